@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Iterable, Mapping
 from typing import Self
 
-FAULTS_TOLD = 10  # of a chain of exceptions
+MAX_FAULTS = 10  # of a chain of exceptions
 
 
 class EngineError(Exception):
@@ -22,8 +22,7 @@ class EngineError(Exception):
     helps, without its project.
     """
 
-    exit_code = 5
-    code = "failed"
+    exit_code, code = 5, "failed"
     command = ""
 
     def __init__(
@@ -68,8 +67,7 @@ class EngineError(Exception):
 class UsageError(EngineError):
     """A command or setting that cannot be followed as written."""
 
-    exit_code = 2
-    code = "wrong-use"
+    exit_code, code = 2, "wrong-use"
 
 
 class SettingsError(UsageError):
@@ -92,8 +90,7 @@ class SettingsError(UsageError):
 class InputError(EngineError):
     """The user's documents, queries or judgments cannot be used."""
 
-    exit_code = 3
-    code = "input-invalid"
+    exit_code, code = 3, "input-invalid"
 
 
 class NoDocumentsError(InputError):
@@ -123,44 +120,38 @@ class DatasetError(InputError):
 class ProjectBusyError(EngineError):
     """Another run holds the project."""
 
-    exit_code = 4
-    code = "project-busy"
+    exit_code, code = 4, "project-busy"
 
 
 class StageError(EngineError):
     """A stage ended without its result."""
 
-    exit_code = 5
     code = "stage-failed"
 
 
 class ResourceError(EngineError):
     """The disk is full or memory ran out."""
 
-    exit_code = 6
-    code = "out-of-resources"
+    exit_code, code = 6, "out-of-resources"
 
 
 class DamagedError(EngineError):
     """A file of the project is damaged."""
 
-    exit_code = 7
-    code = "damaged"
+    exit_code, code = 7, "damaged"
 
 
 class NotBuiltError(EngineError):
     """Something is asked for that no run has built yet."""
 
-    exit_code = 3
-    code = "not-built"
+    exit_code, code = 3, "not-built"
     command = "run"
 
 
 class CancelledError(EngineError):
     """The user asked the run to stop; everything finished so far is kept."""
 
-    exit_code = 130
-    code = "cancelled"
+    exit_code, code = 130, "cancelled"
 
 
 def nearest(word: str, valid: Iterable[str]) -> str | None:
@@ -176,7 +167,7 @@ def fault_record(error: BaseException) -> str:
         return "".join(traceback.format_exception(error))
     parts: list[str] = []
     link: BaseException | None = error
-    while link is not None and len(parts) < FAULTS_TOLD:
+    while link is not None and len(parts) < MAX_FAULTS:
         frames = "".join(traceback.format_tb(link.__traceback__))
         parts.append(f"Traceback (most recent call last):\n{frames}{type(link).__name__} (its message is left out)\n")
         link = link.__cause__ or (None if link.__suppress_context__ else link.__context__)

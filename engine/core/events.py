@@ -1,4 +1,4 @@
-"""What a run tells the world: typed events, one JSON object a line in `runs/ID/events.jsonl`."""
+"""Events of a run, one JSON object a line in `runs/ID/events.jsonl`."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 
-def usable_cores(cpuinfo: str, allowed: frozenset[int], quota: float | None, wished: str | None) -> tuple[int, str]:
+def usable_cores(cpuinfo: str, allowed: frozenset[int], quota: float | None, limit: str | None) -> tuple[int, str]:
     """Physical cores that this process may use, and the reason.
 
     Hyperthreads of one core (same physical id and core id) count once; a cgroup's CPU quota and OMP_NUM_THREADS lower
@@ -20,8 +20,8 @@ def usable_cores(cpuinfo: str, allowed: frozenset[int], quota: float | None, wis
     count, reason = (max(1, len(cores) or len(allowed)), "physical cores that this process may use")
     if quota is not None and quota < count:
         count, reason = (max(1, int(quota)), f"the container's CPU limit is {quota:g} cores")
-    if wished is not None and wished.isdigit() and 0 < int(wished) < count:
-        count, reason = int(wished), "OMP_NUM_THREADS is set"
+    if limit is not None and limit.isdigit() and 0 < int(limit) < count:
+        count, reason = int(limit), "OMP_NUM_THREADS is set"
     return count, reason
 
 

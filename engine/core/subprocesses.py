@@ -35,7 +35,7 @@ def to_dict(error: EngineError) -> dict[str, str]:
 def run_in_subprocess(
     module: str, arguments: Sequence[str], what: str, should_stop: Callable[[], bool] = lambda: False
 ) -> Any:
-    """What `python -m MODULE ARGUMENTS` prints as JSON. It is asked to stop by SIGTERM; what it then tells is raised.
+    """What `python -m MODULE ARGUMENTS` prints as JSON. It is asked to stop by SIGTERM; the error it then writes is raised.
 
     Raises the EngineError that it wrote to its standard output, or StageError that says how it died.
     """
@@ -108,37 +108,27 @@ def exit_with_parent() -> None:
 
 
 def crash(stage: str, code: int, folder: Path) -> EngineError:
-    """The error of a stage that ended without telling one. `code` as subprocess gives it; `folder` of the run."""
+    """The error of a stage that ended without one. `code` as subprocess gives it; `folder` of the run."""
     log = folder / f"{stage}.log"
     if code == -signal.SIGKILL:
         return ResourceError(
-            f"The stage '{stage}' was killed from outside.",
-            "Most often the system does this when memory runs out.",
+            f"The stage '{stage}' was killed from outside.", "Most often the system does this when memory runs out.",
             "Close other programs, or lower queries_per_step or max_tokens in project.toml, and run again: it resumes.",
-            code="memory-full",
-            stage=stage,
-            command="run",
-        )
+            code="memory-full", stage=stage, command="run",
+        )  # fmt: skip
     name = signal.Signals(-code).name if code < 0 else f"exit code {code}"
     return StageError(
-        f"The stage '{stage}' crashed ({name}).",
-        f"Its output is in {log}.",
-        "Run again: it resumes from the last checkpoint.",
-        code="stage-crashed",
-        stage=stage,
-        command="run",
-    )
+        f"The stage '{stage}' crashed ({name}).", f"Its output is in {log}.",
+        "Run again: it resumes from the last checkpoint.", code="stage-crashed", stage=stage, command="run",
+    )  # fmt: skip
 
 
 def run_folder_missing(stage: str, folder: Path) -> EngineError:
     """The error of a run whose folder is gone: nothing can be kept, and nobody could cancel it any more."""
     return StageError(
-        f"The folder of the run, {folder}, is gone.",
-        f"It was deleted or moved while the stage '{stage}' was at work.",
-        "Run again where the project lies now.",
-        code="run-folder-missing",
-        stage=stage,
-    )
+        f"The folder of the run, {folder}, is gone.", f"It was deleted or moved while the stage '{stage}' was at work.",
+        "Run again where the project lies now.", code="run-folder-missing", stage=stage,
+    )  # fmt: skip
 
 
 def end(child: subprocess.Popen[bytes]) -> None:

@@ -120,9 +120,9 @@ class EmbeddingCache:
     @property
     def damaged(self) -> int:
         """Shards that were torn or corrupt, and so removed, since this cache was opened."""
-        return sum(shelf.damaged for shelf in self._open.values())
+        return sum(one.damaged for one in self._open.values())
 
-    def shelf(self, fingerprint: str, dimension: int) -> VectorCache:
+    def vectors_of(self, fingerprint: str, dimension: int) -> VectorCache:
         """The vectors of one encoder, opened at first use."""
         if fingerprint not in self._open:
             self._open[fingerprint] = VectorCache(self.folder / fingerprint, dimension)
@@ -158,18 +158,18 @@ def encode_cached(
     CancelledError when `should_stop()`, asked after every batch of the encoder, says so.
     """
     keys = _keys(hashes, texts)
-    shelf = cache.shelf(encoder.fingerprint, encoder.dimension)
+    kept = cache.vectors_of(encoder.fingerprint, encoder.dimension)
     _, first = np.unique(keys, return_index=True)
-    missing = np.sort(first[shelf.find(keys[first]) < 0])
+    missing = np.sort(first[kept.find(keys[first]) < 0])
     done = len(first) - len(missing)
     extra = len(keys) - len(first)
     for rows in _shard_rows(missing, texts, shard_size):
         report = _Report(progress, should_stop, done, len(first), len(rows))
         report.check()
         vectors = encoder.encode_chunks([texts[row] for row in rows], report)
-        shelf.append(keys[rows], vectors)
+        kept.append(keys[rows], vectors)
         done += len(rows)
-    found = shelf.read(shelf.find(keys))  # (n, d)
+    found = kept.read(kept.find(keys))  # (n, d)
     if progress is not None:
         progress(done + extra)
     return unit_rows(found)
@@ -208,7 +208,7 @@ def _keys(hashes: Sequence[str], texts: Sequence[str]) -> np.ndarray:
 
 
 def hash_keys(hashes: Sequence[str]) -> np.ndarray:
-    """Content hashes (hex sha256) as (n,) S32, which shelves are asked by. ValueError for one that is not."""
+    """Content hashes (hex sha256) as (n,) S32, the keys of the cache. ValueError for one that is not."""
     raw = b"".join(bytes.fromhex(value) for value in hashes)
     if len(raw) != 32 * len(hashes):
         raise ValueError("a content hash is not a hex sha256")

@@ -140,11 +140,10 @@ class Encoder:
 
         if len(batch) == 1:
             raise ResourceError(
-                "Memory ran out while encoding a single text.",
-                str(error).splitlines()[0] if str(error) else "",
+                "Memory ran out while encoding a single text.", str(error).splitlines()[0] if str(error) else "",
                 "Close other programs that use this device, lower encoder.max_tokens, or set encoder.device to cpu.",
                 code="memory-full",
-            ) from error
+            ) from error  # fmt: skip
         self._max_sequences = min(self._max_sequences, max(1, len(batch) // 2))
         notice = f"Memory ran out with {len(batch)} texts at once; going on with at most {self._max_sequences}."
         self.notices.append(notice)

@@ -14,7 +14,7 @@ from engine.encoders.model_folder import ModelFolder, read_object
 _FLAGS = (("add_bos_token", "bos_token"), ("add_eos_token", "eos_token"))
 
 
-def asked_for(model: ModelFolder) -> list[str]:
+def wanted_tokens(model: ModelFolder) -> list[str]:
     """Which of `bos_token` and `eos_token` the model's tokenizer_config.json wants around every text."""
     path = model.transformer_path / "tokenizer_config.json"
     config = read_object(path) if path.is_file() else {}
@@ -22,14 +22,14 @@ def asked_for(model: ModelFolder) -> list[str]:
 
 
 def add_missing(tokenizer: Any, model: ModelFolder) -> None:
-    """Make the fast `tokenizer` put in the wished tokens, within any length limit, where tokenizer.json leaves them out."""
-    wished = asked_for(model)
-    if not wished:
+    """Make the fast `tokenizer` put in the wanted tokens, within any length limit, where tokenizer.json leaves them out."""
+    wanted = wanted_tokens(model)
+    if not wanted:
         return
     first, last = _around(tokenizer)
     start, end = tokenizer.bos_token, tokenizer.eos_token
-    before = [start] if "bos_token" in wished and start is not None and start not in first else []
-    after = [end] if "eos_token" in wished and end is not None and end not in last else []
+    before = [start] if "bos_token" in wanted and start is not None and start not in first else []
+    after = [end] if "eos_token" in wanted and end is not None and end not in last else []
     if not (before or after):
         return
     from tokenizers.processors import TemplateProcessing

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.core.errors import ModelError
-from engine.encoders.end_token import asked_for
+from engine.encoders.end_token import wanted_tokens
 from engine.encoders.model_folder import ModelFolder, read_object
 from engine.encoders.safetensors_header import file_sha256, tensor_names
 
@@ -116,6 +116,6 @@ def encoder_fingerprint(
         "max_tokens": effective_max_tokens(model, max_tokens),
         "prompts": [prompts.query, prompts.document],
     }
-    if tokens := asked_for(model):
+    if tokens := wanted_tokens(model):
         parts["added tokens"] = tokens
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""Encoders as the stages use them: loaded with the project's settings, their choices told, their vectors cached."""
+"""Encoders as the stages use them: loaded with the project's settings, their choices reported, their vectors cached."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ def check_device(settings: Settings, purpose: Purpose = "encode") -> None:
         foreseen(chosen.device, chosen.dtype, purpose)
 
 
-def told_hardware(context: StageContext, purpose: str) -> Hardware:
-    """The device, precision and threads for a stage, each told with its reason."""
+def reported_hardware(context: StageContext, purpose: str) -> Hardware:
+    """The device, precision and threads for a stage, each reported with its reason."""
     settings = context.settings.encoder
     hardware = choose_hardware(settings.device, settings.dtype, purpose="train" if purpose == "train" else "encode")
     for choice in hardware.choices:
@@ -71,12 +71,9 @@ def load_encoder(context: StageContext, hardware: Hardware, adapter: Path | None
 
     settings = context.settings.encoder
     return Encoder.load(
-        project_model(context.settings),
-        adapter=adapter,
-        adapter_scale=scale,
-        hardware=hardware,
+        project_model(context.settings), adapter=adapter, adapter_scale=scale, hardware=hardware,
         max_tokens=settings.max_tokens,
-    )
+    )  # fmt: skip
 
 
 def model_fingerprint(snapshot: ProjectSnapshot) -> str:
@@ -104,13 +101,9 @@ def chunk_vectors(
 
     cache = open_cache(context)
     vectors = encode_cached(
-        encoder,
-        [chunk.content_hash for chunk in chunks],
-        [chunk.embedded_text for chunk in chunks],
-        cache,
-        progress=ThrottledProgress(context, len(chunks), what),
-        should_stop=context.should_stop,
-    )
+        encoder, [chunk.content_hash for chunk in chunks], [chunk.embedded_text for chunk in chunks], cache,
+        progress=ThrottledProgress(context, len(chunks), what), should_stop=context.should_stop,
+    )  # fmt: skip
     for notice in encoder.notices:
         context.warn(notice)
     encoder.notices.clear()
@@ -126,7 +119,7 @@ class ThrottledProgress:
         self._context, self._total, self._unit, self._last = context, total, unit, -1
 
     def __call__(self, done: int) -> None:
-        """Tell it when another hundredth is done."""
+        """Report it when another hundredth is done."""
         share = 100 * done // max(1, self._total)
         if share != self._last:
             self._last = share

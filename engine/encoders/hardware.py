@@ -23,7 +23,7 @@ _AMD = "AuthenticAMD"  # as Linux and Windows name the maker
 
 @dataclass(frozen=True, slots=True)
 class HardwareChoice:
-    """One automatic or wished setting: `setting` is device, dtype or threads."""
+    """One setting, automatic or as the user wants it: `setting` is device, dtype or threads."""
 
     setting: str
     value: str
@@ -55,8 +55,8 @@ class Machine:
 def choose_hardware(device: str = "auto", dtype: str = "auto", purpose: Purpose = "encode") -> Hardware:
     """Device, precision and threads for this machine.
 
-    `device`: auto, cpu, cuda or cuda:N. `dtype`: auto, float32, bfloat16 or float16. Raises UsageError when a wish
-    cannot be followed.
+    `device`: auto, cpu, cuda or cuda:N. `dtype`: auto, float32, bfloat16 or float16. Raises UsageError when one
+    cannot be had.
     """
     return decide(detect_machine(look_for_cuda=device != "cpu"), device, dtype, purpose)
 
@@ -97,16 +97,13 @@ def _decide_device(machine: Machine, device: str) -> HardwareChoice:
         raise UsageError(
             "The device cuda was asked for, but there is none.",
             "torch finds no CUDA GPU here: no card, no driver, or a CPU build of torch.",
-            "Set encoder.device to auto or cpu, or install a CUDA build of torch.",
-            code="device-missing",
-        )
+            "Set encoder.device to auto or cpu, or install a CUDA build of torch.", code="device-missing",
+        )  # fmt: skip
     if wanted and int(wanted[1] or 0) >= machine.cuda_count:
         raise UsageError(
-            f"There is no device {device}.",
-            f"This machine has {machine.cuda_count} GPU(s).",
-            "Set encoder.device to cuda.",
-            code="device-missing",
-        )
+            f"There is no device {device}.", f"This machine has {machine.cuda_count} GPU(s).",
+            "Set encoder.device to cuda.", code="device-missing",
+        )  # fmt: skip
     if device != "auto":
         return HardwareChoice("device", device, "as set")
     if machine.cuda is not None:
@@ -124,18 +121,14 @@ def _decide_dtype(machine: Machine, device: str, dtype: str, purpose: Purpose) -
         return _decide_cpu_dtype(machine, dtype)
     if dtype == "float16" and purpose == "train":
         raise UsageError(
-            "Training in float16 is not possible.",
-            "Its small gradients vanish.",
-            "Set encoder.dtype to auto, bfloat16 or float32.",
-            code="dtype-unsupported",
-        )
+            "Training in float16 is not possible.", "Its small gradients vanish.",
+            "Set encoder.dtype to auto, bfloat16 or float32.", code="dtype-unsupported",
+        )  # fmt: skip
     if dtype == "bfloat16" and not machine.cuda_bf16:
         raise UsageError(
-            "bfloat16 was asked for, but this GPU lacks it.",
-            f"{machine.cuda} has no bfloat16 units.",
-            "Set encoder.dtype to auto.",
-            code="dtype-unsupported",
-        )
+            "bfloat16 was asked for, but this GPU lacks it.", f"{machine.cuda} has no bfloat16 units.",
+            "Set encoder.dtype to auto.", code="dtype-unsupported",
+        )  # fmt: skip
     if dtype != "auto":
         return HardwareChoice("dtype", dtype, "as set")
     if machine.cuda_bf16:

@@ -44,25 +44,19 @@ def load_sentence_transformer(
     extra = four_bit(device, dtype) if quantised else {}
     try:
         loaded = SentenceTransformer(
-            str(model.path),
-            device=None if quantised else device,
-            local_files_only=True,
-            trust_remote_code=False,
+            str(model.path), device=None if quantised else device, local_files_only=True, trust_remote_code=False,
             model_kwargs={"dtype": dtype, "use_safetensors": True, **extra},
-        )
+        )  # fmt: skip
     except (MemoryError, torch.OutOfMemoryError) as error:
         raise ResourceError(
-            f"There is not enough memory to load the model {model.name}.",
-            _first_line(error),
-            "Close other programs, or use a smaller model.",
-            code="memory-full",
-        ) from error
+            f"There is not enough memory to load the model {model.name}.", _first_line(error),
+            "Close other programs, or use a smaller model.", code="memory-full",
+        ) from error  # fmt: skip
     except Exception as error:
         raise ModelError(
-            f"The model {model.name} cannot be loaded.",
-            f"The libraries say: {_first_line(error)}",
+            f"The model {model.name} cannot be loaded.", f"The libraries say: {_first_line(error)}",
             "Copy the model folder again, or use another model.",
-        ) from error
+        ) from error  # fmt: skip
     _check_reads_text(loaded, model)
     _check_weights_fit(loaded, model)
     add_missing(loaded.tokenizer, model)
@@ -106,12 +100,9 @@ def merge_adapter(loaded: SentenceTransformer, folder: Path, scale: float) -> No
 
 def _foreign_adapter(folder: Path, why: str) -> ModelError:
     return ModelError(
-        f"The adapter {folder} does not fit this model.",
-        why,
-        "Use the adapter with the model it was trained on, or train again.",
-        code="adapter-mismatch",
-        command="train",
-    )
+        f"The adapter {folder} does not fit this model.", why,
+        "Use the adapter with the model it was trained on, or train again.", code="adapter-mismatch", command="train",
+    )  # fmt: skip
 
 
 def _check_reads_text(loaded: SentenceTransformer, model: ModelFolder) -> None:
@@ -119,11 +110,9 @@ def _check_reads_text(loaded: SentenceTransformer, model: ModelFolder) -> None:
     kinds = [str(kind) for kind in getattr(loaded[0], "modality_config", {"text": None})]
     if "text" not in kinds or "message" in kinds:
         raise ModelError(
-            f"The model {model.name} does not read plain text.",
-            f"It reads: {', '.join(kinds)}.",
-            "Use a text embedding model.",
-            code="model-unsupported",
-        )
+            f"The model {model.name} does not read plain text.", f"It reads: {', '.join(kinds)}.",
+            "Use a text embedding model.", code="model-unsupported",
+        )  # fmt: skip
 
 
 def _check_weights_fit(loaded: SentenceTransformer, model: ModelFolder) -> None:
@@ -140,9 +129,8 @@ def _check_weights_fit(loaded: SentenceTransformer, model: ModelFolder) -> None:
         raise ModelError(
             f"The weights of the model {model.name} do not fit its configuration.",
             f"Only {found} of {len(names)} parameters are in its weights files.",
-            "Copy config.json and the weights from the same model.",
-            code="model-incomplete",
-        )
+            "Copy config.json and the weights from the same model.", code="model-incomplete",
+        )  # fmt: skip
 
 
 def _go_offline() -> None:

@@ -31,7 +31,7 @@ class ModelFolder:
     """A checked sentence-transformers folder.
 
     `fingerprint` names weights and configuration by content, whatever the folder is called. `dimension` is None where
-    the configuration does not tell. `max_tokens` is the longest input that the model takes, special tokens included.
+    the configuration does not say. `max_tokens` is the longest input that the model takes, special tokens included.
     `weights_sha256` is the digest of the weights file (of the list of digests where there are several). `query_prompt` and
     `document_prompt`: used in place of the model's own, where they are not None.
     """
@@ -136,15 +136,13 @@ def _not_a_folder(spec: str, path: Path) -> ModelError:
         return ModelError(
             f"There is no folder {spec}.",
             "It looks like the name of a model on a hub; this program works offline and downloads nothing.",
-            f"{_SAVE_AGAIN} Or use the bundled model {DEFAULT_MODEL}.",
-            code="model-missing",
-        )
+            f"{_SAVE_AGAIN} Or use the bundled model {DEFAULT_MODEL}.", code="model-missing",
+        )  # fmt: skip
     return ModelError(
         f"There is no model folder {spec}.",
         f"Neither a folder of that name exists here, nor is it the bundled model {DEFAULT_MODEL}.",
-        "Give the path of a folder that sentence-transformers saved; nothing is downloaded.",
-        code="model-missing",
-    )
+        "Give the path of a folder that sentence-transformers saved; nothing is downloaded.", code="model-missing",
+    )  # fmt: skip
 
 
 def _resolve_folder(path: Path, name: str, expected_sha256: str | None) -> ModelFolder:
@@ -163,18 +161,13 @@ def _resolve_folder(path: Path, name: str, expected_sha256: str | None) -> Model
         raise ModelError(
             f"The bundled model {name} is not the one that this version was released with.",
             f"Its weights have the sha256 {digest}, expected is {expected_sha256}.",
-            f"Reinstall the package {_BUNDLED_PACKAGE.replace('_', '-')}.",
-            code="bundled-model-changed",
-        )
+            f"Reinstall the package {_BUNDLED_PACKAGE.replace('_', '-')}.", code="bundled-model-changed",
+        )  # fmt: skip
     configs = {file.relative_to(path).as_posix(): file_sha256(file) for file in _config_files(path, modules)}
     return ModelFolder(
-        path,
-        name,
-        _hash({"weights": digests, "configs": configs}),
-        _dimension(modules),
-        _max_tokens(transformer),
+        path, name, _hash({"weights": digests, "configs": configs}), _dimension(modules), _max_tokens(transformer),
         digest,
-    )
+    )  # fmt: skip
 
 
 def _hash(value: object) -> str:
@@ -185,19 +178,16 @@ def _checked_modules(path: Path) -> list[tuple[str, Path]]:
     if not (path / "modules.json").is_file():
         raise ModelError(
             f"The folder {path} is not a sentence-transformers model.",
-            "It has no modules.json, which says how word vectors become one vector for a text.",
-            _SAVE_AGAIN,
+            "It has no modules.json, which says how word vectors become one vector for a text.", _SAVE_AGAIN,
             code="model-unsupported",
-        )
+        )  # fmt: skip
     modules = module_folders(path)
     kind, transformer = modules[0]
     if kind.startswith("sentence_transformers.") and kind.rsplit(".", 1)[1] != "Transformer":
         raise ModelError(
-            f"The model in {path} does not start with a text transformer.",
-            f"Its first module is {kind}.",
-            "Use a transformer model saved by sentence-transformers.",
-            code="model-unsupported",
-        )
+            f"The model in {path} does not start with a text transformer.", f"Its first module is {kind}.",
+            "Use a transformer model saved by sentence-transformers.", code="model-unsupported",
+        )  # fmt: skip
     if not (transformer / "config.json").is_file():
         raise ModelError(
             f"The model folder {path} is incomplete.", f"{transformer / 'config.json'} is missing.", _SAVE_AGAIN,
@@ -223,11 +213,9 @@ def _refuse_custom_code(path: Path, modules: list[tuple[str, Path]]) -> None:
                 reason = reason or f"{file.name} names custom code (auto_map)"
     if reason is not None:
         raise ModelError(
-            f"The model in {path} needs custom Python code, which is never run.",
-            f"That is because {reason}.",
-            "Use a model that sentence-transformers and transformers support by themselves.",
-            code="model-needs-code",
-        )
+            f"The model in {path} needs custom Python code, which is never run.", f"That is because {reason}.",
+            "Use a model that sentence-transformers and transformers support by themselves.", code="model-needs-code",
+        )  # fmt: skip
 
 
 def _weight_files(folder: Path, needed: bool = False) -> list[Path]:

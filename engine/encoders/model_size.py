@@ -53,7 +53,7 @@ def values_per_block(width: int, inner: int, heads: int, longest: int) -> int:
 
 
 def model_size(model: ModelFolder) -> ModelSize:
-    """Measure a checked model folder. Raises ModelError where its config.json does not tell its measures."""
+    """Measure a checked model folder. Raises ModelError where its config.json lacks its measures."""
     shapes: list[tuple[str, tuple[int, ...]]] = []
     for _, folder in module_folders(model.path):
         for file in sorted(folder.glob("*.safetensors")):
@@ -65,7 +65,7 @@ def model_size(model: ModelFolder) -> ModelSize:
         blocks, width, heads = (int(config[key]) for key in ("num_hidden_layers", "hidden_size", "num_attention_heads"))
     except (KeyError, TypeError, ValueError) as error:
         raise ModelError(
-            f"How large the model in {model.path} is cannot be told.", f"Its config.json lacks {error}.", "",
+            f"The size of the model in {model.path} is not known.", f"Its config.json lacks {error}.", "",
             code="model-incomplete",
         ) from error  # fmt: skip
     parameters = sum(math.prod(shape) for name, shape in shapes if not name.endswith("position_ids"))

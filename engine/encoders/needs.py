@@ -1,4 +1,4 @@
-"""What a run of a project needs of memory and disk: estimates, told with the formula that they come from."""
+"""What a run of a project needs of memory and disk: estimates, each with its formula."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WEIGHT_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 INDEX_BYTES = {"f32": 4, "f16": 2, "i8": 1}
 FOUR_BITS = 0.52  # bytes of a weight, with its share of the constants
 CUDA_SCALE = 32  # times the CPU's micro-batch and graph memory
-CUDA_LEAST = 4  # a GPU's micro-batch is not made smaller than this many times the CPU's
+MIN_CUDA_SCALE = 4  # a GPU's micro-batch is not made smaller than this many times the CPU's
 CPU_SLACK = 3  # measured: what the system's allocator holds for graphs of ever other sizes, per byte of the largest
 ADAPTERS_AT_ONCE = (
     14  # the adapter, its copy, and three checkpoints of four: weights, the best ones, AdamW's two moments
@@ -43,12 +43,14 @@ def training_need(size: ModelSize, config: TrainingConfig, hardware: Hardware, c
     """
     on_gpu, weight = hardware.device != "cpu", WEIGHT_BYTES[hardware.dtype]
     weights = size.parameters * weight
-    told = f"{size.parameters / 1e6:,.1f} million parameters × {weight} bytes = {megabytes(weights)}"
+    weights_formula = f"{size.parameters / 1e6:,.1f} million parameters × {weight} bytes = {megabytes(weights)}"
     if config.quantisation == "4-bit":
         weights = round(weights - size.in_blocks * (weight - FOUR_BITS))
-        told = f"{size.parameters / 1e6:,.1f} million parameters, those of the blocks in 4 bits, = {megabytes(weights)}"
+        weights_formula = (
+            f"{size.parameters / 1e6:,.1f} million parameters, those of the blocks in 4 bits, = {megabytes(weights)}"
+        )
     graphs = _graphs_on_gpu(size, config, weight, free - weights) if on_gpu else _graphs(size, config, hardware, free)
-    parts = [told, f"a training step's graphs {megabytes(graphs)}"]
+    parts = [weights_formula, f"a training step's graphs {megabytes(graphs)}"]
     if on_gpu:
         return Need(weights + graphs, " + ".join(parts))
     vectors = chunks * size.width * 4
@@ -72,9 +74,9 @@ def _graphs(size: ModelSize, config: TrainingConfig, hardware: Hardware, free: i
 def _graphs_on_gpu(size: ModelSize, config: TrainingConfig, weight: int, free: int) -> int:
     plain, thrifty = (size.graph_bytes_per_token(config.max_tokens, weight, on) for on in (False, True))
     half = max(0, free // 2)
-    least = max(config.max_tokens, CUDA_LEAST * config.micro_batch_tokens)
-    wish = config.gradient_checkpointing
-    per_token = thrifty if wish == "on" or (wish == "auto" and least * plain > half) else plain
+    least = max(config.max_tokens, MIN_CUDA_SCALE * config.micro_batch_tokens)
+    checkpointing = config.gradient_checkpointing
+    per_token = thrifty if checkpointing == "on" or (checkpointing == "auto" and least * plain > half) else plain
     tokens = max(least, min(CUDA_SCALE * config.micro_batch_tokens, half // per_token))
     step = _step_tokens(config) * per_token
     kept = min(CUDA_SCALE * int(config.graph_memory_mb * 2**20), half)

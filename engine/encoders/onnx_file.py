@@ -35,10 +35,8 @@ def check_onnx() -> None:
     if missing:
         raise UsageError(
             f"ONNX cannot be written: the package {missing[0]} is not installed.",
-            "It is large, and nothing else needs it.",
-            "Install bmembed-tui[onnx].",
-            code="package-missing",
-        )
+            "It is large, and nothing else needs it.", "Install bmembed-tui[onnx].", code="package-missing",
+        )  # fmt: skip
 
 
 def save_onnx(model: ModelFolder, folder: Path) -> None:

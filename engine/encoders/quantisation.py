@@ -29,7 +29,7 @@ def check_four_bit(device: str) -> None:
 
 
 def four_bit(device: str, dtype: torch.dtype) -> dict[str, Any]:
-    """What transformers is told: NF4 with nested constants, computing in `dtype`; loaded straight onto `device`."""
+    """Options for transformers: NF4 with nested constants, computing in `dtype`; loaded straight onto `device`."""
     from transformers import BitsAndBytesConfig
 
     wanted = BitsAndBytesConfig(  # type: ignore[no-untyped-call]

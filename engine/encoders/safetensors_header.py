@@ -43,11 +43,9 @@ def tensor_shapes(path: Path) -> dict[str, tuple[int, ...]]:
         return _check(header, size - 8 - length)
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise ModelError(
-            f"The weights file {path} is damaged or incomplete.",
-            f"Its safetensors header does not hold: {error}.",
-            "Copy the model folder again, completely, and compare the checksums with the source.",
-            code="model-damaged",
-        ) from error
+            f"The weights file {path} is damaged or incomplete.", f"Its safetensors header does not hold: {error}.",
+            "Copy the model folder again, completely, and compare the checksums with the source.", code="model-damaged",
+        ) from error  # fmt: skip
 
 
 def _check(header: Any, data_size: int) -> dict[str, tuple[int, ...]]:

@@ -135,8 +135,6 @@ def _without_user(url: str) -> str:
 
 def _no_address(url: str, why: str) -> SettingsError:
     return SettingsError(
-        f"queries.endpoint = '{_without_user(url)}' is not an address that can be asked.",
-        why,
-        "Write it such as http://127.0.0.1:8080/v1.",
-        code="endpoint-invalid",
-    )
+        f"queries.endpoint = '{_without_user(url)}' is not an address that can be asked.", why,
+        "Write it such as http://127.0.0.1:8080/v1.", code="endpoint-invalid",
+    )  # fmt: skip

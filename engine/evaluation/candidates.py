@@ -85,9 +85,9 @@ class AdapterCandidates:
     """Makes the candidates of an adapter. Where it is for queries alone, they share the base encoder's vectors of chunks."""
 
     def __init__(self, context: StageContext, adapter: Path | None, scope: str, chunks: Sequence[Chunk]) -> None:
-        from engine.encoders.for_project import told_hardware
+        from engine.encoders.for_project import reported_hardware
 
-        self._context, self._hardware = context, told_hardware(context, "encode")
+        self._context, self._hardware = context, reported_hardware(context, "encode")
         self._adapter, self._scope = adapter, scope
         self._ids = np.array([chunk.id for chunk in chunks], dtype=np.int64)  # ascending
         self._shared: Floats | None = None

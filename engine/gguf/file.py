@@ -22,11 +22,10 @@ def gguf_file(folder: Path, named: str) -> Path:
     """
     if not named:
         raise SettingsError(
-            "The backend gguf needs a language model.",
-            "queries.model in project.toml is empty.",
+            "The backend gguf needs a language model.", "queries.model in project.toml is empty.",
             "Set queries.model to the path of a GGUF file, or queries.backend to extractive.",
             code="language-model-not-chosen",
-        )
+        )  # fmt: skip
     try:
         path = (folder / Path(named).expanduser()).absolute()
         if not path.exists() and Path(named).name == named:
@@ -78,8 +77,8 @@ def content_identity(path: Path) -> str:
     found = []
     for part in parts_of(path):
         try:
-            told = part.stat()
-            found.append(_identity(part, told.st_size, told.st_mtime_ns))
+            state = part.stat()
+            found.append(_identity(part, state.st_size, state.st_mtime_ns))
         except OSError as error:
             raise unusable(path, f"{part.name}: {error.strerror or error}.") from None
     return found[0] if len(found) == 1 else hashlib.sha256("".join(found).encode()).hexdigest()[:16]
@@ -99,11 +98,10 @@ def _identity(path: Path, size: int, _modified: int) -> str:
 def unusable(path: Path | str, why: str, code: str = "language-model-invalid") -> ModelError:
     """The error that says why a model file cannot be used, and what else could be."""
     return ModelError(
-        f"The language model {path} cannot be used.",
-        why,
+        f"The language model {path} cannot be used.", why,
         "Set queries.model to a GGUF file of a language model, or queries.backend to extractive.",
         code=code,
-    )
+    )  # fmt: skip
 
 
 def own_folder() -> Path:

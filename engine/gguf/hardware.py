@@ -32,11 +32,11 @@ class Weight:
 
 
 def weighed(path: Path, context: int) -> Weight:
-    """By the file's header; of one that cannot be read, as far as it can be told."""
+    """By the file's header; of one that cannot be read, as far as it is known."""
     size = sum(part.stat().st_size for part in parts_of(path) if part.exists())
     try:
         header = read_header(path)
-    except ModelError:  # llama.cpp may know more than we do, or tell why it cannot be used
+    except ModelError:  # llama.cpp may know more than we do, or say why it cannot be used
         return Weight(size, 0, 0, context)
     return Weight(size, header.layers, header.cache_bytes, min(context, header.context or context))
 

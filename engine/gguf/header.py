@@ -47,7 +47,7 @@ FILE_TYPES = {
 @dataclass(frozen=True, slots=True)
 class Header:
     """`context`: tokens it was trained for. `writes`: whether it is a language model. `cache_bytes`: memory that a token
-    of context takes in 16 bits; 0 where the header does not tell."""
+    of context takes in 16 bits; 0 where the header does not say."""
 
     architecture: str
     name: str
@@ -207,16 +207,12 @@ def _header(facts: dict[str, Any], held: Counter[str], parameters: int) -> Heade
     most = held.most_common(1)[0][0] if held else ""
     known = facts.get("general.file_type")
     return Header(
-        architecture=kind,
-        name=str(facts.get("general.name", "")),
-        quantisation=FILE_TYPES.get(known, most) if isinstance(known, int) else most,
-        parameters=parameters,
-        context=number("context_length"),
-        chat_template=bool(facts.get("tokenizer.chat_template")),
-        writes=bool(kind) and not pooled and one_way and kind not in _ONE_WAY_OUT,
-        cache_bytes=cache,
+        architecture=kind, name=str(facts.get("general.name", "")),
+        quantisation=FILE_TYPES.get(known, most) if isinstance(known, int) else most, parameters=parameters,
+        context=number("context_length"), chat_template=bool(facts.get("tokenizer.chat_template")),
+        writes=bool(kind) and not pooled and one_way and kind not in _ONE_WAY_OUT, cache_bytes=cache,
         layers=number("block_count"),
-    )
+    )  # fmt: skip
 
 
 def not_a_writer(path: Path, header: Header) -> ModelError | None:

@@ -61,9 +61,17 @@ def _model(found: Found, context: int, verify: bool, should_stop: Callable[[], b
         problem = problem or f"{Path(error.filename or found.path).name}: {error.strerror or error}."
     memory = memory_need(size, header, context) if header and not problem else 0
     fits = memory <= free if memory else None
-    told = {name: getattr(header, name, None) for name in _FROM_HEADER}
+    described = {name: getattr(header, name, None) for name in _FROM_HEADER}
     return ModelFile(
-        found.path, found.place, found.names, size, **told, problem=problem, memory=memory, fits=fits, sha256=digest
+        found.path,
+        found.place,
+        found.names,
+        size,
+        **described,
+        problem=problem,
+        memory=memory,
+        fits=fits,
+        sha256=digest,
     )
 
 
@@ -118,14 +126,13 @@ def _checked(source: Path, should_stop: Callable[[], bool]) -> Header:
     if (expected := _expected(source)) and _sha256(source, should_stop) != expected:
         raise ModelError(
             f"The language model {source} cannot be used.",
-            "Its sha256 is not the one that its name tells: it was changed or damaged.",
-            code="language-model-damaged",
-        )
+            "Its sha256 is not the one in its name: it was changed or damaged.", code="language-model-damaged",
+        )  # fmt: skip
     return header
 
 
 def _expected(source: Path) -> str:
-    """The sha256 that the names of blobs tell."""
+    """The sha256 in the names of blobs."""
     name = source.resolve().name.removeprefix("sha256-")
     return name if len(name) == 64 and set(name) <= set("0123456789abcdef") else ""
 
@@ -170,9 +177,8 @@ def _copy(source: Path, target: Path, should_stop: Callable[[], bool]) -> None:
         raise ResourceError(
             f"{source.name} does not fit on the disk.",
             f"It has {size:,} bytes, and {target.parent} has room for {free:,}.",
-            "Free some disk space, or use --link.",
-            code="disk-full",
-        )
+            "Free some disk space, or use --link.", code="disk-full",
+        )  # fmt: skip
     digest = hashlib.sha256()
     try:
         with source.open("rb") as old, temporary.open("xb") as new:

@@ -26,8 +26,8 @@ _COMPLAINTS = (  # of llama.cpp → ours
 )
 
 
-def why_not_loaded(path: Path, told: str) -> str:
-    """The reason, where `told` is what llama.cpp has said; that itself where it is none that is known."""
+def why_not_loaded(path: Path, said: str) -> str:
+    """The reason, where `said` is llama.cpp's message; that itself where it is none that is known."""
     try:
         wrong = not_a_writer(path, read_header(path))
     except ModelError as error:
@@ -35,6 +35,6 @@ def why_not_loaded(path: Path, told: str) -> str:
     if wrong is not None:
         return wrong.why
     for complaint, ours in _COMPLAINTS:
-        if found := re.search(complaint, told):
+        if found := re.search(complaint, said):
             return ours.format(*found.groups())
-    return f"llama.cpp cannot use it. {told}"
+    return f"llama.cpp cannot use it. {said}"

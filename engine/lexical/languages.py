@@ -44,7 +44,7 @@ _SAMPLE_CHARS = 600
 _MIN_LETTERS = 20
 _MIN_SHARE = 0.6
 SHORTEST = 120
-"""Characters of a text whose language is taken for certain: that of a few words is often told wrongly."""
+"""Characters of a text whose language is taken for certain: a few words are often mistaken."""
 
 
 def supported_languages() -> tuple[str, ...]:
@@ -109,14 +109,14 @@ def _classified(text: str) -> str:
 
 @cache
 def _identifier() -> Any:
-    """py3langid, which is to tell the languages of ISO 639-1 alone. The dialects and regional languages that it knows besides
+    """py3langid, set to the languages of ISO 639-1 alone. The dialects and regional languages that it knows besides
     (Cantonese, Egyptian Arabic, Ligurian, Nigerian Pidgin) are what it takes short texts in Chinese, Arabic, French or English for.
     """
     import py3langid
 
     py3langid.set_languages(None)
-    told = [code for code, _ in py3langid.rank(b"") if len(code) == 2 or code == _NONE]
-    py3langid.set_languages(told)
+    codes = [code for code, _ in py3langid.rank(b"") if len(code) == 2 or code == _NONE]
+    py3langid.set_languages(codes)
     return py3langid
 
 

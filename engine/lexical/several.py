@@ -39,9 +39,9 @@ class Analyzers:
         """A query's terms in every language. `frequency`: in how many of the `chunks` a term occurs."""
         if not self._others:
             return self.main.query_terms(text)
-        asked = self.main.unstemmed(text)
+        query = self.main.unstemmed(text)
         words: dict[str, float] = {}
-        for word, count in asked.words.items():
+        for word, count in query.words.items():
             forms = self._forms(word)
             held = {term: found for term in forms.values() if term and (found := frequency(term))}
             stopped = sum(self._counts.get(language, 0) for language, term in forms.items() if not term)
@@ -49,7 +49,7 @@ class Analyzers:
             for term, found in held.items():
                 rarity, own = idf(np.array([together, found], dtype=np.int64), chunks)
                 words[term] = words.get(term, 0.0) + count * float(rarity / own)
-        parts = {code: [self._forms(word).values() for word in words] for code, words in asked.codes.items()}
+        parts = {code: [self._forms(word).values() for word in words] for code, words in query.codes.items()}
         return QueryTerms(
             words, {code: tuple(max(filter(None, forms), key=frequency) for forms in listed if any(forms))
                     for code, listed in parts.items()},

@@ -45,7 +45,7 @@ class IndexStage(Stage):
     def run(self, context: StageContext) -> dict[str, Any]:
         """Build or update the index, then make it the current one."""
         former = context.store.artifact(LexicalInfo)
-        _tell_languages(context, anew=former is not None and former.info.version != VERSION)
+        _note_languages(context, anew=former is not None and former.info.version != VERSION)
         hashes = dict(context.store.chunk_hashes())
         wanted = _wanted(context)
         with context.project.building("lexical", context.fingerprint) as building:
@@ -55,12 +55,9 @@ class IndexStage(Stage):
             (building.folder / TITLES).write_text(json.dumps(wanted.titles), encoding="utf-8")
             (building.folder / LANGUAGES).write_text(json.dumps(wanted.languages), encoding="utf-8")
         info = LexicalInfo(
-            language=wanted.language,
-            languages=tuple(sorted(set(wanted.languages.values()))),
-            chunks=len(hashes),
-            chunks_fingerprint=context.store.corpus_fingerprint(),
-            version=VERSION,
-        )
+            language=wanted.language, languages=tuple(sorted(set(wanted.languages.values()))), chunks=len(hashes),
+            chunks_fingerprint=context.store.corpus_fingerprint(), version=VERSION,
+        )  # fmt: skip
         context.store.put_artifact(Artifact(info, context.fingerprint, building.name))
         added, removed = updated or (len(hashes), 0)
         return {
@@ -103,8 +100,8 @@ def _wanted(context: StageContext) -> _Wanted:
     language, titles = _language(context), _titles(context)
     if context.settings.lexical.language != "auto":
         return _Wanted(language, titles, {})
-    told = {key: analysed_in(code, length, language) for key, code, length in context.store.languages_but(language)}
-    others = {key: code for key, code in told.items() if code != language}
+    analysed = {key: analysed_in(code, length, language) for key, code, length in context.store.languages_but(language)}
+    others = {key: code for key, code in analysed.items() if code != language}
     if others:
         counts = ", ".join(f"{count:,} in {code}" for code, count in Counter(others.values()).most_common())
         context.choose(
@@ -113,7 +110,7 @@ def _wanted(context: StageContext) -> _Wanted:
     return _Wanted(language, titles, others)
 
 
-def _tell_languages(context: StageContext, *, anew: bool) -> None:
+def _note_languages(context: StageContext, *, anew: bool) -> None:
     """Note the language of every document that has none noted: it is stemmed by it, and search filters by it. `anew`: of those
     that have one, too.
     """
@@ -129,25 +126,24 @@ def _tell_languages(context: StageContext, *, anew: bool) -> None:
 
 
 def _language(context: StageContext) -> str:
-    wished = context.settings.lexical.language
+    language = context.settings.lexical.language
     from engine.lexical.languages import detect_language, supported_languages
 
-    if wished != "auto":
+    if language != "auto":
         known = [*supported_languages(), "none"]
-        if wished not in known:
-            near = nearest(wished, known)
+        if language not in known:
+            near = nearest(language, known)
             raise SettingsError(
-                f"lexical.language = '{wished}' is not a language that can be stemmed.",
+                f"lexical.language = '{language}' is not a language that can be stemmed.",
                 "Known are auto, " + ", ".join(known) + ".",
-                f"Did you mean '{near}'?" if near else "Name one of them in project.toml.",
-                code="language-unknown",
-            )
-        return wished
+                f"Did you mean '{near}'?" if near else "Name one of them in project.toml.", code="language-unknown",
+            )  # fmt: skip
+        return language
 
     chunks = context.store.sample_chunk_texts(SAMPLE)
-    language, reason = detect_language(chunks)
-    context.choose("language", language, reason)
-    return language
+    detected, reason = detect_language(chunks)
+    context.choose("language", detected, reason)
+    return detected
 
 
 def _build(context: StageContext, folder: Path, wanted: _Wanted) -> None:

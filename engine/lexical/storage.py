@@ -75,9 +75,8 @@ def lockable(folder: Path) -> Path:
         raise ResourceError(
             f"The BM25 index in {folder} cannot be opened.",
             f"Its folder is read-only, and a copy of it could not be made: {error}.",
-            f"Free some space in {place}, or make the project's folder writable.",
-            code="write-failed",
-        ) from error
+            f"Free some space in {place}, or make the project's folder writable.", code="write-failed",
+        ) from error  # fmt: skip
     return copy
 
 
@@ -120,14 +119,10 @@ def read_manifest(folder: Path) -> Manifest:
             raise damaged(folder, f"It has format {version}; this version reads format {FORMAT_VERSION}")
         files = {str(name): (int(size), str(digest)) for name, (size, digest) in data["files"].items()}
         manifest = Manifest(
-            language=str(data["language"]),
-            stem=bool(data["stem"]),
-            stop_words=bool(data["stop_words"]),
-            count=int(data["count"]),
-            generation=int(data["generation"]),
-            files=files,
+            language=str(data["language"]), stem=bool(data["stem"]), stop_words=bool(data["stop_words"]),
+            count=int(data["count"]), generation=int(data["generation"]), files=files,
             languages={str(code): int(count) for code, count in data.get("languages", {}).items()},
-        )
+        )  # fmt: skip
     except FileNotFoundError as error:
         raise damaged(folder, f"{MANIFEST} is missing") from error
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:

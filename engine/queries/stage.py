@@ -264,9 +264,9 @@ def _base_ranks(
     """As `_bm25_ranks`, by cosine of the base encoder."""
     import numpy as np
 
-    from engine.encoders.for_project import chunk_vectors, load_encoder, told_hardware
+    from engine.encoders.for_project import chunk_vectors, load_encoder, reported_hardware
 
-    encoder = load_encoder(context, told_hardware(context, "encode"))
+    encoder = load_encoder(context, reported_hardware(context, "encode"))
     passages = chunk_vectors(context, encoder, chunks, "chunks encoded")  # (N, d)
     vectors = encoder.encode_queries([query.text for query in queries], lambda _done: context.check_stop())  # (n, d)
     position = {chunk.id: place for place, chunk in enumerate(chunks)}

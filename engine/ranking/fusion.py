@@ -23,18 +23,18 @@ _BLOCK = 1_000_000
 _DECIMALS = 12  # sums that differ only by the order of addition must tie
 
 
-def rrf(rankers: Sequence[Ranker], depth: int | None = None, u: float = RRF_CONSTANT) -> Fused:
-    """Reciprocal rank fusion: RRF(d) = Σ_a 1 / (u + rank_a(d)), ranks from 1 (Cormack et al. 2009; METHODS.md §1).
+def rrf(rankers: Sequence[Ranker], depth: int | None = None, k: float = RRF_CONSTANT) -> Fused:
+    """Reciprocal rank fusion: RRF(d) = Σ_a 1 / (k + rank_a(d)), ranks from 1 (Cormack et al. 2009; METHODS.md §1).
 
     A chunk absent from a ranker gets nothing from it; scores are not looked at; ties go to the smaller id. Returns ids
     and scores, (q, depth) and padded with -1 and -inf, or (depth,) unpadded for one query. `depth` None keeps all.
     """
-    return _fuse(rrf_parts(rankers, u), depth, _single(rankers))
+    return _fuse(rrf_parts(rankers, k), depth, _single(rankers))
 
 
-def rrf_parts(rankers: Sequence[Ranker], u: float = RRF_CONSTANT) -> list[Fused]:
+def rrf_parts(rankers: Sequence[Ranker], k: float = RRF_CONSTANT) -> list[Fused]:
     """What each ranker adds to the sums of `rrf`: its ids and their parts, (q, n) each, in order of `rankers`."""
-    return [(ids, _reciprocal(ids, u)) for ids, _ in _checked(rankers)]
+    return [(ids, _reciprocal(ids, k)) for ids, _ in _checked(rankers)]
 
 
 def convex(semantic: Ranker, lexical: Ranker, weight: float, depth: int | None = None) -> Fused:
@@ -42,8 +42,8 @@ def convex(semantic: Ranker, lexical: Ranker, weight: float, depth: int | None =
 
     Each query's scores are mapped to [0, 1] by the least and greatest score of that ranker's list (all to 1 when they
     are equal). A chunk absent from a list counts 0 there, just as the list's last chunk: no jump at the cut, which a
-    theoretical minimum (-1 for cosine) would make. After `completed`
-    no chunk is absent. ValueError when the weight is outside [0, 1].
+    theoretical minimum (-1 for cosine) would make. Once
+    `cross_scored`, no chunk is absent. ValueError when the weight is outside [0, 1].
     """
     return _fuse(convex_parts(semantic, lexical, weight), depth, _single([semantic, lexical]))
 
@@ -101,8 +101,8 @@ def _checked(rankers: Sequence[Ranker]) -> list[tuple[Ids, Floats]]:
     return checked
 
 
-def _reciprocal(ids: Ids, u: float) -> Floats:
-    return np.broadcast_to(1.0 / (u + np.arange(1, ids.shape[1] + 1)), ids.shape)
+def _reciprocal(ids: Ids, k: float) -> Floats:
+    return np.broadcast_to(1.0 / (k + np.arange(1, ids.shape[1] + 1)), ids.shape)
 
 
 def _min_max(ids: Ids, scores: Floats) -> Floats:

@@ -83,13 +83,10 @@ class RankedLists:
             return cls(**arrays)
         except (OSError, ValueError, KeyError, TypeError, EOFError) as error:
             raise DamagedError(
-                f"The ranked lists in {folder} cannot be read.",
-                f"{type(error).__name__}: {error}",
-                "Delete that folder; the next run builds the lists again.",
-                code="artifact-damaged",
-                stage="rank",
+                f"The ranked lists in {folder} cannot be read.", f"{type(error).__name__}: {error}",
+                "Delete that folder; the next run builds the lists again.", code="artifact-damaged", stage="rank",
                 command="run",
-            ) from error
+            ) from error  # fmt: skip
 
     def _fault(self) -> str:
         n = len(self.query_ids)

@@ -104,7 +104,9 @@ class Explainer:
             offsets = stored.offsets[population.rows]
             ranked = _placed(population.ids, found - offsets, chunk_ids)
             taken = {row: float(offsets[np.searchsorted(population.ids, row)]) for row in ranked}
-        chunks = {row: _standing(base.get(row), served.get(row), ranked.get(row), taken.get(row)) for row in chunk_ids}
+        chunks = {
+            row: _comparison(base.get(row), served.get(row), ranked.get(row), taken.get(row)) for row in chunk_ids
+        }
         return Explained(name, chunks, note)
 
     def base_ranking(self, query: str, top: int, allowed: NDArray[np.int64] | None) -> Ranking | None:
@@ -191,7 +193,7 @@ def served_name(info: VectorsInfo) -> str:
     return candidate_name(info.interpolation_weight if info.adapter else 0.0)
 
 
-def _standing(base: Place | None, served: Place | None, ranked: Place | None, taken: float | None) -> RankComparison:
+def _comparison(base: Place | None, served: Place | None, ranked: Place | None, taken: float | None) -> RankComparison:
     (base_rank, base_cosine), (served_rank, served_cosine) = base or NOWHERE, served or NOWHERE
     rank, similarity = ranked or NOWHERE
     return RankComparison(base_rank, base_cosine, served_rank, served_cosine, rank, similarity, taken)

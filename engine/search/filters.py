@@ -53,7 +53,7 @@ class SearchFilter:
     def allowed(
         self, documents: Iterable[Document], holders: Callable[[], Container[tuple[str, str]]] = frozenset
     ) -> set[int]:
-        """Ids of the documents that pass. `holders` is asked for the archives and mailboxes, as (source, path), where one of these
+        """Ids of the documents that pass. `holders` gives the archives and mailboxes, as (source, path), where one of these
         types is wanted: a folder may be named like one. Raises UsageError for a malformed glob.
         """
         matches = path_filter(self.paths)
@@ -98,18 +98,18 @@ def unknown_languages(wanted: Iterable[str], documents: Iterable[Document]) -> l
 
 
 def unmet(where: SearchFilter, documents: Iterable[Document]) -> list[str]:
-    """What a filter asks for that no document has, each told in a sentence."""
+    """What a filter asks for that no document has, a sentence each."""
     known = list(documents)
-    told = [f"Nothing of the file type '{one}' is read here." for one in unknown_formats(where.formats, known)]
-    told += [f"No document is in the language '{one}'." for one in unknown_languages(where.languages, known)]
+    problems = [f"Nothing of the file type '{one}' is read here." for one in unknown_formats(where.formats, known)]
+    problems += [f"No document is in the language '{one}'." for one in unknown_languages(where.languages, known)]
     for one in where.authors:
         if not any(_is_author(one, document.author) for document in known):
-            told.append(f"No document is by '{one}'.")
+            problems.append(f"No document is by '{one}'.")
     for one in where.paths:
         matches = path_filter((one,))
         if not any(matches(document.path) for document in known):
-            told.append(f"No path matches '{one}'.")
-    return told
+            problems.append(f"No path matches '{one}'.")
+    return problems
 
 
 def _formats_of(document: Document, holders: Container[tuple[str, str]]) -> set[str]:
@@ -145,14 +145,14 @@ def facets(documents: Iterable[Document]) -> dict[str, dict[str, int]]:
     counts = {
         "type": Counter(document.format for document in listed),
         "author": Counter(composed(document.author) for document in listed if document.author),
-        "language": Counter(_language_told(document.language) for document in listed if document.language),
+        "language": Counter(_language_shown(document.language) for document in listed if document.language),
         "year": Counter(map(_year, listed)),
         "folder": _folders([composed(document.path).split("/")[:-1] for document in listed]),
     }
     return {name: dict(found.most_common(MAX_FACETS)) for name, found in counts.items()}
 
 
-def _language_told(code: str) -> str:
+def _language_shown(code: str) -> str:
     return UNKNOWN_LANGUAGE if SAME_AS.get(code, code) == UNKNOWN else code
 
 

@@ -37,7 +37,7 @@ def fuse(rankings: Mapping[str, Ranking], settings: SearchSettings) -> Fused:
 
     semantic, bm25 = rankings["semantic"], rankings["bm25"]
     if settings.fusion == "rrf":
-        fused = rrf([semantic, bm25], u=settings.rrf_k)
+        fused = rrf([semantic, bm25], k=settings.rrf_k)
         parts = rrf_parts([semantic, bm25], settings.rrf_k)
     else:
         fused = convex(semantic, bm25, settings.weight)

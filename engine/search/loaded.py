@@ -97,7 +97,7 @@ class Loaded:
         return self._owners.get(self.state, read)
 
     def _database_file(self) -> tuple[int, int] | None:
-        """What tells the database file from one that a repair has put in its place."""
+        """Identity of the database file: a repair puts another in its place."""
         try:
             found = (self.project.path / "project.db").stat()
         except OSError:
@@ -111,7 +111,7 @@ class Loaded:
         return self._current(LexicalInfo, LexicalIndex.open)[1]
 
     def hybrid_index(self, settings: SearchSettings) -> tuple[LexicalIndex, str]:
-        """The BM25 index as hybrid search asks it, words counted as evaluation learnt, and what is to be told of that, or "".
+        """The BM25 index as hybrid search asks it, words counted as evaluation learnt, and a note for the user, or "".
 
         Raises as `lexical_index`.
         """
@@ -202,11 +202,9 @@ class Loaded:
         if encoder.fingerprint != info.encoder:
             raise NotBuiltError(
                 f"The model {info.model} is not the one that the documents were embedded with.",
-                "Its files were changed since.",
-                f"Run 'engine run {self.project.argument}'.",
-                code="model-changed",
+                "Its files were changed since.", f"Run 'engine run {self.project.argument}'.", code="model-changed",
                 stage="embed",
-            )
+            )  # fmt: skip
         return encoder
 
     def base_encoder(self, artifact: Artifact[VectorsInfo]) -> Encoder:
@@ -221,12 +219,9 @@ class Loaded:
 
             settings = self.settings().encoder
             return Encoder.load(
-                model_of(info),
-                adapter=self.project.path / adapter if adapter else None,
-                adapter_scale=scale,
-                hardware=choose_hardware(settings.device, settings.dtype, purpose="encode"),
-                max_tokens=info.max_tokens,
-            )
+                model_of(info), adapter=self.project.path / adapter if adapter else None, adapter_scale=scale,
+                hardware=choose_hardware(settings.device, settings.dtype, purpose="encode"), max_tokens=info.max_tokens,
+            )  # fmt: skip
 
         return self._encoders[role].get((info.encoder, info.model, adapter, scale, info.max_tokens), load)
 
@@ -289,9 +284,8 @@ class Loaded:
         artifact, stage = self.artifact(kind), kind.stage
         if artifact is None:
             raise NotBuiltError(
-                f"The project {self.project.name} has no {kind.called} yet.",
-                f"The stage '{stage}' makes it.",
+                f"The project {self.project.name} has no {kind.called} yet.", f"The stage '{stage}' makes it.",
                 f"Run 'engine run {self.project.argument}', or 'engine {stage} {self.project.argument}' without training.",
                 stage=stage,
-            )
+            )  # fmt: skip
         return artifact

@@ -25,7 +25,7 @@ class Presence:
     _reached: dict[str, bool] = field(default_factory=dict)
 
     def has(self, document: Document) -> bool:
-        """Whether the file of a document is there, or cannot be asked for."""
+        """Whether the file of a document is there, or cannot be reached."""
         if document.format == "beir" or "\\" in document.path:  # rows of a set; a name that is not UTF-8
             return True
         state = self._state(self.project / document.source, document.path)
@@ -62,14 +62,14 @@ class Presence:
 
     def notes(self, argument: str) -> list[str]:
         """What was left out, and what may be out of date; `argument`: how a command names the project."""
-        told = []
+        notes = []
         if count := len(self.gone):
-            told.append(f"{_documents(count)} left out: {'its file is' if count == 1 else 'their files are'} gone.")
+            notes.append(f"{_documents(count)} left out: {'its file is' if count == 1 else 'their files are'} gone.")
         if count := len(self.changed):
-            told.append(
+            notes.append(
                 f"{_documents(count)} found as {'it was' if count == 1 else 'they were'} before a change of the file."
             )
-        return [*told, f"'engine ingest {argument}' reads what is there now."] if told else []
+        return [*notes, f"'engine ingest {argument}' reads what is there now."] if notes else []
 
 
 def _documents(count: int) -> str:

@@ -42,11 +42,11 @@ def _with_run_hints(method: Callable[Concatenate[Searcher, P], T]) -> Callable[C
     """What is not there yet is not to be built by the user where a run is building it."""
 
     @wraps(method)
-    def told(self: Searcher, /, *arguments: P.args, **named: P.kwargs) -> T:
+    def with_hints(self: Searcher, /, *arguments: P.args, **named: P.kwargs) -> T:
         with run_hints(self.project):
             return method(self, *arguments, **named)
 
-    return told
+    return with_hints
 
 
 class Searcher:

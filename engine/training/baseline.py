@@ -83,7 +83,7 @@ def _sound(snapshot: ProjectSnapshot, artifact: Artifact[BaselineInfo]) -> bool:
 
 
 def _trained(context: StageContext, wanted: str) -> BaselineInfo:
-    from engine.encoders.for_project import told_hardware
+    from engine.encoders.for_project import reported_hardware
     from engine.training.dataset import training_data
     from engine.training.methods import learn
 
@@ -98,7 +98,8 @@ def _trained(context: StageContext, wanted: str) -> BaselineInfo:
     began = time.monotonic()
     result, _ = learn(
         replace(context, emit=as_part_of(context.stage, context.emit), should_finish=lambda: False),
-        project_model(context.settings), training_data(context, config), config, told_hardware(context, "train"), checkpoints,
+        project_model(context.settings), training_data(context, config), config, reported_hardware(context, "train"),
+        checkpoints,
     )  # fmt: skip
     if result is None:  # without pre-training there always is one
         raise AssertionError("fine-tuning gave no adapter")

@@ -87,9 +87,9 @@ def _base_vectors(
     """The untouched encoder's vectors, where the teacher looks at them."""
     if not config.needs_vectors:
         return None, None
-    from engine.encoders.for_project import chunk_vectors, load_encoder, told_hardware
+    from engine.encoders.for_project import chunk_vectors, load_encoder, reported_hardware
 
-    encoder = load_encoder(context, told_hardware(context, "encode"))
+    encoder = load_encoder(context, reported_hardware(context, "encode"))
     return encoder.encode_queries(texts, lambda _: context.check_stop()), chunk_vectors(context, encoder, chunks)
 
 

@@ -82,7 +82,7 @@ def counted_to(emit: Emit, after: int) -> Emit:
 
 def adapted_chunk_vectors(context: StageContext, adapter: Path) -> NDArray[np.float32]:
     """Unit vectors (N, d) by the adapter at full strength; the evaluation finds them in the cache."""
-    from engine.encoders.for_project import chunk_vectors, load_encoder, told_hardware
+    from engine.encoders.for_project import chunk_vectors, load_encoder, reported_hardware
 
-    encoder = load_encoder(context, told_hardware(context, "encode"), adapter)
+    encoder = load_encoder(context, reported_hardware(context, "encode"), adapter)
     return chunk_vectors(context, encoder, context.store.chunks(), "chunks (adapted)")

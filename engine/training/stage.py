@@ -86,7 +86,7 @@ class TrainStage(Stage):
         present = {chunk.id for chunk in chunks}
         if in_vain := too_few_to_choose(sum(one.split == "heldout" and one.chunk_id in present for one in queries)):
             context.warn(in_vain)
-        from engine.encoders.for_project import told_hardware
+        from engine.encoders.for_project import reported_hardware
         from engine.encoders.quantisation import check_four_bit
         from engine.training.methods import learn
 
@@ -111,7 +111,7 @@ class TrainStage(Stage):
             context.warn(
                 f"No hard negatives will be mined: training.refresh_every is {every}, and there are {steps} steps."
             )
-        hardware = told_hardware(context, "train")
+        hardware = reported_hardware(context, "train")
         if config.quantisation == "4-bit":
             check_four_bit(hardware.device)  # before the work that comes first
         data = training_data(context, config)

@@ -15,8 +15,8 @@ from engine.encoders.for_project import (
     load_encoder,
     model_fingerprint,
     open_cache,
+    reported_hardware,
     served_fingerprint,
-    told_hardware,
 )
 from engine.project.stage import ProjectSnapshot, Stage, StageContext
 from engine.project.store.artifact_info import CorpusInfo, EvaluationInfo, HubnessInfo, LexicalInfo, VectorsInfo
@@ -77,7 +77,7 @@ class EmbedStage(Stage):
         """Embed what is new, build or update the index, make it current, and drop what nothing names any more."""
 
         adapter, scale, scope = _served(context)
-        hardware = told_hardware(context, "encode")
+        hardware = reported_hardware(context, "encode")
         of_chunks = chunk_adapter(adapter, scope)
         encoder = load_encoder(context, hardware, *((of_chunks, scale) if of_chunks else ()))  # of the chunks
         chunks = context.store.chunks()
@@ -146,10 +146,8 @@ def _served(snapshot: ProjectSnapshot) -> tuple[Path | None, float, str]:
         raise NotBuiltError(
             "The adapter that search was to serve belongs to another model.",
             "encoder.model, or the files in its folder, have changed since the evaluation.",
-            f"Run 'engine run {snapshot.project.argument}'.",
-            code="adapter-mismatch",
-            stage="evaluate",
-        )
+            f"Run 'engine run {snapshot.project.argument}'.", code="adapter-mismatch", stage="evaluate",
+        )  # fmt: skip
     in_use = evaluation.info.in_use
     return snapshot.project.path / adapter, in_use.interpolation_weight, in_use.adapter_scope
 
@@ -200,13 +198,9 @@ def _write(
             context.warn(f"{error.what} It is built anew.")
     everything = np.ones(len(ids), dtype=bool)
     VectorIndex.build(
-        folder,
-        ids,
-        vectors,
-        similarity=similarity(everything),
-        dtype=settings.dtype,
+        folder, ids, vectors, similarity=similarity(everything), dtype=settings.dtype,
         expansion=settings.expansion_search,
-    )
+    )  # fmt: skip
     return len(ids)
 
 

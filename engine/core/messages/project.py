@@ -47,7 +47,7 @@ class StageState:
 
 @dataclass(frozen=True)
 class ProjectStatus:
-    """Whether a run goes on, the newest run, counts, and every stage; `problem` where something of it cannot be told."""
+    """Whether a run goes on, the newest run, counts, and every stage; `problem` where something of it is not known."""
 
     project: str = ""
     name: str = ""

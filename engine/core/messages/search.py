@@ -187,7 +187,7 @@ class Judgments:
 
 
 def query_words(query: str) -> str:
-    """A query as it is judged: half surrogate pairs and white space do not tell two apart."""
+    """A query as it is judged: half surrogate pairs and white space make no difference."""
     return " ".join(query.replace("\0", " ").encode("utf-8", "replace").decode().split())
 
 

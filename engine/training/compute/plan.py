@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import psutil
 
 from engine.encoders.hardware import Hardware, HardwareChoice
-from engine.encoders.needs import CUDA_LEAST, CUDA_SCALE
+from engine.encoders.needs import CUDA_SCALE, MIN_CUDA_SCALE
 from engine.training.config import TrainingConfig
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def _memory(student: Student, config: TrainingConfig, hardware: Hardware, room: 
     """
     cpu = hardware.device == "cpu"
     wanted = config.micro_batch_tokens * (1 if cpu else CUDA_SCALE)
-    least = config.micro_batch_tokens * (1 if cpu else CUDA_LEAST)
+    least = config.micro_batch_tokens * (1 if cpu else MIN_CUDA_SCALE)
     plain, thrifty = (student.bytes_per_token(config.max_tokens, checkpointing=on) for on in (False, True))
     needed, half = max(config.max_tokens, least) * plain, room.free / 2
     choice = _checkpointing(config.gradient_checkpointing, needed, half)

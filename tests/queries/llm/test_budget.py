@@ -230,7 +230,7 @@ def test_vectors_of_the_base_encoder_are_used_where_all_chunks_have_them(asked_p
         snapshot = ProjectSnapshot(project, project.settings(), store)
         chunks = store.chunks()
         assert base_vectors(snapshot, chunks) is None
-        shelf = open_cache(snapshot).shelf(served_fingerprint(snapshot, None, 1.0), 384)
+        shelf = open_cache(snapshot).vectors_of(served_fingerprint(snapshot, None, 1.0), 384)
         assert model_fingerprint(snapshot)
         for half in (chunks[:3], chunks[3:]):
             assert base_vectors(snapshot, chunks) is None
