@@ -22,7 +22,8 @@ class EngineError(Exception):
     helps, without its project.
     """
 
-    exit_code, code = 5, "failed"
+    exit_code = 5
+    code = "failed"
     command = ""
 
     def __init__(
@@ -67,7 +68,8 @@ class EngineError(Exception):
 class UsageError(EngineError):
     """A command or setting that cannot be followed as written."""
 
-    exit_code, code = 2, "wrong-use"
+    exit_code = 2
+    code = "wrong-use"
 
 
 class SettingsError(UsageError):
@@ -90,7 +92,8 @@ class SettingsError(UsageError):
 class InputError(EngineError):
     """The user's documents, queries or judgments cannot be used."""
 
-    exit_code, code = 3, "input-invalid"
+    exit_code = 3
+    code = "input-invalid"
 
 
 class NoDocumentsError(InputError):
@@ -120,7 +123,8 @@ class DatasetError(InputError):
 class ProjectBusyError(EngineError):
     """Another run holds the project."""
 
-    exit_code, code = 4, "project-busy"
+    exit_code = 4
+    code = "project-busy"
 
 
 class StageError(EngineError):
@@ -132,26 +136,30 @@ class StageError(EngineError):
 class ResourceError(EngineError):
     """The disk is full or memory ran out."""
 
-    exit_code, code = 6, "out-of-resources"
+    exit_code = 6
+    code = "out-of-resources"
 
 
 class DamagedError(EngineError):
     """A file of the project is damaged."""
 
-    exit_code, code = 7, "damaged"
+    exit_code = 7
+    code = "damaged"
 
 
 class NotBuiltError(EngineError):
     """Something is asked for that no run has built yet."""
 
-    exit_code, code = 3, "not-built"
+    exit_code = 3
+    code = "not-built"
     command = "run"
 
 
 class CancelledError(EngineError):
     """The user asked the run to stop; everything finished so far is kept."""
 
-    exit_code, code = 130, "cancelled"
+    exit_code = 130
+    code = "cancelled"
 
 
 def nearest(word: str, valid: Iterable[str]) -> str | None:
