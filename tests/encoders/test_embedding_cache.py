@@ -247,7 +247,7 @@ def test_many_vectors_in_little_memory(tmp_path: Path) -> None:
 
 WORKER = """
 import sys, time
-sys.path[:0] = [{root!r}, {here!r}]
+sys.path[:0] = [{root!r}, {here!r}, {tests!r}]
 from pathlib import Path
 from test_embedding_cache import CountingEncoder, TEXTS, encode
 
@@ -262,7 +262,9 @@ encode(Slow(), TEXTS, Path({folder!r}), shard_size=4)
 
 @pytest.mark.skipif(os.name != "posix", reason="needs SIGKILL")
 def test_kill_loses_at_most_one_shard(tmp_path: Path) -> None:
-    code = WORKER.format(root=str(ROOT), here=str(Path(__file__).parent), folder=str(tmp_path))
+    code = WORKER.format(
+        root=str(ROOT), here=str(Path(__file__).parent), tests=str(Path(__file__).parents[1]), folder=str(tmp_path)
+    )
     worker = subprocess.Popen([sys.executable, "-c", code])
     deadline = time.monotonic() + 60
     while len(shards(tmp_path)) < 3 and time.monotonic() < deadline and worker.poll() is None:

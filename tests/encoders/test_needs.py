@@ -182,7 +182,7 @@ def test_a_model_that_is_gone_has_no_needs(project: ProjectFolder, tmp_path: Pat
 def test_what_a_gpu_is_or_would_be(monkeypatch: pytest.MonkeyPatch, there: Gpus, found: str, follows: str) -> None:
     monkeypatch.setattr(gpus_module, "find_gpus", lambda: there)
     (finding,) = gpu()
-    assert (finding.topic, finding.state) == ("gpu", "absent")
+    assert (finding.topic, finding.state) == ("gpu", "good" if there.usable else "absent")
     assert found in finding.found
     assert follows in finding.follows
 

@@ -471,14 +471,16 @@ def test_the_adapter_is_trained_for_what_auto_chose(auto: Auto):
         store = auto.project.store()
         try:
             snapshot = ProjectSnapshot(auto.project, auto.project.settings(), store)
-            return resolve_config(snapshot).side, is_built(Query("q", "question", 1, 1, "e"), made_by(snapshot))
+            return resolve_config(snapshot).adapter_scope, is_built(
+                Query("q", "question", 1, 1, "e"), made_by(snapshot)
+            )
         finally:
             store.close()
 
     auto.generate()
-    assert trained() == ("query", True)
+    assert trained() == ("queries", True)
     added("ours.gguf")
-    assert trained() == ("query", True)
+    assert trained() == ("queries", True)
     auto.generate(forced=True)
     assert trained() == ("both-then-queries", False)
 

@@ -69,7 +69,7 @@ def ticks(low: float, high: float, most: int) -> list[float]:
     for step in (factor * 10.0**power for power in (exponent, exponent + 1, exponent + 2) for factor in (1, 2, 5)):
         first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
         if last - first + 1 <= max(1, most):
-            return [number * step for number in range(first, last + 1)]
+            return [min(max(number * step, low), high) for number in range(first, last + 1)]
     return []
 
 

@@ -48,7 +48,7 @@ def test_every_setting_of_the_schema_is_there_with_its_help(new_project: Path) -
     screen = drive(story)
     wanted = {f"{name}.{key}" for name, part in Settings.model_fields.items() for key in part.annotation.model_fields}  # type: ignore[union-attr]
     assert screen.settings.keys() == wanted
-    assert all(setting.help for setting in screen.settings.values())
+    assert all(setting.key.help for setting in screen.settings.values())
 
 
 def test_a_change_says_what_it_makes_stale_and_is_written_on_apply(finished_project: Path) -> None:

@@ -21,7 +21,7 @@ from bmembed_tui.steps.model.text import format_choice, format_machine, format_m
 from bmembed_tui.widgets.change_line import ChangeLine, format_effect
 from bmembed_tui.widgets.choice_row import ChoiceRow
 from bmembed_tui.widgets.hanging import hanging
-from engine.core.messages.project import Examine, Finding, Findings, WhatIf
+from engine.core.messages.project import Examine, Finding, Findings, StageChange, WhatIf
 from engine.core.messages.wire import from_json
 
 
@@ -258,9 +258,9 @@ def test_a_line_goes_on_under_its_text(width: int, rows: list[str]) -> None:
 
 def test_the_effect_of_a_change_in_words() -> None:
     stages = [
-        {"stage": "generate", "before": "done", "after": "stale", "reason": "The backend gguf needs a language model."},
-        {"stage": "rank", "before": "done", "after": "stale", "reason": "generate is stale"},
-        {"stage": "train", "before": "stale", "after": "done", "reason": "up to date"},
+        StageChange("generate", "done", "stale", "The backend gguf needs a language model.", "llm-not-chosen"),
+        StageChange("rank", "done", "stale", "generate is stale"),
+        StageChange("train", "stale", "done", "up to date"),
     ]
     text = format_effect(stages).plain
     assert "Makes stale: generate, rank." in text

@@ -565,9 +565,9 @@ def test_where_the_queries_stand() -> None:
                    StageStarted(stage="generate", fingerprint="", reason=""),
                    Progress(stage="generate", done=30, total=120, unit="chunks")])  # fmt: skip
     assert queries_state(done, run, True) == "running"
-    assert format_run(run).plain == f"▶ making the queries {'█' * 5}{'░' * 15} 30 of 120 chunks"
+    assert format_run(run).plain == f"▶ making the queries {'█' * 3}{'░' * 9} 30 of 120 chunks"
     run.apply(Progress(stage="generate", done=60, total=120, unit="chunks encoded"))
-    bar = f"{'█' * 10}{'░' * 10}"
+    bar = f"{'█' * 6}{'░' * 6}"
     assert format_run(run).plain == f"▶ checking the queries by the base encoder {bar} 60 of 120 chunks encoded"
     run.apply(StageStarted(stage="train", fingerprint="", reason=""))
     assert queries_state(done, run, True) == "busy"

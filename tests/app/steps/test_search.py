@@ -16,6 +16,7 @@ from bmembed_tui.steps.search.document_view import DocumentView
 from bmembed_tui.steps.search.facets import FacetList
 from bmembed_tui.steps.search.filters import FilterRow
 from bmembed_tui.steps.search.hit_list import HitList
+from bmembed_tui.steps.search.hit_text import file_of
 from bmembed_tui.steps.search.model import ALL, Filters
 from bmembed_tui.steps.search.pane import SearchPane
 from bmembed_tui.steps.search.preview import PreviewScreen
@@ -82,7 +83,8 @@ def test_hits_come_while_typing_and_modes_keep_the_query(finished_project: Path)
         text = shown(pilot)
         first = pane.active_list.hits[0]
         assert first.title[:20] in text
-        for ranker, (rank, score) in first.rankers.items():
+        for ranker, ranked in first.rankers.items():
+            rank, score = ranked.rank, ranked.score
             name, scale = (
                 ("BM25     ", f"score {score:.2f}") if ranker == "bm25" else ("semantic ", f"similarity {score:.3f}")
             )
@@ -190,7 +192,7 @@ def test_looking_inside_and_judging(finished_project: Path) -> None:
         assert pilot.app.clipboard == str(finished_project / "documents" / hits[1].path)
         document = (finished_project / "documents" / hits[1].path).read_text(encoding="utf-8")
         await pilot.press("c")
-        await until(pilot, lambda: pilot.app.clipboard != str(hits[1].file))
+        await until(pilot, lambda: pilot.app.clipboard != str(file_of(hits[1])))
         if hits[1].format == "txt":
             assert pilot.app.clipboard == document[hits[1].start : hits[1].end]
         await pilot.press("enter")

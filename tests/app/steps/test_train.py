@@ -387,7 +387,7 @@ def test_a_run_that_is_only_being_started_cannot_be_paused_or_stopped(
             await until(pilot, lambda label=label: screen.pane.step == label, label)  # type: ignore[misc, union-attr]
             button = screen.query_one(f"#{label} #primary", SafeButton)
             assert str(button.label) == ("Running …" if label == "search" else "Search")
-        screen.status = replace(screen.status, stages={})
+        screen.status = replace(screen.status, stages=())
         screen.draw_run()
         screen.action_go("result")
         await until(pilot, lambda: screen.pane.step == "result", "the step")  # type: ignore[union-attr]
