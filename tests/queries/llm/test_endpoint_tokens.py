@@ -84,7 +84,7 @@ WAYS: dict[str, Callable[[Request], Raw]] = {
 def test_a_long_text_is_counted_by_the_server_in_its_own_way(way: str):
     heard, told = Heard(**{way.rstrip("_"): WAYS[way]}), list[tuple[object, ...]]()
     with serving(good, heard) as server:
-        one = model(server, tell=lambda *choice: told.append(choice))
+        one = model(server, report=lambda *choice: told.append(choice))
         assert one.count(LONG) == len(LONG.split())
         asked = len(heard.asked)
         assert one.count("The pump stands.") == estimated("The pump stands."), "a short one cannot be too long"
@@ -100,7 +100,7 @@ def test_a_long_text_is_counted_by_the_server_in_its_own_way(way: str):
 def test_a_server_that_does_not_count_is_asked_no_more_and_the_estimate_is_told():
     heard, told = Heard(), list[tuple[object, ...]]()
     with serving(good, heard) as server:
-        one = model(server, tell=lambda *choice: told.append(choice))
+        one = model(server, report=lambda *choice: told.append(choice))
         assert [one.count(LONG), one.count(LONG + " More.")] == [estimated(LONG), estimated(LONG + " More.")]
     paths = ["/props", "/v1/models", "/api/ps", "/tokenize", "/extras/tokenize/count"]
     assert [path for path, _ in heard.asked] == paths
@@ -155,7 +155,7 @@ class Ollama(Heard):
 def test_ollamas_context_is_that_of_the_model_that_it_has_loaded(rows: list[dict[str, Any]], context: int):
     heard, told = Ollama(*rows), list[tuple[object, ...]]()
     with serving(good, heard) as server:
-        one = model(server, tell=lambda *choice: told.append(choice))
+        one = model(server, report=lambda *choice: told.append(choice))
         one.count(LONG)
         assert one.context == context
     assert heard.loaded == [{"model": "small", "stream": False}]
@@ -165,7 +165,7 @@ def test_ollamas_context_is_that_of_the_model_that_it_has_loaded(rows: list[dict
 def test_an_ollama_that_cuts_silently_and_does_not_tell_where_is_told():
     heard, told = Ollama({"name": "small:latest"}), list[tuple[object, ...]]()
     with serving(good, heard) as server:
-        one = model(server, tell=lambda *choice: told.append(choice))
+        one = model(server, report=lambda *choice: told.append(choice))
         one.count(LONG)
         assert one.context == 4096
     setting, value, why = told[0]
