@@ -305,7 +305,7 @@ def test_queries_stay_what_they_are_when_the_file_of_their_model_is_gone(asked_p
     run(project)
     project.change_settings({"queries.answer_tokens": 65})
     assert states()["generate"][0] == "stale"
-    with fails(ModelError, "language-model-invalid", "tiny.gguf"):
+    with fails(ModelError, "language-model-missing", "tiny.gguf"):
         run(project)
     project.change_settings({"queries.answer_tokens": 64, "queries.model": str(tmp_path / "other.gguf")})
     assert states()["generate"][0] == "stale", "another model is named"

@@ -224,7 +224,7 @@ def test_a_long_error_fits_into_the_pipe_that_nobody_reads_yet(project: ProjectF
         "from engine.core.errors import DamagedError\n"
         f"text = {text[:1]!r} * {len(text)}\n"
         "def work(*_, **__): raise DamagedError(text, text, text)\n"
-        "process._work = work\n"
+        "process.work = work\n"
         f"sys.exit(process.main([{str(project.path)!r}, 'ingest', 'f', 'a']))"
     )
     child = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
