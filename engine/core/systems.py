@@ -7,15 +7,13 @@ from dataclasses import dataclass
 
 from engine.core.messages.project import SystemName
 
-BM25, LEARNED, BASE, CL, ADAPTED, SERVED = "bm25", "bm25_learnt", "base", "cl", "adapted", "served"
+BM25, BASE, CL, ADAPTED, SERVED = "bm25", "base", "cl", "adapted", "served"
 BASE_CSLS = "base_less_hubs"
 """Base with hubs taken off, where what is served is adapted and has them taken off."""
 PLAIN = "served_cosine"
 """A merge that is served, by plain cosines, where it is served with hubs taken off."""
 HYBRID_BASE, HYBRID_SERVED = "hybrid base", "hybrid served"
 """Of robustness, where hybrid search is measured as it is served alone."""
-UNWEIGHED = "unweighed"
-"""What is served, joined with BM25 as it is, where BM25 is served with learnt weights of words."""
 ENCODERS = (BASE, BASE_CSLS, CL, ADAPTED, PLAIN, SERVED)
 """Those that rank by themselves, and joined with BM25."""
 MERGE = "merge-"
@@ -36,12 +34,6 @@ class System:
     what: str
 
 
-_WITHOUT_ENCODER = (
-    System(BM25, "BM25", "BM25", "search for the words of the query, without an encoder"),
-    System(
-        LEARNED, "BM25 weighed", "BM25, weighed", "BM25 with words of queries that say little counted less, as learnt"
-    ),
-)
 _WITH_ENCODER = (  # label, short form, short form with "hybrid, " before it, what it is
     (BASE, "base", "base", "base", "the encoder before adaptation, by cosine"),
     (
@@ -51,10 +43,6 @@ _WITH_ENCODER = (  # label, short form, short form with "hybrid, " before it, wh
     (CL, "CL", "CL (contrastive)", "CL", "the baseline that plain contrastive learning gives, by cosine"),
     (ADAPTED, "adapted", "adapted", "adapted", "the encoder with the whole of its adapter, by cosine"),
     (PLAIN, "served, by cosine", "served, cosine", "cosine", "the encoder that search serves, by cosine: hubs are not taken off"),
-    (
-        UNWEIGHED, "served, words unweighed", "unweighed", "unweighed",
-        "the encoder that search serves, as search serves it, but every word of a query counts as BM25 has it",
-    ),
     (SERVED, "served", "served", "served", "the encoder that search serves, as search serves it"),
 )  # fmt: skip
 _JOINED = {
@@ -64,10 +52,9 @@ _JOINED = {
 
 
 def _systems() -> Iterable[System]:
-    yield from _WITHOUT_ENCODER
+    yield System(BM25, "BM25", "BM25", "search for the words of the query, without an encoder")
     for name, label, short, _, what in _WITH_ENCODER:
-        if name != UNWEIGHED:
-            yield System(name, label, short, what)
+        yield System(name, label, short, what)
     for way, (word, how) in _JOINED.items():
         for name, label, _, short, what in _WITH_ENCODER:
             yield System(f"{way}{name}", f"{word}, {label}", f"hybrid, {short}", f"{what}; {how}")

@@ -14,7 +14,6 @@ from engine.evaluation.reporting.encoder_diagnostics import EncoderDiagnostics
 from engine.evaluation.studies.hubness import HubnessCorrection
 from engine.evaluation.studies.hybrid import HybridFusion
 from engine.evaluation.studies.sentence_pairs import SentencePairs
-from engine.evaluation.studies.term_weights import TermWeights
 from engine.project.stage import StageContext
 from engine.project.store.artifact_info import AdapterInfo, BaselineInfo
 from engine.queries.heldout import MORE
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from engine.evaluation.selection import Selection
     from engine.evaluation.studies.fusion import FusionChoice
     from engine.evaluation.studies.robustness import Robustness
-    from engine.evaluation.studies.term_weights import TermWeightStudy
 
     Rankings = NDArray[np.int64]
 
@@ -57,8 +55,6 @@ class Evaluation:
         self.baseline: BaselineInfo | None = None
         self.robustness: Robustness | None = None
         self.threshold: dict[str, Any] = {}
-        self.terms = TermWeights()
-        self._term_study: TermWeightStudy | None = None
         self.hubness = HubnessCorrection()
         self.general: dict[str, Mapping[str, NDArray[np.float64]]] = {}
         self.sentences = SentencePairs(context)
@@ -229,23 +225,11 @@ class Evaluation:
                     one.rankings[way + name] = fuser.joined(one, name, weight)
         return choice
 
-    def weight_terms(self, selection: Selection, fusion: FusionChoice) -> None:
-        """Learn how much words of queries count in hybrid search, and take it over where that is shown to be better."""
-        from engine.evaluation.studies.term_weights import TermWeighting, TermWeightStudy
-
-        weighting = TermWeighting(self._context, self.rankers, selection.strength)
-        trial = TermWeightStudy(self._context.settings, weighting, self._measure, fusion)
-        self.terms = trial.take(self.sets, self._among)
-        self._context.choose("term_weights", str(bool(self.terms.weights)).lower(), self.terms.reason)
-        self._term_study = trial if self.terms.weights else None
-
     def perturb(self, selection: Selection, fusion: FusionChoice) -> None:
         """Measure the judged queries, or else the held-out ones, with typos, masked words and other words."""
         from engine.evaluation.studies.robustness_study import RobustnessStudy
 
-        trial = RobustnessStudy(
-            self._context, self.rankers, selection.strength, fusion, self._term_study, self._named_chunks
-        )
+        trial = RobustnessStudy(self._context, self.rankers, selection.strength, fusion, self._named_chunks)
         self.robustness = trial.measure(self.sets, self._measure, self.document_of)
 
     def learn_threshold(self) -> None:

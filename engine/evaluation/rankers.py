@@ -51,12 +51,9 @@ class Rankers:
 
         return LexicalIndex.open(self._context.project.folder_of(self._context.need(LexicalInfo)))
 
-    def bm25(self, texts: Sequence[str], among: Among, index: LexicalIndex | None = None) -> tuple[Ids, Floats]:
-        """Ids and scores (q, depth) of each text's best chunks, of those that it is looked for `among`.
-
-        By `index`, a weighted form of the project's, or by that itself.
-        """
-        context, depth, index = self._context, self._context.settings.evaluation.depth, index or self.lexical
+    def bm25(self, texts: Sequence[str], among: Among) -> tuple[Ids, Floats]:
+        """Ids and scores (q, depth) of each text's best chunks, of those that it is looked for `among`."""
+        context, depth, index = self._context, self._context.settings.evaluation.depth, self.lexical
         found = list(index.search_many(texts, depth))
         for row, allowed in enumerate(among):
             if allowed is not None:

@@ -65,10 +65,6 @@ class EvaluateStage(Stage):
                 "The report is missing.", "", "Run 'engine evaluate'.", code="report-missing", stage="evaluate",
                 command="evaluate",
             )  # fmt: skip
-        if artifact.info.fusion.weighted_words:
-            from engine.ranking.term_weights import read_weights
-
-            read_weights(snapshot.project.folder_of(artifact))
         if artifact.info.hubness.hub_queries:
             from engine.ranking.hubness import read_reference
 
@@ -98,8 +94,6 @@ class EvaluateStage(Stage):
         if context.settings.search.csls:
             work.correct_hubness(selection)
         fusion = work.fuse()
-        if context.settings.search.term_weights:
-            work.weight_terms(selection, fusion)
         work.learn_threshold()
         drop_unused_substitutes(context)
         if context.settings.evaluation.robustness:
@@ -127,5 +121,5 @@ def _baseline(snapshot: ProjectSnapshot) -> str:
 
 def _fused(snapshot: ProjectSnapshot) -> set[str]:
     """The settings that decide what is ranked, and how the rankings are joined."""
-    always = {"rrf_k", "fusion", "named_documents", "term_weights", "csls"}
+    always = {"rrf_k", "fusion", "named_documents", "csls"}
     return always | {"weight"} if snapshot.settings.search.fusion == "weighted" else always

@@ -45,7 +45,6 @@ def facts(source: Source, kinds: Sequence[str]) -> dict[str, Any]:
         "settings": _settings(source),
         "reason": info.reason,
         "served": info.in_use.name,
-        "weighed_words": info.fusion.weighted_words if source.settings.search.term_weights else 0,
         "hubs": bool(vectors and vectors.info.hubness_key),
         "figures": {kind: _figures(table) for kind, table in tables.items()},
     }

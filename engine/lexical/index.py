@@ -13,7 +13,6 @@ is different in a corpus of several languages: `engine/lexical/several.py`.
 
 from __future__ import annotations
 
-import copy
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -54,7 +53,6 @@ class LexicalIndex:
         self._folder, self._manifest, self._index = folder, manifest, index
         self._searcher = index.searcher()
         self._scorer: PostingsScorer | None = None
-        self._weights: Mapping[str, float] = {}
         self._analyzers = _analyzers(manifest)
 
     @classmethod
@@ -90,15 +88,6 @@ class LexicalIndex:
         if found != manifest.count:
             raise damaged(folder, f"It holds {found} chunks instead of {manifest.count}")
         return opened
-
-    def weighted(self, weights: Mapping[str, float]) -> LexicalIndex:
-        """This index, with words of queries counted `weights` times (engine/training/term_weights.py); others count as ever.
-
-        It reads the same files.
-        """
-        twin = copy.copy(self)
-        twin._weights = weights
-        return twin
 
     @property
     def count(self) -> int:
@@ -205,14 +194,6 @@ class LexicalIndex:
             found[row] = scorer.scores(self._query_terms(text, bonus=True), ids[row])
         return found
 
-    def parts(
-        self, text: str, ids: npt.NDArray[np.int64]
-    ) -> tuple[list[str], npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-        """The words of a query that occur in some chunk; what each adds to the scores of `ids` (n,), (t, n); the scores (n,)."""
-        terms, scorer = self._query_terms(text, bonus=True), self.scorer()
-        words, parts = scorer.parts(terms, ids)
-        return words, parts, scorer.scores(terms, ids)
-
     def search_many(
         self,
         texts: Sequence[str],
@@ -280,8 +261,6 @@ class LexicalIndex:
 
     def _query_terms(self, text: str, bonus: bool) -> QueryTerms:
         terms = self._analyzers.query_terms(text, self.document_frequency, self.count)
-        if self._weights:
-            terms = replace(terms, words={word: n * self._weights.get(word, 1.0) for word, n in terms.words.items()})
         return terms if bonus else replace(terms, codes={})
 
     def _query(self, terms: QueryTerms) -> tantivy.Query:

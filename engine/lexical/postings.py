@@ -64,23 +64,6 @@ class PostingsScorer:
             found[known] = self._totals(terms)[slots[known]]
         return found
 
-    def parts(self, terms: QueryTerms, ids: npt.NDArray[np.int64]) -> tuple[list[str], npt.NDArray[np.float32]]:
-        """The query's t words that occur in some chunk, and what each adds to the score of each of `ids` (n,): (t, n)."""
-        slots = np.minimum(np.searchsorted(self._keys, ids), max(len(self._keys) - 1, 0))
-        rows = np.where(self._keys[slots] == ids, slots, -1) if len(self._keys) else np.full(len(ids), -1)
-        words, parts = [], []
-        for word, weight in terms.words.items():
-            here = self._words.where(word)
-            holding = self._words.rows[here]  # ascending
-            if not len(holding):
-                continue
-            places = np.minimum(np.searchsorted(holding, rows), len(holding) - 1)
-            words.append(word)
-            parts.append(
-                np.where(holding[places] == rows, self._scores[here][places] * np.float32(weight), np.float32(0))
-            )
-        return words, np.array(parts, dtype=np.float32).reshape(len(words), len(ids))
-
     def _totals(self, terms: QueryTerms) -> npt.NDArray[np.float32]:
         """Every chunk's score (N,)."""
         totals = np.zeros(len(self._keys), dtype=np.float32)

@@ -221,9 +221,9 @@ class ProjectFolder:
         return settings
 
     def renamed_settings(self) -> str:
-        """A note on keys of project.toml that have a new name; empty where there are none. Raises SettingsError."""
+        """A note on keys of project.toml that were renamed or removed; empty where there are none. Raises SettingsError."""
         old = old_names(settings_module.tables(self.settings_text()))
-        names = ", ".join(f"{key} is now {new}" for key, new in old.items())
+        names = ", ".join(f"{key} is now {new}" if new else f"{key} has no effect" for key, new in old.items())
         return f"project.toml uses old names, which the next version will not read: {names}." if names else ""
 
     def sources(self, settings: Settings) -> list[Path]:

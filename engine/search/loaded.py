@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -44,7 +44,7 @@ class Loaded:
         self._file = self._database_file()
         self.store: Store = project.store()
         self._settings, self._documents, self._owners = Latest[Settings](), Latest[Documents](), Latest[Owners]()
-        self._names, self._weights = Latest["DocumentNames"](), Latest[tuple[Mapping[str, float], str]]()
+        self._names = Latest["DocumentNames"]()
         self._artifacts: defaultdict[type, Latest[Any]] = defaultdict(Latest)
         self._indexes: defaultdict[type, Latest[Any]] = defaultdict(Latest)
         self._vector = Latest["NDArray[np.float32]"]()
@@ -109,33 +109,6 @@ class Loaded:
         from engine.lexical.index import LexicalIndex
 
         return self._current(LexicalInfo, LexicalIndex.open)[1]
-
-    def hybrid_index(self, settings: SearchSettings) -> tuple[LexicalIndex, str]:
-        """The BM25 index as hybrid search asks it, words counted as evaluation learnt, and a note for the user, or "".
-
-        Raises as `lexical_index`.
-        """
-        index = self.lexical_index()
-        weights, note = self._term_weights() if settings.term_weights else ({}, "")
-        return (index.weighted(weights) if weights else index), note
-
-    def _term_weights(self) -> tuple[Mapping[str, float], str]:
-        """Read again only when the database has changed. Without those that cannot be read, or that were learnt on words of
-        another language, search goes on as BM25 counts words; the next run makes them again."""
-        artifact = self.artifact(EvaluationInfo)
-        if not (artifact and artifact.info.fusion.weighted_words and artifact.info.language == self.language()):
-            return {}, ""
-        folder = self.project.path / artifact.folder
-
-        def read() -> tuple[Mapping[str, float], str]:
-            from engine.ranking.term_weights import read_weights
-
-            try:
-                return read_weights(folder), ""
-            except DamagedError as error:
-                return {}, f"Every word counts as in BM25: {error.what} {error.to_do}"
-
-        return self._weights.get((self.state, folder), read)
 
     def vector_index(self) -> tuple[Artifact[VectorsInfo], VectorIndex]:
         """The current vector index, and what its stage noted. Raises NotBuiltError, DamagedError."""

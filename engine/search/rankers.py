@@ -41,9 +41,8 @@ class Rankers:
     loaded: Loaded
 
     def rank(
-        self, query: str, mode: Mode, depth: int, allowed: NDArray[np.int64] | None, settings: SearchSettings, *,
-        all_matching: bool = False,
-    ) -> Rankings:  # fmt: skip
+        self, query: str, mode: Mode, depth: int, allowed: NDArray[np.int64] | None, *, all_matching: bool = False
+    ) -> Rankings:
         """The best `depth` chunks by each ranker of a mode, of those in `allowed` (None: of all).
 
         Hybrid search does with one ranker, and notes it, where the other is not built, damaged or fails.
@@ -51,10 +50,9 @@ class Rankers:
         rankings = Rankings()
 
         def lexical() -> Ranking:
-            index, note = self.loaded.hybrid_index(settings) if mode == "hybrid" else (self.loaded.lexical_index(), "")
+            index = self.loaded.lexical_index()
             ids, scores = _bm25(index, query, index.count if all_matching else depth, allowed)
             rankings.index, rankings.matching = index, ids if all_matching else None
-            rankings.notes += [note] if note else []
             return ids[:depth], scores[:depth]
 
         rankers: dict[str, Callable[[], Ranking]] = {

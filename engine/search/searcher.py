@@ -90,7 +90,7 @@ class Searcher:
         documents, match = self._match(query, where, settings.named_documents)
         depth = max(MIN_DEPTH, 5 * top)
         allowed = self._chunks_of(documents)
-        rankings = self._rankers.rank(match.text, mode, depth, allowed, settings, all_matching=with_facets)
+        rankings = self._rankers.rank(match.text, mode, depth, allowed, all_matching=with_facets)
         found, notes, commands = rankings.by_ranker, rankings.notes, rankings.commands
         if settings.hide_weak and mode == "semantic":
             least, reason = self._loaded.threshold()

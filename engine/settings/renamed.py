@@ -1,4 +1,4 @@
-"""Settings under the names that they had before 0.2: read for this version, and reported once in each run."""
+"""Settings as they were before 0.2, renamed or removed since: read for this version, and reported once in each run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ KEYS = {
     "evaluation.merges_up_to": "evaluation.max_interpolation_chunks",
     "search.rrf_u": "search.rrf_k",
     "search.hubs": "search.csls",
+    "search.term_weights": "",
 }
+"""Old key → current one; empty where the setting was removed and has no effect."""
 SCOPES = {"query": "queries", "both-then-query": "both-then-queries"}
 """Values of training.adapter_scope, also in artifacts."""
 
@@ -31,7 +33,7 @@ def recipe_identity(recipe: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def old_names(tables: Mapping[str, Any]) -> dict[str, str]:
-    """The old keys in parsed tables, each with its current name."""
+    """The old keys in parsed tables, each with its current name (empty: removed)."""
     found = {}
     for old, new in KEYS.items():
         section, key = old.split(".")
@@ -45,9 +47,10 @@ def with_current_names(tables: Mapping[str, Any]) -> dict[str, Any]:
     """A copy of parsed tables under the current names. Where a key is there under both, the current one counts."""
     result = {name: dict(table) if isinstance(table, Mapping) else table for name, table in tables.items()}
     for old, new in old_names(tables).items():
-        (section, key), current = old.split("."), new.split(".")[1]
+        section, key = old.split(".")
         value = result[section].pop(key)
-        result[section].setdefault(current, value)
+        if new:
+            result[section].setdefault(new.split(".")[1], value)
     training = result.get("training")
     if isinstance(training, dict) and isinstance(scope := training.get("adapter_scope"), str):
         training["adapter_scope"] = current_scope(scope)
@@ -58,4 +61,5 @@ def current_changes(tables: Mapping[str, Any], changes: Mapping[str, Any]) -> di
     """Changes ("section.key" → value, None to remove) under the current names; what they replace under an old one is removed."""
     current = {KEYS.get(key, key): value for key, value in changes.items()}
     replaced = {old: None for old, new in old_names(tables).items() if new in current}
+    current.pop("", None)
     return {**replaced, **current}

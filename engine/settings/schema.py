@@ -299,13 +299,6 @@ class SearchSettings(Section):
         default=True,
         description="whether a query with a file's name in it, such as lease.pdf, is meant for that document",
     )
-    term_weights: bool = Field(
-        default=True,
-        description=(
-            "whether hybrid search counts words of a query less where training queries teach so and held-out queries show that "
-            "it helps"
-        ),
-    )
     csls: bool = Field(
         default=True,
         description=(

@@ -54,7 +54,7 @@ FILTERS: tuple[dict[str, Any], ...] = (
 SETTINGS: tuple[dict[str, str], ...] = (
     {},
     {"fusion": '"rrf"', "rrf_u": "20"},
-    {"fusion": '"weighted"', "weight": "0.3", "term_weights": "false", "top": "7"},
+    {"fusion": '"weighted"', "weight": "0.3", "top": "7"},
     {"hide_weak": "true", "named_documents": "false"},
 )
 RENAMED: dict[str, str] = {}

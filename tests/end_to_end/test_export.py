@@ -362,23 +362,15 @@ def test_the_card_shows_no_path_that_a_setting_holds(project: Path, tmp_path: Pa
     assert "passwords_file" not in page
 
 
-@pytest.mark.parametrize("wanted", [True, False])
-def test_the_card_tells_of_learnt_weights_of_words(project: Path, tmp_path: Path, wanted: bool) -> None:
+def test_the_card_of_vectors_without_csls_says_nothing_of_it(project: Path, tmp_path: Path) -> None:
     folder = ProjectFolder.open(project)
-    folder.change_settings({"search.term_weights": wanted})
     store = folder.store()
-    evaluation = store.artifact(EvaluationInfo)
-    assert evaluation is not None
-    fusion = replace(evaluation.info.fusion, weighted_words=1234)
-    store.put_artifact(replace(evaluation, info=replace(evaluation.info, fusion=fusion)))
     vectors = store.artifact(VectorsInfo)
     assert vectors is not None
     store.put_artifact(replace(vectors, info=replace(vectors.info, hubness_key="")))
     store.close()
     made = export_project(folder, tmp_path / "taken", ["adapter"])
-    page = (made.folder / "README.md").read_text("utf-8")
-    assert "search.csls" not in page
-    assert ("counts 1,234 words of queries less than BM25 does (`search.term_weights`)" in page) is wanted
+    assert "search.csls" not in (made.folder / "README.md").read_text("utf-8")
 
 
 def test_the_manifest_names_every_file_with_its_hash_and_all_are_private(

@@ -5,7 +5,6 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,6 @@ from engine.project.folder import ProjectFolder
 from engine.project.store.artifact_info import EvaluationInfo, FusionInfo
 from engine.project.store.artifacts import Artifact
 from engine.project.store.store import Store
-from engine.ranking.term_weights import write_weights
 from engine.search.filters import SearchFilter
 from engine.search.searcher import Searcher
 from engine.vectors.index import VectorIndex
@@ -154,41 +152,6 @@ def test_auto_fusion_is_what_the_last_evaluation_chose(searcher: Searcher, proje
         store.put_artifact(Artifact(EvaluationInfo(fusion=chosen), str(chosen)))
         assert scores("fusion = 'auto'") == wanted
         assert scores("fusion = 'rrf'") == rrf
-    store.close()
-
-
-def test_hybrid_search_counts_words_as_the_last_evaluation_learnt(
-    searcher: Searcher, project: ProjectFolder, indexed: Any
-) -> None:
-    def lexical() -> dict[int, float]:
-        return {hit.chunk_id: hit.rankers["bm25"].score for hit in searcher.search(QUERY).hits if "bm25" in hit.rankers}
-
-    plain, alone = lexical(), searcher.search(QUERY, mode="bm25")
-    index = LexicalIndex.open(indexed.folder("lexical"))
-    word = index.analyse("roof")[0]
-    folder = project.path / "reports" / "learnt"
-    folder.mkdir()
-    write_weights(folder, {word: 0.5})
-    store = project.store()
-    info = EvaluationInfo(fusion=FusionInfo("weighted", 0.5, 1), language=index.language)
-    store.put_artifact(Artifact(replace(info, language="fi"), "learnt", "reports/learnt"))
-    assert lexical() == pytest.approx(plain)  # learnt on other words than the index has now
-    store.put_artifact(Artifact(info, "learnt", "reports/learnt"))
-    ids = np.array(sorted(plain))
-    wanted = index.weighted({word: 0.5}).scores(QUERY, ids)
-    assert lexical() == pytest.approx(dict(zip(ids.tolist(), wanted.tolist(), strict=True)))
-    assert lexical() != pytest.approx(plain)
-    assert searcher.search(QUERY, mode="bm25") == alone
-    write_text(project.path / "project.toml", "[search]\nterm_weights = false")
-    assert lexical() == pytest.approx(plain)
-    write_text(project.path / "project.toml", "")
-    (folder / "term_weights.json").write_text("no weights")
-    store.put_artifact(Artifact(info, "learnt", "reports/learnt"))
-    assert lexical() == pytest.approx(plain)  # search goes on; the next run makes them again
-    (note,) = searcher.search(QUERY).notes
-    assert note.startswith(f"Every word counts as in BM25: {folder / 'term_weights.json'} cannot be read.")
-    assert "engine evaluate --force" in note
-    assert searcher.search(QUERY, mode="bm25").notes == ()
     store.close()
 
 

@@ -19,6 +19,7 @@ VALUES: dict[str, Any] = {
     "evaluation.merges_up_to": 7,
     "search.rrf_u": 10,
     "search.hubs": False,
+    "search.term_weights": False,
 }
 
 
@@ -31,10 +32,17 @@ def test_every_old_name_is_known() -> None:
     assert set(VALUES) == set(KEYS)
 
 
-@pytest.mark.parametrize(("old", "value"), VALUES.items())
+@pytest.mark.parametrize(("old", "value"), [(old, value) for old, value in VALUES.items() if KEYS[old]])
 def test_an_old_key_sets_what_its_new_name_sets(old: str, value: object) -> None:
     section, key = old.split(".")
     assert found(validate({section: {key: value}}), KEYS[old]) == value
+
+
+def test_a_removed_key_has_no_effect_and_goes_when_it_is_changed() -> None:
+    assert validate({"search": {"term_weights": False, "top": 3}}) == validate({"search": {"top": 3}})
+    settings, text = change("[search]\nterm_weights = false\ntop = 3\n", {"search.term_weights": True})
+    assert (tables(text), settings.search.top) == ({"search": {"top": 3}}, 3)
+    assert change("", {"search.term_weights": True})[1] == ""
 
 
 @pytest.mark.parametrize(("old", "new"), SCOPES.items())
@@ -70,9 +78,13 @@ def test_a_change_may_use_the_old_name() -> None:
 def test_the_note_names_the_new_keys(project: ProjectFolder) -> None:
     assert project.renamed_settings() == ""
     file = project.path / "project.toml"
-    file.write_text(file.read_text("utf-8").replace("[search]", "[search]\nrrf_u = 10\nhubs = false"), "utf-8")
+    file.write_text(
+        file.read_text("utf-8").replace("[search]", "[search]\nrrf_u = 10\nhubs = false\nterm_weights = true"), "utf-8"
+    )
     note = project.renamed_settings()
-    assert all(name in note for name in ("search.rrf_u", "search.rrf_k", "search.hubs", "search.csls"))
+    assert all(
+        name in note for name in ("search.rrf_u", "search.rrf_k", "search.hubs", "search.csls", "search.term_weights")
+    )
     assert "corpus.drift" not in note
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from engine.core.systems import BASE, BASE_CSLS, SERVED, UNWEIGHED, WAYS
+from engine.core.systems import BASE, BASE_CSLS, SERVED, WAYS
 
 METRIC = "ndcg@10"
 
@@ -15,7 +15,7 @@ def gain_breakdown(comparison: Mapping[str, Any], plain: str) -> list[dict[str, 
 
     `plain`: the system that is what search serves by plain cosines. A row has the systems `base` and `both`, and paired differences
     by nDCG@10: `hubs` and `adapter` alone against base, `gain` of both, `adapter_beyond` base with hubs taken off, and
-    `hubs_beyond` the adapted encoder; `pairs` names those that are told for this alone. Learnt weights of words are left out.
+    `hubs_beyond` the adapted encoder; `pairs` names those that are told for this alone.
     """
     rows = (_row(comparison, way, plain) for way in WAYS if f"{way}{BASE_CSLS}" in comparison["systems"])
     return [row for row in rows if all(row.values())]
@@ -34,9 +34,7 @@ def other_pairs(pairs: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> 
 
 
 def _row(comparison: Mapping[str, Any], way: str, plain: str) -> dict[str, Any]:
-    unweighed = f"{way}{UNWEIGHED}"
-    both = unweighed if unweighed in comparison["systems"] else f"{way}{SERVED}"
-    base, csls, adapted = f"{way}{BASE}", f"{way}{BASE_CSLS}", f"{way}{plain}"
+    base, csls, adapted, both = f"{way}{BASE}", f"{way}{BASE_CSLS}", f"{way}{plain}", f"{way}{SERVED}"
     pairs = {
         "hubs": (csls, base), "adapter": (adapted, base), "gain": (both, base),
         "adapter_beyond": (both, csls), "hubs_beyond": (both, adapted),

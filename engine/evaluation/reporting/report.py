@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from engine.core.assets import asset_path
 from engine.core.errors import DamagedError
 from engine.core.events import Choice, Event, Warned, read
-from engine.core.systems import MERGE, SERVED, is_merge, label_of, ordered, system_of
+from engine.core.systems import MERGE, SERVED, WAYS, is_merge, label_of, ordered, system_of
 from engine.evaluation.reporting.ablation import breakdown_pairs, gain_breakdown, other_pairs
 from engine.evaluation.reporting.changes import Changes
 from engine.evaluation.reporting.charts import Bar, Line, bar_chart, change_chart, line_chart
@@ -163,7 +163,7 @@ def render(report: Mapping[str, Any], template: Path | None = None) -> str:
         report=report, charts=charts, bars=bars, shifts=shifts, blows=blows, densities=curves, plane=plane, distances=distances,
         hidden=_twins(report),
         parts=[gain_breakdown(part["comparison"], report["fusion"].get("plain_system") or "") for part in report["query_sets"]],
-        hubs=bool(report["fusion"].get("hub_queries")), weighed=bool(report["fusion"].get("weighed_words")),
+        hubs=bool(report["fusion"].get("hub_queries")),
         alike=_alike(report), only=breakdown_pairs, without=other_pairs,
         known=[system_of(name) for name in ordered(_shown(report))], main=MAIN,
         diagnosed=list(dict.fromkeys(figure for row in report["diagnostics"].values() for figure in row)),
@@ -188,8 +188,7 @@ def _twins(report: Mapping[str, Any]) -> set[str]:
     choice = report["selection"]
     if not choice or choice["strength"] not in (0, 1) or report["fusion"].get("hub_queries"):
         return set()
-    way = "unweighed" if report["fusion"].get("weighed_words") else "served"
-    return {"served", f"rrf_{way}", f"weighted_{way}"}
+    return {f"{way}{SERVED}" for way in WAYS}
 
 
 def _alike(report: Mapping[str, Any]) -> set[str]:
@@ -217,11 +216,10 @@ class _Names:
 
     def __init__(self, report: Mapping[str, Any]) -> None:
         self._served = report["selection"]["served"] if _twins(report) else None
-        self._weighs = bool(report["fusion"].get("weighed_words"))
 
     def __call__(self, system: str) -> str:
         name = label_of(system)
-        alike = system == self._served if self._weighs else system.rpartition("_")[2] == self._served
+        alike = system.rpartition("_")[2] == self._served
         return f"{name} (served)" if self._served and alike else name
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from engine.core.systems import BASE, BM25, CL, JOINED, LEARNED, SERVED, UNWEIGHED, WAYS, ordered
+from engine.core.systems import BASE, BM25, CL, JOINED, SERVED, WAYS, ordered
 from engine.encoders.for_project import model_fingerprint, served_fingerprint
 from engine.evaluation.query_sets import QuerySet
 from engine.project.stage import StageContext
@@ -25,13 +25,9 @@ if TYPE_CHECKING:
 
 PAIRS = (
     *((f"{way}{SERVED}", other) for way in JOINED for other in (f"{way}{BASE}", BM25)),
-    *((f"{way}{UNWEIGHED}", f"{way}{BASE}") for way in JOINED),
-    *((f"{way}{SERVED}", f"{way}{UNWEIGHED}") for way in JOINED),
-    *((f"{way}{name}", f"{way}{CL}") for way in WAYS for name in (SERVED, UNWEIGHED)),
-    (LEARNED, BM25),
+    *((f"{way}{SERVED}", f"{way}{CL}") for way in WAYS),
 )
-"""Compared besides each system with base: hybrid search with what is served, what of its gain comes from the encoder and what from
-learnt weights of words, all of it with the CL baseline, and BM25 with and without such weights."""
+"""Compared besides each system with base: hybrid search with what is in use, and that with the CL baseline."""
 
 
 def publish_results(
@@ -40,12 +36,10 @@ def publish_results(
     """Write the report, make it current, and sum it up."""
     from engine.evaluation.reporting.report import write_report
     from engine.ranking.hubness import write_reference
-    from engine.ranking.term_weights import write_weights
 
     compared = [(one, _compare(context, work, one)) for one in work.sets if any(j.usable for j in one.judgments)]
     with context.project.building("reports", context.fingerprint) as building:
         write_report(building.folder, _report(context, work, selection, fusion, compared))
-        write_weights(building.folder, work.terms.weights)
         if work.hubness.reference is not None:
             write_reference(building.folder, work.hubness.reference)
     info = _info(context, work, selection, fusion, compared)
@@ -64,11 +58,10 @@ def _info(
             selection.served, selection.strength, trained.adapter if selection.strength else None, trained.adapter_scope
         ),
         model=model_fingerprint(context), reason=selection.reason, advice=_advice(context, fusion, compared),
-        fusion=FusionInfo(fusion.method, fusion.weight, len(work.terms.weights)),
+        fusion=FusionInfo(fusion.method, fusion.weight),
         hubness=HubnessInfo(
             0 if work.hubness.reference is None else len(work.hubness.reference.articles), work.hubness.key
         ),
-        language=work.rankers.lexical.language,
         threshold=ThresholdInfo(work.threshold["similarity"], work.threshold["reason"], encoder, work.hubness.key),
     )  # fmt: skip
 
@@ -77,7 +70,7 @@ def _compare(context: StageContext, work: Evaluation, one: QuerySet) -> Comparis
     from engine.evaluation.comparison import compare
 
     order = ordered(one.rankings)
-    wanted = (*PAIRS, *work.hubness.pairs(bool(work.terms.weights)))
+    wanted = (*PAIRS, *work.hubness.pairs())
     return compare(
         {name: one.rankings[name] for name in order}, one.judgments, work.document_of,
         samples=context.settings.evaluation.bootstrap_samples, seed=context.settings.training.seed,
@@ -97,7 +90,7 @@ def _report(
     return ReportData(
         advice=_advice(context, fusion, compared),
         project=context.project.name, created=datetime.now(UTC).isoformat(timespec="seconds"), version=__version__,
-        selection=selection, fusion={**fusion.as_dict(), **work.terms.as_dict(), **work.hubness.as_dict()},
+        selection=selection, fusion={**fusion.as_dict(), **work.hubness.as_dict()},
         query_sets=_query_set_reports(context, work, compared, "adapted" if work.adapter and base_alone else "served"),
         training=TrainingCurve(history.losses, history.held_out),
         settings=context.settings.model_dump(),

@@ -33,10 +33,10 @@ def measured_gain(
     return gap.percent(), len(usable)
 
 
-def reason_against(what: str, held_out: Gain | None, judged: Gain | None, *, shown: bool) -> str:
+def reason_against(what: str, held_out: Gain | None, judged: Gain | None) -> str:
     """Why a change is not taken over; empty where it does not seem to harm judged queries, nor held-out ones (`Difference.harms`).
 
-    `what`: its name, a plural, as the sentence has it. `shown`: whether it must be shown to be better on held-out queries.
+    `what`: its name, a plural, as the sentence has it.
     """
     if held_out is None or held_out[1] < MIN_HELD_OUT:
         return f"there are fewer than {MIN_HELD_OUT} held-out queries to try {what} on"
@@ -44,8 +44,6 @@ def reason_against(what: str, held_out: Gain | None, judged: Gain | None, *, sho
         return why
     if held_out[0].harms:
         return f"{what} {_harm(held_out)} on {told(held_out, 'held-out')}"
-    if shown and held_out[0].verdict != "better":
-        return f"{what} are not shown to be better on {told(held_out, 'held-out')}"
     return ""
 
 

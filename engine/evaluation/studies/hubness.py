@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from engine.core.records import Query
-from engine.core.systems import ADAPTED, BASE, BASE_CSLS, BM25, CL, PLAIN, SERVED, UNWEIGHED, WAYS
+from engine.core.systems import ADAPTED, BASE, BASE_CSLS, BM25, CL, PLAIN, SERVED, WAYS
 from engine.evaluation.query_sets import QuerySet, training_questions
 from engine.evaluation.rankers import Floats, Ids
 from engine.evaluation.selection import MIN_QUERIES as MIN_JUDGED
@@ -66,14 +66,11 @@ class HubnessCorrection:
         count = 0 if self.reference is None else len(self.reference.articles)
         return {"hub_queries": count, "hubs_reason": self.reason, "plain_system": self.plain}
 
-    def pairs(self, weighed: bool) -> list[tuple[str, str]]:
-        """Systems to compare, to part what taking off hubs gains from what the adapter gains, in each way of search.
-
-        `weighed`: whether hybrid search counts words as learnt, whose gain is left out of this.
-        """
+    def pairs(self) -> list[tuple[str, str]]:
+        """Systems to compare, to part what CSLS gains from what the adapter gains, in each way of search."""
         found = []
         for way in WAYS if self.reference is not None else ():
-            last = f"{way}{UNWEIGHED if way and weighed else SERVED}"
+            last = f"{way}{SERVED}"
             found.append((last, f"{way}{self.plain}"))
             if self.plain != BASE:
                 found += [
@@ -100,7 +97,7 @@ def decide(
 
     `built`: whether `bank` has queries built from the documents' sentences; held-out ones do not count then.
     """
-    why = harm_on_judged(WHAT, judged) if built else reason_against(WHAT, held_out, judged, shown=False)
+    why = harm_on_judged(WHAT, judged) if built else reason_against(WHAT, held_out, judged)
     if why:
         return uncorrected(why)
     queries = f"{len(reference.articles):,} training queries{', built from the documents,' if built else ''}"

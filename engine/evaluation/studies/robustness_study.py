@@ -18,7 +18,6 @@ from engine.project.store.artifact_info import LexicalInfo
 
 if TYPE_CHECKING:
     from engine.evaluation.rankers import Among, Ids, Rankers
-    from engine.evaluation.studies.term_weights import TermWeightStudy
 
 Words = Sequence[tuple[str, Sequence[str]]]
 
@@ -46,17 +45,16 @@ def drop_unused_substitutes(snapshot: ProjectSnapshot) -> None:
 
 
 class RobustnessStudy:
-    """Asks the systems with the served encoder at `strength` (λ), joined as `fusion` says, with words weighed as in `weighed`.
+    """Asks the systems with the served encoder at `strength` (λ), fused as `fusion` says.
 
     `among`: the chunks that a query set is ranked within.
     """
 
     def __init__(
-        self, context: StageContext, rankers: Rankers, strength: float, fusion: FusionChoice, term_study: TermWeightStudy | None,
-        among: Callable[[QuerySet], Among],
+        self, context: StageContext, rankers: Rankers, strength: float, fusion: FusionChoice, among: Callable[[QuerySet], Among]
     ) -> None:  # fmt: skip
         self._context, self._rankers, self._strength = context, rankers, strength
-        self._fusion, self._term_study, self._among = fusion, term_study, among
+        self._fusion, self._among = fusion, among
 
     def measure(self, sets: Sequence[QuerySet], measure: Measure, document_of: DocumentOf) -> Robustness | None:
         """Of the judged queries, or else the held-out ones; None where no query can be measured."""
@@ -72,14 +70,8 @@ class RobustnessStudy:
         one.rankings[BM25], one.scores[BM25] = self._rankers.bm25(texts, among)
         self._rank(one, among)
         fuser = HybridFusion(settings, measure, self._scorer(self._rankers.lexical))
-        hybrid = {HYBRID_BASE: fuser.joined(one, BASE, self._fusion.share)}
-        if self._term_study:
-            fuser = HybridFusion(settings, measure, self._scorer(self._term_study.index))
-            one_served = self._term_study.twin(one, texts, among)
-        else:
-            one_served = one
-        hybrid[HYBRID_SERVED] = fuser.joined(one_served, SERVED, self._fusion.share)
-        one.rankings.update(hybrid)
+        for name, encoder in ((HYBRID_BASE, BASE), (HYBRID_SERVED, SERVED)):
+            one.rankings[name] = fuser.joined(one, encoder, self._fusion.share)
         samples, seed = settings.evaluation.bootstrap_samples, settings.training.seed
         return measure_trial(trial, one.rankings, document_of, samples, seed)
 

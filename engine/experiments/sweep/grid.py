@@ -17,7 +17,7 @@ from engine.training.recipe import config_of
 
 SECTIONS = ("ranking", "training")
 _EXAMPLE = "Write, say, --grid ranking.k=200,1000."
-_JOINING = ("search.fusion", "search.weight", "search.term_weights", "search.csls")
+_JOINING = ("search.fusion", "search.weight", "search.csls")
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,7 +103,7 @@ class Workspace:
 
     def _measuring(self) -> dict[str, Any]:
         """Base and adapted alone are compared; a relative path of a model still leads to it."""
-        spared = ("evaluation.robustness", "evaluation.cl_baseline", "search.term_weights", "search.csls")
+        spared = ("evaluation.robustness", "evaluation.cl_baseline", "search.csls")
         changes: dict[str, Any] = {
             "evaluation.interpolation_weights": [],
             "evaluation.sentence_pairs": "",

@@ -16,7 +16,6 @@ FORMER_KEYS = {
     "adapter_scope": "side",
     "interpolation_weight": "scale",
     "in_use": "served",
-    "weighted_words": "weighed_words",
     "hubness": "hubs",
     "hubness_key": "hubs",
 }
@@ -183,11 +182,10 @@ class InUseInfo(Record):
 
 @dataclass(frozen=True)
 class FusionInfo(Record):
-    """How hybrid search fuses, and for how many words BM25 has learned weights. RRF was all that former evaluations knew."""
+    """How hybrid search fuses. RRF was all that former evaluations knew."""
 
     method: str = "rrf"
     weight: float = 0.5
-    weighted_words: int = 0
 
 
 @dataclass(frozen=True)
@@ -210,7 +208,7 @@ class ThresholdInfo(Record):
 
 @dataclass(frozen=True)
 class EvaluationInfo(ArtifactInfo):
-    """`model`: fingerprint of the base model; `language`: that of the BM25 index whose words have learned weights."""
+    """`model`: fingerprint of the base model."""
 
     kind, stage, called = "evaluation", "evaluate", "evaluation"
     in_use: InUseInfo = field(default_factory=InUseInfo)
@@ -219,7 +217,6 @@ class EvaluationInfo(ArtifactInfo):
     advice: str = ""
     fusion: FusionInfo = field(default_factory=FusionInfo)
     hubness: HubnessInfo = field(default_factory=HubnessInfo)
-    language: str = ""
     threshold: ThresholdInfo | None = None
 
     @property

@@ -222,27 +222,22 @@ def test_where_base_is_served_it_is_not_compared_with_itself() -> None:
     correction = trial.take([one], {"synthetic": [None] * 60})
     assert correction.plain == "base"
     assert BASE_CSLS not in one.rankings
-    assert correction.pairs(True) == [
-        ("served", "base"),
-        ("rrf_unweighed", "rrf_base"),
-        ("weighted_unweighed", "weighted_base"),
-    ]
+    assert correction.pairs() == [("served", "base"), ("rrf_served", "rrf_base"), ("weighted_served", "weighted_base")]
 
 
-def test_the_gains_are_parted_without_what_learnt_words_gain() -> None:
+def test_the_gains_of_csls_and_of_the_adapter_are_told_apart() -> None:
     correction = HubnessCorrection(
         HubnessReference(np.eye(3, dtype=np.float32), np.arange(3)), "key", "reason", "adapted"
     )
-    for weighed, last in ((False, "rrf_served"), (True, "rrf_unweighed")):
-        assert [pair for pair in correction.pairs(weighed) if pair[0].startswith("rrf_")] == [
-            (last, "rrf_adapted"),
-            (last, "rrf_base_less_hubs"),
-            ("rrf_base_less_hubs", "rrf_base"),
-            ("rrf_adapted", "rrf_base"),
-            ("rrf_adapted", "rrf_cl"),
-        ]
-        assert ("served", "base_less_hubs") in correction.pairs(weighed)
-    assert HubnessCorrection().pairs(True) == []
+    assert [pair for pair in correction.pairs() if pair[0].startswith("rrf_")] == [
+        ("rrf_served", "rrf_adapted"),
+        ("rrf_served", "rrf_base_less_hubs"),
+        ("rrf_base_less_hubs", "rrf_base"),
+        ("rrf_adapted", "rrf_base"),
+        ("rrf_adapted", "rrf_cl"),
+    ]
+    assert ("served", "base_less_hubs") in correction.pairs()
+    assert HubnessCorrection().pairs() == []
 
 
 @pytest.mark.parametrize(

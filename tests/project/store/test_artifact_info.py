@@ -73,7 +73,7 @@ FORMER: list[tuple[str, dict[str, Any], ArtifactInfo]] = [
         },
         EvaluationInfo(
             InUseInfo("merge-0.5", 0.5, "adapters/a", "both-then-queries"), "m", "because", "less",
-            FusionInfo("weighted", 0.4, 3), HubnessInfo(300, "k"), "en", ThresholdInfo(0.3, "", "e", "k"),
+            FusionInfo("weighted", 0.4), HubnessInfo(300, "k"), ThresholdInfo(0.3, "", "e", "k"),
         ),
     ),
     (
@@ -106,7 +106,7 @@ def test_what_a_former_version_noted_is_read(
 
 def test_every_former_key_is_read_and_the_present_one_counts() -> None:
     assert set(FORMER_KEYS) == {
-        "bm25_hit_at_1", "adapter_scope", "interpolation_weight", "in_use", "weighted_words", "hubness", "hubness_key",
+        "bm25_hit_at_1", "adapter_scope", "interpolation_weight", "in_use", "hubness", "hubness_key",
     }  # fmt: skip
     assert RankingsInfo.from_dict({"found_first": 0.1, "bm25_hit_at_1": 0.9}).bm25_hit_at_1 == 0.9
 
