@@ -230,7 +230,7 @@ class EngineClient:
         try:
             with suppress(ValueError):  # a line over the limit: what follows it cannot be read
                 while line := await process.stdout.readline():
-                    self._answer(line)
+                    self.receive(line)
             await _ended(process)
         finally:
             with said:
@@ -241,7 +241,7 @@ class EngineClient:
             if not self._closed:
                 self.on_end()
 
-    def _answer(self, line: bytes) -> None:
+    def receive(self, line: bytes) -> None:
         try:
             answer = json.loads(line)
         except ValueError:

@@ -11,7 +11,8 @@ from engine.core.disk import write_text
 KEPT = 20
 
 
-def _file() -> Path:
+def recents_file() -> Path:
+    """Where the list is stored."""
     from platformdirs import user_state_path
 
     return user_state_path("bmembed", appauthor=False) / "recent.json"
@@ -24,7 +25,7 @@ def recent() -> list[Path]:
 
 def _listed() -> list[Path]:
     try:
-        found = json.loads(_file().read_text(encoding="utf-8"))
+        found = json.loads(recents_file().read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return []
     return [Path(text) for text in found if isinstance(text, str)] if isinstance(found, list) else []
@@ -40,7 +41,7 @@ def _holds_project(path: Path) -> bool:
 def remember(path: Path) -> None:
     """Put a project at the head of the list. The others are not looked at: their disks may be gone, and answer late."""
     paths = [str(path), *(str(other) for other in _listed() if other != path)][:KEPT]
-    target = _file()
+    target = recents_file()
     with suppress(OSError):  # a list that cannot be kept must not keep anyone from working
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_text(target, json.dumps(paths))

@@ -42,7 +42,7 @@ class Bridge:
         self.choose_folder: Callable[[], str | None] = lambda: None
         self.to_clipboard: Callable[[str], None] = lambda _text: None
         self.on_end: Callable[[], None] = lambda: None
-        self.app = start(project, size, self._add_output, self._add_message)
+        self.app = start(project, size, self.add_output, self.add_message)
 
     def read(self) -> dict[str, Any]:
         """What the app has shown and wants since the last call; waits for it, but not for ever."""
@@ -80,12 +80,12 @@ class Bridge:
     def close(self) -> int:
         return self.app.close()
 
-    def _add_output(self, text: str) -> None:
+    def add_output(self, text: str) -> None:
         with self._waiting:
             self._output.append(text)
             self._waiting.notify_all()
 
-    def _add_message(self, message: dict[str, Any]) -> None:
+    def add_message(self, message: dict[str, Any]) -> None:
         if message.get("type") == "copy":
             self.to_clipboard(str(message["text"]))
             return

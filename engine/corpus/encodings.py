@@ -81,7 +81,7 @@ def guessed(data: bytes) -> str:
     """
     if data.count(_EBCDIC_BLANK) > max(len(data) // 20, 10 * data.count(b" ")):
         return _by_library(data)
-    sample = _telling(data)
+    sample = informative_sample(data)
     high = len(_HIGH.findall(sample))
     scores = [(_score(sample, encoding, languages) / max(1, high), encoding) for encoding, languages in _CANDIDATES]
     best, encoding = max(scores, key=lambda scored: scored[0])
@@ -115,7 +115,7 @@ def _by_library(data: bytes) -> str:
     return best.encoding if best is not None and not best.encoding.startswith(("utf_16", "utf_32")) else ""
 
 
-def _telling(data: bytes) -> bytes:
+def informative_sample(data: bytes) -> bytes:
     """The lines that hold bytes beyond ASCII, as many as are enough; of long ones what is near to such bytes."""
     pieces: list[bytes] = []
     high = end = length = 0

@@ -49,7 +49,7 @@ class _Book:
 
 
 @dataclass(slots=True)
-class _Sheet:
+class Sheet:
     """The numbers in such styles by row and column, where the first cell is, and how many bytes the sheet takes."""
 
     numbers: dict[tuple[int, int], tuple[float, Style]] = field(default_factory=dict)
@@ -147,15 +147,16 @@ def _shown(nodes: Sequence[Mapping[str, Any]], stream: bytes, book: _Book) -> It
         if content["node_type"] in ("heading", "title"):
             name = content.get("text") or content.get("title") or ""
         elif content["node_type"] == "table" and name in book.sheets and left > 0:
-            sheet = _sheet(stream, book.sheets[name], book.styles)
+            sheet = read_sheet(stream, book.sheets[name], book.styles)
             left -= sheet.length
             cells = _cells(content["grid"]["cells"], sheet, book)
             node = {**node, "content": {**content, "grid": {**content["grid"], "cells": cells}}}
         yield node
 
 
-def _sheet(stream: bytes, start: int, styles: Mapping[int, Style]) -> _Sheet:
-    sheet = _Sheet()
+def read_sheet(stream: bytes, start: int, styles: Mapping[int, Style]) -> Sheet:
+    """The cells of one sheet of a workbook's stream, which begins at `start`."""
+    sheet = Sheet()
     for kind, data in _records(stream, start):
         sheet.length += 4 + len(data)
         if kind not in _CELLS:
@@ -189,7 +190,7 @@ def _short(raw: int) -> float:
     return number / 100 if raw & 1 else number
 
 
-def _cells(cells: Sequence[Mapping[str, Any]], sheet: _Sheet, book: _Book) -> Sequence[Mapping[str, Any]]:
+def _cells(cells: Sequence[Mapping[str, Any]], sheet: Sheet, book: _Book) -> Sequence[Mapping[str, Any]]:
     changed: list[Mapping[str, Any]] = []
     for cell in cells:
         place = sheet.top + cell["row"], sheet.left + cell["col"]

@@ -67,7 +67,7 @@ def without_furniture(pages: Sequence[str], numbers: Sequence[int]) -> list[str]
         _count_on(heads, feet, split, numbers)
         return [_stripped(lines, number, heads, feet) for lines, number in zip(split, numbers, strict=True)]
     finally:
-        _called.cache_clear()  # the next document has other lines
+        named_page.cache_clear()  # the next document has other lines
 
 
 def _top(lines: Lines) -> Lines:
@@ -130,7 +130,7 @@ def _numbered(line: str, page: int) -> Iterator[_Numbered]:
     if bare:
         yield _Numbered("", int(bare["number"] or bare["first"]) - page, True)
         return
-    called = _called(line) if len(line) <= _REMEMBERED else _CALLED.search(line)
+    called = named_page(line) if len(line) <= _REMEMBERED else _CALLED.search(line)
     if called:
         yield _without(line, called, page, sure=True)
     for found in (_FIRST.match(line), _LAST.match(line)):
@@ -139,7 +139,7 @@ def _numbered(line: str, page: int) -> Iterator[_Numbered]:
 
 
 @lru_cache(maxsize=4096)
-def _called(line: str) -> re.Match[str] | None:
+def named_page(line: str) -> re.Match[str] | None:
     """Where a line calls a number a page: each line at an edge is asked for it four times."""
     return _CALLED.search(line)
 

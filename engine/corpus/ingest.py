@@ -148,7 +148,7 @@ class Ingest:
             reason = f"larger than {MAX_FILE // 2**20} MB"
             return Looked(file, outcome=Outcome(kind="too large", reason=reason))
         try:
-            content_hash = _hash_file(file.absolute)
+            content_hash = hash_file(file.absolute)
         except OSError as error:
             return Looked(file, closed=told_by_system(error))
         looked = Looked(file, content_hash)
@@ -314,7 +314,7 @@ def _read_here(file: ScannedFile) -> Iterator[ReadDocument]:
         raise UnreadableFileError(file.absolute, f"damaged: {error.why.rstrip('.')}") from error
 
 
-def _hash_file(path: Path) -> str:
+def hash_file(path: Path) -> str:
     """The hash of a file's content. Raises OSError, also where a pipe or a device has taken the file's place."""
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
     with os.fdopen(descriptor, "rb") as file:

@@ -29,7 +29,7 @@ from engine.corpus.readers import (
 )
 
 _SHOWN = ("Subject", "From", "To", "Cc", "Date")
-_MAX_MAIL_LENGTH = 256 * 2**20
+MAX_MAIL_LENGTH = 256 * 2**20
 _MAX_LINE_LENGTH = 2**20
 _ENDINGS = {kind: f".{format}" for format, kind in MIME.items()} | {
     "text/html": ".html", "application/xhtml+xml": ".html", "text/plain": ".txt", "message/rfc822": ".eml", "text/csv": ".csv",
@@ -89,8 +89,8 @@ class MailboxReader:
             number = 0
             for number, mail in enumerate(_mails(file), 1):
                 yield Member(f"{number:04}.eml", mail)
-                if len(mail) >= _MAX_MAIL_LENGTH:
-                    why = f"of a mail only the first {_MAX_MAIL_LENGTH // 2**20} MB are read"
+                if len(mail) >= MAX_MAIL_LENGTH:
+                    why = f"of a mail only the first {MAX_MAIL_LENGTH // 2**20} MB are read"
                     yield LeftOut(f"{number:04}.eml/rest", "quarantined", "too large", why)
         if not number:
             raise UnreadableFileError(path, "not a mailbox: no mail begins in it", "damaged")
@@ -110,7 +110,7 @@ def _mails(file: BinaryIO) -> Iterator[bytes]:
             if begun or is_mail(b"".join(lines)):
                 yield b"".join(lines)
             lines, size, begun = [], 0, True
-        elif size < _MAX_MAIL_LENGTH:
+        elif size < MAX_MAIL_LENGTH:
             if line.startswith(b">") and line.lstrip(b">").startswith(b"From "):
                 line = line[1:]
             lines.append(line)

@@ -57,7 +57,7 @@ def recognised(document: Any, numbers: Sequence[int]) -> tuple[dict[int, str], s
             unread |= dict.fromkeys(numbers[done:], problem)
             break
         try:
-            texts[number], problem = text_in(_drawn(document[number - 1]))
+            texts[number], problem = text_in(draw_page(document[number - 1]))
         except (ValueError, RuntimeError) as error:  # of pdfium: the other pages can be drawn all the same
             problem = str(error)
         problems += [f"page {number}: {problem}"] if problem else []
@@ -67,7 +67,7 @@ def recognised(document: Any, numbers: Sequence[int]) -> tuple[dict[int, str], s
     return texts, "; ".join([*filter(None, [told]), *problems[:3]]), dict(sorted(unread.items()))
 
 
-def _drawn(page: Any) -> bytes:
+def draw_page(page: Any) -> bytes:
     """A page as a grey PGM picture."""
     with closing(page):
         width, height = page.get_size()

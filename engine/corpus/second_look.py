@@ -193,7 +193,7 @@ def _xml_lines(data: bytes, *, cells: bool, without: str, known: _Known | None) 
         elif name == "v":
             yield _number(node.text or "")
         elif name == "text":
-            yield "".join(_pieces(node, every=not len(node)))
+            yield "".join(paragraph_pieces(node, every=not len(node)))
         elif name == "textpath":
             yield node.get("string") or ""
 
@@ -235,7 +235,7 @@ def _says_only(root: Any, known: _Known, speaking: Sequence[str]) -> bool:
 def paragraph_text(node: Any, *, every: bool = False) -> str:
     """The text of a paragraph, without that of paragraphs inside it; `every`: of all its elements, not of `t` alone."""
     plain = None if every else _in_runs(node)
-    return "".join(_pieces(node, every=every)) if plain is None else plain
+    return "".join(paragraph_pieces(node, every=every)) if plain is None else plain
 
 
 def _in_runs(paragraph: Any) -> str | None:
@@ -259,7 +259,8 @@ def _in_runs(paragraph: Any) -> str | None:
     return "".join(pieces)
 
 
-def _pieces(node: Any, *, every: bool) -> Iterator[str]:
+def paragraph_pieces(node: Any, *, every: bool) -> Iterator[str]:
+    """The texts of a paragraph's runs, tabs and breaks."""
     if every or _local(node) == "t":
         yield node.text or ""
     for child in node:
@@ -267,7 +268,7 @@ def _pieces(node: Any, *, every: bool) -> Iterator[str]:
         if name in _SIGNS_OF:
             yield _SIGNS_OF[name]
         elif name and name not in (*_PARAGRAPH, *_NEVER):
-            yield from _pieces(child, every=every)
+            yield from paragraph_pieces(child, every=every)
         yield (child.tail or "") if every else ""
 
 

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from semantic_text_splitter import MarkdownSplitter, TextSplitter
 
 _BATCH_FROM = 16
-_WINDOW = 2**14  # characters: a splitter takes time by the square of what it is given, in the worst case
-_WINDOW_PER_TOKEN = 16
-_COUNTED_AT_ONCE = 2**18  # characters
+WINDOW = 2**14  # characters: a splitter takes time by the square of what it is given, in the worst case
+WINDOW_PER_TOKEN = 16
+COUNTED_AT_ONCE = 2**18  # characters
 _BREAKS = ("\n\n", "\n", " ")
 
 
@@ -36,7 +36,7 @@ class TokenCounter:
             ) from error
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
-        self._splitter = lru_cache(maxsize=64)(self._new_splitter)
+        self.splitter = lru_cache(maxsize=64)(self._new_splitter)
         self._counted = lru_cache(maxsize=4096)(self._count)
 
     def count(self, text: str) -> int:
@@ -54,9 +54,9 @@ class TokenCounter:
         called before each piece, and may raise.
         """
         count = 0
-        for start in range(0, len(text), _COUNTED_AT_ONCE):
+        for start in range(0, len(text), COUNTED_AT_ONCE):
             check()
-            count += self._count(text[start : start + _COUNTED_AT_ONCE])
+            count += self._count(text[start : start + COUNTED_AT_ONCE])
         return count
 
     def split(
@@ -69,8 +69,8 @@ class TokenCounter:
         return list(self._split(text, max(capacity, 1), markdown, check))
 
     def _split(self, text: str, capacity: int, markdown: bool, check: Callable[[], None]) -> Iterator[tuple[int, int]]:
-        splitter = self._splitter(capacity, markdown)
-        window = max(_WINDOW, _WINDOW_PER_TOKEN * capacity)
+        splitter = self.splitter(capacity, markdown)
+        window = max(WINDOW, WINDOW_PER_TOKEN * capacity)
         start = 0
         while start < len(text):
             check()

@@ -60,8 +60,8 @@ def _opened(data: bytes, password: str) -> bytes:
     for module in (doc97, ppt97, xls97):
         module.tempfile = _InMemory  # this process may write no file
     # it is asked for twice with each password, and takes a tenth of a second
-    ECMA376Agile._derive_iterated_hash_from_password = staticmethod(_iterated)
-    ECMA376Standard.makekey_from_password = staticmethod(_standard_key)
+    ECMA376Agile._derive_iterated_hash_from_password = staticmethod(iterated_hash)
+    ECMA376Standard.makekey_from_password = staticmethod(standard_key)
     file: Any = msoffcrypto.OfficeFile(BytesIO(data))
     if file.format == "ooxml":
         file.load_key(password=password, verify_password=True)
@@ -73,7 +73,7 @@ def _opened(data: bytes, password: str) -> bytes:
 
 
 @lru_cache(maxsize=1)
-def _iterated(password: str, salt: bytes, algorithm: str, spins: int) -> Any:
+def iterated_hash(password: str, salt: bytes, algorithm: str, spins: int) -> Any:
     """The hash that keys are derived from ([MS-OFFCRYPTO] 2.3.4.7 and 2.3.4.11): after the first round, each is taken of a number
     and the hash before it.
     """
@@ -92,11 +92,13 @@ def _numbers() -> list[bytes]:
     return [number.to_bytes(4, "little") for number in range(_NUMBERS)]
 
 
-def _standard_key(password: str, *told: Any) -> bytes:
+def standard_key(password: str, *told: Any) -> bytes:
     """The key of standard encryption ([MS-OFFCRYPTO] 2.3.4.7); what is told ends with its bits, the salt's length and the salt."""
     bits, _, salt = told[-3:]
     last = (
-        hashlib.sha1(_iterated(password, salt, "SHA1", _STANDARD_SPINS).digest() + bytes(4)).digest().ljust(64, b"\0")
+        hashlib.sha1(iterated_hash(password, salt, "SHA1", _STANDARD_SPINS).digest() + bytes(4))
+        .digest()
+        .ljust(64, b"\0")
     )
     halves = (hashlib.sha1(bytes(byte ^ mask for byte in last)).digest() for mask in (0x36, 0x5C))
     return b"".join(halves)[: bits // 8]

@@ -59,7 +59,7 @@ def needs(project: ProjectFolder | None, settings: Settings, model: str) -> list
     try:
         hardware = choose_hardware(settings.encoder.device, settings.encoder.dtype, purpose="train")
         folder = resolve_model(model)
-        chunks, copied, first = _extent(project) if project else (0, 0, None)
+        chunks, copied, first = corpus_extent(project) if project else (0, 0, None)
         config = config_of(settings, first)
         return [
             _memory_need(folder, config, hardware, chunks),
@@ -69,7 +69,7 @@ def needs(project: ProjectFolder | None, settings: Settings, model: str) -> list
         return []
 
 
-def _extent(project: ProjectFolder) -> tuple[int, int, float | None]:
+def corpus_extent(project: ProjectFolder) -> tuple[int, int, float | None]:
     """(chunks, bytes of the database and the BM25 index, share of the training queries that BM25 solves, if that is known)"""
     from engine.ranking.hit_at_1 import bm25_hit_at_1
 
@@ -93,7 +93,7 @@ def _memory_need(model: ModelFolder, config: TrainingConfig, hardware: Hardware,
     from engine.encoders.model_size import model_size
     from engine.encoders.needs import training_need
 
-    free, where = _free_memory(hardware)
+    free, where = free_memory(hardware)
     need = training_need(model_size(model), config, hardware, chunks, free)
     found = f"about {megabytes(need.bytes)} for training with {model.name}, of {megabytes(free)} free{where}"
     if need.bytes <= free:
@@ -102,7 +102,8 @@ def _memory_need(model: ModelFolder, config: TrainingConfig, hardware: Hardware,
     return Finding("memory need", "problem", found, f"{need.formula}; {todo}")
 
 
-def _free_memory(hardware: Hardware) -> tuple[int, str]:
+def free_memory(hardware: Hardware) -> tuple[int, str]:
+    """Bytes free for a model, and the device they are on."""
     if hardware.device == "cpu":
         import psutil
 

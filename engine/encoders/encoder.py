@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 Progress = Callable[[int], None]
 _TOKENISE_BLOCK = 1024
-_CPU_BUDGET = (2048, 64)
-_CUDA_BUDGET = (65536, 1024)
+CPU_BUDGET = (2048, 64)
+CUDA_BUDGET = (65536, 1024)
 _log = logging.getLogger(__name__)
 
 
@@ -41,13 +41,13 @@ class Encoder:
     ) -> None:
         self.text_model = TextModel(loaded, hardware.device, max_tokens)
         self._prompts = read_prompts(model)
-        self._budget, self._max_sequences = _CPU_BUDGET if hardware.device == "cpu" else _CUDA_BUDGET
+        self._budget, self._max_sequences = CPU_BUDGET if hardware.device == "cpu" else CUDA_BUDGET
         self.hardware = hardware
         self.max_tokens = max_tokens
         self.fingerprint = fingerprint
         self.tokenizer_file = model.tokenizer_file
         self.notices: list[str] = []
-        self.dimension = int(self._forward(self.text_model.token_rows(["a"]), 0).shape[1])
+        self.dimension = int(self.forward(self.text_model.token_rows(["a"]), 0).shape[1])
 
     @classmethod
     def load(
@@ -123,7 +123,7 @@ class Encoder:
         while pending:
             batch = pending.pop()
             try:
-                vectors[batch] = self._forward([ids[index] for index in batch], prompt_length)
+                vectors[batch] = self.forward([ids[index] for index in batch], prompt_length)
             except (RuntimeError, MemoryError) as error:
                 if not _is_out_of_memory(error):
                     raise
@@ -153,7 +153,7 @@ class Encoder:
         middle = len(batch) // 2
         return [batch[middle:], batch[:middle]]
 
-    def _forward(self, rows: Sequence[Row], prompt_length: int) -> np.ndarray:
+    def forward(self, rows: Sequence[Row], prompt_length: int) -> np.ndarray:
         """Vectors (b, d) of b token rows."""
         import torch
 

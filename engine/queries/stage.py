@@ -77,7 +77,7 @@ class GenerateStage(Stage):
         candidates = _candidates(context, chunks, choice)
         filtered = _capped(context, _filter(context, candidates.queries, chunks))
         made, rejected = candidates.made, dict(candidates.counts + by_reason(filtered.rejected))
-        queries = _edited(context, _split(context, filtered.kept, chunks), chunks)
+        queries = _edited(context, split_queries(context, filtered.kept, chunks), chunks)
         corpus = context.store.corpus_fingerprint()
         info = QueriesInfo(
             corpus, fingerprint(recipe=recipe(context)), made, rejected, content(queries), choice.backend, choice.reason,
@@ -212,8 +212,8 @@ def _filter(context: StageContext, candidates: list[Query], chunks: Sequence[Chu
     if not top or not unique:
         return Filtered(unique, rejected)
     rankers = [
-        lambda queries: _bm25_ranks(context, queries, top),
-        lambda queries: _base_ranks(context, queries, chunks, top),
+        lambda queries: bm25_ranks(context, queries, top),
+        lambda queries: base_ranks(context, queries, chunks, top),
     ]
     filtered = consistency_filter(unique, rankers, top=top)
     asks = f"a query is kept when its chunk is within the top {top} of BM25 or of the base encoder"
@@ -243,7 +243,7 @@ def _report_share(context: StageContext, name: str, filtered: Filtered, asks: st
     context.choose(name, f"{format_share(filtered.share)} kept", f"of {total} queries: {asks}")
 
 
-def _bm25_ranks(context: StageContext, queries: Sequence[Query], top: int) -> NDArray[np.int64]:
+def bm25_ranks(context: StageContext, queries: Sequence[Query], top: int) -> NDArray[np.int64]:
     """Rank from 1 of each query's own chunk in BM25's best `top`, 0 where it is not among them. (n,)"""
     import numpy as np
 
@@ -258,10 +258,8 @@ def _bm25_ranks(context: StageContext, queries: Sequence[Query], top: int) -> ND
     return ranks
 
 
-def _base_ranks(
-    context: StageContext, queries: Sequence[Query], chunks: Sequence[Chunk], top: int
-) -> NDArray[np.int64]:
-    """As `_bm25_ranks`, by cosine of the base encoder."""
+def base_ranks(context: StageContext, queries: Sequence[Query], chunks: Sequence[Chunk], top: int) -> NDArray[np.int64]:
+    """As `bm25_ranks`, by cosine of the base encoder."""
     import numpy as np
 
     from engine.encoders.for_project import chunk_vectors, load_encoder, reported_hardware
@@ -289,7 +287,7 @@ def _capped(context: StageContext, found: Filtered) -> Filtered:
     return Filtered([query for row, query in enumerate(found.kept) if row in rows], [*found.rejected, *lost])
 
 
-def _split(context: StageContext, queries: list[Query], chunks: Sequence[Chunk]) -> list[Query]:
+def split_queries(context: StageContext, queries: list[Query], chunks: Sequence[Chunk]) -> list[Query]:
     """Half of the held-out documents' queries decide when training stops, the other half what is served."""
     keys = document_keys(context.store.documents())
     asked = {query.document_id: keys[query.document_id] for query in queries}
@@ -306,7 +304,7 @@ def _split(context: StageContext, queries: list[Query], chunks: Sequence[Chunk])
 
 
 def _split_by_parts(context: StageContext, queries: list[Query], chunks: Sequence[Chunk]) -> list[Query]:
-    """As `_split`, for a few documents, or entries of one title: held out are runs of neighbouring chunks.
+    """As `split_queries`, for a few documents, or entries of one title: held out are runs of neighbouring chunks.
 
     Equal chunks are of one part, so that none decides on what was learnt from its copy.
     """

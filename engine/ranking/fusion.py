@@ -19,7 +19,7 @@ Ranker = tuple[ArrayLike, ArrayLike]
 Fused = tuple[Ids, Floats]
 
 RRF_CONSTANT = 40
-_BLOCK = 1_000_000
+BLOCK = 1_000_000
 _DECIMALS = 12  # sums that differ only by the order of addition must tie
 
 
@@ -121,7 +121,7 @@ def _fuse(parts: Sequence[tuple[Ids, Floats]], depth: int | None, single: bool) 
     width = ids.shape[1] if depth is None else min(depth, ids.shape[1])
     fused_ids = np.full((len(ids), width), -1, dtype=np.int64)
     fused_scores = np.full((len(ids), width), -np.inf)
-    step = max(1, _BLOCK // max(1, ids.shape[1]))
+    step = max(1, BLOCK // max(1, ids.shape[1]))
     for start in range(0, len(ids), step):
         rows = slice(start, start + step)
         _fuse_block(ids[rows], gains[rows], fused_ids[rows], fused_scores[rows])

@@ -56,7 +56,7 @@ class RankStage(Stage):
         with context.project.building("rankings", context.fingerprint) as building:
             RankedLists.from_lists([query.id for query in queries], lists).save(building.folder)
         context.progress(len(lists), len(queries), "queries")
-        share = _share(context, queries, lists)
+        share = bm25_share(context, queries, lists)
         if share is not None:
             why = "of the training queries: BM25 ranks the chunk that they were made of first"
             context.choose("BM25 Hit@1", f"{share:.0%}", why)
@@ -68,7 +68,7 @@ class RankStage(Stage):
 STAGE = RankStage()
 
 
-def _share(context: StageContext, queries: Sequence[Query], lists: Sequence[tuple[Any, Any]]) -> float | None:
+def bm25_share(context: StageContext, queries: Sequence[Query], lists: Sequence[tuple[Any, Any]]) -> float | None:
     """What decides about the recipe is settled once for the same queries: no adapter grows stale by their being ranked again."""
     before = context.store.artifact(RankingsInfo)
     if before is not None and before.info.queries == context.need(QueriesInfo).info.content:

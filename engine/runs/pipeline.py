@@ -125,7 +125,7 @@ class Run:
                     self._emit(Warned(stage="run", text=repaired))
                 self._preflight(stages, forced)
                 for stage in stages:
-                    self._stage(stage, forced=stage in forced)
+                    self.run_stage(stage, forced=stage in forced)
                 self._tidy()
                 state = "done"
             except CancelledError as stopped:
@@ -158,17 +158,17 @@ class Run:
         self._log.close()
         with suppress(OSError):  # a full disk must not hide the error that is on its way to the user
             self._record(state, error)
-        self._relay()
+        self.relay()
 
     def _emit(self, event: Event) -> None:
         self._log(event)
-        self._relay()
+        self.relay()
 
     def _report_failure(self, stage: str, error: EngineError) -> None:
         error.stage = error.stage or stage
         self._emit(StageFailed(stage=stage, error=error.as_dict()))
 
-    def _relay(self) -> None:
+    def relay(self) -> None:
         """Hand on every event that the log has gained, whoever wrote it."""
         for event, offset in events.read(self.folder / "events.jsonl", self._offset):
             self._offset = offset
@@ -196,7 +196,8 @@ class Run:
             return False
         return any(one.stage == stage and one.state == "done" for one in statuses)
 
-    def _stage(self, stage: str, forced: bool) -> None:
+    def run_stage(self, stage: str, forced: bool) -> None:
+        """Run one stage, unless it is done and not forced. Raises EngineError."""
         if Gate(self.folder, stage, self._emit, self._stopping)():
             raise _cancelled()
         store = self.project.store()
@@ -215,9 +216,10 @@ class Run:
             return
         reason = "asked for" if forced else "looks for changes" if status.state == "done" else status.reason
         self._emit(StageStarted(stage=stage, fingerprint=status.fingerprint, reason=reason))
-        self._child(stage, status.fingerprint, forced)
+        self.run_child(stage, status.fingerprint, forced)
 
-    def _child(self, stage: str, wanted: str, forced: bool) -> None:
+    def run_child(self, stage: str, wanted: str, forced: bool) -> None:
+        """Run a stage in a process of its own. Raises the error that ended it."""
         # -P: without it, modules of the folder that the user stands in would come before the installed ones
         command = [
             sys.executable,
@@ -254,11 +256,11 @@ class Run:
                 asked = True
             if not self.folder.is_dir():
                 raise run_folder_missing(stage, self.folder)
-            self._relay()
+            self.relay()
             time.sleep(POLL_SECONDS)
         assert child.stdout is not None
         answer = child.stdout.read().decode("utf-8", "replace")
-        self._relay()
+        self.relay()
         return asked, answer
 
     def _judge(self, stage: str, code: int, answer: str) -> None:

@@ -55,13 +55,13 @@ def watch(
             code="documents-not-chosen",
         )  # fmt: skip
     dirty = Changes()
-    watcher = threading.Thread(target=_watch_folders, args=(_Sources(project), dirty, stop), daemon=True)
+    watcher = threading.Thread(target=watch_folders, args=(SourceFolders(project), dirty, stop), daemon=True)
     watcher.start()
     report(f"Watching {', '.join(map(str, sources))}.")
-    keeper = _Keeper(project, report, on_event, stop, dirty)
+    updater = ProjectUpdater(project, report, on_event, stop, dirty)
     while not stop.is_set():
-        keeper.take_changes()
-        _wait(dirty, stop, keeper.bring_in_line() or LOOK_SECONDS)
+        updater.take_changes()
+        _wait(dirty, stop, updater.bring_in_line() or LOOK_SECONDS)
     watcher.join()
 
 
@@ -91,7 +91,7 @@ def watched_folders(sources: Sequence[Path]) -> list[Path]:
 
 
 @dataclass
-class _Sources:
+class SourceFolders:
     """The folders of a project: those that its settings name now, and which ones on the disk these are."""
 
     project: ProjectFolder
@@ -122,7 +122,7 @@ def _file_mark(path: Path) -> tuple[int, int, int] | None:
 
 
 @dataclass
-class _Warnings:
+class RepeatedWarnings:
     """What every stage has warned of, in its last run and in the one at work."""
 
     _former: dict[str, set[str]] = field(default_factory=dict)
@@ -144,7 +144,9 @@ class _Warnings:
 
 
 @dataclass
-class _Keeper:
+class ProjectUpdater:
+    """Runs the stages that make changes searchable, and reports what came of it."""
+
     project: ProjectFolder
     report: Callable[[str], None]
     on_event: Callable[[Event], None] | None
@@ -152,10 +154,10 @@ class _Keeper:
     dirty: Changes
     embedded: float = field(default_factory=time.monotonic)
     _since: float | None = None
-    _embedding: float = 0.0
+    embedding_since: float = 0.0
     _reported: float = 0.0
     _problem: str = ""
-    _warnings: _Warnings = field(default_factory=_Warnings)
+    _warnings: RepeatedWarnings = field(default_factory=RepeatedWarnings)
 
     def take_changes(self) -> None:
         """What changes from here on asks for a run of its own. Those that no run has seen to yet wait since the first of them."""
@@ -167,19 +169,19 @@ class _Keeper:
         """Make what changed searchable. Returns the seconds to wait before it is tried again, or 0."""
         started = time.monotonic() if self._since is None else self._since
         try:
-            done = self._run(WORDS, self.stop.is_set)
+            done = self.run_stages(WORDS, self.stop.is_set)
             self._since = None
             ingest = done.get("ingest", {})
             changed = _changes(ingest)
             if changed:
                 self.report(f"{changed}: searchable after {time.monotonic() - started:.1f} s.")
-            self._embedding = self._reported = time.monotonic()
-            if "embed" in self._run(MEANING, self._is_put_off):
+            self.embedding_since = self._reported = time.monotonic()
+            if "embed" in self.run_stages(MEANING, self.is_put_off):
                 self.report(f"Semantic search is up to date after {time.monotonic() - started:.1f} s.")
             self.embedded = time.monotonic()
             self._problem = ""
             if changed:
-                self._report_drift()
+                self.report_drift()
         except ProjectBusyError:
             return BUSY_SECONDS  # a run of the user's own: it reads the folders as well
         except CancelledError:
@@ -198,9 +200,10 @@ class _Keeper:
             self.report(text)
         self._problem = text
 
-    def _is_put_off(self) -> bool:
+    def is_put_off(self) -> bool:
+        """Whether embedding gives way to newer changes."""
         now = time.monotonic()
-        gives_way = now - self.embedded < EMBED_SECONDS or now - self._embedding >= SHARE_SECONDS
+        gives_way = now - self.embedded < EMBED_SECONDS or now - self.embedding_since >= SHARE_SECONDS
         return self.stop.is_set() or (self.dirty.is_set() and gives_way)
 
     def _report_progress(self, event: Progress) -> None:
@@ -209,7 +212,7 @@ class _Keeper:
             self._reported = time.monotonic()
             self.report(f"For semantic search {event.done:,} of {event.total:,} {event.unit} are done.")
 
-    def _run(self, stages: tuple[str, ...], should_stop: Callable[[], bool]) -> dict[str, dict[str, Any]]:
+    def run_stages(self, stages: tuple[str, ...], should_stop: Callable[[], bool]) -> dict[str, dict[str, Any]]:
         """One run; returns the summaries of the stages that had something to do."""
         from engine.runs.pipeline import run
 
@@ -226,7 +229,8 @@ class _Keeper:
         run(self.project, stages=stages, on_event=note, should_stop=should_stop)
         return done
 
-    def _report_drift(self) -> None:
+    def report_drift(self) -> None:
+        """Where more of the chunks changed since training than the settings allow."""
         with closing(self.project.store()) as store:
             drift = store.drift() if store.artifact(QueriesInfo) is not None else 0.0
         limit = self.project.settings().corpus.retrain_threshold
@@ -242,7 +246,7 @@ def _changes(ingest: dict[str, Any]) -> str:
     return ", ".join(f"{ingest[key]} {word}" for key, word in names.items() if ingest.get(key))
 
 
-def _watch_folders(sources: _Sources, dirty: threading.Event, stop: threading.Event) -> None:
+def watch_folders(sources: SourceFolders, dirty: threading.Event, stop: threading.Event) -> None:
     """Set `dirty` whenever something changes, until `stop` is set. Done in a thread of its own.
 
     A folder that is moved away takes its watch along: one that stands in its place is watched anew, as is one that was not
@@ -265,7 +269,7 @@ def _watch_folders(sources: _Sources, dirty: threading.Event, stop: threading.Ev
 
 def _watch_these(
     watched: dict[Path, tuple[int, int]],
-    sources: _Sources,
+    sources: SourceFolders,
     dirty: threading.Event,
     stop: threading.Event,
     *,

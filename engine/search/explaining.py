@@ -168,13 +168,13 @@ class Explainer:
         """The cached vectors of the base encoder, opened again when files have come or gone."""
         from engine.encoders.embedding_cache import VectorCache
 
-        folder, width = self._loaded.project.path / "cache" / self._base_fingerprint(artifact), stored.vectors.shape[1]
+        folder, width = self._loaded.project.path / "cache" / self.base_fingerprint(artifact), stored.vectors.shape[1]
         files = (folder, width, tuple(sorted(_files(folder))))
         cache = self._cache.get(files, lambda: VectorCache(folder, width, reading=True))
         key = (files, self._loaded.state, artifact.folder)
         return self._base.get(key, lambda: Base(key, cache, cache.find(population.hashes)))
 
-    def _base_fingerprint(self, artifact: Artifact[VectorsInfo]) -> str:
+    def base_fingerprint(self, artifact: Artifact[VectorsInfo]) -> str:
         """What the cached vectors of the same model without an adapter are named by."""
         from engine.encoders.fingerprint import encoder_fingerprint
         from engine.encoders.for_project import model_of

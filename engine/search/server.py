@@ -44,7 +44,7 @@ class Server:
         if taken := sorted(self._extra.keys() & {*METHODS, "shutdown"}):
             raise ValueError(f"the server has methods of its own named {', '.join(taken)}")
         self._output, self._lock, self._gone = output, threading.Lock(), False
-        self._waiting: dict[tuple[str, bool], Ticket] = {}
+        self.waiting: dict[tuple[str, bool], Ticket] = {}
         self._turns = threading.Lock()
         self._own = {light: OwnSearcher(project) for light in (True, False)}
         self._searching = {light: Worker(own.close) for light, own in self._own.items()}
@@ -114,7 +114,7 @@ class Server:
     def _in_series(self, ticket: Ticket, series: tuple[str, bool], job: Job) -> Job:
         """`job`, unless a newer one of the series has come before its turn; the one that waits now is superseded."""
         with self._turns:
-            former, self._waiting[series] = self._waiting.get(series), ticket
+            former, self.waiting[series] = self.waiting.get(series), ticket
             if former is not None:
                 former.superseded = True
         if former is not None:
@@ -124,7 +124,7 @@ class Server:
             with self._turns:
                 if ticket.superseded:
                     return
-                del self._waiting[series]
+                del self.waiting[series]
             job()
 
         return in_turn

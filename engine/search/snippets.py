@@ -45,7 +45,7 @@ def _window(text: str, matches: Sequence[Span], width: int) -> Span:
     """
     if len(text) <= width:
         return 0, len(text)
-    begin = _fullest(text, matches, width)
+    begin = fullest_window(text, matches, width)
     end = begin + width
     inside = [(first, last) for first, last in matches if first >= begin and last <= end]
     cut = inside[0][0] if inside else begin + width // 2
@@ -57,7 +57,7 @@ def _window(text: str, matches: Sequence[Span], width: int) -> Span:
     return begin, end
 
 
-def _fullest(text: str, matches: Sequence[Span], width: int) -> int:
+def fullest_window(text: str, matches: Sequence[Span], width: int) -> int:
     """Where the stretch of `width` characters begins that holds most different matches: one pass, two pointers."""
     words = [text[first:last].lower() for first, last in matches]
     held: Counter[str] = Counter()

@@ -13,7 +13,7 @@ from engine.search.searcher import Searcher
 Job = Callable[[], None]
 HEAVY = ("numpy", "engine.lexical.index", "engine.vectors.index", "engine.ranking", "engine.encoders.hardware")
 _loading = threading.Lock()
-_loaded = False
+heavy_loaded = False
 
 
 def preload() -> None:
@@ -22,12 +22,12 @@ def preload() -> None:
     The first task that needs these modules calls this; others wait until it is done. Torch stays for later, as only the
     semantic thread needs it. A desk task that needs numpy or an index calls this first, too.
     """
-    global _loaded
+    global heavy_loaded
     with _loading:
-        if not _loaded:
+        if not heavy_loaded:
             for module in HEAVY:
                 importlib.import_module(module)
-            _loaded = True
+            heavy_loaded = True
 
 
 class Worker:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 FORMAT_VERSION = 1
 EXACT_UP_TO = 20_000  # exact search of this many vectors takes a few ms: no need to approximate
 REBUILD_SHARE = 0.2  # recall of an HNSW graph sinks with removed keys
-_READ_BLOCK = 16_384
+READ_BLOCK = 16_384
 DTYPES = {"f16": "f16", "f32": "f32", "i8": "i8"}
 
 
@@ -50,7 +50,7 @@ class VectorIndex:
         rows = similarity.index_rows(vectors)
         index = _empty(rows.shape[1], dtype, expansion)
         _add(index, ids, rows)
-        return cls._write(folder, index, dtype, expansion, 0, similarity)
+        return cls.write(folder, index, dtype, expansion, 0, similarity)
 
     @classmethod
     def update(
@@ -78,14 +78,13 @@ class VectorIndex:
         if len(gone):
             old._index.remove(gone.astype(np.uint64))
         _add(old._index, add, similarity.index_rows(vectors))
-        return cls._write(
-            folder, old._index, old.manifest["dtype"], int(old.manifest["expansion"]), removed, similarity
-        )
+        return cls.write(folder, old._index, old.manifest["dtype"], int(old.manifest["expansion"]), removed, similarity)
 
     @classmethod
-    def _write(
+    def write(
         cls, folder: Path, index: Any, dtype: str, expansion: int, removed: int, similarity: Similarity
     ) -> VectorIndex:
+        """Save the graph with its manifest into `folder`, and open it."""
         path = folder / "index.usearch"
         try:
             index.save(str(path))
@@ -179,8 +178,8 @@ class VectorIndex:
         dtype = np.float32 if self.manifest["dtype"] == "f32" else np.float16
         keys = np.sort(self.keys())
         vectors = np.empty((len(keys), self.manifest["dimension"]), dtype)
-        for start in range(0, len(keys), _READ_BLOCK):
-            block = slice(start, start + _READ_BLOCK)
+        for start in range(0, len(keys), READ_BLOCK):
+            block = slice(start, start + READ_BLOCK)
             vectors[block] = self._index.get(keys[block].astype(np.uint64), dtype=dtype)
         return keys, vectors
 

@@ -55,11 +55,12 @@ def ours(path: Path, threads: int) -> Callable[[Request], tuple[str, int]]:
 
 def llama(path: Path, threads: int) -> Callable[[Request], tuple[str, int]]:
     """Answers by `llama_cpp.Llama.create_completion`."""
-    from llama_cpp import Llama, LlamaGrammar
+    from llama_cpp import Llama, LlamaGrammar, llama_model_get_vocab, llama_vocab_get_text
 
     model = Llama(str(path), n_ctx=CONTEXT, n_threads=threads, n_threads_batch=threads, verbose=False)
     template = model.metadata.get("tokenizer.chat_template")
-    bos, eos = (model._model.token_get_text(one) for one in (model.token_bos(), model.token_eos()))
+    vocabulary = llama_model_get_vocab(model.model)
+    bos, eos = (llama_vocab_get_text(vocabulary, one).decode() for one in (model.token_bos(), model.token_eos()))
 
     def answer(asked: Request) -> tuple[str, int]:
         pieces = rendered(template, asked.message, bos, eos)

@@ -86,21 +86,21 @@ class Arrivals:
     def __init__(self, desk: Any, searching: Any) -> None:
         self.at: list[Moment] = []
         self.handled: list[Moment] = []
-        changed = searching._changed
+        changed = searching.changed
 
         def handled(mode: str) -> None:
             changed(mode)
             self.handled.append(now())
 
-        searching._changed = handled
-        answer = desk._answer
+        searching.changed = handled
+        answer = desk.receive
 
         def arrived(line: bytes) -> None:
             if b'"hits"' in line[-200_000:]:
                 self.at.append(now())
             answer(line)
 
-        desk._answer = arrived
+        desk.receive = arrived
 
 
 def press(app: Any, key: str) -> Moment:

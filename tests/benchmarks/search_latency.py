@@ -67,7 +67,7 @@ def serve_adapted(project: ProjectFolder) -> None:
     store.close()
     encoder = RandomEncoder()
     Loaded.query_encoder = Loaded.base_encoder = lambda self, _artifact: encoder  # type: ignore[assignment,method-assign,return-value]
-    Explainer._base_fingerprint = lambda self, _artifact: "base"  # type: ignore[method-assign]
+    Explainer.base_fingerprint = lambda self, _artifact: "base"  # type: ignore[method-assign]
 
 
 def tell(what: str, seconds: Sequence[float]) -> None:

@@ -73,7 +73,7 @@ def ours(options: argparse.Namespace) -> dict[str, float]:
     from engine.training.model.student import Student
     from engine.training.objectives.objective import Objective
 
-    data, recipe, hardware = _data(options), _recipe(options), choose_hardware("cpu", purpose="train")
+    data, recipe, hardware = training_data(options), _recipe(options), choose_hardware("cpu", purpose="train")
     batch = BatchSampler(data, recipe).batch(0)
     student = Student(resolve_model(options.model), recipe, hardware)
     loss, _ = Objective(recipe, None, "cpu").of(batch)
@@ -113,7 +113,7 @@ def plain(options: argparse.Namespace) -> dict[str, float]:
     from engine.training.model.lora import add_lora, lora_parameters
     from engine.training.objectives.objective import Objective
 
-    data, recipe, hardware = _data(options), _recipe(options), choose_hardware("cpu", purpose="train")
+    data, recipe, hardware = training_data(options), _recipe(options), choose_hardware("cpu", purpose="train")
     torch.set_num_threads(hardware.threads)
     batch = BatchSampler(data, recipe).batch(0)
     loaded = load_sentence_transformer(resolve_model(options.model), "cpu", hardware.dtype)
@@ -173,7 +173,7 @@ def _recipe(options: argparse.Namespace) -> TrainingConfig:
     )
 
 
-def _data(options: argparse.Namespace) -> TrainingData:
+def training_data(options: argparse.Namespace) -> TrainingData:
     rng = random.Random(0)
     if options.dataset:
         with (options.dataset / "corpus.jsonl").open(encoding="utf-8") as lines:

@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from fixtures.tiny_decoder import build_tiny_decoder
 from fixtures.tiny_model import write_json
-from training_step import _data
+from training_step import training_data
 
 from engine.core.environment import prepare
 from engine.core.events import Choice, Event, TrainStep
@@ -63,7 +63,7 @@ def main() -> None:
                 seen.append(event)
 
         recipe = replace(PRESETS["standard"], steps=options.steps, eval_every=0, teacher="bm25")
-        data = _data(argparse.Namespace(dataset=None, queries=2000))
+        data = training_data(argparse.Namespace(dataset=None, queries=2000))
         train(Job(model, data, recipe, hardware, Path(folder) / "checkpoints", watch, lambda: False))
         counted = [event.tokens_per_second for event in seen[len(seen) // 2 :]]
         pace, peak = sum(counted) / len(counted), matrix_speed(hardware)

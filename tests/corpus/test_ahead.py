@@ -24,7 +24,7 @@ class Stopped(Exception):
 @pytest.fixture(autouse=True)
 def nobody_looks_by_himself(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who takes is woken in time, or a test takes too long."""
-    monkeypatch.setattr(module, "_PATIENCE", 2 * SECONDS)
+    monkeypatch.setattr(module, "WAKE_SECONDS", 2 * SECONDS)
 
 
 def going(
@@ -59,7 +59,7 @@ def test_whatever_takes_long_each_item_is_done_once_and_in_order(
 ) -> None:
     """Slow and fast work, items and takers by turns; results that weigh more than may be held."""
     rng = random.Random(seed)
-    monkeypatch.setattr(module, "_MAX_HELD", rng.choice([0, 3, 2**26]))
+    monkeypatch.setattr(module, "MAX_HELD", rng.choice([0, 3, 2**26]))
     shares = [rng.choice([0.0, 0.05, 0.9]) for _ in range(3)]
     done: list[int] = []
     count = rng.choice([0, 1, 7, 100, 300])
@@ -107,7 +107,7 @@ def test_what_is_raised_anywhere_lets_all_go(threads: int, where: str, monkeypat
         fail("weight", item)
         return 0
 
-    monkeypatch.setattr(module, "_PATIENCE", 0.0001 if where == "waiting" else 2 * SECONDS)
+    monkeypatch.setattr(module, "WAKE_SECONDS", 0.0001 if where == "waiting" else 2 * SECONDS)
     _, results, helpers = going(work, items(), threads, weight, lambda: fail("waiting"))
     taken: list[int] = []
     with closing(results), suppress(Stopped):  # type: ignore[type-var]

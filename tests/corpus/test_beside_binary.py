@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from fixtures import office
-from fixtures.office import _record
+from fixtures.office import biff_record
 
 from engine.corpus.beside_binary import beside
 from engine.corpus.compound import CompoundFile
@@ -62,25 +62,29 @@ def of_pieces(pieces: Sequence[bytes], starts: Sequence[int], own: int, comments
 
 def book(*records: bytes, of: int = SHEET) -> bytes:
     """A workbook of one sheet with a cell, or a chart."""
-    begin = _record(0x0809, struct.pack("<HHHHII", 0x600, 5, 0, 0, 0, 0)) + _record(0x42, struct.pack("<H", 1200))
-    cell = _record(0x0204, struct.pack("<HHHHB", 0, 0, 0, 7, 0) + b"pelican") if of == SHEET else b""
-    sheet = _record(0x0809, struct.pack("<HHHHII", 0x600, of, 0, 0, 0, 0)) + _record(
+    begin = biff_record(0x0809, struct.pack("<HHHHII", 0x600, 5, 0, 0, 0, 0)) + biff_record(
+        0x42, struct.pack("<H", 1200)
+    )
+    cell = biff_record(0x0204, struct.pack("<HHHHB", 0, 0, 0, 7, 0) + b"pelican") if of == SHEET else b""
+    sheet = biff_record(0x0809, struct.pack("<HHHHII", 0x600, of, 0, 0, 0, 0)) + biff_record(
         0x0200, struct.pack("<IIHHH", 0, 1, 0, 1, 0)
     )
-    listed = _record(0x85, struct.pack("<IBBBB", len(begin) + 17, 0, 0, 1, 0) + b"A")
-    whole = begin + listed + _record(0x0A, b"") + sheet + cell + b"".join(records) + _record(0x0A, b"")
+    listed = biff_record(0x85, struct.pack("<IBBBB", len(begin) + 17, 0, 0, 1, 0) + b"A")
+    whole = begin + listed + biff_record(0x0A, b"") + sheet + cell + b"".join(records) + biff_record(0x0A, b"")
     return compound_file({"Workbook": whole})
 
 
 def drawn(kind: int, *pieces: bytes, length: int) -> bytes:
     """An object and its text, which stands in records of its own."""
-    head = _record(0x5D, struct.pack("<HHHH", 0x15, 0x12, kind, 1) + bytes(14) + bytes(4))
-    text = _record(0x01B6, struct.pack("<HH6xHHHH", 0, 0, length, 16, 0, 0))
-    return head + text + b"".join(_record(0x3C, piece) for piece in pieces) + _record(0x3C, bytes(16))
+    head = biff_record(0x5D, struct.pack("<HHHH", 0x15, 0x12, kind, 1) + bytes(14) + bytes(4))
+    text = biff_record(0x01B6, struct.pack("<HH6xHHHH", 0, 0, length, 16, 0, 0))
+    return head + text + b"".join(biff_record(0x3C, piece) for piece in pieces) + biff_record(0x3C, bytes(16))
 
 
 def chart(*records: bytes) -> bytes:
-    return b"".join((_record(0x0809, struct.pack("<HHHHII", 0x600, CHART, 0, 0, 0, 0)), *records, _record(0x0A, b"")))
+    return b"".join(
+        (biff_record(0x0809, struct.pack("<HHHHII", 0x600, CHART, 0, 0, 0, 0)), *records, biff_record(0x0A, b""))
+    )
 
 
 def test_all_parts_of_a_word_document_are_read(tmp_path: Path) -> None:
@@ -149,29 +153,29 @@ def test_a_comment_that_a_sheet_does_not_hold_is_told_where_all_its_words_come_e
 
 def test_headers_and_footers_of_a_sheet_are_read_without_their_codes(tmp_path: Path) -> None:
     margins = b'&L&"Arial,Bold"&14Terns&C&P / &N&RQ&&A'
-    header = _record(0x14, struct.pack("<HB", len(margins), 0) + margins)
-    footer = _record(0x15, struct.pack("<HB", 5, 1) + "Größe".encode("utf-16-le"))
-    assert read(tmp_path, "a.xls", book(header, footer, _record(0x14, b""))) == "A\n\npelican\n\nTerns\nQ&A\nGröße"
+    header = biff_record(0x14, struct.pack("<HB", len(margins), 0) + margins)
+    footer = biff_record(0x15, struct.pack("<HB", 5, 1) + "Größe".encode("utf-16-le"))
+    assert read(tmp_path, "a.xls", book(header, footer, biff_record(0x14, b""))) == "A\n\npelican\n\nTerns\nQ&A\nGröße"
 
 
 def test_the_words_of_a_chart_are_read(tmp_path: Path) -> None:
-    title = _record(0x100D, b"\0\0" + struct.pack("<BB", 5, 0) + b"Gulls")
-    named = _record(0x0204, struct.pack("<HHHHB", 0, 0, 0, 5, 1) + "März ".encode("utf-16-le"))
+    title = biff_record(0x100D, b"\0\0" + struct.pack("<BB", 5, 0) + b"Gulls")
+    named = biff_record(0x0204, struct.pack("<HHHHB", 0, 0, 0, 5, 1) + "März ".encode("utf-16-le"))
     assert read(tmp_path, "a.xls", book(chart(title, named))) == "A\n\npelican\n\nGulls\nMärz"
     assert list(beside("xls", book(chart(title), named))) == [("charts", "Gulls")]  # the second is a cell of the sheet
 
 
 def test_the_table_of_a_chart_inside_another_document_is_read(tmp_path: Path) -> None:
-    begin = _record(0x0809, struct.pack("<HHHHII", 0x680, 5, 0, 0, 0, 0))
-    cell = _record(0x04, struct.pack("<HH3xBB", 1, 0, 5, 0) + b"Terns")
-    graph = compound_file({"Workbook": begin + cell + _record(0x0A, b"")})
+    begin = biff_record(0x0809, struct.pack("<HHHHII", 0x680, 5, 0, 0, 0, 0))
+    cell = biff_record(0x04, struct.pack("<HH3xBB", 1, 0, 5, 0) + b"Terns")
+    graph = compound_file({"Workbook": begin + cell + biff_record(0x0A, b"")})
     assert read(tmp_path, "a.xls", graph) == "Terns"
 
 
 @pytest.mark.parametrize("format", ["doc", "xls"])
 def test_whatever_is_damaged_nothing_is_raised(format: str) -> None:
     parts = {FOOTNOTES: "A note.\r", COMMENTS: "Why?\r", BOXES: "A box.\r"}
-    text = _record(0x100D, b"\0\0" + struct.pack("<BB", 5, 0) + b"Gulls")
+    text = biff_record(0x100D, b"\0\0" + struct.pack("<BB", 5, 0) + b"Gulls")
     sound = doc(parts) if format == "doc" else book(drawn(COMMENT, b"\0pelican", length=7), chart(text))
     assert len(list(beside(format, sound))) == (3 if format == "doc" else 2)
     rng = random.Random(5)

@@ -232,7 +232,7 @@ def prose(sentences: int) -> str:
 
 def whole(monkeypatch: pytest.MonkeyPatch, counter: TokenCounter, *asked: Any) -> list[tuple[int, int]]:
     with monkeypatch.context() as patch:
-        patch.setattr(tokens, "_WINDOW", 10**9)
+        patch.setattr(tokens, "WINDOW", 10**9)
         return counter.split(*asked)
 
 
@@ -241,7 +241,7 @@ def test_a_long_text_is_cut_by_windows_as_it_is_at_once(
     word_tokenizer_file: Path, monkeypatch: pytest.MonkeyPatch, markdown: bool
 ) -> None:
     counter, text = TokenCounter(word_tokenizer_file), prose(2400)
-    assert len(text) > 5 * tokens._WINDOW
+    assert len(text) > 5 * tokens.WINDOW
     pieces = counter.split(text, 100, markdown)
     assert pieces == whole(monkeypatch, counter, text, 100, markdown)
     assert len(pieces) > 100
@@ -258,8 +258,8 @@ def test_a_long_text_is_cut_by_windows_as_it_is_at_once(
 def test_invariants_hold_where_windows_are_small(tokenizer_file: Path, text: str, format: str, budget: int) -> None:
     document = ReadDocument("", text, tuple(find_headings(text)) if format == "md" else (), format=format)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tokens, "_WINDOW", 64)
-        patch.setattr(tokens, "_WINDOW_PER_TOKEN", 1)
+        patch.setattr(tokens, "WINDOW", 64)
+        patch.setattr(tokens, "WINDOW_PER_TOKEN", 1)
         check(document, chunker(tokenizer_file, budget).chunk(document), budget)
 
 
@@ -270,16 +270,16 @@ def test_invariants_hold_where_windows_are_small(tokenizer_file: Path, text: str
 def test_a_splitter_is_never_given_more_than_a_window(word_tokenizer_file: Path, text: str, markdown: bool) -> None:
     """It takes time by the square of what it is given, where that has no good places to cut."""
     counter, given_to_it = TokenCounter(word_tokenizer_file), list[int]()
-    splitter = counter._splitter(100, markdown)
+    splitter = counter.splitter(100, markdown)
 
     class Recorder:
         def chunk_indices(self, piece: str) -> list[tuple[int, str]]:
             given_to_it.append(len(piece))
             return splitter.chunk_indices(piece)
 
-    counter._splitter = lambda capacity, markdown: Recorder()  # type: ignore[assignment, return-value]
+    counter.splitter = lambda capacity, markdown: Recorder()  # type: ignore[assignment, return-value]
     pieces = counter.split(text, 100, markdown)
-    assert max(given_to_it) <= tokens._WINDOW
+    assert max(given_to_it) <= tokens.WINDOW
     assert sum(given_to_it) <= 2 * len(text)
     assert "".join(text[start:end] for start, end in pieces).replace("\n", "") == text.replace("\n", "")
 
@@ -301,7 +301,7 @@ def test_a_wish_to_stop_is_heard_while_one_document_is_cut(tokenizer_file: Path)
 def test_tokens_of_a_long_text_are_counted_a_piece_at_a_time(
     tokenizer_file: Path, word_tokenizer_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tokens, "_COUNTED_AT_ONCE", 10)
+    monkeypatch.setattr(tokens, "COUNTED_AT_ONCE", 10)
     assert TokenCounter(tokenizer_file).count_long("é" * 25) == 50
     assert TokenCounter(word_tokenizer_file).count_long("word " * 8) == 8
     assert TokenCounter(word_tokenizer_file).count_long("twelve chars") == 3  # "chars" is parted

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.corpus.encodings import _telling, guessed, guessed_of_names
+from engine.corpus.encodings import guessed, guessed_of_names, informative_sample
 from engine.corpus.html import READER
 from engine.corpus.plain import decode_as, decoded
 from engine.corpus.readers import UnreadableFileError
@@ -162,5 +162,5 @@ def test_a_few_characters_of_the_east_are_not_taken_for_utf_8() -> None:
 def test_of_a_long_text_a_bounded_part_is_looked_at() -> None:
     line = "the pelican rests on the pier " * 80 + "in München"
     data = "\n".join([line] * 4000).encode("cp1252")
-    assert len(_telling(data)) < 100_000 < len(data)
+    assert len(informative_sample(data)) < 100_000 < len(data)
     assert guessed(data) == "cp1252"

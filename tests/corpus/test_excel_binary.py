@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import pytest
-from fixtures.office import _record, compound
+from fixtures.office import biff_record, compound
 
 from engine.corpus import excel_binary
 from engine.corpus.opening import everything_in
@@ -24,11 +24,11 @@ BIFF5, BIFF8 = 0x500, 0x600
 
 def text(row: int, column: int, value: str, *, version: int = BIFF8) -> bytes:
     flags = b"\0" if version == BIFF8 else b""
-    return _record(0x0204, struct.pack("<HHHH", row, column, GENERAL, len(value)) + flags + value.encode())
+    return biff_record(0x0204, struct.pack("<HHHH", row, column, GENERAL, len(value)) + flags + value.encode())
 
 
 def number(row: int, column: int, style: int, value: float) -> bytes:
-    return _record(0x0203, struct.pack("<HHHd", row, column, style, value))
+    return biff_record(0x0203, struct.pack("<HHHd", row, column, style, value))
 
 
 def short(value: float, *, hundredths: bool = False, whole: bool = False) -> int:
@@ -39,7 +39,9 @@ def short(value: float, *, hundredths: bool = False, whole: bool = False) -> int
 
 
 def formula(row: int, column: int, style: int, result: bytes) -> bytes:
-    return _record(0x06, struct.pack("<HHH", row, column, style) + result + struct.pack("<HIH", 0, 0, 3) + b"\x1e\1\0")
+    return biff_record(
+        0x06, struct.pack("<HHH", row, column, style) + result + struct.pack("<HIH", 0, 0, 3) + b"\x1e\1\0"
+    )
 
 
 def workbook(
@@ -54,24 +56,26 @@ def workbook(
     `of_cells`: not of named styles. `wide`: the texts of its formats take two bytes a character.
     """
     versions = struct.pack("<HH", version, 0x10) + bytes(12 if version == BIFF8 else 4)
-    begun = _record(0x0809, versions)
-    book = _record(0x0809, struct.pack("<HH", version, 5) + versions[4:])
-    book += _record(0x42, struct.pack("<H", 1200 if version == BIFF8 else 1252)) + _record(
+    begun = biff_record(0x0809, versions)
+    book = biff_record(0x0809, struct.pack("<HH", version, 5) + versions[4:])
+    book += biff_record(0x42, struct.pack("<H", 1200 if version == BIFF8 else 1252)) + biff_record(
         0x22, struct.pack("<H", from_1904)
     )
     for at, code in enumerate(CODES):
         length = struct.pack("<HB", len(code), wide) if version == BIFF8 else bytes([len(code)])
-        book += _record(0x041E, struct.pack("<H", 164 + at) + length + code.encode("utf-16-le" if wide else "ascii"))
+        book += biff_record(
+            0x041E, struct.pack("<H", 164 + at) + length + code.encode("utf-16-le" if wide else "ascii")
+        )
     for format in [*range(164, 164 + len(CODES)), 10, 20]:
         flags = 0 if of_cells else 4
-        book += _record(0xE0, struct.pack("<HHH", 0, format, flags) + bytes(14 if version == BIFF8 else 10))
+        book += biff_record(0xE0, struct.pack("<HHH", 0, format, flags) + bytes(14 if version == BIFF8 else 10))
     flags = b"\0" if version == BIFF8 else b""
     at = len(book) + sum(11 + len(flags) + len(name) for name in sheets) + 4
     streams = b""
     for name, cells in sheets.items():
-        book += _record(0x85, struct.pack("<IHB", at + len(streams), 0, len(name)) + flags + name.encode())
-        streams += begun + cells + _record(0x0A, b"")
-    stream = book + _record(0x0A, b"") + streams
+        book += biff_record(0x85, struct.pack("<IHB", at + len(streams), 0, len(name)) + flags + name.encode())
+        streams += begun + cells + biff_record(0x0A, b"")
+    stream = book + biff_record(0x0A, b"") + streams
     return compound({"Workbook" if version == BIFF8 else "Book": stream.ljust(4096, b"\0")})
 
 
@@ -111,8 +115,8 @@ def test_numbers_in_four_bytes_are_told_as_they_are_shown(tmp_path: Path) -> Non
         (PERCENT, short(-2, whole=True)), (GENERAL, short(0.5)), (HOURS, short(1.5)),
     ]  # fmt: skip
     packed = b"".join(struct.pack("<HI", style, raw) for style, raw in several)
-    many = _record(0xBD, struct.pack("<HH", 7, 1) + packed + struct.pack("<H", len(several)))
-    one = _record(0x027E, struct.pack("<HHHI", 8, 1, BUILT_IN_PERCENT, short(12.5, hundredths=True)))
+    many = biff_record(0xBD, struct.pack("<HH", 7, 1) + packed + struct.pack("<H", len(several)))
+    one = biff_record(0x027E, struct.pack("<HHHI", 8, 1, BUILT_IN_PERCENT, short(12.5, hundredths=True)))
     told = ["50% | 15% | 15% | -200% | 0.5 | 36:00:00", "12.50%"]
     assert rows(tmp_path, workbook({"Berths": many + one}, wide=True)) == ["Berths", *told]
 
@@ -125,8 +129,8 @@ def test_times_of_a_workbook_that_counts_from_1904_have_no_day(tmp_path: Path) -
 
 
 def test_texts_errors_and_other_sheets_stay_as_they_are(tmp_path: Path) -> None:
-    words = formula(0, 1, PERCENT, b"\0\0\0\0\0\0\xff\xff") + _record(0x0207, struct.pack("<HB", 2, 0) + b"ab")
-    wrong = formula(0, 2, PERCENT, b"\1\0\1\0\0\0\xff\xff") + _record(
+    words = formula(0, 1, PERCENT, b"\0\0\0\0\0\0\xff\xff") + biff_record(0x0207, struct.pack("<HB", 2, 0) + b"ab")
+    wrong = formula(0, 2, PERCENT, b"\1\0\1\0\0\0\xff\xff") + biff_record(
         0x0205, struct.pack("<HHHBB", 0, 3, PERCENT, 1, 0)
     )
     sheets = {"Berths": words + wrong + number(1, 1, PERCENT, 0.5), "Empty": b"", "Pilots": number(3, 9, PERCENT, 0.25)}
@@ -137,7 +141,7 @@ def test_a_workbook_without_such_styles_is_not_walked_through(tmp_path: Path, mo
     def never(*_: object) -> None:
         raise AssertionError("a sheet was walked through")
 
-    monkeypatch.setattr(excel_binary, "_sheet", never)
+    monkeypatch.setattr(excel_binary, "read_sheet", never)
     assert rows(tmp_path, workbook({"Berths": number(0, 0, PERCENT, 0.5)}, of_cells=False)) == ["Berths", "0.5"]
 
 
@@ -159,14 +163,14 @@ def test_a_sheet_that_does_not_hold_what_is_told_of_it_stays(tmp_path: Path) -> 
 def test_sheets_that_overlap_are_not_walked_through_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """10,000 names for one sheet would take 10,000 walks through it."""
     walks = 0
-    walk = excel_binary._sheet
+    walk = excel_binary.read_sheet
 
-    def counted(stream: bytes, start: int, styles: Mapping[int, excel_binary.Style]) -> excel_binary._Sheet:
+    def counted(stream: bytes, start: int, styles: Mapping[int, excel_binary.Style]) -> excel_binary.Sheet:
         nonlocal walks
         walks += 1
         return walk(stream, start, styles)
 
-    monkeypatch.setattr(excel_binary, "_sheet", counted)
+    monkeypatch.setattr(excel_binary, "read_sheet", counted)
     book = workbook({"Berths": b"".join(number(row, 0, PERCENT, 0.5) for row in range(500))})
     node = {"content": {"node_type": "table", "grid": {"cells": [{"row": 0, "col": 0, "content": "0.5"}]}}}
     shown = excel_binary.as_sheets_show([{"content": {"node_type": "heading", "text": "Berths"}}, *[node] * 50], book)

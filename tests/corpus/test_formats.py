@@ -354,7 +354,7 @@ def test_numbers_in_sheets_are_told_as_they_are_shown(tmp_path: Path) -> None:
     )
     text_cell = '<row r="99"><c r="A99" s="0" t="str"><v>0.3</v></c></row>'
     sheet = f'<worksheet xmlns="{main}"><sheetData>{rows}{text_cell}</sheetData></worksheet>'
-    relation = f'<Relationship Id="r9" Type="{office._OFFICE}/styles" Target="styles.xml"/></Relationships>'
+    relation = f'<Relationship Id="r9" Type="{office.OFFICE}/styles" Target="styles.xml"/></Relationships>'
     book = with_parts(office.xlsx(), {"xl/worksheets/sheet1.xml": sheet, "xl/styles.xml": styles})
     book = changed(book, "xl/_rels/workbook.xml.rels", "</Relationships>", relation)
     text = only(opened(tmp_path, "a.xlsx", book)).text.partition("\n\nPilots")[0]

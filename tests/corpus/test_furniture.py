@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.corpus.furniture import _called, without_furniture
+from engine.corpus.furniture import named_page, without_furniture
 from engine.corpus.structure import from_pages
 
 BIRDS = ["pelican", "heron", "tern", "gull", "eider", "avocet", "plover", "curlew"]
@@ -101,12 +101,12 @@ def test_lines_of_a_document_are_not_remembered_beyond_it_and_long_ones_not_at_a
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked: list[int] = []
-    monkeypatch.setattr("engine.corpus.furniture._called", lambda line: asked.append(len(line)) or _called(line))
-    monkeypatch.setattr("engine.corpus.furniture._called.cache_clear", _called.cache_clear, raising=False)
+    monkeypatch.setattr("engine.corpus.furniture.named_page", lambda line: asked.append(len(line)) or named_page(line))
+    monkeypatch.setattr("engine.corpus.furniture.named_page.cache_clear", named_page.cache_clear, raising=False)
     pages = [f"{'x ' * 600}page {n}\n{text}\npage {n}" for n, text in zip(FOUR, BODY, strict=True)]
     assert without_furniture(pages, FOUR) == [
         f"{'x ' * 600}page 1\n{BODY[0]}",
         *BODY[1:],
     ]
     assert set(asked) == {len("page 1")}
-    assert _called.cache_info().currsize == 0
+    assert named_page.cache_info().currsize == 0

@@ -232,14 +232,14 @@ def test_a_quarantined_file_that_was_closed_for_a_while_is_not_called_read(
     (project.parent / "documents" / "old.txt").write_bytes("Пеликан отдыхает на причале.".encode("koi8-r"))
     ingest_here(project)
     before = ledger(project)
-    looked = ingest._hash_file
+    looked = ingest.hash_file
 
     def closed(path: Path) -> str:
         if path.name in ("scan.pdf", "old.txt"):
             raise PermissionError(13, "Permission denied", str(path))
         return looked(path)
 
-    monkeypatch.setattr(ingest, "_hash_file", closed)
+    monkeypatch.setattr(ingest, "hash_file", closed)
     for name in ("scan.pdf", "old.txt"):
         os.utime(project.parent / "documents" / name)
     for _ in range(2):
@@ -338,7 +338,7 @@ def test_a_text_of_5_gb_is_left_alone(project: Path) -> None:
 def test_a_pipe_in_a_files_place_does_not_hold_the_run(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from engine.corpus import ingest
 
-    looked = ingest._hash_file
+    looked = ingest.hash_file
 
     def replaced(path: Path) -> str:
         if path.name == "note.txt":
@@ -346,7 +346,7 @@ def test_a_pipe_in_a_files_place_does_not_hold_the_run(project: Path, monkeypatc
             os.mkfifo(path)
         return looked(path)
 
-    monkeypatch.setattr(ingest, "_hash_file", replaced)
+    monkeypatch.setattr(ingest, "hash_file", replaced)
     ingest_here(project)
     assert (ledger(project)["note.txt"].state, ledger(project)["a.pdf"].state) == ("skipped", "read")
 

@@ -181,7 +181,7 @@ def test_what_parts_two_mails_names_a_day_then_a_time_then_a_year(tmp_path: Path
 def test_a_mail_that_is_cut_has_its_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from engine.corpus import mail
 
-    monkeypatch.setattr(mail, "_MAX_MAIL_LENGTH", 1000)
+    monkeypatch.setattr(mail, "MAX_MAIL_LENGTH", 1000)
     path = tmp_path / "a.mbox"
     path.write_bytes(office.mbox(office.eml(text="The pelican.\n" * 200), office.eml(text="Two.")))
     found = list(everything_in(path, "mbox"))

@@ -174,10 +174,13 @@ def test_a_page_that_cannot_be_drawn_costs_only_itself(monkeypatch: pytest.Monke
             raise RuntimeError("a torn page")
         return b"picture"
 
-    monkeypatch.setattr(ocr, "_drawn", draw)
-    monkeypatch.setattr(ocr, "_asker", lambda picture: ("The pelican sleeps.", ""))
+    monkeypatch.setattr(ocr, "draw_page", draw)
     monkeypatch.setattr(ocr, "MAX_PAGES", 3)
-    pages, told, unread = ocr.recognised(opened(office.pdf(*[""] * 5)), range(1, 6))
+    ocr.use(lambda picture: ("The pelican sleeps.", ""))
+    try:
+        pages, told, unread = ocr.recognised(opened(office.pdf(*[""] * 5)), range(1, 6))
+    finally:
+        ocr.use(None)
     assert [number for number, text in pages.items() if text] == [1, 3]
     few = "only 3 of 5 pages without text were looked at"
     assert unread == {2: "a torn page", 4: few, 5: few}
@@ -193,7 +196,7 @@ def test_ocr_of_a_file_ends_when_its_time_is_over_and_what_was_read_stays(monkey
         return "The pelican sleeps.", ""
 
     monkeypatch.setattr(ocr.time, "monotonic", lambda: clock[0])
-    monkeypatch.setattr(ocr, "_drawn", lambda page: b"picture")
+    monkeypatch.setattr(ocr, "draw_page", lambda page: b"picture")
     ocr.use(asked, 25)
     try:
         pages, told, unread = ocr.recognised(opened(office.pdf(*[""] * 5)), range(1, 6))

@@ -12,7 +12,7 @@ from engine.corpus.letters import has_letters, letters_of
 from engine.corpus.package import DAMAGED, Package, forget, package_of
 from engine.corpus.places import place_pages
 from engine.corpus.readers import Page
-from engine.corpus.second_look import _pieces, paragraph_text
+from engine.corpus.second_look import paragraph_pieces, paragraph_text
 from engine.corpus.structure import Text, parted
 
 
@@ -130,6 +130,6 @@ def test_a_paragraph_told_at_once_is_as_a_walk_tells_it() -> None:
         ("", ""),
     ):
         node = etree.fromstring(f"<p xmlns='urn:w'>{inside}</p>")
-        assert paragraph_text(node) == told == "".join(_pieces(node, every=False)), inside
+        assert paragraph_text(node) == told == "".join(paragraph_pieces(node, every=False)), inside
     whole = etree.fromstring("<p>a<span>b<note>gone</note>c</span>d</p>")
     assert paragraph_text(whole, every=True) == "abcd"

@@ -145,13 +145,13 @@ def test_a_crash_of_the_reader_costs_one_file(tmp_path: Path, pool: Callable[...
     reading = pool(seconds=60)
 
     def crash() -> None:
-        while not reading._children:
+        while not reading.children:
             time.sleep(0.01)
-        (child,) = reading._children
+        (child,) = reading.children
         while child.used == 0:
             time.sleep(0.01)
         time.sleep(0.2)
-        os.kill(child._process.pid, signal.SIGSEGV)
+        os.kill(child.process.pid, signal.SIGSEGV)
 
     threading.Thread(target=crash, daemon=True).start()
     outcome = reading.read(write(tmp_path / "a.html", SLOW), "html")
@@ -173,8 +173,8 @@ def test_processes_are_forked_by_one_that_reads_nothing_and_end_with_it(
     pids = []
     for number in range(3):
         assert reading.read(write(tmp_path / f"{number}.pdf", office.pdf("The pelican.")), "pdf").documents
-        (child,) = reading._children
-        pids.append(child._process.pid)
+        (child,) = reading.children
+        pids.append(child.process.pid)
     assert len(set(pids)) == 3
     fork_server = psutil.Process(pids[-1]).parent()
     assert fork_server is not None
@@ -214,8 +214,8 @@ def test_what_a_process_held_at_most_is_told_once_it_has_ended(
     reading = pool()
     for _ in range(2):
         assert reading.read(write(tmp_path / "a.txt", b"The heron."), "txt").documents
-        (child,) = reading._children
-        process = child._process
+        (child,) = reading.children
+        process = child.process
         assert isinstance(process, forking.ForkedProcess)
         assert process.peak_memory() is None
         held = psutil.Process(process.pid).memory_info().rss
@@ -226,15 +226,15 @@ def test_what_a_process_held_at_most_is_told_once_it_has_ended(
         assert 0.9 * held < peak < 2 * held
         assert process.peak_memory() == peak
     assert reading.read(write(tmp_path / "a.txt", b"The heron."), "txt").documents
-    (child,) = reading._children
-    process = child._process
+    (child,) = reading.children
+    process = child.process
     assert isinstance(process, forking.ForkedProcess)
     source = psutil.Process(process.pid).parent()
     assert source is not None
     os.kill(process.pid, signal.SIGSEGV)
     process.wait(20)
     source.suspend()
-    monkeypatch.setattr(forking, "_FORK_SECONDS", 0.2)
+    monkeypatch.setattr(forking, "FORK_SECONDS", 0.2)
     assert process.peak_memory() is None
     source.resume()
     monkeypatch.undo()
@@ -275,8 +275,8 @@ def test_a_file_is_read_again_where_not_it_but_the_fork_server_ended_its_reader(
     for delay, content, format in ((0.0, b"The heron.", "txt"), (0.5, takes_seconds, "html")):
         reading = pool(seconds=120)
         assert reading.read(write(tmp_path / "a.txt", b"The tern."), "txt").documents
-        (child,) = reading._children
-        fork_server = psutil.Process(child._process.pid).parent()
+        (child,) = reading.children
+        fork_server = psutil.Process(child.process.pid).parent()
         assert fork_server is not None
         if delay:
             threading.Timer(delay, fork_server.kill).start()
@@ -286,7 +286,7 @@ def test_a_file_is_read_again_where_not_it_but_the_fork_server_ended_its_reader(
                 time.sleep(0.01)
         outcome = reading.read(write(tmp_path / "b", content), format)
         assert (outcome.kind, outcome.reason, len(outcome.documents)) == ("", "", 1)
-        assert reading._children != {child}
+        assert reading.children != {child}
 
 
 @on_linux
@@ -297,8 +297,8 @@ def test_a_fork_server_that_does_not_answer_holds_up_neither_the_next_file_nor_t
         reading = pool(files=1)
         path = write(tmp_path / "a.txt", b"The heron.")
         assert reading.read(path, "txt").documents
-        (child,) = reading._children
-        fork_server = psutil.Process(child._process.pid).parent()
+        (child,) = reading.children
+        fork_server = psutil.Process(child.process.pid).parent()
         assert fork_server is not None
         fork_server.suspend()
         started = time.monotonic()
@@ -306,7 +306,7 @@ def test_a_fork_server_that_does_not_answer_holds_up_neither_the_next_file_nor_t
         reading.close()
         assert time.monotonic() - started < 30
         assert is_over(fork_server)
-        assert child._process.poll() is not None
+        assert child.process.poll() is not None
 
 
 @on_linux
@@ -335,19 +335,19 @@ def test_what_is_born_is_confined_and_told_apart_from_its_parent(tmp_path: Path,
     reading = pool()
     assert reading.read(write(tmp_path / "a.txt", b"The heron."), "txt").documents
     assert reading.offline
-    (child,) = reading._children
-    status = Path(f"/proc/{child._process.pid}/status").read_text()
+    (child,) = reading.children
+    status = Path(f"/proc/{child.process.pid}/status").read_text()
     assert "Seccomp:\t2" in status
-    limits = Path(f"/proc/{child._process.pid}/limits").read_text()
+    limits = Path(f"/proc/{child.process.pid}/limits").read_text()
     assert str(Limits().memory) in limits
-    handles = {os.readlink(path) for path in Path(f"/proc/{child._process.pid}/fd").iterdir()}
+    handles = {os.readlink(path) for path in Path(f"/proc/{child.process.pid}/fd").iterdir()}
     assert not [handle for handle in handles if handle.startswith("socket:")]
 
 
 def test_without_a_fork_server_processes_are_started(
     tmp_path: Path, pool: Callable[..., Pool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(WorkerSlot, "_born", lambda _: None)
+    monkeypatch.setattr(WorkerSlot, "forked", lambda _: None)
     reading = pool(seconds=4, files=1)
     for _ in range(2):
         assert (
@@ -367,14 +367,14 @@ def test_closing_ends_every_process(tmp_path: Path) -> None:
     path = write(tmp_path / "a.html", SLOW)
     waiting = threading.Thread(target=lambda: answer.append(reading.read(path, "html").closed))
     waiting.start()
-    while not reading._children:
+    while not reading.children:
         time.sleep(0.01)
-    (child,) = reading._children
+    (child,) = reading.children
     while child.used == 0:
         time.sleep(0.01)
     reading.close()
     waiting.join(20)
-    assert child._process.poll() is not None
+    assert child.process.poll() is not None
     assert answer
     assert not [one for one in psutil.Process().children() if "sandbox.worker" in one.cmdline()]
 

@@ -147,18 +147,18 @@ def test_keys_are_derived_as_the_library_derives_them(algorithm: str) -> None:
     last = known(b"salt" + "søs".encode("utf-16-le")).digest()
     for number in range(300):
         last = known(struct.pack("<I", number) + last).digest()
-    assert unlocking._iterated("søs", b"salt", algorithm, 300).digest() == last
+    assert unlocking.iterated_hash("søs", b"salt", algorithm, 300).digest() == last
 
 
 def test_more_rounds_than_usual_are_counted_on() -> None:
     last = hashlib.sha512(b"salt" + b"a\0").digest()
     for number in range(100_002):
         last = hashlib.sha512(struct.pack("<I", number) + last).digest()
-    assert unlocking._iterated("a", b"salt", "SHA512", 100_002).digest() == last
+    assert unlocking.iterated_hash("a", b"salt", "SHA512", 100_002).digest() == last
 
 
 def test_the_key_of_standard_encryption_is_that_of_the_library() -> None:
     """The value is that of msoffcrypto's own documentation."""
     salt = bytes.fromhex("e88266490c5bd1eebd2b4394e3f830ef")
-    key = unlocking._standard_key("Password1234_", 0x660E, 0x8004, 0x18, 128, 16, salt)
+    key = unlocking.standard_key("Password1234_", 0x660E, 0x8004, 0x18, 128, 16, salt)
     assert key.hex() == "40b13a71f90b966e375408f2d181a1aa"

@@ -183,7 +183,7 @@ def test_numbers_that_are_not_finite(tiny_model: Path) -> None:
 def test_out_of_memory_halves_the_batch(tiny_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     loaded = encoder(tiny_model)
     texts = ["heat flow", *["flow"] * 40]
-    whole, forward = loaded.encode_chunks(texts), loaded._forward
+    whole, forward = loaded.encode_chunks(texts), loaded.forward
     sizes: list[int] = []
 
     def cramped(rows: list[np.ndarray], prompt_length: int) -> np.ndarray:
@@ -192,7 +192,7 @@ def test_out_of_memory_halves_the_batch(tiny_model: Path, monkeypatch: pytest.Mo
             raise torch.OutOfMemoryError("CUDA out of memory.")
         return forward(rows, prompt_length)
 
-    monkeypatch.setattr(loaded, "_forward", cramped)
+    monkeypatch.setattr(loaded, "forward", cramped)
     np.testing.assert_allclose(loaded.encode_chunks(texts), whole, atol=2e-6)
     assert sizes[:4] == [41, 20, 10, 5]
     assert "41 texts" in loaded.notices[0]
@@ -207,7 +207,7 @@ def test_out_of_memory_with_one_text(tiny_model: Path, monkeypatch: pytest.Monke
     def none_left(rows: list[np.ndarray], prompt_length: int) -> np.ndarray:
         raise torch.OutOfMemoryError("CUDA out of memory.")
 
-    monkeypatch.setattr(loaded, "_forward", none_left)
+    monkeypatch.setattr(loaded, "forward", none_left)
     with pytest.raises(ResourceError):
         loaded.encode_chunks(["heat", "flow"])
 
@@ -218,7 +218,7 @@ def test_cpu_allocator_failure_counts_as_out_of_memory(tiny_model: Path, monkeyp
     def none_left(rows: list[np.ndarray], prompt_length: int) -> np.ndarray:
         raise RuntimeError("[enforce fail at alloc_cpu.cpp:127] DefaultCPUAllocator: can't allocate memory")
 
-    monkeypatch.setattr(loaded, "_forward", none_left)
+    monkeypatch.setattr(loaded, "forward", none_left)
     with pytest.raises(ResourceError):
         loaded.encode_chunks(["heat"])
 
@@ -323,7 +323,7 @@ def test_an_adapter_is_merged_before_the_model_goes_to_a_gpu(
         return load_sentence_transformer(model, *where)  # type: ignore[arg-type]
 
     monkeypatch.setattr("engine.encoders.encoder.load_sentence_transformer", loaded)
-    monkeypatch.setattr(Encoder, "_forward", lambda *_: np.zeros((1, 32), np.float32))
+    monkeypatch.setattr(Encoder, "forward", lambda *_: np.zeros((1, 32), np.float32))
     found = encoder(tiny_model, adapter=adapter, hardware=Hardware("meta", "bfloat16", 1, ()))
     assert places == [("cpu", torch.float32)]
     assert {(p.device.type, p.dtype) for p in found.text_model.modules[0].parameters()} == {("meta", torch.bfloat16)}

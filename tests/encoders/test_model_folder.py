@@ -41,13 +41,13 @@ def test_bundled_model() -> None:
 
 
 def test_bundled_model_with_other_weights_is_refused(tiny_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(model_folder, "_bundled_folder", lambda: tiny_model)
+    monkeypatch.setattr(model_folder, "bundled_folder", lambda: tiny_model)
     error = refusal("all-MiniLM-L6-v2")
     assert (error.code, "sha256" in error.why) == ("bundled-model-changed", True)
 
 
 def test_bundled_package_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(model_folder, "_BUNDLED_PACKAGE", "no_such_package_here")
+    monkeypatch.setattr(model_folder, "BUNDLED_PACKAGE", "no_such_package_here")
     error = refusal("all-MiniLM-L6-v2")
     assert (error.code, "no-such-package-here" in error.why) == ("model-missing", True)
 

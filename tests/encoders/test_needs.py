@@ -97,8 +97,8 @@ def test_the_next_run_of_a_project(project: ProjectFolder, monkeypatch: pytest.M
     assert (memory.topic, memory.state) == ("memory need", "good")
     assert "22.7 million parameters × 4 bytes = 90.9 MB" in memory.follows
     assert (disk.topic, disk.state, disk.found) == ("disk need", "good", "not known yet")
-    monkeypatch.setattr(findings, "_free_memory", lambda _hardware: (300_000_000, ""))
-    monkeypatch.setattr(findings, "_extent", lambda _project: (1_000_000, 10**9, None))
+    monkeypatch.setattr(findings, "free_memory", lambda _hardware: (300_000_000, ""))
+    monkeypatch.setattr(findings, "corpus_extent", lambda _project: (1_000_000, 10**9, None))
     usage = namedtuple("usage", "total used free")
     monkeypatch.setattr(findings.shutil, "disk_usage", lambda _path: usage(0, 0, 10**9))
     memory, disk = needs(project, project.settings(), "all-MiniLM-L6-v2")
@@ -130,7 +130,7 @@ def test_the_recipe_is_that_which_the_queries_decide(
     store = project.store()
     store.put_artifact(Artifact(RankingsInfo(bm25_hit_at_1=share), "f"))
     store.close()
-    monkeypatch.setattr(findings, "_free_memory", lambda _hardware: (10**12, ""))
+    monkeypatch.setattr(findings, "free_memory", lambda _hardware: (10**12, ""))
     taken: list[TrainingConfig] = []
 
     def told(size: ModelSize, config: TrainingConfig, hardware: Hardware, chunks: int, free: int) -> Need:
@@ -192,5 +192,5 @@ def test_what_is_said_of_a_gpu_agrees_with_the_code() -> None:
     from engine.encoders.needs import CUDA_SCALE
 
     for number in (CUDA_SCALE * TrainingConfig().micro_batch_tokens, TrainingConfig().micro_batch_tokens,
-                   encoder._CUDA_BUDGET[0], encoder._CPU_BUDGET[0]):  # fmt: skip
+                   encoder.CUDA_BUDGET[0], encoder.CPU_BUDGET[0]):  # fmt: skip
         assert f"{number:,}" in findings.WITH_A_GPU

@@ -18,7 +18,7 @@ from fixtures.errors import error_of, fails
 from fixtures.pipeline import SAMPLE, SETTINGS, engine, environment
 
 from engine.core.errors import StageError, UsageError
-from engine.experiments.benchmark import _Measurement, benchmark
+from engine.experiments.benchmark import Measurement, benchmark
 from engine.experiments.recipes import RECIPES, recipes_of
 from engine.project.folder import ProjectFolder
 from engine.project.store.artifact_info import RankingsInfo
@@ -210,10 +210,10 @@ def test_every_recipe_ends_with_a_row_or_a_reason(
             raise StageError("Training went astray at step 1.", "It is no number.", "Halve the rate.")
         return {"trained": recipe, "place": place.name}
 
-    monkeypatch.setattr(_Measurement, "of", of)
+    monkeypatch.setattr(Measurement, "of", of)
     settings = small(tiny_model)
     settings["training"]["negatives_per_query"] = 0
-    measurement = _Measurement(dataset, None, settings, None, None)
+    measurement = Measurement(dataset, None, settings, None, None)
     with closing(ProjectFolder.create(tmp_path / "kept", {}).store()) as store:
         store.put_artifact(Artifact(RankingsInfo(bm25_hit_at_1=solved), "f"))
     rows = measurement.rows(recipes_of(["all"]), tmp_path / "kept", {"trained": {}})

@@ -197,14 +197,14 @@ def test_above_the_drift_the_adapter_is_made_anew(project: Path) -> None:
 def refused(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     """Names of files that the system refuses to open, as it does for an owner without the right or a failing disk."""
     names: set[str] = set()
-    opened = corpus_ingest._hash_file
+    opened = corpus_ingest.hash_file
 
     def open_file(path: Path) -> str:
         if path.name in names:
             raise PermissionError(13, "Permission denied", str(path))
         return opened(path)
 
-    monkeypatch.setattr(corpus_ingest, "_hash_file", open_file)
+    monkeypatch.setattr(corpus_ingest, "hash_file", open_file)
     return names
 
 

@@ -180,18 +180,18 @@ def test_a_damaged_project_can_be_purged(project: Path) -> None:
 
 
 def test_a_purge_that_was_broken_off_can_be_repeated(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = purging._remove
+    real = purging.remove
 
     def breaks(path: Path) -> object:
         if path.name == "project.db":
             raise KeyboardInterrupt
         return real(path)
 
-    monkeypatch.setattr(purging, "_remove", breaks)
+    monkeypatch.setattr(purging, "remove", breaks)
     with pytest.raises(KeyboardInterrupt):
         purge(ProjectFolder.open(project))
     assert not (project / "runs").exists()
-    monkeypatch.setattr(purging, "_remove", real)
+    monkeypatch.setattr(purging, "remove", real)
     purge(ProjectFolder.open(project))
     assert sorted(path.name for path in project.iterdir()) == ["documents"]
 

@@ -268,7 +268,7 @@ def test_a_full_disk_leaves_nothing_behind(
     disk_filler(small_disk, leave=100_000)
     with fails(ResourceError, "disk-full"):
         add_model(tiny)
-    monkeypatch.setattr(gguf_library.shutil, "disk_usage", lambda _path: shutil._ntuple_diskusage(1, 0, 10**9))
+    monkeypatch.setattr(gguf_library.shutil, "disk_usage", lambda _path: SimpleNamespace(total=1, used=0, free=10**9))
     with fails(ResourceError, "disk-full"):
         add_model(tiny)
     assert list((small_disk / "models").iterdir()) == []
@@ -350,7 +350,7 @@ def test_one_odd_file_does_not_hide_the_others(home: Path, tiny: Path):
 
 
 def test_a_vocabulary_alone_is_no_model(home: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(tiny_gguf, "_add_tensors", lambda *_: None)
+    monkeypatch.setattr(tiny_gguf, "add_tensors", lambda *_: None)
     path = build_tiny_gguf(home / "vocabulary.gguf")
     with fails(ModelError, "language-model-unsupported"):
         add_model(path)

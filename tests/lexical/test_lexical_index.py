@@ -11,6 +11,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -268,7 +269,7 @@ def read_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     build(tmp_path)
     (tmp_path / "memory").mkdir()
     asked = os.access
-    monkeypatch.setattr(storage, "_MEMORY", tmp_path / "memory")
+    monkeypatch.setattr(storage, "MEMORY_FOLDER", tmp_path / "memory")
     monkeypatch.setattr(os, "access", lambda path, mode: "generation-" not in str(path) and asked(path, mode))
     return tmp_path / "index"
 
@@ -301,7 +302,7 @@ def test_without_room_in_memory_the_copy_goes_to_the_temporary_folder(
 ) -> None:
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
-    monkeypatch.setattr(shutil, "disk_usage", lambda _path: shutil._ntuple_diskusage(10, 10, 0))  # type: ignore[attr-defined]
+    monkeypatch.setattr(shutil, "disk_usage", lambda _path: SimpleNamespace(total=10, used=10, free=0))
     assert storage.lockable(read_only / "generation-1").parent == tmp_path / "temporary"
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
     with fails(ResourceError, "write-failed"):

@@ -82,7 +82,7 @@ def test_a_word_of_both_languages_finds_both_and_its_rarity_is_that_of_the_word(
 
 def test_a_stop_word_of_the_other_language_counts_as_standing_in_all_its_chunks(mixed: LexicalIndex) -> None:
     """ "die" is a word of one English chunk and a German stop word: df = 1 + 3 of 8, not 1 of 8."""
-    terms = mixed._query_terms("die casting", bonus=True).words
+    terms = mixed.query_terms("die casting", bonus=True).words
     weight = math.log(1 + 4.5 / 4.5) / math.log(1 + 7.5 / 1.5)
     assert terms == pytest.approx({"die": weight, "cast": 1.0})
     assert found(mixed, "die casting") == [3]
@@ -93,7 +93,7 @@ def test_both_ways_of_ranking_agree(mixed: LexicalIndex) -> None:
     scorer = mixed.scorer()
     for query in ("management", "Vertrag und Miete", "rents of the Lager", "die Häuser", "PHX-121"):
         ids, scores = mixed.search(query, 10)
-        other, others = scorer.rank(mixed._query_terms(query, bonus=True), 10)
+        other, others = scorer.rank(mixed.query_terms(query, bonus=True), 10)
         assert ids.tolist() == other.tolist()
         np.testing.assert_allclose(scores, others, rtol=1e-5)
         np.testing.assert_allclose(mixed.scores(query, ids), scores, rtol=1e-6)
@@ -110,12 +110,12 @@ def test_codes_and_pairs_of_characters_are_the_same_in_every_language(tmp_path: 
     assert set(found(index, "phx121")) == {1, 2, 3}
     assert found(index, "PHX-121")[2] == 3  # without the whole code
     assert set(found(index, "東京")) == {2, 4}
-    assert index._query_terms("東京", bonus=True).words == {"東京": 1.0}
+    assert index.query_terms("東京", bonus=True).words == {"東京": 1.0}
 
 
 def test_one_language_is_as_it_was(tmp_path: Path, one: LexicalIndex) -> None:
-    assert "languages" not in {key for key, value in json.loads((one._folder / MANIFEST).read_text()).items() if value}
-    terms = one._query_terms("The tenants of PHX-121", bonus=True)
+    assert "languages" not in {key for key, value in json.loads((one.folder / MANIFEST).read_text()).items() if value}
+    terms = one.query_terms("The tenants of PHX-121", bonus=True)
     assert terms == one.analyzer.query_terms("The tenants of PHX-121")
     same = LexicalIndex.build(tmp_path / "index", CHUNKS, "en", languages=dict.fromkeys(GERMAN, "en"))
     assert list(same.stored()) == list(one.stored())
@@ -125,12 +125,12 @@ def test_an_update_is_a_building_anew(tmp_path: Path, mixed: LexicalIndex) -> No
     former = LexicalIndex.build(tmp_path / "former", ENGLISH.items(), "en")
     index = former.updated(tmp_path / "index", GERMAN.items(), [], LANGUAGES)
     assert list(index.stored()) == list(mixed.stored())
-    assert index._manifest.languages == mixed._manifest.languages == {"en": 5, "de": 3}
+    assert index.manifest.languages == mixed.manifest.languages == {"en": 5, "de": 3}
     assert found(index, "Kündigungsfrist") == [11]
     index = index.updated(tmp_path / "fewer", [(13, GERMAN[13])], [11, 12], {13: "de"})
-    assert index._manifest.languages == {"en": 5, "de": 1}
-    assert index.updated(tmp_path / "none", [], [13])._manifest.languages == {}
-    assert LexicalIndex.open(tmp_path / "none")._manifest.languages == {}
+    assert index.manifest.languages == {"en": 5, "de": 1}
+    assert index.updated(tmp_path / "none", [], [13]).manifest.languages == {}
+    assert LexicalIndex.open(tmp_path / "none").manifest.languages == {}
 
 
 def test_no_main_language(tmp_path: Path) -> None:
@@ -143,7 +143,7 @@ def test_no_main_language(tmp_path: Path) -> None:
     assert set(found(index, "contracts")) == {5, 21}
     assert found(index, "contract") == [5]
     assert index.analyse("Lagers", "de") == ["de:lag"]
-    assert Counter(index._manifest.languages) == {"en": 5, "de": 3, "none": 1}
+    assert Counter(index.manifest.languages) == {"en": 5, "de": 3, "none": 1}
 
 
 def test_which_language_a_document_is_analysed_in() -> None:

@@ -51,7 +51,7 @@ def test_blocks_do_not_show(monkeypatch):
 
     values = np.random.default_rng(2).random((40, 2))
     whole = bootstrap_means(values, samples=99, seed=1)
-    monkeypatch.setattr(bootstrap, "_BLOCK", 7 * 40)
+    monkeypatch.setattr(bootstrap, "BLOCK", 7 * 40)
     assert bootstrap_means(values, samples=99, seed=1) == pytest.approx(whole)
 
 

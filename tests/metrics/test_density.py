@@ -25,7 +25,7 @@ def test_values_that_are_all_alike_still_make_a_curve():
 
 def test_the_density_is_scipys_with_the_same_width(monkeypatch):
     stats = pytest.importorskip("scipy.stats")
-    monkeypatch.setattr(density, "_BLOCK", 30)
+    monkeypatch.setattr(density, "BLOCK", 30)
     samples = np.random.default_rng(0).normal(0.4, 0.1, 200)
     at = np.linspace(-0.5, 1.5, 401)
     oracle = stats.gaussian_kde(samples, kernel_width(samples) / samples.std(ddof=1))(at)

@@ -47,7 +47,7 @@ def test_columns_are_tested_with_the_same_tosses_and_blocks_do_not_show(monkeypa
     gaps = np.random.default_rng(0).normal(0.1, 1, size=(50, 3))
     whole = randomisation_p(gaps, samples=500, seed=3)
     assert randomisation_p(gaps[:, 1:2], samples=500, seed=3)[0] == whole[1]
-    monkeypatch.setattr(randomisation, "_BLOCK", 7 * 50)
+    monkeypatch.setattr(randomisation, "BLOCK", 7 * 50)
     assert randomisation_p(gaps, samples=500, seed=3) == pytest.approx(whole, abs=0.06)
     small = gaps[:8]
     assert randomisation_p(small).tolist() == pytest.approx(

@@ -175,7 +175,7 @@ def test_a_run_waits_between_its_stages(project: ProjectFolder, monkeypatch: pyt
     (project.path / "documents").mkdir()
     (project.path / "project.toml").write_text('[corpus]\npaths = ["documents"]\n')
     ran: list[str] = []
-    monkeypatch.setattr(pipeline.Run, "_child", lambda _run, stage, *_: ran.append(stage))
+    monkeypatch.setattr(pipeline.Run, "run_child", lambda _run, stage, *_: ran.append(stage))
     told: list[events.Event] = []
 
     def listen(event: events.Event) -> None:

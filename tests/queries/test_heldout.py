@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from engine.core.records import Document, Query
 from engine.queries.heldout import assign_split, cap_queries, too_few_to_choose
-from engine.queries.stage import _split
+from engine.queries.stage import split_queries
 from engine.settings.load import validate
 
 SIDES = ("train", "validation", "heldout")
@@ -87,7 +87,9 @@ def test_what_is_served_is_decided_before_when_to_stop() -> None:
         context: Any = SimpleNamespace(
             store=SimpleNamespace(documents=lambda: documents), settings=validate({"training": {"seed": seed}})
         )
-        sides = {side: {q.document_id // 3 for q in _split(context, queries, []) if q.split == side} for side in SIDES}
+        sides = {
+            side: {q.document_id // 3 for q in split_queries(context, queries, []) if q.split == side} for side in SIDES
+        }
         alone += len(sides["validation"] | sides["heldout"]) == 1
         assert sides["heldout"]
         assert not sides["heldout"] & sides["validation"]

@@ -67,8 +67,8 @@ def test_the_rankings_of_no_queries_are_none(asked_project: Make):
 def test_a_filter_that_took_all_is_told_in_a_run(asked_project: Make, monkeypatch: pytest.MonkeyPatch):
     from engine.queries import stage
 
-    monkeypatch.setattr(stage, "_bm25_ranks", lambda _context, queries, _top: [0] * len(queries))
-    monkeypatch.setattr(stage, "_base_ranks", lambda _context, queries, _chunks, _top: [0] * len(queries))
+    monkeypatch.setattr(stage, "bm25_ranks", lambda _context, queries, _top: [0] * len(queries))
+    monkeypatch.setattr(stage, "base_ranks", lambda _context, queries, _chunks, _top: [0] * len(queries))
     (warning,) = warnings(generate_here(asked_project(backend="extractive", consistency_top=5)))
     assert f" × {Reason.CHUNK_NOT_FOUND}): " in warning
     assert warning.endswith("Raise queries.consistency_top, or set it to 0: then such queries are kept.")

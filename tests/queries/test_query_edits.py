@@ -145,11 +145,12 @@ def test_nobody_changes_the_queries_while_an_edit_is_made(
     project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Such as the stage of a run that was killed, in its last moments."""
-    store, other = filled(project), project.store()
+    store = filled(project)
+    monkeypatch.setattr("engine.project.store.connection.BUSY_SECONDS", 0.0)
+    other = project.store()
     real = Store.queries
 
     def queries(self: Store) -> list[Query]:
-        other._rows("PRAGMA busy_timeout = 0")
         with fails(EngineError, "project-busy"):
             other.replace_queries([], Artifact(QueriesInfo(), "g"))
         return real(self)

@@ -113,7 +113,7 @@ def test_blocks_do_not_show(monkeypatch):
     one, two = (np.stack([rng.permutation(40)[:20] for _ in range(23)]) for _ in range(2))
     scores = -np.sort(-rng.random((23, 20)), axis=1)
     whole = convex((one, scores), (two, scores), 0.4, depth=15)
-    monkeypatch.setattr(fusion, "_BLOCK", 100)
+    monkeypatch.setattr(fusion, "BLOCK", 100)
     parts = convex((one, scores), (two, scores), 0.4, depth=15)
     assert (whole[0] == parts[0]).all()
     assert (whole[1] == parts[1]).all()

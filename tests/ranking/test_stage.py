@@ -14,7 +14,7 @@ from engine.project.folder import ProjectFolder
 from engine.project.store.artifact_info import QueriesInfo, RankingsInfo
 from engine.project.store.artifacts import Artifact
 from engine.ranking.hit_at_1 import MIN_QUERIES, hit_at_1
-from engine.ranking.stage import _share
+from engine.ranking.stage import bm25_share
 
 
 def _query(number: int, split: Split = "train") -> Query:
@@ -47,8 +47,8 @@ def test_the_share_is_settled_once_for_the_same_queries(tmp_path: Path, queries:
         store.put_artifact(Artifact(QueriesInfo(content=queries), "f"))
         context: Any = SimpleNamespace(store=store, need=store.artifact)
         asked = [_query(number) for number in range(MIN_QUERIES)]
-        assert _share(context, asked, [FIRST] * MIN_QUERIES) == 1.0
+        assert bm25_share(context, asked, [FIRST] * MIN_QUERIES) == 1.0
         store.put_artifact(Artifact(RankingsInfo("the same", bm25_hit_at_1=0.25), "f"))
-        assert _share(context, asked, [FIRST] * MIN_QUERIES) == share
+        assert bm25_share(context, asked, [FIRST] * MIN_QUERIES) == share
         store.put_artifact(Artifact(RankingsInfo(queries), "f"))
-        assert _share(context, asked, [FIRST] * MIN_QUERIES) is None
+        assert bm25_share(context, asked, [FIRST] * MIN_QUERIES) is None

@@ -122,7 +122,7 @@ def test_a_listener_that_fails_at_once_leaves_no_run_that_seems_to_go_on(project
 
 def test_force_may_be_read_only_once(project: ProjectFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     forced: list[tuple[str, bool]] = []
-    monkeypatch.setattr(pipeline.Run, "_stage", lambda _run, stage, forced: record(stage, forced))
+    monkeypatch.setattr(pipeline.Run, "run_stage", lambda _run, stage, forced: record(stage, forced))
 
     def record(stage: str, is_forced: bool) -> None:
         forced.append((stage, is_forced))

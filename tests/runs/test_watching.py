@@ -16,7 +16,14 @@ from engine.core.events import StageFinished, StageStarted, Warned
 from engine.project.folder import ProjectFolder
 from engine.project.store.artifact_info import QueriesInfo
 from engine.project.store.artifacts import Artifact
-from engine.runs.watching import Changes, _Keeper, _Sources, _Warnings, _watch_folders, watched_folders
+from engine.runs.watching import (
+    Changes,
+    ProjectUpdater,
+    RepeatedWarnings,
+    SourceFolders,
+    watch_folders,
+    watched_folders,
+)
 
 Begin = Callable[[ProjectFolder], threading.Event]
 
@@ -40,19 +47,19 @@ def test_drift_is_told_above_the_limit_only(tmp_path: Path) -> None:
     project = make(tmp_path)
     ingest_here(project.path)
     told: list[str] = []
-    keeper = _Keeper(project, told.append, None, threading.Event(), Changes())
+    updater = ProjectUpdater(project, told.append, None, threading.Event(), Changes())
     (tmp_path / "documents" / "new.txt").write_text("The pelican boards.")
     ingest_here(project.path)
-    keeper._report_drift()
+    updater.report_drift()
     assert told == []  # there is no adapter yet
     store = project.store()
     store.replace_queries([], Artifact(QueriesInfo(), "f"))
     store.close()
-    keeper._report_drift()
+    updater.report_drift()
     assert told == []
     (tmp_path / "documents" / "0.txt").write_text("The heron moors.")
     ingest_here(project.path)
-    keeper._report_drift()
+    updater.report_drift()
     assert len(told) == 1
     assert "20 % of the chunks changed" in told[0]
     assert "engine run" in told[0]
@@ -66,7 +73,7 @@ def watching(monkeypatch: pytest.MonkeyPatch) -> Iterator[Begin]:
 
     def begin(project: ProjectFolder) -> threading.Event:
         dirty = threading.Event()
-        threads.append(threading.Thread(target=_watch_folders, args=(_Sources(project), dirty, stop)))
+        threads.append(threading.Thread(target=watch_folders, args=(SourceFolders(project), dirty, stop)))
         threads[-1].start()
         return dirty
 
@@ -160,9 +167,9 @@ def test_the_same_problem_is_told_once(tmp_path: Path) -> None:
     project = make(tmp_path)
     (tmp_path / "documents").rename(tmp_path / "away")
     told: list[str] = []
-    keeper = _Keeper(project, told.append, None, threading.Event(), Changes())
-    keeper.bring_in_line()
-    keeper.bring_in_line()
+    updater = ProjectUpdater(project, told.append, None, threading.Event(), Changes())
+    updater.bring_in_line()
+    updater.bring_in_line()
     assert len(told) == 1
     assert "does not exist" in told[0]
 
@@ -171,13 +178,13 @@ def test_a_warning_is_told_once_until_it_changes(tmp_path: Path, monkeypatch: py
     monkeypatch.setenv("PATH", str(tmp_path))  # where no tesseract is
     project = make(tmp_path)
     told: list[str] = []
-    keeper = _Keeper(
+    updater = ProjectUpdater(
         project, print, lambda event: told.append(getattr(event, "text", "")), threading.Event(), Changes()
     )
 
     def warned() -> list[str]:
         told.clear()
-        keeper._run(("ingest",), lambda: False)
+        updater.run_stages(("ingest",), lambda: False)
         return [text for text in told if "corpus.ocr is on" in text]
 
     project.change_settings({"corpus.ocr": True})
@@ -192,7 +199,7 @@ def test_a_warning_is_told_once_until_it_changes(tmp_path: Path, monkeypatch: py
 
 
 def test_a_warning_of_a_stage_that_was_broken_off_is_not_told_again() -> None:
-    warnings = _Warnings()
+    warnings = RepeatedWarnings()
     begun = StageStarted(stage="embed", fingerprint="", reason="")
     ended = StageFinished(stage="embed", seconds=1, peak_memory_mb=1, summary={})
     slow, cut = Warned(stage="embed", text="slow"), Warned(stage="embed", text="cut")
@@ -208,19 +215,19 @@ def test_embedding_gives_way_to_newer_changes_but_not_at_once_where_it_is_behind
     now = [1000.0]
     monkeypatch.setattr("engine.runs.watching.time.monotonic", lambda: now[0])
     dirty = Changes()
-    keeper = _Keeper(ProjectFolder(Path("p")), print, None, threading.Event(), dirty)
-    keeper.embedded = keeper._embedding = 1000.0
-    assert not keeper._is_put_off()
+    updater = ProjectUpdater(ProjectFolder(Path("p")), print, None, threading.Event(), dirty)
+    updater.embedded = updater.embedding_since = 1000.0
+    assert not updater.is_put_off()
     dirty.set()
-    assert keeper._is_put_off()  # the last time that all was embedded is not long ago
-    now[0] = keeper._embedding = 1100.0
-    assert not keeper._is_put_off()  # it is, so this time it gets somewhere
+    assert updater.is_put_off()  # the last time that all was embedded is not long ago
+    now[0] = updater.embedding_since = 1100.0
+    assert not updater.is_put_off()  # it is, so this time it gets somewhere
     now[0] = 1129.0
-    assert not keeper._is_put_off()
+    assert not updater.is_put_off()
     now[0] = 1130.0
-    assert keeper._is_put_off()  # but it does not keep new documents waiting for all of its time
+    assert updater.is_put_off()  # but it does not keep new documents waiting for all of its time
     dirty.clear()
-    assert not keeper._is_put_off()
+    assert not updater.is_put_off()
 
 
 def test_how_long_a_change_took_counts_from_when_it_was_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -228,7 +235,7 @@ def test_how_long_a_change_took_counts_from_when_it_was_seen(tmp_path: Path, mon
     now, told = [1000.0], list[str]()
     monkeypatch.setattr("engine.runs.watching.time.monotonic", lambda: now[0])
     dirty = Changes()
-    keeper = _Keeper(project, told.append, None, threading.Event(), dirty)
+    updater = ProjectUpdater(project, told.append, None, threading.Event(), dirty)
     runs: Iterator[dict[str, dict[str, int]] | None] = iter(
         [None, {"ingest": {"files_read": 1}}, {}, {"ingest": {"files_read": 2}}, {}]
     )
@@ -239,19 +246,19 @@ def test_how_long_a_change_took_counts_from_when_it_was_seen(tmp_path: Path, mon
             raise ProjectBusyError("busy", "a run", "wait")
         return outcome
 
-    monkeypatch.setattr(keeper, "_run", run)
-    monkeypatch.setattr(keeper, "_report_drift", lambda: None)
+    monkeypatch.setattr(updater, "run_stages", run)
+    monkeypatch.setattr(updater, "report_drift", lambda: None)
     dirty.set()
     now[0] = 1004.0
     dirty.set()  # another one, which waits no longer than the first
-    keeper.take_changes()
-    keeper.bring_in_line()  # a run of the user's own is in the way
+    updater.take_changes()
+    updater.bring_in_line()  # a run of the user's own is in the way
     now[0] = 1009.0
-    keeper.take_changes()
-    keeper.bring_in_line()
+    updater.take_changes()
+    updater.bring_in_line()
     assert told == ["1 read: searchable after 9.0 s."]
     dirty.set()
-    keeper.take_changes()
+    updater.take_changes()
     now[0] = 1011.5
-    keeper.bring_in_line()
+    updater.bring_in_line()
     assert told[1:] == ["2 read: searchable after 2.5 s."]

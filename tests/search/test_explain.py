@@ -53,7 +53,7 @@ def encoders(monkeypatch: pytest.MonkeyPatch) -> dict[str, Table]:
     made = {"served": Table("served", SERVED), "base": Table("base", BASE)}
     monkeypatch.setattr(Loaded, "query_encoder", lambda self, artifact: made["served"])
     monkeypatch.setattr(Loaded, "base_encoder", lambda self, artifact: made["base"])
-    monkeypatch.setattr("engine.search.explaining.Explainer._base_fingerprint", lambda self, artifact: "base")
+    monkeypatch.setattr("engine.search.explaining.Explainer.base_fingerprint", lambda self, artifact: "base")
     return made
 
 

@@ -166,7 +166,7 @@ def loading(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[list[str], thread
         import_module = staticmethod(load)
 
     monkeypatch.setattr(workers, "importlib", Loader)
-    monkeypatch.setattr(workers, "_loaded", False)
+    monkeypatch.setattr(workers, "heavy_loaded", False)
     yield loaded, begun, go
     go.set()
 
@@ -233,7 +233,7 @@ def test_a_module_that_cannot_be_loaded_is_tried_again_by_the_next_task(
             return importlib.import_module(next(names, name))
 
     monkeypatch.setattr(workers, "importlib", Loader)
-    monkeypatch.setattr(workers, "_loaded", False)
+    monkeypatch.setattr(workers, "heavy_loaded", False)
     first, second = ask(project, *(request(n, "search", query="roof", mode="bm25") for n in (1, 2)))
     assert code(first) == INTERNAL
     assert second["result"]["hits"]
@@ -282,7 +282,7 @@ def test_each_key_stroke_replaces_the_one_before(project: ProjectFolder, slow: S
     server.serve(lines())
     assert output.ids() == [1, 2, 3, "first", 4]
     assert slow.asked == ["x", "roof"]
-    assert server._waiting == {}
+    assert server.waiting == {}
 
 
 def test_a_superseded_notification_is_not_answered(project: ProjectFolder, slow: Slow) -> None:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.lexical.analysis import matched_spans
-from engine.search.snippets import _fullest, snippet
+from engine.search.snippets import fullest_window, snippet
 
 SPACES = " \n\t\u00a0\u2003\x1b\x00"
 
@@ -109,7 +109,7 @@ def naive_window(text: str, spans: list[tuple[int, int]], width: int) -> int:
 @given(drawn=texts_and_spans(), width=st.integers(1, 200))
 def test_one_pass_finds_the_window_that_trying_all_finds(drawn: tuple[str, list[tuple[int, int]]], width: int) -> None:
     text, spans = drawn
-    assert len(text) <= width or _fullest(text, spans, width) == naive_window(text, spans, width)
+    assert len(text) <= width or fullest_window(text, spans, width) == naive_window(text, spans, width)
 
 
 WORDS = st.sampled_from(

@@ -63,7 +63,7 @@ def test_ranks_by_hand() -> None:
 
 @pytest.mark.parametrize(("dtype", "error"), [("f32", 1e-6), ("f16", 1e-3), ("i8", 2e-2)])
 def test_stored_vectors_are_those_of_the_index(tmp_path: Path, dtype: str, error: float, monkeypatch: Any) -> None:
-    monkeypatch.setattr("engine.vectors.index._READ_BLOCK", 7)
+    monkeypatch.setattr("engine.vectors.index.READ_BLOCK", 7)
     vectors = np.random.default_rng(0).normal(size=(40, 24)).astype(np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     ids = np.random.default_rng(1).permutation(np.arange(5, 125, 3))

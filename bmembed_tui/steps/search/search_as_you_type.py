@@ -26,7 +26,7 @@ class Searching:
     """
 
     def __init__(self, ask: Ask, start: Start, changed: Callable[[str], None]) -> None:
-        self._ask, self._start, self._changed = ask, start, changed
+        self._ask, self._start, self.changed = ask, start, changed
         self.question = Question("")
         self.answers: dict[str, Answer] = {}
         self.pending: set[str] = set()
@@ -47,7 +47,7 @@ class Searching:
             self.encoder = "ready"  # a search shows the same error
         else:
             self.encoder = "ready"
-        self._changed("")
+        self.changed("")
 
     def lose(self) -> None:
         """The engine's process has ended, and what it had loaded is gone. The next question has it loaded again."""
@@ -99,7 +99,7 @@ class Searching:
         if question == self.question:
             self.pending.discard(mode)
             self.answers[mode] = answer
-            self._changed(mode)
+            self.changed(mode)
 
 
 class Facts:

@@ -17,9 +17,9 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 _WAITING = 16  # items a thread that are handed over and not begun
 _MOST = 64  # items a thread, with those that are done while the first takes long
-_MAX_HELD = 2**26  # of weight: what came of items after the first, before it is done
+MAX_HELD = 2**26  # of weight: what came of items after the first, before it is done
 _TOGETHER = 8  # results
-_PATIENCE = 0.1  # seconds
+WAKE_SECONDS = 0.1  # seconds
 
 
 @dataclass(slots=True)
@@ -86,7 +86,7 @@ class Ahead(Generic[Item, Result]):
     def _begun(self) -> _Turn[Item, Result] | None:
         with self._lock:
             while not self._stopped:
-                if self._waiting and (self._held <= _MAX_HELD or self._waiting[0] is self._turns[0]):
+                if self._waiting and (self._held <= MAX_HELD or self._waiting[0] is self._turns[0]):
                     turn = self._waiting.popleft()
                     if not self._all_handed_over and len(self._waiting) == self._threads:
                         self._to_take.notify()
@@ -133,7 +133,7 @@ class Ahead(Generic[Item, Result]):
             if self._stopped and self._waiting and self._waiting[0] is self._turns[0]:
                 raise CancelledError
             if not self._turns[0].is_done:
-                self._to_take.wait(_PATIENCE)
+                self._to_take.wait(WAKE_SECONDS)
             if not self._turns[0].is_done:
                 return None
             turn = self._turns.popleft()

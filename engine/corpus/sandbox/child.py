@@ -64,7 +64,7 @@ class Child:
     def __init__(self, limits: Limits, ocr: Tesseract | None, process: subprocess.Popen[bytes] | ForkedProcess) -> None:
         self._limits, self._ocr, self._clock = limits, ocr, Clock(_START_SECONDS)
         self.used, self.member = 0, ""
-        self._process = process
+        self.process = process
         self._said = b""
         self._listener = threading.Thread(target=self._listen, daemon=True)
         self._listener.start()
@@ -78,7 +78,7 @@ class Child:
     @property
     def has_ended(self) -> bool:
         """Whether it is gone: between two files that is the fault of neither."""
-        return self._process.poll() is not None
+        return self.process.poll() is not None
 
     def read(
         self, path: Path, format: str, without: Sequence[str], outcome: Outcome, done: set[str], passwords: list[str],
@@ -92,10 +92,10 @@ class Child:
             pass
 
     def _tell(self, message: dict[str, Any]) -> None:
-        assert self._process.stdin is not None
+        assert self.process.stdin is not None
         try:
-            self._process.stdin.write((json.dumps(message) + "\n").encode())
-            self._process.stdin.flush()
+            self.process.stdin.write((json.dumps(message) + "\n").encode())
+            self.process.stdin.flush()
         except OSError:
             raise self._death() from None
 
@@ -156,11 +156,11 @@ class Child:
 
     def _hear(self, count: int, deadline: float) -> None:
         """Listen until so many bytes are there."""
-        assert self._process.stdout is not None
+        assert self.process.stdout is not None
         while len(self._heard) < count:
             left = deadline - time.monotonic()
             try:
-                pipe = self._process.stdout.fileno()
+                pipe = self.process.stdout.fileno()
                 ready = left > 0 and bool(select.select([pipe], [], [], left)[0])
                 piece = os.read(pipe, _PIECE) if ready else b""
             except (OSError, ValueError):  # the pool was closed at this moment, and the pipe with it
@@ -174,19 +174,19 @@ class Child:
     def _death(self) -> WorkerDiedError:
         """Why the process is gone."""
         try:
-            code = self._process.wait(5)
+            code = self.process.wait(5)
         except subprocess.TimeoutExpired:
             code = 0
         self._listener.join(1)
         said = self._said.decode("utf-8", "replace")
-        if isinstance(self._process, ForkedProcess) and self._process.is_orphan:
+        if isinstance(self.process, ForkedProcess) and self.process.is_orphan:
             return WorkerDiedError("damaged", "the process that its reader came from ended", by_file=False)
         if code == -signal.SIGXCPU:
             return WorkerDiedError("timed out", f"it was not read within {self._limits.seconds} s of computing")
         if "memory allocation of" in said or "MemoryError" in said or code == -signal.SIGKILL:
             return WorkerDiedError("out of memory", self._out_of_memory())
         name = signal.Signals(-code).name if code < 0 else f"exit code {code}"
-        peak = self._process.peak_memory() if isinstance(self._process, ForkedProcess) and code < 0 else None
+        peak = self.process.peak_memory() if isinstance(self.process, ForkedProcess) and code < 0 else None
         if peak and peak > _NEAR_THE_LIMIT * self._limits.memory:
             crash = f"its reader crashed with {_mb(peak)} ({name})"
             return WorkerDiedError("out of memory", f"{self._out_of_memory()}, it seems: {crash}")
@@ -196,23 +196,23 @@ class Child:
         return f"reading it needs more than {_mb(self._limits.memory)} of memory"
 
     def _listen(self) -> None:
-        assert self._process.stderr is not None
-        pipe = self._process.stderr
+        assert self.process.stderr is not None
+        pipe = self.process.stderr
         while piece := pipe.read1(4096):  # type: ignore[attr-defined]
             self._said = (self._said + piece)[-_STDERR_KEPT:]
 
     def end(self) -> bool:
         """End the process, whatever it does. Returns whether that is known: what it was born of may not answer."""
-        if self._process.poll() is None:
-            self._process.kill()
+        if self.process.poll() is None:
+            self.process.kill()
         with suppress(subprocess.TimeoutExpired):
-            self._process.wait(_END_SECONDS)
+            self.process.wait(_END_SECONDS)
         self._listener.join(1)
-        for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
+        for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
             if pipe is not None:
                 with suppress(OSError):  # what was still to be written has no reader any more
                     pipe.close()
-        return self._process.poll() is not None
+        return self.process.poll() is not None
 
 
 def _mb(size: int) -> str:

@@ -23,7 +23,7 @@ from typing import IO
 NUMBER = struct.Struct("i")
 """What a fork server tells: the number of a process that is born, how it ended, as `Popen.returncode` tells it, and its memory."""
 _START_SECONDS = 60.0
-_FORK_SECONDS = 20.0
+FORK_SECONDS = 20.0
 _END_SECONDS = 1.0
 _LOOK_SECONDS = 0.05
 
@@ -68,7 +68,7 @@ class ForkedProcess:
             if self.returncode is None or self.is_orphan:
                 return None
             if self._peak is None:
-                self._peak = _asked(self._control, (), _FORK_SECONDS)
+                self._peak = _asked(self._control, (), FORK_SECONDS)
             if self._peak is None:
                 self._control.close()  # what comes too late would be taken for the number of the next one
             return self._peak and self._peak * 1024
@@ -91,7 +91,7 @@ class ForkServer:
         if self._lost:
             return None
         theirs, ours = _pipes()
-        pid = _asked(self._control, theirs, _FORK_SECONDS)
+        pid = _asked(self._control, theirs, FORK_SECONDS)
         if pid is None:
             self.give_up()
         for pipe in theirs if pid is not None else theirs + ours:
@@ -126,7 +126,7 @@ class ForkServers:
         with self._lock:
             if self._lost:
                 return None
-            patience = _FORK_SECONDS
+            patience = FORK_SECONDS
             if self._source is None:
                 patience, self._source = _START_SECONDS, self._started()
             ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)

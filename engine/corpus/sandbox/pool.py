@@ -34,10 +34,10 @@ class WorkerSlot:
         if self.child is not None and (self.child.used >= self._limits.files or self.child.has_ended):
             self.leave()
         if self.child is None:
-            self.child = Child(self._limits, self._ocr, self._born() or started(self._limits))
+            self.child = Child(self._limits, self._ocr, self.forked() or started(self._limits))
         return self.child
 
-    def _born(self) -> ForkedProcess | None:
+    def forked(self) -> ForkedProcess | None:
         """A process of this seat's fork server; None where there can be none."""
         if sys.platform != "linux":
             return None
@@ -158,7 +158,8 @@ class Pool:
         self._fork_servers.end()
 
     @property
-    def _children(self) -> set[Child]:
+    def children(self) -> set[Child]:
+        """The reading processes there are now."""
         return {child for seat in list(self._seats) if (child := seat.child) is not None}
 
 

@@ -94,7 +94,7 @@ class Sweep:
         except EngineError as error:
             self.failed[cell.number] = error
             return
-        self.workspace.keep(cell.key, {**_figures(project), "seconds": spent})
+        self.workspace.keep(cell.key, {**figures_of(project), "seconds": spent})
         _drop_vectors(copy)
 
     def _report(self) -> dict[str, Any]:
@@ -113,7 +113,7 @@ def _cancelled() -> CancelledError:
     return CancelledError("The sweep was cancelled.", "You asked for it.", "The same command goes on.", command="sweep")
 
 
-def _figures(project: Project) -> dict[str, Any]:
+def figures_of(project: Project) -> dict[str, Any]:
     """Of the copy's last evaluation: what the sweep compares."""
     from engine.evaluation.reporting.report import read_report
 

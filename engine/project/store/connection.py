@@ -14,6 +14,7 @@ from engine.core.errors import DamagedError, EngineError, InputError, ResourceEr
 from engine.project.store.positions import fill_positions
 from engine.project.store.schema import MIGRATIONS, SCHEMA, SCHEMA_VERSION
 
+BUSY_SECONDS = 30.0  # so long a writer waits for another
 UNPLACED = 5  # the last version that did not store on which line a chunk begins
 _NO_ROOM_FOR_A_LOG = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR}
 
@@ -127,7 +128,7 @@ class Database:
 
 def connect(path: Path) -> sqlite3.Connection:
     """Open a file with the project's pragmas."""
-    connection = sqlite3.connect(path, timeout=30, isolation_level=None)
+    connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
     try:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")

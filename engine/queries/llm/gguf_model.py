@@ -84,7 +84,7 @@ class GgufModel:
     def complete(self, message: Message, shape: Shape, most: int, limit: int, seed: int) -> Reply:
         """See `ChatModel`. The grammar leaves the model no other form than `shape`."""
         self._patience.check()
-        prompt = self._prompt(message)
+        prompt = self.prompt_tokens(message)
         if len(prompt) + limit > self.context:
             reason = f"the prompt has {len(prompt)} tokens, which with the answer is more than {self.context}"
             raise TooLongError(reason, lasting=True)
@@ -211,7 +211,8 @@ class GgufModel:
             ends.append((shown or b"").decode("utf-8", "replace"))
         return (text.decode("utf-8", "replace") if text else None), ends[0], ends[1]
 
-    def _prompt(self, message: Message) -> list[int]:
+    def prompt_tokens(self, message: Message) -> list[int]:
+        """The message in the model's chat template, as tokens; only the template itself yields control tokens."""
         pieces = rendered(self._template, message, self._bos, self._eos)
         tokens = [token for piece in pieces for token in self._tokens(piece)]
         bos = self._lib.llama_vocab_bos(self._vocabulary)

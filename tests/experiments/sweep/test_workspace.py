@@ -165,7 +165,7 @@ class Scripted:
 def scripted(monkeypatch: pytest.MonkeyPatch, *ends: EngineError | None) -> Scripted:
     made = Scripted(*ends)
     monkeypatch.setattr("engine.experiments.sweep.running.Project", made)
-    monkeypatch.setattr("engine.experiments.sweep.running._figures", lambda _project: {"tables": {}, "geometry": {}})
+    monkeypatch.setattr("engine.experiments.sweep.running.figures_of", lambda _project: {"tables": {}, "geometry": {}})
     return made
 
 

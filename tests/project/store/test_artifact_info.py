@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -97,8 +99,8 @@ FORMER: list[tuple[str, dict[str, Any], ArtifactInfo]] = [
 def test_what_a_former_version_noted_is_read(
     store: Store, kind: str, former: dict[str, Any], info: ArtifactInfo
 ) -> None:
-    with store.transaction():
-        store._db.execute("INSERT INTO artifacts VALUES (?, 'f', 'folder', 1.0, ?)", (kind, json.dumps(former)))
+    with closing(sqlite3.connect(store.path)) as database, database:
+        database.execute("INSERT INTO artifacts VALUES (?, 'f', 'folder', 1.0, ?)", (kind, json.dumps(former)))
     assert store.artifact(KINDS[kind]) == Artifact(info, "f", "folder")
     store.put_artifact(Artifact(info, "g", "folder"))
     assert store.artifacts() == {kind: Artifact(info, "g", "folder")}

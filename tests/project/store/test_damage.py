@@ -189,9 +189,11 @@ def test_a_reader_works_during_a_writers_transaction(store: Store, tmp_path: Pat
     reader.close()
 
 
-def test_a_second_writer_that_must_wait_too_long_is_told_so(store: Store, tmp_path: Path) -> None:
+def test_a_second_writer_that_must_wait_too_long_fails(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.project.store.connection.BUSY_SECONDS", 0.02)
     other = Store.open(tmp_path / "project.db")
-    other._db.execute("PRAGMA busy_timeout = 20")
     with store.transaction():
         put_file(store)
         with fails(EngineError, "project-busy") as caught:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -257,6 +258,12 @@ def test_a_file_has_chunks_while_they_are_live(store: Store) -> None:
     assert not store.has_chunks(file_id)
 
 
+def checkpoint(database: Path) -> None:
+    """Move what the log holds into the file itself."""
+    with closing(sqlite3.connect(database)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
 def test_deleted_text_does_not_stay_in_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a SQLite that leaves deleted bytes where they are, as it does unless it is built otherwise."""
     opened = sqlite3.connect
@@ -270,11 +277,11 @@ def test_deleted_text_does_not_stay_in_the_file(tmp_path: Path, monkeypatch: pyt
     store = Store.create(tmp_path / "project.db")
     put_document(store, ["kept"], "a.md")
     gone = put_document(store, ["pelican " + "word " * 3000, "short pelican"], "b.md")
-    store._rows("PRAGMA wal_checkpoint(TRUNCATE)")
+    checkpoint(store.path)
     assert b"pelican" in (tmp_path / "project.db").read_bytes()
     store.drop_document(gone)
     assert store.purge_dead() == 2
-    store._rows("PRAGMA wal_checkpoint(TRUNCATE)")
+    checkpoint(store.path)
     assert b"kept" in (tmp_path / "project.db").read_bytes()
     assert all(b"pelican" not in path.read_bytes() for path in tmp_path.iterdir())
     store.close()
