@@ -108,19 +108,19 @@ def _unlocked(
 
 
 def names_of(members: Sequence[zipfile.ZipInfo]) -> list[str]:
-    """The names of members as they were written: in UTF-8, as the archive says or as they are told beside (APPNOTE 4.6.9) or
+    """The names of members as they were written: in UTF-8, as the archive says or as they stand beside (APPNOTE 4.6.9) or
     just are; else in the code page that fits them all, or each, best.
     """
-    told = [_told_name(member) for member in members]
-    unsure = {name for name in told if isinstance(name, bytes)}
+    stored = [_stored_name(member) for member in members]
+    unsure = {name for name in stored if isinstance(name, bytes)}
     encoding = guessed_of_names(b"\n".join(sorted(unsure)))
     alone = not encoding and sum(map(len, unsure)) <= _MAX_ALONE
     names = {name: _decoded_name(name, encoding or (guessed_of_names(name) if alone else "")) for name in unsure}
-    return [names[name] if isinstance(name, bytes) else name for name in told]
+    return [names[name] if isinstance(name, bytes) else name for name in stored]
 
 
-def _told_name(member: zipfile.ZipInfo) -> str | bytes:
-    """A member's name, as bytes where nothing tells what they mean."""
+def _stored_name(member: zipfile.ZipInfo) -> str | bytes:
+    """A member's name, as bytes where nothing says what they mean."""
     try:
         raw = member.orig_filename.partition("\0")[0].encode("cp437")
     except UnicodeError:
@@ -134,7 +134,7 @@ def _told_name(member: zipfile.ZipInfo) -> str | bytes:
 
 
 def _name_beside(extra: bytes, check: int) -> bytes:
-    """The name in UTF-8 that a field beside a member tells, where it is of the name with this checksum; empty without one."""
+    """The name in UTF-8 that a field beside a member holds, where it is of the name with this checksum; empty without one."""
     at = 0
     while at + 4 <= len(extra):
         kind, size = struct.unpack_from("<HH", extra, at)

@@ -24,7 +24,7 @@ def passwords_file(context: StageContext) -> Path:
 
 
 def passwords_mark(context: StageContext) -> tuple[int, ...] | None:
-    """What tells that the file of passwords is another than before, without telling anything of what it holds."""
+    """A mark that changes with the file of passwords and gives away nothing of what it holds."""
     if not context.settings.corpus.passwords_file:
         return None
     try:
@@ -48,8 +48,8 @@ def wanted_tesseract(context: StageContext) -> Tesseract | None:
 
 
 def ocr_mark(context: StageContext, tesseract: Tesseract | None) -> str:
-    """What tells that pictures are read otherwise than before. A tesseract that is gone takes nothing away; when it comes back,
-    what was left unread meanwhile is read."""
+    """A mark that changes when pictures are read otherwise than before. A tesseract that is gone takes nothing away; when it comes
+    back, what was left unread meanwhile is read."""
     if tesseract is not None:
         return tesseract.mark
     former = context.store.artifact(CorpusInfo)

@@ -88,7 +88,7 @@ class CompoundFile:
         return [around[number] + along for number, along in places if number < len(around)], self._mini
 
     def _numbers(self, table: Sequence[int], start: int, size: int, width: int) -> list[int]:
-        """The numbers of the parts of a `width` that a chain of some `size` takes, of which `table` tells the next."""
+        """The numbers of the parts of a `width` that a chain of some `size` takes, of which `table` holds the next."""
         found: list[int] = []
         number, most = start, min(size, len(self._data)) // width + 1
         while len(found) * width < size and number < len(table) and len(found) < most:
@@ -164,7 +164,7 @@ class CompoundFile:
 
 
 def _follow(table: Sequence[int], data: bytes, offset: int, width: int, start: int, size: int, most: int) -> bytes:
-    """`size` bytes of a chain of parts of a `width`, the first of which lies at an `offset`; `table` tells which part comes next,
+    """`size` bytes of a chain of parts of a `width`, the first of which lies at an `offset`; `table` holds which part comes next,
     and those that lie one after the other are taken at once. A chain in a circle ends after `most` parts.
     """
     pieces: list[bytes] = []

@@ -43,7 +43,7 @@ class _Sectors:
         self.content, self.table = bytearray(), list[int]()
 
     def place(self, data: bytes) -> int:
-        """Put some bytes into sectors, and tell the first; there is none of nothing."""
+        """Put some bytes into sectors; returns the first, which nothing has none of."""
         if not data:
             return _END
         first, count = len(self.table), -(-len(data) // self._size)
@@ -104,7 +104,7 @@ def _assembled(sectors: _Sectors, listed: bytes, small_table: bytes) -> bytes:
 
 
 def _counted(used: int) -> tuple[int, int]:
-    """How many sectors the table takes that tells which sector follows each, and how many the list of its own sectors."""
+    """How many sectors the table takes that links each to the next, and how many the list of its own sectors."""
     tables = lists = 0
     while used + tables + lists > tables * _ROOM:
         tables = -(-(used + tables + lists) // _ROOM)
@@ -143,7 +143,7 @@ def _order(entry: _Entry) -> tuple[int, str]:
 
 
 def _linked(entries: list[_Entry], first: int, end: int) -> int:
-    """Make entries that stand in order a balanced tree, and tell which is its root."""
+    """Make entries that stand in order a balanced tree; returns its root."""
     if first == end:
         return _FREE
     middle = (first + end) // 2

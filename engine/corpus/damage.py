@@ -1,4 +1,4 @@
-"""What is damaged about a file, in plain words: libraries tell it in words of their own."""
+"""What is damaged about a file, in plain words: libraries have words of their own for it."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ _WORDS = tuple(
 )  # fmt: skip
 
 
-def damaged(told: object, part: str = "") -> str:
-    """The reason for the ledger, where a library has `told` in its error what is wrong, with `part` of the file if that is known;
+def damaged(message: object, part: str = "") -> str:
+    """The reason for the ledger, made of a library's error `message`, with `part` of the file if that is known;
     its own words where they are not known.
     """
-    said = " ".join(str(told)[:_LOOKED_AT].split()).rstrip(".")
-    words = next((words for kind, words in _TYPES if isinstance(told, kind)), "")
+    said = " ".join(str(message)[:_LOOKED_AT].split()).rstrip(".")
+    words = next((words for kind, words in _TYPES if isinstance(message, kind)), "")
     words = words or next((words for pattern, words in _WORDS if pattern.search(without_names(said))), "")
     if not said and not words:
         return "damaged: its content does not fit its format"
@@ -49,6 +49,6 @@ def damaged(told: object, part: str = "") -> str:
     return f"damaged: {words or said[:_LONGEST]}" + (f" ({part})" if part else "")
 
 
-def without_names(told: str) -> str:
-    """What a library tells, without names of files and elements, which may be any words."""
-    return _PART.sub("PART", _QUOTED.sub("", told))
+def without_names(message: str) -> str:
+    """A library's message without names of files and elements, which may be any words."""
+    return _PART.sub("PART", _QUOTED.sub("", message))

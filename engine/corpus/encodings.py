@@ -155,7 +155,7 @@ def _score(sample: bytes, encoding: str, languages: tuple[str, ...]) -> float:
 
 
 def _sign(before: str, char: str, after: str) -> float:
-    """What a character that is no letter tells."""
+    """How much a character that is no letter counts."""
     kind = unicodedata.category(char)
     if kind in ("Cc", "Cn", "Co", "Cs") or char == "\ufffd":
         return -5

@@ -1,8 +1,8 @@
-"""Numbers in Excel sheets of before 2007 as the sheet shows them: kreuzberg tells 15 % as 0.15, and 36 hours as a day in 1900.
+"""Numbers in Excel sheets of before 2007 as the sheet shows them: kreuzberg gives 15 % as 0.15, and 36 hours as a day in 1900.
 
 [MS-XLS] 2.4.28 (where a sheet begins), 2.4.77 (days from 1904), 2.4.126 (formats), 2.4.353 (styles) and 2.5.217 (numbers in four
-bytes); Excel 5 and 95 differ in the text of a format alone. Where a cell does not hold what kreuzberg tells of it, its sheet
-stays as it is told.
+bytes); Excel 5 and 95 differ in the text of a format alone. Where a cell does not hold what kreuzberg gives for it, its sheet
+stays as it is.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ def as_sheets_show(nodes: Sequence[Mapping[str, Any]], content: bytes) -> Sequen
 
 
 def with_charts_apart(content: bytes) -> bytes:
-    """The bytes of a workbook in which the copies of cells that its charts have are told from cells by `OF_CHART`: kreuzberg would
-    put them in the place of those of the sheet that a chart stands on. The same where there are none, or it is damaged.
+    """The bytes of a workbook in which the copies of cells that its charts have are set apart from cells by `OF_CHART`: kreuzberg
+    would put them in the place of those of the sheet that a chart stands on. The same where there are none, or it is damaged.
     """
     try:
         compound = compound_of(content)
@@ -196,27 +196,27 @@ def _cells(cells: Sequence[Mapping[str, Any]], sheet: Sheet, book: _Book) -> Seq
         place = sheet.top + cell["row"], sheet.left + cell["col"]
         if place in sheet.numbers:
             number, style = sheet.numbers[place]
-            told = cell["content"] or ""
-            if not _agree(told, number, book.first_day):
+            shown = cell["content"] or ""
+            if not _agree(shown, number, book.first_day):
                 return cells
-            changed.append({**cell, "content": _written(number, style, told)})
+            changed.append({**cell, "content": _written(number, style, shown)})
         else:
             changed.append(cell)
     return changed
 
 
-def _agree(told: str, number: float, first_day: datetime) -> bool:
-    """Whether a cell that is told so holds a number: it is told as it is, or as a day, the first one for all below zero."""
+def _agree(shown: str, number: float, first_day: datetime) -> bool:
+    """Whether kreuzberg's text for a cell is its number: as it is, or as a day, the first one for all below zero."""
     with suppress(ValueError):
-        return math.isclose(float(told), number, rel_tol=_CLOSE)
+        return math.isclose(float(shown), number, rel_tol=_CLOSE)
     with suppress(ValueError, TypeError):
-        days = (datetime.fromisoformat(told) - first_day) / _DAY
+        days = (datetime.fromisoformat(shown) - first_day) / _DAY
         return abs(days - max(number, 0)) < _ABOUT
     return False
 
 
-def _written(number: float, style: Style, told: str) -> str:
+def _written(number: float, style: Style, shown: str) -> str:
     try:
         return style(Decimal(repr(number)))
     except (ArithmeticError, ValueError):
-        return told
+        return shown

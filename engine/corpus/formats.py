@@ -65,13 +65,13 @@ def ending_of(path: str) -> str:
     return f".{ending.lower()}" if dot and name else ""
 
 
-def tells_nothing(ending: str) -> bool:
+def names_no_format(ending: str) -> bool:
     """Whether an ending names no format: none, a number (`Contract 2.1`), or the rest of a sentence (`Dr. Ada to Bo`)."""
     return " " in ending or not any(map(str.isalpha, ending))
 
 
 def format_of_head(head: bytes) -> str:
-    """The format of a file whose name tells none, by its first bytes; empty where they tell none either. Containers are looked
+    """The format of a file whose name has none, by its first bytes; empty where they have none either. Containers are looked
     into later, by `true_format`.
     """
     start = head.removeprefix(BOM_UTF8).lstrip()
@@ -110,7 +110,7 @@ def is_mail(head: bytes) -> bool:
 
 
 def true_format(path: Path, format: str, data: bytes | None = None) -> str:
-    """The format that a file's content has, where its first bytes tell; else the one that its name claims.
+    """The format that a file's content has, where its first bytes say; else the one that its name claims.
 
     Raises UnreadableFileError for one that is encrypted as a whole, holds a bomb, or is not at all what its name says.
     """

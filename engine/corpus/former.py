@@ -32,8 +32,8 @@ class Former:
         return self.files.get((file.source, file.path))
 
     def is_changed(self, file: ScannedFile) -> bool:
-        """Whether a file must be looked at. Its size and time of change tell, and when the system last noted a change of it: a file
-        that has taken the name of another one may be as long and as old.
+        """Whether a file must be looked at. Its size and time of change decide, and when the system last noted a change of it: a
+        file that has taken the name of another one may be as long and as old.
         """
         record = self.record_of(file)
         return (
@@ -55,7 +55,7 @@ class Former:
 
     def renamed(self, file: ScannedFile, content_hash: str) -> tuple[FileRecord, FileRecord, tuple[str, str]] | None:
         """(what was kept of the file under its former name, the same under the new one, the titles that the names make), once
-        for each lost file; None where none had this content, or where chunks tell a title that changes.
+        for each lost file; None where none had this content, or where chunks hold a title that changes.
         """
         lost = self._lost.get(content_hash, [])
         former = next((record for record in lost if record.format == file.format), None)

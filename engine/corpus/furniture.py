@@ -35,7 +35,7 @@ Lines = list[str]
 
 @dataclass(frozen=True, slots=True)
 class _Numbered:
-    """A line that may tell a page's number: the line without it, how far it is ahead of the page, and whether it can be
+    """A line that may hold its page's number: the line without it, how far it is ahead of the page, and whether it can be
     nothing else (it stands alone, or is called a page)."""
 
     rest: str
@@ -55,7 +55,7 @@ class _Edge:
 def without_furniture(pages: Sequence[str], numbers: Sequence[int]) -> list[str]:
     """The pages' texts (`numbers`: which pages they are) without lines that come again at their edges.
 
-    A line is furniture where it says the same at the same edge of most pages, or where it tells the number of its page.
+    A line is furniture where it says the same at the same edge of most pages, or where it holds the number of its page.
     The first of each kind stays, so that no word is lost; only numbers that stand alone, or are called a page, go
     altogether. Pages of few lines stay as they are: what they repeat may be all that they say.
     """
@@ -95,10 +95,10 @@ def _furniture(edges: Sequence[Lines], numbers: Sequence[int]) -> _Edge:
     alone: dict[_Numbered, list[int]] = defaultdict(list)
     for lines, page in zip(edges, numbers, strict=True):
         for at, line in enumerate(lines):
-            for told in _numbered(line, page):
-                if told.sure and (told.rest or _is_alone(lines, at)):
-                    alone[told].append(page)
-    found.counting = {told for told, shown in alone.items() if _goes_on(shown, dense=not told.rest)}
+            for numbered in _numbered(line, page):
+                if numbered.sure and (numbered.rest or _is_alone(lines, at)):
+                    alone[numbered].append(page)
+    found.counting = {numbered for numbered, shown in alone.items() if _goes_on(shown, dense=not numbered.rest)}
     return found
 
 
@@ -123,7 +123,7 @@ def _goes_on(pages: Sequence[int], *, dense: bool) -> bool:
 
 
 def _numbered(line: str, page: int) -> Iterator[_Numbered]:
-    """What a line may tell as the number of its page."""
+    """What in a line may be the number of its page."""
     if not _DIGIT.search(line):
         return
     bare = _BARE.match(line)
@@ -152,31 +152,35 @@ def _without(line: str, found: re.Match[str], page: int, *, sure: bool) -> _Numb
 
 def _count_on(heads: _Edge, feet: _Edge, split: Sequence[Lines], numbers: Sequence[int]) -> None:
     """Adds lines of words that begin or end with their page's number (`12 Moorings`), where the document is known to print
-    such numbers: elsewhere they stand alone, or they go on while the words change. A page tells its number once."""
-    printed = {told.ahead for edge in (heads, feet) for told in edge.counting}
+    such numbers: elsewhere they stand alone, or they go on while the words change. A page has its number once."""
+    printed = {numbered.ahead for edge in (heads, feet) for numbered in edge.counting}
     for edge, lines_of in ((heads, _top), (feet, _bottom)):
         shown: dict[_Numbered, list[int]] = defaultdict(list)
         for lines, page in zip(split, numbers, strict=True):
-            if not _tells_its_number(lines, page, heads, feet):
-                for told in {told for line in lines_of(lines) for told in _numbered(line, page) if not told.sure}:
-                    shown[told].append(page)
+            if not _has_its_number(lines, page, heads, feet):
+                for numbered in {
+                    numbered for line in lines_of(lines) for numbered in _numbered(line, page) if not numbered.sure
+                }:
+                    shown[numbered].append(page)
         ahead = printed | _carried_on(shown)
-        edge.counting |= {told for told, pages in shown.items() if told.ahead in ahead and _goes_on(pages, dense=False)}
+        edge.counting |= {
+            numbered for numbered, pages in shown.items() if numbered.ahead in ahead and _goes_on(pages, dense=False)
+        }
 
 
-def _tells_its_number(lines: Lines, page: int, heads: _Edge, feet: _Edge) -> bool:
+def _has_its_number(lines: Lines, page: int, heads: _Edge, feet: _Edge) -> bool:
     return any(
-        told in edge.counting
+        numbered in edge.counting
         for edge, shown in ((heads, _top(lines)), (feet, _bottom(lines)))
         for line in shown
-        for told in _numbered(line, page)
-        if told.sure
+        for numbered in _numbered(line, page)
+        if numbered.sure
     )
 
 
 def _carried_on(shown: Mapping[_Numbered, Sequence[int]]) -> set[int]:
     """Counts that go on while the words beside them change, as those of a book's chapters do."""
-    words = Counter(told.ahead for told, pages in shown.items() if len(pages) >= _FEWEST)
+    words = Counter(numbered.ahead for numbered, pages in shown.items() if len(pages) >= _FEWEST)
     return {ahead for ahead, different in words.items() if different > 1}
 
 
@@ -184,22 +188,22 @@ def _stripped(lines: Lines, page: int, heads: _Edge, feet: _Edge) -> str:
     gone: set[int] = set()
     for edge, shown, step in ((heads, _top(lines), 1), (feet, _bottom(lines), -1)):
         for at in range(len(shown)):
-            told = _told(shown, at, page, edge)
-            if told is None:
+            rest = _rest_of(shown, at, page, edge)
+            if rest is None:
                 break
-            if told and told not in edge.shown:
-                edge.shown.add(told)
+            if rest and rest not in edge.shown:
+                edge.shown.add(rest)
             else:
                 gone.add(at if step > 0 else len(lines) - 1 - at)
     return "\n".join(line for place, line in enumerate(lines) if place not in gone)
 
 
-def _told(lines: Lines, at: int, page: int, edge: _Edge) -> str | None:
+def _rest_of(lines: Lines, at: int, page: int, edge: _Edge) -> str | None:
     """What a line of furniture says beside its page's number; None for one that is none."""
     if lines[at] in edge.same:
         return lines[at]
-    for told in _numbered(lines[at], page):
-        if told in edge.counting and (told.rest or _is_alone(lines, at)):
-            words = _CALLED.sub("", told.rest.replace("#", "0"))
-            return told.rest if any(map(str.isalpha, words)) else ""
+    for numbered in _numbered(lines[at], page):
+        if numbered in edge.counting and (numbered.rest or _is_alone(lines, at)):
+            words = _CALLED.sub("", numbered.rest.replace("#", "0"))
+            return numbered.rest if any(map(str.isalpha, words)) else ""
     return None

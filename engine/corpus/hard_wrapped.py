@@ -51,11 +51,11 @@ def _with_own_hyphens(pieces: list[str]) -> list[str]:
     if not all(len(left) >= _SHORTEST and left.lower() in known for left, _ in breaks):
         return pieces
 
-    def told(found: re.Match[str]) -> str:
+    def mended(found: re.Match[str]) -> str:
         left, right = found[1].lower(), found[2].lower()
         return found[0] if left + right in known or right in GO_ON else f"{found[1]}-{found[2]}"
 
-    return [_AROUND.sub(told, piece) for piece in pieces]
+    return [_AROUND.sub(mended, piece) for piece in pieces]
 
 
 def _blocks(lines: Sequence[str], *, markdown: bool) -> Iterator[tuple[list[str], bool]]:

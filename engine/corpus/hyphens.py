@@ -1,6 +1,6 @@
 """Words that a line's end parts are put together; hyphens that belong to a word stay.
 
-`BREAK` stands in a text where a line or a page ends in a hyphen within a word. Whether the hyphen is one of the word is told by
+`BREAK` stands in a text where a line or a page ends in a hyphen within a word. Whether the hyphen is one of the word is decided by
 how the document writes it elsewhere, and by what stands before and after it.
 """
 
@@ -19,9 +19,7 @@ _LINE_END = re.compile(r"[-\u2010](?<=[^\W\d_].)\n([^\W\d_]\S*)[ ]?")
 _PARTED = re.compile(f"(?<![^\\W\\d_])[^\\W\\d_]++(?:[-\u2010{BREAK}][^\\W\\d_]++)++")
 _HYPHEN = re.compile("([-\u2010])")
 _WORD = re.compile(f"(?<![\\w{BREAK}])[^\\W\\d_]+(?:-[^\\W\\d_]+)*(?![\\w{BREAK}])")
-GO_ON = frozenset(
-    {"und", "oder", "bzw", "sowie", "bis", "and", "or"}
-)  # behind a part of a word whose end is told later
+GO_ON = frozenset({"und", "oder", "bzw", "sowie", "bis", "and", "or"})  # behind a part of a word whose end comes later
 _WITH_HYPHEN = frozenset({"self", "non", "well", "half", "quasi"})
 _LINKS = frozenset(
     {"of", "the", "to", "in", "on", "by", "at", "for", "and", "or", "up", "de", "la", "le"}
@@ -30,7 +28,7 @@ _SHORTEST = 3  # letters
 
 
 def with_breaks(page: str) -> str:
-    """A page's text as PDFium tells it, with a `BREAK` for each hyphen that ends a line within a word."""
+    """A page's text as PDFium gives it, with a `BREAK` for each hyphen that ends a line within a word."""
     if BREAK in page:
         page = page.replace(BREAK, "\ufffd")
     return _ENDED.sub(BREAK, page).replace(LINE_END, "-") if LINE_END in page else page
@@ -58,7 +56,7 @@ def _words(pages: Iterable[str]) -> Counter[str]:
 
 
 def _parts_of(compound: str, known: Mapping[str, int]) -> str:
-    """Words with hyphens or a `BREAK` between them, each `BREAK` told as what it is."""
+    """Words with hyphens or a `BREAK` between them, each `BREAK` replaced by what it stands for."""
     if BREAK not in compound:
         return compound
     pieces, follows = _HYPHEN.split(compound), False

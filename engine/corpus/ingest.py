@@ -28,7 +28,7 @@ from engine.corpus.readers import (
     is_registered,
     reader_for,
 )
-from engine.corpus.rows import document_of, is_closed, record_of, told_by_system
+from engine.corpus.rows import document_of, is_closed, record_of, system_reason
 from engine.corpus.sandbox.outcome import Limits, Outcome
 from engine.corpus.sandbox.pool import Pool
 from engine.corpus.sandbox.tesseract import Tesseract
@@ -39,7 +39,7 @@ from engine.project.store.records import FileRecord, PartRecord
 
 FILES_PER_TRANSACTION = 50
 SECONDS_PER_TRANSACTION = 1.0
-_BY_OCR = frozenset({"pdf", *PICTURES.values()})  # what a note on tells of OCR; on others it tells of the encoding
+_BY_OCR = frozenset({"pdf", *PICTURES.values()})  # whose notes are about OCR; those of others are about the encoding
 
 
 @dataclass
@@ -150,7 +150,7 @@ class Ingest:
         try:
             content_hash = hash_file(file.absolute)
         except OSError as error:
-            return Looked(file, closed=told_by_system(error))
+            return Looked(file, closed=system_reason(error))
         looked = Looked(file, content_hash)
         record = self._former.record_of(file)
         if record and self._former.is_known(record, content_hash):
@@ -196,25 +196,25 @@ class Ingest:
                 file, looked.content_hash, "quarantined", error.why or error.what, self._chunking, error.kind
             )
             self._unreadable.append((unread, parts))
-            self._tell_unread(unread, former)
+            self._report_unread(unread, former)
         except OSError as error:
-            self._leave_closed(file, former, told_by_system(error))
+            self._leave_closed(file, former, system_reason(error))
         else:
             self._tally.read += 1
             self._tally.new_chunks += new_chunks
 
     def _leave_closed(self, file: ScannedFile, former: FileRecord | None, reason: str) -> None:
         """What the system does not let us open stays as it was, and is tried again next time. Its line in the ledger is lost by
-        that: a file that had more to tell there than that it was read is read anew.
+        that: a file of which it said more than that it was read is read anew.
         """
         record = former or record_of(file, "", "", "", "")
-        told = record.state == "quarantined" or (record.state == "read" and (record.reason or record.kind))
-        content_hash = "" if told else record.content_hash
+        remarked = record.state == "quarantined" or (record.state == "read" and (record.reason or record.kind))
+        content_hash = "" if remarked else record.content_hash
         unread = replace(record, state="skipped", reason=reason, kind="", content_hash=content_hash)
         self._unopened.append(unread)
-        self._tell_unread(unread, former)
+        self._report_unread(unread, former)
 
-    def _tell_unread(self, record: FileRecord, former: FileRecord | None) -> None:
+    def _report_unread(self, record: FileRecord, former: FileRecord | None) -> None:
         if former is None or (former.state, former.reason) != (record.state, record.reason):
             self._context.warn(f"{record.path} was {record.state}: {record.reason}")
 
@@ -239,8 +239,8 @@ class Ingest:
             raise UnreadableFileError(file.absolute, reason, cast(Kind, kind))
         self._store.put_parts(file_id, parts)
         if notes:
-            told = notes[0] if len(notes) == 1 else f"{notes[0]}; and {len(notes) - 1} more inside it"
-            self._store.put_file(record_of(file, content_hash, "read", told, self._chunking, BY_OCR if by_ocr else ""))
+            note = notes[0] if len(notes) == 1 else f"{notes[0]}; and {len(notes) - 1} more inside it"
+            self._store.put_file(record_of(file, content_hash, "read", note, self._chunking, BY_OCR if by_ocr else ""))
         return new_chunks
 
     def _documents(self, looked: Looked, parts: list[PartRecord]) -> Iterator[ReadDocument]:

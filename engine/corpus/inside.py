@@ -32,12 +32,12 @@ _PINNED = b"/FileAttachment"
 _OBJECTS = re.compile(rb"/ObjStm\b.{0,400}?stream\r?\n", re.DOTALL)
 _MAX_OBJECTS = 2**24  # bytes of one stream of objects; of a PDF that has a larger one, PDFium is asked
 _NATIVE, _WHOLE = "\x01Ole10Native", ("Package", "CONTENTS", "EmbeddedOdf")
-_KIND_AT = 28  # where the stream CompObj tells what an object is to its user
+_KIND_AT = 28  # where the stream CompObj names the kind of an object
 _MAX_KIND_LENGTH = 100
 
 
 def may_hold_files(format: str, content: bytes) -> bool:
-    """Whether it is worth while to ask `files_inside`: told in a fraction of its time, and of most files no."""
+    """Whether it is worth while to ask `files_inside`: known in a fraction of its time, and of most files no."""
     if format == "pdf":
         return _attaches(content)
     if format in _POOLS:
@@ -256,8 +256,8 @@ def _kind(compound: CompoundFile, folder: str) -> str:
     """What an object is called by the program that made it; empty where it does not say so."""
     stream = compound.read(f"{folder}\x01CompObj", 4096)
     length = int.from_bytes(stream[_KIND_AT : _KIND_AT + 4], "little")
-    told = stream[_KIND_AT + 4 : _KIND_AT + 4 + min(length, _MAX_KIND_LENGTH)].partition(b"\0")[0]
-    return " ".join(clean(_decoded(told)).split())
+    kind = stream[_KIND_AT + 4 : _KIND_AT + 4 + min(length, _MAX_KIND_LENGTH)].partition(b"\0")[0]
+    return " ".join(clean(_decoded(kind)).split())
 
 
 def _decoded(name: bytes) -> str:

@@ -1,7 +1,7 @@
 """Characters that nobody sees and that part words for a search: they go from documents and from queries alike.
 
 Soft hyphens, word joiners and byte order marks go everywhere. A zero width space goes but beside scripts that put no blanks between
-words: there it is what parts them. Joiners and non-joiners stay: they tell letters and emoji apart.
+words: there it is what parts them. Joiners and non-joiners stay: they make different letters and emoji.
 """
 
 from __future__ import annotations

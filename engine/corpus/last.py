@@ -9,7 +9,7 @@ Opened = TypeVar("Opened")
 
 
 class Last(Generic[Opened]):
-    """Opens bytes, and keeps what came of the last ones: told by identity, which costs no comparison."""
+    """Opens bytes, and keeps what came of the last ones; compared by identity, which costs nothing."""
 
     def __init__(self, opens: Callable[[bytes], Opened]) -> None:
         self._opens = opens

@@ -65,11 +65,11 @@ class Counting:
                 counts[at] = other.start
             elif at > level and (other.restarts < 0 or level < other.restarts):
                 counts[at] = None
-        told = _told(used, level, counts)
-        return told if any(map(str.isalnum, told)) else ""
+        label = _label(used, level, counts)
+        return label if any(map(str.isalnum, label)) else ""
 
 
-def _told(used: Used, level: int, counts: list[int | None]) -> str:
+def _label(used: Used, level: int, counts: list[int | None]) -> str:
     own = used.levels[level]
     if own.figures == "bullet":
         return ""
@@ -88,15 +88,15 @@ def _told(used: Used, level: int, counts: list[int | None]) -> str:
 def in_figures(number: int, figures: str) -> str:
     """A number in the figures of ECMA-376, 17.18.59; in decimal ones where these are others than Roman or letters."""
     if figures in ("lowerRoman", "upperRoman") and 0 < number <= _LARGEST:
-        told = ""
+        letters = ""
         for value, sign in _ROMAN:
             times, number = divmod(number, value)
-            told += sign * times
-        return told if figures == "lowerRoman" else told.upper()
+            letters += sign * times
+        return letters if figures == "lowerRoman" else letters.upper()
     if figures in ("lowerLetter", "upperLetter") and number > 0:
         times, place = divmod(number - 1, 26)
-        told = chr(ord("a") + place) * min(times + 1, 30)
-        return told if figures == "lowerLetter" else told.upper()
+        letters = chr(ord("a") + place) * min(times + 1, 30)
+        return letters if figures == "lowerLetter" else letters.upper()
     if figures == "decimalZero":
         return f"{number:02}"
     return "" if figures in NO_FIGURES else f"{number}"

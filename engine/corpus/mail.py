@@ -244,8 +244,8 @@ def _decorates(part: email.message.Message) -> bool:
 
 def _fields(part: email.message.Message) -> str:
     """The header fields that are the content of a part, as in a report that a mail did not arrive."""
-    told = ((name, _header(part, name)) for name in part if not name.lower().startswith(("content-", "mime-")))
-    return "\n".join(f"{name}: {text}" for name, text in told if text)
+    fields = ((name, _header(part, name)) for name in part if not name.lower().startswith(("content-", "mime-")))
+    return "\n".join(f"{name}: {text}" for name, text in fields if text)
 
 
 def _decoded(data: bytes, kind: str, label: str, path: Path) -> tuple[str, str]:
@@ -260,9 +260,9 @@ def _decoded(data: bytes, kind: str, label: str, path: Path) -> tuple[str, str]:
 
 def _payload(part: email.message.Message) -> tuple[bytes, str]:
     """The bytes of a part, and what is to be said of how they were packed; empty where they were as they should be."""
-    told = str(part.get(_PACKED, ""))
-    packed = _PACKED_AS.match(told.lower())
-    if packed is not None and packed[1] != told.lower():
+    encoding = str(part.get(_PACKED, ""))
+    packed = _PACKED_AS.match(encoding.lower())
+    if packed is not None and packed[1] != encoding.lower():
         part.replace_header(_PACKED, packed[1])
     if packed is not None and packed[1] == "base64" and isinstance(part.get_payload(), str):
         return from_base64(_as_sent(part), text=part.get_content_maintype() == "text")
@@ -272,10 +272,10 @@ def _payload(part: email.message.Message) -> tuple[bytes, str]:
 
 def _as_sent(part: email.message.Message) -> bytes:
     """The bytes of a part as they stand in the mail, whatever it says of them."""
-    told = part[_PACKED]
+    encoding = part[_PACKED]
     part.replace_header(_PACKED, "8bit")
     content = part.get_payload(decode=True)
-    part.replace_header(_PACKED, told)
+    part.replace_header(_PACKED, encoding)
     return content if isinstance(content, bytes) else b""
 
 

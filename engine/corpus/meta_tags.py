@@ -1,4 +1,4 @@
-"""Author and dates that a page tells in its head, as `meta` elements or as Word writes them."""
+"""Author and dates in the head of a page, as `meta` elements or as Word writes them."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ def said_in(source: str) -> Said:
     head = source[:_MAX_HEAD_LENGTH]
     end = _BODY.search(head)
     head = head[: end.start()] if end else head
-    told: dict[str, list[str]] = defaultdict(list)
+    stated: dict[str, list[str]] = defaultdict(list)
     for name, value in (*_tags(_without_comments(head)), *((f"o:{one[1]}", one[2]) for one in _OF_WORD.finditer(head))):
-        told[name.lower().replace("dc:", "dc.").replace("dcterms:", "dcterms.")].append(clean(unescape(value)))
-    authors = (joined(told[name]) for name in _AUTHOR if name in told)
+        stated[name.lower().replace("dc:", "dc.").replace("dcterms:", "dcterms.")].append(clean(unescape(value)))
+    authors = (joined(stated[name]) for name in _AUTHOR if name in stated)
     return Said(
         author=next(filter(None, authors), ""),
-        created=first_moment(value for name in _CREATED for value in told.get(name, ())),
-        changed=first_moment(value for name in _CHANGED for value in told.get(name, ())),
+        created=first_moment(value for name in _CREATED for value in stated.get(name, ())),
+        changed=first_moment(value for name in _CHANGED for value in stated.get(name, ())),
     )
 
 

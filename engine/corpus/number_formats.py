@@ -1,4 +1,4 @@
-"""Numbers of Excel and OpenDocument sheets as a reader sees them: kreuzberg tells 15 % as 0.15, and 36 hours as a day in 1900."""
+"""Numbers of Excel and OpenDocument sheets as a reader sees them: kreuzberg gives 15 % as 0.15, and 36 hours as a day in 1900."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BUILT_IN = {
     "9": "0%", "10": "0.00%", "18": "h:mm AM/PM", "19": "h:mm:ss AM/PM", "20": "h:mm", "21": "h:mm:ss", "45": "mm:ss",
     "46": "[h]:mm:ss", "47": "mm:ss.0",
 }  # fmt: skip
-"""Formats that no workbook lists, by their numbers (ECMA-376 part 1, 18.8.30); those of days are told well as it is."""
+"""Formats that no workbook lists, by their numbers (ECMA-376 part 1, 18.8.30); kreuzberg gives those of days well."""
 _NOT_SHOWN_AS_IS = re.compile(r'"[^"]*"|\\.|[_*].|\[(?!(?:h+|m+|s+)\])[^\]]{0,255}\]', re.IGNORECASE)
 _ELAPSED = re.compile(r"\[([hms])", re.IGNORECASE)
 _OF_TIMES, _OF_DAYS = re.compile(r"[hs]", re.IGNORECASE), re.compile(r"[dy]", re.IGNORECASE)
@@ -40,7 +40,7 @@ Style = Callable[[Decimal], str]
 
 def cells_as_text(content: bytes) -> bytes:
     """The cells of an OpenDocument sheet: those that hold percentages are what is written in them; days with a time, and times, are
-    told to the second, as those of Excel are.
+    shown to the second, as those of Excel are.
     """
     if b'"percentage"' in content:
         content = _PERCENTAGE.sub(
@@ -68,7 +68,7 @@ def _moment(found: re.Match[bytes]) -> bytes:
 
 
 def as_shown(cell: str) -> str:
-    """The text of a cell as kreuzberg tells it, a day without a time and a time without a day."""
+    """The text of a cell as kreuzberg gives it, a day without a time and a time without a day."""
     if len(cell) != _MOMENT:
         return cell
     found = _TIME.fullmatch(cell) or _MIDNIGHT.fullmatch(cell)
@@ -120,7 +120,7 @@ def _styles(package: Package) -> dict[str, Style]:
 
 def style_of(code: str, *, from_1904: bool = False) -> Style | None:
     """How a format of Excel shows a number; None for one that shows no percentages and no durations. Where days are counted from
-    1904, also for one that shows times of the day: kreuzberg tells them with a day of that year, which may be meant.
+    1904, also for one that shows times of the day: kreuzberg gives them with a day of that year, which may be meant.
     """
     plain = _NOT_SHOWN_AS_IS.sub("", code).partition(";")[0]
     if elapsed := _ELAPSED.search(plain):
@@ -148,7 +148,7 @@ def _only_seconds(days: Decimal) -> str:
 
 def _time(days: Decimal) -> str:
     if not 0 <= days < 1:
-        raise ValueError("a time on a day, which is told with it")
+        raise ValueError("a time on a day, which is shown with it")
     seconds = _seconds(days)[1]
     return f"{seconds // 3600 % 24:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
 

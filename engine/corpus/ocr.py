@@ -63,8 +63,8 @@ def recognised(document: Any, numbers: Sequence[int]) -> tuple[dict[int, str], s
         problems += [f"page {number}: {problem}"] if problem else []
         unread |= {number: problem} if problem else {}
     filled, pages = sum(bool(text.strip()) for text in texts.values()), len(document)
-    told = f"by OCR: {filled} of {pages} page{'' if pages == 1 else 's'}" if filled else ""
-    return texts, "; ".join([*filter(None, [told]), *problems[:3]]), dict(sorted(unread.items()))
+    summary = f"by OCR: {filled} of {pages} page{'' if pages == 1 else 's'}" if filled else ""
+    return texts, "; ".join([*filter(None, [summary]), *problems[:3]]), dict(sorted(unread.items()))
 
 
 def draw_page(page: Any) -> bytes:

@@ -114,17 +114,17 @@ def with_numbers(document: bytes, package: Package) -> bytes:
 
 
 def _numbered(document: bytes, walk: _Walk) -> Iterator[bytes]:
-    """The pieces of a document. A list of which something has a number, or is a heading, is told as paragraphs."""
+    """The pieces of a document. A list of which something has a number, or is a heading, becomes paragraphs."""
     at = since = 0  # since: where the list begins that is passed
     within: list[bytes] = []
-    told = False
+    as_paragraphs = False
     for found in _TAG.finditer(document, max(0, document.find(_AFTER_CHANGES))):
         closes, name, attributes, empty = found.groups()
         if found.start() < at or (closes and name in _PARAGRAPHS):
             continue
         if name in _PARAGRAPHS:
             label = walk.label(_said(attributes), heading=name == b"h")
-            told = told or (name == b"h" and bool(walk.lists)) or label not in ("", "-")
+            as_paragraphs = as_paragraphs or (name == b"h" and bool(walk.lists)) or label not in ("", "-")
             if label and not empty:
                 written = _WRITTEN.match(document, found.end())
                 within += (document[at : found.end()], f"{escape(label)} ".encode())
@@ -135,14 +135,14 @@ def _numbered(document: bytes, walk: _Walk) -> Iterator[bytes]:
         elif not empty and (walk.lists or (name == b"list" and not closes)):
             if not walk.lists:
                 yield document[at : found.start()]
-                at, since, told = found.start(), found.start(), False
+                at, since, as_paragraphs = found.start(), found.start(), False
             within.append(document[at : found.start()])
             at = found.end()
             _step(walk, name, attributes, bool(closes))
             if not walk.lists:
-                yield b"".join(within) if told else document[since:at]
+                yield b"".join(within) if as_paragraphs else document[since:at]
                 within = []
-    yield b"".join(within) if told or not walk.lists else document[since:at]
+    yield b"".join(within) if as_paragraphs or not walk.lists else document[since:at]
     yield document[at:]
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from engine.corpus.compound import compound_of
 from engine.corpus.damage import damaged, without_names
 from engine.corpus.excel_binary import as_sheets_show
+from engine.corpus.flattened_tables import Table, by_first_row, with_rows
 from engine.corpus.letters import letters_of
 from engine.corpus.passwords import why_closed
 from engine.corpus.places import place_pages
@@ -22,8 +23,7 @@ from engine.corpus.second_look import lacking, unsaid
 from engine.corpus.slide_tables import with_tables
 from engine.corpus.slides_ppt import slides_of
 from engine.corpus.structure import MARK, Text, from_nodes, from_slides, parted
-from engine.corpus.told_headings import with_headings, with_labels
-from engine.corpus.told_tables import Table, by_first_row, with_rows
+from engine.corpus.unmarked_headings import with_headings, with_labels
 from engine.corpus.word_tables import Layout, layout_of
 
 _OOXML = "application/vnd.openxmlformats-officedocument."
@@ -120,18 +120,18 @@ def extract(path: Path, content: bytes, format: str) -> Any:
 
 
 def _failed(path: Path, message: str) -> UnreadableFileError:
-    told = message.partition(": ")[2] or message
-    if re.search(r"password|encrypted", without_names(told), re.IGNORECASE):
+    reason = message.partition(": ")[2] or message
+    if re.search(r"password|encrypted", without_names(reason), re.IGNORECASE):
         return UnreadableFileError(path, why_closed(), "encrypted")
-    if "no text content found" in told.lower():
+    if "no text content found" in reason.lower():
         return UnreadableFileError(path, _NO_TEXT, "empty")
-    return UnreadableFileError(path, damaged(clean(told)), "damaged")
+    return UnreadableFileError(path, damaged(clean(reason)), "damaged")
 
 
 def _text(result: Any, content: str, format: str, data: bytes) -> Text:
     if format == "pptx":
-        before, told = parted(content)
-        return from_slides(with_tables(told, data), before)
+        before, slides = parted(content)
+        return from_slides(with_tables(slides, data), before)
     content = restored(content)
     if format == "ppt" and (slides := slides_of(data)) is not None:
         shown = from_slides(slides.pages)

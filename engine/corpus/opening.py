@@ -17,7 +17,7 @@ from engine.corpus.formats import (
     STREAMED,
     ending_of,
     format_of_head,
-    tells_nothing,
+    names_no_format,
     true_format,
 )
 from engine.corpus.inside import files_inside, may_hold_files
@@ -52,7 +52,7 @@ def everything_in(
 ) -> Iterator[ReadDocument | LeftOut]:
     """The documents of a file and of all files inside it, and what is left out, in order.
 
-    `begin` is told each member before it is read; those in `without` are passed over. Raises as `Reader.read` where the
+    `begin` is called with each member before it is read; those in `without` are passed over. Raises as `Reader.read` where the
     file itself cannot be read; what cannot be read inside it is left out with its reason.
     """
     try:
@@ -97,7 +97,7 @@ class _Opening:
             failed = error
         if more and data is not None:
             if not within:
-                self.begin("")  # what it has told is kept, whatever becomes of this
+                self.begin("")  # what it has given stays, whatever becomes of this
             inside = _guarded(files_inside(found_format, data), path)
             yield from self._all_of(_beside(inside, failed), path, within, depth)
 
@@ -157,7 +157,7 @@ class _Opening:
         return ""
 
     def _unique(self, name: str) -> str:
-        """A name that no member has had yet: the number goes before the ending, which tells the format."""
+        """A name that no member has had yet: the number goes before the ending, which names the format."""
         candidate, number, ending = name, self.names.get(name, 0) + 1, _ending(name)
         while number > 1 and (candidate := f"{name.removesuffix(ending)} ({number}){ending}") in self.names:
             number += 1
@@ -217,7 +217,7 @@ def member_format(name: str, data: bytes) -> str:
         return PICTURES.get(ending, "") if on() else ""
     if data.startswith(b"%PDF-"):
         return "pdf"
-    return format_of_head(data[:4096]) if tells_nothing(ending) else ""
+    return format_of_head(data[:4096]) if names_no_format(ending) else ""
 
 
 def _unsupported(name: str) -> LeftOut:
@@ -229,7 +229,7 @@ def _unsupported(name: str) -> LeftOut:
 
 
 def _named(stem: str, format: str) -> str:
-    """A name whose ending tells the true format: a reader of several formats goes by it."""
+    """A name whose ending names the true format: a reader of several formats goes by it."""
     return f"{stem}.{format}"
 
 

@@ -103,8 +103,8 @@ def _property(compound: CompoundFile, folder: str, code: str) -> str:
 def _code_page(compound: CompoundFile) -> str:
     """That of texts that are not in Unicode: the message's own, else the one that it was sent in."""
     rows = compound.read(_PROPERTIES)[_HEAD:]
-    told = dict(_ROW.unpack_from(rows, at) for at in range(0, len(rows) - _ROW.size + 1, _ROW.size))
-    number = next((told[name] for name in _CODE_PAGES if told.get(name)), 1252)
+    properties = dict(_ROW.unpack_from(rows, at) for at in range(0, len(rows) - _ROW.size + 1, _ROW.size))
+    number = next((properties[name] for name in _CODE_PAGES if properties.get(name)), 1252)
     return {65001: "utf-8", 936: "gbk", 28591: "cp1252"}.get(number, f"cp{number}")
 
 

@@ -14,7 +14,7 @@ _KEPT = 2**22  # bytes of a part that is read once for all
 _LOCAL, _CENTRAL, _END = struct.Struct("<4s5H3I2H"), struct.Struct("<4s6H3I5H2I"), struct.Struct("<4s4H2IH")
 _LOCKED, _UTF8 = 0x1, 0x800
 _LARGEST = 2**30
-_PLAIN = 0x80E  # flags: how hard it was packed, sizes told behind it, names in UTF-8: what is read alike
+_PLAIN = 0x80E  # flags: how hard it was packed, sizes behind it, names in UTF-8: what is read alike
 
 DAMAGED = (
     zipfile.BadZipFile,
@@ -58,9 +58,9 @@ class Package:
             method, check = (member.compress_type, member.CRC) if data is None else (0, zlib.crc32(data))
             size = member.file_size if data is None else len(data)
             encoded = name.encode()
-            told = (0 if name.isascii() else _UTF8, method, 0, 33, check, len(packed), size, len(encoded), 0)
-            directory.write(_CENTRAL.pack(b"PK\1\2", 20, 20, *told, 0, 0, 0, 0, file.tell()) + encoded)
-            file.write(_LOCAL.pack(b"PK\3\4", 20, *told) + encoded + packed)
+            fields = (0 if name.isascii() else _UTF8, method, 0, 33, check, len(packed), size, len(encoded), 0)
+            directory.write(_CENTRAL.pack(b"PK\1\2", 20, 20, *fields, 0, 0, 0, 0, file.tell()) + encoded)
+            file.write(_LOCAL.pack(b"PK\3\4", 20, *fields) + encoded + packed)
         place, size = file.tell(), directory.tell()
         file.write(directory.getvalue())
         file.write(_END.pack(b"PK\5\6", 0, 0, len(members), len(members), size, place, 0))

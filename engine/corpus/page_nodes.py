@@ -45,7 +45,7 @@ class ParsedPage(NamedTuple):
 
 
 class _Tree:
-    """Takes what lxml's parser tells of a page, but for comments: many times faster than a tree that can be changed."""
+    """Takes the events of lxml's parser for a page, but for comments: many times faster than a tree that can be changed."""
 
     def __init__(self) -> None:
         self._at = Element("", {}, None)

@@ -9,7 +9,7 @@ from engine.corpus.structure import rows_as_text
 
 _WIDEST = 50  # columns or rows that one cell may span
 _WIDEST_ROW = 200  # columns that a row may have by what its cells span
-_MAX_REPEATED_LENGTH = 60  # characters of a cell that spans rows and is told with each
+_MAX_REPEATED_LENGTH = 60  # characters of a cell that spans rows and is repeated in each
 
 _Row = tuple[Element, list[Element]]  # with its cells
 _Spans = dict[int, tuple[int, str]]  # column → how many rows more a cell spans, and its text where it is short

@@ -39,8 +39,8 @@ def known() -> tuple[str, ...]:
 
 def why_closed() -> str:
     """Why a locked file is not read, with the setting that may open it, for the ledger."""
-    told = ", and none of corpus.passwords_file fits" if _known else "; corpus.passwords_file can name a file with it"
-    return f"encrypted: it opens with a password only{told}"
+    hint = ", and none of corpus.passwords_file fits" if _known else "; corpus.passwords_file can name a file with it"
+    return f"encrypted: it opens with a password only{hint}"
 
 
 def patience() -> float:

@@ -30,8 +30,8 @@ def form_of(document: Any) -> Iterator[Any]:
     """
     from pypdfium2 import raw
 
-    told = raw.FPDF_FORMFILLINFO(version=2)
-    form = raw.FPDFDOC_InitFormFillEnvironment(document, told) if document.get_formtype() else None
+    info = raw.FPDF_FORMFILLINFO(version=2)
+    form = raw.FPDFDOC_InitFormFillEnvironment(document, info) if document.get_formtype() else None
     try:
         yield form
     finally:
@@ -50,17 +50,17 @@ class Beside:
 
     def of(self, page: Any, text: str) -> str:
         """A line for each filled field of a page's form, `name: value`, and for each comment that its `text` does not hold."""
-        begun, said, told = time.process_time(), "", dict[str, None]()
+        begun, said, lines = time.process_time(), "", dict[str, None]()
         for line in _lines(self._form, page):
             if line := " ".join(printable(line.replace(LINE_END, "")).split()):
                 said = said or " ".join(text.replace(BREAK, "").split())
-                if line not in told and not _holds(said, line):
-                    told[line] = None
+                if line not in lines and not _holds(said, line):
+                    lines[line] = None
             if time.process_time() - begun > self._left:
                 self.whole = False
                 break
         self._left -= time.process_time() - begun
-        return "\n".join(told)
+        return "\n".join(lines)
 
 
 def _holds(text: str, line: str) -> bool:
@@ -86,7 +86,7 @@ def _lines(form: Any, page: Any) -> Iterator[str]:
             elif kind == raw.FPDF_ANNOT_WIDGET:
                 yield _field(form, note, fields)
             else:
-                yield _told(partial(raw.FPDFAnnot_GetStringValue, note, b"Contents"))
+                yield _string(partial(raw.FPDFAnnot_GetStringValue, note, b"Contents"))
         finally:
             raw.FPDFPage_CloseAnnot(note)
 
@@ -95,7 +95,7 @@ def _field(form: Any, note: Any, known: set[str]) -> str:
     """A field by one of the places where it is shown; empty where it is one of those that are `known`."""
     from pypdfium2 import raw
 
-    path = _told(partial(raw.FPDFAnnot_GetFormFieldName, form, note))
+    path = _string(partial(raw.FPDFAnnot_GetFormFieldName, form, note))
     if path in known:
         return ""
     written = (raw.FPDF_FORMFIELD_TEXTFIELD, raw.FPDF_FORMFIELD_COMBOBOX, raw.FPDF_FORMFIELD_LISTBOX)
@@ -107,10 +107,10 @@ def _field(form: Any, note: Any, known: set[str]) -> str:
         return ""
     known |= {path} if path else set()
     value = _chosen(form, note) if kind in written[1:] else ""
-    value = value or _told(partial(raw.FPDFAnnot_GetFormFieldValue, form, note))
+    value = value or _string(partial(raw.FPDFAnnot_GetFormFieldValue, form, note))
     if value.strip() in _OFF:
         return ""
-    return _named(_told(partial(raw.FPDFAnnot_GetFormFieldAlternateName, form, note)), path, value)
+    return _named(_string(partial(raw.FPDFAnnot_GetFormFieldAlternateName, form, note)), path, value)
 
 
 def _unlisted(note: Any) -> str:
@@ -118,7 +118,7 @@ def _unlisted(note: Any) -> str:
     from pypdfium2 import raw
 
     kind, path, shown, value = (
-        _told(partial(raw.FPDFAnnot_GetStringValue, note, key)) for key in (b"FT", b"T", b"TU", b"V")
+        _string(partial(raw.FPDFAnnot_GetStringValue, note, key)) for key in (b"FT", b"T", b"TU", b"V")
     )
     flags = c_float()
     raw.FPDFAnnot_GetNumberValue(note, b"Ff", byref(flags))
@@ -132,7 +132,7 @@ def _chosen(form: Any, note: Any) -> str:
 
     options = range(min(raw.FPDFAnnot_GetOptionCount(form, note), _MAX_OPTIONS))
     chosen = [index for index in options if raw.FPDFAnnot_IsOptionSelected(form, note, index)]
-    return ", ".join(_told(partial(raw.FPDFAnnot_GetOptionLabel, form, note, index)) for index in chosen)
+    return ", ".join(_string(partial(raw.FPDFAnnot_GetOptionLabel, form, note, index)) for index in chosen)
 
 
 def _named(shown: str, path: str, value: str) -> str:
@@ -141,7 +141,7 @@ def _named(shown: str, path: str, value: str) -> str:
     return f"{name}: {value}" if name else value
 
 
-def _told(ask: Callable[[Any, int], int]) -> str:
+def _string(ask: Callable[[Any, int], int]) -> str:
     """A text that PDFium writes into a buffer, in UTF-16 with a NUL at its end."""
     size = min(ask(None, 0), _LARGEST)
     if size <= 2:

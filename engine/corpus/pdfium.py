@@ -11,7 +11,7 @@ from engine.corpus.passwords import known
 from engine.corpus.right_to_left import in_reading_order, runs_right_to_left
 from engine.corpus.sideways import upright
 
-LINE_END = "\x02"  # what PDFium tells for a hyphen that ends a line, which it leaves out
+LINE_END = "\x02"  # PDFium's sign for a hyphen that ends a line
 _UNTOLD = re.compile("[\x00\x01\x03-\x08\x0b\x0c\x0e-\x1f]")  # glyphs of fonts that do not say what they stand for
 _CATALOG = re.compile(rb"/Type\s*/Catalog\b")
 _OBJECT = re.compile(rb"(?<!\d)(\d{1,9})\s+(\d{1,5})\s+obj\b")
@@ -57,7 +57,7 @@ def is_cut(content: bytes) -> bool:
 
 def _with_end(content: bytes) -> bytes:
     """A PDF that is cut, with an end that names its catalog: PDFium looks for all else itself. Empty where that is not known, or
-    the PDF is locked, of which its own end tells how.
+    the PDF is locked, its own end says how.
     """
     catalog = max((found.start() for found in _CATALOG.finditer(content)), default=0)
     *_, begun = (None, *_OBJECT.finditer(content, max(0, catalog - _MAX_CATALOG_LENGTH), catalog))
@@ -85,8 +85,8 @@ def page_of(document: Any, index: int) -> Iterator[Any]:
 def text_of(page: Any) -> str:
     """The text that a page shows, with `LINE_END` between the parts of a word that the end of a line parts."""
     with upright(page) as (text, turned):
-        told = text.get_text_bounded()
-        return printable(in_reading_order(text) if turned or runs_right_to_left(told) else told)
+        plain = text.get_text_bounded()
+        return printable(in_reading_order(text) if turned or runs_right_to_left(plain) else plain)
 
 
 def printable(text: str) -> str:
@@ -102,9 +102,9 @@ def said(get: Callable[[], str]) -> str:
         return error.object.decode("utf-16-le", "replace")
 
 
-def iso_date(told: str) -> str:
+def iso_date(text: str) -> str:
     """`D:20240103093826+01'00'` → `2024-01-03T09:38:26+01:00`; a date that is none → empty."""
-    if not (found := _DATE.match(told.strip())):
+    if not (found := _DATE.match(text.strip())):
         return ""
     year, month, day, hour, minute, second, ahead, minutes = found.groups()
     zone = f"{ahead}:{minutes or '00'}" if ahead else ""

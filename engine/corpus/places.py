@@ -12,7 +12,7 @@ from engine.corpus.readers import Page
 from engine.corpus.structure import Text
 
 _WORD = re.compile(r"[^\W_]+")
-_KEYS = (60, 30, 15, 8)  # letters that a page begins with: the most that can be found tell its place
+_KEYS = (60, 30, 15, 8)  # letters that a page begins with: the most that can be found give its place
 _PIECE = 4096
 _LEEWAY = 4000  # letters that a text may have more or fewer than its pages between two places
 
@@ -26,11 +26,11 @@ def place_pages(text: Text, pages: Sequence[str]) -> Text:
         return Text(text.text, text.headings)
     letters = _Letters(text.text)
     squeezed = list(map(letters_of, pages))
-    told, lengths = "".join(squeezed), list(map(len, squeezed))
+    of_pages, lengths = "".join(squeezed), list(map(len, squeezed))
     found: list[Page] = []
     at, since = 0, 0  # the place of the last page that was found, and how many letters the pages have from there on
     for number, (start, length) in enumerate(zip(accumulate([0, *lengths]), lengths, strict=False), 1):
-        place = 0 if number == 1 else letters.find(told, start, at, since) if length else -1
+        place = 0 if number == 1 else letters.find(of_pages, start, at, since) if length else -1
         if place >= 0:
             found.append(Page(0 if number == 1 else letters.line_of(place), number, f"page {number}"))
             at, since = place, 0
@@ -46,11 +46,11 @@ class _Letters:
         self._text, self._letters = text, "".join(pieces)
         self._before = list(accumulate(map(len, pieces), initial=0))
 
-    def find(self, told: str, start: int, last: int, since: int) -> int:
-        """The place after `last` of what is told from `start` on, nearest to `since` letters after it; -1 for none."""
+    def find(self, of_pages: str, start: int, last: int, since: int) -> int:
+        """The place after `last` of what the pages have from `start` on, nearest to `since` letters after it; -1 for none."""
         expected, leeway = last + since, _LEEWAY + since
         for size in _KEYS:
-            key = told[start : start + size]
+            key = of_pages[start : start + size]
             before = self._letters.rfind(key, max(last + 1, expected - leeway), expected + len(key))
             after = self._letters.find(key, max(last + 1, expected), expected + leeway + len(key))
             places = [place for place in (before, after) if place >= 0]

@@ -111,7 +111,7 @@ def _decoded(data: bytes, path: Path) -> tuple[str, str]:
         kept, runs = _NULS.subn(b"\0", data)
         few = runs <= max(1, _MAX_CONTROL * len(kept))
         if not (few and _is_narrow(kept)) and (wide := _wide(data)):
-            return _told(data.decode(wide, "replace"), f"read as {wide.upper()}, which it does not say")
+            return _with_note(data.decode(wide, "replace"), f"read as {wide.upper()}, which it does not say")
         if not few:
             raise UnreadableFileError(path, "binary content, not text")
         data, nuls = kept, f"NULs replaced in {runs} place{'' if runs == 1 else 's'}"
@@ -129,18 +129,18 @@ def _by_mark(data: bytes, encoding: str, path: Path) -> tuple[str, str]:
     bad = text.count("\ufffd")
     if bad > _MAX_BAD * len(text) and not (bad == 1 and len(text) >= _MIN_AROUND):
         raise UnreadableFileError(path, f"not valid {encoding.upper()} in spite of its byte order mark")
-    return _told(text, "")
+    return _with_note(text, "")
 
 
 def _by_escapes(data: bytes, encodings: tuple[str, ...]) -> tuple[str, str]:
     for encoding in encodings:
         with suppress(UnicodeDecodeError):
             return data.decode(encoding), ""
-    return _told(data.decode(encodings[0], "replace"), "")
+    return _with_note(data.decode(encodings[0], "replace"), "")
 
 
-def _told(text: str, note: str) -> tuple[str, str]:
-    """A text and its note, which also tells how many characters could not be read."""
+def _with_note(text: str, note: str) -> tuple[str, str]:
+    """A text and its note, which also says how many characters could not be read."""
     bad = text.count("\ufffd")
     unread = f"{bad} character{'' if bad == 1 else 's'} could not be read" if bad else ""
     return text, "; ".join(filter(None, (note, unread)))
@@ -216,15 +216,15 @@ def _with_others(pieces: list[str | bytes]) -> tuple[str, str]:
     encoding = guessed(b"".join(others)) if others else ""
     read = [piece.decode(encoding or "utf-8", "replace") if isinstance(piece, bytes) else piece for piece in pieces]
     lines = f"{len(others)} line{' was' if len(others) == 1 else 's were'}"
-    return _told("".join(read), f"{lines} not UTF-8 and read as {encoding}, a guess" if encoding else "")
+    return _with_note("".join(read), f"{lines} not UTF-8 and read as {encoding}, a guess" if encoding else "")
 
 
 def _guessed(data: bytes, path: Path) -> tuple[str, str]:
     if b"\0" not in data and (wide := _wide(data)):
-        return _told(data.decode(wide, "replace"), f"read as {wide.upper()}, which it does not say")
+        return _with_note(data.decode(wide, "replace"), f"read as {wide.upper()}, which it does not say")
     encoding = guessed(data)
     if not encoding:
         sample = data[:_PIECE].decode("latin-1")
         binary = len(_CONTROL.findall(sample)) > _MAX_CONTROL * len(sample)
         raise UnreadableFileError(path, "binary content, not text" if binary else "unknown text encoding")
-    return _told(data.decode(encoding, "replace"), f"its encoding is a guess: {encoding}")
+    return _with_note(data.decode(encoding, "replace"), f"its encoding is a guess: {encoding}")

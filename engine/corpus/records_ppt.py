@@ -124,7 +124,7 @@ class Records:
 
 
 def places_in(records: Records, edit: int) -> dict[int, int]:
-    """Where each container begins, by its number: of several directories the one that was written last tells."""
+    """Where each container begins, by its number: of several directories the one that was written last counts."""
     places: dict[int, int] = {}
     seen: set[int] = set()
     every = Record(0, 0, 0, len(records.data))
@@ -150,7 +150,7 @@ def _entries(records: Records, directory: int) -> Iterator[tuple[int, int]]:
     data = records.read(record)
     at = 0
     while at + 4 <= len(data):
-        (told,) = struct.unpack_from("<I", data, at)
-        first, count = told & 0xFFFFF, min(told >> 20, (len(data) - at - 4) // 4)
+        (packed,) = struct.unpack_from("<I", data, at)
+        first, count = packed & 0xFFFFF, min(packed >> 20, (len(data) - at - 4) // 4)
         yield from enumerate(struct.unpack_from(f"<{count}I", data, at + 4), first)
         at += 4 + 4 * count

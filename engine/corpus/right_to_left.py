@@ -1,7 +1,7 @@
 """Lines of a PDF page that run from right to left, in the order in which they are read.
 
 PDFium turns them round sign by sign. What a glyph for several letters stands for, such as lam and alef, and codes such as
-`PHX-121` come out in the wrong order by that: where the signs stand on the page tells the right one.
+`PHX-121` come out in the wrong order by that: the right one follows from where the signs stand on the page.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def runs_right_to_left(text: str) -> bool:
 
 
 def in_reading_order(page: Any) -> str:
-    """The text that a page shows, as pypdfium2 has its text page; lines without such letters as PDFium tells them."""
+    """The text that a page shows, as pypdfium2 has its text page; lines without such letters as PDFium gives them."""
     lines = ("".join(sign.char for sign in _ordered(line)) for line in _lines(list(_shown(page))))
     return "\n".join(lines)
 

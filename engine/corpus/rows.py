@@ -19,7 +19,7 @@ def is_closed(record: FileRecord, closed: Set[tuple[str, str]]) -> bool:
     return any((record.source, place) in closed for place in ("", record.path, *(record.path[:end] for end in ends)))
 
 
-def told_by_system(error: OSError) -> str:
+def system_reason(error: OSError) -> str:
     """What the system says of a file that it does not let us read."""
     return (error.strerror or str(error)).lower()
 

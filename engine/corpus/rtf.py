@@ -27,7 +27,7 @@ _TABLES = frozenset({
 _TOLD = frozenset({
     "header", "footer", "headerl", "headerr", "headerf", "footerl", "footerr", "footerf", "listtext", "pntext", "deleted",
 })  # fmt: skip
-"""What kreuzberg tells in another place, in other words, or though it is not shown."""
+"""What kreuzberg gives in another place, in other words, or though it is not shown."""
 _BREAKS = {"par": "\n\n", "line": "\n", "tab": "\t", "cell": " | ", "row": "\n", "sect": "\n\n", "page": "\n\n"}
 _SIGNS = {"emdash": "—", "endash": "–", "lquote": "‘", "rquote": "’", "ldblquote": "“", "rdblquote": "”", "bullet": "•"}
 _WRITTEN = {**_BREAKS, **_SIGNS}
@@ -94,7 +94,7 @@ class _Pages:
     """The code page that a file names, the one that kreuzberg takes it for, and those of its fonts, by their numbers."""
 
     of_file: str
-    told: str
+    assumed: str
     of_fonts: Mapping[int, str]
 
     def of(self, font: int) -> str:
@@ -103,7 +103,7 @@ class _Pages:
 
     def foreign(self, font: int) -> str:
         """As `of`; empty where kreuzberg knows it."""
-        return "" if self.of(font) == self.told else self.of(font)
+        return "" if self.of(font) == self.assumed else self.of(font)
 
 
 def in_code_pages(content: bytes) -> bytes:
@@ -117,10 +117,10 @@ def in_code_pages(content: bytes) -> bytes:
     for run, fallback in _runs(content, pages):
         coded = b"".join(piece.content for piece in run if isinstance(piece.content, bytes))
         try:
-            told = coded.decode(pages.of(run[0].font))
+            decoded = coded.decode(pages.of(run[0].font))
         except (UnicodeDecodeError, LookupError):
             continue
-        changed += content[at : run[0].start], _in_unicode(told, fallback)
+        changed += content[at : run[0].start], _in_unicode(decoded, fallback)
         at = run[-1].end
     return b"".join((*changed, content[at:])) if changed else content
 
@@ -137,7 +137,7 @@ def _in_ascii(content: bytes) -> bytes:
 
 def _chosen(content: bytes, pages: _Pages) -> bool:
     """Whether any font is chosen, beside the file's table of fonts, in whose code page kreuzberg would not read."""
-    if pages.of_file != pages.told:
+    if pages.of_file != pages.assumed:
         return True
     foreign = {font for font in pages.of_fonts if pages.foreign(font)}
     listed = Counter(int(number) for number, words in _FONT.findall(content, 0, _HEAD) if _CHARSET.search(words))
@@ -156,14 +156,14 @@ def shown_lines(content: bytes) -> Iterator[tuple[str, str]]:
 
 def _pages(content: bytes) -> _Pages:
     number = _PAGE.search(content, 0, _HEAD)
-    told = _NAMES.get(f"cp{int(number[1])}", f"cp{int(number[1])}") if number else "cp1252"
+    assumed = _NAMES.get(f"cp{int(number[1])}", f"cp{int(number[1])}") if number else "cp1252"
     system = _SYSTEM.search(content, 0, _HEAD)
     fonts = {}
     for font, words in _FONT.findall(content, 0, _HEAD):
         if (charset := _CHARSET.search(words)) and (own := _PAGES.get(int(charset[1]))):
             fonts[int(font)] = own
-    named = _SYSTEMS[system[1]] if system and number is None else "mac_roman" if told == _MAC else told
-    return _Pages(named, told, fonts)
+    named = _SYSTEMS[system[1]] if system and number is None else "mac_roman" if assumed == _MAC else assumed
+    return _Pages(named, assumed, fonts)
 
 
 def _runs(content: bytes, pages: _Pages) -> Iterator[tuple[list[_Piece], int]]:

@@ -37,7 +37,7 @@ _IN_TWO_WAYS = re.compile(rb"\{\s*\\upr\s*\{[^{}]{0,4000}\}\s*\{\s*\\\*\s*\\ud\s
 
 
 def as_read(content: bytes) -> bytes:
-    """The bytes of a file of which kreuzberg tells what its words mean; the same where nothing is to be changed."""
+    """The bytes of a file that kreuzberg reads as it is meant; the same where nothing is to be changed."""
     if b"\\bin" in content:  # bytes that may look like words
         return content
     if b"\\upr" in content:
@@ -61,11 +61,11 @@ def _with_numbers(content: bytes) -> bytes:
 
     def labelled(found: re.Match[bytes]) -> bytes:
         nonlocal counted
-        told = _CONTROL.sub(b"", found[1]).strip()
-        counts = _COUNTS.search(told) is not None
+        command = _CONTROL.sub(b"", found[1]).strip()
+        counts = _COUNTS.search(command) is not None
         counted = counted or counts
         empty = content.startswith(_NO_PARAGRAPH, found.end())
-        return found[2] if empty else b"%s{%s }" % (found[2], told if counts else b"-")
+        return found[2] if empty else b"%s{%s }" % (found[2], command if counts else b"-")
 
     written = _LISTED.sub(labelled, content)
     return _LEVEL.sub(rb"\\lin0", written) if counted else content

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
 
 _LONGEST = 300  # characters
-_NOON = 12  # a day is the same one everywhere on earth when it is told as its noon in Greenwich
+_NOON = 12  # a day is the same one everywhere on earth when it is stored as its noon in Greenwich
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _MONTH = rf"(?P<name>{'|'.join(_MONTHS)})[a-z]{{0,6}}\.?"
 _TIME = r"(?:[T,\s]\s*(?P<hour>\d\d?):(?P<minute>\d\d)(?::(?P<second>\d\d)(?:[.,]\d+)?)?)?"
@@ -41,12 +41,12 @@ def moment(text: str) -> float | None:
     """Seconds since the epoch of a date, with a time or without: that of noon, then. Without a zone it is UTC. None for what is
     none, and for one that may be read in two ways (`3/4/2031`).
     """
-    told = " ".join(text[: _MAX_DATE_LENGTH + 1].split())
-    if not told or len(told) > _MAX_DATE_LENGTH:
+    words = " ".join(text[: _MAX_DATE_LENGTH + 1].split())
+    if not words or len(words) > _MAX_DATE_LENGTH:
         return None
-    told = _COMPACT.sub(_spelled, told, count=1)
+    words = _COMPACT.sub(_spelled, words, count=1)
     for form in _FORMS:
-        if found := form.fullmatch(told):
+        if found := form.fullmatch(words):
             with suppress(ValueError, OverflowError):
                 return _seconds(found)
     return None
@@ -84,5 +84,5 @@ def first_moment(texts: Iterable[str]) -> float | None:
 
 def joined(names: Iterable[str]) -> str:
     """Names with commas between, each once; addresses of pages are none."""
-    told = (" ".join(name.split()) for name in names)
-    return ", ".join(dict.fromkeys(name for name in told if name and "://" not in name))[:_LONGEST]
+    names_once = (" ".join(name.split()) for name in names)
+    return ", ".join(dict.fromkeys(name for name in names_once if name and "://" not in name))[:_LONGEST]

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.core.errors import InputError, UsageError
-from engine.corpus.formats import FORMATS, IMAGES, PICTURES, ending_of, format_of_head, tells_nothing
+from engine.corpus.formats import FORMATS, IMAGES, PICTURES, ending_of, format_of_head, names_no_format
 from engine.corpus.readers import Kind
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ _BEIR_COMPANIONS = {"queries.jsonl", "qrels"}
 
 @dataclass(frozen=True, slots=True)
 class ScannedFile:
-    """A file to read. `source` is the folder it was found under, `path` its place there with forward slashes, as `told_path`."""
+    """A file to read. `source` is the folder it was found under, `path` its place there with forward slashes, readable."""
 
     source: str
     path: str
@@ -76,7 +76,7 @@ def scan(
     a source is taken whatever they say. Hidden files and folders are left out without a word. Links are followed inside
     their source only, unless `follow_links`, and a file reached in two ways counts once: a link to what is met already is
     left out. A folder with a corpus.jsonl whose first line is an entry of a BEIR data set is one: that file is its only
-    document. A folder that is a project of this program is left out. A file whose name tells no format is looked into.
+    document. A folder that is a project of this program is left out. A file whose name has no format is looked into.
     `pictures`: whether these are documents, as they are to OCR. Raises InputError for a missing source, UsageError
     for a pattern that cannot be understood.
     """
@@ -164,7 +164,7 @@ class _Walk:
             if entry.is_symlink():
                 self._links.append(path)
             elif entry.is_dir():
-                if not self._unwanted.match_file(f"{told_path(path)}/"):
+                if not self._unwanted.match_file(f"{readable_path(path)}/"):
                     self._folders.append((path, f"{real_folder}/{entry.name}"))
             elif self._matches(path):
                 self._take(path, entry.stat(), f"{real_folder}/{entry.name}")
@@ -211,15 +211,17 @@ class _Walk:
         return {BEIR_CORPUS: found[BEIR_CORPUS]}
 
     def _matches(self, path: str) -> bool:
-        path = told_path(path)
+        path = readable_path(path)
         return self._wanted.match_file(path) and not self._unwanted.match_file(path)
 
     def _take(self, path: str, status: os.stat_result, real: str) -> None:
         if real in self._taken:
             return
-        told = told_path(path)
-        if told != path and os.path.lexists(f"{self._source}/{told}"):
-            self._skip(path, "the name is not valid UTF-8, and another file is called as it is told", "unsupported")
+        readable = readable_path(path)
+        if readable != path and os.path.lexists(f"{self._source}/{readable}"):
+            self._skip(
+                path, "the name is not valid UTF-8, and another file has the name that it is shown by", "unsupported"
+            )
             return
         ending = ending_of(path)
         if not stat.S_ISREG(status.st_mode):
@@ -228,7 +230,7 @@ class _Walk:
         format = self._formats.get(ending)
         if path.rpartition("/")[2] == BEIR_CORPUS and self._begins_beir(path):
             format = "beir"
-        if format is None and tells_nothing(ending) and status.st_size:
+        if format is None and names_no_format(ending) and status.st_size:
             format = _format_of(Path(self._source, path))
         if ending in IMAGES and format is None:
             other = "a picture of a kind that OCR does not read" if self._formats is not FORMATS else ""
@@ -240,16 +242,16 @@ class _Walk:
             absolute = Path(self._source, path)
             self._result.files.append(
                 ScannedFile(
-                    self._source, told, absolute, status.st_size, status.st_mtime_ns, format, status.st_ctime_ns
+                    self._source, readable, absolute, status.st_size, status.st_mtime_ns, format, status.st_ctime_ns
                 )
             )
 
     def _closed(self, path: str, error: OSError, kind: str = "") -> None:
-        self._result.closed.append((self._source, told_path(path)))
+        self._result.closed.append((self._source, readable_path(path)))
         self._skip(path, kind + _reason(error))
 
     def _skip(self, path: str, reason: str, kind: Kind = "") -> None:
-        self._result.skipped.append(Skipped(told_path(path) or ".", reason, self._source, kind))
+        self._result.skipped.append(Skipped(readable_path(path) or ".", reason, self._source, kind))
 
 
 def _begins_beir(path: Path) -> bool:
@@ -267,12 +269,12 @@ def _begins_beir(path: Path) -> bool:
 
 
 def _format_of(path: Path) -> str | None:
-    """The format of a file whose name tells none: mails are often kept so."""
+    """The format of a file whose name has none: mails are often stored so."""
     with path.open("rb") as file:
         return format_of_head(file.read(4096)) or None
 
 
-def told_path(path: str) -> str:
+def readable_path(path: str) -> str:
     """A path as text: of one that is not UTF-8, the bytes that are none as `\\xe9`."""
     if path.isascii() or not any("\ud800" <= char <= "\udfff" for char in path):
         return path

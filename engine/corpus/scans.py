@@ -11,7 +11,7 @@ from engine.corpus.readers import LeftOut
 
 _LEAST = 0.05  # of a page without any text that pictures cover: less is a logo
 _WHOLE = 0.7  # of a page with some text that pictures cover: less is an illustration
-_ENOUGH = 2000  # characters, which tell of most pages that they say more than a stamp
+_ENOUGH = 2000  # characters: a page with as many says more than a stamp
 _STAMP = 40  # letters and digits that a scan may bear as text: a number, or when it came in
 _MAX_PROBLEMS = 3
 _DEEPEST = 4  # forms in forms
@@ -47,7 +47,7 @@ def runs(numbers: Sequence[int]) -> Iterator[str]:
 
 
 def _covered(page: Any) -> float:
-    """The share of a page that its pictures cover; 0 where that cannot be told."""
+    """The share of a page that its pictures cover; 0 where that is not known."""
     from pypdfium2 import PdfiumError
     from pypdfium2.raw import FPDF_PAGEOBJ_IMAGE
 

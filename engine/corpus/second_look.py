@@ -1,4 +1,4 @@
-"""A second look at what kreuzberg does not tell of an office file: comments, notes, headers and footers, charts, drawings,
+"""A second look at what kreuzberg leaves out of an office file: comments, notes, headers and footers, charts, drawings,
 embedded HTML; and plain RTF.
 """
 
@@ -21,7 +21,7 @@ from engine.corpus.readers import UnreadableFileError, clean
 from engine.corpus.rtf import shown_lines
 
 _MAX_PART = 64 * 2**20
-_MAX_COMPARED = 4 * 10**9  # characters; of comments beyond, those are told again that the text may hold as they are
+_MAX_COMPARED = 4 * 10**9  # characters; of comments beyond, those are repeated that the text may hold as they are
 _DRAWN = r"(?:charts|drawings|diagrams)/(?:chart|drawing|data)\d*\.xml"
 _PARTS = {
     "docx": (r"word/document\.xml", r"word/(?:footnotes|endnotes)\.xml", rf"word/{_DRAWN}", r"word/afchunk\d*\.x?html?",
@@ -35,7 +35,10 @@ _PARTS = {
 }  # fmt: skip
 _IN_LINES = ("doc", "xls", "rtf")
 _PATTERNS = {format: re.compile("|".join(f"({kind})" for kind in kinds)) for format, kinds in _PARTS.items()}
-_TOLD = (("word/document.xml", "{*}oMath"), ("xl/charts/", "{*}numCache"))  # what kreuzberg tells, in another writing
+_READ_OTHERWISE = (
+    ("word/document.xml", "{*}oMath"),
+    ("xl/charts/", "{*}numCache"),
+)  # what kreuzberg has in another writing
 _SHEETS = re.compile(r"xl/(?:work|chart)sheets/")
 _SAID = re.compile(r"comments?", re.IGNORECASE)  # parts whose lines count even where all of their words come elsewhere
 _PARAGRAPH = ("p", "h")
@@ -52,13 +55,13 @@ _APART = bytes(code if chr(code).isalnum() or code == ord("_") else ord(" ") for
 def lacking(path: Path, format: str, content: bytes, text: str) -> str:
     """What a reader of the file would see beside its text, a line for each paragraph; empty where that is nothing.
 
-    `content` is as `prepared` gives it. A line is told where the text lacks one of its words, a comment where the text does
+    `content` is as `prepared` gives it. A line is given where the text lacks one of its words, a comment where the text does
     not hold it as it is.
     """
     if format not in _PARTS and format not in _IN_LINES:
         return ""
     known, squeezed = _Known(text), ""
-    told: dict[str, None] = {}
+    lines: dict[str, None] = {}
     left = _MAX_COMPARED
     for part, line in _lines_of(path, format, content, known):
         lacks = not known.has(line)
@@ -67,8 +70,8 @@ def lacking(path: Path, format: str, content: bytes, text: str) -> str:
             left -= len(squeezed)
             lacks = left < 0 or "".join(line.split()) not in squeezed
         if lacks:
-            told[line] = None
-    return "\n".join(told)
+            lines[line] = None
+    return "\n".join(lines)
 
 
 def unsaid(lines: Iterable[str], text: str) -> str:
@@ -141,7 +144,7 @@ def _lines_in(path: Path, format: str, part: str, data: bytes, known: _Known) ->
     elif part.endswith("/content.xml") and b"<office:chart" not in data:
         return iter(())  # a document of its own
     elif part.endswith(".xml"):
-        without = next((name for place, name in _TOLD if part.startswith(place)), "")
+        without = next((name for place, name in _READ_OTHERWISE if part.startswith(place)), "")
         lines = _xml_lines(
             data,
             cells=format != "ods" or "/" in part,
@@ -220,7 +223,7 @@ def _parser() -> Any:
 
 
 def _says_only(root: Any, known: _Known, speaking: Sequence[str]) -> bool:
-    """Whether all words of a part's paragraphs are known, and words stand in paragraphs alone. Told at once for the whole part,
+    """Whether all words of a part's paragraphs are known, and words stand in paragraphs alone. Found at once for the whole part,
     which is many times faster than line by line, and true of most.
     """
     apart = speaking[len(_PARAGRAPH) :]
@@ -239,7 +242,7 @@ def paragraph_text(node: Any, *, every: bool = False) -> str:
 
 
 def _in_runs(paragraph: Any) -> str | None:
-    """The text of a paragraph that has it in `t` and signs alone, which most have: told without a walk through all else in it.
+    """The text of a paragraph that has it in `t` and signs alone, which most have: found without a walk through all else in it.
     None where it holds what a walk passes over.
     """
     pieces: list[str] = []

@@ -1,6 +1,6 @@
 """Text that stands on its side: on PDF pages that are turned, or in tables that are turned on theirs.
 
-PDFium orders the lines of a page by how it is shown, and where it tells the text of a box it runs lines that stand on their
+PDFium orders the lines of a page by how it is shown, and where it gives the text of a box it runs lines that stand on their
 side into one another.
 """
 

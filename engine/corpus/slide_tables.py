@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from engine.corpus.flattened_tables import Table, by_first_row, with_rows
 from engine.corpus.package import DAMAGED, package_of
 from engine.corpus.readers import clean
-from engine.corpus.told_tables import Table, by_first_row, with_rows
 
 _SLIDE = re.compile(r"ppt/slides/slide\d+\.xml")
 _MAX_PART = 64 * 2**20

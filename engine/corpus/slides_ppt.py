@@ -1,4 +1,4 @@
-"""PowerPoint presentations of before 2007 slide by slide: kreuzberg tells their texts without the slides, and hints of masters.
+"""PowerPoint presentations of before 2007 slide by slide: kreuzberg gives their texts without the slides, and hints of masters.
 
 [MS-PPT] 2.4.14 (lists of slides), 2.5.1 (a slide); [MS-ODRAW] 2.2 (shapes). `records_ppt` has what these are made of.
 """
@@ -278,12 +278,12 @@ def _properties(data: bytes, count: int) -> dict[int, bytes]:
     at = 6 * count
     found: dict[int, bytes] = {}
     for place in range(0, 6 * count, 6):
-        told, value = struct.unpack_from("<HI", data, place)
-        if told & 0x8000:
-            found[told & _MORE_PROPERTIES] = data[at : at + value]
+        header, value = struct.unpack_from("<HI", data, place)
+        if header & 0x8000:
+            found[header & _MORE_PROPERTIES] = data[at : at + value]
             at += value
         else:
-            found[told & _MORE_PROPERTIES] = value.to_bytes(4, "little")
+            found[header & _MORE_PROPERTIES] = value.to_bytes(4, "little")
     return found
 
 

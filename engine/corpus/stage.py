@@ -29,7 +29,7 @@ class IngestStage(Stage):
     """Files → documents → chunks in project.db. Reads only what changed since the last run."""
 
     version, artifact = VERSION, CorpusInfo
-    always = True  # only a look at the folder tells whether anything changed
+    always = True  # only a look at the folder shows whether anything changed
 
     def inputs(self, snapshot: ProjectSnapshot) -> dict[str, Any]:
         """Everything but the files themselves, which the stage compares one by one."""
@@ -56,15 +56,15 @@ class IngestStage(Stage):
         _name_movably(found, context.project.path)
         _refuse_empty(found, sources, context)
         model = resolve_model(context.settings.encoder.model)
-        _tell_cut(context, model.max_tokens)
-        _tell_prompts(context, model)
+        _report_cut(context, model.max_tokens)
+        _report_prompts(context, model)
         chunking = fingerprint(
             version=VERSION,
             model=model.fingerprint,
             **context.settings.corpus.model_dump(include={"chunk_tokens", "overlap_sentences", "context"}),
         )
         tesseract = wanted_tesseract(context)
-        _tell_left_out(context, found.skipped)
+        _report_left_out(context, found.skipped)
         tally = Ingest(context, model.tokenizer_file, chunking, tesseract).bring_in_line(found)
         judged = _import_judgments(context, found.files)
         info = CorpusInfo(
@@ -86,7 +86,7 @@ class IngestStage(Stage):
 STAGE = IngestStage()
 
 
-def _tell_prompts(context: StageContext, model: ModelFolder) -> None:
+def _report_prompts(context: StageContext, model: ModelFolder) -> None:
     """Warn where the model is known to want prompts, and nothing names them: it would be measured and served below its worth."""
     from engine.encoders.fingerprint import missing_prompts
 
@@ -100,7 +100,7 @@ def _tell_prompts(context: StageContext, model: ModelFolder) -> None:
         )
 
 
-def _tell_cut(context: StageContext, of_model: int) -> None:
+def _report_cut(context: StageContext, of_model: int) -> None:
     """Warn of chunks that are longer than what the encoder reads. `of_model`: the longest text that the model takes."""
     wanted, asked = context.settings.corpus.chunk_tokens, context.settings.encoder.max_tokens
     read = min(asked, of_model)
@@ -152,14 +152,14 @@ def _movable(source: str, project: Path) -> str:
     return Path(source).relative_to(project).as_posix() if Path(source).is_relative_to(project) else source
 
 
-def _tell_left_out(context: StageContext, skipped: list[Skipped]) -> None:
-    """Note what was left out untried; where that is not what it was before, tell it by reason."""
+def _report_left_out(context: StageContext, skipped: list[Skipped]) -> None:
+    """Note what was left out untried; where that is not what it was before, warn of it by reason."""
     with context.store.transaction():
         changed = context.store.put_left_out(map(_record_of, skipped))
     if changed and skipped:
         counts = Counter(item.reason for item in skipped).most_common()
-        told = ", ".join(f"{reason} ({count})" for reason, count in counts)
-        context.warn(f"{len(skipped)} left out: {told}.")
+        reasons = ", ".join(f"{reason} ({count})" for reason, count in counts)
+        context.warn(f"{len(skipped)} left out: {reasons}.")
 
 
 def _record_of(item: Skipped) -> LeftOutRecord:

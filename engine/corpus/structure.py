@@ -1,4 +1,4 @@
-"""What kreuzberg tells of a document's structure → text with headings and pages."""
+"""A document's structure as kreuzberg gives it → text with headings and pages."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from engine.corpus.readers import Heading, Page, clean
 
 MARK = "\n\x02page {page_num}\x03\n"  # control characters that no extracted text holds
 NOTES = "Notes:"
-"""The line above the notes of a slide, as kreuzberg tells it; no heading of a slide that says nothing else."""
+"""The line above the notes of a slide, as kreuzberg gives it; no heading of a slide that says nothing else."""
 _MARKED = re.compile("\x02page (\\d+)\x03")
 MAX_HEADING_LENGTH = 300
 _MAX_SLIDE_TITLE_LENGTH = 120
 _SENTENCE = 4  # words
 _MANY_ROWS = 6
-_MAX_NAME_LENGTH = 200  # characters of a column's name that are told with each of its cells
+_MAX_NAME_LENGTH = 200  # characters of a column's name that are repeated with each of its cells
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ def _rows(grid: Mapping[str, Any], *, sheets: bool) -> list[list[str]]:
 
 
 def rows_as_text(rows: Sequence[Sequence[str]], *, headed: bool | None = None) -> str:
-    """A table, one row a line. Where the first row names the columns, every cell after it is told with its column's
+    """A table, one row a line. Where the first row names the columns, every cell after it is given with its column's
     name, so that a row can be understood wherever the table is cut. `headed` says whether it does, where that is known.
     """
     filled = [row for row in rows if any(cell.strip() for cell in row)]

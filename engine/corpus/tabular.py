@@ -53,14 +53,14 @@ class JsonReader:
         text, note = decoded(read_bytes(path, data), path)
         records, lines, problem = _parsed(text, by_line=path.suffix.lower() in (".jsonl", ".ndjson"))
         try:
-            told = "\n\n".join(filter(None, ("\n".join(_lines(record, "")) for record in records)))
+            body = "\n\n".join(filter(None, ("\n".join(_lines(record, "")) for record in records)))
         except RecursionError:
-            told, problem = text, "nested too deep, kept as it stands"
-        if not told.strip():
+            body, problem = text, "nested too deep, kept as it stands"
+        if not body.strip():
             raise UnreadableFileError(path, "it holds no text", "empty")
         title = _title(records[0]) if not lines else ""
         yield ReadDocument(
-            title or title_from_name(path), clean(told), format="jsonl" if lines else "json",
+            title or title_from_name(path), clean(body), format="jsonl" if lines else "json",
             note="; ".join(filter(None, (problem, note))),
         )  # fmt: skip
 
@@ -79,7 +79,7 @@ def _value(text: str) -> Any:
 
 def _parsed(text: str, *, by_line: bool) -> tuple[list[Any], bool, str]:
     """(the values, whether each has a line of its own, what to say of what is no JSON). Without `by_line` only objects and
-    lists tell that lines are values: words and numbers stand in lines of any text.
+    lists show that lines are values: words and numbers stand in lines of any text.
     """
     try:
         return [_value(text)], False, ""

@@ -20,7 +20,7 @@ from engine.corpus.readers import UnreadableFileError
 
 _HASHES = {"SHA256": ("_sha256", "_sha2"), "SHA384": ("_sha512", "_sha2"), "SHA512": ("_sha512", "_sha2")}
 _STANDARD_SPINS = 50_000
-_NUMBERS = 100_000  # what Office hashes, unless it is told otherwise
+_NUMBERS = 100_000  # what Office hashes, unless the file says otherwise
 _OPEN_TO_ALL = "VelvetSweatshop"  # what Excel locks with where it must lock and was given no password
 
 
@@ -92,9 +92,9 @@ def _numbers() -> list[bytes]:
     return [number.to_bytes(4, "little") for number in range(_NUMBERS)]
 
 
-def standard_key(password: str, *told: Any) -> bytes:
-    """The key of standard encryption ([MS-OFFCRYPTO] 2.3.4.7); what is told ends with its bits, the salt's length and the salt."""
-    bits, _, salt = told[-3:]
+def standard_key(password: str, *parameters: Any) -> bytes:
+    """The key of standard encryption ([MS-OFFCRYPTO] 2.3.4.7); its parameters end with its bits, the salt's length and the salt."""
+    bits, _, salt = parameters[-3:]
     last = (
         hashlib.sha1(iterated_hash(password, salt, "SHA1", _STANDARD_SPINS).digest() + bytes(4))
         .digest()

@@ -58,7 +58,7 @@ class _Unknown(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Lock:
-    """How one file of a package is locked, as the manifest says. `checksum` is empty where the cipher itself tells."""
+    """How one file of a package is locked, as the manifest says. `checksum` is empty where the cipher itself checks."""
 
     name: str
     cipher: str
@@ -151,45 +151,45 @@ def _without_locks(manifest: bytes) -> bytes:
     from lxml import etree
 
     root = _parsed(manifest)
-    for told in list(root.iter(f"{_NAMESPACE}encryption-data")):
-        told.getparent().remove(told)
+    for encryption in list(root.iter(f"{_NAMESPACE}encryption-data")):
+        encryption.getparent().remove(encryption)
     return bytes(etree.tostring(root, encoding="UTF-8", xml_declaration=True))
 
 
 def _locks(manifest: bytes) -> Iterator[_Lock]:
     """How the files of a package are locked. Raises _Unknown."""
     for entry in _parsed(manifest).iter(f"{_NAMESPACE}file-entry"):
-        told = entry.find(f"{_NAMESPACE}encryption-data")
-        if told is not None:
-            yield _lock(_of(entry, "full-path"), told)
+        encryption = entry.find(f"{_NAMESPACE}encryption-data")
+        if encryption is not None:
+            yield _lock(_of(entry, "full-path"), encryption)
 
 
-def _lock(name: str, told: Any) -> _Lock:
-    algorithm, derivation = told.find(f"{_NAMESPACE}algorithm"), told.find(f"{_NAMESPACE}key-derivation")
+def _lock(name: str, encryption: Any) -> _Lock:
+    algorithm, derivation = encryption.find(f"{_NAMESPACE}algorithm"), encryption.find(f"{_NAMESPACE}key-derivation")
     if algorithm is None or derivation is None:
         raise _Unknown("no algorithm is named")
     cipher, size = _named(_CIPHERS, _of(algorithm, "algorithm-name"))
-    start = told.find(f"{_NAMESPACE}start-key-generation")
+    start = encryption.find(f"{_NAMESPACE}start-key-generation")
     digest = _named(_DIGESTS, _of(start, "start-key-generation-name") if start is not None else "SHA1")
     derive, key = _derivation(derivation, size)
-    kind = _of(told, "checksum-type")
-    checksum = (_named(_CHECKSUMS, kind), _bytes(_of(told, "checksum"))) if kind else ("", b"")
+    kind = _of(encryption, "checksum-type")
+    checksum = (_named(_CHECKSUMS, kind), _bytes(_of(encryption, "checksum"))) if kind else ("", b"")
     if not kind and cipher != "gcm":
-        raise _Unknown("no checksum tells a right password from a wrong one")
+        raise _Unknown("it has no checksum to try a password with")
     return _Lock(name, cipher, _bytes(_of(algorithm, "initialisation-vector")), derive, key, digest, checksum)
 
 
-def _derivation(told: Any, size: int) -> tuple[Callable[[bytes], bytes], tuple[object, ...]]:
+def _derivation(encryption: Any, size: int) -> tuple[Callable[[bytes], bytes], tuple[object, ...]]:
     """What makes a key of the password's digest, and by what it is known."""
-    name, salt = _of(told, "key-derivation-name"), _bytes(_of(told, "salt"))
-    size = int(_of(told, "key-size") or size)
+    name, salt = _of(encryption, "key-derivation-name"), _bytes(_of(encryption, "salt"))
+    size = int(_of(encryption, "key-size") or size)
     if name in _PBKDF2:
-        rounds = _within(int(_of(told, "iteration-count")), _MAX_ROUNDS, "rounds")
+        rounds = _within(int(_of(encryption, "iteration-count")), _MAX_ROUNDS, "rounds")
         return lambda start: hashlib.pbkdf2_hmac("sha1", start, salt, rounds, size), (name, salt, rounds, size)
     if name not in _ARGON2ID:
         raise _Unknown(f"key derivation {name[-40:] or 'not named'}")
     work, memory, lanes = (
-        int(_of(told, f"argon2-{part}") or told.get(f"{_EXTENSION}argon2-{part}", "0"))
+        int(_of(encryption, f"argon2-{part}") or encryption.get(f"{_EXTENSION}argon2-{part}", "0"))
         for part in ("iterations", "memory", "lanes")
     )
     _within(work, _MAX_WORK, "rounds")

@@ -1,4 +1,4 @@
-"""Word documents of before 2007 as they are printed: kreuzberg leaves out hyphens that do not break, tells what fields are made of
+"""Word documents of before 2007 as they are printed: kreuzberg leaves out hyphens that do not break, gives what fields are made of
 (`PAGEREF _Toc1 \\h 3`) beside what they show, and the rows of a table in one line.
 
 [MS-DOC] 2.4.1 (where the text stands), 2.8.25 (marks of fields) and 2.9.177 (a piece of the text).

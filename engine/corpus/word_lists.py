@@ -20,7 +20,7 @@ _LIST, _CHANGE, _LEVEL_HEAD = 28, 16, 28  # bytes
 _OF_LIST, _OF_LEVEL = 0x460B, 0x260A
 _NAMES, _DEEP = struct.pack("<H", _OF_LIST), struct.pack("<H", _OF_LEVEL)
 _SIZES = (1, 1, 2, 4, 2, 2, 0, 3)  # of what an operation says, by its kind
-_OF_ROWS, _OF_TABS = 0xD608, 0xC615  # operations whose sizes are told in another way
+_OF_ROWS, _OF_TABS = 0xD608, 0xC615  # operations whose sizes are stored in another way
 _FIGURES = {
     1: "upperRoman", 2: "lowerRoman", 3: "upperLetter", 4: "lowerLetter", 22: "decimalZero", 23: "bullet", 255: "none",
 }  # fmt: skip
@@ -98,9 +98,9 @@ def _level(table: bytes, at: int) -> tuple[Level, int]:
     at += _LEVEL_HEAD + paragraph + character
     length = struct.unpack_from("<H", table, at)[0]
     text = table[at + 2 : at + 2 + 2 * min(length, _LONGEST)].decode("utf-16-le", "replace")
-    told = "".join(f"%{ord(sign) + 1}" if ord(sign) < LEVELS else sign for sign in text)
+    template = "".join(f"%{ord(sign) + 1}" if ord(sign) < LEVELS else sign for sign in text)
     return (
-        Level(start, _FIGURES.get(figures, "decimal"), told, bool(flags & _LEGAL), restarts if flags & _OWN_RESTART else -1),
+        Level(start, _FIGURES.get(figures, "decimal"), template, bool(flags & _LEGAL), restarts if flags & _OWN_RESTART else -1),
         at + 2 + 2 * length,
     )  # fmt: skip
 
@@ -133,7 +133,7 @@ def _used(table: bytes, place: tuple[int, int], lists: Mapping[int, Mapping[int,
 def numbered_by(properties: bytes) -> Numbered:
     """The list and level that the operations of some properties name; a list from 2,047 on is none."""
     number = level = None
-    if _NAMES not in properties and _DEEP not in properties:  # most, told at once
+    if _NAMES not in properties and _DEEP not in properties:  # most
         return Numbered(None, None)
     for code, said in _operations(properties):
         if code == _OF_LIST:

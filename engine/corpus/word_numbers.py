@@ -28,7 +28,7 @@ _MAX_STYLES = 500  # of a document, that are looked up
 
 @dataclass(frozen=True, slots=True)
 class _Lists:
-    """The lists of a document, and the (list, level) of its styles, -1 where the list tells the level."""
+    """The lists of a document, and the (list, level) of its styles, -1 where the list has the level."""
 
     counting: Counting
     styles: Mapping[bytes, tuple[str, int]]

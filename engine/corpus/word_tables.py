@@ -1,4 +1,4 @@
-"""Tables and headings of Word documents of before 2007: kreuzberg tells all rows of a table in a line, and headings as lines.
+"""Tables and headings of Word documents of before 2007: kreuzberg gives all rows of a table in a line, and headings as lines.
 
 [MS-DOC] 2.4.3 (what a table is made of), 2.8.5 and 2.9.174 (where paragraphs begin and how they are), 2.6.2 (that they lie
 in a table, and that they end a row), and 2.9.271 (the styles 1 to 9 are those of headings).
@@ -13,8 +13,8 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from engine.corpus.compound import CompoundFile, compound_of
+from engine.corpus.flattened_tables import Table
 from engine.corpus.readers import clean
-from engine.corpus.told_tables import Table
 from engine.corpus.word_lists import Lists, lists_of
 from engine.corpus.word_pieces import Pieces, pieces_of
 
@@ -35,7 +35,7 @@ _UNSEEN = re.compile(r"[\x00-\x06\x08\x0e-\x1f]")
 
 class Paragraph(NamedTuple):
     """A paragraph, by the numbers of its first character and of the one behind it; its style, whether it stands in a table, only
-    ends a row there, and whether that row is told again on each page; the operations that say how it is.
+    ends a row there, and whether that row is repeated on each page; the operations that say how it is.
     """
 
     first: int
@@ -123,7 +123,7 @@ def layout_of(content: bytes) -> Layout:
         paragraphs = [paragraph for paragraph in paragraphs_of(compound, word, pieces) if paragraph.first < own]
         lists = lists_of(compound, word, [paragraph.properties for paragraph in paragraphs])
         labels = _labels(word, pieces, paragraphs, lists) if lists else [""] * len(paragraphs)
-        told = [
+        labelled = [
             (paragraph, label, _line(word, pieces, paragraph))
             for paragraph, label in zip(paragraphs, labels, strict=True)
             if not paragraph.in_table and (any(labels) or 1 <= paragraph.style <= _DEEPEST)
@@ -132,10 +132,10 @@ def layout_of(content: bytes) -> Layout:
             list(_tables(word, pieces, [paragraph for paragraph in paragraphs if paragraph.in_table])),
             [
                 (paragraph.style, f"{label} {line}".strip())
-                for paragraph, label, line in told
+                for paragraph, label, line in labelled
                 if 1 <= paragraph.style <= _DEEPEST
             ],
-            [(label, line) for _, label, line in told] if any(labels) else [],
+            [(label, line) for _, label, line in labelled] if any(labels) else [],
         )
     except (ValueError, OverflowError, struct.error, IndexError):
         return Layout()

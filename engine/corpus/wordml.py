@@ -43,8 +43,9 @@ class WordXmlReader:
             raise UnreadableFileError(path, "it holds no text", "empty")
         first = text.headings[0].title if text.headings else ""
         yield ReadDocument(
-            _told(root, "Title") or first or title_from_name(path), text.text, text.headings, format="wordml",
-            author=_told(root, "Author"), created=seconds(_told(root, "Created")), changed=seconds(_told(root, "LastSaved")),
+            _property(root, "Title") or first or title_from_name(path), text.text, text.headings, format="wordml",
+            author=_property(root, "Author"), created=seconds(_property(root, "Created")),
+            changed=seconds(_property(root, "LastSaved")),
         )  # fmt: skip
 
 
@@ -82,6 +83,6 @@ def _line(cell: Any) -> str:
     return " ".join(clean(" ".join(map(paragraph_text, cell.iter(f"{_WORD}p")))).split())
 
 
-def _told(root: Any, name: str) -> str:
+def _property(root: Any, name: str) -> str:
     found = root.find(f".//{_OFFICE}DocumentProperties/{_OFFICE}{name}")
     return " ".join(clean(found.text or "").split())[:300] if found is not None else ""

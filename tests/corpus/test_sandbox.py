@@ -20,7 +20,7 @@ import engine
 from engine.corpus.sandbox import fork_server as forking
 from engine.corpus.sandbox.outcome import Limits
 from engine.corpus.sandbox.pool import Pool, WorkerSlot
-from engine.corpus.sandbox.wire import finding, told
+from engine.corpus.sandbox.wire import finding, as_message
 
 ROW = b"<tr><td rowspan=50 colspan=50>a tern"  # which takes long for its length
 SLOW = b"<html><body><table>" + ROW * 600_000
@@ -383,7 +383,7 @@ def test_nonsense_from_a_reading_process_is_not_believed(tmp_path: Path, pool: C
     outcome = pool().read(write(tmp_path / "a.pdf", office.pdf("The pelican.", "The heron.")), "pdf")
     assert not outcome.reason
     document = outcome.documents[0]
-    message = told(document)
+    message = as_message(document)
     assert finding(message) == document
     for change in ({"pages": [[999, 1, "page 1"]]}, {"text": 5}, {"headings": [["0", 1, "x"]]}):
         with pytest.raises((ValueError, TypeError)):

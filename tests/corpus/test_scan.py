@@ -135,7 +135,7 @@ def test_names_that_are_not_utf_8_are_told_as_text(tmp_path: Path) -> None:
     assert paths(found).count("a\\xe9.txt") == 1
     assert reasons(found) == {
         r"b\xfcro/\xff.xyz": "format not supported yet: .xyz",
-        r"a\xe9.txt": "the name is not valid UTF-8, and another file is called as it is told",
+        r"a\xe9.txt": "the name is not valid UTF-8, and another file has the name that it is shown by",
     }
     assert paths(scan([tmp_path], include=[r"b?xfcro/*"], exclude=["*plan*"])) == [r"b\xfcro/caf\xe9.txt"]
 

@@ -87,11 +87,11 @@ class Child:
         """Read one file into `outcome`. Raises WorkerDiedError where the process is lost by it."""
         self.used, self.member, self._clock = self.used + 1, "", clock
         asked = {"path": str(path), "format": format, "without": without, "passwords": passwords}
-        self._tell({**asked, "ocr": self._limits.ocr_seconds if self._ocr else None})
+        self._send({**asked, "ocr": self._limits.ocr_seconds if self._ocr else None})
         while self._take(self._next(min(time.monotonic() + self._limits.seconds, clock.end)), outcome, done):
             pass
 
-    def _tell(self, message: dict[str, Any]) -> None:
+    def _send(self, message: dict[str, Any]) -> None:
         assert self.process.stdin is not None
         try:
             self.process.stdin.write((json.dumps(message) + "\n").encode())
@@ -100,7 +100,7 @@ class Child:
             raise self._death() from None
 
     def _recognise(self, message: dict[str, Any]) -> None:
-        """Have a picture read, and tell the process what is in it."""
+        """Have a picture read, and send the process its text."""
         try:
             picture = base64.b64decode(message["data"])
         except (ValueError, KeyError, TypeError):
@@ -110,11 +110,11 @@ class Child:
         started = time.monotonic()
         text, problem = self._ocr.read(picture, self._limits.memory, self._limits.seconds)
         self._clock.end += time.monotonic() - started
-        self._tell({"text": text, "problem": problem})
+        self._send({"text": text, "problem": problem})
 
     def _take(self, message: dict[str, Any], outcome: Outcome, done: set[str]) -> bool:
-        """Note what a message tells; returns whether more are to come."""
-        match message.get("told"):
+        """Note what a message says; returns whether more are to come."""
+        match message.get("type"):
             case "begin":
                 begun = str(message["member"])
                 if self.member and not begun.startswith(f"{self.member}/"):
@@ -227,7 +227,7 @@ def command(limits: Limits) -> list[str]:
 
 def environment(*, compiles: bool = False) -> dict[str, str]:
     """What a reading process knows of the environment: nothing that is secret. `compiles`: whether it may keep compiled modules for
-    the next one, as this process does unless it was told not to.
+    the next one, as this process does unless PYTHONDONTWRITEBYTECODE is set.
     """
     kept = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
     kept |= dict.fromkeys(_ONE_THREAD, "1") | {"PYTHONPATH": import_path()}

@@ -21,7 +21,7 @@ from contextlib import suppress
 from typing import IO
 
 NUMBER = struct.Struct("i")
-"""What a fork server tells: the number of a process that is born, how it ended, as `Popen.returncode` tells it, and its memory."""
+"""What a fork server sends: the number of a process that it forked, how that ended, as in `Popen.returncode`, and its memory."""
 _START_SECONDS = 60.0
 FORK_SECONDS = 20.0
 _END_SECONDS = 1.0
@@ -45,9 +45,9 @@ class ForkedProcess:
         """How it ended; None while it lives."""
         with self._lock, suppress(BlockingIOError):
             if self.returncode is None:
-                told = _received(self._control, socket.MSG_DONTWAIT)
-                self.is_orphan = told is None
-                self.returncode = -signal.SIGKILL if told is None else told
+                status = _received(self._control, socket.MSG_DONTWAIT)
+                self.is_orphan = status is None
+                self.returncode = -signal.SIGKILL if status is None else status
         return self.returncode
 
     def wait(self, timeout: float | None = None) -> int:
@@ -57,11 +57,11 @@ class ForkedProcess:
             left = end - time.monotonic()
             if left <= 0:
                 raise subprocess.TimeoutExpired("reading", timeout or _START_SECONDS)
-            select.select([self._control], [], [], min(left, _LOOK_SECONDS))  # another thread may be told it first
+            select.select([self._control], [], [], min(left, _LOOK_SECONDS))  # another thread may receive it first
         return code
 
     def peak_memory(self) -> int | None:
-        """Bytes of memory that it held at most, once it has ended; None where nobody can tell. To be asked before the next one is
+        """Bytes of memory that it held at most, once it has ended; None where it is not known. To be asked before the next one is
         born.
         """
         with self._lock:
@@ -176,7 +176,7 @@ def _pipes() -> tuple[list[int], list[int]]:
 
 
 def _received(control: socket.socket, flags: int = 0) -> int | None:
-    """The next number that a fork server tells; None where it is lost. Raises BlockingIOError."""
+    """The next number that a fork server sends; None where it is lost. Raises BlockingIOError."""
     try:
         data = control.recv(NUMBER.size, flags)
     except BlockingIOError:
@@ -242,10 +242,10 @@ def _ended(pid: int, control: socket.socket) -> int:
                 os.kill(pid, signal.SIGKILL)
         finally:
             os.close(handle)
-    told = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
-    if told is None:
+    status = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    if status is None:
         return 0
-    return told.si_status if told.si_code == os.CLD_EXITED else -told.si_status
+    return status.si_status if status.si_code == os.CLD_EXITED else -status.si_status
 
 
 def end_with_parent(parent: int) -> None:

@@ -18,7 +18,7 @@ import sys
 from contextlib import suppress
 
 _CREATE, _RESTRICT = 444, 446
-_VERSION = 1  # a flag of the first call: it tells how much the kernel knows
+_VERSION = 1  # a flag of the first call, which asks for the version that the kernel supports
 _NO_NEW_PRIVILEGES = 38
 _EXECUTE, _REFER, _CUT, _DEVICES = 1 << 0, 1 << 13, 1 << 14, 1 << 15
 _WRITE = 1 << 1

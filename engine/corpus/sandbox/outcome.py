@@ -39,7 +39,7 @@ class Outcome:
     _seen: set[str] = field(default_factory=set)
 
     def keep(self, found: ReadDocument | LeftOut) -> None:
-        """Add a finding; one that was told before, as a second reading of a file does, changes nothing."""
+        """Add a finding; one that is known already, as a second reading of a file does, changes nothing."""
         if found.member in self._seen:
             return
         self._seen.add(found.member)

@@ -102,7 +102,7 @@ class Pool:
             self._stops.remove(ahead.stop)
 
     def read(self, path: Path, format: str) -> Outcome:
-        """What is in one file. Whatever happens to the child process is told in the outcome."""
+        """What is in one file. The outcome says what happened to the child process."""
         with self._lock:
             if not self._free:
                 self._seats.append(WorkerSlot(self._limits, self._ocr, self._fork_servers))

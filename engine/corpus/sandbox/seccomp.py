@@ -1,6 +1,6 @@
 """A filter of system calls (Linux, seccomp): no network, no other process, no change to any file.
 
-Files can be opened for reading alone. Calls that make, change, move or remove files or what is told of them, that reach other
+Files can be opened for reading alone. Calls that make, change, move or remove files or their attributes, that reach other
 processes or what they share, or that start programs or processes fail with EPERM; calls newer than this list are unknown to the
 process. New threads are allowed, and signals to oneself, with which a crash ends. What a path names is hidden from a filter: that
 another process' memory cannot be opened in /proc is Landlock's doing (`landlock`).

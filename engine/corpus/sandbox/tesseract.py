@@ -36,7 +36,7 @@ class Tesseract:
 
     @property
     def mark(self) -> str:
-        """What tells that it would read pictures otherwise than before."""
+        """A mark that changes when it would read pictures otherwise."""
         return f"{self.version} {self.languages}"
 
     def read(self, picture: bytes, memory: int, seconds: int) -> tuple[str, str]:

@@ -21,12 +21,12 @@ def encoded(message: dict[str, Any]) -> bytes:
     return HEADER.pack(len(data)) + data
 
 
-def told(found: ReadDocument | LeftOut) -> dict[str, Any]:
+def as_message(found: ReadDocument | LeftOut) -> dict[str, Any]:
     """A finding as a message."""
     if isinstance(found, LeftOut):
-        return {"told": "left out", **asdict(found)}
+        return {"type": "left out", **asdict(found)}
     return {
-        "told": "document", **{name: getattr(found, name) for name in _PLAIN},
+        "type": "document", **{name: getattr(found, name) for name in _PLAIN},
         "headings": [[heading.start, heading.level, heading.title] for heading in found.headings],
         "pages": [[page.start, page.number, page.name] for page in found.pages],
     }  # fmt: skip
@@ -36,8 +36,8 @@ _PLAIN = ("title", "text", "format", "author", "created", "changed", "member", "
 
 
 def finding(message: dict[str, Any]) -> ReadDocument | LeftOut:
-    """The finding that a message tells. Raises ValueError, KeyError or TypeError for one that was tampered with."""
-    if message["told"] == "left out":
+    """The finding that a message holds. Raises ValueError, KeyError or TypeError for one that was tampered with."""
+    if message["type"] == "left out":
         return LeftOut(str(message["member"]), str(message["state"]), message["kind"], str(message["reason"]))
     for name in ("title", "text", "format", "author", "member", "note"):
         if not isinstance(message[name], str):

@@ -1,6 +1,6 @@
 """The reading process: `python -m engine.corpus.sandbox.worker MEMORY SECONDS`; with `fork_server`, one that others are born of.
 
-A line of JSON on standard input names a file; frames on standard output tell what is in it, the last one how it ended.
+A line of JSON on standard input names a file; frames on standard output say what is in it, the last one how it ended.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 from engine.corpus.sandbox.fork_server import divide, end_with_parent, found
 from engine.corpus.sandbox.limits import allow_seconds, confine
-from engine.corpus.sandbox.wire import encoded, told
+from engine.corpus.sandbox.wire import as_message, encoded
 
 Passed = TypeVar("Passed")
 _FORK_SERVER = "fork_server"
@@ -37,7 +37,7 @@ def main(arguments: list[str]) -> int:
         _become_fork_server()
     answers = os.dup(1)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what a library prints must not mix with the answers
-    _send(answers, encoded({"told": "ready", "offline": confine(memory)}))
+    _send(answers, encoded({"type": "ready", "offline": confine(memory)}))
     for line in sys.stdin.buffer:
         _answer(answers, json.loads(line), seconds)
     return 0
@@ -78,23 +78,23 @@ def _answer(answers: int, asked: dict[str, Any], seconds: int) -> None:
     from engine.corpus.passwords import use
     from engine.corpus.readers import OFFICE, ReadDocument, UnreadableFileError
 
-    kept = b""  # told with what comes after it: to wake the parent once more costs as much as a small file does
+    held_back = b""  # sent with what comes after it: to wake the parent once more costs as much as a small file does
 
-    def tell(message: dict[str, Any], *, later: bool = False) -> None:
-        nonlocal kept
-        frames, kept = kept + encoded(message), b""
+    def send(message: dict[str, Any], *, later: bool = False) -> None:
+        nonlocal held_back
+        frames, held_back = held_back + encoded(message), b""
         if later and len(frames) <= _SMALL:
-            kept = frames
+            held_back = frames
         else:
             _send(answers, frames)
 
     def begin(member: str) -> None:
         allow_seconds(seconds)
-        tell({"told": "begin", "member": member})
+        send({"type": "begin", "member": member})
 
     def recognised(picture: bytes) -> tuple[str, str]:
         allow_seconds(seconds)
-        tell({"told": "picture", "data": base64.b64encode(picture).decode()})
+        send({"type": "picture", "data": base64.b64encode(picture).decode()})
         answer = json.loads(sys.stdin.buffer.readline())
         return str(answer["text"]), str(answer["problem"])
 
@@ -105,21 +105,23 @@ def _answer(answers: int, asked: dict[str, Any], seconds: int) -> None:
     try:
         for found in everything_in(path, asked["format"], without=asked["without"], begin=begin):
             # what an office file holds beside its own text is begun before it is read
-            tell(told(found), later=isinstance(found, ReadDocument) and not found.member and found.format in OFFICE)
-        end: dict[str, Any] = {"told": "end"}
+            send(
+                as_message(found), later=isinstance(found, ReadDocument) and not found.member and found.format in OFFICE
+            )
+        end: dict[str, Any] = {"type": "end"}
     except UnreadableFileError as error:
-        end = {"told": "failed", "kind": error.kind, "reason": error.why or error.what}
+        end = {"type": "failed", "kind": error.kind, "reason": error.why or error.what}
     except MemoryError:
-        end = {"told": "failed", "kind": "out of memory", "reason": ""}
+        end = {"type": "failed", "kind": "out of memory", "reason": ""}
     except OSError as error:
-        end = {"told": "closed", "errno": error.errno or 0, "reason": error.strerror or str(error)}
+        end = {"type": "closed", "errno": error.errno or 0, "reason": error.strerror or str(error)}
     except Exception as error:  # a fault of our own: this file's, not that of all after it
         end = {
-            "told": "failed",
+            "type": "failed",
             "kind": "damaged",
             "reason": f"its reader failed ({type(error).__name__}: {error})"[:300],
         }
-    tell(end)
+    send(end)
 
 
 def _send(answers: int, frames: bytes) -> None:

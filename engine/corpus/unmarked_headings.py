@@ -1,4 +1,4 @@
-"""Headings that a file marks and kreuzberg tells as lines like others, and numbers of lines that it does not tell."""
+"""Headings that a file marks and kreuzberg gives as lines like others, and numbers of lines that it leaves out."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from engine.corpus.structure import MAX_HEADING_LENGTH, Text
 _FARTHEST = 200  # lines between two that follow each other in the document
 
 
-def with_headings(text: Text, told: Iterable[tuple[int, str]]) -> Text:
-    """A text with a heading at each line that says what one of those that are `told`, as (level, title) in their order, says; those
+def with_headings(text: Text, marked: Iterable[tuple[int, str]]) -> Text:
+    """A text with a heading at each line that says what one of the `marked`, (level, title) in their order, says; those
     that the text lacks, or has in another order, are left out.
     """
-    wanted = [(level, " ".join(title.split())) for level, title in told]
+    wanted = [(level, " ".join(title.split())) for level, title in marked]
     places: dict[str, list[int]] = defaultdict(list)
     start = 0
     for line in text.text.split("\n") if wanted else ():
@@ -35,8 +35,8 @@ def with_headings(text: Text, told: Iterable[tuple[int, str]]) -> Text:
     return replace(text, headings=tuple(found)) if found else text
 
 
-def with_labels(text: Text, told: Iterable[tuple[str, str]]) -> Text:
-    """A text with a label before each line that has one: `told` are the lines of the document in order, as (label, line)."""
+def with_labels(text: Text, labelled: Iterable[tuple[str, str]]) -> Text:
+    """A text with a label before each line that has one: `labelled` are the lines of the document in order, as (label, line)."""
     lines = text.text.split("\n")
     places: dict[str, list[int]] = defaultdict(list)
     for number, line in enumerate(lines):
@@ -44,7 +44,7 @@ def with_labels(text: Text, told: Iterable[tuple[str, str]]) -> Text:
             places[" ".join(line.split())].append(number)
     added = [0] * len(lines)
     after = 0
-    for label, said in told:
+    for label, said in labelled:
         found = places.get(" ".join(said.split()), ())
         at = bisect_left(found, after)
         if said and at < len(found) and found[at] - after < _FARTHEST:

@@ -1,4 +1,4 @@
-"""Tables whose rows kreuzberg tells as lines or paragraphs with tabs: told again as rows with the names of their columns."""
+"""Tables whose rows kreuzberg gives as lines or paragraphs with tabs: put back as rows with the names of their columns."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class Table(NamedTuple):
     rows: Sequence[Sequence[str]]
     headed: bool | None
 
-    def told(self) -> list[str]:
-        """The rows as kreuzberg tells them, without blanks: those that are empty are left out."""
+    def squeezed_rows(self) -> list[str]:
+        """The rows as kreuzberg gives them, without blanks: those that are empty are left out."""
         return [row for row in (_squeezed("".join(cells)) for cells in self.rows) if row]
 
 
@@ -24,8 +24,8 @@ def by_first_row(tables: Iterable[Table]) -> dict[str, list[Table]]:
     """Those of some tables that have several columns, by what their first row says."""
     found: dict[str, list[Table]] = defaultdict(list)
     for table in tables:
-        if max(map(len, table.rows), default=0) > 1 and (told := table.told()):
-            found[told[0]].append(table)
+        if max(map(len, table.rows), default=0) > 1 and (rows := table.squeezed_rows()):
+            found[rows[0]].append(table)
     return found
 
 
@@ -50,7 +50,7 @@ def _standing_at(at: int, squeezed: list[str], tables: Mapping[str, list[Table]]
     """The table that begins at a block, and the block behind it; empty rows may stand between the others."""
     for table in tables.get(squeezed[at], ()):
         end = at
-        for row in table.told():
+        for row in table.squeezed_rows():
             while end < len(squeezed) and not squeezed[end]:
                 end += 1
             if squeezed[end : end + 1] != [row]:
