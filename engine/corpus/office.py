@@ -130,8 +130,8 @@ def _failed(path: Path, message: str) -> UnreadableFileError:
 
 def _text(result: Any, content: str, format: str, data: bytes) -> Text:
     if format == "pptx":
-        before, slides = parted(content)
-        return from_slides(with_tables(slides, data), before)
+        before, by_slide = parted(content)
+        return from_slides(with_tables(by_slide, data), before)
     content = restored(content)
     if format == "ppt" and (slides := slides_of(data)) is not None:
         shown = from_slides(slides.pages)

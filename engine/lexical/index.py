@@ -260,7 +260,7 @@ class LexicalIndex:
         return np.array(keys, dtype=np.int64), np.fromiter((score for score, _ in hits), np.float32, len(hits))
 
     def query_terms(self, text: str, bonus: bool) -> QueryTerms:
-        """The analysed terms of a query with their weights; without `bonus` no whole codes."""
+        """The analysed terms of a query; without `bonus` no whole codes."""
         terms = self._analyzers.query_terms(text, self.document_frequency, self.count)
         return terms if bonus else replace(terms, codes={})
 

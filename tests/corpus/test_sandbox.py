@@ -20,7 +20,7 @@ import engine
 from engine.corpus.sandbox import fork_server as forking
 from engine.corpus.sandbox.outcome import Limits
 from engine.corpus.sandbox.pool import Pool, WorkerSlot
-from engine.corpus.sandbox.wire import finding, as_message
+from engine.corpus.sandbox.wire import as_message, finding
 
 ROW = b"<tr><td rowspan=50 colspan=50>a tern"  # which takes long for its length
 SLOW = b"<html><body><table>" + ROW * 600_000
