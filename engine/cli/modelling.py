@@ -22,9 +22,6 @@ def models(
     link: Annotated[bool, typer.Option("--link", help="of add: link to the file instead of copying it")] = False,
     name: Annotated[str, typer.Option(help="of add: the file's name there")] = "",
     context: Annotated[int, typer.Option(help="tokens of context to keep memory for", min=1)] = 4096,
-    verify: Annotated[
-        bool, typer.Option("--verify", help="read every file whose sha256 is known, and compare")
-    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """List the GGUF language models that lie on this machine, from their headers alone, or add one."""
@@ -36,13 +33,13 @@ def models(
             f"'{action}' cannot be done so.", "", "Try 'engine models', or 'engine models add FILE'.",
             code="action-unknown", command="models",
         )  # fmt: skip
-    with stoppable() as asked:
-        if file is not None:
+    if file is not None:
+        with stoppable() as asked:
             added = add_model(file, link=link, name=name, should_stop=asked)
-            print_json({"path": str(added)}) if as_json else print(added)
-            print(f"Set queries.backend to gguf and queries.model to {added.name} to use it.", file=sys.stderr)
-            return
-        found = list_models(context, verify, asked)
+        print_json({"path": str(added)}) if as_json else print(added)
+        print(f"Set queries.backend to gguf and queries.model to {added.name} to use it.", file=sys.stderr)
+        return
+    found = list_models(context)
     if as_json:
         print_json(found)
     else:
@@ -64,6 +61,6 @@ def _show(found: list[ModelFile]) -> None:
         else:
             sign = "✓ fits" if model.fits else "✗ does not fit into the free memory"
             print(f"    {sign}: it takes {megabytes(model.memory)}")
-        print(harmless(f"    sha256 {model.sha256}; {model.path}"))
+        print(harmless(f"    {model.path}"))
     if not found:
         print("No GGUF files were found. 'engine models add FILE' adds one.", file=sys.stderr)

@@ -12,7 +12,7 @@ from typing import Any
 from engine.core.errors import ModelError
 from engine.encoders.end_token import wanted_tokens
 from engine.encoders.model_folder import ModelFolder, read_object
-from engine.encoders.safetensors_header import file_sha256, tensor_names
+from engine.encoders.weights_file import file_sha256, tensor_names
 
 ENCODING_VERSION = 1
 

@@ -17,7 +17,7 @@ from engine.encoders.end_token import add_missing
 from engine.encoders.fingerprint import check_adapter
 from engine.encoders.model_folder import ModelFolder
 from engine.encoders.quantisation import check_four_bit, four_bit
-from engine.encoders.safetensors_header import tensor_names
+from engine.encoders.weights_file import tensor_names
 
 if TYPE_CHECKING:
     import torch

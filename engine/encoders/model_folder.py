@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from engine.core.errors import ModelError
-from engine.encoders.safetensors_header import file_sha256, tensor_names
+from engine.encoders.weights_file import file_sha256, tensor_names
 
 DEFAULT_MODEL = "all-MiniLM-L6-v2"
 BUNDLED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"

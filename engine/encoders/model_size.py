@@ -9,7 +9,7 @@ from typing import Any
 
 from engine.core.errors import ModelError
 from engine.encoders.model_folder import ModelFolder, module_folders, read_object
-from engine.encoders.safetensors_header import tensor_shapes
+from engine.encoders.weights_file import tensor_shapes
 
 _IN_BLOCK = re.compile(r"\.\d+\..*\.weight$")
 

@@ -9,31 +9,27 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from engine.core.disk import disk_errors, sync_folder, write_text
+from engine.core.disk import disk_errors, replaced, sync_folder
 from engine.core.errors import CancelledError, InputError, ModelError, ResourceError, UsageError
 from engine.core.messages.queries import ModelFile
 from engine.core.subprocesses import run_in_subprocess
 from engine.gguf.file import PART, own_folder
 from engine.gguf.header import Header, not_a_writer, read_header
-from engine.gguf.places import DIGESTS, Found, find_models
+from engine.gguf.places import Found, find_models
 
 BLOCK = 1 << 20
 CHECK = "engine.gguf.check_process"
 WORKSPACE = 300_000_000  # bytes of llama.cpp's buffers beside the weights and the cache
 _FROM_HEADER = ("architecture", "quantisation", "parameters", "context", "chat_template")
-UNKNOWN, VERIFIED, DIFFERENT, UNREAD = "not known", "verified", "does not match", "known, not compared"
 
 
-def list_models(
-    context: int, verify: bool = False, should_stop: Callable[[], bool] = lambda: False, free: int | None = None
-) -> list[ModelFile]:
-    """All models in the usual places. `context`: tokens to keep room for. `verify` reads every file whose sha256 is known.
-    `free`: bytes of free memory, looked up where it is left out. Raises CancelledError."""
+def list_models(context: int, free: int | None = None) -> list[ModelFile]:
+    """All models in the usual places. `context`: tokens to keep room for. `free`: bytes of free memory, else measured."""
     if free is None:
         import psutil
 
         free = int(psutil.virtual_memory().available)
-    return [_model(found, context, verify, should_stop, free) for found in find_models()]
+    return [_model(found, context, free) for found in find_models()]
 
 
 def memory_need(size: int, header: Header, context: int) -> int:
@@ -42,8 +38,8 @@ def memory_need(size: int, header: Header, context: int) -> int:
     return size + tokens * header.cache_bytes + WORKSPACE
 
 
-def _model(found: Found, context: int, verify: bool, should_stop: Callable[[], bool], free: int) -> ModelFile:
-    size, header, problem, digest = 0, None, "", UNREAD if found.sha256 else UNKNOWN
+def _model(found: Found, context: int, free: int) -> ModelFile:
+    size, header, problem = 0, None, ""
     try:
         size = sum(part.stat().st_size for part in found.parts or (found.path,))
         if found.size and size != found.size:
@@ -51,10 +47,6 @@ def _model(found: Found, context: int, verify: bool, should_stop: Callable[[], b
         header = read_header(found.path)
         wrong = not_a_writer(found.path, header)
         problem = problem or (wrong.why if wrong else "")
-        if verify and found.sha256:
-            digest = VERIFIED if _sha256(found.path, should_stop) == found.sha256 else DIFFERENT
-            if digest == DIFFERENT:
-                problem = problem or "Its sha256 is not the one it should have: it was changed or damaged."
     except ModelError as error:
         problem = problem or error.why
     except OSError as error:
@@ -62,17 +54,7 @@ def _model(found: Found, context: int, verify: bool, should_stop: Callable[[], b
     memory = memory_need(size, header, context) if header and not problem else 0
     fits = memory <= free if memory else None
     described = {name: getattr(header, name, None) for name in _FROM_HEADER}
-    return ModelFile(
-        found.path,
-        found.place,
-        found.names,
-        size,
-        **described,
-        problem=problem,
-        memory=memory,
-        fits=fits,
-        sha256=digest,
-    )
+    return ModelFile(found.path, found.place, found.names, size, **described, problem=problem, memory=memory, fits=fits)
 
 
 def _sha256(path: Path, should_stop: Callable[[], bool]) -> str:
@@ -87,7 +69,7 @@ def _sha256(path: Path, should_stop: Callable[[], bool]) -> str:
 def add_model(
     source: Path, *, link: bool = False, name: str = "", should_stop: Callable[[], bool] = lambda: False
 ) -> Path:
-    """Put a model file into our own folder: a copy with its sha256 beside it, or a symbolic link. Returns its place there.
+    """Put a copy of a model file, or a symbolic link to it, into our own folder. Returns its place there.
 
     The file appears under its name when it is whole. Raises ModelError with the reason where it is no usable language
     model, UsageError where another file has its name, ResourceError on a full disk, CancelledError.
@@ -138,7 +120,7 @@ def _expected(source: Path) -> str:
 
 
 def _file_name(name: str, header: Header) -> str:
-    """A blob without a telling name is called after what its header says."""
+    """A blob is named after what its header says."""
     if name.lower().endswith(".gguf"):
         return Path(name).name
     words = f"{header.name or header.architecture}-{header.quantisation}" if name.startswith("sha256-") else name
@@ -179,28 +161,16 @@ def _copy(source: Path, target: Path, should_stop: Callable[[], bool]) -> None:
             f"It has {size:,} bytes, and {target.parent} has room for {free:,}.",
             "Free some disk space, or use --link.", code="disk-full",
         )  # fmt: skip
-    digest = hashlib.sha256()
-    try:
-        with source.open("rb") as old, temporary.open("xb") as new:
-            temporary.chmod(0o600)
-            while block := old.read(BLOCK):
-                _check(should_stop)
-                new.write(block)
-                digest.update(block)
-            new.flush()
-            os.fsync(new.fileno())
-        if temporary.stat().st_size != size:
+    with source.open("rb") as old, replaced(target, temporary) as new:
+        while block := old.read(BLOCK):
+            _check(should_stop)
+            new.write(block)
+        if new.tell() != size:
             raise InputError(
                 f"{source} changed while it was copied.", "", "Try again when it is complete.", code="file-changed"
             )
-        write_text(target.with_name(target.name + DIGESTS), f"{digest.hexdigest()}  {target.name}\n")
-        temporary.replace(target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    sync_folder(target.parent)
 
 
 def _check(should_stop: Callable[[], bool]) -> None:
     if should_stop():
-        raise CancelledError("The work was cancelled.", "You asked for it.", "Nothing was changed.")
+        raise CancelledError("Cancelled.", to_do="Nothing was changed.")

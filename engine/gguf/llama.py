@@ -8,8 +8,9 @@ from collections import deque
 from pathlib import Path
 from typing import Any
 
+from engine.core.errors import ModelError
 from engine.gguf.file import unusable
-from engine.gguf.reason import why_not_loaded
+from engine.gguf.header import not_a_writer, read_header
 
 _WARNING, _ERROR, _CONTINUED = 3, 4, 5
 _log: deque[str] = deque(maxlen=40)
@@ -48,6 +49,15 @@ def complaint(path: Path) -> str:
     return f"llama.cpp says: {' / '.join(useful[-3:])[:500]}." if useful else "llama.cpp gives no reason."
 
 
+def why_not_loaded(path: Path) -> str:
+    """What is wrong with a file by its own header, else what llama.cpp complained about."""
+    try:
+        wrong = not_a_writer(path, read_header(path))
+    except ModelError as error:
+        wrong = error
+    return wrong.why if wrong else complaint(path)
+
+
 def check_vocabulary(path: Path) -> None:
     """Load all of a model but its weights. Raises ModelError with the true reason where llama.cpp cannot use it."""
     lib = library()
@@ -56,5 +66,5 @@ def check_vocabulary(path: Path) -> None:
     params.vocab_only, params.n_gpu_layers = True, 0
     model = lib.llama_model_load_from_file(os.fsencode(path), params)
     if model is None:
-        raise unusable(path, why_not_loaded(path, complaint(path)))
+        raise unusable(path, why_not_loaded(path))
     lib.llama_model_free(model)

@@ -14,20 +14,18 @@ from pathlib import Path
 from engine.gguf.file import PART, own_folder, parts_of
 
 OWN = "own folder"
-DIGESTS = ".sha256"  # beside a file of our own folder: its digest, as sha256sum writes it
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _OLLAMA_MODEL = "application/vnd.ollama.image.model"
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A model file: whose place it lies in, the names it goes by there, and the sha256 and the size that it should have
-    as far as they are known ("" and 0 where not). `parts`: all files of a model in several."""
+    """A model file: whose place it lies in, the names it goes by there, and the size that it should have (0: not known).
+    `parts`: all files of a model in several."""
 
     path: Path
     place: str
     names: tuple[str, ...]
-    sha256: str = ""
     size: int = 0
     parts: tuple[Path, ...] = ()
 
@@ -38,7 +36,7 @@ def own_models() -> list[Path]:
     from engine.gguf.header import read_header
 
     found = []
-    for one in sorted(_own(own_folder()), key=lambda one: one.path.name):
+    for one in sorted(_files(own_folder(), OWN), key=lambda one: one.path.name):
         with suppress(ModelError):
             if read_header(one.path).writes:
                 found.append(one.path)
@@ -54,14 +52,14 @@ def find_models() -> list[Found]:
         if real in found:
             former = found[real]
             names = tuple(dict.fromkeys(former.names + one.names))
-            found[real] = replace(former, names=names, sha256=former.sha256 or one.sha256, size=former.size or one.size)
+            found[real] = replace(former, names=names, size=former.size or one.size)
         else:
             found[real] = one
     return list(found.values())
 
 
 def _everywhere(environment: Mapping[str, str], home: Path) -> Iterator[Found]:
-    yield from _own(own_folder())
+    yield from _files(own_folder(), OWN)
     for folder in _lm_studio(home):
         yield from _files(folder, "LM Studio")
     for folder in _ollama(environment, home):
@@ -128,21 +126,11 @@ def _files(folder: Path, place: str) -> Iterator[Found]:
             yield Found(path, place, (path.name,), parts=parts_of(path))
 
 
-def _own(folder: Path) -> Iterator[Found]:
-    for one in _files(folder, OWN):
-        digest = ""
-        with suppress(OSError, ValueError):
-            digest = one.path.with_name(one.path.name + DIGESTS).read_text(encoding="ascii")[:64]
-        yield replace(one, sha256=digest if _DIGEST.fullmatch(digest) else "")
-
-
 def _cached(hub: Path) -> Iterator[Found]:
-    """Files of snapshots; the blob that a large one points to is named by its sha256."""
+    """Files of snapshots."""
     for repository in sorted(hub.glob("models--*")):
         for one in _files(repository / "snapshots", "Hugging Face"):
-            blob = _real(one.path).name
-            name = "/".join(repository.name.split("--")[1:]) + "/" + one.path.name
-            yield replace(one, names=(name,), sha256=blob if _DIGEST.fullmatch(blob) else "")
+            yield replace(one, names=("/".join([*repository.name.split("--")[1:], one.path.name]),))
 
 
 def _manifests(folder: Path) -> Iterator[Found]:
@@ -155,7 +143,7 @@ def _manifests(folder: Path) -> Iterator[Found]:
             for digest, size in _layers(manifest):
                 steps = manifest.relative_to(root).parts
                 called = "/".join(steps[2 if steps[1:2] == ("library",) else 1 : -1]) + f":{name}"
-                yield Found(folder / "blobs" / f"sha256-{digest}", "Ollama", (called,), digest, size)
+                yield Found(folder / "blobs" / f"sha256-{digest}", "Ollama", (called,), size)
 
 
 def _layers(manifest: Path) -> list[tuple[str, int]]:

@@ -1,8 +1,8 @@
-"""Whether the adapter moved a hit: its rank and cosine among all chunks, by the served encoder and by the untouched one.
+"""Whether the adapter moved a hit: its rank and similarity among all chunks, by the encoder in use and by the base encoder.
 
-Both are exact: over the vectors that the index stores, and over those that the stages cached for the base encoder. They are
-plain cosines, also where search corrects hubness, because that is not the adapter's doing; the corrected similarity stands beside.
-Chunks of deleted documents do not count.
+Both are exact: over the rows that the index stores, compared as its similarity says, and over the vectors that the stages cached
+for the base encoder. Where the similarity corrects cosines, the encoders are compared without the corrections, which are not the
+adapter's doing; the corrected similarity stands beside. Chunks of deleted documents do not count.
 """
 
 from __future__ import annotations
@@ -33,20 +33,18 @@ NOWHERE = (None, None)
 
 @dataclass(frozen=True)
 class Stored:
-    """What the index holds: chunk ids `keys` (n,), ascending, their `vectors`, and what it takes from their cosines (None: it does
-    not)."""
+    """What the index holds: chunk ids `keys` (n,), ascending, and their `rows`."""
 
     keys: NDArray[np.int64]
-    vectors: NDArray[Any]
-    offsets: NDArray[np.float32] | None
+    rows: NDArray[Any]
 
 
-@dataclass
+@dataclass(frozen=True)
 class Population:
-    """The chunks that are ranked: `ids` (n,), their rows in the index's vectors, and the hashes of their texts."""
+    """The chunks that are ranked: `ids` (n,), the places of their rows in the index, and the hashes of their texts."""
 
     ids: NDArray[np.int64]
-    rows: NDArray[np.int64]
+    places: NDArray[np.int64]
     hashes: NDArray[Any]
 
 
@@ -72,25 +70,29 @@ class Explainer:
         self._stored, self._population = Latest[Stored](), Latest[Population]()
         self._cache, self._fingerprint = Latest["VectorCache"](), Latest[str]()
         self._base = Latest[Base]()
-        self._served_cosines, self._base_cosines = Latest["NDArray[np.float32]"](), Latest["NDArray[np.float32]"]()
+        self._similarities, self._base_cosines = Latest["NDArray[np.float32]"](), Latest["NDArray[np.float32]"]()
 
     def explain(self, query: str, chunk_ids: Sequence[int]) -> Explained:
         """See `Searcher.explain`."""
         import numpy as np
 
-        from engine.vectors.exact import cosines
-
         artifact, index, vector = self._loaded.query_vector(query)
-        stored = self._vectors(artifact, index)
+        stored = self._stored_rows(artifact, index)
         population = self._chunks(artifact, stored.keys)
-        found = self._served_cosines.get(
-            (query, self._loaded.state, artifact.folder), lambda: cosines([stored.vectors], vector)[population.rows]
+        found = self._similarities.get(
+            (query, self._loaded.state, artifact.folder),
+            lambda: index.similarities(stored.rows, vector)[population.places],
         )
-        served = _placed(population.ids, found, chunk_ids)
+        served = ranked = _placed(population.ids, found, chunk_ids)
+        taken: dict[int, float] = {}
+        if index.form.corrects:
+            corrections = index.form.corrections(stored.rows)[population.places]
+            served = _placed(population.ids, found + corrections, chunk_ids)
+            taken = {row: float(corrections[np.searchsorted(population.ids, row)]) for row in ranked}
         name = served_name(artifact.info)
         base, note = served, ""
         if name != "base":
-            base, cached = {}, self._base_vectors(artifact, stored, population)
+            base, cached = {}, self._base_vectors(artifact, index.width, population)
             if missing := cached.missing:
                 note = (
                     f"What the base encoder says is not known: its vectors of {missing:,} of {len(population.ids):,} chunks are "
@@ -99,11 +101,6 @@ class Explainer:
                 )
             else:
                 base = _placed(population.ids, self._by_base(query, artifact, cached), chunk_ids)
-        ranked, taken = served, dict[int, float]()
-        if stored.offsets is not None:
-            offsets = stored.offsets[population.rows]
-            ranked = _placed(population.ids, found - offsets, chunk_ids)
-            taken = {row: float(offsets[np.searchsorted(population.ids, row)]) for row in ranked}
         chunks = {
             row: _comparison(base.get(row), served.get(row), ranked.get(row), taken.get(row)) for row in chunk_ids
         }
@@ -119,9 +116,8 @@ class Explainer:
         artifact, index = self._loaded.vector_index()
         if served_name(artifact.info) == "base" and not index.form.corrects:
             return None
-        stored = self._vectors(artifact, index)
-        population = self._chunks(artifact, stored.keys)
-        cached = self._base_vectors(artifact, stored, population)
+        population = self._chunks(artifact, self._stored_rows(artifact, index).keys)
+        cached = self._base_vectors(artifact, index.width, population)
         if cached.missing:
             return None
         found = self._by_base(query, artifact, cached)
@@ -131,12 +127,8 @@ class Explainer:
         best = best[np.isfinite(found[best])]
         return population.ids[best], found[best]
 
-    def _vectors(self, artifact: Artifact[VectorsInfo], index: VectorIndex) -> Stored:
-        def read() -> Stored:
-            keys, rows = index.stored()
-            return Stored(keys, index.vectors(rows), index.form.corrections(rows) if index.form.corrects else None)
-
-        return self._stored.get((self._loaded.repairs, artifact.folder), read)
+    def _stored_rows(self, artifact: Artifact[VectorsInfo], index: VectorIndex) -> Stored:
+        return self._stored.get((self._loaded.repairs, artifact.folder), lambda: Stored(*index.stored()))
 
     def _chunks(self, artifact: Artifact[VectorsInfo], keys: NDArray[np.int64]) -> Population:
         """The chunks of the index whose documents still exist."""
@@ -164,11 +156,11 @@ class Explainer:
 
         return self._base_cosines.get((query, cached.key), compute)
 
-    def _base_vectors(self, artifact: Artifact[VectorsInfo], stored: Stored, population: Population) -> Base:
+    def _base_vectors(self, artifact: Artifact[VectorsInfo], width: int, population: Population) -> Base:
         """The cached vectors of the base encoder, opened again when files have come or gone."""
         from engine.encoders.embedding_cache import VectorCache
 
-        folder, width = self._loaded.project.path / "cache" / self.base_fingerprint(artifact), stored.vectors.shape[1]
+        folder = self._loaded.project.path / "cache" / self.base_fingerprint(artifact)
         files = (folder, width, tuple(sorted(_files(folder))))
         cache = self._cache.get(files, lambda: VectorCache(folder, width, reading=True))
         key = (files, self._loaded.state, artifact.folder)

@@ -98,3 +98,18 @@ class Rankers:
 
 def _bm25(index: LexicalIndex, query: str, depth: int, allowed: NDArray[np.int64] | None) -> Ranking:
     return index.search(query, depth) if allowed is None else index.search_among(query, depth, allowed)
+
+
+def without_weak(ranking: Ranking, top: int, least: float | None, reason: str) -> tuple[Ranking, str]:
+    """`ranking` without the chunks whose similarity lies below `least`, and a note on those left out of the first `top`.
+
+    With `least` None nothing is left out, for a `reason`.
+    """
+    if least is None:
+        return ranking, f"No weak hits are hidden: {reason}."
+    ids, similarities = ranking
+    kept = similarities >= least
+    hidden = int((~kept[:top]).sum())
+    some = "1 hit is" if hidden == 1 else f"{hidden} hits are"
+    note = f"{some} hidden, less similar to the query than {least:.2f} (search.hide_weak)." if hidden else ""
+    return (ids[kept], similarities[kept]), note

@@ -18,11 +18,9 @@ from engine.search.explaining import Explainer, served_name
 from engine.search.filters import SearchFilter, facets, unmet
 from engine.search.fusing import Fused, Ranking, fuse
 from engine.search.loaded import Loaded
-from engine.search.positions import page_at
 from engine.search.presence import Presence
-from engine.search.rankers import Rankers, Rankings
-from engine.search.snippets import first_shown, snippet
-from engine.search.weak import without_weak
+from engine.search.rankers import Rankers, Rankings, without_weak
+from engine.search.snippets import first_shown, page_at, snippet
 from engine.search.words import holds_word, symbols
 
 if TYPE_CHECKING:

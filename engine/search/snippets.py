@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
 from unicodedata import category
@@ -36,6 +37,12 @@ def first_shown(text: str, matches: Sequence[Span], width: int = 300) -> int:
     """Where in `text` the first match stands that its `snippet` shows; where the snippet begins when it shows none."""
     start, end = _window(text, matches, max(1, width))
     return next((first for first, last in matches if start <= first and last <= end), start)
+
+
+def page_at(pages: Sequence[tuple[int, int, str]], offset: int) -> tuple[int, str]:
+    """(number, name) of the page, slide or sheet, of at least one, that an offset within a chunk stands on."""
+    _, number, name = pages[max(0, bisect_right(pages, offset, key=lambda page: page[0]) - 1)]
+    return number, name
 
 
 def _window(text: str, matches: Sequence[Span], width: int) -> Span:

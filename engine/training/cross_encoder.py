@@ -9,7 +9,7 @@ from typing import Any
 
 from engine.core.errors import ModelError
 from engine.encoders.model_folder import read_object
-from engine.encoders.safetensors_header import file_sha256, tensor_names
+from engine.encoders.weights_file import file_sha256, tensor_names
 
 _CONFIGS = ("config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
 _HEAD = "ForSequenceClassification"

@@ -142,11 +142,12 @@ class VectorIndex:
         _refuse_not_finite(vector)
         return self.form.query_rows(vector)
 
-    def vectors(self, stored: NDArray[Any]) -> NDArray[Any]:
-        """The encoder's vectors (n, d) in rows as `stored` gives them, in the same precision, but for their lengths."""
-        import numpy as np
+    def similarities(self, rows: NDArray[Any], vector: NDArray[np.float32]) -> NDArray[np.float32]:
+        """The similarity (n,) of a query's vector (d,) with each of `rows` as `stored` gives them: exact."""
+        from engine.vectors.exact import cosines
 
-        return np.ascontiguousarray(stored[:, : self.width])
+        query_row = self.query_row(vector)
+        return self.form.similarities(cosines([rows], query_row), query_row)
 
     def corrections_of(self, ids: Sequence[int]) -> dict[int, float]:
         """Id → what is taken from its cosines, of those of `ids` that the index holds; nothing where it corrects nothing."""

@@ -17,7 +17,7 @@ from engine.core.errors import ModelError
 from engine.encoders import model_folder
 from engine.encoders.fingerprint import encoder_fingerprint, read_prompts
 from engine.encoders.model_folder import resolve_model
-from engine.encoders.safetensors_header import file_sha256, tensor_names
+from engine.encoders.weights_file import file_sha256, tensor_names
 
 ROOT = Path(__file__).resolve().parents[2]
 Edit = Callable[..., None]

@@ -9,7 +9,7 @@ import pytest
 from engine.encoders.gpu import nvidia_cards
 from engine.encoders.model_folder import resolve_model
 from engine.encoders.model_size import ModelSize, model_size
-from engine.encoders.safetensors_header import tensor_names, tensor_shapes
+from engine.encoders.weights_file import tensor_names, tensor_shapes
 
 
 def test_the_bundled_model() -> None:

@@ -31,7 +31,7 @@ from engine.gguf import library as gguf_library
 from engine.gguf.file import content_identity, gguf_file, own_folder
 from engine.gguf.hardware import weighed
 from engine.gguf.header import FILE_TYPES, TENSOR_TYPES, Header, read_header
-from engine.gguf.library import DIFFERENT, UNKNOWN, UNREAD, VERIFIED, add_model, list_models, memory_need
+from engine.gguf.library import add_model, list_models, memory_need
 from engine.gguf.places import OWN, own_models
 from engine.project.folder import ProjectFolder
 from engine.queries.choosing import Choice, resolve_available_backend
@@ -81,8 +81,8 @@ def in_ollama(home: Path, tiny: Path, *names: str, size: int | None = None, dige
     return blob
 
 
-def listed(**more: bool) -> list[ModelFile]:
-    return list_models(4096, free=10**12, **more)
+def listed() -> list[ModelFile]:
+    return list_models(4096, free=10**12)
 
 
 def test_the_header_tells_what_the_model_is(tiny: Path):
@@ -183,10 +183,7 @@ def test_every_usual_place_is_looked_into_and_each_file_is_listed_once(home: Pat
         "Hugging Face": ("maker/big/big.gguf",), "GPT4All": ("chat.gguf",),
     }  # fmt: skip
     assert len(listed()) == 5
-    assert [model.sha256 for model in found.values()] == [UNREAD, UNKNOWN, UNREAD, UNREAD, UNKNOWN]
     assert all(model.fits and not model.problem for model in found.values())
-    checked = {model.place: model.sha256 for model in listed(verify=True)}
-    assert checked == {place: UNKNOWN if place in ("LM Studio", "GPT4All") else VERIFIED for place in checked}
 
 
 def test_variables_of_the_other_programs_are_followed(
@@ -207,11 +204,10 @@ def test_what_is_missing_cut_or_changed_is_told(home: Path, tiny: Path, tmp_path
     gone = in_ollama(home, tiny, "library/gone/1", digest="b" * 64)
     gone.unlink()
     (home / ".ollama/models/manifests/registry.ollama.ai/library/longer/2").write_text('{"layers": 7}')
-    problems = {model.names[0]: (model.problem, model.sha256) for model in listed(verify=True)}
+    problems = {model.names[0]: model.problem for model in listed()}
     assert set(problems) == {"longer:1", "changed:1", "gone:1"}
-    assert "instead of 1,000,000,000" in problems["longer:1"][0]
-    assert problems["changed:1"] == ("Its sha256 is not the one it should have: it was changed or damaged.", DIFFERENT)
-    assert "No such file" in problems["gone:1"][0]
+    assert "instead of 1,000,000,000" in problems["longer:1"]
+    assert "No such file" in problems["gone:1"]
     with fails(ModelError, "language-model-damaged") as caught:
         add_model(changed)
     assert "sha256" in caught.value.why
@@ -234,18 +230,12 @@ def test_what_does_not_fit_is_told(home: Path, tiny: Path):
     assert [list_models(100, free=free)[0].fits for free in (need - 1, need)] == [False, True]
 
 
-def test_an_added_file_is_a_private_copy_with_its_digest_and_is_found_by_its_name(
-    home: Path, tiny: Path, project: ProjectFolder
-):
+def test_an_added_file_is_a_private_copy_and_is_found_by_its_name(home: Path, tiny: Path, project: ProjectFolder):
     blob = in_ollama(home, tiny, "library/x/y")
     added = add_model(blob)
     assert (added.name, added.parent, added.read_bytes()) == ("tiny-F32.gguf", own_folder(), tiny.read_bytes())
     assert added.stat().st_mode & 0o777 == 0o600
-    assert sorted(path.name for path in own_folder().iterdir()) == ["tiny-F32.gguf", "tiny-F32.gguf.sha256"]
-    done = subprocess.run(
-        ["sha256sum", "-c", "tiny-F32.gguf.sha256"], cwd=own_folder(), check=False, capture_output=True
-    )
-    assert done.returncode == 0
+    assert [path.name for path in own_folder().iterdir()] == ["tiny-F32.gguf"]
     assert add_model(blob) == added
     other = build_tiny_gguf(home / "tiny-F32.gguf", context=99)
     with fails(UsageError, "target-exists"):
@@ -302,7 +292,7 @@ def test_a_copy_that_was_killed_is_no_model_and_is_done_again(home: Path, tiny: 
     assert listed() == []
     shutil.copy(tiny, big)
     add_model(big)
-    assert sorted(path.name for path in own_folder().iterdir()) == ["big.gguf", "big.gguf.sha256"]
+    assert [path.name for path in own_folder().iterdir()] == ["big.gguf"]
 
 
 def test_the_command_lists_adds_and_refuses(home: Path, tiny: Path):
@@ -310,11 +300,8 @@ def test_the_command_lists_adds_and_refuses(home: Path, tiny: Path):
     put(tiny, home, ".cache/gpt4all/a\x1b[31m.gguf")
     done = engine("models", "add", str(tiny), "--name", "ours")
     assert done.stdout == f"{own_folder() / 'ours.gguf'}\n"
-    rows = json.loads(engine("models", "--json", "--verify").stdout)
-    assert [(row["place"], row["sha256"], row["fits"]) for row in rows] == [
-        (OWN, VERIFIED, True),
-        ("GPT4All", UNKNOWN, True),
-    ]
+    rows = json.loads(engine("models", "--json").stdout)
+    assert [(row["place"], row["fits"]) for row in rows] == [(OWN, True), ("GPT4All", True)]
     assert rows[0]["architecture"] == "llama"
     text = engine("models").stdout
     assert "\x1b" not in text

@@ -14,12 +14,14 @@ from fixtures.serving import code, one, request
 from engine.core.errors import NotBuiltError
 from engine.core.messages.search import RankComparison
 from engine.core.messages.wire import to_json
+from engine.core.similarity import IndexForm
 from engine.encoders.embedding_cache import VectorCache, hash_keys
 from engine.project.folder import ProjectFolder
 from engine.project.store.artifact_info import VectorsInfo
 from engine.ranking.hubness import Csls
 from engine.search.loaded import Loaded
 from engine.search.searcher import Searcher
+from engine.vectors import index as vector_index
 from engine.vectors.index import VectorIndex
 
 TEXTS = ["alpha", "beta", "gamma", "delta"]
@@ -144,6 +146,24 @@ def test_what_is_taken_off_hubs_is_not_the_adapters_doing(
     assert [one.similarity for one in found.chunks.values()] == pytest.approx([hit.score for hit in hits], abs=3e-3)
     assert [one.hub_offset for one in found.chunks.values()] == pytest.approx([0.0, 0.5, -0.25, 0.0], abs=3e-3)
     assert [hit.rankers["semantic"].hub_offset for hit in hits] == pytest.approx([0.0, 0.5, -0.25, 0.0], abs=3e-3)
+
+
+class Distances(IndexForm):
+    """As a similarity whose scores are no cosines: the nearer, the less negative."""
+
+    def similarities(self, cosines: np.ndarray, query_row: np.ndarray) -> np.ndarray:
+        return -np.arccosh(2 - cosines)
+
+
+def test_a_similarity_that_is_no_dot_product_explains_itself(
+    searcher: Searcher, adapted: Any, project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vector_index, "index_form", lambda _manifest: Distances())
+    hits = searcher.search("anything", mode="semantic").hits
+    found = searcher.explain("anything", [hit.chunk_id for hit in hits])
+    assert [hit.score for hit in hits] == pytest.approx(-np.arccosh(2 - np.array([1.0, 0.6, 0.0, -1.0])), abs=3e-2)
+    assert [one.rank for one in found.chunks.values()] == [1, 2, 3, 4]
+    assert [one.similarity for one in found.chunks.values()] == pytest.approx([hit.score for hit in hits], abs=1e-4)
 
 
 def test_the_untouched_encoders_hits_can_be_looked_at_for_judging(

@@ -12,8 +12,8 @@ from engine.core.disk import write_text
 from engine.project.folder import ProjectFolder
 from engine.project.store.artifact_info import EvaluationInfo, ThresholdInfo
 from engine.project.store.artifacts import Artifact
+from engine.search.rankers import without_weak
 from engine.search.searcher import Searcher
-from engine.search.weak import without_weak
 
 QUERY = "who repairs the roof"
 

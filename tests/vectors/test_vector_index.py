@@ -365,7 +365,10 @@ def test_offsets_of_hubs_are_taken_from_cosines(tmp_path: Path, dtype: str, erro
         assert inside == pytest.approx(np.sort((vectors @ query - offsets)[:50])[::-1][:5], abs=error)
         if dtype == "f32":
             assert found.tolist() == ids[order].tolist()
-    _, stored = index.stored()
+    keys, stored = index.stored()
+    for query in unit(3, seed=1):
+        every = dict(zip(*(one.tolist() for one in index.search(query, 300)), strict=True))
+        assert index.similarities(stored, query) == pytest.approx([every[key] for key in keys.tolist()], abs=1e-5)
     assert index.form.vectors(stored) == pytest.approx(vectors[np.argsort(ids)], abs=error)
     with fails(EngineError, "model-changed", WIDTH):
         index.search(unit(1, width=WIDTH + 2)[0], 3)

@@ -158,7 +158,7 @@ class QuerySample:
 class ModelFile:
     """A GGUF file and what was found out about it. `problem`: why it cannot be used, else empty; `fits` is None then.
 
-    `memory`: bytes that it takes with the context that was asked about. `sha256`: whether it is what it should be.
+    `memory`: bytes that it takes with the context that was named.
     """
 
     path: Path
@@ -173,4 +173,3 @@ class ModelFile:
     problem: str
     memory: int
     fits: bool | None
-    sha256: str

@@ -17,16 +17,8 @@ from typing import Any
 
 from engine.core.errors import ModelError
 from engine.gguf.file import check_gguf
-from engine.gguf.hardware import (
-    ALL_LAYERS,
-    choose_layers,
-    free_gpu_memory,
-    free_threads,
-    too_large,
-    weighed,
-)
-from engine.gguf.llama import clear_log, complaint, library
-from engine.gguf.reason import why_not_loaded
+from engine.gguf.hardware import ALL_LAYERS, choose_layers, free_gpu_memory, free_threads, too_large, weighed
+from engine.gguf.llama import clear_log, complaint, library, why_not_loaded
 from engine.queries.llm.chat_model import Reply, TooLongError, UnansweredError, ended
 from engine.queries.llm.chat_template import Frame, Piece, framed, rendered
 from engine.queries.llm.cost import Patience
@@ -139,7 +131,7 @@ class GgufModel:
             self._patience.check()
             raise ModelError(
                 f"The language model {self._path} cannot be loaded.",
-                why_not_loaded(self._path, complaint(self._path)),
+                why_not_loaded(self._path),
                 "Set queries.model to another GGUF file, or get this one again: a download may have broken off.",
                 code="language-model-invalid",
             )

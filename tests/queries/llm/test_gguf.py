@@ -26,7 +26,6 @@ from engine.gguf.hardware import (
     weighed,
 )
 from engine.gguf.llama import library
-from engine.gguf.reason import why_not_loaded
 from engine.queries.llm import chat_template
 from engine.queries.llm.chat_model import UnansweredError
 from engine.queries.llm.chat_template import Piece, rendered
@@ -199,10 +198,10 @@ def test_a_stop_ends_the_loading_too(tiny: Path):
         (lambda data: data[:4] + struct.pack(">I", 3) + data[8:], "byte order"),
         (lambda data: data[:4] + struct.pack("<I", 99) + data[8:], "Its version of GGUF is 99"),
         (lambda data: data[:300] + b"\xff" * 300 + data[600:], "Its header is corrupt"),
-        (lambda data: data.replace(b"blk.1.ffn_up", b"blk.1.ffn_xx"), "It lacks the weights 'blk.1.ffn_up.weight'"),
+        (lambda data: data.replace(b"blk.1.ffn_up", b"blk.1.ffn_xx"), "'blk.1.ffn_up.weight' not found"),
         (
             lambda data: data.replace(b"\x05\0\0\0\0\0\0\0llama", b"\x05\0\0\0\0\0\0\0lambs", 1),
-            "Its architecture 'lambs' is not known",
+            "unknown model architecture: 'lambs'",
         ),
     ],
 )
@@ -214,7 +213,6 @@ def test_a_file_that_cannot_be_loaded_gives_its_true_reason(
     with pytest.raises(ModelError) as caught:
         load(path)
     assert why in caught.value.why
-    assert "llama.cpp says" not in caught.value.why
     assert "queries.model" in caught.value.to_do
 
 
@@ -455,17 +453,3 @@ def test_words_of_a_template_that_are_no_marks_are_left_alone(tmp_path: Path):
     text = "Date: 3 May. Our users: many. System: none."
     assert text in read_back(model.prompt_tokens(Message("sys", text)))
     model.close()
-
-
-@pytest.mark.parametrize(
-    ("said", "why"),
-    [
-        ("unknown pre-tokenizer type: 'new'", "Its tokenizer 'new' is not known"),
-        ("error loading model hyperparameters: key not found in model: llama.block_count", "lacks 'llama.block_count'"),
-        ("check_tensor_dims: tensor 'a.weight' has wrong shape; expected 1, got 2", "'a.weight' are of another shape"),
-        ("unable to allocate CPU buffer", "too little free memory"),
-        ("something new", "llama.cpp cannot use it. something new"),
-    ],
-)
-def test_what_llama_cpp_complains_about_is_told_in_our_words(tiny: Path, said: str, why: str):
-    assert why in why_not_loaded(tiny, said)

@@ -1,0 +1,42 @@
+"""A file of weights: the tensors that it holds, and its digest. Nothing is loaded."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from engine.core.errors import ModelError
+
+_digests: dict[tuple[str, int, int], str] = {}
+
+
+def tensor_names(path: Path) -> frozenset[str]:
+    """The names of the tensors in a safetensors file. Raises ModelError like `tensor_shapes`."""
+    return frozenset(tensor_shapes(path))
+
+
+def tensor_shapes(path: Path) -> dict[str, tuple[int, ...]]:
+    """The shape of every tensor in a safetensors file, by name.
+
+    Raises ModelError where the file is truncated, has trailing bytes, or its header is not valid.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="numpy") as file:
+            return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+    except (OSError, SafetensorError) as error:
+        raise ModelError(
+            f"The weights file {path} is damaged or incomplete.", f"Its safetensors header does not hold: {error}.",
+            "Copy the model folder again, completely, and compare the checksums with the source.", code="model-damaged",
+        ) from error  # fmt: skip
+
+
+def file_sha256(path: Path) -> str:
+    """Hex sha256 of a file; remembered in this process by path, size and modification time."""
+    status = path.stat()
+    key = (str(path.resolve()), status.st_size, status.st_mtime_ns)
+    if key not in _digests:
+        with path.open("rb") as file:
+            _digests[key] = hashlib.file_digest(file, "sha256").hexdigest()
+    return _digests[key]
