@@ -126,14 +126,13 @@ class BmembedApp(App[None]):
         from bmembed_tui.settings import screen as settings
         from bmembed_tui.settings import text as settings_text
         from bmembed_tui.steps.queries import edit_query
-        from bmembed_tui.steps.search import explanation_screen as why
-        from bmembed_tui.steps.search import preview
+        from bmembed_tui.steps.search import explanation, preview
 
         nodes: list[type[DOMNode]] = [type(self), home.HomeScreen, project.ProjectScreen, dialogs.ErrorDialog]
         nodes += [help.HelpDialog, jump.JumpScreen, diagnostics.DiagnosticsScreen, edit_query.EditQueryDialog]
         nodes += [new_project.NewProjectScreen, folder_picker.FolderPicker, settings.SettingsScreen]
         nodes += [export.ExportScreen, removal.RemovalScreen]
-        nodes += [settings_text.SettingsTextScreen, preview.PreviewScreen, why.WhyDialog, *pane_types()]
+        nodes += [settings_text.SettingsTextScreen, preview.PreviewScreen, explanation.WhyDialog, *pane_types()]
         return collect(node.BINDINGS for node in nodes)
 
     def handle_bindings_clash(self, clashed_bindings: set[Binding], node: DOMNode) -> None:

@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Protocol, TypeVar, cast
 
 from textual import on
+from textual.actions import parse
 from textual.app import ComposeResult
+from textual.binding import Binding
 from textual.containers import Horizontal, Vertical
 from textual.widget import Widget
 from textual.widgets import Button
@@ -15,6 +17,7 @@ from bmembed_tui.client.engine_client import EngineClient
 from bmembed_tui.client.project_status import STAGES
 from bmembed_tui.client.run_history import History
 from bmembed_tui.client.run_state import RunState
+from bmembed_tui.dialogs.help import key_name
 from bmembed_tui.widgets.safe import SafeStatic
 from engine.core.errors import EngineError
 from engine.core.messages.project import ProjectStatus
@@ -168,5 +171,11 @@ class StepPane(Vertical):
                 return
 
     def palette_commands(self) -> Mapping[str, tuple[str, str]]:
-        """What the command palette offers here and now: name → (help, action)."""
-        return {}
+        """What the command palette offers: name → (help, action). The keys of this step that work here and now."""
+        offers = {}
+        for binding in self.BINDINGS:
+            if isinstance(binding, Binding) and binding.description:
+                _, name, parameters = parse(binding.action)
+                if self.check_action(name, parameters):
+                    offers[f"{self.title}: {binding.description}"] = (f"key {key_name(binding.key)}", binding.action)
+        return offers

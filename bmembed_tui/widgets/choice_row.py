@@ -59,7 +59,8 @@ class ChoiceRow(Widget, can_focus=True):
 
     def __init__(self, label: str, choices: Sequence[tuple[str, str]], value: str = "", **options: Any) -> None:
         super().__init__(**options)
-        self._label, self._choices = label, [Choice(*choice) for choice in choices]
+        self._label = f"{label:<{LABEL_WIDTH}}" if label else ""
+        self._choices = [Choice(*choice) for choice in choices]
         self.value, self._cursor = value, 0
         self._to_value()
 
@@ -88,19 +89,19 @@ class ChoiceRow(Widget, can_focus=True):
 
     def _places(self, width: int) -> Iterator[_Place]:
         """Where each choice stands; a sign and a space before its name, two spaces after it."""
-        line, column = 0, LABEL_WIDTH
+        line, column = 0, len(self._label)
         for number, choice in enumerate(self._choices):
             wide = 2 + cell_len(visible(choice.name))
-            if column > LABEL_WIDTH and column + wide > width:
-                line, column = line + 1, LABEL_WIDTH
+            if column > len(self._label) and column + wide > width:
+                line, column = line + 1, len(self._label)
             yield _Place(number, line, column)
             column += wide + 1
 
     def render(self) -> Content:
-        lines = [plain(f"{self._label:<{LABEL_WIDTH}}", "bold")]
+        lines = [plain(self._label, "bold")]
         for number, line, _ in self._places(self.content_size.width):
             if line == len(lines):
-                lines.append(plain(" " * LABEL_WIDTH))
+                lines.append(plain(" " * len(self._label)))
             lines[line] = Content.assemble(lines[line], self._drawn(number), " ")
         return Content("\n").join(lines)
 

@@ -125,7 +125,7 @@ def test_why_preview_folder_picker_and_sample(hostile_project: Path, monkeypatch
         screen = await opened(pilot, "search")
         await until(pilot, lambda: screen.run_state.over)
         screen.query_one("#search-query", Input).value = "zanzibar"
-        await until_text(pilot, "Why hit 1")
+        await until_text(pilot, " hits · ")
         for key, kind in (("w", "WhyDialog"), ("enter", "PreviewScreen")):
             await pilot.press("down")
             await pilot.press(key)

@@ -31,10 +31,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
         return "There is no viewer."
 
     monkeypatch.setattr("bmembed_tui.steps.result.pane.open_file", open_file)
-    for place in ("actions", "preview"):
-        monkeypatch.setattr(
-            f"bmembed_tui.steps.search.{place}.open_at", lambda path, page: Opened(open_file(path, page))
-        )
+    monkeypatch.setattr("bmembed_tui.steps.search.hit_text.open_at", lambda path, page: Opened(open_file(path, page)))
     return made
 
 
@@ -48,8 +45,7 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
         made.append(threading.current_thread() is loop)
         return file_of(hit)
 
-    for module in ("hit_text", "actions", "preview"):
-        monkeypatch.setattr(f"bmembed_tui.steps.search.{module}.file_of", find)
+    monkeypatch.setattr("bmembed_tui.steps.search.hit_text.file_of", find)
     return made
 
 

@@ -1,31 +1,24 @@
-"""Filters of a search: path, type, dates, author, language; and what the found documents are."""
+"""Filters of a search: path and dates, and what the found documents are, to choose from."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Self
 
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
+from textual.content import Content
 from textual.geometry import Region
 from textual.message import Message
-from textual.widgets import Button, Input
+from textual.widgets import Button, Input, OptionList
 
-from bmembed_tui.steps.search.facets import FacetList
-from bmembed_tui.steps.search.model import Filters
-from bmembed_tui.widgets.plain import visible
-from bmembed_tui.widgets.safe import SafeButton, SafeLabel, SafeStatic
+from bmembed_tui.steps.search.model import FACETS, Filters
+from bmembed_tui.widgets.plain import plain, visible
+from bmembed_tui.widgets.safe import SafeButton, SafeLabel, SafeOptions
 
-FIELDS: Mapping[str, tuple[str, str]] = {
-    "paths": ("path", "contracts/**, *.md"),
-    "formats": ("type", "md txt"),
-    "after": ("after", "YYYY-MM-DD"),
-    "before": ("before", "YYYY-MM-DD"),
-    "authors": ("author", "Ada, Quay"),
-    "languages": ("lang", "en de"),
-}
-ROWS = (("paths", "formats"), ("after", "before"), ("authors", "languages"))
+EXAMPLES = {"paths": "contracts/**, *.md", "after": "YYYY-MM-DD", "before": "YYYY-MM-DD"}
 
 
 class CleanInput(Input):
@@ -40,56 +33,63 @@ class CleanInput(Input):
 
 
 class FilterRow(Vertical):
-    """Six fields, and the facets, which write into them. `Changed` is posted at every key; errors stand below the fields."""
+    """Fields for path and dates; types, authors and languages of the found documents with their counts, of which Enter takes
+    one as a filter, and again lets it go."""
 
     class Changed(Message):
         """A filter was changed."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        self.shown_problem = ""
+        self._chosen = Filters()
+        self._values: list[tuple[str, str]] = []
+        self._counts: Mapping[str, Mapping[str, int]] = {}
 
     def compose(self) -> ComposeResult:
-        for row in ROWS:
-            with Horizontal(classes="filter-line"):
-                for name in row:
-                    label, example = FIELDS[name]
-                    yield SafeLabel(label)
-                    yield CleanInput(
-                        placeholder=visible(example), compact=True, id=f"filter-{name}", select_on_focus=False
-                    )
-                if row is ROWS[-1]:
-                    yield SafeButton("Clear", id="filter-clear")
-        yield SafeStatic("", id="filter-problem")
-        yield FacetList(id="filter-facets")
-
-    def on_mount(self) -> None:
-        self.query_one("#filter-problem").display = False
+        with Horizontal(classes="filter-line"):
+            for name, example in EXAMPLES.items():
+                yield SafeLabel(name.removesuffix("s"))
+                yield CleanInput(placeholder=example, compact=True, id=f"filter-{name}", select_on_focus=False)
+            yield SafeButton("Clear", id="filter-clear")
+        yield SafeOptions(id="filter-facets")
 
     @property
     def filters(self) -> Filters:
-        return Filters(**{name: self.query_one(f"#filter-{name}", Input).value for name in FIELDS})
-
-    def show_problem(self, problem: str) -> None:
-        if problem != self.shown_problem:
-            self.shown_problem = problem
-            note = self.query_one("#filter-problem", SafeStatic)
-            note.update(f"! {problem}" if problem else "")
-            note.display = bool(problem)
+        paths, after, before = (self.query_one(f"#filter-{name}", Input).value for name in EXAMPLES)
+        return replace(self._chosen, paths=paths, after=after, before=before)
 
     def count(self, counts: Mapping[str, Mapping[str, int]]) -> None:
-        self.query_one(FacetList).show(counts, self.filters)
+        """Other counts. What is chosen stands there also where nothing found has it."""
+        self._counts = counts
+        lines: dict[tuple[str, str], Content] = {}
+        for facet in FACETS:
+            found, chosen = counts.get(facet, {}), self._chosen.of(facet)
+            for value in dict.fromkeys([*chosen, *found]):
+                text = f"{facet:<9}{'✓' if value in chosen else ' '} {value}"
+                lines[facet, value] = plain(f"{text}  {found[value]:,}" if value in found else text)
+        options = self.query_one("#filter-facets", SafeOptions)
+        if options.has_focus and not lines:
+            self.screen.focus_previous()  # what is hidden hears no key, nor do those around it
+        options.display = bool(lines)
+        self._values = list(lines)
+        options.show([(str(place), line) for place, line in enumerate(lines.values())])
 
-    @on(FacetList.Chosen)
-    def _facet_chosen(self, event: FacetList.Chosen) -> None:
+    @on(OptionList.OptionSelected)
+    def _facet_chosen(self, event: OptionList.OptionSelected) -> None:
         event.stop()
-        wanted = self.filters.toggled(event.facet, event.value)
-        for name in FIELDS:
-            self.query_one(f"#filter-{name}", Input).value = getattr(wanted, name)
+        self._chosen = self._chosen.toggled(*self._values[event.option_index])
+        self.count(self._counts)
+        self.post_message(self.Changed())
 
-    def clear(self) -> None:
+    @on(Button.Pressed)
+    def clear(self, event: Button.Pressed | None = None) -> None:
+        if event is not None:
+            event.stop()
+        self._chosen = Filters()
         for field in self.query(Input):
             field.value = ""
+        self.count(self._counts)
+        self.post_message(self.Changed())
 
     @on(Input.Changed)
     def _changed(self, event: Input.Changed) -> None:
@@ -100,8 +100,3 @@ class FilterRow(Vertical):
     def _submitted(self, event: Input.Submitted) -> None:
         event.stop()
         self.screen.focus_next()
-
-    @on(Button.Pressed)
-    def _pressed(self, event: Button.Pressed) -> None:
-        event.stop()
-        self.clear()

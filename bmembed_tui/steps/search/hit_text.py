@@ -1,13 +1,15 @@
-"""What the Search step says of a hit."""
+"""What the Search step says of a hit, and its file."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 from contextlib import suppress
 from datetime import date
 from pathlib import Path
 
+from bmembed_tui.open_file import open_at
 from engine.core.messages.search import LINED, Hit
 
 _BYTE = re.compile(rb"\\x([89a-f][0-9a-f])")
@@ -31,6 +33,16 @@ def file_name(hit: Hit) -> str:
     return os.fsencode(file_of(hit)).decode("utf-8", "backslashreplace")
 
 
+async def open_hit(hit: Hit) -> str:
+    """Open its file, at its page where the viewer can; what came of it, in a sentence."""
+    opened = await asyncio.to_thread(
+        lambda: open_at(file_of(hit), hit.page)
+    )  # beside the event loop: it looks at the disk
+    if opened.at_page or hit.page is None:
+        return opened.problem or f"Opened {hit.path}."
+    return opened.problem or f"Opened {hit.path}: the hit is on {place_of(hit)}."
+
+
 def place_of(hit: Hit) -> str:
     """Page, slide or sheet; or line, where it is that of the file; else empty."""
     return hit.page_name or (f"line {hit.line}" if hit.format in LINED else "")
@@ -48,11 +60,6 @@ def origin_of(hit: Hit) -> str:
     with suppress(ValueError, OverflowError, OSError):
         day = date.fromtimestamp(dated).isoformat() if dated is not None else ""
     return " · ".join(part for part in (hit.author, day) if part)
-
-
-def hub_offset_of(hit: Hit) -> float | None:
-    """What semantic search took from the cosine; None where it ranks by cosines, or did not find the hit."""
-    return hit.rankers["semantic"].hub_offset if "semantic" in hit.rankers else None
 
 
 def score_text(hit: Hit, mode: str) -> str:

@@ -4,63 +4,42 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import date
+from itertools import islice
 
 from engine.core.messages.search import Hit, Mode, Search
 
 ALL = "all"
-FACETS = ("type", "author", "language", "year", "folder")
+FACETS = ("type", "author", "language")
 NAMES = {"hybrid": "hybrid", "semantic": "semantic", "bm25": "BM25", ALL: "all three"}
 Span = tuple[int, int]
 MAX_MATCHES = 50_000
-_GLOB_SIGNS = re.compile(r"[*\[\]\\,]")
-_FOLDER = re.compile(r"/([^*\[\]\\,]+)/")
 # Scripts that put no blanks between words: a term may stand anywhere in them.
 _UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 
 
 @dataclass(frozen=True)
 class Filters:
-    """What a hit must satisfy; empty texts let everything pass. As typed by the user."""
+    """What a hit must satisfy. Paths and dates are as typed, and empty ones let everything pass; `values` are (facet, value)."""
 
     paths: str = ""
-    formats: str = ""
     after: str = ""
     before: str = ""
-    authors: str = ""
-    languages: str = ""
+    values: tuple[tuple[str, str], ...] = ()
 
     @property
     def count(self) -> int:
-        return sum(bool(text.strip()) for text in astuple(self))
+        return sum(bool(text.strip()) for text in (self.paths, self.after, self.before)) + len(self.values)
 
-    def chosen(self, facet: str) -> list[str]:
-        match facet:
-            case "type" | "language":
-                return list(dict.fromkeys(_words(self.formats if facet == "type" else self.languages)))
-            case "author":
-                return [_unquoted(self.authors)] if self.authors.strip() else []
-            case "folder":
-                folder = _FOLDER.fullmatch(self.paths)
-                return [folder[1]] if folder else []
-        year = self.after[:4]
-        return [year] if year and (self.after, self.before) == _year(year) else []
+    def of(self, facet: str) -> tuple[str, ...]:
+        """The values of a facet that are chosen."""
+        return tuple(value for name, value in self.values if name == facet)
 
     def toggled(self, facet: str, value: str) -> Filters:
-        """With a value of a facet as a filter, or without it where it is one. Of authors, folders and years one counts."""
-        there = value in self.chosen(facet)
-        match facet:
-            case "type" | "language":
-                kept = [one for one in self.chosen(facet) if one != value]
-                text = " ".join(kept if there else [*kept, value])
-                return replace(self, formats=text) if facet == "type" else replace(self, languages=text)
-            case "author":
-                return replace(self, authors="" if there else _quoted(value))
-            case "folder":
-                return replace(self, paths="" if there else f"/{re.sub(_GLOB_SIGNS, '?', value)}/")
-        after, before = ("", "") if there else _year(value)
-        return replace(self, after=after, before=before)
+        """With a value of a facet, or without it where it is chosen."""
+        kept = tuple(one for one in self.values if one != (facet, value))
+        return replace(self, values=kept if len(kept) < len(self.values) else (*kept, (facet, value)))
 
     def problem(self) -> str:
         """What is wrong with the dates; empty where they can be understood."""
@@ -79,38 +58,13 @@ class Filters:
 
     def request(self, query: str, mode: Mode, *, facets: bool) -> Search:
         """A search with these filters. Searches of a mode replace each other."""
+        paths = tuple(part.strip() for part in self.paths.split(",") if part.strip())
+        authors = tuple('"' + name.replace('"', "") + '"' for name in self.of("author"))  # in quotes: the whole name
         return Search(
-            query, mode, paths=_parts(self.paths) or None, types=_words(self.formats) or None,
-            after=self.after.strip() or None, before=self.before.strip() or None,
-            authors=_parts(self.authors) or None, languages=_words(self.languages) or None,
+            query, mode, paths=paths or None, types=self.of("type") or None, after=self.after.strip() or None,
+            before=self.before.strip() or None, authors=authors or None, languages=self.of("language") or None,
             facets=facets, series=f"typed-{mode}",
         )  # fmt: skip
-
-
-def _parts(text: str) -> tuple[str, ...]:
-    """What stands between commas; in double quotes they part nothing."""
-    return tuple(part.strip() for part in re.findall(r'\s*"[^"]*"\s*(?=,|$)|[^,]+', text) if part.strip())
-
-
-def _quoted(author: str) -> str:
-    """An author's whole name, as the engine takes it: it may hold commas, and be a part of another's."""
-    return '"' + author.replace('"', "") + '"'
-
-
-def _unquoted(text: str) -> str:
-    text = text.strip()
-    return text[1:-1] if len(text) > 2 and text[0] == text[-1] == '"' and text.count('"') == 2 else text
-
-
-def _words(text: str) -> tuple[str, ...]:
-    return tuple(text.replace(",", " ").split())
-
-
-def _year(year: str) -> tuple[str, str]:
-    """The first day of a year and of the next one; empty texts for what is no year that dates are written in."""
-    if not (year.isdecimal() and len(year) == 4 and "0000" < year < "9999"):
-        return "", ""
-    return f"{year}-01-01", f"{int(year) + 1:04}-01-01"
 
 
 @dataclass(frozen=True)
@@ -152,9 +106,4 @@ def find_terms(text: str, terms: Iterable[str]) -> list[Span]:
     parts = [re.escape(term) if _UNSPACED.search(term) else rf"(?<!\w){re.escape(term)}(?!\w)" for term in terms]
     if not parts:
         return []
-    found: list[Span] = []
-    for match in re.finditer("|".join(parts), text, re.IGNORECASE):
-        found.append(match.span())
-        if len(found) == MAX_MATCHES:
-            break
-    return found
+    return [match.span() for match in islice(re.finditer("|".join(parts), text, re.IGNORECASE), MAX_MATCHES)]

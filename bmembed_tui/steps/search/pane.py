@@ -1,8 +1,8 @@
-"""Step Search: type and see hits, by every ranker; why each was found; look inside; judge."""
+"""Step Search: type and see hits, by every ranker; look inside; judge; why each was found."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
 from typing import Any, ClassVar
 
 from textual import events, on, work
@@ -11,26 +11,25 @@ from textual.widgets import Button, Input, OptionList
 
 from bmembed_tui.client.run_state import RunState
 from bmembed_tui.steps.search import text as texts
-from bmembed_tui.steps.search.actions import HitActions
-from bmembed_tui.steps.search.facets import FacetList
 from bmembed_tui.steps.search.filters import FilterRow
-from bmembed_tui.steps.search.hit_list import HitList
-from bmembed_tui.steps.search.mode_line import ModeLine
-from bmembed_tui.steps.search.model import ALL, NAMES
-from bmembed_tui.steps.search.view import KEYS, PLACES, Offers, QueryInput
+from bmembed_tui.steps.search.hit_list import HitList, Results
+from bmembed_tui.steps.search.hit_text import file_name, open_hit
+from bmembed_tui.steps.search.model import ALL, NAMES, terms_of
+from bmembed_tui.steps.search.view import KEYS, QueryInput, SearchView
+from bmembed_tui.widgets.choice_row import ChoiceRow
 from bmembed_tui.widgets.plain import visible
 from bmembed_tui.widgets.safe import SafeOptions
 from engine.core.errors import EngineError
 from engine.core.messages.project import ProjectStatus
 from engine.core.messages.queries import ReadQueries
-from engine.core.messages.search import MODES
+from engine.core.messages.search import ReadDocument
 
-FILTERS = " (filters)"  # ends what is said of them
 DEBOUNCE = 0.15  # seconds without a key before a search
-SETTLE = 0.3  # seconds without an answer before the hits are explained
+HIT_ACTIONS = ("preview", "why", "judge", "open_file", "copy_text", "copy_path")
+SETTLE = 0.3  # seconds without an answer before it is read how its hits were judged
 
 
-class SearchPane(HitActions):
+class SearchPane(SearchView):
     """Asks while the user types, and moves between the search field, the modes and the hits."""
 
     step = "search"
@@ -38,21 +37,22 @@ class SearchPane(HitActions):
     lead = "Type what you look for: words, or a question."
     help_text = texts.HELP
     BINDINGS: ClassVar[list[BindingType]] = [
-        *(
-            Binding(KEYS[mode], f"mode('{mode}')", NAMES[mode], show=False, id=f"search.{mode}")
-            for mode in (*MODES, ALL)
-        ),
-        Binding("f9", "filters", "filters", show=False, id="search.filters"),
+        *(Binding(key, f"mode('{mode}')", NAMES[mode], show=False, id=f"search.{mode}") for mode, key in KEYS.items()),
+        Binding("f9", "filters", "filters", id="search.filters"),
         Binding("m", "next_mode", "next mode", show=False, id="search.mode"),
         Binding("slash", "focus_query", "type", show=False, id="search.query"),
-        *HitActions.BINDINGS,
+        Binding("v", "preview", "look inside", show=False, id="search.preview"),
+        Binding("w", "why", "why", id="search.why"),
+        Binding("plus", "judge(True)", "relevant", key_display="+", id="search.relevant"),
+        Binding("minus", "judge(False)", "not relevant", key_display="-", id="search.not-relevant"),
+        Binding("0", "judge(None)", "take the mark back", show=False, id="search.unjudge"),
+        Binding("o", "open_file", "open the file", show=False, id="search.open"),
+        Binding("c", "copy_text", "copy the text", show=False, id="search.copy"),
+        Binding("y", "copy_path", "copy the path", show=False, id="search.path"),
     ]
 
     def on_mount(self) -> None:
         self.query_one(FilterRow).display = False
-        self.query_one("#search-notes").display = False
-        for shown in self._lists:
-            self.watch(shown, "cursor", self._draw_why, init=False)
         self._draw_frame()
 
     def entered(self) -> None:
@@ -74,8 +74,7 @@ class SearchPane(HitActions):
         return status.built("index")
 
     def _open(self, *, focus: bool) -> None:
-        if not self.mode:
-            self.mode = self._usual_mode()
+        self._set_usual_mode()
         self._draw_frame()
         if self.host.status.built("index"):
             self.searching.warm_up()
@@ -89,12 +88,7 @@ class SearchPane(HitActions):
             self.focus_primary()
 
     def on_resize(self, _event: events.Resize) -> None:
-        inside = isinstance(self.screen.focused, HitList)
         self._draw_frame()
-        if not self.question.empty:
-            self._draw_hits()
-            if inside and not self.active_list.has_focus:
-                self.active_list.focus()
 
     def show_status(self, status: ProjectStatus) -> None:
         there = status.built("index")
@@ -102,7 +96,6 @@ class SearchPane(HitActions):
         before, self._built = self._built, built
         if built != before:
             self.searching.forget()
-            self.facts.forget()
             self._drawn.clear()
             if there and self.host.pane is self:
                 self._open(focus=self.screen.focused is None or self in self.screen.focused.ancestors)
@@ -115,7 +108,6 @@ class SearchPane(HitActions):
     def engine_ended(self) -> None:
         self.searching.lose()
         self._draw_status()
-        self._draw_why()
 
     # Asking
 
@@ -123,8 +115,7 @@ class SearchPane(HitActions):
         field = self.query_one(QueryInput)
         field.value = visible(text)
         field.cursor_position = len(field.value)
-        if not self.mode:
-            self.mode = self._usual_mode()
+        self._set_usual_mode()
         self._look()
 
     @on(Input.Changed, "#search-query")
@@ -139,22 +130,19 @@ class SearchPane(HitActions):
         self._delays[name] = self.set_timer(seconds, call)
 
     def _look(self) -> None:
-        question = self.question
-        problem = question.filters.problem()
-        self.query_one(FilterRow).show_problem(problem)
+        question, problem = self.question, self.question.filters.problem()
+        self._problem = f"✗ {problem}" if problem else ""
         if problem or not self.host.status.built("index"):
-            if problem:
-                self._say(f"✗ {problem}{FILTERS}")
+            self._draw_status()
             return
-        if self.query_one("#search-columns").display == question.empty:
-            self._draw_frame()
-        if question != self.searching.question or self._flash.endswith(FILTERS):
+        if question != self.searching.question:
             self._flash = ""
         self.searching.look(question, self.mode)
         if question.empty:
             self._clear()
+        elif not self.query_one("#search-columns").display:
+            self._draw_frame()
         self._draw_status()
-        self._draw_modes()
 
     def _answered(self, mode: str) -> None:
         if not self.is_attached:
@@ -164,14 +152,12 @@ class SearchPane(HitActions):
         self._later("settle", SETTLE, self._settle)
 
     def _settle(self) -> None:
-        rows = [hit.chunk_id for place in range(len(self._shown)) for hit in self._lists[place].hits]
-        question = self.searching.question
-        if rows and not question.empty:
-            self.facts.settle(question.query, list(dict.fromkeys(rows)), encoder=self.searching.encoder == "ready")
+        if self.active_list.hits and not self.searching.question.empty:
+            self.judgments.read(self.searching.question.query)
 
     @work(exclusive=True, group="offers")
     async def _offer(self) -> None:
-        if self._offered:
+        if self.offered:
             return
         try:
             found = await self.ask(ReadQueries(limit=6, split="heldout"))
@@ -179,41 +165,33 @@ class SearchPane(HitActions):
         except EngineError:
             return
         if self.is_attached:
-            self._offered = tuple(dict.fromkeys(row.text for row in rows))
-            self.query_one("#search-offers", SafeOptions).show([(str(n), text) for n, text in enumerate(self._offered)])
+            self.offered = tuple(dict.fromkeys(row.text for row in rows))
+            self.query_one("#search-offers", SafeOptions).show([(str(n), text) for n, text in enumerate(self.offered)])
             self._draw_frame()
 
     @on(OptionList.OptionSelected, "#search-offers")
     def _offer_chosen(self, event: OptionList.OptionSelected) -> None:
         event.stop()
-        self.search_for(self._offered[int(str(event.option_id))])
+        self.search_for(self.offered[event.option_index])
         self.active_list.focus()
 
     # Moving
 
     @on(Input.Submitted, "#search-query")
-    @on(ModeLine.Done)
-    @on(FacetList.Done)
-    def _to_hits(self, event: Input.Submitted | ModeLine.Done | FacetList.Done) -> None:
+    def _to_hits(self, event: Input.Submitted) -> None:
         event.stop()
-        offers = self.query_one("#search-offers", SafeOptions)
-        if self.question.empty:
-            if offers.display:
-                offers.focus()
-            return
-        self._look()
-        self.active_list.focus()
+        if not self.question.empty:
+            self._look()
+            self.active_list.focus()
+        elif self.offered:
+            self.query_one("#search-offers").focus()
 
-    @on(ModeLine.Chosen)
-    def _mode_chosen(self, event: ModeLine.Chosen) -> None:
+    @on(ChoiceRow.Chosen)
+    def _mode_chosen(self, event: ChoiceRow.Chosen) -> None:
         event.stop()
-        if event.value == "filters":
-            self.action_filters()
-        else:
-            self.action_mode(event.value)
+        self.action_mode(event.value)
 
-    @on(HitList.Left)
-    @on(Offers.Left)
+    @on(Results.Left)
     def action_focus_query(self) -> None:
         self.query_one(QueryInput).focus()
 
@@ -222,65 +200,95 @@ class SearchPane(HitActions):
         event.stop()
         field = self.query_one(QueryInput)
         field.focus()
-        field.insert_text_at_cursor(event.character)
+        field.insert_text_at_cursor(event.letter)
 
-    @on(HitList.Entered)
-    def _list_entered(self, event: HitList.Entered) -> None:
-        event.stop()
-        place = next((place for place in PLACES if self.screen.focused is self._lists[place]), 0)
-        if self.mode == ALL and self._wide and place != self.side:
-            self.side = place
+    def on_descendant_focus(self, event: events.DescendantFocus) -> None:
+        if isinstance(event.widget, HitList) and event.widget.mode != self.active:
+            self.active = event.widget.mode
             self._draw_status()
-        self._draw_why()
-
-    @on(HitList.Sideways)
-    def _sideways(self, event: HitList.Sideways) -> None:
-        event.stop()
-        if self.mode == ALL:
-            self.side = (self.side + event.by) % len(MODES)
-            if not self._wide:
-                self._switched()
-            self.active_list.focus()
 
     def action_mode(self, mode: str) -> None:
         inside = isinstance(self.screen.focused, HitList)
-        if mode != ALL:
-            self.side = MODES.index(mode)
-        self.mode = mode
-        self._switched()
+        self.mode, self.active = mode, self.active if mode == ALL else mode
+        self._draw_frame()
+        for one in self.shown:
+            if self.searching.answer(one) is None and self._drawn.pop(one, None) is not None:
+                self._lists[one].show_hits((), one, {}, "searching …")
+        self._look()
+        if not self.question.empty:
+            self._answered(mode)
         if inside:
             self.active_list.focus()
 
-    def _switched(self) -> None:
-        self._draw_frame()
-        for place, mode in enumerate(self._shown):
-            if self.searching.answer(mode) is None and self._drawn.pop(place, None) is not None:
-                self._lists[place].show((), mode, {}, "searching …")
-        self._look()
-        if not self.question.empty:
-            self._answered(self.mode)
-
     def action_next_mode(self) -> None:
-        modes = (*MODES, ALL)
-        self.action_mode(modes[(modes.index(self.mode or MODES[0]) + 1) % len(modes)])
+        modes = list(KEYS)
+        self.action_mode(modes[(modes.index(self.mode) + 1) % len(modes)])
 
     def action_filters(self) -> None:
         """Show or hide the filters; those that are set go on to count."""
         row = self.query_one(FilterRow)
         row.display = not row.display
-        self._draw_frame()
         self._look()
-        if row.display:
-            row.query(Input).first().focus()
-        else:
-            self.query_one(QueryInput).focus()
+        (row.query(Input).first() if row.display else self.query_one(QueryInput)).focus()
 
     @on(Button.Pressed, "#primary")
     def _build(self, event: Button.Pressed) -> None:
         event.stop()
         self.host.start_run(("ingest", "index"))
 
-    def palette_commands(self) -> Mapping[str, tuple[str, str]]:
-        if not self.host.status.built("index"):
-            return {}
-        return texts.commands(self._hit is not None)
+    # Hits
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """What is done with a hit is done among the hits: in a field + and - are typed."""
+        if action in HIT_ACTIONS:
+            return self.is_attached and isinstance(self.screen.focused, HitList)
+        return super().check_action(action, parameters)
+
+    @on(OptionList.OptionSelected, "HitList")
+    def action_preview(self) -> None:
+        from bmembed_tui.steps.search.preview import PreviewScreen
+
+        if self._hit is not None:
+            terms = terms_of(self.searching.question.query, self.active_list.hits)
+            self.app.push_screen(PreviewScreen(self.ask, self._hit, terms))
+
+    def action_why(self) -> None:
+        from bmembed_tui.steps.search.explanation import WhyDialog
+
+        if self._hit is not None:
+            self.app.push_screen(WhyDialog(self.ask, self.searching.question.query, self._hit))
+
+    @work(group="judge")
+    async def action_judge(self, relevant: bool | None) -> None:
+        query, hit = self.searching.question.query, self._hit
+        if hit is None:
+            return
+        try:
+            await self.judgments.judge(query, hit.chunk_id, relevant)
+        except EngineError as error:
+            self._say(texts.problem(error))
+        else:
+            self._say(texts.judged(hit.rank, relevant, self.judgments.judged_queries))
+
+    @work(exclusive=True, group="open")
+    async def action_open_file(self) -> None:
+        if self._hit is not None:
+            self._say(await open_hit(self._hit))
+
+    @work(exclusive=True, group="copy")
+    async def action_copy_path(self) -> None:
+        if self._hit is not None:
+            self.app.copy_to_clipboard(await asyncio.to_thread(file_name, self._hit))  # it looks at the disk
+            self._say("The path is on the clipboard.")
+
+    @work(exclusive=True, group="copy")
+    async def action_copy_text(self) -> None:
+        if (hit := self._hit) is None:
+            return
+        try:
+            document = await self.ask(ReadDocument(hit.document_id))
+        except EngineError as error:
+            self._say(texts.problem(error))
+            return
+        self.app.copy_to_clipboard(document.text[hit.start : hit.end])
+        self._say("The text of the hit is on the clipboard.")

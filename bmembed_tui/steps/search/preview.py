@@ -13,9 +13,8 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
 from bmembed_tui.client.engine_client import Ask
-from bmembed_tui.open_file import open_at
 from bmembed_tui.steps.search.document_view import DocumentView
-from bmembed_tui.steps.search.hit_text import file_name, file_of, place_of
+from bmembed_tui.steps.search.hit_text import file_name, open_hit, place_of
 from bmembed_tui.steps.search.model import MAX_MATCHES, Span, find_terms
 from bmembed_tui.widgets.change_line import error_text
 from bmembed_tui.widgets.key_line import KeyLine
@@ -128,11 +127,7 @@ Words of the query are marked; n and N go to the next and the previous one, h ba
 
     @work(exclusive=True, group="open")
     async def action_open_file(self) -> None:
-        opened = await asyncio.to_thread(lambda: open_at(file_of(self._hit), self._hit.page))
-        if opened.problem and self.is_attached:
-            self.notify(opened.problem, markup=False, severity="warning", timeout=10)
-        elif self._hit.page is not None and not opened.at_page and self.is_attached:
-            self.notify(f"Opened: the hit is on {place_of(self._hit)}.", markup=False)
+        self.notify(await open_hit(self._hit), markup=False)
 
     def action_copy_chunk(self) -> None:
         if self._text:

@@ -11,7 +11,7 @@ from bmembed_tui.client.engine_client import Ask, GoneError, SupersededError
 from bmembed_tui.client.in_app import advice, with_ways
 from bmembed_tui.steps.search.model import ALL, Answer, Question
 from engine.core.errors import EngineError
-from engine.core.messages.search import MODES, Explain, Explained, Judge, Mode, ReadJudgments, WarmUp
+from engine.core.messages.search import MODES, Judge, Mode, ReadJudgments, WarmUp
 
 Start = Callable[[Callable[[], Coroutine[Any, Any, None]], str], None]
 """Starts some work; that of the same group that still goes on is given up."""
@@ -102,70 +102,37 @@ class Searching:
             self.changed(mode)
 
 
-class Facts:
-    """What is read about hits once the user pauses: whether the adapter moved them, and how they were judged."""
+class Judgments:
+    """How hits of the query were judged, read once the user pauses."""
 
     def __init__(self, ask: Ask, start: Start, changed: Callable[[], None]) -> None:
         self._ask, self._start, self._changed = ask, start, changed
         self.query = ""
-        self.explained: Explained | None = None
-        self.explain_error = ""
         self.judged: dict[int, bool] = {}
-        self.judged_queries: int | None = None
-        self._judged_known = False
+        self.judged_queries = 0
 
     def of(self, query: str) -> None:
         if query != self.query:
-            self.query, self.explained, self.explain_error = query, None, ""
-            self.judged, self._judged_known = {}, False
+            self.query, self.judged = query, {}
 
-    def forget(self) -> None:
-        self.query = ""
-
-    def settle(self, query: str, chunk_ids: list[int], *, encoder: bool) -> None:
-        """Ask about these hits what is not known yet. `encoder`: whether it is ready."""
+    def read(self, query: str) -> None:
         self.of(query)
-        self._start(partial(self._read_judgments, query), "judgments")
-        known = self.explained.chunks if self.explained else {}
-        wanted = [row for row in chunk_ids if row not in known]
-        if encoder and wanted:
-            self._start(partial(self._explain, query, wanted), "explain")
+        self._start(partial(self._read, query), "judgments")
 
-    async def _read_judgments(self, query: str) -> None:
+    async def _read(self, query: str) -> None:
         try:
             found = await self._ask(ReadJudgments(query))
         except EngineError:
             return  # judging shows what is wrong
         if query == self.query:
-            self.judged, self._judged_known = dict(found.chunks), True
-            self.judged_queries = found.judged_queries
+            self.judged, self.judged_queries = dict(found.chunks), found.judged_queries
             self._changed()
-
-    async def _explain(self, query: str, chunk_ids: list[int]) -> None:
-        try:
-            found, problem = await self._ask(Explain(query, tuple(chunk_ids))), ""
-        except EngineError as error:
-            found, problem = None, error.what
-        if query != self.query:
-            return
-        self.explain_error = problem
-        if found is not None:
-            before = self.explained.chunks if self.explained else {}
-            self.explained = Explained(found.served, {**before, **found.chunks}, found.note)
-        self._changed()
-
-    async def mark_of(self, query: str, chunk_id: int) -> bool | None:
-        """How a hit of a query was judged; None where it was not. Raises EngineError."""
-        if query == self.query and self._judged_known:
-            return self.judged.get(chunk_id)
-        return (await self._ask(ReadJudgments(query))).chunks.get(chunk_id)
 
     async def judge(self, query: str, chunk_id: int, relevant: bool | None) -> None:
         """Keep a judgment; None takes it back. Raises EngineError, ProjectBusyError during a run among them."""
-        found = await self._ask(Judge(query, chunk_id, relevant))
+        self.judged_queries = (await self._ask(Judge(query, chunk_id, relevant))).judged_queries
         if query == self.query:
             self.judged.pop(chunk_id, None)
             if relevant is not None:
                 self.judged[chunk_id] = relevant
-        self.judged_queries = found.judged_queries
         self._changed()

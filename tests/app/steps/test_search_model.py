@@ -1,4 +1,4 @@
-"""What the Search step computes without a screen: rows of text, scores, filters, marks, what is told."""
+"""What the Search step computes without a screen: rows of text, scores, filters, marks, what is said."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from rich.cells import cell_len, get_character_cell_size
 from rich.style import Style
 
 from bmembed_tui.steps.progress import bar
-from bmembed_tui.steps.search.explanation import BAR, adapter_text, ranker_lines, why_text
-from bmembed_tui.steps.search.hit_rows import snippet_rows
+from bmembed_tui.steps.search.explanation import BAR, format_adapter, format_ranker, why_text
+from bmembed_tui.steps.search.hit_list import snippet_rows
 from bmembed_tui.steps.search.hit_text import file_name, file_of, heading_of, origin_of, place_of, score_text
 from bmembed_tui.steps.search.model import Answer, Filters, Question, find_terms, terms_of
-from bmembed_tui.steps.search.search_as_you_type import Facts, Searching
+from bmembed_tui.steps.search.search_as_you_type import Searching
+from bmembed_tui.steps.search.text import scale
 from bmembed_tui.widgets import text_rows
 from bmembed_tui.widgets.plain import visible
 from bmembed_tui.widgets.text_rows import TextRows, fitted, line_cuts, segments, spans_within
@@ -137,37 +138,15 @@ def test_filters_are_checked_where_they_are_typed(filters: Filters, problem: str
 
 
 def test_filters_become_params() -> None:
-    filters = Filters(" contracts/**, *.md ,", "md, txt", "", " 2031-05-01 ", "Ada, Quay", " en")
-    assert filters.count == 5
+    filters = Filters(" contracts/**, *.md ,", "", " 2031-05-01 ")
+    for facet, value in (("type", "md"), ("type", "txt"), ("author", 'Ada "Quay", Bo'), ("language", "en")):
+        filters = filters.toggled(facet, value)
+    assert filters.count == 6
     assert filters.request("q", "bm25", facets=True) == Search(
         "q", "bm25", paths=("contracts/**", "*.md"), types=("md", "txt"), before="2031-05-01",
-        authors=("Ada", "Quay"), languages=("en",), facets=True, series="typed-bm25",
+        authors=('"Ada Quay, Bo"',), languages=("en",), facets=True, series="typed-bm25",
     )  # fmt: skip
-    assert Filters(authors='Bo, "Ada Quay, Bo"').request("q", "bm25", facets=False).authors == ("Bo", '"Ada Quay, Bo"')
-    quoted = Filters().toggled("author", "Ada Quay, Bo")
-    assert quoted.request("q", "bm25", facets=False).authors == ('"Ada Quay, Bo"',)
-
-
-@pytest.mark.parametrize(
-    ("before", "facet", "value", "after"),
-    [
-        (Filters(formats="md, txt"), "type", "pdf", Filters(formats="md txt pdf")),
-        (Filters(formats="md, txt"), "type", "md", Filters(formats="txt")),
-        (Filters(languages="de"), "language", "de", Filters()),
-        (Filters(authors="Bo"), "author", "Ada Quay, Bo", Filters(authors='"Ada Quay, Bo"')),
-        (Filters(authors='"Ada Quay, Bo"'), "author", "Ada Quay, Bo", Filters()),
-        (Filters("*.md"), "folder", "a/b [1], c", Filters("/a/b ?1?? c/")),
-        (Filters("/a/b/"), "folder", "a/b", Filters()),
-        (Filters(), "folder", ".", Filters("/./")),
-        (Filters("/a/./"), "folder", "a/.", Filters()),
-        (Filters(after="2030-01-01"), "year", "2031", Filters(after="2031-01-01", before="2032-01-01")),
-        (Filters(after="2031-01-01", before="2032-01-01"), "year", "2031", Filters()),
-        (Filters(), "year", "0031", Filters(after="0031-01-01", before="0032-01-01")),
-    ],
-)
-def test_a_facet_becomes_a_filter_and_is_let_go(before: Filters, facet: str, value: str, after: Filters) -> None:
-    assert before.toggled(facet, value) == after
-    assert not after.problem()
+    assert filters.toggled("type", "md").of("type") == ("txt",)
 
 
 def test_terms_are_the_forms_that_the_engine_marked() -> None:
@@ -182,83 +161,62 @@ def test_terms_are_the_forms_that_the_engine_marked() -> None:
 
 def test_the_snippets_rows_with_most_marks_are_shown() -> None:
     found = hit(snippet="aaaa bbbb cccc dddd eeee", marks=[[10, 14], [15, 19]])
-    first, second = snippet_rows(found, 9, 2)  # rows of seven columns, two for what is left out: one word each
-    assert (first.text, first.marks) == ("… cccc", ((2, 6),))
-    assert (second.text, second.marks) == ("dddd …", ((0, 4),))
-    (whole,) = snippet_rows(found, 40, 2)
-    assert (whole.text, whole.marks) == ("aaaa bbbb cccc dddd eeee", ((10, 14), (15, 19)))
+    first, second = snippet_rows(found, 9)  # rows of seven columns, two for what is left out: one word each
+    assert (first.plain, second.plain) == ("\n   … cccc", "\n   dddd …")
+    assert [(one.start, one.end) for one in first.spans] == [(6, 10)]
+    assert [(one.start, one.end) for one in second.spans] == [(4, 8)]
+    (whole,) = snippet_rows(found, 40)
+    assert whole.plain == "\n   aaaa bbbb cccc dddd eeee"
+    assert [(one.start, one.end) for one in whole.spans] == [(14, 18), (19, 23)]
 
 
 @pytest.mark.parametrize(
-    ("served", "standing", "note", "told"),
+    ("served", "ranks", "text"),
     [
-        ("merge-0.75", RankComparison(14, None, 3), "", "merge-0.75: base rank 14 → 3, up 11"),
-        ("adapted", RankComparison(3, None, 1204), "", "adapted: base rank 3 → 1,204, down 1,201"),
-        ("adapted", RankComparison(3, None, 3), "", "adapted: did not move it, rank 3"),
-        ("base", RankComparison(3, None, 3), "", "none is served; base ranks it 3"),
-        ("adapted", RankComparison(None, None, 3), "why", "adapted: rank 3; base rank unknown (w)"),
-        ("adapted", RankComparison(), "why", "not ranked by the encoder: why"),
+        ("merge-0.75", RankComparison(14, None, 3), "merge-0.75: base rank 14 → 3"),
+        ("adapted", RankComparison(3, 0.25, 1204, 0.5), "adapted: base rank 3 → 1,204, cosine 0.250 → 0.500"),
+        ("base", RankComparison(3, None, 3), "none in use; base ranks it 3"),
+        ("adapted", RankComparison(None, None, 3), "adapted: rank 3; base rank unknown"),
+        ("adapted", RankComparison(), "not ranked by the encoder"),
     ],
 )
-def test_whether_the_adapter_moved_a_hit(served: str, standing: RankComparison, note: str, told: str) -> None:
-    facts = Facts(None, None, None)  # type: ignore[arg-type]
-    facts.explained = Explained(served, {7: standing}, note)
-    assert adapter_text(hit(), facts, loading=False) == told
+def test_whether_the_adapter_moved_a_hit(served: str, ranks: RankComparison, text: str) -> None:
+    assert format_adapter(Explained(served, {7: ranks}), ranks) == text
 
 
 def test_shares_are_drawn() -> None:
+    nothing = RankComparison()
     assert bar(0.75, BAR) == "████████░░"
     assert bar(0.0, BAR) == "░░░░░░░░░░"
-    lines = dict(ranker_lines(hit(), "hybrid", 40))
-    assert lines["BM25"] == "rank 2   score 6.87        ████████░░  75%"
-    assert lines["semantic"] == "not among its best         ██░░░░░░░░  25%"
-    assert dict(ranker_lines(hit(), "bm25"))["semantic"] == "had no part in this list"
+    assert format_ranker("bm25", hit(), nothing) == "rank 2   score 6.87        ████████░░  75% of the score"
+    assert format_ranker("semantic", hit(), nothing) == "not among its best         ██░░░░░░░░  25% of the score"
+    assert format_ranker("semantic", hit(shares={}), nothing) == "not among its best, had no part in this list"
 
 
-def test_of_a_ranker_without_a_part_in_a_hit_its_place_is_told_where_it_is_known() -> None:
-    facts = Facts(None, None, None)  # type: ignore[arg-type]
-    facts.explained = Explained("adapted", {hit().chunk_id: RankComparison(14, 0.5, 30, 0.4125, 30, 0.4125)})
-    assert (
-        dict(ranker_lines(hit(), "bm25", facts=facts))["semantic"] == "rank 30  cosine 0.412, had no part in this list"
-    )
-    told = dict(ranker_lines(hit(), "hybrid", facts=facts))["semantic"]
-    assert told == "rank 30  cosine 0.412      ██░░░░░░░░  25% of the score"
-    facts.explained = Explained("adapted", {hit().chunk_id: RankComparison(14)}, "gone")
-    assert dict(ranker_lines(hit(), "hybrid", facts=facts))["semantic"].startswith("not among its best  ")
+def test_of_a_ranker_without_a_part_in_a_hit_its_place_is_shown_where_it_is_known() -> None:
+    known = RankComparison(14, 0.5, 30, 0.4125, 30, 0.4125)
+    assert format_ranker("semantic", hit(shares={}), known) == "rank 30  cosine 0.412, had no part in this list"
+    assert format_ranker("semantic", hit(), known) == "rank 30  cosine 0.412      ██░░░░░░░░  25% of the score"
+    assert format_ranker("semantic", hit(), RankComparison(14)).startswith("not among its best  ")
 
 
-def test_the_whole_story_of_a_hit_leaves_nothing_out() -> None:
-    facts = Facts(None, None, None)  # type: ignore[arg-type]
-    assert adapter_text(hit(), facts, loading=True) == "the encoder is loading"
-    assert adapter_text(hit(), facts, loading=False) == "asking …"
-    facts.explain_error = "No index."
-    assert adapter_text(hit(), facts, loading=False) == "not known: No index."
-    facts.explained = Explained("adapted", {7: RankComparison(9, 0.25, 2, 0.5)}, "a note " * 60)
-    text = why_text(hit(), "hybrid", facts, loading=False).plain
-    assert "base rank 9 → 2, up 7" in text
-    assert "cosine by base 0.250, as served 0.500" in text
+def test_why_says_what_is_known_and_what_the_engine_notes() -> None:
+    assert "adapter  asking …" in why_text(hit(), None, "asking …").plain
+    explained = Explained("adapted", {7: RankComparison(9, 0.25, 2, 0.5)}, "a note " * 60)
+    text = why_text(hit(), explained).plain
+    assert "base rank 9 → 2, cosine 0.250 → 0.500" in text
     assert text.count("a note") == 60
 
 
-def test_a_similarity_with_hubs_taken_off_is_named_and_shown_in_its_parts() -> None:
-    from bmembed_tui.steps.search.text import scale
-
-    facts = Facts(None, None, None)  # type: ignore[arg-type]
+def test_a_corrected_similarity_is_named_and_shown_with_its_offset() -> None:
     found = hit(rankers={"semantic": {"rank": 2, "score": 0.4125, "hub_offset": 0.2}}, shares={})
-    assert dict(ranker_lines(found, "semantic", 80))["semantic"] == "rank 2   similarity 0.412"
-    wide = dict(ranker_lines(found, "semantic", 120))["semantic"]
-    assert wide == "rank 2   similarity 0.412, cosine 0.613 less 0.200 as a hub"
-    facts.explained = Explained("adapted", {7: RankComparison(9, 0.25, 4, 0.6125, 2, 0.4125, 0.2)})
-    text = why_text(found, "semantic", facts, loading=False).plain
-    assert "cosine by base 0.250, as served 0.613" in text or "as served 0.612" in text
-    assert "Similarity 0.412, by which semantic search ranks, is cosine 0.613 less 0.200 as a hub" in text
-    assert dict(ranker_lines(hit(), "bm25", facts=facts))["semantic"].startswith("rank 2   similarity 0.412")
+    assert format_ranker("semantic", found, RankComparison()).startswith("rank 2   similarity 0.412, cosine less 0.200")
+    known = RankComparison(9, 0.25, 4, 0.6125, 2, 0.4125, 0.2)
+    assert format_ranker("semantic", hit(shares={}), known).startswith("rank 2   similarity 0.412")
     question = Question("a", Filters())
     assert scale(Answer(question, "semantic", (found,))) == "similarity"
-    assert (
-        scale(Answer(question, "semantic", (hit(rankers={"semantic": {"rank": 2, "score": 0.4125}}, shares={}),)))
-        == "cosine"
-    )
+    by_cosine = hit(rankers={"semantic": {"rank": 2, "score": 0.4125}}, shares={})
+    assert scale(Answer(question, "semantic", (by_cosine,))) == "cosine"
 
 
 def test_every_row_fits_its_width() -> None:
@@ -290,15 +248,15 @@ def test_the_newest_question_wins_and_bm25_stands_in() -> None:
 
     from bmembed_tui.steps.search.model import Question
 
-    asked, told = Asked(), []
-    searching = Searching(asked.ask, asked.start, told.append)
+    asked, changed = Asked(), []
+    searching = Searching(asked.ask, asked.start, changed.append)
     searching.warm_up()
     searching.look(Question("old"), "hybrid")
     assert set(asked.started) == {"warm", "search-hybrid", "search-bm25"}
     old = asked.started["search-hybrid"]
     searching.look(Question("new"), "hybrid")
     asyncio.run(old())  # an answer to the old question comes late
-    assert told == []
+    assert changed == []
     assert searching.answer("hybrid") is None
     asyncio.run(asked.started["search-bm25"]())
     standing_in = searching.answer("hybrid")

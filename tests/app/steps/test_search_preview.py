@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import sys
@@ -17,8 +18,8 @@ from textual.pilot import Pilot
 from bmembed_tui.open_file import Opened, open_at, open_file
 from bmembed_tui.pdf_viewers import on_macos, on_windows
 from bmembed_tui.steps.search.document_view import DocumentView
+from bmembed_tui.steps.search.hit_text import open_hit
 from bmembed_tui.steps.search.preview import PreviewScreen
-from bmembed_tui.steps.search.text import opened as opened_as
 from bmembed_tui.widgets.text_rows import TextRows
 from engine.core.errors import EngineError, UsageError
 from engine.core.messages.search import DocumentText, Hit, ReadDocument
@@ -112,7 +113,7 @@ def test_short_documents(text: str) -> None:
     drive(story, size=(80, 24))
 
 
-def test_a_document_that_is_gone_is_told_in_place() -> None:
+def test_a_document_that_is_gone_is_an_error_in_place() -> None:
     async def story(pilot: Pilot[Any]) -> None:
         error = UsageError("There is no document 5.", "It may have been deleted.", "Search again.")
         await opened(pilot, error, hit_at(0, 1), ())
@@ -122,7 +123,7 @@ def test_a_document_that_is_gone_is_told_in_place() -> None:
     drive(story, size=(80, 24))
 
 
-def test_without_a_display_the_path_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_display_the_path_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("DISPLAY", "WAYLAND_DISPLAY"):
         monkeypatch.delenv(name, raising=False)
     file = tmp_path / "a.txt"
@@ -148,11 +149,11 @@ def test_without_a_display_the_path_is_told(tmp_path: Path, monkeypatch: pytest.
 def test_a_pdf_opens_at_its_page_where_the_viewer_can(
     viewer: str, program: str, asked: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    programs, told = tmp_path / "programs", tmp_path / "told"
+    programs, called = tmp_path / "programs", tmp_path / "called"
     programs.mkdir()
     for name in {program, "xdg-open"}:
         (programs / name).write_text(
-            f'#!/bin/sh\nprintf "%s\\n" {name} "$@" > {told}.new; {shutil.which("mv")} {told}.new {told}\n'
+            f'#!/bin/sh\nprintf "%s\\n" {name} "$@" > {called}.new; {shutil.which("mv")} {called}.new {called}\n'
         )
     (programs / "xdg-mime").write_text(f'#!/bin/sh\n[ "$*" = "query default application/pdf" ] && echo {viewer}\n')
     for made in programs.iterdir():
@@ -163,10 +164,10 @@ def test_a_pdf_opens_at_its_page_where_the_viewer_can(
     file.write_bytes(b"%PDF-1.4")
     assert open_at(file, 3) == Opened("", program != "xdg-open")
     end = time.monotonic() + 30
-    while not told.exists() and time.monotonic() < end:
+    while not called.exists() and time.monotonic() < end:
         time.sleep(0.02)
     quoted = str(file).replace(" ", "%20")
-    assert told.read_text().splitlines() == [program, *(part.format(file=file, quoted=quoted) for part in asked)]
+    assert called.read_text().splitlines() == [program, *(part.format(file=file, quoted=quoted) for part in asked)]
 
 
 @pytest.mark.parametrize(
@@ -197,11 +198,19 @@ def test_commands_for_macos(tmp_path: Path) -> None:
     assert on_macos(file, 3, skim=False) == []
 
 
-def test_where_the_viewer_is_told_no_page_the_user_is() -> None:
-    hit = replace(hit_at(0, 5), page=3, place="page 3")
-    assert opened_as(hit, at_page=True) == "Opened deep/in/[@click=app.quit]a.txt at page 3."
-    assert opened_as(hit, at_page=False) == "Opened deep/in/[@click=app.quit]a.txt: the hit is on page 3."
-    assert opened_as(replace(hit, page=None), at_page=False) == "Opened deep/in/[@click=app.quit]a.txt."
+@pytest.mark.parametrize(
+    ("page", "at_page", "text"),
+    [
+        (3, True, "Opened deep/in/[@click=app.quit]a.txt."),
+        (3, False, "Opened deep/in/[@click=app.quit]a.txt: the hit is on page 3."),
+        (None, False, "Opened deep/in/[@click=app.quit]a.txt."),
+    ],
+)
+def test_where_the_viewer_gets_no_page_the_user_reads_it(
+    page: int | None, at_page: bool, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bmembed_tui.steps.search.hit_text.open_at", lambda *_: Opened("", at_page))
+    assert asyncio.run(open_hit(replace(hit_at(0, 5), page=page))) == text
 
 
 def test_the_last_wish_counts_while_the_rows_are_on_their_way() -> None:
