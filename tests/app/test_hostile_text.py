@@ -91,7 +91,7 @@ def test_every_step_shows_it_as_typed(hostile_project: Path, size: tuple[int, in
             await pilot.pause(0.5)
             if step.key == "search":
                 await pilot.press(*"zanzibar")
-                await until_text(pilot, "Why hit 1")
+                await until_text(pilot, " hits · ")
             assert "[@click=app.quit]p[" in clean(pilot), step
             assert await click_every_trap(pilot), step
             for key in ("f1", "escape", "tab", "down", "down", "enter"):
