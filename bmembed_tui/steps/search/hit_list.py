@@ -12,7 +12,6 @@ from textual import events
 from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.message import Message
-from textual.widgets.option_list import Option
 
 from bmembed_tui.steps.search.hit_text import heading_of, origin_of, place_of, score_text
 from bmembed_tui.widgets.plain import marked, plain
@@ -80,9 +79,10 @@ class HitList(Results):
 
     def _draw(self, selected: int) -> None:
         width = self.scrollable_content_region.width
-        rows = [Option(self._rows(hit, width)) for hit in self.hits]
-        self.set_options(rows or [Option(plain(self._message, "$text-muted"), disabled=True)])
-        self.highlighted = selected if rows else None
+        rows = [(str(place), self._rows(hit, width)) for place, hit in enumerate(self.hits)]
+        self.show(rows or [("message", plain(self._message, "$text-muted"))], str(selected))
+        if not rows:
+            self.highlighted = None
 
     def _rows(self, hit: Hit, width: int) -> Content:
         room = max(8, width - len(INDENT))
@@ -97,7 +97,7 @@ class HitList(Results):
         where = " · ".join(part for part in (f"{path}{place}", heading_of(hit), origin_of(hit)) if part)
         return Content.assemble(
             plain(f"{hit.rank:>2} "), plain(title, "bold"), plain(gap), plain(verdict, style), plain(score, "$text-muted"),
-            "\n", plain(f"{INDENT}{fitted(where, room)}", "$text-muted"), *snippet_rows(hit, room),
+            plain(f"\n{INDENT}{fitted(where, room)}", "$text-muted", lines=True), *snippet_rows(hit, room),
         )  # fmt: skip
 
     def on_resize(self) -> None:
@@ -123,4 +123,4 @@ def snippet_rows(hit: Hit, room: int) -> Iterator[Content]:
         before = "… " if number == best > 0 else ""
         after = " …" if number == best + SNIPPET_ROWS - 1 < len(spans) - 1 else ""
         text = marked(hit.snippet[start:end].rstrip(), marks[number])
-        yield Content.assemble(f"\n{INDENT}{before}", text, after)
+        yield Content.assemble(plain(f"\n{INDENT}{before}", lines=True), text, plain(after))

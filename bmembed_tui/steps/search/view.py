@@ -8,6 +8,7 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
+from textual.content import Content
 from textual.timer import Timer
 
 from bmembed_tui.dialogs.help import key_name
@@ -163,8 +164,9 @@ class SearchView(StepPane):
         for mode in self.shown:
             self._heads[mode].display = not alone
             if not alone:
-                head = plain(NAMES[mode], "bold underline" if mode == self.active else "bold")
-                self._heads[mode].update(head + plain(f"  {texts.status(mode, self.searching)}"), layout=False)
+                name = plain(NAMES[mode], "bold underline" if mode == self.active else "bold")
+                what = plain(f"  {texts.status(mode, self.searching)}")
+                self._heads[mode].update(Content.assemble(name, what), layout=False)
         status = texts.status(self.active, self.searching) if alone or self.question.empty else ""
         self._write("#search-status", self._problem or self._flash or status, keep=True)
         answer = self.searching.answer(self.active)
