@@ -49,7 +49,7 @@ class FilterRow(Vertical):
         with Horizontal(classes="filter-line"):
             for name, example in EXAMPLES.items():
                 yield SafeLabel(name.removesuffix("s"))
-                yield CleanInput(placeholder=example, compact=True, id=f"filter-{name}", select_on_focus=False)
+                yield CleanInput(placeholder=visible(example), compact=True, id=f"filter-{name}", select_on_focus=False)
             yield SafeButton("Clear", id="filter-clear")
         yield SafeOptions(id="filter-facets")
 
