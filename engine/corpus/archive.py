@@ -12,7 +12,7 @@ from pathlib import Path
 
 from engine.corpus import zip_aes
 from engine.corpus.damage import damaged
-from engine.corpus.encodings import guessed_of_names
+from engine.corpus.encodings import guess_encoding_of_names
 from engine.corpus.formats import MAX_UNPACKED, is_part, open_zip, refuse_bomb, refuse_part
 from engine.corpus.passwords import known, why_closed
 from engine.corpus.readers import Found, LeftOut, Member, UnreadableFileError
@@ -113,9 +113,9 @@ def names_of(members: Sequence[zipfile.ZipInfo]) -> list[str]:
     """
     stored = [_stored_name(member) for member in members]
     unsure = {name for name in stored if isinstance(name, bytes)}
-    encoding = guessed_of_names(b"\n".join(sorted(unsure)))
+    encoding = guess_encoding_of_names(b"\n".join(sorted(unsure)))
     alone = not encoding and sum(map(len, unsure)) <= _MAX_ALONE
-    names = {name: _decoded_name(name, encoding or (guessed_of_names(name) if alone else "")) for name in unsure}
+    names = {name: _decoded_name(name, encoding or (guess_encoding_of_names(name) if alone else "")) for name in unsure}
     return [names[name] if isinstance(name, bytes) else name for name in stored]
 
 

@@ -7,7 +7,7 @@ import zlib
 
 _PART = re.compile(r"[\w/\[\].-]+\.(?:xml|rels|opf|x?html?|ncx)\b")
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`")
-_LONGEST, _LOOKED_AT = 200, 2000
+_MAX_LENGTH, _LOOKED_AT = 200, 2000
 _CODED = "some of its text is not in the encoding that it should be in"
 _MARKED = "a part of it is not sound XML"
 _PACKED = "its compressed content cannot be unpacked"
@@ -46,7 +46,7 @@ def damaged(message: object, part: str = "") -> str:
         return "damaged: its content does not fit its format"
     found = _PART.search(said) if words and not part else None
     part = part or (found[0] if found else "")
-    return f"damaged: {words or said[:_LONGEST]}" + (f" ({part})" if part else "")
+    return f"damaged: {words or said[:_MAX_LENGTH]}" + (f" ({part})" if part else "")
 
 
 def without_names(message: str) -> str:

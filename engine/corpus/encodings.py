@@ -57,7 +57,7 @@ _HIGH = re.compile(rb"[\x80-\xff]")
 _NOT_ASCII = re.compile("[^\x00-\x7f]")
 _LATIN_WORD = re.compile("[A-Za-z]")
 _INSIDE_WORDS = "’\u00ad·'"
-_LEAST = 0.25
+_MIN_SCORE = 0.25
 _EBCDIC_BLANK = b"\x40"
 _LABELS = {
     "iso-8859-1": "cp1252", "latin-1": "cp1252", "latin1": "cp1252", "iso-8859-9": "cp1254", "iso-8859-11": "cp874",
@@ -73,7 +73,7 @@ def codec_of(label: str) -> str:
     return _LABELS.get(label, label)
 
 
-def guessed(data: bytes) -> str:
+def guess_encoding(data: bytes) -> str:
     """The encoding that some bytes are most likely in, which are neither UTF-8 nor UTF-16; empty where none fits.
 
     Every candidate is measured by what it makes of the bytes beyond ASCII: letters of one language count for it, signs within
@@ -85,10 +85,10 @@ def guessed(data: bytes) -> str:
     high = len(_HIGH.findall(sample))
     scores = [(_score(sample, encoding, languages) / max(1, high), encoding) for encoding, languages in _CANDIDATES]
     best, encoding = max(scores, key=lambda scored: scored[0])
-    return encoding if best >= _LEAST else _by_library(data)
+    return encoding if best >= _MIN_SCORE else _by_library(data)
 
 
-def guessed_of_names(names: bytes) -> str:
+def guess_encoding_of_names(names: bytes) -> str:
     """The code page of Windows that names in an archive are most likely in, a line each; empty where they are best read in cp437,
     as the format has it.
 

@@ -35,7 +35,7 @@ IMAGES = frozenset({".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".gif", ".
 STREAMED = frozenset({"zip", "mbox"})  # read piece by piece: they may be larger than what is read at once
 BINARY = frozenset({"pdf", "docx", "doc", "pptx", "ppt", "xlsx", "xls", "odt", "ods", "odp", "epub", "msg", "zip"})
 MAX_UNPACKED = 2**30
-_FARTHEST_END = 22 + 2**16  # bytes: an archive's end record and its longest comment
+_MAX_END_LENGTH = 22 + 2**16  # bytes: an archive's end record and its longest comment
 _ELSEWHERE = 0xFFFF  # the number stands in the record of large archives
 _PART = "one part of a ZIP archive in several parts (.z01, .z02 …): it is read once they are put together, as `zip -s 0` does"
 _SUSPICIOUS_RATIO = 200
@@ -200,7 +200,7 @@ def is_part(path: Path, data: bytes | None = None) -> bool:
     """
     with path.open("rb") if data is None else BytesIO(data) as file:
         head = file.read(4)
-        file.seek(max(0, file.seek(0, SEEK_END) - _FARTHEST_END))
+        file.seek(max(0, file.seek(0, SEEK_END) - _MAX_END_LENGTH))
         tail = file.read()
     end = tail.rfind(b"PK\x05\x06")
     disk = int.from_bytes(tail[end + 4 : end + 6], "little") if end >= 0 else int(head == b"PK\x07\x08")

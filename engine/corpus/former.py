@@ -28,7 +28,7 @@ class Former:
         self._lost = self._not_in_place(found)
 
     def record_of(self, file: ScannedFile) -> FileRecord | None:
-        """What is kept of a file, also of one that was gone."""
+        """What is stored of a file, also of one that was gone."""
         return self.files.get((file.source, file.path))
 
     def is_changed(self, file: ScannedFile) -> bool:
@@ -45,7 +45,7 @@ class Former:
         )
 
     def is_known(self, record: FileRecord, content_hash: str) -> bool:
-        """Whether what is kept of a file is of this content, and all that can be made of it."""
+        """Whether what is stored of a file is of this content, and all that can be made of it."""
         same = bool(content_hash) and (record.content_hash, record.chunking) == (content_hash, self._chunking)
         return same and record.id not in self._reopening
 
@@ -54,7 +54,7 @@ class Former:
         return content_hash in self._lost
 
     def renamed(self, file: ScannedFile, content_hash: str) -> tuple[FileRecord, FileRecord, tuple[str, str]] | None:
-        """(what was kept of the file under its former name, the same under the new one, the titles that the names make), once
+        """(what was stored of the file under its former name, the same under the new one, the titles that the names make), once
         for each lost file; None where none had this content, or where chunks hold a title that changes.
         """
         lost = self._lost.get(content_hash, [])

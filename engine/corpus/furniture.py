@@ -10,7 +10,7 @@ from functools import lru_cache
 from itertools import islice
 
 _EDGE = 2  # lines at the top and at the bottom of a page that may be furniture
-_FEWEST = 3  # pages that show a line before it is taken for one
+_MIN_PAGES = 3  # pages that show a line before it is taken for one
 _SHARE = 0.6  # of the pages, for a line that says the same on each
 _NUMBERED = 0.4  # of the pages from the first numbered to the last, for numbers that stand alone
 _SHORT = 5  # lines of a page that has no edges: what it repeats may be what it says
@@ -59,7 +59,7 @@ def without_furniture(pages: Sequence[str], numbers: Sequence[int]) -> list[str]
     The first of each kind stays, so that no word is lost; only numbers that stand alone, or are called a page, go
     altogether. Pages of few lines stay as they are: what they repeat may be all that they say.
     """
-    if len(pages) < _FEWEST:
+    if len(pages) < _MIN_PAGES:
         return list(pages)
     split = [[*map(str.rstrip, page.strip("\n").split("\n"))] for page in pages]
     try:
@@ -90,7 +90,7 @@ def _furniture(edges: Sequence[Lines], numbers: Sequence[int]) -> _Edge:
     """The lines that most pages show at one edge (each page's outermost line first), and those that surely number them."""
     found = _Edge()
     count = Counter(line for lines in edges for line in set(lines) if line)
-    least = max(_FEWEST, _SHARE * len(edges))
+    least = max(_MIN_PAGES, _SHARE * len(edges))
     found.same = {line for line, times in count.items() if times >= least and not _has_rival(line, count)}
     alone: dict[_Numbered, list[int]] = defaultdict(list)
     for lines, page in zip(edges, numbers, strict=True):
@@ -119,7 +119,7 @@ def _has_rival(line: str, others: Iterable[str]) -> bool:
 
 
 def _goes_on(pages: Sequence[int], *, dense: bool) -> bool:
-    return len(pages) >= _FEWEST and (not dense or len(pages) >= _NUMBERED * (max(pages) - min(pages) + 1))
+    return len(pages) >= _MIN_PAGES and (not dense or len(pages) >= _NUMBERED * (max(pages) - min(pages) + 1))
 
 
 def _numbered(line: str, page: int) -> Iterator[_Numbered]:
@@ -180,7 +180,7 @@ def _has_its_number(lines: Lines, page: int, heads: _Edge, feet: _Edge) -> bool:
 
 def _carried_on(shown: Mapping[_Numbered, Sequence[int]]) -> set[int]:
     """Counts that go on while the words beside them change, as those of a book's chapters do."""
-    words = Counter(numbered.ahead for numbered, pages in shown.items() if len(pages) >= _FEWEST)
+    words = Counter(numbered.ahead for numbered, pages in shown.items() if len(pages) >= _MIN_PAGES)
     return {ahead for ahead, different in words.items() if different > 1}
 
 

@@ -20,7 +20,7 @@ _BEFORE = re.compile(rf"[(\[\"'*_\u00ab\u00bb\u201c\u201d\u201e\u2018\u201a]*{_W
 _AFTER = re.compile(rf"{_WORD}[-\u2010]?[.,;:!?)\]\"'*_\u00ab\u00bb\u201c\u201d\u2018\u2019\u2026]*")
 _LONE = re.compile(f"(?<![\\w{BREAK}])[^\\W\\d_]++(?![\\w{BREAK}])")
 _AROUND = re.compile(f"(?<![^\\W\\d_])([^\\W\\d_]++){BREAK}([^\\W\\d_]++)")
-_SHORTEST = 3  # letters
+_MIN_LENGTH = 3  # letters
 _PIECE = 4096  # lines that are looked at together: the words of a long text are many
 _MIN_WORDS = 3  # in a line that is broken
 _NARROWEST, _WIDEST = 25, 200  # characters of the longest line of a paragraph
@@ -48,7 +48,7 @@ def _with_own_hyphens(pieces: list[str]) -> list[str]:
     """
     known = {word.lower() for piece in pieces for word in _LONE.findall(piece)}
     breaks = (found for piece in pieces for found in _AROUND.findall(piece))
-    if not all(len(left) >= _SHORTEST and left.lower() in known for left, _ in breaks):
+    if not all(len(left) >= _MIN_LENGTH and left.lower() in known for left, _ in breaks):
         return pieces
 
     def mended(found: re.Match[str]) -> str:

@@ -24,7 +24,7 @@ _WITH_HYPHEN = frozenset({"self", "non", "well", "half", "quasi"})
 _LINKS = frozenset(
     {"of", "the", "to", "in", "on", "by", "at", "for", "and", "or", "up", "de", "la", "le"}
 )  # between other parts
-_SHORTEST = 3  # letters
+_MIN_LENGTH = 3  # letters
 
 
 def with_breaks(page: str) -> str:
@@ -90,4 +90,4 @@ def _has_hyphen(left: str, right: str, known: Mapping[str, int], *, follows: boo
     if follows and left.lower() in _LINKS:
         return True
     both = bool(known.get(left.lower()) and known.get(right.lower()))
-    return both and (follows or min(len(left), len(right)) >= _SHORTEST)
+    return both and (follows or min(len(left), len(right)) >= _MIN_LENGTH)

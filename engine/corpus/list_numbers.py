@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 LEVELS = 9
 _PLACE = re.compile(r"%([1-9])")
-_LARGEST = 3999  # Roman numbers go no further
+_MAX_ROMAN = 3999  # Roman numbers go no further
 _ROMAN = ((1000, "m"), (900, "cm"), (500, "d"), (400, "cd"), (100, "c"), (90, "xc"), (50, "l"), (40, "xl"), (10, "x"), (9, "ix"),
           (5, "v"), (4, "iv"), (1, "i"))  # fmt: skip
 NO_FIGURES = ("bullet", "none")
@@ -87,7 +87,7 @@ def _label(used: Used, level: int, counts: list[int | None]) -> str:
 
 def in_figures(number: int, figures: str) -> str:
     """A number in the figures of ECMA-376, 17.18.59; in decimal ones where these are others than Roman or letters."""
-    if figures in ("lowerRoman", "upperRoman") and 0 < number <= _LARGEST:
+    if figures in ("lowerRoman", "upperRoman") and 0 < number <= _MAX_ROMAN:
         letters = ""
         for value, sign in _ROMAN:
             times, number = divmod(number, value)

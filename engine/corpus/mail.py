@@ -44,7 +44,7 @@ _OF_PAGES = ("text/css", "text/javascript", "application/javascript", "applicati
 _MIN_PICTURE = 16 * 1024  # bytes; a smaller one within a written page is a logo, a line or a face
 _PACKED = "Content-Transfer-Encoding"
 _PACKED_AS = re.compile(r"\s*([\w-]+)")
-_DEEPEST = 50
+_MAX_DEPTH = 50
 _MAX_NEW = 0.2  # of the words of one form of a body that another may lack
 _WORDS = re.compile("[^\\W\u3040-\u9fff\uac00-\ud7a3]+|[\u3040-\u9fff\uac00-\ud7a3]")
 _DAY_TIME_YEAR = (
@@ -167,7 +167,7 @@ def _date(text: str) -> float | None:
 def _leaves(message: email.message.Message, depth: int = 0) -> Iterator[email.message.Message]:
     """The parts that hold something, in order; a mail within the mail counts as one."""
     content = message.get_payload()
-    if message.get_content_type() == "message/rfc822" or not isinstance(content, list) or depth > _DEEPEST:
+    if message.get_content_type() == "message/rfc822" or not isinstance(content, list) or depth > _MAX_DEPTH:
         yield message
         return
     for part in content:
@@ -190,7 +190,7 @@ class _Body:
         kind, content = part.get_content_type(), part.get_payload()
         if depth and _is_attached(part) and not (within == "multipart/related" and _decorates(part)):
             return ""
-        if isinstance(content, list) and kind not in _MAILS and depth <= _DEEPEST:
+        if isinstance(content, list) and kind not in _MAILS and depth <= _MAX_DEPTH:
             inner = [item for item in content if isinstance(item, email.message.Message)]
             texts = [self.of(item, kind, depth + 1) for item in inner]
             if kind == "multipart/alternative":

@@ -14,7 +14,7 @@ _DURATION = re.compile(
     rb'(<table:table-cell\b[^<>]*\boffice:value-type=")time("[^<>]*?\boffice:)time-value="PT(\d{1,6})H(\d\d?)M(\d\d?(?:\.\d{1,20})?)S"'
 )
 _DAY_AND_TIME = re.compile(rb'(\boffice:date-value=")(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d{1,20})?(?=")')
-_LARGEST = 16 * 2**20  # bytes of the table of styles
+_MAX_STYLES_SIZE = 16 * 2**20  # bytes of the table of styles
 BUILT_IN = {
     "9": "0%", "10": "0.00%", "18": "h:mm AM/PM", "19": "h:mm:ss AM/PM", "20": "h:mm", "21": "h:mm:ss", "45": "mm:ss",
     "46": "[h]:mm:ss", "47": "mm:ss.0",
@@ -101,7 +101,7 @@ def _styles(package: Package) -> dict[str, Style]:
     from lxml import etree
 
     part = package.archive.NameToInfo.get("xl/styles.xml")
-    if part is None or part.file_size > _LARGEST:
+    if part is None or part.file_size > _MAX_STYLES_SIZE:
         return {}
     parser = etree.XMLParser(resolve_entities=False, no_network=True, huge_tree=False, load_dtd=False)
     try:

@@ -30,7 +30,7 @@ _BULLETS = (b"bullet", b"image")
 _STYLES = "styles.xml"
 _OUTLINE = "outline"
 _FIGURES = {"1": "decimal", "i": "lowerRoman", "I": "upperRoman", "a": "lowerLetter", "A": "upperLetter", "": "none"}
-_LARGEST = 99_999
+_MAX_NUMBER = 99_999
 
 _Levels = Mapping[int, Level]
 
@@ -210,7 +210,7 @@ def _said(attributes: bytes) -> dict[str, str]:
 
 
 def _whole(text: str | None) -> int | None:
-    return min(int(text), _LARGEST) if text and text.isascii() and text.isdigit() and len(text) < 9 else None
+    return min(int(text), _MAX_NUMBER) if text and text.isascii() and text.isdigit() and len(text) < 9 else None
 
 
 def _deep(text: str | None) -> int:

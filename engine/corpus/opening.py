@@ -38,7 +38,7 @@ from engine.corpus.unlocking import unlocked
 from engine.corpus.unlocking_odf import unlocked_package
 
 MAX_MEMBERS = 100_000
-DEEPEST = 6
+MAX_DEPTH = 6
 MAX_TEXT_LENGTH = 64 * 2**20  # characters
 MAX_TEXT = 4 * MAX_TEXT_LENGTH  # of a file and all in it: they are held at once
 _MAX_NAME_LENGTH = 200
@@ -148,8 +148,8 @@ class _Opening:
             yield LeftOut(name, "quarantined", error.kind, error.why or error.what)
 
     def _refusal(self, depth: int) -> str:
-        if depth > DEEPEST:
-            return f"nested more than {DEEPEST} deep"
+        if depth > MAX_DEPTH:
+            return f"nested more than {MAX_DEPTH} deep"
         if self.members > MAX_MEMBERS:
             return f"the file holds more than {MAX_MEMBERS:,} others"
         if self.unpacked > MAX_UNPACKED + self.size:

@@ -11,9 +11,9 @@ from typing import Any
 from engine.corpus.pdfium import said
 from engine.corpus.readers import Heading, Page, clean
 
-_MOST = 10_000  # bookmarks
-_DEEPEST = 6
-_LONGEST = 300  # characters of a title
+_MAX_BOOKMARKS = 10_000  # bookmarks
+_MAX_DEPTH = 6
+_MAX_TITLE_LENGTH = 300  # characters of a title
 _MAX_SEARCHED = 2 * 10**7  # characters
 _NUMBER = re.compile(r"(?:(?:\d+|[A-Z])(?:\.\d+)*\.?|[IVXLC]+\.)\s+(?=\S)")
 _NUMBERED = r"^(?:(?:[^\W\d_]{1,8}[ \t]+)?(?:\d[\d.]*[.:)]?\s+|[A-Z](?:\.\d+)*[.:)]?[ \t]+))?"
@@ -31,11 +31,11 @@ class Bookmark:
 def outline(document: Any) -> list[Bookmark]:
     """The bookmarks that lead to a page of a document, as pypdfium2 has it."""
     found: list[Bookmark] = []
-    for bookmark in islice(document.get_toc(max_depth=_DEEPEST), _MOST):
+    for bookmark in islice(document.get_toc(max_depth=_MAX_DEPTH), _MAX_BOOKMARKS):
         title, place = " ".join(clean(said(bookmark.get_title)).split()), bookmark.get_dest()
         index = place.get_index() if place else None
         if title and index is not None:
-            found.append(Bookmark(bookmark.level + 1, title[:_LONGEST], index + 1))
+            found.append(Bookmark(bookmark.level + 1, title[:_MAX_TITLE_LENGTH], index + 1))
     return found
 
 

@@ -13,7 +13,7 @@ from engine.corpus.last import Last
 _KEPT = 2**22  # bytes of a part that is read once for all
 _LOCAL, _CENTRAL, _END = struct.Struct("<4s5H3I2H"), struct.Struct("<4s6H3I5H2I"), struct.Struct("<4s4H2IH")
 _LOCKED, _UTF8 = 0x1, 0x800
-_LARGEST = 2**30
+_MAX_SIZE = 2**30
 _PLAIN = 0x80E  # flags: how hard it was packed, sizes behind it, names in UTF-8: what is read alike
 
 DAMAGED = (
@@ -75,7 +75,12 @@ class Package:
         plain = self.content[start - 4 : start - 2] == len(name).to_bytes(2, "little") and self.content.startswith(
             name, start
         )
-        if not plain or not member.orig_filename.isascii() or member.flag_bits & ~_PLAIN or member.file_size > _LARGEST:
+        if (
+            not plain
+            or not member.orig_filename.isascii()
+            or member.flag_bits & ~_PLAIN
+            or member.file_size > _MAX_SIZE
+        ):
             return None
         try:
             data = self._packed(member)

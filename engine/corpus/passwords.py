@@ -7,7 +7,7 @@ from pathlib import Path
 
 from engine.core.errors import InputError
 
-MOST = 1000
+MAX_PASSWORDS = 1000
 _known: tuple[str, ...] = ()
 _seconds = 30.0
 
@@ -23,7 +23,7 @@ def read_passwords(path: Path) -> tuple[str, ...]:
             "Correct corpus.passwords_file, or leave it empty.",
             code="passwords-unreadable",
         ) from None
-    return tuple(dict.fromkeys(line for line in lines if line))[:MOST]
+    return tuple(dict.fromkeys(line for line in lines if line))[:MAX_PASSWORDS]
 
 
 def use(passwords: Sequence[str], seconds: float) -> None:

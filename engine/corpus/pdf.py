@@ -113,7 +113,7 @@ def _pages(document: Any, beside: Beside) -> _Pages:
 
 def _with_scans(document: Any, found: _Pages) -> tuple[dict[int, str], str, dict[int, str]]:
     """The pages with what OCR recognises where it is on; what to say of that; and which pages are pictures that nobody has read,
-    each with what kept OCR from it.
+    each with what prevented OCR.
     """
     if not ocr.on():
         return found.texts, "", dict.fromkeys(found.scans, "")

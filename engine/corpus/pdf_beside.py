@@ -14,7 +14,7 @@ from engine.corpus.hyphens import BREAK
 from engine.corpus.pdfium import LINE_END, printable
 
 PATIENCE = 10.0  # seconds of work for a file: the more fields a form has, the longer PDFium looks for each
-_LARGEST = 2**24  # bytes of one value
+_MAX_VALUE_LENGTH = 2**24  # bytes of one value
 _MAX_OPTIONS = 1000  # of one list to choose from
 _HIDDEN = 0x02 | 0x20  # flags of a note that is not shown
 _SECRET = 1 << 13  # flag of a field for a password
@@ -143,7 +143,7 @@ def _named(shown: str, path: str, value: str) -> str:
 
 def _string(ask: Callable[[Any, int], int]) -> str:
     """A text that PDFium writes into a buffer, in UTF-16 with a NUL at its end."""
-    size = min(ask(None, 0), _LARGEST)
+    size = min(ask(None, 0), _MAX_VALUE_LENGTH)
     if size <= 2:
         return ""
     data = create_string_buffer(size)

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from unicodedata import category
 
-from engine.corpus.encodings import codec_of, guessed
+from engine.corpus.encodings import codec_of, guess_encoding
 from engine.corpus.hard_wrapped import with_whole_words
 from engine.corpus.readers import ReadDocument, UnreadableFileError, clean, read_bytes, title_from_name
 
@@ -118,7 +118,7 @@ def _decoded(data: bytes, path: Path) -> tuple[str, str]:
     try:
         return data.decode("utf-8"), nuls
     except UnicodeDecodeError:
-        text, note = _mended(data) or _guessed(data, path)
+        text, note = _mended(data) or _decoded_by_guess(data, path)
     return text, "; ".join(filter(None, (note, nuls)))
 
 
@@ -213,16 +213,16 @@ def _read_lines(piece: bytes, cut: bool) -> Iterator[str | bytes]:
 
 def _with_others(pieces: list[str | bytes]) -> tuple[str, str]:
     others = [piece for piece in pieces if isinstance(piece, bytes)]
-    encoding = guessed(b"".join(others)) if others else ""
+    encoding = guess_encoding(b"".join(others)) if others else ""
     read = [piece.decode(encoding or "utf-8", "replace") if isinstance(piece, bytes) else piece for piece in pieces]
     lines = f"{len(others)} line{' was' if len(others) == 1 else 's were'}"
     return _with_note("".join(read), f"{lines} not UTF-8 and read as {encoding}, a guess" if encoding else "")
 
 
-def _guessed(data: bytes, path: Path) -> tuple[str, str]:
+def _decoded_by_guess(data: bytes, path: Path) -> tuple[str, str]:
     if b"\0" not in data and (wide := _wide(data)):
         return _with_note(data.decode(wide, "replace"), f"read as {wide.upper()}, which it does not say")
-    encoding = guessed(data)
+    encoding = guess_encoding(data)
     if not encoding:
         sample = data[:_PIECE].decode("latin-1")
         binary = len(_CONTROL.findall(sample)) > _MAX_CONTROL * len(sample)

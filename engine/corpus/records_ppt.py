@@ -24,7 +24,7 @@ _FIELDS = frozenset(
 )  # number, dates, header, footer: signs in the text
 _LINE_BREAK = 0x0B
 _UNPRINTED = dict.fromkeys(code for code in range(0x20) if chr(code) not in "\t\n")
-_DEEPEST = 64
+_MAX_DEPTH = 64
 _OVERLAP = 4  # no more is walked through than so many times the stream's length
 
 
@@ -83,8 +83,8 @@ class Records:
             for inner in stack[-1]:
                 yield inner
                 if inner.kind in through:
-                    self.whole = self.whole and len(stack) < _DEEPEST
-                    stack += [self.inside(inner)] if len(stack) < _DEEPEST else []
+                    self.whole = self.whole and len(stack) < _MAX_DEPTH
+                    stack += [self.inside(inner)] if len(stack) < _MAX_DEPTH else []
                     break
             else:
                 stack.pop()

@@ -27,7 +27,7 @@ def system_reason(error: OSError) -> str:
 def record_of(
     file: ScannedFile, content_hash: str, state: str, reason: str, chunking: str, kind: str = ""
 ) -> FileRecord:
-    """What is kept of a file."""
+    """What is stored of a file."""
     return FileRecord(
         file.source, file.path, file.format, file.size, file.mtime_ns, content_hash, state, reason, chunking, kind=kind,
         ctime_ns=file.ctime_ns,
@@ -35,7 +35,7 @@ def record_of(
 
 
 def document_of(file: ScannedFile, content_hash: str, read: ReadDocument) -> Document:
-    """What is kept of a document; of what lies inside a file, its path goes on within."""
+    """What is stored of a document; of what lies inside a file, its path goes on within."""
     path = f"{file.path}/{read.member}" if read.member else file.path
     if read.external_id is not None:
         path = f"{file.path}#{read.external_id}"

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
 
-_LONGEST = 300  # characters
+_MAX_LENGTH = 300  # characters
 _NOON = 12  # a day is the same one everywhere on earth when it is stored as its noon in Greenwich
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _MONTH = rf"(?P<name>{'|'.join(_MONTHS)})[a-z]{{0,6}}\.?"
@@ -84,5 +84,5 @@ def first_moment(texts: Iterable[str]) -> float | None:
 
 def joined(names: Iterable[str]) -> str:
     """Names with commas between, each once; addresses of pages are none."""
-    names_once = (" ".join(name.split()) for name in names)
-    return ", ".join(dict.fromkeys(name for name in names_once if name and "://" not in name))[:_LONGEST]
+    cleaned = (" ".join(name.split()) for name in names)
+    return ", ".join(dict.fromkeys(name for name in cleaned if name and "://" not in name))[:_MAX_LENGTH]

@@ -9,24 +9,24 @@ from typing import Any
 from engine.corpus.letters import letters_of
 from engine.corpus.readers import LeftOut
 
-_LEAST = 0.05  # of a page without any text that pictures cover: less is a logo
+_MIN_COVERED = 0.05  # of a page without any text that pictures cover: less is a logo
 _WHOLE = 0.7  # of a page with some text that pictures cover: less is an illustration
 _ENOUGH = 2000  # characters: a page with as many says more than a stamp
-_STAMP = 40  # letters and digits that a scan may bear as text: a number, or when it came in
+_STAMP = 40  # letters and digits that a scan may have as text: a number, or when it came in
 _MAX_PROBLEMS = 3
-_DEEPEST = 4  # forms in forms
+_MAX_DEPTH = 4  # forms in forms
 
 
 def is_scan(page: Any, text: str) -> bool:
     """Whether a page, as pypdfium2 has it, shows a picture and says nothing, or next to nothing, as text."""
     if len(letters_of(text[:_ENOUGH])) > _STAMP or (letters := len(letters_of(text))) > _STAMP:
         return False
-    return _covered(page) >= (_WHOLE if letters else _LEAST)
+    return _covered(page) >= (_WHOLE if letters else _MIN_COVERED)
 
 
 def pages_left_out(unread: Mapping[int, str], pages: int) -> LeftOut:
     """What the ledger is to say of pages that are pictures, of a PDF of `pages` pages in all: `unread` has their numbers, each
-    with what kept OCR from it, empty where that is off.
+    with what prevented OCR, empty where that is off.
     """
     numbers, one = list(unread), len(unread) == 1
     which = f"page{'' if one else 's'} {', '.join(runs(numbers))}"
@@ -53,7 +53,7 @@ def _covered(page: Any) -> float:
 
     try:
         width, height = page.get_size()
-        boxes = [shown.get_bounds() for shown in page.get_objects([FPDF_PAGEOBJ_IMAGE], max_depth=_DEEPEST)]
+        boxes = [shown.get_bounds() for shown in page.get_objects([FPDF_PAGEOBJ_IMAGE], max_depth=_MAX_DEPTH)]
     except PdfiumError:
         return 0.0
     areas = (max(0.0, right - left) * max(0.0, top - bottom) for left, bottom, right, top in boxes)

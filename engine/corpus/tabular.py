@@ -18,7 +18,7 @@ from engine.corpus.structure import rows_as_text
 _SAMPLE = 16 * 1024
 _DELIMITERS = ",;\t|"
 _TITLES = ("title", "name", "subject", "headline")
-_DEEPEST = 100
+_MAX_DEPTH = 100
 _NUMBERED = re.compile(r"\\\\|((?:\\u(?!00[0-7])[0-9a-fA-F]{4})+)")  # an escaped backslash, or letters beyond ASCII
 
 
@@ -113,10 +113,10 @@ def _letters(found: re.Match[str]) -> str:
 
 
 def _lines(value: Any, name: str, depth: int = 0) -> Iterator[str]:
-    if isinstance(value, _Record) and depth < _DEEPEST:
+    if isinstance(value, _Record) and depth < _MAX_DEPTH:
         for key, inner in value:
             yield from _lines(inner, f"{name}.{key}" if name else key, depth + 1)
-    elif isinstance(value, list) and depth < _DEEPEST:
+    elif isinstance(value, list) and depth < _MAX_DEPTH:
         plain = [item for item in value if not isinstance(item, list)]
         if len(plain) == len(value):
             yield from _lines(", ".join(_shown(item) for item in value), name, depth + 1)

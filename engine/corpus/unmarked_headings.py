@@ -11,7 +11,7 @@ from itertools import accumulate
 from engine.corpus.readers import Heading
 from engine.corpus.structure import MAX_HEADING_LENGTH, Text
 
-_FARTHEST = 200  # lines between two that follow each other in the document
+_MAX_DISTANCE = 200  # lines between two that follow each other in the document
 
 
 def with_headings(text: Text, marked: Iterable[tuple[int, str]]) -> Text:
@@ -47,7 +47,7 @@ def with_labels(text: Text, labelled: Iterable[tuple[str, str]]) -> Text:
     for label, said in labelled:
         found = places.get(" ".join(said.split()), ())
         at = bisect_left(found, after)
-        if said and at < len(found) and found[at] - after < _FARTHEST:
+        if said and at < len(found) and found[at] - after < _MAX_DISTANCE:
             after = found[at] + 1
             if label:
                 lines[found[at]] = f"{label} {lines[found[at]]}"

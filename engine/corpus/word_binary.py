@@ -19,7 +19,7 @@ _BEGIN, _SHOWS, _END, _HYPHEN = 0x13, 0x14, 0x15, 0x1E
 _MARKS = (re.compile(rb"[\x13-\x15\x1e]\x00"), re.compile(rb"[\x13-\x15\x1e]"))
 _UNSEEN = 0x1F  # a hyphen that is seen at the end of a line only
 _DRAWN = re.compile(r"\s*(?:EQ|MACROBUTTON|GOTOBUTTON)\b", re.IGNORECASE)  # these fields show what they hold
-_LONGEST = 4000  # characters of a field that are not shown; more are no field
+_MAX_FIELD_LENGTH = 4000  # characters of a field that are not shown; more are no field
 
 
 def as_printed(content: bytes) -> bytes:
@@ -47,7 +47,7 @@ def _changed(word: bytearray, pieces: Pieces) -> bool:
             begun.append(character)
         elif begun:
             start = begun.pop()
-            if start >= 0 and character - start <= _LONGEST:
+            if start >= 0 and character - start <= _MAX_FIELD_LENGTH:
                 _hide(word, pieces, start + 1, character)
             begun += [-1] if mark == _SHOWS else []
     return word != former

@@ -25,10 +25,10 @@ _FIGURES = {
     1: "upperRoman", 2: "lowerRoman", 3: "upperLetter", 4: "lowerLetter", 22: "decimalZero", 23: "bullet", 255: "none",
 }  # fmt: skip
 _SIMPLE, _LEGAL, _OWN_RESTART, _STARTS, _FORMATS = 0x01, 0x04, 0x08, 0x10, 0x20
-_MOST = 0x07FE  # lists that paragraphs may name
+_MAX_LISTS = 0x07FE  # lists that paragraphs may name
 _MIN_STYLE = 10  # bytes of what all styles begin with
-_LONGEST = 255  # characters of what stands around a number
-_DEEPEST = 11  # styles that are based on each other
+_MAX_LABEL_LENGTH = 255  # characters of what stands around a number
+_MAX_DEPTH = 11  # styles that are based on each other
 
 
 class Numbered(NamedTuple):
@@ -97,7 +97,7 @@ def _level(table: bytes, at: int) -> tuple[Level, int]:
     character, paragraph, restarts = struct.unpack_from("<BBB", table, at + 24)
     at += _LEVEL_HEAD + paragraph + character
     length = struct.unpack_from("<H", table, at)[0]
-    text = table[at + 2 : at + 2 + 2 * min(length, _LONGEST)].decode("utf-16-le", "replace")
+    text = table[at + 2 : at + 2 + 2 * min(length, _MAX_LABEL_LENGTH)].decode("utf-16-le", "replace")
     template = "".join(f"%{ord(sign) + 1}" if ord(sign) < LEVELS else sign for sign in text)
     return (
         Level(start, _FIGURES.get(figures, "decimal"), template, bool(flags & _LEGAL), restarts if flags & _OWN_RESTART else -1),
@@ -113,7 +113,7 @@ def _used(table: bytes, place: tuple[int, int], lists: Mapping[int, Mapping[int,
     count = struct.unpack_from("<I", table, start)[0]
     at = start + 4 + count * _CHANGE
     found: dict[str, Used] = {}
-    for number in range(min(count, _MOST)):
+    for number in range(min(count, _MAX_LISTS)):
         head = start + 4 + number * _CHANGE
         name, changes = struct.unpack_from("<i8xB", table, head)
         levels, starts = dict(lists.get(name, {})), {}
@@ -138,7 +138,7 @@ def numbered_by(properties: bytes) -> Numbered:
     for code, said in _operations(properties):
         if code == _OF_LIST:
             number = int.from_bytes(said, "little")
-            number = number if number <= _MOST else 0
+            number = number if number <= _MAX_LISTS else 0
         elif code == _OF_LEVEL:
             level = said[0] if said and said[0] < LEVELS else 0
     return Numbered(number, level)
@@ -193,7 +193,7 @@ def _of_paragraphs(style: bytes, fixed: int) -> bytes:
 
 def _inherited(number: int, own: Mapping[int, tuple[int, Numbered]]) -> Numbered:
     named, level, at = None, None, number
-    for _ in range(_DEEPEST):
+    for _ in range(_MAX_DEPTH):
         if at not in own:
             break
         at, found = own[at]

@@ -17,7 +17,7 @@ from engine.corpus.package import Package
 _NUMBERING, _STYLES = "word/numbering.xml", "word/styles.xml"
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _PARAGRAPH = re.compile(rb"<w:p(?:\s[^<>]*)?>\s*<w:pPr>")
-_LONGEST = 8192  # bytes of a paragraph's properties
+_MAX_PROPERTIES_LENGTH = 8192  # bytes of a paragraph's properties
 _STYLE = re.compile(rb'<w:pStyle\s+w:val="([^"<>]*)"')
 _NAMED = re.compile(rb"<w:numPr>(?:[^<]|<(?!/w:numPr>)){0,2000}</w:numPr>")
 _BASED_ON = re.compile(rb'<w:basedOn\s+w:val="([^"<>]*)"')
@@ -76,9 +76,9 @@ def _numbered(document: bytes, lists: _Lists) -> bytes:
 
 def _end_of_properties(document: bytes, start: int) -> int:
     """Where the properties of a paragraph end, past those that they were changed from; -1 where they are too long to be any."""
-    end = document.find(b"</w:pPr>", start, start + _LONGEST)
+    end = document.find(b"</w:pPr>", start, start + _MAX_PROPERTIES_LENGTH)
     changed = document.find(b"<w:pPrChange", start, max(end, start))
-    return end if changed < 0 else document.find(b"</w:pPr>", end + 1, start + _LONGEST)
+    return end if changed < 0 else document.find(b"</w:pPr>", end + 1, start + _MAX_PROPERTIES_LENGTH)
 
 
 def _of_paragraph(properties: bytes, named: re.Match[bytes] | None, lists: _Lists) -> tuple[str, int]:

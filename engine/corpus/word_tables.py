@@ -24,8 +24,8 @@ _PAGE = 512
 _PLACE = 13  # bytes that a page has for where a paragraph's properties stand
 _IN_TABLE, _ENDS_ROW, _HEADS = b"\x16\x24\x01", b"\x17\x24\x01", b"\x04\x34\x01"
 _ELSEWHERE = re.compile(rb"[\x45\x46]\x66(.{4})", re.DOTALL)  # properties that do not fit into a page
-_DEEPEST = 9  # level of a heading
-_LONGEST = 1000  # characters of a heading that are looked at
+_MAX_LEVEL = 9  # level of a heading
+_MAX_HEADING_LENGTH = 1000  # characters of a heading that are looked at
 _CELL = "\x07"
 _ENDS = ("\r", _CELL, "\f")  # of paragraphs
 _MARKS = (re.compile(rb"\x07\x00"), re.compile(rb"\x07"))
@@ -126,14 +126,14 @@ def layout_of(content: bytes) -> Layout:
         labelled = [
             (paragraph, label, _line(word, pieces, paragraph))
             for paragraph, label in zip(paragraphs, labels, strict=True)
-            if not paragraph.in_table and (any(labels) or 1 <= paragraph.style <= _DEEPEST)
+            if not paragraph.in_table and (any(labels) or 1 <= paragraph.style <= _MAX_LEVEL)
         ]
         return Layout(
             list(_tables(word, pieces, [paragraph for paragraph in paragraphs if paragraph.in_table])),
             [
                 (paragraph.style, f"{label} {line}".strip())
                 for paragraph, label, line in labelled
-                if 1 <= paragraph.style <= _DEEPEST
+                if 1 <= paragraph.style <= _MAX_LEVEL
             ],
             [(label, line) for _, label, line in labelled] if any(labels) else [],
         )
@@ -156,7 +156,7 @@ def _labels(word: bytes, pieces: Pieces, paragraphs: Sequence[Paragraph], lists:
 
 def _line(word: bytes, pieces: Pieces, paragraph: Paragraph) -> str:
     """The first line of a paragraph."""
-    text = pieces.text(word, paragraph.first, min(paragraph.end, paragraph.first + _LONGEST))
+    text = pieces.text(word, paragraph.first, min(paragraph.end, paragraph.first + _MAX_HEADING_LENGTH))
     return _shown(text.split("\v")[0])
 
 

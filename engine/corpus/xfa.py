@@ -12,8 +12,8 @@ from typing import Any
 
 from engine.corpus.readers import clean
 
-_LARGEST = 2**26  # bytes of all
-_DEEPEST = 100
+_MAX_SIZE = 2**26  # bytes of all
+_MAX_DEPTH = 100
 _UNSEEN = ("hidden", "invisible", "inactive")
 _SPEAKING = ("draw", "caption")
 
@@ -44,7 +44,7 @@ def _packets(document: Any) -> Iterator[bytes]:
     """The parts of the XML, in order: together they are one document."""
     from pypdfium2 import raw
 
-    left = _LARGEST
+    left = _MAX_SIZE
     for index in range(raw.FPDF_GetXFAPacketCount(document)):
         size = c_ulong()
         raw.FPDF_GetXFAPacketContent(document, index, None, 0, byref(size))
@@ -58,7 +58,7 @@ def _packets(document: Any) -> Iterator[bytes]:
 
 def _said(form: Any, depth: int = 0) -> Iterator[str]:
     for node in form:
-        if not isinstance(node.tag, str) or node.get("presence") in _UNSEEN or depth > _DEEPEST:
+        if not isinstance(node.tag, str) or node.get("presence") in _UNSEEN or depth > _MAX_DEPTH:
             continue
         if node.tag.rpartition("}")[2] in _SPEAKING:
             yield from (_line(value) for value in node.iterfind("{*}value"))

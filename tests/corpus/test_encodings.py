@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.corpus.encodings import guessed, guessed_of_names, informative_sample
+from engine.corpus.encodings import guess_encoding, guess_encoding_of_names, informative_sample
 from engine.corpus.html import READER
 from engine.corpus.plain import decode_as, decoded
 from engine.corpus.readers import UnreadableFileError
@@ -58,7 +58,7 @@ NAMES = (
 @pytest.mark.parametrize(("encoding", "name"), [(encoding, name) for encoding, names in NAMES for name in names])
 def test_a_short_name_is_read_in_the_code_page_of_its_program(encoding: str, name: str) -> None:
     written = name.encode(encoding)
-    assert written.decode(guessed_of_names(written) or "cp437") == name
+    assert written.decode(guess_encoding_of_names(written) or "cp437") == name
 
 
 @pytest.mark.parametrize(("text", "encoding"), [(text, name) for text, names in SENTENCES for name in names])
@@ -70,7 +70,7 @@ def test_a_sentence_is_read_in_whatever_encoding_it_is(text: str, encoding: str)
 
 @pytest.mark.parametrize("word", ["Größe", "café"])
 def test_a_word_with_one_accent_is_western(word: str) -> None:
-    assert guessed(word.encode("cp1252")) == "cp1252"
+    assert guess_encoding(word.encode("cp1252")) == "cp1252"
 
 
 @pytest.mark.parametrize(
@@ -163,4 +163,4 @@ def test_of_a_long_text_a_bounded_part_is_looked_at() -> None:
     line = "the pelican rests on the pier " * 80 + "in München"
     data = "\n".join([line] * 4000).encode("cp1252")
     assert len(informative_sample(data)) < 100_000 < len(data)
-    assert guessed(data) == "cp1252"
+    assert guess_encoding(data) == "cp1252"

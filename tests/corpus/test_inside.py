@@ -212,11 +212,11 @@ def test_the_limits_hold_for_files_inside_documents(tmp_path: Path, monkeypatch:
         (f"{number}.txt", "it unpacks to more than 0 MB") for number in range(3)
     ]
     deep = PDF
-    for _ in range(opening.DEEPEST + 1):
+    for _ in range(opening.MAX_DEPTH + 1):
         deep = with_attachments(PDF, {"p.pdf": deep})
     monkeypatch.undo()
     found = found_in(tmp_path, "c.pdf", deep)
-    assert len(found) == 1 + opening.DEEPEST + 1
+    assert len(found) == 1 + opening.MAX_DEPTH + 1
     assert told(found)[-1] == ("/".join(["p.pdf"] * 7), "nested more than 6 deep")
 
 

@@ -16,7 +16,7 @@ from typing import Generic, TypeVar
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 _WAITING = 16  # items a thread that are handed over and not begun
-_MOST = 64  # items a thread, with those that are done while the first takes long
+_MAX_STARTED = 64  # items a thread, with those that are done while the first takes long
 MAX_HELD = 2**26  # of weight: what came of items after the first, before it is done
 _TOGETHER = 8  # results
 WAKE_SECONDS = 0.1  # seconds
@@ -111,7 +111,7 @@ class Ahead(Generic[Item, Result]):
         """Hand over items until enough wait. Returns whether any are left to be taken."""
         few = len(self._waiting) <= self._threads * _WAITING // 2
         while few and not self._stopped and not self._all_handed_over and len(self._waiting) < self._threads * _WAITING:
-            if len(self._turns) >= self._threads * _MOST:
+            if len(self._turns) >= self._threads * _MAX_STARTED:
                 break
             try:
                 turn: _Turn[Item, Result] = _Turn(next(self._items), [])

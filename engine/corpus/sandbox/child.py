@@ -202,7 +202,7 @@ class Child:
             self._said = (self._said + piece)[-_STDERR_KEPT:]
 
     def end(self) -> bool:
-        """End the process, whatever it does. Returns whether that is known: what it was born of may not answer."""
+        """End the process, whatever it does. Returns whether that is known: its fork server may not answer."""
         if self.process.poll() is None:
             self.process.kill()
         with suppress(subprocess.TimeoutExpired):
@@ -235,7 +235,7 @@ def environment(*, compiles: bool = False) -> dict[str, str]:
 
 
 def started(limits: Limits) -> subprocess.Popen[bytes]:
-    """A reading process that is started anew, where none can be born."""
+    """A reading process that is started anew, where none can be forked."""
     return subprocess.Popen(
         command(limits), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(),
         start_new_session=True,

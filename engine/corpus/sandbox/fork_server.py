@@ -1,8 +1,8 @@
 """Where reading processes come from on Linux: a process that loads what reading needs, touches no file of the user, and divides.
 
-A reading process is born in a hundredth of a second by that; to start one anew takes a third of one. Each thread that reads has
-a fork server of its own, which waits for what it has borne; fork servers are born in the same way, of one process that has loaded
-everything. Each is confined after it is born, reads through pipes of its own, and ends with the process that it comes from.
+To fork a reading process takes a hundredth of a second; to start one anew takes a third of one. Each thread that reads has a fork
+server of its own, which waits for what it has forked; fork servers are forked in the same way, by one process that has loaded
+everything. Each is confined once it is forked, reads through pipes of its own, and ends with the process that it comes from.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class ForkedProcess:
     def __init__(self, control: socket.socket, pid: int, pipes: Sequence[int]) -> None:
         self.pid = pid
         self.returncode: int | None = None
-        self.is_orphan = False  # it ended because what it was born of did
+        self.is_orphan = False  # it ended because its fork server did
         self.stdin: IO[bytes] | None = os.fdopen(pipes[0], "wb")
         self.stdout: IO[bytes] | None = os.fdopen(pipes[1], "rb", 0)
         self.stderr: IO[bytes] | None = os.fdopen(pipes[2], "rb")
@@ -62,7 +62,7 @@ class ForkedProcess:
 
     def peak_memory(self) -> int | None:
         """Bytes of memory that it held at most, once it has ended; None where it is not known. To be asked before the next one is
-        born.
+        forked.
         """
         with self._lock:
             if self.returncode is None or self.is_orphan:
@@ -74,7 +74,7 @@ class ForkedProcess:
             return self._peak and self._peak * 1024
 
     def kill(self) -> None:
-        """End it. Its number is no other's before the next one is born."""
+        """End it. Its number is no other's before the next one is forked."""
         if self.poll() is None:
             with suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
@@ -106,7 +106,7 @@ class ForkServer:
                 os.kill(self._pid, signal.SIGKILL)
 
     def end(self) -> None:
-        """Have the process end by itself, once what was born of it has ended: what that used is counted by that."""
+        """Have the process end by itself, once what it has forked has ended: what that used is counted by that."""
         self._control.close()
 
 
@@ -249,7 +249,7 @@ def _ended(pid: int, control: socket.socket) -> int:
 
 
 def end_with_parent(parent: int) -> None:
-    """Have the kernel end this process when the one that it was born of is gone."""
+    """Have the kernel end this process when its parent is gone."""
     import ctypes
 
     ctypes.CDLL(None).prctl(1, ctypes.c_ulong(signal.SIGKILL), *[ctypes.c_ulong(0)] * 3)  # PR_SET_PDEATHSIG

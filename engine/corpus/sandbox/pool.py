@@ -22,7 +22,7 @@ _MAX_CRASHES = 5  # within one file: then the rest of it is given up
 
 
 class WorkerSlot:
-    """A place that one reading process takes after the other. On Linux they are born of a fork server of its own."""
+    """A place that one reading process takes after the other. On Linux a fork server of its own forks them."""
 
     def __init__(self, limits: Limits, ocr: Tesseract | None, fork_servers: ForkServers) -> None:
         self._limits, self._ocr, self._fork_servers = limits, ocr, fork_servers
@@ -38,7 +38,7 @@ class WorkerSlot:
         return self.child
 
     def forked(self) -> ForkedProcess | None:
-        """A process of this seat's fork server; None where there can be none."""
+        """A process of this slot's fork server; None where there can be none."""
         if sys.platform != "linux":
             return None
         if self._fork_server is None:
@@ -57,7 +57,7 @@ class WorkerSlot:
         self.child = None
 
     def end(self) -> None:
-        """End the process, and have what it was born of end."""
+        """End the process and its fork server."""
         self.leave()
         if self._fork_server is not None:
             self._fork_server.end()
@@ -76,7 +76,7 @@ class Pool:
         self._fork_servers = ForkServers([*command(self._limits), "fork_server"], environment(compiles=True))
         self._threads = ThreadPoolExecutor(self._processes, thread_name_prefix="reading")
         self._lock = threading.Lock()
-        self._seats: list[WorkerSlot] = []
+        self._slots: list[WorkerSlot] = []
         self._free: list[WorkerSlot] = []
         self._stops: list[Callable[[], None]] = []
         self._closed = False
@@ -105,22 +105,22 @@ class Pool:
         """What is in one file. The outcome says what happened to the child process."""
         with self._lock:
             if not self._free:
-                self._seats.append(WorkerSlot(self._limits, self._ocr, self._fork_servers))
-                self._free.append(self._seats[-1])
-            seat = self._free.pop()
+                self._slots.append(WorkerSlot(self._limits, self._ocr, self._fork_servers))
+                self._free.append(self._slots[-1])
+            slot = self._free.pop()
         try:
-            return self._read(seat, path, format)
+            return self._read(slot, path, format)
         finally:
             with self._lock:
-                self._free.append(seat)
+                self._free.append(slot)
 
-    def _read(self, seat: WorkerSlot, path: Path, format: str) -> Outcome:
+    def _read(self, slot: WorkerSlot, path: Path, format: str) -> Outcome:
         outcome, crashes = Outcome(), 0
         clock = Clock(self._limits.of_whole(_size(path)))
         without: list[str] = []
         done: set[str] = set()
         while not self._closed:
-            child = seat.taken()
+            child = slot.taken()
             self.offline = self.offline and child.offline
             if self._closed:
                 break
@@ -128,7 +128,7 @@ class Pool:
                 child.read(path, format, [*without, *done], outcome, done, self._passwords, clock)
                 return outcome
             except WorkerDiedError as death:
-                seat.leave()
+                slot.leave()
                 if clock.is_over:
                     outcome.give_up("timed out", f"not all that is inside it was read within {clock.seconds:,.0f} s")
                     return outcome
@@ -150,17 +150,17 @@ class Pool:
             self._ocr.stop()
         for stop in list(self._stops):
             stop()
-        for seat in list(self._seats):
-            seat.interrupt()
+        for slot in list(self._slots):
+            slot.interrupt()
         self._threads.shutdown(wait=True, cancel_futures=True)
-        for seat in self._seats:
-            seat.end()
+        for slot in self._slots:
+            slot.end()
         self._fork_servers.end()
 
     @property
     def children(self) -> set[Child]:
         """The reading processes there are now."""
-        return {child for seat in list(self._seats) if (child := seat.child) is not None}
+        return {child for slot in list(self._slots) if (child := slot.child) is not None}
 
 
 def _size(path: Path) -> int:

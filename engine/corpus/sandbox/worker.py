@@ -1,4 +1,4 @@
-"""The reading process: `python -m engine.corpus.sandbox.worker MEMORY SECONDS`; with `fork_server`, one that others are born of.
+"""The reading process: `python -m engine.corpus.sandbox.worker MEMORY SECONDS`; with `fork_server`, one that forks others.
 
 A line of JSON on standard input names a file; frames on standard output say what is in it, the last one how it ended.
 """
@@ -44,7 +44,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _become_fork_server() -> None:
-    """Become what fork servers are born of, and they, what reading processes are born of. Returns in each of the latter; the others
+    """Become what forks fork servers, and they, what forks reading processes. Returns in each of the latter; the others
     end once nobody asks them any more.
     """
     control = socket.socket(fileno=os.dup(0))
@@ -52,7 +52,7 @@ def _become_fork_server() -> None:
     for module in _NEEDED:
         with suppress(ImportError):
             import_module(module)
-    sys.dont_write_bytecode = True  # what is born may write no file
+    sys.dont_write_bytecode = True  # what is forked may write no file
     gc.collect()
     gc.freeze()  # what is loaded is not looked through for what is not needed any more
     fork_server = _forked_by(control, found)
@@ -62,7 +62,7 @@ def _become_fork_server() -> None:
 
 
 def _forked_by(control: socket.socket, fork: Callable[[socket.socket], Passed | None]) -> Passed:
-    """What a process is given that is born here; the process that it is born of ends."""
+    """What a process is given that is forked here; its parent ends."""
     parent = os.getpid()
     passed = fork(control)
     control.close()
