@@ -222,7 +222,7 @@ def test_what_a_server_repeats_of_a_document_is_not_told(wrapped: str):
 def test_a_silent_server_is_not_waited_for_longer_than_allowed():
     release = threading.Event()
     with serving(lambda *_: Raw(body=b"{}", wait=release)) as server:
-        with pytest.raises(UnansweredError, match=r"no answer within 0\.2 s"):
+        with pytest.raises(UnansweredError, match=r"0\.2 s \(queries\.endpoint_seconds\)"):
             ask(server, seconds=0.2)
         release.set()
 
@@ -244,7 +244,7 @@ def test_a_server_that_sends_a_byte_now_and_then_is_not_waited_for_either():
     thread = threading.Thread(target=drip, daemon=True)
     thread.start()
     place = Address.parse(f"http://127.0.0.1:{listener.getsockname()[1]}/v1")
-    with pytest.raises(UnansweredError, match=r"no answer within 0\.5 s"):
+    with pytest.raises(UnansweredError, match=r"0\.5 s \(queries\.endpoint_seconds\)"):
         Endpoint(place, "", 4096, 0.5, lambda: False).complete(Message("s", "u"), PAIRS, 1, 10, 0)
     ended.set()
     thread.join(20)
@@ -277,7 +277,7 @@ def test_what_is_no_http_at_all_is_told_so():
     thread = threading.Thread(target=answer, daemon=True)
     thread.start()
     place = Address.parse(f"http://127.0.0.1:{listener.getsockname()[1]}")
-    with pytest.raises(UnansweredError, match="is not HTTP"):
+    with pytest.raises(UnansweredError, match="BadStatusLine"):
         Endpoint(place, "", 4096, 20, lambda: False).complete(Message("s", "u"), PAIRS, 1, 10, 0)
     thread.join(20)
     listener.close()

@@ -117,7 +117,7 @@ def test_tokens_are_counted_as_the_model_counts_them(model: GgufModel):
 
 
 def test_a_prompt_that_does_not_fit_is_told_and_the_next_one_goes_well(model: GgufModel):
-    with pytest.raises(UnansweredError, match="more than 4096") as caught:
+    with pytest.raises(UnansweredError, match=r"\b4096\b") as caught:
         model.complete(Message("s", "x" * 5000), PAIRS, 1, 100, 1)
     assert caught.value.lasting
     assert model.complete(MESSAGE, PAIRS, 1, 10, 1).text
@@ -191,17 +191,17 @@ def test_a_stop_ends_the_loading_too(tiny: Path):
     ("spoil", "why"),
     [
         (cut_to(0), "empty"),
-        (cut_to(6), "ends within its first bytes"),
-        (cut_to(2000), "The file ends within its header. A download may have broken off."),
-        (cut_to(200_000), "It is cut off: its tensors end at byte"),
-        (lambda data: b"PK\x03\x04" + data[4:], "does not begin with the letters GGUF"),
+        (cut_to(6), "first bytes"),
+        (cut_to(2000), "header"),
+        (cut_to(200_000), "200,000"),
+        (lambda data: b"PK\x03\x04" + data[4:], "another kind"),
         (lambda data: data[:4] + struct.pack(">I", 3) + data[8:], "byte order"),
-        (lambda data: data[:4] + struct.pack("<I", 99) + data[8:], "Its version of GGUF is 99"),
-        (lambda data: data[:300] + b"\xff" * 300 + data[600:], "Its header is corrupt"),
-        (lambda data: data.replace(b"blk.1.ffn_up", b"blk.1.ffn_xx"), "'blk.1.ffn_up.weight' not found"),
+        (lambda data: data[:4] + struct.pack("<I", 99) + data[8:], "99"),
+        (lambda data: data[:300] + b"\xff" * 300 + data[600:], "byte 303"),
+        (lambda data: data.replace(b"blk.1.ffn_up", b"blk.1.ffn_xx"), "'blk.1.ffn_up.weight'"),
         (
             lambda data: data.replace(b"\x05\0\0\0\0\0\0\0llama", b"\x05\0\0\0\0\0\0\0lambs", 1),
-            "unknown model architecture: 'lambs'",
+            "'lambs'",
         ),
     ],
 )
@@ -212,6 +212,7 @@ def test_a_file_that_cannot_be_loaded_gives_its_true_reason(
     path.write_bytes(spoil(tiny.read_bytes()))
     with pytest.raises(ModelError) as caught:
         load(path)
+    assert caught.value.code == "language-model-invalid"
     assert why in caught.value.why
     assert "queries.model" in caught.value.to_do
 
@@ -335,10 +336,14 @@ def test_the_tail_of_a_large_file_counts_too(tmp_path: Path):
 
 
 def test_threads_leave_busy_cores_to_others():
-    assert threads_for(8, "cores", 0.2) == (8, "cores")
-    assert threads_for(8, "cores", 2.6) == (5, "cores, less 3 in use by other programs")
-    assert threads_for(2, "cores", 7.0) == (1, "cores, less 1 in use by other programs")
-    assert threads_for(1, "cores", 1.0) == (1, "cores")
+    def counted(cores: int, reason: str, busy: float) -> tuple[int, str]:
+        threads, why = threads_for(cores, reason, busy)
+        return threads, why.partition(" in use")[0]
+
+    assert counted(8, "cores", 0.2) == (8, "cores")
+    assert counted(8, "cores", 2.6) == (5, "cores, less 3")
+    assert counted(2, "cores", 7.0) == (1, "cores, less 1")
+    assert counted(1, "cores", 1.0) == (1, "cores")
 
 
 WEIGHT = Weight(size=8_000_000_000, layers=31, token=100_000, context=10_000)  # with its cache nine GB: 0.28 a layer
@@ -399,10 +404,10 @@ def test_a_model_that_does_not_fit_into_memory_is_told_and_loaded_all_the_same(
     monkeypatch.setattr(psutil, "virtual_memory", lambda: small)
     GgufModel(tiny, 512, told, lambda: False).close()
     needed = tiny.stat().st_size + 512 * 2 * 2 * 64 * 2  # 2 layers, keys and values, 64 numbers of 16 bits
-    assert told.warned == [
-        f"tiny.gguf takes {needed / 1e6:,.1f} MB of memory with a context of 512 tokens, and 0.5 MB are free: it will be slow, "
-        "or the system may end it. A smaller model, or lower queries.context_tokens, takes less."
-    ]
+    (warning,) = told.warned
+    assert all(
+        data in warning for data in ("tiny.gguf", f"{needed / 1e6:,.1f} MB", "512", "0.5 MB", "queries.context_tokens")
+    )
 
 
 @pytest.mark.parametrize("added", [False, True], ids=["control", "added by a user"])
