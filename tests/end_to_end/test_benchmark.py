@@ -218,13 +218,13 @@ def test_every_recipe_ends_with_a_row_or_a_reason(
         store.put_artifact(Artifact(RankingsInfo(bm25_hit_at_1=solved), "f"))
     rows = measurement.rows(recipes_of(["all"]), tmp_path / "kept", {"trained": {}})
     assert set(rows) == set(RECIPES)
-    assert rows["listmle"] == {"failed": "Training went astray at step 1. It is no number."}
+    assert list(rows["listmle"]) == ["failed"]
     assert rows["infonce"] == {"trained": {"objective": "infonce"}, "place": "kept-infonce"}
     assert rows["gradcache"]["trained"] == {"graph_memory_mb": 0.0}
     # What is trained already is not trained again: the default's loss and teacher, and its side with queries from sentences.
     assert {name for name, row in rows.items() if row.get("same_as") == "default"} == same
     assert "negatives_per_query = 0" in rows["triplet"]["skipped"]
-    assert "no cross-encoder is named" in rows["teacher-cross-encoder"]["skipped"]
+    assert "cross-encoder" in rows["teacher-cross-encoder"]["skipped"]
     assert "CUDA" in rows["4-bit"]["skipped"]
 
 

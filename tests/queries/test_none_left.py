@@ -20,7 +20,8 @@ from engine.queries.rejection import Reason
 from engine.runs.pipeline import all_status
 
 Make = Callable[..., ProjectFolder]
-MEANS = "nothing can be trained, and search uses the base encoder."
+NOTHING = "nothing can be trained"
+MEANS = f"{NOTHING}, and search uses the base encoder."
 
 
 def invented(request: Request, number: int) -> str:
@@ -38,9 +39,8 @@ def test_the_filter_that_took_all_is_named_with_what_to_do(asked_project: Make):
         project = asked_project(backend="endpoint", endpoint=server.url, prompt="one-step")
         told = generate_here(project)
     (warning,) = warnings(told)
-    assert warning.startswith(
-        f"Of 18 queries none is left (18 × evidence not in the chunk): {MEANS} Take another model"
-    )
+    assert f"18 × {Reason.NOT_FOUND}" in warning
+    assert MEANS in warning
     assert f"'engine sample {project.argument}'" in warning
     settings = [event.setting for event in told if isinstance(event, Choice)]
     assert "evidence check" in settings
@@ -60,8 +60,8 @@ def test_the_rankings_of_no_queries_are_none(asked_project: Make):
         finally:
             store.close()
         shown = engine("status", str(project.path)).stdout
-    assert states["rank"].reason == "there are no training queries to rank: nothing can be trained"
-    assert "there is no training query: nothing can be trained" in shown
+    for reason in (states["rank"].reason, shown):
+        assert NOTHING in reason
 
 
 def test_a_filter_that_took_all_is_told_in_a_run(asked_project: Make, monkeypatch: pytest.MonkeyPatch):
@@ -71,7 +71,7 @@ def test_a_filter_that_took_all_is_told_in_a_run(asked_project: Make, monkeypatc
     monkeypatch.setattr(stage, "base_ranks", lambda _context, queries, _chunks, _top: [0] * len(queries))
     (warning,) = warnings(generate_here(asked_project(backend="extractive", consistency_top=5)))
     assert f" × {Reason.CHUNK_NOT_FOUND}): " in warning
-    assert warning.endswith("Raise queries.consistency_top, or set it to 0: then such queries are kept.")
+    assert "queries.consistency_top" in warning
 
 
 @pytest.mark.parametrize(
@@ -79,22 +79,20 @@ def test_a_filter_that_took_all_is_told_in_a_run(asked_project: Make, monkeypatc
     [
         (
             9, {"duplicate": 2, Reason.CUT: 7}, "gguf",
-            f"Of 9 queries none is left (7 × {Reason.CUT}, 2 × duplicate): "
-            f"{MEANS} Raise queries.answer_tokens.",
+            ("9 queries", f"(7 × {Reason.CUT}, 2 × duplicate)", "queries.answer_tokens"),
         ),
         (
-            0, {Reason.NO_ANSWER: 4}, "endpoint",
-            f"No query was made (4 × {Reason.NO_ANSWER}): "
-            f"{MEANS} 'engine sample 'my notes'' shows what the model or its server answers.",
+            0, {Reason.NO_ANSWER: 4}, "endpoint", (f"(4 × {Reason.NO_ANSWER})", "engine sample 'my notes'", "server"),
         ),
-        (0, {}, "gguf", f"There is no training query: {MEANS} The model wrote none: 'engine sample 'my notes'' shows"),
-        (0, {}, "both", f"There is no training query: {MEANS} None was imported, or none belongs to a document here"),
-        (0, {}, "extractive", f"There is no training query: {MEANS} The documents hold too little text"),
-        (3, {"language": 3}, "extractive", f"Of 3 queries none is left (3 × language): {MEANS} 'engine queries"),
+        (0, {}, "gguf", ("engine sample 'my notes'",)),
+        (0, {}, "both", ("imported",)),
+        (0, {}, "extractive", ("too little text",)),
+        (3, {"language": 3}, "extractive", ("3 queries", "(3 × language)", "engine queries")),
     ],
 )  # fmt: skip
-def test_in_words(made: int, rejected: dict[str, int], backend: str, expected: str):
-    assert none_left(made, rejected, backend, "'my notes'").startswith(expected)
+def test_in_words(made: int, rejected: dict[str, int], backend: str, expected: tuple[str, ...]):
+    text = none_left(made, rejected, backend, "'my notes'")
+    assert all(data in text for data in (MEANS, *expected)), text
 
 
 def test_a_model_that_writes_nothing_is_told_early_with_the_command_that_shows_why(
@@ -106,11 +104,8 @@ def test_a_model_that_writes_nothing_is_told_early_with_the_command_that_shows_w
     with serving(lambda *_: '{"questions": []}') as server:
         project = asked_project(backend="endpoint", endpoint=server.url, prompt="one-step")
         early, last = warnings(generate_here(project))
-    assert early == (
-        f"The first 4 chunks gave no usable question. 'engine sample {project.argument}' shows why; after 200 such chunks no "
-        "more are asked."
-    )
-    assert last.startswith("There is no training query: ")
+    assert all(data in early for data in ("first 4 chunks", f"'engine sample {project.argument}'", "200"))
+    assert MEANS in last
 
 
 def test_a_model_that_writes_nothing_usable_is_not_asked_about_every_chunk(
@@ -130,7 +125,8 @@ def test_a_model_that_writes_nothing_usable_is_not_asked_about_every_chunk(
         assert " 4 " in given_up.value.why
         assert f"'engine generate {project.argument} --force'" in given_up.value.to_do
         (early,) = warnings(told)
-        assert early.startswith("The first 1 chunks gave no usable question (3 × evidence not in the chunk). ")
+        assert "first 1 chunks" in early
+        assert f"3 × {Reason.NOT_FOUND}" in early
         with fails(StageError, "no-usable-queries", "2 chunks"):
             generate_here(project)
         assert len(server.requests) == 2, "what was answered is kept, and it is said at once"
@@ -139,7 +135,7 @@ def test_a_model_that_writes_nothing_usable_is_not_asked_about_every_chunk(
         assert len(server.requests) == 4
         *_, last = warnings(generate_here(project, forced=True))
         assert len(server.requests) == 6, "none is left that could be spared"
-    assert last.startswith("Of 18 queries none is left")
+    assert f"18 × {Reason.NOT_FOUND}" in last
 
 
 def test_another_way_of_asking_begins_anew_and_a_usable_question_goes_on(

@@ -85,16 +85,17 @@ def shown(**changed: object) -> list[str]:
 def test_the_lines_for_a_terminal() -> None:
     assert shown() == ["/data/handbook", "judged queries: 3", "  train     to do  not built yet"]
     progress = RunProgress("train", "waiting", 40, 200, "steps", 0.7319, 95.0).as_dict()
-    assert shown(running=True, progress=progress)[:4] == [
+    *lines, paused = shown(running=True, progress=progress)[:4]
+    assert lines == [
         "/data/handbook  (a run is going on)",
         "judged queries: 3",
         "  now       train, 40 of 200 steps, loss 0.732, about 1 min 35 s left",
-        "  paused; to go on: engine resume 'my handbook'",
     ]
+    assert "engine resume 'my handbook'" in paused
     assert shown(progress=RunProgress("index").as_dict())[2:-1] == ["  now       index"]
-    assert shown(resumes_at={"step": 40, "steps": 200})[-1] == (
-        "  Training would resume at step 40 of 200: engine train 'my handbook'"
-    )
+    resumes = shown(resumes_at={"step": 40, "steps": 200})[-1]
+    assert "step 40 of 200" in resumes
+    assert "engine train 'my handbook'" in resumes
 
 
 @pytest.mark.parametrize(("count", "more"), [(10, ""), (11, "1 more"), (300, "290 more")])
@@ -104,6 +105,8 @@ def test_of_many_files_that_were_not_read_ten_are_shown(count: int, more: str, s
     assert [line.split() for line in lines[:2]] == [[state, "0.bin:", "no", "text"], [state, "1.bin:", "no", "text"]]
     assert sum(line.startswith(f"  {state}") for line in lines) == 10
     if more:
-        assert lines[10:] == [f"  … and {more} {state} (engine documents 'my handbook' --state {state} lists all)"]
+        (rest,) = lines[10:]
+        assert f" {more} {state} " in rest
+        assert f"engine documents 'my handbook' --state {state}" in rest
     else:
         assert len(lines) == 10

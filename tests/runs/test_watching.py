@@ -61,7 +61,7 @@ def test_drift_is_told_above_the_limit_only(tmp_path: Path) -> None:
     ingest_here(project.path)
     updater.report_drift()
     assert len(told) == 1
-    assert "20 % of the chunks changed" in told[0]
+    assert "20 %" in told[0]
     assert "engine run" in told[0]
 
 
@@ -171,7 +171,7 @@ def test_the_same_problem_is_told_once(tmp_path: Path) -> None:
     updater.bring_in_line()
     updater.bring_in_line()
     assert len(told) == 1
-    assert "does not exist" in told[0]
+    assert str(tmp_path / "documents") in told[0]
 
 
 def test_a_warning_is_told_once_until_it_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -256,9 +256,11 @@ def test_how_long_a_change_took_counts_from_when_it_was_seen(tmp_path: Path, mon
     now[0] = 1009.0
     updater.take_changes()
     updater.bring_in_line()
-    assert told == ["1 read: searchable after 9.0 s."]
+    (line,) = told
+    assert all(data in line for data in ("1 read", "9.0 s"))
     dirty.set()
     updater.take_changes()
     now[0] = 1011.5
     updater.bring_in_line()
-    assert told[1:] == ["2 read: searchable after 2.5 s."]
+    (line,) = told[1:]
+    assert all(data in line for data in ("2 read", "2.5 s"))

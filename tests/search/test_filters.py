@@ -172,10 +172,8 @@ def test_languages_by_code_or_name() -> None:
 def test_what_no_document_meets_is_told() -> None:
     known = [replace(document(1, "a/b.md"), language="en", author="Ada Quay"), document(2, "c.md")]
     where = SearchFilter(("a/**", "b/**"), ("md", "pages"), authors=("ada", "Bob"), languages=("en", "fr"))
-    assert unmet(where, known) == [
-        "Nothing of the file type 'pages' is read here.", "No document is in the language 'fr'.",
-        "No document is by 'Bob'.", "No path matches 'b/**'.",
-    ]  # fmt: skip
+    for note, value in zip(unmet(where, known), ("'pages'", "'fr'", "'Bob'", "'b/**'"), strict=True):
+        assert value in note
     assert unmet(SearchFilter(("*.md",), ("md",), 1.0, 2.0, ("quay",), ("en",)), known) == []
 
 

@@ -12,7 +12,7 @@ from engine.core.records import Chunk, Document
 from engine.project.folder import ProjectFolder
 from engine.project.store.records import FileRecord
 from engine.search.fusing import fuse
-from engine.search.searcher import Searcher
+from engine.search.searcher import NO_WORD, Searcher
 from engine.search.words import holds_word, symbols
 from engine.settings.schema import SearchSettings
 
@@ -123,7 +123,7 @@ def test_a_query_without_a_word_finds_nothing_and_says_so(
     searcher = Searcher(project)
     found = searcher.search(query, mode=mode)
     assert (found.query, found.mode, found.hits) == (query, mode, ())
-    assert found.notes == ("The query holds no word: type a word or a number to look for.",)
+    assert found.notes == (NO_WORD,)
     searcher.close()
 
 

@@ -61,10 +61,8 @@ def test_pt_ft_makes_an_adapter(project: ProjectFolder) -> None:
     store.close()
     assert 1 < heldout < 20
     summary, (warning,) = stage_here(project.path, "train")
-    assert warning.startswith(
-        f"What is trained now could not be served, however good: there are only {heldout} held-out queries to compare it with "
-        "the base encoder on, and at least 20 are needed"
-    )
+    assert f"{heldout} held-out queries" in warning
+    assert "20" in warning
     assert summary["steps"] == 4
     assert (project.path / summary["adapter"] / "adapter_model.safetensors").is_file()
     assert list((project.path / "checkpoints").glob("*")) == []
@@ -78,8 +76,9 @@ def test_pt_without_a_gain_makes_none_and_says_why(project: ProjectFolder, monke
     project.change_settings({"training.method": "PT"})
     summary, warnings = stage_here(project.path, "train")
     assert summary["adapter"] is None
-    assert summary["reason"].startswith("no step of pre-training, of 6,")
-    assert warnings[1:] == [f"No adapter was trained: {summary['reason']}. Search uses the base encoder."]
+    assert "of 6," in summary["reason"]
+    (warning,) = warnings[1:]
+    assert summary["reason"] in warning
     assert adapter_of(project).info.reason == summary["reason"]
     assert list((project.path / "checkpoints").glob("*")) == []
 
@@ -132,7 +131,7 @@ def test_false_negatives_mean_nothing_to_a_loss_that_follows_the_teacher(
     stage_here(project.path, "train")
     value, reason = told["false negatives"]
     assert value == "keep"
-    assert "has no negatives" in reason
+    assert "negatives" in reason
 
 
 def test_a_loss_that_was_chosen_is_not_put_down_to_the_preset(
@@ -142,7 +141,7 @@ def test_a_loss_that_was_chosen_is_not_put_down_to_the_preset(
     monkeypatch.setattr(StageContext, "choose", lambda _, setting, *said: told.update({setting: said}))
     project.change_settings({"training.objective": "infonce", "training.steps": 1})
     stage_here(project.path, "train")
-    assert told["objective"] == ("infonce", "it is set in project.toml")
+    assert (told["objective"][0], "project.toml" in told["objective"][1]) == ("infonce", True)
     project.change_settings({"training.objective": None})
     stage_here(project.path, "train")
     assert told["objective"] == ("mixed", "preset 'quick'")
@@ -153,6 +152,6 @@ def test_a_refresh_that_never_comes_is_told(project: ProjectFolder, monkeypatch:
     monkeypatch.setattr(StageContext, "warn", lambda _, text: told.append(text))
     project.change_settings({"training.refresh_every": 4, "training.adapter_scope": "both"})
     stage_here(project.path, "train")
-    assert [text for text in told if "hard negatives" in text] == [
-        "No hard negatives will be mined: training.refresh_every is 4, and there are 4 steps."
-    ]
+    (warning,) = [text for text in told if "hard negatives" in text]
+    assert "training.refresh_every is 4" in warning
+    assert "4 steps" in warning

@@ -67,19 +67,19 @@ def drop_mask_token(folder: Path) -> None:
 
 def test_it_does_not_apply_to_decoders(tiny: ModelFolder, tmp_path: Path, data: TrainingData) -> None:
     reason = unsuitable(changed(tiny, tmp_path / "decoder", make_decoder), data.chunks)
-    assert reason == "a model of the type qwen2 does not learn from masked words"
+    assert "qwen2" in reason
 
 
 def test_it_does_not_apply_without_a_mask_token(tiny: ModelFolder, tmp_path: Path, data: TrainingData) -> None:
     reason = unsuitable(changed(tiny, tmp_path / "no-mask", drop_mask_token), data.chunks)
-    assert reason == "the model's tokenizer has no token for a masked word"
+    assert "token for a masked word" in reason
 
 
 def test_it_does_not_apply_to_too_little_text(tiny: ModelFolder) -> None:
     assert unsuitable(tiny, ["heat law"] * (MIN_TOKENS // 2)) == ""
     reason = unsuitable(tiny, ["heat law"] * (MIN_TOKENS // 2 - 1))
-    assert reason.startswith(f"the documents have {MIN_TOKENS - 2} known tokens")
-    assert unsuitable(tiny, ["☃ ☂"] * MIN_TOKENS).startswith("the documents have 0 known tokens")
+    assert f"{MIN_TOKENS - 2} known tokens" in reason
+    assert " 0 known tokens" in unsuitable(tiny, ["☃ ☂"] * MIN_TOKENS)
 
 
 # Methods
@@ -162,10 +162,7 @@ def test_where_it_does_not_apply_pt_ft_is_ft(
     assert reason == ""
     assert same(adapter(result), adapter(plain))
     (warning,) = (event.text for event in told if isinstance(event, Warned))
-    assert warning == (
-        "Pre-training was skipped: the model's tokenizer has no token for a masked word. "
-        "Fine-tuning goes on without it."
-    )
+    assert "token for a masked word" in warning
 
 
 def test_where_it_does_not_apply_pt_makes_no_adapter(
@@ -173,9 +170,8 @@ def test_where_it_does_not_apply_pt_makes_no_adapter(
 ) -> None:
     model = changed(tiny, tmp_path / "decoder", make_decoder)
     told: list[Event] = []
-    assert learn(context(told), model, data, masked, CPU, tmp_path / "run") == (
-        None, "a model of the type qwen2 does not learn from masked words",
-    )  # fmt: skip
+    result, reason = learn(context(told), model, data, masked, CPU, tmp_path / "run")
+    assert (result, "qwen2" in reason) == (None, True)
     assert not (tmp_path / "run").exists()
 
 
@@ -186,7 +182,7 @@ def test_pt_that_finds_nothing_better_makes_no_adapter(
     config = replace(masked, pretrain_learning_rate=0.1, heldout_pool=200)
     result, reason = learn(context([]), tiny, copies, config, CPU, tmp_path)
     assert result is None
-    assert "no step of pre-training, of 10" in reason
+    assert "of 10" in reason
 
 
 def test_an_adapter_of_another_shape_is_no_start(

@@ -96,7 +96,7 @@ def test_the_reasons_name_the_share() -> None:
     assert objective_reason(settings, EASY) == "preset 'standard'"
     assert "harm" in scope_reason(settings, config_of(settings, EASY), EASY)
     chosen = validate({"training": {"objective": "infonce"}})
-    assert objective_reason(chosen, HARD) == "it is set in project.toml"
+    assert "project.toml" in objective_reason(chosen, HARD)
 
 
 @pytest.mark.parametrize(

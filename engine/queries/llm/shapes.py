@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic_core import from_json
 
+NOT_JSON = "the answer is not JSON"
 MAX_LENGTH = 1_000_000  # characters of an answer that are looked at
 
 _STRING = r"""string ::= "\"" char* "\""
@@ -124,7 +125,7 @@ def _parsed(text: str) -> Any:
     try:
         return json.loads(fenced[1] if fenced else body, parse_constant=_refuse, object_pairs_hook=_object)
     except (ValueError, RecursionError):
-        raise BadAnswerError("the answer is not JSON" if body else "the answer is empty") from None
+        raise BadAnswerError(NOT_JSON if body else "the answer is empty") from None
 
 
 def well_formed(value: Any) -> Any:

@@ -26,10 +26,15 @@ UNSURE = (-2.0, -5.0, 1.0, "no difference shown")
 
 def test_bm25_that_is_better_than_both_is_advised_with_its_figures() -> None:
     table = compared(served=(-20.0, -25.0, -15.0, "worse"), weighted_served=FAR, rrf_served=UNSURE)
-    assert advice(table, "weighted", "hybrid") == (
-        "On 60 judged queries BM25 alone (63.0 nDCG@10) is better than hybrid (weighted) search (55.0: +8.0, +4.0 to +12.0) and "
-        f"semantic search (43.0: +20.0, +15.0 to +25.0). {HOW}"
-    )
+    text = advice(table, "weighted", "hybrid")
+    for data in (
+        "60 judged queries",
+        "(63.0 nDCG@10)",
+        "(55.0: +8.0, +4.0 to +12.0)",
+        "(43.0: +20.0, +15.0 to +25.0)",
+        HOW,
+    ):
+        assert data in text
     assert 'search.mode = "bm25"' in HOW
 
 

@@ -96,7 +96,8 @@ def test_kept_when_any_retriever_finds_it_and_asked_no_further():
 
 def test_ranks_beyond_the_top_are_told():
     result = consistency_filter([query("a")], [lambda some: np.array([21])], top=20)
-    assert result.rejected[0].text == f"{Reason.CHUNK_NOT_FOUND}: beyond the top 20"
+    assert result.rejected[0].text == f"{Reason.CHUNK_NOT_FOUND}: {result.rejected[0].detail}"
+    assert "top 20" in result.rejected[0].detail
     assert consistency_filter([], [lambda some: np.array([])]).share == 1.0
 
 
@@ -159,7 +160,7 @@ def test_evidence_over_a_chunk_end_counts_for_its_beginning():
 def test_reasons_of_rejection():
     items = [ImportedQuery("q", ("Nowhere to be found.",)), ImportedQuery("q"), ImportedQuery("  ", ("The pump",))]
     _, rejected = attach_imported(items, CHUNKS, DOCUMENTS)
-    assert [one.reason for one in rejected] == ["evidence not found", "no evidence given", "empty query"]
+    assert [one.reason for one in rejected] == [Reason.EVIDENCE_NOT_FOUND, Reason.NO_EVIDENCE, Reason.EMPTY]
 
 
 def test_many_imports_agree_with_a_plain_search():

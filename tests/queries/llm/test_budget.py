@@ -123,11 +123,11 @@ def test_a_run_tells_after_three_chunks_what_all_of_them_take(asked_project: Mak
     with serving(good) as server:
         choices = generated(pointed(asked_project, server.url, max_queries=13))
     cost, why = choices["cost"]
-    assert cost.endswith(" for 2 more chunks (5 of 6 are within the budget)")
+    assert all(data in cost for data in ("2 more chunks", "5 of 6"))
     assert "tokens/s" in why
-    assert "3.0 queries a chunk, the mean of " in why  # of 2, where the first one took far longer
-    assert "; at most 13 queries (queries.max_queries)" in why
-    assert choices["chunks asked"][0] == "spread over 2 clusters"
+    assert "3.0 queries a chunk" in why  # of 2, where the first one took far longer
+    assert "13 queries (queries.max_queries)" in why
+    assert "2 clusters" in choices["chunks asked"][0]
     assert "TF-IDF" in choices["chunks asked"][1]
 
 
@@ -148,10 +148,10 @@ def test_what_a_resumed_run_will_take_is_measured_on_its_own_chunks(asked_projec
             generated(project, lambda: stopped)
         stopped = False
         cost, why = generated(project)["cost"]
-    assert cost.endswith(" s for 1 more chunk (6 in all)")
+    assert all(data in cost for data in ("1 more chunk", "6 in all"))
     each = float(why.split(" tokens/s")[1].split("), ")[1].split(" s and")[0])
     assert 0.3 <= each < 1, "the two that took no time are no part of the mean"
-    assert "the mean of 3" in why
+    assert "mean of 3" in why
 
 
 def test_how_far_a_run_is_follows_the_answers_as_they_come(asked_project: Make):
@@ -185,7 +185,7 @@ def test_how_far_a_run_is_follows_the_answers_as_they_come(asked_project: Make):
     steps = [one for one in told if isinstance(one, Progress) and one.unit == "chunks"]
     assert (steps[0].done, steps[-1].done, steps[-1].total) == (0, 6, 6)
     cost = next(one for one in told if isinstance(one, Choice) and one.setting == "cost")
-    assert cost.value.endswith(" s for 3 more chunks (6 in all)")
+    assert all(data in cost.value for data in ("3 more chunks", "6 in all"))
 
 
 def test_what_a_run_before_has_spent_and_given_counts_by_hand():
@@ -249,10 +249,8 @@ def pace(seconds: float, tokens: int = 10, *, estimated: bool = False) -> Pace:
 def test_a_first_chunk_that_waited_for_its_model_is_left_out_of_the_pace():
     found = measured([pace(23.0), pace(2.0, 30), pace(4.0, 60)])
     assert (found.chunks, found.each, found.tokens, found.late) == (2, 3.0, 90, 23.0)
-    assert (
-        found.summary()
-        == "15.0 tokens/s, 3.00 s and 2.0 queries a chunk, the mean of 2; the first one took 23.00 s and is left out"
-    )
+    for data in ("15.0 tokens/s", "3.00 s", "2.0 queries", "mean of 2", "23.00 s"):
+        assert data in found.summary()
     assert found.chunks_within(Budget(100, 0), 1000) == 50
     assert measured([pace(8.0), pace(2.0), pace(4.0)]).chunks == 3, "twice the longest other is no more than chance"
     assert measured([pace(23.0), pace(2.0)]).chunks == 2
@@ -261,7 +259,8 @@ def test_a_first_chunk_that_waited_for_its_model_is_left_out_of_the_pace():
 
 def test_tokens_that_a_server_does_not_count_are_said_to_be_estimated():
     told = measured([pace(2.0), pace(2.0, estimated=True), pace(2.0)]).summary()
-    assert told.startswith("about 5.0 tokens/s (the server does not count them), 2.00 s")
+    assert told.startswith("about 5.0 tokens/s")
+    assert "2.00 s" in told
 
 
 def test_time_that_brought_no_answer_is_spent(asked_project: Make):
@@ -282,7 +281,7 @@ def test_a_sample_tells_the_pace_in_tokens_and_heeds_the_hours(asked_project: Ma
     project = asked_project(backend="gguf", model=str(model), answer_tokens=64, prompt="one-step", max_hours=1e-9)
     estimate = sample(project, 3).estimate
     assert "tokens/s" in estimate.basis
-    assert "the mean of 3" in estimate.basis
+    assert "mean of 3" in estimate.basis
     assert "1e-09 hours (queries.max_hours)" in estimate.basis
     assert estimate.chunks == 1
 

@@ -93,7 +93,7 @@ def test_a_long_text_is_counted_by_the_server_in_its_own_way(way: str):
         assert one.count(LONG + " <|im_end|>") == len(LONG.split()) + 3, (
             "as it is sent: with control tokens taken apart"
         )
-    assert told == [("long chunks", "by its tokenizer", "the server counts tokens")]
+    assert [choice[:2] for choice in told] == [("long chunks", "by its tokenizer")]
     assert all(request.get("model", "small") == "small" for _, request in heard.asked if request)
 
 
@@ -212,7 +212,7 @@ def test_what_is_still_too_long_in_halves_is_told_and_the_server_given_up_in_the
     with serving(lambda *_: Raw(400, TOO_LONG)) as server:
         one = model(server)
         answer = ask(one, LONG[:3000])
-        assert answer.problem == "HTTP 400: the request exceeds the available context size, try increasing it"
+        assert answer.problem.startswith("HTTP 400: ")
         assert not answer.items
         assert len(server.requests) == 3
         with fails(StageError, "endpoint-no-answer", 5) as caught:

@@ -10,6 +10,7 @@ from engine.core.records import Chunk
 from engine.project.folder import ProjectFolder
 from engine.queries.backend import Answer, Dropped, Item
 from engine.queries.llm.ledger import Ledger, answer_files, forget_others, passage_key
+from engine.queries.llm.shapes import NOT_JSON
 
 ANSWER = Answer(
     [Item("Where is it?", "In hall 4, near the gate.")],
@@ -35,10 +36,10 @@ def test_answers_are_read_back_as_they_were_written(project: ProjectFolder):
 
 def test_a_lasting_problem_stands_and_a_passing_one_is_asked_again(project: ProjectFolder):
     ledger = Ledger(project, "recipe")
-    ledger.add("bad", Answer(problem="the answer is not JSON"))
+    ledger.add("bad", Answer(problem=NOT_JSON))
     ledger.add("late", Answer(problem="no answer within 5 s", lasting=False))
     again = reopened(ledger, project)
-    assert again.get("bad").problem == "the answer is not JSON"
+    assert again.get("bad").problem == NOT_JSON
     assert again.get("late") is None
     again.add("late", ANSWER)
     assert reopened(again, project).get("late").items == tuple(ANSWER.items)

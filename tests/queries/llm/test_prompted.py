@@ -18,7 +18,7 @@ from engine.queries.llm.chat_model import Reply, UnansweredError
 from engine.queries.llm.conversation import WANTED
 from engine.queries.llm.prompted import Prompted
 from engine.queries.llm.prompts import Message, load_prompt, place_of
-from engine.queries.llm.shapes import Shape
+from engine.queries.llm.shapes import NOT_JSON, Shape
 from engine.queries.rejection import Reason
 
 TEXT = "The pump stands in hall 4. It was bought in 1998. Its oil is changed every May."
@@ -134,7 +134,7 @@ def test_a_bad_answer_is_asked_for_once_more_with_another_seed():
 def test_two_bad_answers_are_the_end_of_a_chunk():
     model = Scripted(lambda *_: "not JSON")
     answer = ask(model)
-    assert (answer.items, answer.problem, answer.lasting) == ([], "the answer is not JSON", True)
+    assert (answer.items, answer.problem, answer.lasting) == ([], NOT_JSON, True)
     assert len(model.asked) == 2
 
 
@@ -187,7 +187,7 @@ def test_tokens_are_those_that_the_model_tells_or_else_estimated():
 
 def test_twice_cut_before_anything_was_written_names_the_setting():
     answer = ask(Scripted(lambda *_: Reply("{", cut=True)))
-    assert "longer than 256 tokens (queries.answer_tokens)" in answer.problem
+    assert "256 tokens (queries.answer_tokens)" in answer.problem
 
 
 def test_no_answer_is_tried_once_more_and_may_be_asked_again_in_another_run():

