@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from engine.core.systems import ENCODERS, SYSTEMS, WAYS, SystemName, is_merge, label_of, named, ordered
+from engine.core.messages.project import SystemName
+from engine.core.systems import ENCODERS, SYSTEMS, WAYS, is_merge, label_of, named, ordered
 
 
 def test_every_encoder_is_known_in_every_way_of_search() -> None:
