@@ -42,17 +42,17 @@ def test_a_corpus_is_read_entry_by_entry(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("row", "complaint"),
     [
-        ("{broken", "JSON"),
-        ("[1]", "JSON object"),
-        ({"text": "x"}, "'_id'"),
-        ({"_id": "b"}, "'text'"),
-        ({"_id": "b", "text": 3}, "'text'"),
-        ({"_id": "a", "text": "x"}, "'a'"),
+        ("{broken", ("not JSON",)),
+        ("[1]", ("JSON object",)),
+        ({"text": "x"}, ("'_id'", "missing")),
+        ({"_id": "b"}, ("'text'", "missing")),
+        ({"_id": "b", "text": 3}, ("'text'", "string")),
+        ({"_id": "a", "text": "x"}, ("'a'", "twice")),
     ],
 )
-def test_malformed_corpus_lines_are_named(tmp_path: Path, row: object, complaint: str) -> None:
+def test_malformed_corpus_lines_are_named(tmp_path: Path, row: object, complaint: tuple[str, ...]) -> None:
     path = lines(tmp_path / "corpus.jsonl", {"_id": "a", "text": "x"}, row)
-    with fails(DatasetError, "dataset-invalid", f"{path}, line 2", complaint):
+    with fails(DatasetError, "dataset-invalid", f"{path}, line 2", *complaint):
         list(reader_for("beir").read(path))
 
 
@@ -62,7 +62,7 @@ def test_bytes_that_are_not_utf8_and_empty_files(tmp_path: Path) -> None:
     with fails(DatasetError, "dataset-invalid", "line 2", "UTF-8"):
         list(reader_for("beir").read(path))
     path.write_bytes(b"\n")
-    with fails(DatasetError, "dataset-invalid", path):
+    with fails(DatasetError, "dataset-invalid", path, "no documents"):
         list(reader_for("beir").read(path))
 
 
@@ -125,7 +125,7 @@ def test_evidence_questions(tmp_path: Path) -> None:
     assert first.key != second.key
     assert read_evidence_questions(path)[0].key == first.key
     for row, complaint in [({"evidence": ["x"]}, "'query'"), ({"query": "x"}, "'evidence'")]:
-        with fails(DatasetError, "dataset-invalid", "line 1", complaint):
+        with fails(DatasetError, "dataset-invalid", "line 1", complaint, "missing"):
             read_evidence_questions(lines(tmp_path / "bad.jsonl", row))
 
 
