@@ -10,14 +10,14 @@ from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
+from corpus.test_inside import packaged, with_parts
+from corpus.test_slides_ppt import Deck, document, listed, record, said, shape, slide
 from fixtures import office
 
 from engine.corpus.inside import may_hold_files
 from engine.corpus.objects import objects_in
 from engine.corpus.opening import everything_in
 from engine.corpus.readers import ReadDocument
-from tests.corpus.test_inside import packaged, with_parts
-from tests.corpus.test_slides_ppt import Deck, document, listed, record, said, shape, slide
 
 CHART = (
     b'<office:document-content xmlns:office="urn:oasis:names:tc:opendocument:xmlns:office:1.0" '

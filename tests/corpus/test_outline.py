@@ -6,11 +6,11 @@ import time
 from pathlib import Path
 
 import pytest
+from fixtures import office
 
 from engine.corpus.outline import Bookmark, headings_of
 from engine.corpus.pdf import PdfReader
 from engine.corpus.readers import Heading, Page, ReadDocument
-from tests.fixtures import office
 
 TEXT = (
     "Contents\nBerths 1\n\n1. Berths\nThe pelican boards.\nSee Berths.\n\nKapitel 2 Pilots and\ntheir ships\nThe heron."

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import matplotlib as mpl
 import pytest
+from fixtures import office
 from matplotlib.figure import Figure
 
 from engine.corpus import ocr, pdf_beside
@@ -16,7 +17,6 @@ from engine.corpus.inside import files_inside
 from engine.corpus.pdf import PdfReader
 from engine.corpus.pdfium import iso_date, opened, page_of, text_of
 from engine.corpus.readers import LeftOut, Member, ReadDocument, UnreadableFileError
-from tests.fixtures import office
 
 
 def read(content: bytes) -> list[ReadDocument | LeftOut]:
