@@ -1,7 +1,8 @@
 """Checkpoints of a training: written whole or not at all, read without pickle, resumed to the same result.
 
 A checkpoint is a folder `step-00000050` with `tensors.safetensors` (adapter, optimizer, best adapter) and `state.json`
-(step, history, the tensors' sha256). Random choices are seeded by step, so no generator state has to be kept.
+(step, history, the tensors' sha256). A second one of the same step is `step-00000050-0001`: none is removed before its successor
+has its name. Random choices are seeded by step, so no generator state has to be kept.
 """
 
 from __future__ import annotations
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
 VERSION = 1
 KEPT = 2
-_NAME = "step-{:08d}"
 
 
 @dataclass(slots=True)
@@ -72,12 +72,20 @@ def save(folder: Path, key: str, state: TrainingState, tensors: dict[str, Tensor
         payload = serialise({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()})
         digest = hashlib.sha256(payload).hexdigest()
         content = {"version": VERSION, "key": key, "sha256": digest, "state": asdict(state)}
-        final = folder / _NAME.format(state.step)
+        text = json.dumps(content)
+        stem = f"step-{state.step:08d}"
+        present = next((one for one in _folders(folder) if one.name.startswith(stem)), None)
+        if present is None:
+            final = folder / stem
+        elif _load(present, key) is not None and (present / "state.json").read_text("utf-8") == text:
+            return
+        else:
+            final = folder / f"{stem}-{int(present.name.removeprefix(stem)[1:] or 0) + 1:04d}"
         with complete_folder(folder / f".writing-{os.getpid()}", final) as temporary:
             (temporary / "tensors.safetensors").write_bytes(payload)
-            (temporary / "state.json").write_text(json.dumps(content), encoding="utf-8")
-            shutil.rmtree(final, ignore_errors=True)
-        for old in _folders(folder)[KEPT:]:
+            (temporary / "state.json").write_text(text, encoding="utf-8")
+        kept = [one for one in _folders(folder) if one.name <= final.name][:KEPT]  # later ones: torn, or another training's
+        for old in set(_folders(folder)) - set(kept):
             shutil.rmtree(old, ignore_errors=True)
     except OSError as error:
         raise ResourceError(
