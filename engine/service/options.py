@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
-import math
-import types
-from collections.abc import Iterable
 from contextlib import closing, suppress
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
-
-from pydantic.fields import FieldInfo
+from typing import TYPE_CHECKING, Any
 
 from engine.core.errors import EngineError, SettingsError
 from engine.core.messages.project import (
@@ -29,8 +23,11 @@ from engine.settings.renamed import with_current_names
 if TYPE_CHECKING:
     from engine.settings.schema import Settings
 
-KINDS: dict[Any, str] = {str: "text", int: "integer", float: "number", bool: "flag"}
+KINDS = {"string": "text", "integer": "integer", "number": "number", "boolean": "flag"}
 LIST_KINDS = {"text": "texts", "integer": "numbers", "number": "numbers", "choice": "choices"}
+BOUNDS = (
+    ("minimum", "least", 0), ("exclusiveMinimum", "least", 1), ("maximum", "most", 0), ("exclusiveMaximum", "most", -1),
+)  # fmt: skip
 
 
 def settings(project: ProjectFolder, _request: ReadSettings) -> SettingsFound:
@@ -71,58 +68,33 @@ def change(project: ProjectFolder, request: ChangeSettings) -> ChangedSettings:
 
 def schema(_project: ProjectFolder, _request: ReadSchema) -> SettingsSchema:
     """Every section and key of project.toml."""
-    return SettingsSchema(tuple(
-        SettingSection(
-            name, inspect.getdoc(section) or "", tuple(described(*field) for field in section.model_fields.items())
-        )
-        for name, section in settings_module.sections().items()
-    ))  # fmt: skip
+    found = []
+    for name, section in settings_module.sections().items():
+        described = section.model_json_schema()
+        keys = tuple(_key(key, one) for key, one in described["properties"].items())
+        found.append(SettingSection(name, described["description"], keys))
+    return SettingsSchema(tuple(found))
 
 
-def described(name: str, field: FieldInfo) -> SettingKey:
-    """One key of a section."""
-    inner, optional = _without_none(field.annotation)
-    kind, choices, constraints = _kind(inner)
-    bounds = _bounds([*field.metadata, *constraints], whole=inner is int)
-    default = field.get_default(call_default_factory=True)
-    return SettingKey(name, field.description or "", kind, tuple(choices), default, optional, **bounds)
+def _key(name: str, described: dict[str, Any]) -> SettingKey:
+    """A key, from its JSON schema."""
+    values = described.get("anyOf", [described])
+    inner = next(one for one in values if one.get("type") != "null")
+    item = inner.get("items", inner)
+    kind = "choice" if "enum" in item else KINDS[item["type"]]
+    return SettingKey(
+        name, described["description"], kind if item is inner else LIST_KINDS[kind], tuple(item.get("enum", ())),
+        described["default"], len(values) > 1, **_bounds(item),
+    )  # fmt: skip
 
 
-def _without_none(annotation: Any) -> tuple[Any, bool]:
-    if get_origin(annotation) not in (Union, types.UnionType):
-        return annotation, False
-    (inner,) = (one for one in get_args(annotation) if one is not type(None))
-    return inner, True
-
-
-def _kind(annotation: Any) -> tuple[str, list[Any], list[Any]]:
-    """(kind, choices, constraints of the items) of a key's type. TypeError for one that has no kind."""
-    origin = get_origin(annotation)
-    if origin is Annotated:
-        inner, *extra = get_args(annotation)
-        kind, choices, constraints = _kind(inner)
-        nested = (one.metadata if isinstance(one, FieldInfo) else [one] for one in extra)
-        return kind, choices, [*constraints, *(item for items in nested for item in items)]
-    if origin is Literal:
-        return "choice", list(get_args(annotation)), []
-    if origin is list:
-        kind, choices, constraints = _kind(get_args(annotation)[0])
-        return LIST_KINDS[kind], choices, constraints
-    if annotation not in KINDS:
-        raise TypeError(f"no kind for {annotation}")
-    return KINDS[annotation], [], []
-
-
-def _bounds(constraints: Iterable[Any], whole: bool) -> dict[str, Any]:
+def _bounds(item: dict[str, Any]) -> dict[str, Any]:
     """The lowest and highest value; of whole numbers always one that is allowed."""
     bounds: dict[str, Any] = {}
-    for one in constraints:
-        for name, side, step in (("ge", "least", 0), ("gt", "least", 1), ("le", "most", 0), ("lt", "most", -1)):
-            value = getattr(one, name, None)
-            if value is None or not math.isfinite(value):
-                continue
-            bounds[side] = value + step if whole else value
-            bounds[f"{side}_open"] = bool(step) and not whole
+    for name, side, step in BOUNDS:
+        if (value := item.get(name)) is not None:
+            whole = item["type"] == "integer"
+            bounds |= {side: value + step if whole else value, f"{side}_open": bool(step) and not whole}
     return bounds
 
 

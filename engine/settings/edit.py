@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import copy
 import re
-import tomllib
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
 
 from engine.core.errors import SettingsError
 from engine.settings.load import commented_default, sections, tables, toml_value, validate
 from engine.settings.renamed import current_changes
 from engine.settings.schema import Settings
-
-if TYPE_CHECKING:
-    from pydantic.fields import FieldInfo
 
 
 def change(text: str, changes: Mapping[str, Any], origin: str = "project.toml") -> tuple[Settings, str]:
@@ -74,90 +71,49 @@ def _without_empty(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _in_its_line(text: str, section: str, key: str, value: Any) -> str:
-    """Edit the section's own lines. What is put there is raw text: tomlkit only tells where."""
-    import tomlkit
-    from tomlkit.items import Table
-
+    """Edit the section's own lines, in the layout of `template`. Whether it came out as meant, the caller checks."""
     newline = "\r\n" if "\r\n" in text else "\n"
-    field = sections()[section].model_fields[key]
-    document = tomlkit.parse(text)
-    if section not in document:
-        if value is None:
-            return text
-        gap = newline if text.strip() else ""
-        return f"{text}{gap}[{section}]{newline}{_lines(key, value, f'# {field.description}', newline)}{newline}"
-    table = document[section]
-    if not isinstance(table, Table) or any(
-        name is not None and name.key == section and name.is_dotted() for name, _ in document.body
-    ):
-        raise TypeError(f"{section} is not written as a table of its own")
-    body = table.value.body
-    place = next((at for at, (name, _) in enumerate(body) if name is not None and name.key == key), None)
-    if place is None and value is None:
-        return text
+    lines, field = text.split(newline), sections()[section].model_fields[key]
+    meaning, line = f"# {field.description}", f"{key} = {toml_value(value)}"
+    start = _first(rf"\[{section}\]\s*(#|$)", lines, 0, len(lines))
+    if start is None:
+        head = [""] if text.strip() else []
+        return text if value is None else text + newline.join([*head, f"[{section}]", meaning, line, ""])
+    end = _first(r"\[", lines, start + 1, len(lines)) or len(lines)
+    place = _first(rf"{key}\s*=", lines, start, end)
+    commented = _first(rf"#\s*{key}\s*=", lines, start, end)
     if place is not None and value is not None:
-        table[key] = tomlkit.value(toml_value(value))
-    else:
-        _put_or_take(body, place, key, value, field, newline)
-    return tomlkit.dumps(document)
-
-
-def _put_or_take(body: list[Any], place: int | None, key: str, value: Any, field: FieldInfo, newline: str) -> None:
-    """Put a key into a section's body, best where its commented default stands; or take the one at `place` out."""
-    from tomlkit.items import Comment, Trivia, Whitespace
-
-    commented = _commented(body, key)
+        return _anywhere(text, section, key, value)
     if place is not None:
-        raw = _put_back(body, place, key, field, commented is not None, newline)
-        body[place] = (None, Comment(Trivia(comment=raw, trail=newline)) if raw else Whitespace(""))
-    elif commented is not None:
-        trivia = body[commented][1].trivia
-        trivia.comment = _lines(key, value, _help_of(trivia.comment, field), newline + trivia.indent)
-    else:
-        last = max((at for at, (_, item) in enumerate(body) if not isinstance(item, Whitespace)), default=-1)
-        raw = _lines(key, value, f"# {field.description}", newline)
-        body.insert(last + 1, (None, Comment(Trivia(comment=raw, trail=newline))))
+        own = [comment for comment in [_comment(lines[place])] if comment not in ("", meaning)]
+        default = [commented_default(key, field)] if commented is None else []
+        above = lines[place - 1].strip() == meaning
+        lines[place - above : place + 1] = [_indent(lines[place]) + one for one in (*own, *default)]
+    elif value is not None and commented is not None:
+        with suppress(ValueError):  # a comment of the user's own that only looks like a key
+            meaning = _comment(lines[commented].lstrip("# \t")) or meaning
+        lines[commented : commented + 1] = [_indent(lines[commented]) + one for one in (meaning, line)]
+    elif value is not None:
+        last = max(at for at in range(start, end) if lines[at].strip())
+        lines[last + 1 : last + 1] = [meaning, line]
+    return newline.join(lines)
 
 
-def _lines(key: str, value: Any, help_comment: str, newline: str) -> str:
-    return f"{help_comment}{newline}{key} = {toml_value(value)}"
+def _first(pattern: str, lines: Sequence[str], start: int, end: int) -> int | None:
+    """The first of some lines that begins so, white space apart."""
+    return next((at for at in range(start, end) if re.match(rf"\s*{pattern}", lines[at])), None)
 
 
-def _commented(body: list[Any], key: str) -> int | None:
-    """Where the key stands as a commented default."""
-    from tomlkit.items import Comment
-
-    pattern = re.compile(rf"#\s*{re.escape(key)}\s*=")
-    comments = ((at, item) for at, (_, item) in enumerate(body) if isinstance(item, Comment))
-    return next((at for at, item in comments if pattern.match(item.trivia.comment)), None)
+def _indent(line: str) -> str:
+    return line[: len(line) - len(line.lstrip())]
 
 
-def _help_of(comment: str, field: FieldInfo) -> str:
-    """The explanation behind a commented default, as a comment of its own."""
+def _comment(line: str) -> str:
+    """The comment behind a key's value; empty where there is none. ValueError where the value does not end on the line."""
     import tomlkit
 
-    line = comment.lstrip("#").strip()
-    try:
-        tomllib.loads(line)
-        (_, item), *_ = tomlkit.parse(line).body
-        return str(item.trivia.comment) or f"# {field.description}"
-    except (ValueError, AttributeError):
-        return f"# {field.description}"
-
-
-def _put_back(body: list[Any], place: int, key: str, field: FieldInfo, is_there: bool, newline: str) -> str:
-    """What stands in a key's place when it is taken out: its commented default, with the user's own comment kept."""
-    from tomlkit.items import Comment, Whitespace
-
-    trivia = body[place][1].trivia
-    help_comment = f"# {field.description}"
-    above = body[place - 1][1] if place else None
-    if isinstance(above, Comment) and above.trivia.comment == help_comment:
-        body[place - 1] = (None, Whitespace(""))
-    lines = [trivia.comment] if trivia.comment not in ("", help_comment) else []
-    if not is_there:
-        lines.append(commented_default(key, field))
-    return (newline + str(trivia.indent)).join(lines)
+    (_, item), *_ = tomlkit.parse(line.strip()).body
+    return str(item.trivia.comment)
 
 
 def _anywhere(text: str, section: str, key: str, value: Any) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
-from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationInfo, field_validator
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationInfo, field_validator
 
 Prompt = Annotated[str, StringConstraints(strip_whitespace=False, max_length=2000)]
 """A space at its end counts."""
@@ -13,6 +13,14 @@ PRESETS: tuple[str, ...] = get_args(Preset)
 FROM_PRESET, FROM_MODEL = "from the preset", "from the model"  # what project.toml shows for a key that has no value
 MAX_WHOLE_NUMBER = 1_000_000_000
 """Limit of whole numbers that have no limit of their own: larger ones are slips, and overflow."""
+
+T = TypeVar("T")
+
+
+def key(default: T, description: str, **bounds: Any) -> T:
+    """A key of project.toml. `bounds` as pydantic's Field takes them; a default of None is the preset's or the model's value."""
+    value: T = Field(default=default, description=description, **bounds)
+    return value
 
 
 class Section(BaseModel):
