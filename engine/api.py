@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 from engine.core import environment
 from engine.core.events import Event
-from engine.core.messages.wire import to_json
 from engine.project.folder import ProjectFolder, locate
 from engine.project.stage import ORDER, ProjectSnapshot
 from engine.project.store.artifact_info import EvaluationInfo, QueriesInfo
 from engine.settings.schema import Settings
 
 if TYPE_CHECKING:
-    from engine.core.messages.project import Exported
+    from engine.core.messages.documents import FileOutcome
+    from engine.core.messages.project import Exported, StageState
+    from engine.core.messages.queries import QueryRow
     from engine.core.messages.search import Found
-    from engine.runs.pipeline import StageStatus
     from engine.search.filters import SearchFilter
     from engine.search.searcher import Searcher
 
@@ -111,7 +111,7 @@ class Project:
 
         return import_judgments(self.folder, Path(path), split)
 
-    def status(self) -> list[StageStatus]:
+    def status(self) -> list[StageState]:
         """Every stage: done, stale or to do, and why."""
         from engine.runs.pipeline import all_status
 
@@ -140,14 +140,14 @@ class Project:
         times = Counter(row.path for row in rows)
         return {row.path if times[row.path] == 1 else f"{row.source}/{row.path}": row.reason for row in rows}
 
-    def documents(self, state: str | None = None) -> list[dict[str, Any]]:
+    def documents(self, state: str | None = None) -> list[FileOutcome]:
         """What became of every file, and of what is inside it: read, skipped or quarantined, and why."""
         from engine.service.documents import ledger
 
         with closing(self.folder.store()) as store:
-            return [to_json(row) for row in ledger(store, state)]
+            return ledger(store, state)
 
-    def queries(self, rejected: bool = False) -> list[dict[str, Any]]:
+    def queries(self, rejected: bool = False) -> list[QueryRow]:
         """The training queries with their documents, or those that were left out when they were made, and why."""
         from engine.service.queries import listed
 

@@ -17,7 +17,7 @@ from bmembed_tui.client.run_state import RunState
 from bmembed_tui.client.run_watch import RunWatch, error_of, is_held, newest_run
 from bmembed_tui.steps.progress import STOPPED
 from engine.core.errors import EngineError, SettingsError, StageError
-from engine.core.messages.project import ProjectStatus, StartedRun
+from engine.core.messages.project import ProjectStatus, RunRecord
 from engine.project.folder import ProjectFolder
 
 LOOK_SECONDS = 1.0  # between two looks at whether a run goes on
@@ -225,7 +225,7 @@ class RunScreen(Screen[None]):
     async def _start(self, stages: Sequence[str], follow: bool, force: bool) -> None:
         arguments = ["run", str(self.project.path), "--only", ",".join(stages), "--detach", "--json"]
         try:
-            started = parsed(StartedRun, await order(*arguments, *(["--force"] if force else [])))
+            started = parsed(RunRecord, await order(*arguments, *(["--force"] if force else [])))
             if self.alive:
                 self._following = follow
                 self.follow_run(started.folder)

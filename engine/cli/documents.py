@@ -8,16 +8,18 @@ import shlex
 import sys
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import astuple, fields
 from pathlib import Path, PurePosixPath
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from engine.cli.app import AsJson, ProjectName, Texts, app, handling, opened, print_json
+from engine.core.messages.documents import FileOutcome
+from engine.core.messages.wire import to_json
 from engine.core.text import harmless
 
 ACTIONS = ("list", "retry", "export")
-_COLUMNS = ("source", "path", "format", "size", "state", "kind", "reason", "documents")
 
 
 @app.command()
@@ -50,7 +52,7 @@ def documents(
             return
         every = project.documents(state)
         reads = project.settings().corpus.ocr
-    rows = [row for row in every if matches(row["path"])]
+    rows = [row for row in every if matches(row.path)]
     if action == "export":
         _export(rows, target)
     elif as_json:
@@ -60,20 +62,20 @@ def documents(
         if not rows:
             nothing = f"Nothing was read yet: 'engine ingest {shlex.quote(name)}' does."
             print("No file matches." if every or state else nothing, file=sys.stderr)
-        if not reads and any(row["kind"] == "needs OCR" for row in rows):
+        if not reads and any(row.kind == "needs OCR" for row in rows):
             print(
                 "Scans and pictures are read where corpus.ocr = true is set and tesseract is installed.",
                 file=sys.stderr,
             )
 
 
-def _show(rows: list[dict[str, Any]]) -> None:
+def _show(rows: list[FileOutcome]) -> None:
     for row in rows:
-        state = row["state"] + (f" ({row['kind']})" if row["kind"] else "")
-        what = row["reason"] or f"{row['format']}, {row['documents']} document{'' if row['documents'] == 1 else 's'}"
-        print(f"{state:<26} {harmless(row['path'])}  {harmless(what)}")
-    paths = {row["path"] for row in rows}
-    inside = [any(str(above) in paths for above in PurePosixPath(row["path"]).parents) for row in rows]
+        state = row.state + (f" ({row.kind})" if row.kind else "")
+        what = row.reason or f"{row.format}, {row.documents} document{'' if row.documents == 1 else 's'}"
+        print(f"{state:<26} {harmless(row.path)}  {harmless(what)}")
+    paths = {row.path for row in rows}
+    inside = [any(str(above) in paths for above in PurePosixPath(row.path).parents) for row in rows]
     counted = [
         _counts(row for row, is_inside in zip(rows, inside, strict=True) if is_inside is of) for of in (False, True)
     ]
@@ -81,12 +83,12 @@ def _show(rows: list[dict[str, Any]]) -> None:
         print("; inside them ".join(filter(None, counted)), file=sys.stderr)
 
 
-def _counts(rows: Iterable[dict[str, Any]]) -> str:
-    counts = Counter(row["state"] for row in rows)
+def _counts(rows: Iterable[FileOutcome]) -> str:
+    counts = Counter(row.state for row in rows)
     return ", ".join(f"{counts[state]} {state}" for state in ("read", "skipped", "quarantined") if counts[state])
 
 
-def _export(rows: list[dict[str, Any]], target: Path | None) -> None:
+def _export(rows: list[FileOutcome], target: Path | None) -> None:
     from engine.core.disk import disk_errors, write_text
     from engine.core.errors import UsageError
 
@@ -101,7 +103,7 @@ def _export(rows: list[dict[str, Any]], target: Path | None) -> None:
     if target.suffix.lower() == ".json":
         import json
 
-        text = json.dumps(rows, ensure_ascii=False, indent=1) + "\n"
+        text = json.dumps(to_json(rows), ensure_ascii=False, indent=1) + "\n"
     else:
         text = _csv(rows)
     if not target.absolute().parent.is_dir():
@@ -114,13 +116,13 @@ def _export(rows: list[dict[str, Any]], target: Path | None) -> None:
     print(f"{len(rows)} rows were written to {target}.", file=sys.stderr)
 
 
-def _csv(rows: Iterable[dict[str, Any]]) -> str:
+def _csv(rows: Iterable[FileOutcome]) -> str:
     """Rows for a spreadsheet: text that one would take for a formula begins with an apostrophe; none steers a terminal."""
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(_COLUMNS)
+    writer.writerow(field.name for field in fields(FileOutcome))
     for row in rows:
-        cells = [str(row[column]) for column in _COLUMNS]
+        cells = list(map(str, astuple(row)))
         formulas = (cell[:1] in ("=", "+", "-", "@", "\t", "\r") for cell in cells)
         writer.writerow(["'" * formula + harmless(cell) for formula, cell in zip(formulas, cells, strict=True)])
     return file.getvalue()

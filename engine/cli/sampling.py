@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,7 +12,7 @@ from engine.cli.app import AsJson, ProjectName, app, opened, print_json, stoppab
 from engine.core.text import harmless
 
 if TYPE_CHECKING:
-    from engine.core.messages.queries import QuerySample
+    from engine.core.messages.queries import QueryRow, QuerySample
 
 
 @app.command()
@@ -46,14 +46,14 @@ def queries(
     if as_json:
         print_json(rows)
     else:
-        _list(rows, "reason" if rejected else "split")
+        _list(rows)
 
 
-def _list(rows: list[dict[str, Any]], column: str) -> None:
+def _list(rows: list[QueryRow]) -> None:
     for row in rows:
-        print(f"{row['kind']}: {harmless(row['text'])}")
-        print(f"    {harmless(row[column])}  {harmless(row['path'])}".rstrip())
-    counts = Counter(row[column].partition(": ")[0] for row in rows)
+        print(f"{row.kind}: {harmless(row.text)}")
+        print(f"    {harmless(row.reason or row.split)}  {harmless(row.path)}".rstrip())
+    counts = Counter((row.reason or row.split).partition(": ")[0] for row in rows)
     summary = ", ".join(f"{count} {harmless(what)}" for what, count in counts.most_common())
     print(summary or "No queries.", file=sys.stderr)
 

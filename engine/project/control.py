@@ -12,30 +12,31 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 from engine.core.errors import EngineError, UsageError
 from engine.core.events import Emit, Paused, Resumed, RunStarted, decode
+from engine.core.messages.project import RunRecord
+from engine.core.messages.wire import from_json
 from engine.project.folder import ProjectFolder
 
 POLL_SECONDS = 0.05
 CANCEL, PAUSE, FINISH = "cancel", "pause", "finish"
 
 
-def run_records(project: ProjectFolder) -> Iterator[dict[str, Any]]:
-    """Every readable run.json, the newest first, each with its folder under `folder`."""
+def run_records(project: ProjectFolder) -> Iterator[RunRecord]:
+    """Every readable run.json, the newest first."""
     for path in sorted((project.path / "runs").glob("*/run.json"), reverse=True):
         with suppress(OSError, ValueError, TypeError, RecursionError):
-            yield {**json.loads(path.read_text(encoding="utf-8")), "folder": str(path.parent)}
+            yield from_json(RunRecord, {**json.loads(path.read_text(encoding="utf-8")), "folder": str(path.parent)})
 
 
-def latest_run(project: ProjectFolder) -> dict[str, Any] | None:
-    """run.json of the newest run, with its folder under `folder`; None before the first."""
+def latest_run(project: ProjectFolder) -> RunRecord | None:
+    """The newest run; None before the first."""
     return next(run_records(project), None)
 
 
-def running(project: ProjectFolder) -> dict[str, Any] | None:
-    """run.json of the run that holds the project, with its folder under `folder`; None where none does.
+def running(project: ProjectFolder) -> RunRecord | None:
+    """The run that holds the project; None where none does.
 
     A killed run's run.json says "running" too, but its process is gone.
     """
@@ -43,10 +44,9 @@ def running(project: ProjectFolder) -> dict[str, Any] | None:
 
     if not project.is_running():
         return None
-    records = [record for record in run_records(project) if record.get("state") == "running"]
-    known = [one for one in records if isinstance(one.get("pid"), int) and isinstance(one.get("time"), int | float)]
-    alive = [record for record in known if psutil.pid_exists(record["pid"])]
-    return max(alive, key=lambda record: float(record["time"]), default=None)
+    records = (record for record in run_records(project) if record.state == "running")
+    alive = [record for record in records if record.pid and psutil.pid_exists(record.pid)]
+    return max(alive, key=lambda record: record.time or 0.0, default=None)
 
 
 def with_run_hint(project: ProjectFolder, error: EngineError) -> EngineError:
@@ -58,7 +58,7 @@ def with_run_hint(project: ProjectFolder, error: EngineError) -> EngineError:
         current = running(project)
     if current is None:
         return error
-    hint, stages = copy.copy(error), _stages_of(Path(current["folder"]))
+    hint, stages = copy.copy(error), _stages_of(current.folder)
     if error.stage and stages and error.stage not in stages:
         hint.to_do = f"The run that goes on now does not do that. When it has ended: {error.to_do}"
         return hint
@@ -122,10 +122,10 @@ def pause(project: ProjectFolder) -> str:
 def resume(project: ProjectFolder) -> str:
     """Let a paused run go on; returns its id. Raises UsageError when none is running, or when it is not paused."""
     current = _current(project, "There is nothing to go on with.", f"Run 'engine run {project.argument}' to start one.")
-    if not is_paused(Path(current["folder"])):
+    if not is_paused(current.folder):
         raise UsageError("The run is not paused.", "There is nothing to go on with.", "", code="run-not-paused")
-    (Path(current["folder"]) / PAUSE).unlink(missing_ok=True)
-    return str(current["run"])
+    (current.folder / PAUSE).unlink(missing_ok=True)
+    return current.run
 
 
 def finish(project: ProjectFolder) -> str:
@@ -135,7 +135,7 @@ def finish(project: ProjectFolder) -> str:
     Raises UsageError when no run is training.
     """
     current = _current(project, "There is no training to finish.", "")
-    stage = stage_at_work(Path(current["folder"]))
+    stage = stage_at_work(current.folder)
     if stage != "train":
         raise UsageError(
             "Only training can be finished early.",
@@ -143,18 +143,18 @@ def finish(project: ProjectFolder) -> str:
             f"Wait until it trains ('engine status {project.argument}'), or stop it ('engine cancel {project.argument}').",
             code="run-not-training", stage="train", command="status",
         )  # fmt: skip
-    (Path(current["folder"]) / FINISH).touch(mode=0o600)
-    (Path(current["folder"]) / PAUSE).unlink(missing_ok=True)
-    return str(current["run"])
+    (current.folder / FINISH).touch(mode=0o600)
+    (current.folder / PAUSE).unlink(missing_ok=True)
+    return current.run
 
 
 def _ask(project: ProjectFolder, what: str, otherwise: str) -> str:
     current = _current(project, otherwise, "")
-    (Path(current["folder"]) / what).touch(mode=0o600)
-    return str(current["run"])
+    (current.folder / what).touch(mode=0o600)
+    return current.run
 
 
-def _current(project: ProjectFolder, otherwise: str, to_do: str) -> dict[str, Any]:
+def _current(project: ProjectFolder, otherwise: str, to_do: str) -> RunRecord:
     current = running(project)
     if current is None and project.is_running():
         raise UsageError(

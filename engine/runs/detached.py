@@ -21,7 +21,7 @@ from typing import IO
 
 from engine.core import environment
 from engine.core.errors import EngineError, StageError
-from engine.core.messages.project import StartedRun
+from engine.core.messages.project import RunRecord
 from engine.core.subprocesses import import_path, to_dict
 from engine.project.control import POLL_SECONDS, run_records
 from engine.project.folder import ProjectFolder
@@ -30,14 +30,14 @@ from engine.runs import pipeline
 TEXT_READ = 20_000  # bytes of an early failure's output
 
 
-def start(project: ProjectFolder, stages: Sequence[str], *, force: bool = False) -> StartedRun:
+def start(project: ProjectFolder, stages: Sequence[str], *, force: bool = False) -> RunRecord:
     """Start a run of `stages` in its own session; returns once its run.json is there.
 
     Raises what keeps it from beginning, such as ProjectBusyError; StageError when its process ends without a word. The
     run goes on when this process, its terminal or its process group ends.
     """
     pipeline.checked_stages(stages)
-    before = {str(record["folder"]) for record in run_records(project)}
+    before = {record.folder for record in run_records(project)}
     with tempfile.TemporaryFile() as errors:
         child = _spawn([str(project.path), ",".join(stages), "force" if force else ""], errors)
         try:
@@ -67,12 +67,10 @@ def _spawn(arguments: list[str], errors: IO[bytes]) -> subprocess.Popen[bytes]:
     )  # fmt: skip
 
 
-def _begun(project: ProjectFolder, pid: int, before: set[str]) -> StartedRun | None:
+def _begun(project: ProjectFolder, pid: int, before: set[Path]) -> RunRecord | None:
     """The new run of that process. On Windows the process that Python starts may be another one than it names."""
-    for record in run_records(project):
-        if record["folder"] not in before and (record.get("pid") == pid or os.name == "nt"):
-            return StartedRun(record["run"], Path(record["folder"]), record["pid"])
-    return None
+    new = (record for record in run_records(project) if record.folder not in before)
+    return next((record for record in new if record.pid == pid or os.name == "nt"), None)
 
 
 def _early(errors: IO[bytes], code: int) -> EngineError:

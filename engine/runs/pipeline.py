@@ -13,13 +13,13 @@ import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import replace
 
 from engine.core import events
 from engine.core.disk import disk_errors, write_text
 from engine.core.errors import CancelledError, EngineError, NotBuiltError, StageError, UsageError, nearest
 from engine.core.events import Event, EventLog, RunFinished, RunStarted, StageFailed, StageSkipped, StageStarted, Warned
-from engine.core.messages.project import UP_TO_DATE
+from engine.core.messages.project import UP_TO_DATE, StageState
 from engine.core.subprocesses import crash, end, import_path, run_folder_missing, to_dict
 from engine.project.control import CANCEL, POLL_SECONDS, Gate
 from engine.project.folder import ProjectFolder
@@ -33,61 +33,49 @@ TRAINING = ("train", "evaluate")
 KEPT_RUNS = 20
 
 
-@dataclass(frozen=True)
-class StageStatus:
-    """Where a stage stands. `state`: done, stale or to do. `fingerprint` is what a run would build now. `code`: that of an error,
-    where the reason is one."""
-
-    stage: str
-    state: str
-    reason: str
-    fingerprint: str
-    code: str = ""
-
-
 def stage_of(name: str) -> Stage:
     """A stage by its name, imported when it is first asked for."""
     stage: Stage = importlib.import_module(f"engine.{ROOMS[name]}.stage").STAGE
     return stage
 
 
-def stage_status(snapshot: ProjectSnapshot, stage: str) -> StageStatus:
+def stage_status(snapshot: ProjectSnapshot, stage: str) -> StageState:
     """Compare a stage's fingerprint with that of its current artifact. Raises NotBuiltError where an input is missing."""
     found = stage_of(stage)
     wanted = stage_fingerprint(stage, found.version, found.inputs(snapshot))
     current = snapshot.store.artifact(found.artifact)
     if current is None:
-        return StageStatus(stage, "to do", "not built yet", wanted)
+        return StageState(stage, "to do", "not built yet", fingerprint=wanted)
     if current.folder and not (snapshot.project.path / current.folder).is_dir():
-        return StageStatus(stage, "stale", f"{current.folder} is missing", wanted)
+        return StageState(stage, "stale", f"{current.folder} is missing", fingerprint=wanted)
     if current.fingerprint != wanted:
-        return StageStatus(stage, "stale", "its settings or inputs changed", wanted)
-    return StageStatus(stage, "done", found.status_note(snapshot) or UP_TO_DATE, wanted)
+        return StageState(stage, "stale", "its settings or inputs changed", fingerprint=wanted)
+    return StageState(stage, "done", found.status_note(snapshot) or UP_TO_DATE, fingerprint=wanted)
 
 
-def verified(snapshot: ProjectSnapshot, status: StageStatus) -> StageStatus:
+def verified(snapshot: ProjectSnapshot, status: StageState) -> StageState:
     """The status of a finished stage after a look into its files: stale when they are damaged."""
     try:
         stage_of(status.stage).verify(snapshot)
     except EngineError as error:
-        return StageStatus(status.stage, "stale", error.what.rstrip("."), status.fingerprint)
+        return replace(status, state="stale", reason=error.what.rstrip("."))
     return status
 
 
-def all_status(snapshot: ProjectSnapshot) -> list[StageStatus]:
+def all_status(snapshot: ProjectSnapshot) -> list[StageState]:
     """Every stage's status; what depends on something stale is stale too."""
-    result: list[StageStatus] = []
+    result: list[StageState] = []
     for stage in ORDER:
         try:
             status = stage_status(snapshot, stage)
         except NotBuiltError as error:
-            status = StageStatus(stage, "to do", error.what, "", error.code)
+            status = StageState(stage, "to do", error.what, error.code)
         except EngineError as error:  # such as a model folder that is gone: the other stages are still worth showing
             made = snapshot.store.artifact(stage_of(stage).artifact) is not None
-            status = StageStatus(stage, "stale" if made else "to do", error.what, "", error.code)
+            status = StageState(stage, "stale" if made else "to do", error.what, error.code)
         behind = next((earlier for earlier in result if earlier.state == "stale"), None)
         if behind and status.state == "done":
-            status = StageStatus(stage, "stale", f"{behind.stage} is stale", status.fingerprint)
+            status = replace(status, state="stale", reason=f"{behind.stage} is stale")
         result.append(status)
     return result
 

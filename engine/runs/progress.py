@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from engine.core import events
 from engine.core.events import Event
@@ -29,10 +28,6 @@ class RunProgress:
     unit: str | None = None
     loss: float | None = None
     seconds_left: float | None = None
-
-    def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return asdict(self)
 
     def take(self, event: Event) -> None:
         """Follow one event of the run's log."""
@@ -68,8 +63,16 @@ def progress_of(folder: Path) -> RunProgress:
     return found
 
 
-def resume_point(snapshot: ProjectSnapshot) -> tuple[int, int] | None:
-    """(step, steps): where the next training would go on from; None where it would begin, or has nothing to do.
+@dataclass(frozen=True, slots=True)
+class ResumePoint:
+    """The step that a training would go on from, and how many it has."""
+
+    step: int
+    steps: int
+
+
+def resume_point(snapshot: ProjectSnapshot) -> ResumePoint | None:
+    """Where the next training would go on from; None where it would begin, or has nothing to do.
 
     Of a training that was broken off while it was pre-training, they are those of pre-training.
 
@@ -84,8 +87,7 @@ def resume_point(snapshot: ProjectSnapshot) -> tuple[int, int] | None:
     if status.state == "done":
         return None
     folder, config = snapshot.project.path / "checkpoints" / status.fingerprint, resolve_config(snapshot)
-    step = newest_step(folder)
-    if step is not None:
-        return step, config.steps
-    step = newest_step(folder / PRETRAINING)
-    return None if step is None else (step, config.pretrain_steps)
+    for place, steps in ((folder, config.steps), (folder / PRETRAINING, config.pretrain_steps)):
+        if (step := newest_step(place)) is not None:
+            return ResumePoint(step, steps)
+    return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import closing
-from typing import Any
+from dataclasses import asdict
 
 from engine.core.disk import disk_errors
 from engine.core.errors import DamagedError, UsageError
@@ -37,52 +37,42 @@ def queries(project: ProjectFolder, request: ReadQueries) -> QueryPage:
     offset, limit, kind = request.offset, min(request.limit, MAX_PAGE_LENGTH), request.kind
     with closing(project.store()) as store:
         if request.rejected:
-            total, lost = store.rejected_page(offset, limit, matches=matches, kind=kind)
-            shown = [QueryRow(**row) for row in _left_out(store, lost)]
+            total, page = store.rejected_page(offset, limit, matches=matches, kind=kind)
         else:
-            total, page = store.query_page(offset, limit, matches=matches, kind=kind, split=request.split)
-            shown = [QueryRow(**row) for row in _shown(store, page)]
+            total, kept = store.query_page(offset, limit, matches=matches, kind=kind, split=request.split)
+            page = [(query, "") for query in kept]
+        shown = _rows(store, page)
         kinds, splits = store.query_counts()
         artifact = store.artifact(QueriesInfo)
     info = artifact.info if artifact else QueriesInfo()
-    kept = sum(splits.values())
-    return QueryPage(total, tuple(shown), info.made, kept, dict(info.rejected), kinds, splits)
+    return QueryPage(total, tuple(shown), info.made, sum(splits.values()), dict(info.rejected), kinds, splits)
 
 
-def _shown(store: Store, page: Sequence[Query]) -> list[dict[str, Any]]:
-    cards = {document_id: _card(store, document_id) for document_id in {query.document_id for query in page}}
-    names = ("id", "text", "kind", "split", "evidence", "chunk_id", "document_id")
-    return [{**{name: getattr(query, name) for name in names}, **cards[query.document_id]} for query in page]
+def listed(store: Store, rejected: bool = False) -> list[QueryRow]:
+    """All training queries, or those that were left out, each with the reason."""
+    found = store.rejected_queries() if rejected else [(query, "") for query in store.queries()]
+    return _rows(store, found)
 
 
-def listed(store: Store, rejected: bool = False) -> list[dict[str, Any]]:
-    """All training queries, or those that were left out: text, kind, evidence, path and title of their document; and
-    split, or reason. What was imported and belongs to no document has an empty path."""
-    if rejected:
-        return _left_out(store, store.rejected_queries())
-    queries = store.queries()
-    cards = {document_id: _card(store, document_id) for document_id in {query.document_id for query in queries}}
-    return [{**_words(query), **cards[query.document_id], "split": query.split} for query in queries]
+def _rows(store: Store, found: Sequence[tuple[Query, str]]) -> list[QueryRow]:
+    """Queries with the reasons for which they were left out, if they were."""
+    cards = {document_id: _card(store, document_id) for document_id in {query.document_id for query, _ in found}}
+    return [
+        QueryRow(
+            query.text, query.kind, query.evidence, *cards[query.document_id], query.id, "" if reason else query.split,
+            query.chunk_id, query.document_id, reason,
+        )
+        for query, reason in found
+    ]  # fmt: skip
 
 
-def _left_out(store: Store, rows: Sequence[tuple[Query, str]]) -> list[dict[str, Any]]:
-    """What was imported and belongs to no document has an empty path."""
-    cards = {0: {"path": "", "title": ""}}
-    for document_id in {query.document_id for query, _ in rows} - {0}:
-        cards[document_id] = _card(store, document_id)
-    return [{**_words(query), **cards[query.document_id], "reason": reason} for query, reason in rows]
-
-
-def _words(query: Query) -> dict[str, Any]:
-    return {"text": query.text, "kind": query.kind, "evidence": query.evidence}
-
-
-def _card(store: Store, document_id: int) -> dict[str, str]:
+def _card(store: Store, document_id: int) -> tuple[str, str]:
+    """Path and title of a query's document; empty where it belongs to none, or the document is gone since."""
     try:
         document = store.document_card(document_id)
     except DamagedError:
-        return {"path": "", "title": ""}  # the document is gone, its queries stay until they are generated anew
-    return {"path": document.path, "title": document.title}
+        return "", ""
+    return document.path, document.title
 
 
 def query(project: ProjectFolder, request: ReadQuery) -> QueryInChunk:
@@ -100,7 +90,8 @@ def _one(store: Store, query_id: int) -> QueryInChunk:
         )  # fmt: skip
     chunk = store.chunks_by_id([found.chunk_id]).get(found.chunk_id)
     text = chunk.text if chunk else ""
-    return QueryInChunk(**_shown(store, [found])[0], chunk=text, span=evidence_span(found.evidence, text))
+    (row,) = _rows(store, [(found, "")])
+    return QueryInChunk(**asdict(row), chunk=text, span=evidence_span(found.evidence, text))
 
 
 def edit_query(project: ProjectFolder, request: EditQuery) -> QueryInChunk:

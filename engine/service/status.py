@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import replace
 
 from engine.core.errors import EngineError, SettingsError, UsageError
-from engine.core.messages.project import Effect, ProjectStatus, ReadStatus, RunRecord, StageChange, StageState, WhatIf
-from engine.core.messages.wire import MessageError, from_json
+from engine.core.messages.project import Effect, ProjectStatus, ReadStatus, StageChange, StageState, WhatIf
 from engine.project.folder import ProjectFolder
 from engine.project.store.store import Store
 from engine.search.workers import preload
@@ -18,7 +17,7 @@ from engine.settings.schema import Settings
 
 def status(project: ProjectFolder, _request: ReadStatus) -> ProjectStatus:
     """What can be read of the project; `problem` where something cannot."""
-    from engine.project.control import with_run_hint
+    from engine.project.control import latest_run, with_run_hint
 
     found = ProjectStatus(str(project.path), project.name)
     try:
@@ -28,20 +27,12 @@ def status(project: ProjectFolder, _request: ReadStatus) -> ProjectStatus:
     except EngineError as error:  # such as a disk that cannot be written to: all else can still be looked at
         found = replace(found, problem=error)
     try:
-        found = replace(found, run=_newest_run(project))
+        found = replace(found, run=latest_run(project))
         with closing(project.store()) as store:
             found = replace(found, counts=store.counts())
             return replace(found, stages=tuple(_stages(project, project.settings(), store).values()))
     except EngineError as error:
         return replace(found, problem=with_run_hint(project, error))
-
-
-def _newest_run(project: ProjectFolder) -> RunRecord | None:
-    from engine.project.control import latest_run
-
-    with suppress(MessageError):  # run.json is a file that may hold anything
-        return from_json(RunRecord, found) if (found := latest_run(project)) else None
-    return None
 
 
 def _stages(project: ProjectFolder, settings: Settings, store: Store) -> dict[str, StageState]:
@@ -50,8 +41,7 @@ def _stages(project: ProjectFolder, settings: Settings, store: Store) -> dict[st
     from engine.runs.pipeline import all_status
 
     preload()
-    stages = all_status(ProjectSnapshot(project, settings, store))
-    return {one.stage: StageState(one.stage, one.state, one.reason, one.code) for one in stages}
+    return {one.stage: one for one in all_status(ProjectSnapshot(project, settings, store))}
 
 
 def what_if(project: ProjectFolder, request: WhatIf) -> Effect:

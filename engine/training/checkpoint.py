@@ -84,7 +84,9 @@ def save(folder: Path, key: str, state: TrainingState, tensors: dict[str, Tensor
         with complete_folder(folder / f".writing-{os.getpid()}", final) as temporary:
             (temporary / "tensors.safetensors").write_bytes(payload)
             (temporary / "state.json").write_text(text, encoding="utf-8")
-        kept = [one for one in _folders(folder) if one.name <= final.name][:KEPT]  # later ones: torn, or another training's
+        kept = [one for one in _folders(folder) if one.name <= final.name][
+            :KEPT
+        ]  # later ones: torn, or another training's
         for old in set(_folders(folder)) - set(kept):
             shutil.rmtree(old, ignore_errors=True)
     except OSError as error:

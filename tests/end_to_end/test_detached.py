@@ -95,7 +95,7 @@ def start(project: Path, *options: str) -> Path:
     """Start a run in the background; its folder."""
     begun = json.loads(engine("run", str(project), "--detach", "--json", *options).stdout)
     folder = Path(begun["folder"])
-    assert set(begun) == {"run", "folder", "pid"}
+    assert set(begun) == {"run", "folder", "state", "pid", "time", "error"}
     assert (folder.name, begun["pid"]) == (begun["run"], record(folder)["pid"])
     return folder
 
@@ -151,10 +151,11 @@ def test_pause_resume_and_cancel_a_detached_training(project: Path) -> None:
     wait_until(has_told(folder, events.Paused), "the pause")
     made = steps_told(folder)
     status = status_of(Project.open(project))
-    assert (status["running"], status["resumes_at"]) == (True, None)
-    progress = status["progress"]
-    assert (progress["stage"], progress["paused"]) == ("train", "waiting")
-    assert (progress["done"], progress["total"], progress["unit"]) == (made[-1], 400, "steps")
+    assert (status.running, status.resumes_at) == (True, None)
+    progress = status.progress
+    assert progress is not None
+    assert (progress.stage, progress.paused) == ("train", "waiting")
+    assert (progress.done, progress.total, progress.unit) == (made[-1], 400, "steps")
     assert "engine resume" in engine("status", str(project)).stdout
     busy = engine("run", str(project), "--detach", "--json", check=False)
     assert (busy.returncode, busy.stdout) == (4, ""), "a paused run holds the project"
@@ -169,8 +170,10 @@ def test_pause_resume_and_cancel_a_detached_training(project: Path) -> None:
     paused = [event.name for event in told(folder) if isinstance(event, events.Paused | events.Resumed)]
     assert paused == ["paused", "resumed", "paused"]
     status = status_of(Project.open(project))
-    assert (status["progress"], status["resumes_at"]["steps"]) == (None, 400)
-    assert status["resumes_at"]["step"] >= max(steps_told(folder))
+    assert status.progress is None
+    assert status.resumes_at is not None
+    assert status.resumes_at.steps == 400
+    assert status.resumes_at.step >= max(steps_told(folder))
 
 
 PAUSING = """

@@ -12,7 +12,7 @@ import pytest
 from fixtures.errors import fails
 
 from engine.core import events
-from engine.core.errors import CancelledError, UsageError
+from engine.core.errors import CancelledError, SettingsError, UsageError
 from engine.project import control
 from engine.project.folder import ProjectFolder
 from engine.runs import pipeline
@@ -214,6 +214,6 @@ def test_a_failed_runs_record_says_why(project: ProjectFolder) -> None:
         pipeline.run(project, stages=["ingest"])
     record = control.latest_run(project)
     assert record is not None
-    assert record["state"] == "failed"
-    assert record["error"]["what"] == caught.value.what
-    assert record["error"]["type"] == "SettingsError"
+    assert record.state == "failed"
+    assert isinstance(record.error, SettingsError)
+    assert record.error.what == caught.value.what

@@ -316,7 +316,7 @@ def test_queries_stay_what_they_are_when_the_file_of_their_model_is_gone(asked_p
     assert "gguf" not in states()["generate"][1], "it can be used"
 
 
-def view_status(project: ProjectFolder) -> list[pipeline.StageStatus]:
+def view_status(project: ProjectFolder) -> list[pipeline.StageState]:
     store = project.store()
     try:
         return pipeline.all_status(ProjectSnapshot(project, project.settings(), store))

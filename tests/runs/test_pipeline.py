@@ -293,7 +293,8 @@ def test_a_repair_that_fails_is_recorded(project: ProjectFolder, monkeypatch: py
         pipeline.run(project, stages=("ingest",))
     record = control.latest_run(project)
     assert record is not None
-    assert (record["state"], record["error"]["what"]) == ("failed", "The disk is full.")
+    assert record.state == "failed"
+    assert isinstance(record.error, ResourceError)
 
 
 def test_the_folder_of_runs_is_private_also_when_it_was_lost(project: ProjectFolder) -> None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from engine.cli.status_text import as_text
+from engine.cli.status_text import Status, as_text
 from engine.core import events
-from engine.runs.progress import RunProgress, progress_of
+from engine.core.messages.project import StageState
+from engine.runs.progress import ResumePoint, RunProgress, progress_of
 from engine.training.checkpoint import newest_step
 
 STEP = events.TrainStep(
@@ -73,18 +76,15 @@ def test_the_newest_checkpoint_that_can_be_read(tmp_path: Path) -> None:
     assert newest_step(tmp_path) == 100
 
 
-def shown(**changed: object) -> list[str]:
-    found = {
-        "project": "/data/handbook", "running": False, "counts": {"judged_queries": 3}, "progress": None,
-        "stages": [{"stage": "train", "state": "to do", "reason": "not built yet"}], "resumes_at": None, "skipped": {},
-        "quarantined": {}, "sweep": None,
-    }  # fmt: skip
-    return list(as_text({**found, **changed}, "my handbook"))
+def shown(**changed: Any) -> list[str]:
+    stages = [StageState("train", "to do", "not built yet")]
+    found = Status(Path("/data/handbook"), False, {"judged_queries": 3}, stages)
+    return list(as_text(replace(found, **changed), "my handbook"))
 
 
 def test_the_lines_for_a_terminal() -> None:
     assert shown() == ["/data/handbook", "judged queries: 3", "  train     to do  not built yet"]
-    progress = RunProgress("train", "waiting", 40, 200, "steps", 0.7319, 95.0).as_dict()
+    progress = RunProgress("train", "waiting", 40, 200, "steps", 0.7319, 95.0)
     *lines, paused = shown(running=True, progress=progress)[:4]
     assert lines == [
         "/data/handbook  (a run is going on)",
@@ -92,8 +92,8 @@ def test_the_lines_for_a_terminal() -> None:
         "  now       train, 40 of 200 steps, loss 0.732, about 1 min 35 s left",
     ]
     assert "engine resume 'my handbook'" in paused
-    assert shown(progress=RunProgress("index").as_dict())[2:-1] == ["  now       index"]
-    resumes = shown(resumes_at={"step": 40, "steps": 200})[-1]
+    assert shown(progress=RunProgress("index"))[2:-1] == ["  now       index"]
+    resumes = shown(resumes_at=ResumePoint(40, 200))[-1]
     assert "step 40 of 200" in resumes
     assert "engine train 'my handbook'" in resumes
 

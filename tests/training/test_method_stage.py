@@ -16,7 +16,7 @@ from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot, StageContext
 from engine.project.store.artifact_info import AdapterInfo
 from engine.project.store.artifacts import Artifact
-from engine.runs.progress import resume_point
+from engine.runs.progress import ResumePoint, resume_point
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +115,7 @@ def test_a_broken_off_pre_training_says_where_it_goes_on(project: ProjectFolder)
         stage_here(project.path, "train", stop)
     store = project.store()
     try:
-        assert resume_point(ProjectSnapshot(project, project.settings(), store)) == (2, 6)
+        assert resume_point(ProjectSnapshot(project, project.settings(), store)) == ResumePoint(2, 6)
     finally:
         store.close()
     summary, _ = stage_here(project.path, "train")

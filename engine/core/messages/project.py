@@ -22,27 +22,20 @@ class RunRecord:
     error: EngineError | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class StartedRun:
-    """A run that has begun in the background."""
-
-    run: str
-    folder: Path
-    pid: int
-
-
 UP_TO_DATE = "up to date"
 """The reason of a stage that is done and has nothing to add."""
 
 
 @dataclass(frozen=True, slots=True)
 class StageState:
-    """`state`: done, stale or to do, because of `reason`. `code`: that of an error, where the reason is one."""
+    """`state`: done, stale or to do, because of `reason`. `code`: that of an error, where the reason is one. `fingerprint`: of
+    what a run would build now."""
 
     stage: str
     state: str
     reason: str
     code: str = ""
+    fingerprint: str = ""
 
 
 @dataclass(frozen=True)

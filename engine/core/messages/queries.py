@@ -54,20 +54,11 @@ class ReadQueries(Request[QueryPage], method="queries"):
 
 
 @dataclass(frozen=True, slots=True)
-class QueryInChunk:
+class QueryInChunk(QueryRow):
     """A query with its chunk's text, and (start, end) of the evidence in it; None where it does not stand there."""
 
-    id: int
-    text: str
-    kind: str
-    split: str
-    evidence: str
-    chunk_id: int
-    document_id: int
-    path: str
-    title: str
-    chunk: str
-    span: tuple[int, int] | None
+    chunk: str = ""
+    span: tuple[int, int] | None = None
 
 
 def evidence_span(evidence: str, text: str) -> tuple[int, int] | None:

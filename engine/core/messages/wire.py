@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Callable
-from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import cache
 from pathlib import Path
 from typing import (
@@ -25,7 +24,10 @@ from engine.core.errors import EngineError
 
 A = TypeVar("A")
 T = TypeVar("T")
-Read = Callable[[Any, str], Any]
+_LEAVES: dict[Any, tuple[tuple[type, ...], str]] = {
+    str: ((str,), "text"), bool: ((bool,), "true or false"), int: ((int,), "a whole number"), float: ((int, float), "a number"),
+    Path: ((str,), "text"),
+}  # fmt: skip
 
 OLD_NAMES = {"search": {"formats": "types"}}
 """Params that have another name since this version, by method: old → new. The old ones are taken until the next version."""
@@ -80,13 +82,10 @@ def _plain_fields(value: Any) -> dict[str, Any]:
 
 def from_json(kind: type[T], data: Any, *, strict: bool = False) -> T:
     """The message that `to_json` gave; unknown keys are passed over, or refused where it is `strict`. Raises MessageError."""
-    if (
-        strict
-        and isinstance(data, dict)
-        and (unknown := sorted(data.keys() - {part.name for part in fields(cast(Any, kind))}))
-    ):
+    unknown = sorted(data.keys() - _hints(cast(Any, kind))) if strict and isinstance(data, dict) else []
+    if unknown:
         raise MessageError(f"no parameter is named {', '.join(map(repr, unknown))}")
-    return cast(T, _reader(cast(Any, kind))(data, ""))
+    return cast(T, _read(kind, data, ""))
 
 
 def params_of(request: type[T], params: dict[str, Any]) -> T:
@@ -100,36 +99,36 @@ def params_of(request: type[T], params: dict[str, Any]) -> T:
 
 
 @cache
-def _reader(kind: Any) -> Read:
-    """What reads values of a type."""
+def _hints(kind: Any) -> dict[str, Any]:
+    """The fields of a message with their types."""
+    hints = get_type_hints(kind, include_extras=True)
+    return {part.name: hints[part.name] for part in fields(kind)}
+
+
+def _read(kind: Any, data: Any, where: str) -> Any:
+    """The value of a type that stands at `where`."""
     origin, parts = get_origin(kind), get_args(kind)
-    if origin is Annotated:
-        return _bounded(parts[1])
+    if kind is Any:
+        return data
     if origin in (Union, types.UnionType):
         (inner,) = (one for one in parts if one is not type(None))
-        read = _reader(inner)
-        return lambda data, where: None if data is None else read(data, where)
+        return None if data is None else _read(inner, data, where)
+    if origin is Annotated:
+        bounds: AtLeast = parts[1]
+        is_right = type(data) is int and bounds.least <= data <= bounds.most
+        return _checked(data, is_right, where, f"a whole number from {bounds.least} on")
     if origin is Literal:
-        return lambda data, where: _checked(data, isinstance(data, str) and data in parts, where, f"one of {parts}")
-    if origin is dict:
-        return _mapping(*parts)
+        return _checked(data, isinstance(data, str) and data in parts, where, f"one of {parts}")
     if origin is tuple:
-        return _sequence(parts)
-    if is_dataclass(kind):
-        return _message(kind)
-    return _leaf(kind)
-
-
-def _leaf(kind: Any) -> Read:
-    if kind is Any:
-        return lambda data, where: data
-    if kind is EngineError:
-        return lambda data, where: EngineError.from_dict(_checked(data, isinstance(data, dict), where, "an object"))
-    if kind is Path:
-        return lambda data, where: Path(_checked(data, isinstance(data, str), where, "text"))
-    allowed = (int, float) if kind is float else (kind,)
-    named = {str: "text", bool: "true or false", int: "a whole number", float: "a number"}[kind]
-    return lambda data, where: _checked(data, type(data) in allowed, where, named)
+        return _sequence(parts, data, where)
+    if kind is EngineError or origin is dict or is_dataclass(kind):
+        _checked(data, isinstance(data, dict) and all(isinstance(name, str) for name in data), where, "an object")
+        if kind is EngineError:
+            return EngineError.from_dict(data)
+        return _mapping(parts[0], parts[1], data, where) if origin is dict else _message(kind, data, where)
+    allowed, named = _LEAVES[kind]
+    _checked(data, type(data) in allowed, where, named)
+    return Path(data) if kind is Path else data
 
 
 def _checked(data: Any, is_right: bool, where: str, wanted: str) -> Any:
@@ -138,57 +137,24 @@ def _checked(data: Any, is_right: bool, where: str, wanted: str) -> Any:
     return data
 
 
-def _bounded(bounds: AtLeast) -> Read:
-    def read(data: Any, where: str) -> int:
-        is_right = type(data) is int and bounds.least <= data <= bounds.most
-        return cast(int, _checked(data, is_right, where, f"a whole number from {bounds.least} on"))
-
-    return read
-
-
-def _mapping(key: Any, value: Any) -> Read:
-    read = _reader(value)
-
-    def mapping(data: Any, where: str) -> dict[Any, Any]:
-        _checked(data, isinstance(data, dict) and all(isinstance(name, str) for name in data), where, "an object")
-        try:
-            return {key(name): read(one, f"{where}.{name}") for name, one in data.items()}
-        except ValueError as error:  # a key that is no number
-            raise MessageError(f"{where}: {error}") from None
-
-    return mapping
+def _mapping(key: Any, value: Any, data: dict[str, Any], where: str) -> dict[Any, Any]:
+    try:
+        return {key(name): _read(value, one, f"{where}.{name}") for name, one in data.items()}
+    except ValueError as error:  # a key that is no number
+        raise MessageError(f"{where}: {error}") from None
 
 
-def _sequence(parts: tuple[Any, ...]) -> Read:
+def _sequence(parts: tuple[Any, ...], data: Any, where: str) -> tuple[Any, ...]:
     """`tuple[X, ...]`, or one of a fixed length."""
     endless = parts[-1] is Ellipsis
-    readers = [_reader(part) for part in parts if part is not Ellipsis]
-
-    def sequence(data: Any, where: str) -> tuple[Any, ...]:
-        _checked(data, isinstance(data, list | tuple) and (endless or len(data) == len(readers)), where, "a list")
-        each = readers * len(data) if endless else readers
-        return tuple(read(one, f"{where}[{n}]") for n, (read, one) in enumerate(zip(each, data, strict=True)))
-
-    return sequence
+    _checked(data, isinstance(data, list | tuple) and (endless or len(data) == len(parts)), where, "a list")
+    kinds = parts[:1] * len(data) if endless else parts
+    return tuple(_read(kind, one, f"{where}[{n}]") for n, (kind, one) in enumerate(zip(kinds, data, strict=True)))
 
 
-def _message(kind: Any) -> Read:
-    hints = get_type_hints(kind, include_extras=True)
-    readers = [(part, _reader(hints[part.name])) for part in fields(kind)]
-
-    def message(data: Any, where: str) -> Any:
-        _checked(data, isinstance(data, dict), where, "an object")
-        named = {}
-        for part, read in readers:
-            place = f"{where}.{part.name}" if where else part.name
-            if part.name in data:
-                named[part.name] = read(data[part.name], place)
-            elif not _has_default(part):
-                raise MessageError(f"{place} is missing")
-        return kind(**named)
-
-    return message
-
-
-def _has_default(part: Field[Any]) -> bool:
-    return part.default is not MISSING or part.default_factory is not MISSING
+def _message(kind: Any, data: dict[str, Any], where: str) -> Any:
+    dot = f"{where}." if where else ""
+    for part in fields(kind):
+        if part.name not in data and part.default is MISSING and part.default_factory is MISSING:
+            raise MessageError(f"{dot}{part.name} is missing")
+    return kind(**{name: _read(one, data[name], dot + name) for name, one in _hints(kind).items() if name in data})
