@@ -35,7 +35,7 @@ def main() -> None:
         _end_with(error)
     except (KeyboardInterrupt, typer.Abort):
         if _wants_json():
-            _end_with(CancelledError("The command was interrupted.", "You asked for it."))
+            _end_with(CancelledError("Cancelled."))
         sys.exit(CancelledError.exit_code)
     except BrokenPipeError:
         _nobody_reads()

@@ -61,7 +61,7 @@ def run_in_subprocess(
         answer = json.loads(b"".join(output))
     except ValueError:
         if stopped:
-            raise CancelledError(f"{what} was cancelled.", "You asked for it.", "Nothing was changed.") from None
+            raise CancelledError(f"{what} was cancelled.", "", "Nothing was changed.") from None
         code = child.returncode
         name = signal.Signals(-code).name if code < 0 else f"exit code {code}"
         raise StageError(
@@ -126,7 +126,7 @@ def crash(stage: str, code: int, folder: Path) -> EngineError:
 def run_folder_missing(stage: str, folder: Path) -> EngineError:
     """The error of a run whose folder is gone: nothing can be kept, and nobody could cancel it any more."""
     return StageError(
-        f"The folder of the run, {folder}, is gone.", f"It was deleted or moved while the stage '{stage}' was at work.",
+        f"The folder of the run, {folder}, is gone.", f"It was deleted or moved while the stage '{stage}' was running.",
         "Run again where the project lies now.", code="run-folder-missing", stage=stage,
     )  # fmt: skip
 

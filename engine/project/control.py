@@ -50,7 +50,7 @@ def running(project: ProjectFolder) -> RunRecord | None:
 
 
 def with_run_hint(project: ProjectFolder, error: EngineError) -> EngineError:
-    """`error`; where it advises a run although one is at work, as one of its kind that says to wait for that."""
+    """`error`; where it advises a run although one goes on, as one of its kind that says to wait for that."""
     if error.command != "run":
         return error
     current = None
@@ -129,7 +129,7 @@ def resume(project: ProjectFolder) -> str:
 
 
 def finish(project: ProjectFolder) -> str:
-    """Ask the training at work to end at its next step with its best adapter; later stages go on. Returns the run's id.
+    """Ask the running training to end at its next step with its best adapter; later stages go on. Returns the run's id.
 
     What it trained counts as up to date afterwards; a forced training starts anew. A paused run goes on to do it.
     Raises UsageError when no run is training.

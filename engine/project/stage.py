@@ -48,7 +48,7 @@ class ProjectSnapshot:
 
 @dataclass(frozen=True)
 class StageContext(ProjectSnapshot):
-    """A stage at work: it may emit events and must ask `should_stop` at safe points.
+    """A stage that runs: it may emit events and must ask `should_stop` at safe points.
 
     `should_stop` returns only when the run is not, or no longer, paused. `should_finish` says whether the user wants the
     stage to end early with what it has; training alone asks it. `forced`: the user asked for the stage, up to date or not.
@@ -81,7 +81,7 @@ class StageContext(ProjectSnapshot):
     def check_stop(self) -> None:
         """Wait while the run is paused; raise CancelledError when the user has asked to stop."""
         if self.should_stop():
-            raise CancelledError("The run was cancelled.", "You asked for it.")
+            raise CancelledError("The run was cancelled.")
 
 
 class Stage(Protocol):

@@ -187,7 +187,7 @@ class Run:
     def run_stage(self, stage: str, forced: bool) -> None:
         """Run one stage, unless it is done and not forced. Raises EngineError."""
         if Gate(self.folder, stage, self._emit, self._stopping)():
-            raise _cancelled()
+            raise CancelledError("The run was cancelled.")
         store = self.project.store()
         try:
             snapshot = ProjectSnapshot(self.project, self.project.settings(), store)
@@ -231,7 +231,7 @@ class Run:
             if stage in TRAINING:
                 launch.spend()
         if asked and child.returncode == -signal.SIGTERM:
-            raise _cancelled()  # the child was not yet ready to stop by itself
+            raise CancelledError("The run was cancelled.")  # the child was not yet ready to stop by itself
         self._judge(stage, child.returncode, answer)
 
     def _attend(self, child: subprocess.Popen[bytes], stage: str) -> tuple[bool, str]:
@@ -313,10 +313,6 @@ def checked_stages(stages: Iterable[str]) -> tuple[str, ...]:
             to_do = f"Did you mean '{near}'?" if near else "Name one of them."
             raise UsageError(f"There is no stage '{name}'.", known, to_do, code="stage-unknown")
     return names
-
-
-def _cancelled() -> CancelledError:
-    return CancelledError("The run was cancelled.", "You asked for it.")
 
 
 def _going_on(project: ProjectFolder, stages: Sequence[str], forced: Collection[str]) -> str:

@@ -123,7 +123,7 @@ def _file_mark(path: Path) -> tuple[int, int, int] | None:
 
 @dataclass
 class RepeatedWarnings:
-    """What every stage has warned of, in its last run and in the one at work."""
+    """What every stage has warned of, in its last run and in the one that runs."""
 
     _former: dict[str, set[str]] = field(default_factory=dict)
     _now: dict[str, set[str]] = field(default_factory=dict)

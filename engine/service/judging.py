@@ -17,7 +17,7 @@ def judge(project: ProjectFolder, request: Judge) -> Judged:
     preload()
     from engine.evaluation.marks import Mark, MarkedQuery, kept_marks, marked_chunks, read_marks
 
-    # not the run's lock: who waits for a training searches and judges; an evaluation at work takes what it began with
+    # not the run's lock: who waits for a training searches and judges; a running evaluation takes what it began with
     with (
         project.locked(JUDGING, wait=JUDGING_SECONDS),
         disk_errors("The mark could not be kept."),

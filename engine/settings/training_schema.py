@@ -6,6 +6,15 @@ from typing import Any, Literal
 
 from engine.settings.section import MAX_WHOLE_NUMBER, Preset, Section, key
 
+Objective = Literal["mixed", "shared_listnet", "listnet", "listmle", "infonce", "triplet", "plackett_luce"]
+Teacher = Literal["auto", "bm25", "mixture", "rrf", "cross-encoder"]
+Target = Literal["fixed", "entropy"]
+Wish = Literal["auto", "on", "off"]
+FalseNegatives = Literal["keep", "drop", "relabel"]
+Method = Literal["FT", "PT", "PT-FT"]
+AdapterScope = Literal["both", "queries", "both-then-queries"]
+Quantisation = Literal["none", "4-bit"]
+
 
 class TrainingSettings(Section):
     """Values that are left out come from the preset."""
@@ -15,15 +24,13 @@ class TrainingSettings(Section):
         "quick, standard, paper (BMEmbed as published for MiniLM; for larger models it took training.steps = 1000), or cl "
         "(contrastive learning, its baseline)",
     )
-    objective: (
-        Literal["mixed", "shared_listnet", "listnet", "listmle", "infonce", "triplet", "plackett_luce"] | None
-    ) = key(
+    objective: Objective | None = key(
         None,
         "loss: over all chunks of the batch, shared_listnet (the teacher's distribution), infonce (the evidence "
         "chunk), or mixed (both); on lists of one chunk per rank interval, listnet or listmle; on the evidence chunk "
         "and the query's own negatives, triplet or plackett_luce",
     )
-    teacher: Literal["auto", "bm25", "mixture", "rrf", "cross-encoder"] | None = key(
+    teacher: Teacher | None = key(
         None,
         "what the losses on lists learn from: BM25, a mixture of BM25 and the base encoder, reciprocal rank fusion "
         "(rrf) of both, or a cross-encoder; auto is mixture for mixed and shared_listnet, else bm25",
@@ -46,7 +53,7 @@ class TrainingSettings(Section):
     shared_chunks: int | None = key(
         None, "random chunks that join each step's; cheap where adapter_scope is queries", ge=0, le=1_000_000
     )
-    adapter_scope: Literal["both", "queries", "both-then-queries"] | None = key(
+    adapter_scope: AdapterScope | None = key(
         None,
         "what the adapter acts on; left out: queries alone where they are built from sentences, or, where the texts are much "
         "alike, both; else both, and then queries alone",
@@ -59,7 +66,7 @@ class TrainingSettings(Section):
     teacher_temperature: float | None = key(
         None, "alpha: smaller makes the distribution of BM25, rrf or a cross-encoder sharper", gt=0
     )
-    target: Literal["fixed", "entropy"] | None = key(None, "fixed alpha, or alpha per query for a set entropy")
+    target: Target | None = key(None, "fixed alpha, or alpha per query for a set entropy")
     target_entropy: float | None = key(None, "entropy of the target in nats, where target is entropy", gt=0)
     student_temperature: float | None = key(None, "tau of the student's softmax", ge=1e-4, le=100)
     infonce_weight: float | None = key(None, "share of InfoNCE in the mixed loss", ge=0, le=1)
@@ -80,7 +87,7 @@ class TrainingSettings(Section):
     weight_decay: float | None = key(None, "weight decay of AdamW", ge=0, le=1)
     clip_norm: float | None = key(None, "maximum gradient norm", gt=0)
     model_dropout: bool | None = key(None, "whether the model's own dropout is on; slow on a CPU")
-    false_negatives: Literal["keep", "drop", "relabel"] | None = key(
+    false_negatives: FalseNegatives | None = key(
         None,
         "negatives that the teacher puts above the evidence chunk: kept, left out (drop), or made positives (relabel)",
     )
@@ -90,14 +97,14 @@ class TrainingSettings(Section):
     graph_memory_mb: float | None = key(
         None, "memory for graphs above which texts run twice", ge=0, le=MAX_WHOLE_NUMBER
     )
-    gradient_checkpointing: Literal["auto", "on", "off"] | None = key(
+    gradient_checkpointing: Wish | None = key(
         None, "computes every block twice, to train large models in little memory"
     )
-    compile: Literal["auto", "on", "off"] | None = key(None, "compiles the model, on a GPU only")
-    quantisation: Literal["none", "4-bit"] | None = key(
+    compile: Wish | None = key(None, "compiles the model, on a GPU only")
+    quantisation: Quantisation | None = key(
         None, "4-bit: frozen weights in a quarter of the memory; wants a CUDA GPU and bitsandbytes"
     )
-    method: Literal["FT", "PT", "PT-FT"] | None = key(
+    method: Method | None = key(
         None, "fine-tuning on queries (FT), pre-training on masked words of the corpus (PT), or first PT, then FT"
     )
     pretrain_steps: int | None = key(None, "steps of pre-training", ge=1, le=MAX_WHOLE_NUMBER)

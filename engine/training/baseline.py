@@ -58,7 +58,7 @@ def baseline_fingerprint(snapshot: ProjectSnapshot) -> str:
 
 
 def baseline_adapter(context: StageContext) -> BaselineInfo:
-    """The baseline, trained first where it is not there yet: told with its reason, resumable, cancellable.
+    """The baseline, trained first where it is not there yet: reported with its reason, resumable, cancellable.
 
     Raises what `engine.training.trainer.train` raises.
     """
@@ -114,9 +114,9 @@ def _trained(context: StageContext, wanted: str) -> BaselineInfo:
 
 
 def as_part_of(stage: str, emit: Emit) -> Emit:
-    """Tells its steps as progress of another stage: events of a training are those of the adapter that may be served."""
+    """Its steps as progress of another stage: events of a training are those of the adapter that may be served."""
 
-    def tell(event: Event) -> None:
+    def relayed(event: Event) -> None:
         match event:
             case TrainStep():
                 emit(Progress(stage=stage, done=event.step, total=event.steps, unit="steps of the CL baseline"))
@@ -125,4 +125,4 @@ def as_part_of(stage: str, emit: Emit) -> Emit:
             case _:
                 pass
 
-    return tell
+    return relayed

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 from engine.core.errors import SettingsError
+from engine.settings.training_schema import (
+    AdapterScope,
+    FalseNegatives,
+    Method,
+    Objective,
+    Quantisation,
+    Target,
+    Teacher,
+    Wish,
+)
 
-Objective = Literal["mixed", "shared_listnet", "listnet", "listmle", "infonce", "triplet", "plackett_luce"]
-Teacher = Literal["auto", "bm25", "mixture", "rrf", "cross-encoder"]
-Target = Literal["fixed", "entropy"]
-Wish = Literal["auto", "on", "off"]
-FalseNegatives = Literal["keep", "drop", "relabel"]
-Method = Literal["FT", "PT", "PT-FT"]
-AdapterScope = Literal["both", "queries", "both-then-queries"]
 SHARED_CHUNKS = 8192
 
 WITHOUT_NEGATIVES = frozenset({"shared_listnet", "listnet", "listmle"})
@@ -91,7 +94,7 @@ class TrainingConfig:
     graph_memory_mb: float = 512
     gradient_checkpointing: Wish = "auto"
     compile: Wish = "auto"
-    quantisation: Literal["none", "4-bit"] = "none"
+    quantisation: Quantisation = "none"
     pretrain_steps: int = 200
     pretrain_chunks_per_step: int = 32
     pretrain_learning_rate: float = 5e-4
@@ -179,10 +182,6 @@ class TrainingConfig:
             learning_rate=self.query_learning_rate,
             shared_chunks=max(self.shared_chunks, SHARED_CHUNKS) if self.compares_all else self.shared_chunks,
         )  # fmt: skip
-
-    def with_overrides(self, values: dict[str, Any]) -> TrainingConfig:
-        """A copy with the given values. Raises SettingsError for values that do not go together."""
-        return replace(self, **values)
 
 
 def _outside(name: str, value: object, want: str) -> SettingsError:

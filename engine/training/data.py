@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from engine.core.errors import InputError, TooLittleTextError
+from engine.core.errors import TooLittleTextError
 from engine.ranking.sampling import SampledLists
 from engine.training.config import TrainingConfig
 from engine.training.cross_encoder import CrossEncoderFolder
@@ -46,7 +46,7 @@ class TrainingData:
     cross_encoder: CrossEncoderFolder | None = None
 
     def __post_init__(self) -> None:
-        """Raises TooLittleTextError without queries or with a single chunk, InputError for arrays that do not fit."""
+        """Raises TooLittleTextError without queries or with a single chunk."""
         n, chunks = len(self.queries), len(self.chunks)
         if n < 1 or chunks < 2:
             raise TooLittleTextError(
@@ -54,21 +54,6 @@ class TrainingData:
                 f"Training needs at least one query and two chunks; there are {n} and {chunks}.",
                 "Add documents or queries and run again; search works without training.", code="too-little-to-train", stage="train",
             )  # fmt: skip
-        _check_shape("positives", self.positives, (n,))
-        _check_shape("ranked_scores", self.ranked_scores, self.ranked_ids.shape)
-        _check_shape("ranked_ids", self.ranked_ids, (n, self.ranked_ids.shape[-1]))
-        _check_shape("heldout_positives", self.heldout_positives, (len(self.heldout_queries),))
-        _check_ids("positives", self.positives, 0, chunks)
-        _check_ids("ranked_ids", self.ranked_ids, -1, chunks)
-        _check_ids("heldout_positives", self.heldout_positives, 0, chunks)
-        if self.heldout_hard is not None:
-            _check_shape("heldout_hard", self.heldout_hard, (len(self.heldout_queries), self.heldout_hard.shape[-1]))
-            _check_ids("heldout_hard", self.heldout_hard, -1, chunks)
-        if self.lists is not None:
-            _check_shape("lists.scores", self.lists.scores, self.lists.chunks.shape)
-            _check_shape("lists.queries", self.lists.queries, self.lists.chunks.shape[:1])
-            _check_ids("lists.chunks", self.lists.chunks, -1, chunks)
-            _check_ids("lists.queries", self.lists.queries, 0, n)
 
     def digest(self) -> str:
         """Hex digest of everything that decides the batches: a checkpoint of other data is not resumed."""
@@ -241,20 +226,3 @@ def used_chunks(data: TrainingData, config: TrainingConfig) -> IntArray:
         pool = data.ranked_ids[:, first:last] if config.negatives_per_query else data.ranked_ids[:, :0]
     found = np.unique(np.concatenate([data.positives, pool.ravel()]))
     return found[found >= 0]
-
-
-def _check_shape(name: str, array: npt.NDArray[np.generic], want: tuple[int, ...]) -> None:
-    if array.shape != want:
-        raise _misfit(f"{name} has the shape {array.shape}, expected is {want}.")
-
-
-def _check_ids(name: str, array: IntArray, low: int, end: int) -> None:
-    if array.size and (array.min() < low or array.max() >= end):
-        raise _misfit(f"{name} names chunks or queries outside [{low}, {end}).")
-
-
-def _misfit(why: str) -> InputError:
-    return InputError(
-        "The training data do not fit together.", why, "Run the stages before training again.",
-        code="training-data-mismatch",
-    )  # fmt: skip

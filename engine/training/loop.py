@@ -106,19 +106,15 @@ class Loop(ABC):
 
     name: ClassVar[str]
     of_what: ClassVar[str]
-    """Follows "steps" where the number of steps is told."""
+    """Follows "steps" where the number of steps is reported."""
     rate_setting: ClassVar[str]
     optimizer: torch.optim.AdamW
 
     def __init__(self, setup: Setup, steps: int, pool: HeldOutPool | None, key: str) -> None:
         self.job, self.student, self.workers = setup.job, setup.student, setup.workers
         self.plan, self.peers = setup.plan, setup.peers
-        self.data, self.config, self.hardware, self.emit = (
-            setup.job.data,
-            setup.job.config,
-            setup.job.hardware,
-            setup.job.emit,
-        )
+        self.data, self.config = setup.job.data, setup.job.config
+        self.hardware, self.emit = setup.job.hardware, setup.job.emit
         self.steps, self.pool, self.key = steps, pool, key
         asked = [self.data.heldout_queries[i] for i in pool.queries] if pool else []
         self.pool_queries: Rows = self.student.query_rows(asked)
@@ -141,7 +137,7 @@ class Loop(ABC):
 
     @abstractmethod
     def _why(self, ended: Ended) -> str:
-        """What to tell of the adapter that is kept; empty for nothing."""
+        """Why the adapter that is kept is this one; empty where nothing is to be said."""
 
     @property
     def masters(self) -> dict[str, Tensor]:
@@ -275,13 +271,15 @@ class Loop(ABC):
             return
         self.state, tensors = found
         self._restore(tensors)
-        self._tell(f"first step{self.of_what}", "a checkpoint of the same model, data and settings was found")
+        self.choose(
+            f"first step{self.of_what}", self.state.step, "a checkpoint of the same model, data and settings was found"
+        )
 
     def _result(self, ended: Ended) -> TrainResult:
         """The best adapter where held-out checks were made, otherwise that of the last step."""
         state = self.state
         if why := self._why(ended):
-            self._tell(f"steps{self.of_what}", why)
+            self.choose(f"steps{self.of_what}", state.step, why)
         tensors = self.student.snapshot() if self.pool is None else self.best
         adapter = (
             write_adapter(self.job.folder, self.student, tensors) if self.peers.leads else self.job.folder / "adapter"
@@ -290,5 +288,6 @@ class Loop(ABC):
             return TrainResult(adapter, state.step, state.step, None, state.history, ended)
         return TrainResult(adapter, state.step, state.best_step, state.best_metric, state.history, ended)
 
-    def _tell(self, setting: str, why: str) -> None:
-        self.emit(Choice(stage=STAGE, setting=setting, value=str(self.state.step), reason=why))
+    def choose(self, setting: str, value: object, reason: str) -> None:
+        """Report an automatic choice and its reason."""
+        self.emit(Choice(stage=STAGE, setting=setting, value=str(value), reason=reason))

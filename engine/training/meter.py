@@ -1,4 +1,4 @@
-"""Speed, memory and time left of a training, told a few times a second."""
+"""Speed, memory and time left of a training, reported a few times a second."""
 
 from __future__ import annotations
 

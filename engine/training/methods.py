@@ -24,7 +24,7 @@ def learn(
 ) -> tuple[TrainResult | None, str]:  # fmt: skip
     """Train by the recipe's method, with checkpoints under `folder`: the result, or None and why there is no adapter.
 
-    Where pre-training does not apply, PT-FT is FT, and the user is told why. Asked to finish while it pre-trains, PT-FT
+    Where pre-training does not apply, PT-FT is FT, and a warning says why. Asked to finish while it pre-trains, PT-FT
     makes one step of fine-tuning and its held-out checks. Of several processes the leading one pre-trains alone, and
     alone trains what follows for queries alone, which is left out after a training that was asked to finish. Raises what
     `train` raises.
@@ -33,7 +33,7 @@ def learn(
     from engine.training.distributed import train_together
     from engine.training.job import Job
     from engine.training.query_refinement import FOLDER as REFINEMENT
-    from engine.training.query_refinement import counted_to, refine_queries
+    from engine.training.query_refinement import counted, refine_queries
 
     if lacks_others():
         context.warn(
@@ -55,7 +55,7 @@ def learn(
             context.choose("first adapter", "pre-trained", why)
     if config.adapter_scope != "both-then-queries":
         return train_together(job), ""
-    emit = counted_to(context.emit, config.query_steps)
+    emit = counted(context.emit, after=config.query_steps)
     result = train_together(replace(job, config=replace(config, adapter_scope="both"), emit=emit))
     if result.ended != "asked":
         if hardware.device != "cpu":

@@ -35,7 +35,7 @@ def refine_queries(context: StageContext, job: Job, both: TrainResult) -> TrainR
     result = train(
         replace(
             job, data=replace(job.data, fixed_chunks=vectors), config=job.config.for_refinement(),
-            emit=counted_on(context.emit, both.steps), start=both.adapter,
+            emit=counted(context.emit, before=both.steps), start=both.adapter,
         )
     )  # fmt: skip
     if result.best_step == 0:
@@ -56,28 +56,19 @@ def joined(both: TrainResult, queries: TrainResult) -> TrainResult:
     )  # fmt: skip
 
 
-def counted_on(emit: Emit, before: int) -> Emit:
-    """Tells events whose steps go on from `before`."""
+def counted(emit: Emit, before: int = 0, after: int = 0) -> Emit:
+    """Events of a training that so many steps precede and follow."""
 
-    def tell(event: Event) -> None:
+    def shifted(event: Event) -> None:
         match event:
             case TrainStep():
-                emit(replace(event, step=before + event.step, steps=before + event.steps))
+                emit(replace(event, step=before + event.step, steps=before + event.steps + after))
             case HeldOut():
                 emit(replace(event, step=before + event.step))
             case _:
                 emit(event)
 
-    return tell
-
-
-def counted_to(emit: Emit, after: int) -> Emit:
-    """Tells events of a training that `after` more steps follow."""
-
-    def tell(event: Event) -> None:
-        emit(replace(event, steps=event.steps + after) if isinstance(event, TrainStep) else event)
-
-    return tell
+    return shifted
 
 
 def adapted_chunk_vectors(context: StageContext, adapter: Path) -> NDArray[np.float32]:

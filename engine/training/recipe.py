@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ _SHAPING = (
     "target_entropy", "infonce_weight", "refresh_every", "shared_chunks",
 )  # fmt: skip
 MIN_CONTRAST = 8
-"""Of fewer queries in a step the chunks of the others are too few to be told apart from."""
+"""Of fewer queries in a step the chunks of the others are too few to contrast it with."""
 HARD = 0.7
 """Below this share of training queries whose evidence chunk BM25 ranks first, built ones teach the chunks' vectors, too
 (docs/log/training.md, "Built queries that BM25 does not solve")."""
@@ -40,11 +41,11 @@ def config_of(settings: Settings, first: float | None = None) -> TrainingConfig:
     `first`: what `bm25_hit_at_1` gives. Raises SettingsError for values that do not go together.
     """
     presets = CONTRASTIVE if is_contrastive(settings, first) else PRESETS
-    config = presets[settings.training.preset].with_overrides(settings.training.overrides())
+    config = replace(presets[settings.training.preset], **settings.training.overrides())
     fitting: dict[str, Any] = {"max_tokens": _longest(settings, config)}
     if config.objective in WITHOUT_NEGATIVES:
         fitting["false_negatives"] = "keep"
-    return config.with_overrides({**fitting, **_side(settings, config, first)[0]})
+    return replace(config, **fitting, **_scope(settings, config, first)[0])
 
 
 def is_contrastive(settings: Settings, first: float | None) -> bool:
@@ -68,7 +69,7 @@ def objective_reason(settings: Settings, first: float | None) -> str:
 
 def scope_reason(settings: Settings, config: TrainingConfig, first: float | None) -> str:
     """Why the adapter acts on what it acts on."""
-    return _side(settings, config, first)[1]
+    return _scope(settings, config, first)[1]
 
 
 def _hard_reason(first: float | None) -> str:
@@ -85,7 +86,7 @@ def _longest(settings: Settings, config: TrainingConfig) -> int:
     return min(config.max_tokens, settings.encoder.max_tokens) if cut else settings.encoder.max_tokens
 
 
-def _side(settings: Settings, config: TrainingConfig, first: float | None) -> tuple[dict[str, Any], str]:
+def _scope(settings: Settings, config: TrainingConfig, first: float | None) -> tuple[dict[str, Any], str]:
     """What is set where project.toml leaves `training.adapter_scope` or `training.shared_chunks` out, with the reason.
 
     Built queries repeat their chunk's words. Where they move the chunks' vectors too, these come to stand for words that
@@ -97,13 +98,13 @@ def _side(settings: Settings, config: TrainingConfig, first: float | None) -> tu
     if chosen.adapter_scope is not None:
         return shared if chosen.adapter_scope == "queries" else {}, "it is set in project.toml"
     if is_contrastive(settings, first):
-        return {"adapter_scope": "both"}, "where texts are much alike, their vectors have to be told apart, too"
+        return {"adapter_scope": "both"}, "where texts are much alike, their vectors have to differ, too"
     if not joins or chosen.preset in ("paper", "cl"):
         return {}, "the recipe trains queries and chunks"
     if config.method != "FT" or config.refresh_every:
         return {}, "pre-training and mined negatives need chunks that are trained, too"
     if resolve_first_backend(settings).backend not in BUILT:
-        why = "the queries are worded as questions, which teach the chunks' vectors, too; then they are told from all chunks"
+        why = "the queries are worded as questions, which teach the chunks' vectors, too; then they are compared with all chunks"
         return {"adapter_scope": "both-then-queries"}, why
     return {
         "adapter_scope": "queries",

@@ -37,15 +37,15 @@ class Refresh:
         every = self._config.refresh_every
         return every > 0 and step > 0 and step % every == 0
 
-    def mine(self, student: Student, encoder: StudentEncoder, told: Callable[[int, int], None]) -> int:
+    def mine(self, student: Student, encoder: StudentEncoder, progress: Callable[[int, int], None]) -> int:
         """Encode every training query and every chunk that a batch can hold; mine. Returns how many chunks were found.
 
-        `told` gets (done, total) chunks.
+        `progress` gets (done, total) chunks.
         """
         data, ids = self._data, used_chunks(self._data, self._config)
         queries = encoder.queries(student.query_rows(data.queries))
         rows = student.chunk_rows([data.chunks[i] for i in ids])
-        chunks = encoder.chunks(rows, lambda done: told(done, len(ids)))
+        chunks = encoder.chunks(rows, lambda done: progress(done, len(ids)))
         self._sampler.mined = hardest(queries, chunks, ids, data.positives, self._config.mined_per_query)
         return len(np.unique(self._sampler.mined[self._sampler.mined >= 0]))
 

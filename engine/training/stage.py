@@ -138,9 +138,6 @@ class TrainStage(Stage):
         }  # fmt: skip
 
 
-STAGE = TrainStage()
-
-
 def _teacher_inputs(snapshot: ProjectSnapshot, config: TrainingConfig) -> dict[str, Any]:
     """A cross-encoder counts by its content, not by where it lies, and only where it teaches."""
     found = teacher_folder(snapshot, config)

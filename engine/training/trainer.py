@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from torch import Tensor
 
-from engine.core.events import Choice, Progress
+from engine.core.events import Progress
 from engine.encoders.fingerprint import adapter_digest
 from engine.training.compute.peers import ALONE, Peers
 from engine.training.data import BatchSampler, FloatArray
@@ -40,8 +40,6 @@ def train(job: Job, peers: Peers = ALONE) -> TrainResult:
     StageError when the loss is no longer finite; ModelError for a model without places for LoRA.
     """
     with prepared(job, peers) as setup:
-        count = setup.workers.count
-        job.emit(Choice(stage=STAGE, setting="micro-batches at a time", value=str(count), reason=_WHY[count == 1]))
         return _Training(setup).run()
 
 
@@ -54,10 +52,12 @@ class _Training(Loop):
         data, config, start = setup.job.data, setup.job.config, setup.job.start
         key = setup.key(after=[adapter_digest(start)] if start else [])
         super().__init__(setup, config.steps, build_pool(data, config), key)
+        count = self.workers.count
+        self.choose("micro-batches at a time", count, _WHY[count == 1])
         self.optimizer = self._adamw(self.student.masters.values())
         self.sampler = BatchSampler(data, config)
         self.refresh = Refresh(data, config, self.sampler)
-        self.told_graphs = False
+        self.graphs_reported = False
 
     def run(self) -> TrainResult:
         """From the last checkpoint, the adapter to begin with, or the base model, to the adapter."""
@@ -78,7 +78,7 @@ class _Training(Loop):
     def _step(self) -> None:
         if self.refresh.due(self.state.step):
             found = self.refresh.mine(self.student, self.encoder, self._progress)
-            self.emit(Choice(stage=STAGE, setting="hard negatives", value=str(found), reason=_MINED))
+            self.choose("hard negatives", found, _MINED)
         super()._step()
 
     def _gradients(self) -> Gradients:
@@ -87,17 +87,17 @@ class _Training(Loop):
         loss, entropy = self.objective.of(batch)
         step_gradients = BatchGradients(self.student, self.data, self.workers, self.plan, self.peers, self.fixed)
         value, gradients, tokens = step_gradients.of(batch, loss)
-        if not self.told_graphs:
-            self._tell_graphs(step_gradients.needed)
+        if not self.graphs_reported:
+            self._report_graphs(step_gradients.needed)
         rate = learning_rate(step, config.steps, config.learning_rate, config.warmup)
         return Gradients(value, list(self.student.masters.values()), gradients, [rate], tokens, entropy)
 
-    def _tell_graphs(self, needed: float) -> None:
+    def _report_graphs(self, needed: float) -> None:
         """Whether the first step's graphs were kept, or its texts run twice."""
-        self.told_graphs = True
+        self.graphs_reported = True
         limit = self.plan.graph_bytes
         why = f"a step's graphs take about {needed / 2**20:,.0f} MB; {limit / 2**20:,.0f} MB may be kept (training.graph_memory_mb)"
-        self.emit(Choice(stage=STAGE, setting="GradCache", value="off" if needed <= limit else "on", reason=why))
+        self.choose("GradCache", "off" if needed <= limit else "on", why)
 
     def _pool_vectors(self, pool: HeldOutPool) -> FloatArray:
         if self.fixed is None:

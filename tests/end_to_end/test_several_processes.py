@@ -111,7 +111,7 @@ def test_a_launch_that_is_cancelled_ends_without_a_traceback(ranked: Path, tmp_p
         done = launch.result(timeout=120)
     assert "Traceback" not in done.stdout + done.stderr
     assert "ChildFailedError" not in done.stderr
-    assert "The user asked for it." in done.stderr
+    assert "was stopped after step" in done.stderr
     assert done.returncode == 0
     (finished,) = told(project, RunFinished)
     assert finished.state == "cancelled"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import get_args
 
 import pytest
@@ -20,7 +21,7 @@ def test_every_loss_has_a_recipe() -> None:
 @pytest.mark.parametrize("name", RECIPES)
 def test_every_recipe_is_a_valid_setting(name: str) -> None:
     training = validate({"training": {"cross_encoder": "folder", **RECIPES[name]}}).training
-    PRESETS[training.preset].with_overrides(training.overrides())
+    replace(PRESETS[training.preset], **training.overrides())
 
 
 def test_groups_stand_for_their_recipes_and_nothing_is_trained_twice() -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import pytest
 from fixtures.errors import fails
@@ -44,21 +44,21 @@ def test_the_cl_preset_is_the_papers_baseline() -> None:
 @pytest.mark.parametrize("objective", ["triplet", "plackett_luce"])
 def test_losses_on_own_negatives_want_some(objective: str) -> None:
     with fails(SettingsError, "training-setting-invalid", "negatives_per_query"):
-        PRESETS["paper"].with_overrides({"objective": objective})
-    assert PRESETS["standard"].with_overrides({"objective": objective}).uses_own_negatives
+        replace(PRESETS["paper"], **{"objective": objective})
+    assert replace(PRESETS["standard"], **{"objective": objective}).uses_own_negatives
 
 
 def test_mined_chunks_want_negatives_to_join() -> None:
     with fails(SettingsError, "training-setting-invalid", "negatives_per_query = 0") as refused:
-        PRESETS["cl"].with_overrides({"refresh_every": 50})
+        replace(PRESETS["cl"], **{"refresh_every": 50})
     assert "refresh_every" in refused.value.why
-    assert PRESETS["cl"].with_overrides({"refresh_every": 50, "negatives_per_query": 1}).refresh_every == 50
-    assert PRESETS["paper"].with_overrides({"refresh_every": 50}).refresh_every == 50  # one joins each list
+    assert replace(PRESETS["cl"], **{"refresh_every": 50, "negatives_per_query": 1}).refresh_every == 50
+    assert replace(PRESETS["paper"], **{"refresh_every": 50}).refresh_every == 50  # one joins each list
 
 
 def test_a_refresh_that_comes_after_the_last_step() -> None:
     def never(**values: int) -> bool:
-        return PRESETS["standard"].with_overrides(values).never_refreshes
+        return replace(PRESETS["standard"], **values).never_refreshes
 
     assert never(refresh_every=200)
     assert not never(refresh_every=199)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -147,5 +148,5 @@ CHOSEN = "chosen in project.toml; it scores up to {} pairs in a step"
     ],
 )
 def test_the_teacher_is_told_with_a_reason(recipe: dict[str, Any], told: tuple[str, str]) -> None:
-    config = TrainingConfig().with_overrides({"cross_encoder": "x", **recipe})
+    config = replace(TrainingConfig(), **{"cross_encoder": "x", **recipe})
     assert teacher_choice(config, 9) == told

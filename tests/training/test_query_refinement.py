@@ -23,7 +23,7 @@ from engine.training.data import TrainingData
 from engine.training.heldout import build_pool, measure
 from engine.training.job import Job
 from engine.training.methods import learn
-from engine.training.query_refinement import counted_on, counted_to, joined
+from engine.training.query_refinement import counted, joined
 from engine.training.trainer import TrainResult, train
 
 pytestmark = pytest.mark.usefixtures("every_step_is_told")
@@ -163,10 +163,10 @@ def test_of_events_that_count_no_steps_nothing_is_changed() -> None:
     step = TrainStep(
         step=3, steps=8, loss=1.0, learning_rate=0.1, tokens_per_second=1.0, memory_mb=1.0, seconds_left=1.0
     )
-    counted_on(told.append, 40)(choice)
-    counted_on(told.append, 40)(step)
-    counted_to(told.append, 10)(step)
-    counted_to(told.append, 10)(choice)
+    counted(told.append, before=40)(choice)
+    counted(told.append, before=40)(step)
+    counted(told.append, after=10)(step)
+    counted(told.append, after=10)(choice)
     assert told == [choice, replace(step, step=43, steps=48), replace(step, steps=18), choice]
 
 

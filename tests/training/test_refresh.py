@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -44,7 +45,7 @@ def test_many_queries_are_ranked_as_one_by_one() -> None:
 
 def test_when_it_is_due(data: TrainingData, recipe: TrainingConfig) -> None:
     def due(every: int) -> list[int]:
-        config = recipe.with_overrides({"refresh_every": every})
+        config = replace(recipe, **{"refresh_every": every})
         refresh = Refresh(data, config, BatchSampler(data, config))
         return [step for step in range(12) if refresh.due(step)]
 

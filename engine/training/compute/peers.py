@@ -16,14 +16,14 @@ T = TypeVar("T")
 
 
 class Peers:
-    """One process alone: it does everything itself. `rank` 0 leads; it alone writes and tells."""
+    """One process alone: it does everything itself. `rank` 0 leads; it alone writes and emits events."""
 
     rank: int = 0
     count: int = 1
 
     @property
     def leads(self) -> bool:
-        """Whether this process writes checkpoints and tells events."""
+        """Whether this process writes checkpoints and emits events."""
         return self.rank == 0
 
     def mine(self, items: Sequence[T]) -> list[T]:

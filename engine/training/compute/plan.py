@@ -27,7 +27,7 @@ _MB = 2**20
 class Plan:
     """`micro_batch_tokens`: padded tokens of a micro-batch. `graph_bytes`: what a step's graphs may hold at once.
 
-    `fused`: AdamW as one kernel. `checkpointing`, `compiled`: see `engine.training.compute.blocks`. `choices` are told.
+    `fused`: AdamW as one kernel. `checkpointing`, `compiled`: see `engine.training.compute.blocks`. `choices` are reported.
     """
 
     checkpointing: bool
@@ -66,14 +66,9 @@ def make_plan(student: Student, config: TrainingConfig, hardware: Hardware, room
     graphs = graph_bytes(config, hardware, room.free)
     compiled = _compiled(config, room)
     fused = hardware.device != "cpu"
-    optimizer = (
-        HardwareChoice("optimizer", "AdamW, fused", "one kernel updates all weights on a GPU")
-        if fused
-        else HardwareChoice("optimizer", "AdamW", "the fused one is for GPUs")
-    )
     return Plan(
         checkpointing.value == "on", compiled.value == "on", fused, tokens, graphs,
-        (checkpointing, _told_tokens(tokens, config, hardware), compiled, optimizer),
+        (checkpointing, _tokens_choice(tokens, config, hardware), compiled),
     )  # fmt: skip
 
 
@@ -99,7 +94,7 @@ def _memory(student: Student, config: TrainingConfig, hardware: Hardware, room: 
     return choice, max(least, min(wanted, fitting))
 
 
-def _told_tokens(tokens: int, config: TrainingConfig, hardware: Hardware) -> HardwareChoice:
+def _tokens_choice(tokens: int, config: TrainingConfig, hardware: Hardware) -> HardwareChoice:
     scale = 1 if hardware.device == "cpu" else CUDA_SCALE
     why = "training.micro_batch_tokens" if scale == 1 else f"training.micro_batch_tokens, times {scale} on a GPU"
     if tokens < scale * config.micro_batch_tokens:

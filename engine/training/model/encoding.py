@@ -35,16 +35,16 @@ class StudentEncoder:
         """Unit vectors (n, d) of query rows."""
         return self._encode(rows, self._student.query_prompt_length, lambda done: None)
 
-    def chunks(self, rows: Rows, told: Callable[[int], None] = lambda done: None) -> Vectors:
-        """Unit vectors (n, d) of chunk rows; `told` gets the number done so far."""
-        return self._encode(rows, self._student.chunk_prompt_length, told)
+    def chunks(self, rows: Rows, progress: Callable[[int], None] = lambda done: None) -> Vectors:
+        """Unit vectors (n, d) of chunk rows; `progress` gets the number done so far."""
+        return self._encode(rows, self._student.chunk_prompt_length, progress)
 
     def base_vectors(
-        self, data: TrainingData, config: TrainingConfig, told: Callable[[int, int], None]
+        self, data: TrainingData, config: TrainingConfig, progress: Callable[[int, int], None]
     ) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.floating]]:
         """Vectors of training queries and chunks, as given with the data or made now (before anything is learnt).
 
-        Chunks that no batch of this recipe can hold get a zero row. `told` gets (done, total) chunks.
+        Chunks that no batch of this recipe can hold get a zero row. `progress` gets (done, total) chunks.
         """
         student, queries, chunks = self._student, data.base_queries, data.base_chunks
         if queries is None:
@@ -53,10 +53,10 @@ class StudentEncoder:
             wanted = used_chunks(data, config)
             rows = student.chunk_rows([data.chunks[i] for i in wanted])
             chunks = np.zeros((len(data.chunks), student.dimension), dtype=np.float32)
-            chunks[wanted] = self.chunks(rows, lambda done: told(done, len(wanted)))
+            chunks[wanted] = self.chunks(rows, lambda done: progress(done, len(wanted)))
         return queries, chunks
 
-    def _encode(self, rows: Rows, prompt_length: int, told: Callable[[int], None]) -> Vectors:
+    def _encode(self, rows: Rows, prompt_length: int, progress: Callable[[int], None]) -> Vectors:
         self._student.evaluation_mode()
         batches = micro_batches(list(map(len, rows)), self._budget, prompt_length=prompt_length)
         vectors = np.zeros((len(rows), self._student.dimension), dtype=np.float32)
@@ -72,6 +72,6 @@ class StudentEncoder:
             block = batches[start : start + stride]
             self._workers.map(encode, self._peers.mine(block))
             done += sum(len(batch.places) for batch in block)
-            told(done)
+            progress(done)
         self._peers.add([torch.from_numpy(vectors)])
         return vectors

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from engine.core.events import Choice
 from engine.training.heldout import build_pool
 from engine.training.job import Job
-from engine.training.loop import STAGE, Ended, Gradients, Loop, Setup, TrainResult, prepared
+from engine.training.loop import Ended, Gradients, Loop, Setup, TrainResult, prepared
 from engine.training.pretraining.masked_batches import MaskedBatches
 from engine.training.pretraining.masked_loss import masked_gradients
 from engine.training.pretraining.mlm_head import MaskedLanguageHead
@@ -60,11 +59,8 @@ class _Pretraining(Loop):
 
     def run(self) -> TrainResult:
         """From the last checkpoint, or the base model, to the adapter."""
-        value, why = "the model's own", "its folder holds the weights"
-        if self.head.fresh:
-            value = "a new one"
-            why = of_new_head(self.alone)
-        self.emit(Choice(stage=STAGE, setting="head for masked words", value=value, reason=why))
+        own = ("the model's own", "its folder holds the weights")
+        self.choose("head for masked words", *(("a new one", of_new_head(self.alone)) if self.head.fresh else own))
         return self._repeat()
 
     def _publish(self) -> None:

@@ -110,7 +110,7 @@ def _load(student: Student) -> tuple[Any, frozenset[str]]:
     from transformers import AutoModelForMaskedLM
 
     try:
-        loaded, told = AutoModelForMaskedLM.from_pretrained(
+        loaded, info = AutoModelForMaskedLM.from_pretrained(
             str(student.model.transformer_path), local_files_only=True, trust_remote_code=False, use_safetensors=True,
             dtype=torch.float32, output_loading_info=True,
         )  # fmt: skip
@@ -122,4 +122,4 @@ def _load(student: Student) -> tuple[Any, frozenset[str]]:
             code="model-unsupported",
         ) from error
     own = f"{loaded.base_model_prefix}."
-    return loaded.eval(), frozenset(name for name in map(str, told["missing_keys"]) if not name.startswith(own))
+    return loaded.eval(), frozenset(name for name in map(str, info["missing_keys"]) if not name.startswith(own))

@@ -69,7 +69,7 @@ def test_rrf_gives_the_order_of_the_fusion_in_search() -> None:
     ],
 )
 def test_which_teacher_is_used(objective: str, teacher: str, used: str, base: bool) -> None:
-    config = TrainingConfig().with_overrides({"objective": objective, "teacher": teacher})
+    config = replace(TrainingConfig(), **{"objective": objective, "teacher": teacher})
     assert (config.used_teacher, config.needs_base) == (used, base)
 
 
@@ -98,7 +98,7 @@ VECTORS = torch.cat([torch.eye(2), SCORES.T])
 
 
 def value(batch: Batch, **recipe: object) -> float:
-    config = TrainingConfig().with_overrides({"teacher": "bm25", **recipe})
+    config = replace(TrainingConfig(), **{"teacher": "bm25", **recipe})
     loss, _ = Objective(config, None, "cpu").of(batch)
     return loss(VECTORS).item()
 
