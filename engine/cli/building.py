@@ -71,7 +71,10 @@ def run(
     as_json: AsJson = False,
 ) -> None:
     """Bring every stage up to date: ingest, index, generate, rank, train, evaluate, embed. Resumes where it stopped."""
-    stages = _stages(only)
+    from engine.project.stage import ORDER
+    from engine.runs.pipeline import checked_stages
+
+    stages = ORDER if only is None else checked_stages(part.strip() for part in only.split(","))
     with opened(name) as project:
         if detach:
             _detach(project, name, stages, force, as_json)
@@ -80,18 +83,6 @@ def run(
         if not as_json and only is None:
             quoted = shlex.quote(name)
             print(f"Next: engine search {quoted} 'your question', or engine report {quoted}", file=sys.stderr)
-
-
-def _stages(only: str | None) -> tuple[str, ...]:
-    """The stages that are named, each once, in the order of a run. Raises UsageError for a name that is none."""
-    from engine.project.stage import ORDER
-
-    if only is None:
-        return ORDER
-    from engine.runs.pipeline import checked_stages
-
-    wanted = checked_stages(part.strip() for part in only.split(","))
-    return tuple(stage for stage in ORDER if stage in wanted)
 
 
 def _detach(project: Project, name: str, stages: tuple[str, ...], force: bool, as_json: bool) -> None:

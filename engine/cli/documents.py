@@ -9,14 +9,13 @@ import sys
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import astuple, fields
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Annotated
 
 import typer
 
 from engine.cli.app import AsJson, ProjectName, Texts, app, handling, opened, print_json
 from engine.core.messages.documents import FileOutcome
-from engine.core.messages.wire import to_json
 from engine.core.text import harmless
 
 ACTIONS = ("list", "retry", "export")
@@ -26,11 +25,8 @@ ACTIONS = ("list", "retry", "export")
 def documents(
     name: ProjectName,
     action: Annotated[
-        str, typer.Argument(help="list; retry: read again what was not read; export: write the list to a file")
+        str, typer.Argument(help="list; retry: read again what was not read; export: the list as CSV")
     ] = "list",
-    target: Annotated[
-        Path | None, typer.Argument(help="of export: a .csv or .json file; standard output as CSV if left out")
-    ] = None,
     state: Annotated[str | None, typer.Option(help="only these: read, skipped or quarantined")] = None,
     path: Annotated[Texts, typer.Option(help="only paths that match this glob, such as 'mail/**'; may repeat")] = None,
     as_json: AsJson = False,
@@ -54,7 +50,7 @@ def documents(
         reads = project.settings().corpus.ocr
     rows = [row for row in every if matches(row.path)]
     if action == "export":
-        _export(rows, target)
+        print(_csv(rows), end="")
     elif as_json:
         print_json(rows)
     else:
@@ -86,34 +82,6 @@ def _show(rows: list[FileOutcome]) -> None:
 def _counts(rows: Iterable[FileOutcome]) -> str:
     counts = Counter(row.state for row in rows)
     return ", ".join(f"{counts[state]} {state}" for state in ("read", "skipped", "quarantined") if counts[state])
-
-
-def _export(rows: list[FileOutcome], target: Path | None) -> None:
-    from engine.core.disk import disk_errors, write_text
-    from engine.core.errors import UsageError
-
-    if target is None:
-        print(_csv(rows), end="")
-        return
-    if target.suffix.lower() not in (".csv", ".json"):
-        raise UsageError(
-            f"{target.name} is neither .csv nor .json.", "", "Give the file one of these endings.",
-            code="file-type-unknown",
-        )  # fmt: skip
-    if target.suffix.lower() == ".json":
-        import json
-
-        text = json.dumps(to_json(rows), ensure_ascii=False, indent=1) + "\n"
-    else:
-        text = _csv(rows)
-    if not target.absolute().parent.is_dir():
-        raise UsageError(
-            f"There is no folder {target.absolute().parent}.", "", "Make it, or name a file elsewhere.",
-            code="path-missing",
-        )  # fmt: skip
-    with disk_errors(f"{target} could not be written."):
-        write_text(target, text)
-    print(f"{len(rows)} rows were written to {target}.", file=sys.stderr)
 
 
 def _csv(rows: Iterable[FileOutcome]) -> str:

@@ -299,7 +299,7 @@ def run(
 
 
 def checked_stages(stages: Iterable[str]) -> tuple[str, ...]:
-    """The stages, read once. Raises UsageError for one bare text, and for a name that is none, with the nearest that is."""
+    """The stages in the order of a run. Raises UsageError for a bare text, and for a name that is none, with the nearest."""
     known = "The stages are " + ", ".join(ORDER) + "."
     if isinstance(stages, str):
         raise UsageError(
@@ -312,7 +312,7 @@ def checked_stages(stages: Iterable[str]) -> tuple[str, ...]:
             near = nearest(name, ORDER)
             to_do = f"Did you mean '{near}'?" if near else "Name one of them."
             raise UsageError(f"There is no stage '{name}'.", known, to_do, code="stage-unknown")
-    return names
+    return tuple(stage for stage in ORDER if stage in names)
 
 
 def _going_on(project: ProjectFolder, stages: Sequence[str], forced: Collection[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from pathlib import Path
@@ -103,15 +104,11 @@ def _nearest_keys(location: tuple[str, ...]) -> str | None:
 
 def toml_value(value: Any) -> str:
     """A value as project.toml holds it."""
-    import json
-
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def value_of(text: str) -> Any:
     """What `text` means as a value of project.toml; text that is none stands for itself, so that quotes can be left out."""
-    import tomllib
-
     try:
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:

@@ -26,8 +26,8 @@ from engine.training.data import FloatArray
 from engine.training.heldout import HeldOutPool, measure
 from engine.training.job import Job
 from engine.training.meter import Meter
-from engine.training.model.adapter_folder import write_adapter
 from engine.training.model.encoding import StudentEncoder
+from engine.training.model.lora import write_adapter
 from engine.training.model.student import Rows, Student
 
 STAGE = "train"

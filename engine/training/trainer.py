@@ -13,7 +13,7 @@ from engine.training.gradients import BatchGradients
 from engine.training.heldout import HeldOutPool, build_pool
 from engine.training.job import Job
 from engine.training.loop import STAGE, Ended, Gradients, Loop, Setup, TrainResult, prepared
-from engine.training.model.adapter_folder import start_of
+from engine.training.model.lora import start_of
 from engine.training.objectives.objective import Objective
 from engine.training.objectives.pair_scores import pair_scores
 from engine.training.objectives.teachers import PairScores

@@ -6,7 +6,7 @@ A default is what a missing key stands for, in a project that was made before th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, ClassVar, Self
 
 from engine.settings.renamed import current_scope
@@ -44,8 +44,7 @@ class Record:
 
     def to_dict(self) -> dict[str, Any]:
         """Write the JSON form."""
-        values = {one.name: getattr(self, one.name) for one in fields(self)}
-        return {name: value.to_dict() if isinstance(value, Record) else value for name, value in values.items()}
+        return asdict(self)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Sized
+from dataclasses import fields
 from types import MappingProxyType
 from typing import Any, cast
 
@@ -15,7 +16,11 @@ from engine.project.store.positions import positions
 from engine.project.store.records import FileRecord, LeftOutRecord, PartRecord
 
 _CHUNK = "document_id, ordinal, start, end, text, headings, tokens, embedded_text, content_hash, id, pages, line, page"
-_FILE = "source, path, format, size, mtime_ns, content_hash, state, reason, chunking, id, kind, ctime_ns"
+_FILE = tuple(column.name for column in fields(FileRecord))
+_DOCUMENT = tuple(column.name for column in fields(Document))
+_NEW_CHUNK = (
+    "ordinal", "start", "end", "text", "headings", "tokens", "embedded_text", "pages", "content_hash", "line", "page",
+)  # fmt: skip
 UNREAD = ("skipped", "quarantined")  # the states of a file that gave no document
 _UNREAD = str(UNREAD)
 LEFT_OUT = """FROM left_out WHERE NOT EXISTS (SELECT 1 FROM files WHERE files.source = left_out.source
@@ -23,7 +28,15 @@ LEFT_OUT = """FROM left_out WHERE NOT EXISTS (SELECT 1 FROM files WHERE files.so
 
 
 def _document_columns(text: str) -> str:
-    return f"path, source, format, title, {text}, content_hash, size, modified, external_id, id, author, created, changed, language"
+    return ", ".join(text if column == "text" else column for column in _DOCUMENT)
+
+
+def _marks(values: Sized) -> str:
+    return ", ".join("?" * len(values))
+
+
+def _set(columns: Iterable[str]) -> str:
+    return ", ".join(f"{column} = ?" for column in columns)
 
 
 AGAIN = -1  # when a file was changed that is to be read again
@@ -36,13 +49,12 @@ class DocumentTables(Database):
 
     def files(self) -> dict[tuple[str, str], FileRecord]:
         """Every known file by (source, path)."""
-        rows = self._rows(f"SELECT {_FILE} FROM files")
+        rows = self._rows(f"SELECT {', '.join(_FILE)} FROM files")
         return {(row[0], row[1]): FileRecord(*row) for row in rows}
 
     def paths_of(self, formats: Collection[str]) -> set[tuple[str, str]]:
         """(source, path) of the files of these formats."""
-        marks = ", ".join("?" * len(formats))
-        sql = f"SELECT source, path FROM files WHERE state <> 'gone' AND format IN ({marks})"
+        sql = f"SELECT source, path FROM files WHERE state <> 'gone' AND format IN ({_marks(formats)})"
         return {(source, path) for source, path in self._rows(sql, tuple(formats))}
 
     def unread_files(self, state: str | None = None) -> list[tuple[str, str, str]]:
@@ -148,16 +160,11 @@ class DocumentTables(Database):
 
     def put_file(self, record: FileRecord) -> int:
         """Insert or replace the record of a file, keeping its id; returns the id."""
-        rows = self._rows(
-            """INSERT INTO files (source, path, format, size, mtime_ns, content_hash, state, reason, chunking, kind, ctime_ns)
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (source, path) DO UPDATE SET format = excluded.format,
-            size = excluded.size, mtime_ns = excluded.mtime_ns, content_hash = excluded.content_hash, state = excluded.state,
-            reason = excluded.reason, chunking = excluded.chunking, kind = excluded.kind,
-            ctime_ns = excluded.ctime_ns RETURNING id""",
-            (record.source, record.path, record.format, record.size, record.mtime_ns, record.content_hash, record.state,
-             record.reason, record.chunking, record.kind, record.ctime_ns),
-        )  # fmt: skip
-        return int(rows[0][0])
+        columns = [column for column in _FILE if column != "id"]
+        updates = ", ".join(f"{column} = excluded.{column}" for column in columns)
+        sql = f"""INSERT INTO files ({", ".join(columns)}) VALUES ({_marks(columns)})
+            ON CONFLICT (source, path) DO UPDATE SET {updates} RETURNING id"""
+        return int(self._rows(sql, [getattr(record, column) for column in columns])[0][0])
 
     def forget_file(self, file_id: int) -> None:
         """Drop a file that is gone: its documents leave search at once."""
@@ -184,23 +191,13 @@ class DocumentTables(Database):
 
     def put_document(self, file_id: int, document: Document) -> int:
         """Insert a document (id 0) or update the row `document.id`; returns the row id."""
-        values = (document.path, document.source, document.external_id, document.format, document.title, document.text,
-                  document.content_hash, document.size, document.modified, document.author, document.created,
-                  document.changed, document.language)  # fmt: skip
+        columns = [column for column in _DOCUMENT if column != "id"]
+        values = [getattr(document, column) for column in columns]
         if document.id:
-            self._rows(
-                """UPDATE documents SET path = ?, source = ?, external_id = ?, format = ?, title = ?, text = ?,
-                content_hash = ?, size = ?, modified = ?, author = ?, created = ?, changed = ?, language = ?, live = 1
-                WHERE id = ?""",
-                (*values, document.id),
-            )
+            self._rows(f"UPDATE documents SET {_set(columns)}, live = 1 WHERE id = ?", (*values, document.id))
             return document.id
-        rows = self._rows(
-            """INSERT INTO documents (path, source, external_id, format, title, text, content_hash, size, modified, author,
-            created, changed, language, file_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id""",
-            (*values, file_id),
-        )
-        return int(rows[0][0])
+        sql = f"INSERT INTO documents ({', '.join(columns)}, file_id) VALUES ({_marks(columns)}, ?) RETURNING id"
+        return int(self._rows(sql, (*values, file_id))[0][0])
 
     def drop_document(self, document_id: int) -> None:
         """Take a document out of search; its rows go with `purge_dead`."""
@@ -227,19 +224,12 @@ class DocumentTables(Database):
                    None if chunk.embedded_text == chunk.text else chunk.embedded_text, json.dumps(chunk.pages),
                    chunk.content_hash, *place)  # fmt: skip
             if ids := known.get(chunk.content_hash):
-                self._rows(
-                    """UPDATE chunks SET ordinal = ?, start = ?, end = ?, text = ?, headings = ?, tokens = ?,
-                    embedded_text = ?, pages = ?, content_hash = ?, line = ?, page = ?, live = 1 WHERE id = ?""",
-                    (*row, ids.pop(0)),
-                )
+                self._rows(f"UPDATE chunks SET {_set(_NEW_CHUNK)}, live = 1 WHERE id = ?", (*row, ids.pop(0)))
             else:
                 fresh.append((*row, document_id))
         with guarded(self.path):
-            self._db.executemany(
-                """INSERT INTO chunks (ordinal, start, end, text, headings, tokens, embedded_text, pages, content_hash,
-                line, page, document_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
-                fresh,
-            )
+            columns, marks = ", ".join(_NEW_CHUNK), _marks(_NEW_CHUNK)
+            self._db.executemany(f"INSERT INTO chunks ({columns}, document_id) VALUES ({marks}, ?)", fresh)
         return len(fresh)
 
     def purge_dead(self) -> int:
@@ -349,8 +339,7 @@ class DocumentTables(Database):
         wanted = list(ids)
         for first in range(0, len(wanted), 500):
             block = wanted[first : first + 500]
-            marks = ",".join("?" * len(block))
-            sql = f"""SELECT {_CHUNK} FROM chunks WHERE id IN ({marks})
+            sql = f"""SELECT {_CHUNK} FROM chunks WHERE id IN ({_marks(block)})
                 AND EXISTS (SELECT 1 FROM documents WHERE documents.id = chunks.document_id AND documents.live)"""
             found.update((chunk.id, chunk) for chunk in map(self._chunk, self._rows(sql, block)))
         return found

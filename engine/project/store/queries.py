@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import astuple
 
 from engine.core.records import JudgedQuery, Query
 from engine.project.store.artifact_info import ArtifactInfo
 from engine.project.store.artifacts import Artifact, ArtifactTables
 from engine.project.store.connection import guarded
 
-_QUERY = "text, kind, chunk_id, document_id, evidence, split, id"
+_TEXT = "text, kind, chunk_id, document_id, evidence"
+_QUERY = f"{_TEXT}, split, id"
+_REJECTED = f"{_TEXT}, reason"
 
 
 class QueryTables(ArtifactTables):
@@ -21,27 +24,21 @@ class QueryTables(ArtifactTables):
     ) -> None:
         """Put a new set of training queries in place of the former one, with its artifact row and with those that were
         left out, each with the reason, in one transaction."""
-        rows = [(q.text, q.kind, q.chunk_id, q.document_id, q.evidence, q.split) for q in queries]
         with self.transaction(), guarded(self.path):
             self._db.execute("DELETE FROM queries")
             self._db.execute("DELETE FROM adaptation_chunks")
             self._db.execute("INSERT OR IGNORE INTO adaptation_chunks SELECT content_hash FROM chunks WHERE live")
-            self._db.executemany(
-                "INSERT INTO queries (text, kind, chunk_id, document_id, evidence, split) VALUES (?, ?, ?, ?, ?, ?)",
-                rows,
-            )
+            sql = f"INSERT INTO queries ({_TEXT}, split) VALUES (?, ?, ?, ?, ?, ?)"
+            self._db.executemany(sql, [astuple(query)[:6] for query in queries])
             self._db.execute("DELETE FROM rejected_queries")
-            self._db.executemany(
-                """INSERT INTO rejected_queries (text, kind, chunk_id, document_id, evidence, reason)
-                VALUES (?, ?, ?, ?, ?, ?)""",
-                [(q.text, q.kind, q.chunk_id, q.document_id, q.evidence, reason) for q, reason in rejected],
-            )
+            sql = f"INSERT INTO rejected_queries ({_REJECTED}) VALUES (?, ?, ?, ?, ?, ?)"
+            self._db.executemany(sql, [(*astuple(query)[:5], reason) for query, reason in rejected])
             self._put_artifact(artifact)
 
     def rejected_queries(self) -> list[tuple[Query, str]]:
         """Queries that were left out when the training queries were made, in that order, each with the reason."""
-        sql = "SELECT text, kind, chunk_id, document_id, evidence, reason FROM rejected_queries ORDER BY id"
-        return [(Query(*row[:5]), str(row[5])) for row in self._rows(sql)]
+        rows = self._rows(f"SELECT {_REJECTED} FROM rejected_queries ORDER BY id")
+        return [(Query(*row[:5]), str(row[5])) for row in rows]
 
     def drift(self) -> float:
         """Share of the chunks that came or went since the training queries were made, from 0 to 1."""
@@ -88,10 +85,7 @@ class QueryTables(ArtifactTables):
         self._db.create_function("matches", 1, matches or (lambda _text: True))
         where = "(? IS NULL OR kind = ?)" + (" AND matches(text)" if matches else "")
         total = int(self._rows(f"SELECT count(*) FROM rejected_queries WHERE {where}", (kind, kind))[0][0])
-        sql = (
-            "SELECT text, kind, chunk_id, document_id, evidence, reason FROM rejected_queries "
-            f"WHERE {where} ORDER BY id LIMIT ? OFFSET ?"
-        )
+        sql = f"SELECT {_REJECTED} FROM rejected_queries WHERE {where} ORDER BY id LIMIT ? OFFSET ?"
         return total, [(Query(*row[:5]), str(row[5])) for row in self._rows(sql, (kind, kind, limit, offset))]
 
     def rewrite_queries(self, texts: Mapping[int, str | None]) -> int:
