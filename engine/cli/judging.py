@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -62,7 +62,7 @@ def judge(
             ended = session.hold(named(wanted) if own is None else own, None if own is None else most)
         finally:
             pooler.close()
-        summary = session.summary(name, ended)
+        summary = session.summary(shlex.quote(name), ended)
     if as_json:
         print_json(summary)
     else:
@@ -71,14 +71,49 @@ def judge(
         raise typer.Exit(130)
 
 
+@dataclass(frozen=True)
+class QuerySummary:
+    """What was answered of one query in a sitting; `open`: hits that have no mark yet."""
+
+    query: str
+    origin: str
+    hits: int
+    right: int
+    wrong: int
+    skipped: int
+    open: int
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What was judged in a sitting, how many queries are judged now, and what to run next. Its fields are the keys of `--json`."""
+
+    project: Path
+    ended: str
+    right: int
+    wrong: int
+    skipped: int
+    open: int
+    judged_queries: int
+    next: str
+    queries: tuple[QuerySummary, ...]
+
+
 @dataclass
 class Subject:
-    """A query at work: its hits, the numbers of those to ask about, and this sitting's answers by number."""
+    """A query with its hits, the numbers of those to ask about, and this sitting's answers by number."""
 
+    number: int
     query: ToJudge
     hits: tuple[PooledHit, ...]
     open: list[int]
     answers: dict[int, bool | None] = field(default_factory=dict)
+
+    def summary(self) -> QuerySummary:
+        """What was answered so far."""
+        right, wrong, skipped = (list(self.answers.values()).count(value) for value in (True, False, None))
+        left = len(self.open) - right - wrong
+        return QuerySummary(self.query.text, self.query.origin, len(self.hits), right, wrong, skipped, left)
 
 
 class JudgingSession:
@@ -90,9 +125,8 @@ class JudgingSession:
         self._project, self._pooler, self._known = project, pooler, known
         self._console = narration()
         self._subjects: list[Subject] = []
-        self._read = _keys() if sys.stdin is not None and sys.stdin.isatty() else _lines()
 
-    def hold(self, queries: Any, most: int | None) -> str:
+    def hold(self, queries: Iterable[ToJudge], most: int | None) -> str:
         """Ask about `queries`, of which at most `most` with anything to ask; returns how it ended."""
         try:
             self._gather(queries, most)
@@ -101,8 +135,7 @@ class JudgingSession:
             self._console.print()
             return "interrupted"
 
-    def _gather(self, queries: Any, most: int | None) -> None:
-        from engine.service.judging_queue import trained_on
+    def _gather(self, queries: Iterable[ToJudge], most: int | None) -> None:
         from engine.service.pooling import unmarked
 
         with self._console.status("Searching …"):
@@ -112,7 +145,13 @@ class JudgingSession:
                 hits = self._pooler.pool(query.text)
                 left = unmarked(hits, self._known.chunks(query.text))
                 if left or most is None:
-                    self._subjects.append(Subject(query, hits, left))
+                    self._subjects.append(Subject(len(self._subjects) + 1, query, hits, left))
+        self._announce()
+
+    def _announce(self) -> None:
+        """What the queries are, before the first is asked about."""
+        from engine.service.judging_queue import trained_on
+
         for note in self._pooler.notes:
             self._say(harmless(note), "yellow")
         for origin, words in ORIGINS.items():
@@ -123,40 +162,35 @@ class JudgingSession:
         if any(one.open for one in self._subjects):
             self._say(f"{HELP}. Every answer is kept at once.")
 
-    def _places(self) -> Iterator[tuple[int, int]]:
-        for number, one in enumerate(self._subjects):
+        for one in self._subjects:
             if not one.open:
-                self._say(f"Query {number + 1} of {len(self._subjects)}: {self._why_nothing(one)}", "dim")
-            yield from ((number, place) for place in one.open)
+                why = "every hit is marked" if one.hits else "nothing was found"
+                self._say(f"{self._counted(one)}: {harmless(one.query.text)}: {why}.", "dim")
 
-    def _why_nothing(self, one: Subject) -> str:
-        return f"{harmless(one.query.text)}: " + ("every hit is marked." if one.hits else "nothing was found.")
+    def _counted(self, one: Subject) -> str:
+        return f"Query {one.number} of {len(self._subjects)}"
 
     def _ask_all(self) -> str:
-        places, again = self._places(), list[tuple[int, int]]()
-        history: list[tuple[int, int]] = []
-        while (place := again.pop() if again else next(places, None)) is not None:
-            answer = self._ask(*place)
+        places, at = [(one, place) for one in self._subjects for place in one.open], 0
+        while at < len(places):
+            answer = self._ask(*places[at])
             if answer in ("quit", "end of input"):
                 return answer
-            if answer == "undo":
-                again.append(place)
-                if history:
-                    again.append(history.pop())
-                    self._mark(*again[-1], None)
-                else:
-                    self._say("There is nothing to undo.", "yellow")
-                continue
-            self._mark(*place, {"right": True, "wrong": False}.get(answer), skipped=answer == "skip")
-            history.append(place)
+            if answer != "undo":
+                self._mark(*places[at], {"right": True, "wrong": False}.get(answer), skipped=answer == "skip")
+                at += 1
+            elif at == 0:
+                self._say("There is nothing to undo.", "yellow")
+            else:
+                at -= 1
+                self._mark(*places[at], None)
         return "done"
 
-    def _mark(self, number: int, place: int, relevant: bool | None, skipped: bool = False) -> None:
+    def _mark(self, one: Subject, place: int, relevant: bool | None, skipped: bool = False) -> None:
         from engine.core.errors import EngineError
         from engine.core.messages.search import Judge
         from engine.service.judging import judge as keep
 
-        one = self._subjects[number]
         if relevant is not None or one.answers.get(place) is not None:
             try:
                 keep(self._project, Judge(one.query.text, one.hits[place].chunk_ids[0], relevant))
@@ -168,11 +202,11 @@ class JudgingSession:
         else:
             one.answers[place] = relevant
 
-    def _ask(self, number: int, place: int) -> str:
-        self._show(number, place)
+    def _ask(self, one: Subject, place: int) -> str:
+        self._show(one, place)
         while True:
             self._console.print(f"[{'/'.join(LETTERS)}] ", end="", markup=False)
-            letter = self._read()
+            letter = _read()
             if letter is None:
                 self._console.print()
                 return "end of input"
@@ -183,18 +217,16 @@ class JudgingSession:
                 return answer
             self._say(f"{HELP}.", "yellow")
 
-    def _show(self, number: int, place: int) -> None:
+    def _show(self, one: Subject, place: int) -> None:
         from rich.text import Text
 
         from engine.core.text import visible
 
-        one = self._subjects[number]
         hit = one.hits[place]
         self._console.print()
-        counted = f"Query {number + 1} of {len(self._subjects)}, hit {place + 1} of {len(one.hits)}: "
+        counted = f"{self._counted(one)}, hit {place + 1} of {len(one.hits)}: "
         self._console.print(Text.assemble(counted, (harmless(one.query.text), "bold")))
-        where = " › ".join(harmless(part) for part in (hit.path, hit.place, *hit.headings) if part)
-        self._say(where, "cyan")
+        self._say(" › ".join(harmless(part) for part in (hit.path, hit.place, *hit.headings) if part), "cyan")
         self._console.print(Text(visible(hit.text)))
 
     def _say(self, text: str, style: str = "") -> None:
@@ -202,67 +234,51 @@ class JudgingSession:
 
         self._console.print(Text(text, style=style))
 
-    def summary(self, name: str, ended: str) -> dict[str, Any]:
-        """For JSON: what was judged in this sitting, how many queries are judged now, and what to run next."""
+    def summary(self, quoted: str, ended: str) -> Summary:
+        """What came of it. `quoted`: the project, for a shell."""
         from engine.service.judging_queue import judged_queries
 
-        rows = [self._row(one) for one in self._subjects]
-        totals = {key: sum(row[key] for row in rows) for key in ("right", "wrong", "skipped", "open")}
-        stage = "evaluate" if self._has_adapter() else "run"
-        return {
-            "project": str(self._project.path),
-            "ended": ended,
-            **totals,
-            "judged_queries": judged_queries(self._project),
-            "next": f"engine {stage} {shlex.quote(name)}",
-            "queries": rows,
-        }
-
-    def _row(self, one: Subject) -> dict[str, Any]:
-        given = list(one.answers.values())
-        counts = {key: given.count(value) for key, value in (("right", True), ("wrong", False), ("skipped", None))}
-        left = len(one.open) - counts["right"] - counts["wrong"]
-        return {"query": one.query.text, "origin": one.query.origin, "hits": len(one.hits), **counts, "open": left}
-
-    def _has_adapter(self) -> bool:
+        rows = tuple(one.summary() for one in self._subjects)
         with closing(self._project.store()) as store:
-            return store.artifact(AdapterInfo) is not None
+            stage = "run" if store.artifact(AdapterInfo) is None else "evaluate"
+        return Summary(
+            self._project.path,
+            ended,
+            sum(row.right for row in rows),
+            sum(row.wrong for row in rows),
+            sum(row.skipped for row in rows),
+            sum(row.open for row in rows),
+            judged_queries(self._project),
+            f"engine {stage} {quoted}",
+            rows,
+        )
 
 
-def _show_summary(summary: dict[str, Any]) -> None:
+def _show_summary(summary: Summary) -> None:
     from engine.service.judging_queue import MOST
 
-    right, wrong, skipped, judged = (summary[key] for key in ("right", "wrong", "skipped", "judged_queries"))
-    parts = [f"{right} right", f"{wrong} wrong", *([f"{skipped} skipped"] if skipped else [])]
-    print(f"Hits judged now: {', '.join(parts)}. Judged queries in the project: {judged}.")
-    if not summary["queries"]:
+    parts = [f"{summary.right} right", f"{summary.wrong} wrong"]
+    parts += [f"{summary.skipped} skipped"] if summary.skipped else []
+    print(f"Hits judged now: {', '.join(parts)}. Judged queries in the project: {summary.judged_queries}.")
+    if not summary.queries:
         print("Every hit of the project's queries is marked. Name others with --query.", file=sys.stderr)
-    elif summary["open"]:
-        print(f"{summary['open']} hits have no mark yet: the same command goes on with them.", file=sys.stderr)
-    if judged < MOST:
+    elif summary.open:
+        print(f"{summary.open} hits have no mark yet: the same command goes on with them.", file=sys.stderr)
+    if summary.judged_queries < MOST:
         few = "A query counts once a hit of it was right; from"
         print(f"{few} {MOST} of your own on they have a say in what is served.", file=sys.stderr)
-    if right + wrong:
-        print(f"Next: {summary['next']}", file=sys.stderr)
+    if summary.right + summary.wrong:
+        print(f"Next: {summary.next}", file=sys.stderr)
 
 
-def _keys() -> Callable[[], str | None]:
-    """One key press after the other, from the terminal."""
-
-    def read() -> str | None:
-        with suppress(EOFError):
-            key = typer.getchar().lower()
-            return None if key == "\x04" else key
+def _read() -> str | None:
+    """A key from the terminal, or a line of standard input; None at its end."""
+    if sys.stdin is None:
         return None
-
-    return read
-
-
-def _lines() -> Callable[[], str | None]:
-    """The lines of standard input."""
-
-    def read() -> str | None:
-        line = sys.stdin.readline() if sys.stdin is not None else ""
+    if not sys.stdin.isatty():
+        line = sys.stdin.readline()
         return line.strip().lower() if line else None
-
-    return read
+    with suppress(EOFError):
+        key = typer.getchar().lower()
+        return None if key == "\x04" else key
+    return None
