@@ -6,8 +6,9 @@ import asyncio
 import itertools
 
 from bmembed_tui.client.engine_client import command
+from engine.core.assets import asset_path
 from engine.core.errors import EngineError
-from engine.project.folder import SAMPLE_TRAINING, ProjectFolder, projects_root, sample_documents
+from engine.project.folder import SAMPLE_TRAINING, ProjectFolder, projects_root
 
 NAME = "sample"
 
@@ -20,13 +21,13 @@ async def sample_project() -> ProjectFolder:
 async def import_questions(project: ProjectFolder) -> None:
     """Give it the judged questions, once. Raises EngineError."""
     if not any((project.path / "imports").glob("judgments-*.jsonl")):
-        questions = sample_documents().parent / "questions.jsonl"
+        questions = asset_path("sample/documents").parent / "questions.jsonl"
         await command("import-judgments", str(project.path), str(questions))
 
 
 def _made() -> ProjectFolder:
     """The first of sample, sample-2 … that is the sample project, or that is free."""
-    documents = str(sample_documents())
+    documents = str(asset_path("sample/documents"))
     for number in itertools.count(1):
         path = projects_root() / (NAME if number == 1 else f"{NAME}-{number}")
         if (path / "project.toml").is_file():

@@ -159,9 +159,9 @@ def _load_qt() -> None:
 
 
 def _icon(name: str) -> str:
-    from engine.project.folder import desktop_files
+    from engine.core.assets import asset_path
 
-    return str(desktop_files() / name)
+    return str(asset_path("desktop") / name)
 
 
 def _look_after(view: Any, bridge: Bridge) -> None:

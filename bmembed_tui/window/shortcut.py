@@ -13,8 +13,8 @@ from pathlib import Path
 
 from bmembed_tui.window.shell_link import shell_link
 from engine import __version__
+from engine.core.assets import asset_path
 from engine.core.errors import EngineError
-from engine.project.folder import desktop_files
 
 NAME = "bmembed"
 COMMAND = (sys.executable, "-P", "-m", "bmembed_tui.window.desktop")
@@ -41,13 +41,13 @@ def _on_linux(home: Path) -> list[Path]:
     data = Path(os.environ.get("XDG_DATA_HOME") or home / ".local" / "share")
     icons = data / "icons" / "hicolor"
     copies = {
-        icons / "scalable" / "apps" / f"{NAME}.svg": desktop_files() / "bmembed.svg",
-        icons / "256x256" / "apps" / f"{NAME}.png": desktop_files() / "bmembed.png",
+        icons / "scalable" / "apps" / f"{NAME}.svg": asset_path("desktop") / "bmembed.svg",
+        icons / "256x256" / "apps" / f"{NAME}.png": asset_path("desktop") / "bmembed.png",
     }
     for target, source in copies.items():
         _copy(source, target)
     entry = data / "applications" / f"{NAME}.desktop"
-    text = (desktop_files() / "bmembed.desktop").read_text(encoding="utf-8")
+    text = (asset_path("desktop") / "bmembed.desktop").read_text(encoding="utf-8")
     command = " ".join(_quoted(part) for part in COMMAND)
     _write(entry, re.sub(r"(?m)^Exec=.*$", lambda _found: f"Exec={command}", text))
     return [entry, *copies]
@@ -72,7 +72,7 @@ def _on_macos(home: Path) -> list[Path]:
         "LSArchitecturePriority": ["arm64", "x86_64"],  # of a script macOS would else think that it wants Rosetta
     }  # fmt: skip
     plist.write_bytes(plistlib.dumps(facts))
-    _copy(desktop_files() / "bmembed.icns", icon)
+    _copy(asset_path("desktop") / "bmembed.icns", icon)
     return [plist, program, icon]
 
 
@@ -81,7 +81,7 @@ def _on_windows(home: Path) -> list[Path]:
     roaming = Path(os.environ.get("APPDATA") or home / "AppData" / "Roaming")
     link = roaming / "Microsoft" / "Windows" / "Start Menu" / "Programs" / f"{NAME}.lnk"
     icon = roaming / NAME / f"{NAME}.ico"
-    _copy(desktop_files() / "bmembed.ico", icon)
+    _copy(asset_path("desktop") / "bmembed.ico", icon)
     windowed = Path(COMMAND[0]).with_name("pythonw.exe")
     target = windowed if windowed.exists() else COMMAND[0]
     link.parent.mkdir(parents=True, exist_ok=True)

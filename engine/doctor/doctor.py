@@ -23,6 +23,7 @@ PACKAGES = (
     "semantic-text-splitter", "platformdirs", "matplotlib",
 )  # fmt: skip
 MIN_FREE_GB, MIN_MEMORY_GB = 2.0, 3.0
+OPEN_SHOWN = 10
 
 
 def examine(project: ProjectFolder | None = None, model: str | None = None) -> list[Finding]:
@@ -42,7 +43,7 @@ def examine(project: ProjectFolder | None = None, model: str | None = None) -> l
         lambda: _ocr(settings),
         lambda: _model(model or encoder.model),
         lambda: needs(project, settings, model or encoder.model),
-        lambda: _private(project.path) if project else _permissions(),
+        lambda: _permissions(project),
         _offline,
         _versions,
         lambda: _project(project) if project else [],
@@ -129,36 +130,27 @@ def _model(model: str) -> list[Finding]:
     return [Finding("model", "good", found, "weights are complete safetensors; no network is needed")]
 
 
-def _permissions() -> list[Finding]:
-    if os.name == "nt":
-        return []
-    open_ones = [path for path in (*known_projects(), *_own_records()) if _others_may(path)]
-    if not open_ones:
-        found = f"{len(known_projects())} projects in {projects_root()}"
-        return [Finding("permissions", "good", found, "only you can read them")]
-    names = ", ".join(str(path) for path in open_ones)
-    return [Finding("permissions", "problem", f"others can read {names}", "run chmod go= on them")]
-
-
-def _own_records() -> list[Path]:
-    """What the app keeps about its user: the list of recent projects, records of faults."""
+def _permissions(project: ProjectFolder | None) -> list[Finding]:
+    """Whether only the user can open a project's folder and what the engine keeps there; without one, all projects, and what the
+    app keeps about its user: the list of recent ones, records of faults."""
     from platformdirs import user_state_path
 
-    folder = user_state_path("bmembed", appauthor=False)
-    return [folder, *sorted(folder.iterdir())] if folder.is_dir() else []
-
-
-def _private(folder: Path) -> list[Finding]:
-    """Whether only the user can open a project's folder and what the engine keeps there."""
     if os.name == "nt":
         return []
-    inside = (path for name in OWN_FOLDERS for path in ((folder / name), *(folder / name).rglob("*")))
-    own_files = (path for path in folder.iterdir() if path.is_file())
-    open_ones = [path for path in (folder, *own_files, *inside) if _others_may(path)]
-    if not open_ones:
-        return [Finding("permissions", "good", f"{folder} and what the engine keeps there", "only you can read them")]
-    more = f" and {len(open_ones) - 1} more" if len(open_ones) > 1 else ""
-    return [Finding("permissions", "problem", f"others may open {open_ones[0]}{more}", f"run chmod -R go= {folder}")]
+    if project:
+        folder, own = project.path, (project.path / name for name in OWN_FOLDERS)
+        files = (path for path in folder.iterdir() if path.is_file())
+        paths = [folder, *files, *(path for part in own for path in (part, *part.rglob("*")))]
+        found, to_do = f"{folder} and what the engine keeps there", f"run chmod -R go= {folder}"
+    else:
+        state = user_state_path("bmembed", appauthor=False)
+        paths = [*known_projects(), *([state, *sorted(state.iterdir())] if state.is_dir() else [])]
+        found, to_do = f"{len(known_projects())} projects in {projects_root()}", "run chmod go= on them"
+    if open_ones := [path for path in paths if _others_may(path)]:
+        names = ", ".join(map(str, open_ones[:OPEN_SHOWN]))
+        more = f" and {len(open_ones) - OPEN_SHOWN} more" if len(open_ones) > OPEN_SHOWN else ""
+        return [Finding("permissions", "problem", f"others can read {names}{more}", to_do)]
+    return [Finding("permissions", "good", found, "only you can read them")]
 
 
 def _others_may(path: Path) -> bool:

@@ -78,20 +78,6 @@ def known_projects() -> list[Path]:
 SAMPLE_TRAINING = {"preset": "quick", "adapter_scope": "both"}
 
 
-def sample_documents() -> Path:
-    """The folder of the sample documents that ship with the product. Raises EngineError where they are missing."""
-    from engine.core.assets import asset_path
-
-    return asset_path("sample/documents")
-
-
-def desktop_files() -> Path:
-    """The folder of the shortcut and the icons that ship with the product. Raises EngineError where they are missing."""
-    from engine.core.assets import asset_path
-
-    return asset_path("desktop")
-
-
 @dataclass(frozen=True)
 class Building:
     """An artifact in the making: write into `folder`; `name` is where it will lie, relative to the project."""
@@ -284,16 +270,21 @@ class ProjectFolder:
 
     def _busy(self, name: str) -> ProjectBusyError:
         stop = f"stop it ('engine cancel {self.argument}')"
-        what, why, to_do, command = {
-            "settings": (f"Another program is changing the settings of {self.name}.",
-                         "One change is written after the other.", "Try again.", ""),
-            "judging": (f"Another program is marking hits of {self.name}.",
-                        "One mark is written after the other.", "Try again.", ""),
-            "sweep": (f"Another sweep over {self.name} is going on.", "Both would train in the same copy of the project.",
-                      f"Wait for it, or {stop}; it can be resumed.", "cancel"),
-        }.get(name) or (f"A run holds the project {self.name}.", "Two runs at once would overwrite each other's work.",
-                        f"Wait for it ('engine status {self.argument}'), or {stop}.", "status")  # fmt: skip
-        return ProjectBusyError(what, why, to_do, command=command)
+        if name in ("settings", "judging"):
+            what = (
+                f"Another program is changing {'the settings' if name == 'settings' else 'the marks'} of {self.name}."
+            )
+            return ProjectBusyError(what, "One change is written after the other.", "Try again.")
+        if name == "sweep":
+            what, why = (
+                f"Another sweep over {self.name} is going on.",
+                "Both would train in the same copy of the project.",
+            )
+            return ProjectBusyError(what, why, f"Wait for it, or {stop}; it can be resumed.", command="cancel")
+        what, why = f"A run holds the project {self.name}.", "Two runs at once would overwrite each other's work."
+        return ProjectBusyError(
+            what, why, f"Wait for it ('engine status {self.argument}'), or {stop}.", command="status"
+        )
 
     def is_running(self) -> bool:
         """Whether a run holds the project now. Raises EngineError where nothing may be written: nobody knows."""

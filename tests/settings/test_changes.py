@@ -11,8 +11,9 @@ from fixtures.errors import fails
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from engine.core.assets import asset_path
 from engine.core.errors import SettingsError
-from engine.project.folder import ProjectFolder, sample_documents
+from engine.project.folder import ProjectFolder
 from engine.settings import edit as settings_file
 from engine.settings.edit import change
 from engine.settings.load import sections, template, validate
@@ -223,4 +224,7 @@ def test_a_linked_settings_file_stays_a_link(project: ProjectFolder, tmp_path: P
 
 
 def test_the_sample_documents_are_there() -> None:
-    assert sorted(path.name for path in sample_documents().iterdir() if path.is_dir())[:2] == ["contracts", "incidents"]
+    assert sorted(path.name for path in asset_path("sample/documents").iterdir() if path.is_dir())[:2] == [
+        "contracts",
+        "incidents",
+    ]

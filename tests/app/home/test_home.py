@@ -21,8 +21,9 @@ from bmembed_tui.home.sample import import_questions, sample_project
 from bmembed_tui.home.screen import HomeScreen
 from bmembed_tui.project.screen import ProjectScreen
 from bmembed_tui.widgets.fields import completion
+from engine.core.assets import asset_path
 from engine.core.events import Paused, Progress, StageStarted, TrainStep, encode
-from engine.project.folder import ProjectFolder, projects_root, sample_documents
+from engine.project.folder import ProjectFolder, projects_root
 
 
 @pytest.fixture(autouse=True)
@@ -126,7 +127,7 @@ def test_enter_makes_the_sample_with_its_questions_and_opens_it_at_its_documents
     step, path = drive(story)
     assert (step, path) == ("documents", projects_root() / "sample")
     settings = ProjectFolder(path).settings()
-    assert settings.corpus.paths == [str(sample_documents())]
+    assert settings.corpus.paths == [str(asset_path("sample/documents"))]
     assert settings.training.preset == "quick"
     assert len(list((path / "imports").glob("judgments-*.jsonl"))) == 1
     assert recent() == [path]
@@ -154,7 +155,9 @@ def test_the_samples_questions_are_imported_once(monkeypatch: pytest.MonkeyPatch
     asyncio.run(import_questions(project))
     (project.path / "imports" / "judgments-1.jsonl").write_text("{}")
     asyncio.run(import_questions(project))
-    assert asked == [("import-judgments", str(project.path), str(sample_documents().parent / "questions.jsonl"))]
+    assert asked == [
+        ("import-judgments", str(project.path), str(asset_path("sample/documents").parent / "questions.jsonl"))
+    ]
 
 
 def test_a_broken_project_is_named_in_the_list_and_told_when_it_is_opened(tmp_path: Path) -> None:

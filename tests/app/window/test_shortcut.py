@@ -19,8 +19,8 @@ from fixtures.pipeline import environment
 from bmembed_tui.window import shortcut
 from bmembed_tui.window.shell_link import shell_link
 from engine import __version__
+from engine.core.assets import asset_path
 from engine.core.errors import EngineError
-from engine.project.folder import desktop_files
 
 TARGET = r"C:\Users\Zoë Ångström\my python\pythonw.exe"
 
@@ -148,7 +148,7 @@ def test_a_shortcut_on_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert found["environment"] == TARGET.replace("w.exe", ".exe")
     assert found["arguments"] == "-P -m bmembed_tui.window.desktop"
     assert found["icon"] == str(icon)
-    assert icon.read_bytes() == (desktop_files() / "bmembed.ico").read_bytes()
+    assert icon.read_bytes() == (asset_path("desktop") / "bmembed.ico").read_bytes()
     (tmp_path / "pythonw.exe").touch()  # a program without a console, where there is one
     monkeypatch.setattr(shortcut, "COMMAND", (str(tmp_path / "python.exe"), "-m", "bmembed_tui.window.desktop"))
     link, _ = shortcut.install("win32", tmp_path / "it's; a user")
@@ -158,7 +158,7 @@ def test_a_shortcut_on_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_the_icons_are_pictures_of_every_size_that_systems_show() -> None:
     from PIL import Image
 
-    folder = desktop_files()
+    folder = asset_path("desktop")
     with Image.open(folder / "bmembed.ico") as icon:
         assert icon.info["sizes"] == {(16, 16), (32, 32), (48, 48), (256, 256)}
     with Image.open(folder / "bmembed.icns") as icon:
@@ -175,7 +175,7 @@ def test_the_desktop_entry_is_valid(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     monkeypatch.setattr(shortcut, "COMMAND", ("/opt/my python/bin/python", "-m", "bmembed_tui.window.desktop"))
     entry, *_ = shortcut.install("linux", tmp_path)
-    for file in (entry, desktop_files() / "bmembed.desktop"):
+    for file in (entry, asset_path("desktop") / "bmembed.desktop"):
         done = subprocess.run(["desktop-file-validate", str(file)], capture_output=True, text=True, check=False)
         assert (done.returncode, done.stdout) == (0, "")
 
