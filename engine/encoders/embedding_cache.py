@@ -14,6 +14,8 @@ from engine.core.unit_vectors import unit_rows
 from engine.encoders.vector_shards import map_vectors, read_hashes, write_shard
 
 _WINDOW_SHARDS = 128
+PAIR_SCORES = "pair-scores-"
+"""How the names of folders begin in which a teacher's scores lie."""
 
 
 class ChunkEncoder(Protocol):
@@ -136,11 +138,12 @@ class EmbeddingCache:
 
     def drop_others(self, keep: Collection[str]) -> int:
         """Delete the vectors of all encoders but `keep`; the number of encoders dropped."""
-        others = (
-            [path for path in self.folder.iterdir() if path.is_dir() and path.name not in keep]
-            if self.folder.is_dir()
-            else []
-        )
+        folders = self.folder.iterdir() if self.folder.is_dir() else ()
+        others = [
+            path
+            for path in folders
+            if path.is_dir() and not path.name.startswith(PAIR_SCORES) and path.name not in keep
+        ]
         for path in others:
             self._open.pop(path.name, None)
             shutil.rmtree(path, ignore_errors=True)

@@ -59,7 +59,6 @@ def with_current_names(tables: Mapping[str, Any]) -> dict[str, Any]:
 
 def current_changes(tables: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """Changes ("section.key" → value, None to remove) under the current names; what they replace under an old one is removed."""
-    current = {KEYS.get(key, key): value for key, value in changes.items()}
-    replaced = {old: None for old, new in old_names(tables).items() if new in current}
-    current.pop("", None)
+    current = {KEYS.get(key, key): value for key, value in changes.items() if KEYS.get(key) != ""}
+    replaced = {old: None for old, new in old_names(tables).items() if new in current or (not new and old in changes)}
     return {**replaced, **current}

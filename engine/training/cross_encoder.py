@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.core.errors import ModelError
+from engine.encoders.embedding_cache import PAIR_SCORES
 from engine.encoders.model_folder import read_object
 from engine.encoders.weights_file import file_sha256, tensor_names
 
@@ -20,14 +21,14 @@ _SAVE_AGAIN = (
 
 @dataclass(frozen=True, slots=True)
 class CrossEncoderFolder:
-    """A checked model that scores a (query, chunk) pair. `cache`: the file its scores are kept in; None keeps none."""
+    """A checked model that scores a (query, chunk) pair. `cache`: the folder its scores are kept in."""
 
     path: Path
     fingerprint: str
-    cache: Path | None = None
+    cache: Path
 
 
-def resolve_cross_encoder(path: Path, caches: Path | None = None) -> CrossEncoderFolder:
+def resolve_cross_encoder(path: Path, caches: Path) -> CrossEncoderFolder:
     """The checked folder: config.json, tokenizer.json and safetensors of a sequence classifier with one or two labels.
 
     `caches` is the folder for cached scores. Raises ModelError for a folder that is missing or incomplete, holds another
@@ -42,7 +43,7 @@ def resolve_cross_encoder(path: Path, caches: Path | None = None) -> CrossEncode
     files = [*_weights(path), *(path / name for name in _CONFIGS if (path / name).is_file())]
     digests = [f"{file.name} {file_sha256(file)}" for file in files]
     fingerprint = hashlib.sha256("\n".join(digests).encode()).hexdigest()
-    return CrossEncoderFolder(path, fingerprint, caches / f"pair-scores-{fingerprint[:16]}.bin" if caches else None)
+    return CrossEncoderFolder(path, fingerprint, caches / f"{PAIR_SCORES}{fingerprint[:16]}")
 
 
 def _check_config(path: Path, config: dict[str, Any]) -> None:

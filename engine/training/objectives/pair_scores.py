@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from engine.core.errors import ModelError
+from engine.encoders.embedding_cache import VectorCache
 from engine.encoders.hardware import Hardware
 from engine.encoders.text_model import encodable, padded
 from engine.training.compute.micro_batches import MicroBatch, grid_length, micro_batches
@@ -19,7 +20,6 @@ from engine.training.compute.peers import ALONE, Peers
 from engine.training.compute.workers import Workers
 from engine.training.cross_encoder import CrossEncoderFolder
 from engine.training.data import Batch, TrainingData
-from engine.training.objectives.score_cache import KEY_BYTES, ScoreCache
 
 MAX_TOKENS = 512
 _BLOCK = 4  # micro-batches per worker between two calls of `pause`
@@ -55,7 +55,8 @@ class PairScorer:
     """Scores pairs, each once: what the cache has is not computed again.
 
     The score is the logit of a model with one label, and logit(yes) − logit(no) of one with two. A pair is cut at 512
-    tokens. Scores are kept batch by batch, so that a training that is broken off and resumed meets the same ones.
+    tokens. Scores are kept batch by batch, so that a training that is broken off and resumed meets the same ones: in a cache of
+    vectors, where the halves of a float32 pass for two float16.
     `budget`: tokens of a micro-batch; `pause` is called between blocks and may raise.
     """
 
@@ -66,7 +67,7 @@ class PairScorer:
         self._device = hardware.device
         self._model, self._tokenizer = _load(folder, hardware)
         self._max_tokens = _max_tokens(self._model.config, self._tokenizer)
-        self.cache = ScoreCache(folder.cache)
+        self.cache = VectorCache(folder.cache, dimension=2)
 
     def scores(self, queries: Texts, chunks: Texts, wanted: npt.NDArray[np.bool_] | None) -> npt.NDArray[np.float32]:
         """(q, c) float32; 0 where `wanted` (q, c) is False."""
@@ -75,15 +76,15 @@ class PairScorer:
             places.tolist() for places in np.nonzero(np.ones(found.shape, np.bool_) if wanted is None else wanted)
         )
         names = [_digest(text.encode("utf-8", "surrogatepass")) for text in (*queries, *chunks)]
-        keys = [_digest(names[row] + names[len(queries) + column]) for row, column in zip(rows, columns, strict=True)]
-        missing = {
-            key: (queries[row], chunks[column])
-            for key, row, column in zip(keys, rows, columns, strict=True)
-            if key not in self.cache
-        }
-        if missing:
-            self.cache.add(list(missing), self._compute(list(missing.values())))
-        found[rows, columns] = [self.cache[key] for key in keys]
+        pairs = zip(rows, columns, strict=True)
+        keys = np.array([_digest(names[row] + names[len(queries) + column]) for row, column in pairs], dtype="S32")
+        _, first = np.unique(keys, return_index=True)
+        missing = np.sort(first[self.cache.find(keys[first]) < 0])
+        if len(missing):
+            computed = self._compute([(queries[rows[place]], chunks[columns[place]]) for place in missing])
+            self.cache.append(keys[missing], computed[:, None].view(np.float16))
+        if len(keys):
+            found[rows, columns] = self.cache.read(self.cache.find(keys)).view(np.float32)[:, 0]
         return found
 
     def _compute(self, pairs: list[tuple[str, str]]) -> npt.NDArray[np.float32]:
@@ -140,7 +141,7 @@ def _max_tokens(config: Any, tokenizer: Any) -> int:
 
 
 def _digest(content: bytes) -> bytes:
-    return hashlib.blake2b(content, digest_size=KEY_BYTES).digest()
+    return hashlib.sha256(content).digest()
 
 
 def _unusable(folder: CrossEncoderFolder, why: str) -> ModelError:

@@ -215,7 +215,10 @@ def test_the_command_lists_what_was_left_out_also_of_an_answer_that_is_not_asked
         generate_here(project)
         generate_here(project)
     rows = json.loads(engine("queries", str(project.path), "--rejected", "--json").stdout)
-    assert set(rows[0]) == {"text", "kind", "evidence", "path", "title", "reason"}
+    assert set(rows[0]) == {
+        "text", "kind", "evidence", "path", "title", "reason", "id", "split", "chunk_id", "document_id",
+    }  # fmt: skip
+    assert {(row["id"], row["split"]) for row in rows} == {(0, "")}
     of_pump = sorted((row["text"], row["reason"]) for row in rows if row["path"] == "pump.txt")
     assert of_pump == [
         ("How often is the pump's oil changed?", f"{Reason.REPEATED}: How often is the oil of the pump changed?"),

@@ -15,7 +15,7 @@ import pytest
 from fixtures.errors import fails
 from safetensors.numpy import load_file
 
-from engine.core.errors import CancelledError, ModelError, ResourceError
+from engine.core.errors import CancelledError, ModelError
 from engine.core.events import Event, TrainStep
 from engine.encoders.hardware import Hardware
 from engine.training.compute.peers import Peers
@@ -24,7 +24,6 @@ from engine.training.config import TrainingConfig
 from engine.training.cross_encoder import CrossEncoderFolder, resolve_cross_encoder
 from engine.training.data import Batch, TrainingData
 from engine.training.objectives.pair_scores import PairScorer, pair_scores
-from engine.training.objectives.score_cache import ScoreCache
 from engine.training.trainer import TrainResult
 
 CPU = Hardware("cpu", "float32", 2, ())
@@ -50,7 +49,7 @@ def folder(tiny_module: ModuleType, tmp_path_factory: pytest.TempPathFactory) ->
     return build(tmp_path_factory.mktemp("cross") / "reranker", tiny_module)
 
 
-def scorer(folder: Path, caches: Path | None, workers: Workers, pause: Callable[[], None] = lambda: None) -> PairScorer:
+def scorer(folder: Path, caches: Path, workers: Workers, pause: Callable[[], None] = lambda: None) -> PairScorer:
     return PairScorer(resolve_cross_encoder(folder, caches), CPU, workers, 256, pause)
 
 
@@ -64,7 +63,7 @@ def test_the_scores_are_those_of_sentence_transformers(tiny_module: ModuleType, 
     logits = oracle.predict([(q, c) for q in QUERIES for c in CHUNKS], activation_fn=nn.Identity())
     wanted = (logits if labels == 1 else logits[:, 1] - logits[:, 0]).reshape(2, 3)
     with Workers(2) as workers:
-        found = scorer(made, None, workers).scores(QUERIES, CHUNKS, None)
+        found = scorer(made, tmp_path, workers).scores(QUERIES, CHUNKS, None)
     np.testing.assert_allclose(found, wanted, atol=1e-5)
     assert np.ptp(found) > 0.01
 
@@ -74,8 +73,8 @@ def test_a_folder_that_sentence_transformers_saved_is_read(folder: Path, tmp_pat
 
     CrossEncoder(str(folder), device="cpu", local_files_only=True).save_pretrained(str(tmp_path / "saved"))
     with Workers(1) as workers:
-        saved = scorer(tmp_path / "saved", None, workers).scores(QUERIES, CHUNKS, None)
-        np.testing.assert_array_equal(saved, scorer(folder, None, workers).scores(QUERIES, CHUNKS, None))
+        saved = scorer(tmp_path / "saved", tmp_path / "one", workers).scores(QUERIES, CHUNKS, None)
+        np.testing.assert_array_equal(saved, scorer(folder, tmp_path / "two", workers).scores(QUERIES, CHUNKS, None))
 
 
 def test_only_wanted_pairs_are_scored_and_each_once(
@@ -95,17 +94,17 @@ def test_only_wanted_pairs_are_scored_and_each_once(
             again.scores(QUERIES, CHUNKS, None)
 
 
-def test_the_same_pair_twice_in_a_batch_is_one(folder: Path) -> None:
+def test_the_same_pair_twice_in_a_batch_is_one(folder: Path, tmp_path: Path) -> None:
     with Workers(1) as workers:
-        made = scorer(folder, None, workers)
+        made = scorer(folder, tmp_path, workers)
         found = made.scores([QUERIES[0]] * 2, CHUNKS, None)
     assert len(made.cache) == 3
     assert found[0].tolist() == found[1].tolist()
 
 
-def test_of_several_processes_the_leader_scores(data: TrainingData, folder: Path) -> None:
+def test_of_several_processes_the_leader_scores(data: TrainingData, folder: Path, tmp_path: Path) -> None:
     batch = Batch(np.array([0, 1]), np.array([3, 7, 9]), np.array([0, 1]), np.zeros((2, 3), np.float32))
-    given = replace(data, cross_encoder=resolve_cross_encoder(folder))
+    given = replace(data, cross_encoder=resolve_cross_encoder(folder, tmp_path))
     sent: list[Any] = []
 
     class Process(Peers):
@@ -123,7 +122,7 @@ def test_of_several_processes_the_leader_scores(data: TrainingData, folder: Path
 
     with Workers(1) as workers:
         leader = pair_scores(given, CPU, workers, 256, asked, Process(0))(batch)
-        missing = replace(given, cross_encoder=CrossEncoderFolder(folder / "not there", "x"))
+        missing = replace(given, cross_encoder=CrossEncoderFolder(folder / "not there", "x", tmp_path / "none"))
         follower = pair_scores(missing, CPU, workers, 256, asked, Process(1))(batch)
     assert leader.shape == (2, 3)
     np.testing.assert_array_equal(follower, leader)
@@ -151,7 +150,7 @@ def test_an_unusable_folder_is_refused_before_it_is_loaded(folder: Path, tmp_pat
         }[damage]
         (broken / "config.json").write_text(json.dumps(config))
     with pytest.raises(ModelError) as caught:
-        resolve_cross_encoder(broken)
+        resolve_cross_encoder(broken, tmp_path)
     assert caught.value.why
     assert caught.value.to_do
 
@@ -161,54 +160,16 @@ def test_weights_that_do_not_load_are_a_model_error(folder: Path, tmp_path: Path
     shutil.copytree(folder, broken)
     (broken / "config.json").write_text(json.dumps({"architectures": ["NoneForSequenceClassification"]}))
     with Workers(1) as workers, fails(ModelError, "cross-encoder-invalid"):
-        scorer(broken, None, workers)
+        scorer(broken, tmp_path, workers)
 
 
 def test_the_fingerprint_is_that_of_the_content(folder: Path, tmp_path: Path) -> None:
     shutil.copytree(folder, tmp_path / "copy")
-    one, two = resolve_cross_encoder(folder), resolve_cross_encoder(tmp_path / "copy", tmp_path)
+    one, two = resolve_cross_encoder(folder, tmp_path), resolve_cross_encoder(tmp_path / "copy", tmp_path)
     assert one.fingerprint == two.fingerprint
-    assert two.cache is not None
     assert two.cache.parent == tmp_path
     (tmp_path / "copy" / "tokenizer_config.json").write_text("{}")
-    assert resolve_cross_encoder(tmp_path / "copy").fingerprint != one.fingerprint
-
-
-def keys(*names: str) -> list[bytes]:
-    return [name.encode().ljust(16, b"\0") for name in names]
-
-
-@pytest.mark.parametrize("damage", ["none", "torn", "flipped", "torn head"])
-def test_the_cache_keeps_whole_blocks(tmp_path: Path, damage: str) -> None:
-    path = tmp_path / "cache" / "scores.bin"
-    cache = ScoreCache(path)
-    cache.add(keys("a", "b"), np.array([1.5, -2.0], np.float32))
-    whole = path.stat().st_size
-    cache.add(keys("c"), np.array([3.0], np.float32))
-    content = bytearray(path.read_bytes())
-    if damage == "flipped":
-        content[-1] ^= 1
-    path.write_bytes(content[: {"torn": -1, "torn head": whole + 5}.get(damage)])
-    again = ScoreCache(path)
-    known = ["a", "b", "c"] if damage == "none" else ["a", "b"]
-    assert [name for name in "abc" if keys(name)[0] in again] == known
-    assert [again[keys(name)[0]] for name in "ab"] == [1.5, -2.0]
-    assert path.stat().st_size == (len(content) if damage == "none" else whole)
-    again.add(keys("d"), np.array([4.0], np.float32))
-    assert ScoreCache(path)[keys("d")[0]] == 4.0
-    assert path.stat().st_mode & 0o777 == 0o600
-
-
-def test_a_full_disk_is_a_resource_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import errno
-    import os
-
-    def fail(descriptor: int) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", fail)
-    with fails(ResourceError, "write-failed"):
-        ScoreCache(tmp_path / "scores.bin").add(keys("a"), np.array([1.0], np.float32))
+    assert resolve_cross_encoder(tmp_path / "copy", tmp_path).fingerprint != one.fingerprint
 
 
 @pytest.mark.parametrize("objective", ["listnet", "mixed", "plackett_luce"])
@@ -238,5 +199,5 @@ def test_it_teaches_and_resumes_to_the_bit(
     assert whole.history[-1]["loss"] != plain.history[-1]["loss"], "another teacher, another loss"
 
 
-def test_data_of_another_teacher_are_other_data(data: TrainingData, folder: Path) -> None:
-    assert replace(data, cross_encoder=resolve_cross_encoder(folder)).digest() != data.digest()
+def test_data_of_another_teacher_are_other_data(data: TrainingData, folder: Path, tmp_path: Path) -> None:
+    assert replace(data, cross_encoder=resolve_cross_encoder(folder, tmp_path)).digest() != data.digest()
