@@ -11,7 +11,7 @@ import numpy as np
 from engine.core.records import Chunk, JudgedQuery, Query
 from engine.lexical.filenames import DocumentNames, FilenameMatch
 from engine.project.stage import StageContext
-from engine.queries.choosing import BUILT, made_by
+from engine.queries.choosing import EXTRACTIVE, made_by
 from engine.queries.heldout import cap_queries
 from engine.queries.rules.tokens import fold
 
@@ -102,7 +102,7 @@ def _judged_set(context: StageContext, judgments: list[Judgment], matches: list[
 
 def is_built(query: Query, backend: str) -> bool:
     """Whether the query of a backend is made of a sentence of its chunk, rather than worded as a question would be."""
-    return backend in BUILT and query.kind != "imported"
+    return backend in EXTRACTIVE and query.kind != "imported"
 
 
 def training_questions(

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from engine.settings.schema import Settings
 
 MODELS = ("gguf", "endpoint")  # backends that ask a language model
-BUILT = ("extractive", "both")  # backends that build queries from sentences
+EXTRACTIVE = ("extractive", "both")  # backends that make queries of the documents' own sentences
 AUTO = "auto"
 
 
@@ -42,25 +42,18 @@ def made_by(snapshot: ProjectSnapshot) -> str:
     return artifact.info.backend if artifact and artifact.info.backend else backend_of(snapshot)
 
 
-def resolve_backend(settings: Settings, store: Store) -> Choice:
-    """`auto` takes what is named in project.toml, a server first; then what it took before; and at first a model that was
-    added to our own folder, or, where there is none, the built-in generator. It starts nothing and asks nobody."""
-    return _named(settings) or _kept(store) or _found()
-
-
-def resolve_first_backend(settings: Settings) -> Choice:
-    """As `resolve_backend` before there are queries."""
-    return _named(settings) or _found()
-
-
-def resolve_available_backend(settings: Settings, store: Store) -> Choice:
-    """As `resolve_backend`, but a language model that `auto` took before must still be there."""
-    return _named(settings) or _still_there(store) or _found()
+def resolve_backend(settings: Settings, store: Store | None = None, *, present: bool = False) -> Choice:
+    """`auto` takes what is named in project.toml, a server first; then what it took before, by the `store` of a project; then a
+    model that was added to our own folder, or, where there is none, the built-in generator. It starts nothing and connects to
+    nobody. `present`: a language model that it took before must still be there."""
+    if (named := _named(settings)) is not None:
+        return named
+    before = None if store is None else _still_there(store) if present else _kept(store)
+    return before or _found()
 
 
 def resolve_and_keep_backend(context: StageContext) -> Choice:
-    """What makes the queries of this run; what `auto` has chosen is kept for the runs after it. One that was asked for by
-    force chooses anew."""
+    """What makes the queries of this run; what `auto` has chosen is kept for the runs after it. A forced one chooses anew."""
     named, before = _named(context.settings), _kept(context.store)
     choice = named or (None if context.forced else _still_there(context.store)) or _found()
     kept = None if named else choice
@@ -80,16 +73,6 @@ def with_choice(settings: Settings, choice: Choice) -> Settings:
 def with_backend(snapshot: ProjectSnapshot) -> Settings:
     """The settings with the backend of the queries that `queries.backend = "auto"` stands for."""
     return with_choice(snapshot.settings, resolve_backend(snapshot.settings, snapshot.store))
-
-
-def added_since(snapshot: ProjectSnapshot) -> str:
-    """The name of a language model that `auto` would choose by now instead of the built-in generator; else empty."""
-    if _named(snapshot.settings) or (kept := _kept(snapshot.store)) is None or kept.backend in MODELS:
-        return ""
-    from engine.gguf.places import own_models
-
-    own = own_models()
-    return own[0].name if own else ""
 
 
 def _found() -> Choice:

@@ -5,28 +5,18 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
 
 from engine.core.records import Chunk, Document, Query
 from engine.corpus.beir import ImportedQuery
-from engine.queries.filters.evidence import telling
-from engine.queries.rejection import Reason
+from engine.queries.filters.evidence import is_distinctive
+from engine.queries.rejection import Filtered, Reason, Rejected
 from engine.queries.rules.tokens import fold
 
 _KEY = 24
 
 
-class RejectedItem(NamedTuple):
-    """An imported query left out, and why."""
-
-    item: ImportedQuery
-    reason: str
-
-
-def attach_imported(
-    items: Iterable[ImportedQuery], chunks: Sequence[Chunk], documents: Sequence[Document]
-) -> tuple[list[Query], list[RejectedItem]]:
-    """Queries with the chunk that holds the most of their evidence, and the items rejected with reasons.
+def attach_imported(items: Iterable[ImportedQuery], chunks: Sequence[Chunk], documents: Sequence[Document]) -> Filtered:
+    """Queries with the chunk that holds the most of their evidence; rejected ones belong to no chunk.
 
     Evidence is compared with white space removed. A chunk of the document that the item names (by title, path or
     external id) is preferred, and required for evidence of fewer than 12 characters. Evidence that runs over a chunk's
@@ -36,20 +26,18 @@ def attach_imported(
     finder = _EvidenceFinder(chunks)
     named = _documents_by_name(documents)
     found: list[Query] = []
-    rejected: list[RejectedItem] = []
+    rejected: list[Rejected] = []
     for item in items:
-        if not item.text.strip():
-            rejected.append(RejectedItem(item, Reason.EMPTY))
-            continue
         wanted = named.get(fold(item.document), frozenset()) if item.document else frozenset()
-        hit = finder.find(item.evidence, wanted)
-        if hit is None:
-            reason = Reason.EVIDENCE_NOT_FOUND if any(item.evidence) else Reason.NO_EVIDENCE
-            rejected.append(RejectedItem(item, reason))
-        else:
+        hit = finder.find(item.evidence, wanted) if item.text.strip() else None
+        if hit is not None:
             chunk, evidence = hit
             found.append(Query(" ".join(item.text.split()), "imported", chunk.id, chunk.document_id, evidence))
-    return found, rejected
+            continue
+        reason = Reason.EVIDENCE_NOT_FOUND if any(item.evidence) else Reason.NO_EVIDENCE
+        query = Query(item.text, "imported", 0, 0, next(iter(item.evidence), ""))
+        rejected.append(Rejected(query, reason if item.text.strip() else Reason.EMPTY))
+    return Filtered(found, rejected)
 
 
 def _documents_by_name(documents: Sequence[Document]) -> Mapping[str, frozenset[int]]:
@@ -100,4 +88,4 @@ class _EvidenceFinder:
                 position = self._joined.find(squeezed, *self._ranges[document])
                 if position != -1:
                     return position
-        return self._joined.find(squeezed) if telling(squeezed) else -1
+        return self._joined.find(squeezed) if is_distinctive(squeezed) else -1

@@ -1,17 +1,13 @@
-"""The backend that `queries.backend` in project.toml names, ready to be asked."""
+"""The language model that writes a project's queries, ready to be asked; and what names it in recipes."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from engine.core.errors import CancelledError, EngineError, ModelError, SettingsError
-from engine.core.records import Chunk
-from engine.corpus.imports import imported_queries
+from engine.core.errors import ModelError, SettingsError
 from engine.project.stage import ProjectSnapshot
 from engine.project.store.artifact_info import LexicalInfo, QueriesInfo, WriterInfo
-from engine.queries.backend import Fixed, Item, QueryBackend, Several
 from engine.queries.choosing import MODELS, backend_of, resolve_backend, with_backend
 from engine.queries.llm.cost import Patience
 from engine.queries.reporter import Reporter
@@ -20,21 +16,6 @@ if TYPE_CHECKING:
     from engine.endpoint.address import Address
     from engine.queries.llm.chat_model import ChatModel
     from engine.queries.llm.prompted import Prompted
-
-
-def open_backend(
-    snapshot: ProjectSnapshot, chunks: Sequence[Chunk], reporter: Reporter, should_stop: Callable[[], bool]
-) -> QueryBackend:
-    """The project's backend. Raises SettingsError or ModelError where what it needs is not there, CancelledError."""
-    name = backend_of(snapshot)
-    if name in MODELS:
-        return open_model(snapshot, reporter, should_stop)
-    backends: list[QueryBackend] = []
-    if name in ("extractive", "both"):
-        backends.append(_extractive(snapshot, chunks, should_stop))
-    if name in ("imported", "both"):
-        backends.append(_imported(snapshot, chunks))
-    return backends[0] if len(backends) == 1 else Several(backends)
 
 
 def corpus_language(snapshot: ProjectSnapshot) -> str:
@@ -49,32 +30,9 @@ def corpus_language(snapshot: ProjectSnapshot) -> str:
     return detect_language(snapshot.store.sample_chunk_texts(200))[0]
 
 
-def _extractive(snapshot: ProjectSnapshot, chunks: Sequence[Chunk], should_stop: Callable[[], bool]) -> QueryBackend:
-    from engine.queries.rules.extractive import Writer
-    from engine.queries.rules.languages import language_of
-    from engine.queries.rules.statistics import TermStatistics
-
-    def check() -> None:
-        if should_stop():
-            raise CancelledError("The work was cancelled.", "You asked for it.")
-
-    settings = snapshot.settings.queries
-    table, language = TermStatistics.from_chunks(chunks, check=check), language_of(corpus_language(snapshot))
-    return Writer(table, language, settings.kinds, settings.per_chunk, snapshot.settings.training.seed)
-
-
-def _imported(snapshot: ProjectSnapshot, chunks: Sequence[Chunk]) -> QueryBackend:
-    from engine.queries.imported import attach_imported
-
-    attached, _ = attach_imported(imported_queries(snapshot.project), chunks, snapshot.store.documents())
-    by_chunk: dict[int, list[Item]] = defaultdict(list)
-    for query in attached:
-        by_chunk[query.chunk_id].append(Item(query.text, query.evidence, query.kind))
-    return Fixed(by_chunk)
-
-
 def open_model(snapshot: ProjectSnapshot, reporter: Reporter, should_stop: Callable[[], bool]) -> Prompted:
-    """The language model behind `gguf` or `endpoint`. Raises as `open_backend`."""
+    """The language model behind `gguf` or `endpoint`. Raises SettingsError or ModelError where what it needs is not there,
+    CancelledError."""
     from engine.queries.llm.prompted import Prompted
 
     settings, patience = snapshot.settings.queries, Patience(should_stop)
@@ -90,7 +48,7 @@ def open_model(snapshot: ProjectSnapshot, reporter: Reporter, should_stop: Calla
 
 
 def open_chat(snapshot: ProjectSnapshot, reporter: Reporter, should_stop: Callable[[], bool]) -> ChatModel:
-    """The language model behind `gguf` or `endpoint`, to be asked anything. Raises as `open_backend`."""
+    """The language model behind `gguf` or `endpoint`, to be asked anything. Raises as `open_model`."""
     gguf = backend_of(snapshot) == "gguf"
     return _gguf(snapshot, reporter, should_stop) if gguf else _endpoint(snapshot, reporter, should_stop)
 
@@ -123,20 +81,6 @@ def writer_noted(snapshot: ProjectSnapshot) -> WriterInfo | None:
     """What an artifact notes of a language model in a file, for the day on which that is gone; None of other writers."""
     identity = model_identity(snapshot) if backend_of(snapshot) == "gguf" else []
     return WriterInfo(snapshot.settings.queries.model, identity[1]) if identity else None
-
-
-def out_of_reach(snapshot: ProjectSnapshot) -> str:
-    """Why the file of the language model that has made the queries could not be asked again; empty where it could, or where
-    none has made them."""
-    if backend_of(snapshot) != "gguf":
-        return ""
-    from engine.gguf.file import content_identity, gguf_file
-
-    try:
-        content_identity(gguf_file(snapshot.project.path, with_backend(snapshot).queries.model))
-    except EngineError as error:
-        return f"{error.what.rstrip('.')} ({error.why.rstrip('.')})"
-    return ""
 
 
 def writer_recipe(snapshot: ProjectSnapshot) -> dict[str, Any]:
@@ -184,22 +128,11 @@ def _endpoint(snapshot: ProjectSnapshot, reporter: Reporter, should_stop: Callab
 
     settings, address, folder = snapshot.settings.queries, _address(snapshot), snapshot.project.path
     concurrency = settings.concurrency or 1
-    reason = (
-        "queries.concurrency is set"
-        if settings.concurrency
-        else "queries.concurrency says how many messages a server gets at once"
-    )
-    reporter.choose("answers at once", concurrency, reason)
+    reporter.choose("answers at once", concurrency, "queries.concurrency says how many messages a server gets at once")
     return Endpoint(
-        address,
-        settings.endpoint_model,
-        settings.context_tokens,
-        settings.endpoint_seconds,
-        should_stop,
-        concurrency,
-        reporter.choose,
-        lambda: note_server(folder, address.url),
-    )
+        address, settings.endpoint_model, settings.context_tokens, settings.endpoint_seconds, should_stop, concurrency,
+        reporter.choose, lambda: note_server(folder, address.url),
+    )  # fmt: skip
 
 
 def _address(snapshot: ProjectSnapshot) -> Address:

@@ -1,13 +1,16 @@
-"""Why queries are left out, and chunks without one."""
+"""Why queries are left out, and what is said where none is left."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
+from engine.core.errors import StageError
 from engine.core.records import Query
+
+NONE_LEFT = "nothing can be trained, and search uses the base encoder"
 
 
 class Reason(StrEnum):
@@ -16,7 +19,7 @@ class Reason(StrEnum):
     NO_ANSWER = "the language model gave no usable answer for the chunk"
     CUT = "cut: its answer was longer than queries.answer_tokens"
     NOT_FOUND = "evidence not in the chunk"
-    SHORT = "evidence too short to tell its place"
+    SHORT = "evidence too short to be found again"
     NO_FACT = "about no fact that was given"
     MORE = "more than were asked for"
     UNUSABLE = "not a usable question"
@@ -46,6 +49,46 @@ class Rejected(NamedTuple):
         return f"{self.reason}: {self.detail}" if self.detail else self.reason
 
 
+class Filtered(NamedTuple):
+    """Queries kept, and those rejected each with its reason."""
+
+    kept: list[Query]
+    rejected: list[Rejected]
+
+    @property
+    def share(self) -> float:
+        """Kept of all; 1.0 of none."""
+        total = len(self.kept) + len(self.rejected)
+        return len(self.kept) / total if total else 1.0
+
+
 def by_reason(rejected: Iterable[Rejected]) -> Counter[str]:
     """Number of queries by reason."""
     return Counter(one.reason for one in rejected)
+
+
+def format_reasons(rejected: Mapping[str, int]) -> str:
+    """`12 × evidence not in the chunk, 3 × …`, the most frequent first; empty where there is none."""
+    ordered = sorted(rejected, key=lambda reason: -rejected[reason])
+    return ", ".join(f"{rejected[reason]} × {reason}" for reason in ordered if rejected[reason])
+
+
+def none_left(made: int, rejected: Mapping[str, int], project: str) -> str:
+    """`made`: queries before any filter; `rejected`: their number by reason; `project`: on the command line."""
+    why = format_reasons(rejected)
+    return (
+        f"Of {made} queries none is left{f' ({why})' if why else ''}: {NONE_LEFT}. 'engine queries {project} --rejected' lists "
+        f"them, and 'engine sample {project}' shows what a few chunks give."
+    )
+
+
+def no_usable_queries(asked: int, left: int, more: int, rejected: Mapping[str, int], project: str) -> StageError:
+    """A language model has written nothing usable about `asked` chunks, and `left` others remain. By force, `more` of them are
+    tried."""
+    return StageError(
+        f"The language model wrote no usable question about {asked} chunks.",
+        f"{format_reasons(rejected) or 'It wrote no question'}. The other {left} were not tried, since they would hardly give any.",
+        f"'engine sample {project}' shows what the model answers. Take another model, or set queries.backend to extractive. "
+        f"'engine generate {project} --force' tries {more} more; the answers so far are kept.",
+        code="no-usable-queries", stage="generate", command="sample",
+    )  # fmt: skip

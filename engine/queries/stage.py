@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from engine.core.records import Chunk, Query, Split
@@ -15,24 +15,26 @@ from engine.project.stage import ProjectSnapshot, Stage, StageContext, fingerpri
 from engine.project.store.artifact_info import CorpusInfo, LexicalInfo, QueriesInfo
 from engine.project.store.artifacts import Artifact
 from engine.queries.articles import document_keys
-from engine.queries.choosing import AUTO, BUILT, MODELS, Choice, added_since, backend_of, resolve_and_keep_backend
+from engine.queries.choosing import AUTO, EXTRACTIVE, MODELS, Choice, backend_of, resolve_and_keep_backend
 from engine.queries.edits import apply_edits, content, read_edits
-from engine.queries.filters.consistency import Filtered, consistency_filter, format_share
+from engine.queries.filters.consistency import consistency_filter, format_share
 from engine.queries.heldout import assign_split, cap_queries, least_of
-from engine.queries.none_left import MEANS, none_left
-from engine.queries.opening import model_identity, out_of_reach, query_recipe, writer_noted
-from engine.queries.rejection import Reason, Rejected, by_reason
+from engine.queries.opening import model_identity, query_recipe, writer_noted
+from engine.queries.rejection import NONE_LEFT, Filtered, Reason, Rejected, by_reason, format_reasons, none_left
 from engine.queries.rules.tokens import fold
-from engine.queries.writing import forget_gone, written
+from engine.queries.writing import Written, forget_gone, written
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from engine.lexical.index import LexicalIndex
+    from engine.queries.filters.quality import Check
+
 VERSION = 3
 BLOCK = 512
 MIN_GROUPS = 10
-"""Of documents that belong together. With fewer, neither half of the held-out ones would tell much, or there would be none."""
+"""Of documents that belong together. With fewer, neither half of the held-out ones would show much, or there would be none."""
 PARTS = 20  # that few documents are cut into
 
 
@@ -56,27 +58,21 @@ class GenerateStage(Stage):
             check_device(snapshot.settings)
 
     def status_note(self, snapshot: ProjectSnapshot) -> str:
-        """Why the queries, and the adapter made from them, are kept although the corpus has changed, a language model has been
-        added that would write them now, or the one that wrote them is gone; empty where none is so."""
-        drift, model, told = adaptation_corpus(snapshot)[1], added_since(snapshot), []
-        if drift:
+        """That the queries are kept although the corpus has changed, or that there is none."""
+        notes = []
+        if drift := adaptation_corpus(snapshot)[1]:
             limit = f"up to {100 * snapshot.settings.corpus.retrain_threshold:g} % may (corpus.retrain_threshold)"
-            told.append(f"kept: {100 * drift:.1f} % of the chunks changed since, {limit}")
-        if model:
-            anew = f"'engine generate {snapshot.project.argument} --force' ('Generate again' in the app)"
-            told.append(f"built from the documents; {model} has been added since: {anew} has it write them")
+            notes.append(f"kept: {100 * drift:.1f} % of the chunks changed since, {limit}")
         if not snapshot.store.counts()["queries"]:
-            told.append(f"there is no training query: {MEANS}")
-        if gone := out_of_reach(snapshot):
-            told.append(f"the model's answers are kept, but it could not be asked again: {gone}")
-        return "; ".join(told)
+            notes.append(f"there is no training query: {NONE_LEFT}")
+        return "; ".join(notes)
 
     def run(self, context: StageContext) -> dict[str, Any]:
         """Make, attach, filter and split the queries, then put them in the former ones' place."""
         chunks, choice = context.store.chunks(), resolve_and_keep_backend(context)
         candidates = _candidates(context, chunks, choice)
         filtered = _capped(context, _filter(context, candidates.queries, chunks))
-        made, rejected = candidates.made, dict(candidates.counts + by_reason(filtered.rejected))
+        made, rejected = candidates.made, dict(candidates.rejected + by_reason(filtered.rejected))
         queries = _edited(context, split_queries(context, filtered.kept, chunks), chunks)
         corpus = context.store.corpus_fingerprint()
         info = QueriesInfo(
@@ -90,7 +86,7 @@ class GenerateStage(Stage):
         forget_gone(context)
         heldout = sum(query.split == "heldout" for query in queries)
         if not queries:
-            context.warn(none_left(made, rejected, choice.backend, context.project.argument))
+            context.warn(none_left(made, rejected, context.project.argument))
         return {
             "made": made,
             "kept": len(queries),
@@ -130,57 +126,40 @@ def adaptation_corpus(snapshot: ProjectSnapshot) -> tuple[str, float]:
     return (former.info.corpus, drift) if drift <= snapshot.settings.corpus.retrain_threshold else (current, drift)
 
 
-@dataclass
-class Candidates:
-    """Queries of the chosen backend, how many it made, and what of those was left out before any filter.
-
-    `counts` are by reason; `lost` are the queries themselves, also those that were imported and belong to no chunk.
-    """
-
-    queries: list[Query]
-    made: int
-    counts: Counter[str]
-    lost: list[Rejected]
-
-
-def _candidates(context: StageContext, chunks: Sequence[Chunk], choice: Choice) -> Candidates:
+def _candidates(context: StageContext, chunks: Sequence[Chunk], choice: Choice) -> Written:
+    """Queries of the chosen backend, but those that equal judged ones."""
     backend = choice.backend
     if context.settings.queries.backend == AUTO:
         context.choose("queries", backend, choice.reason)
-    queries: list[Query] = []
-    made, counts, lost = 0, Counter[str](), list[Rejected]()
-    if backend in ("imported", "both"):
-        queries, lost = _imported(context, chunks)
-    if backend in BUILT:
-        queries += _extractive(context, chunks)
-        context.progress(len(chunks), len(chunks), "chunks")
     if backend in MODELS:
-        titles = {document.id: document.title for document in context.store.documents()}
-        found = written(context, chunks, titles)
-        queries, made, counts, lost = found.queries, found.made, found.rejected, found.lost
+        found = written(context, chunks, context.store.titles())
+    else:
+        found = Written([], 0, Counter(), [])
+        if backend in ("imported", "both"):
+            found.queries, found.lost = _imported(context, chunks)
+        if backend in EXTRACTIVE:
+            found.queries += _extractive(context, chunks)
+            context.progress(len(chunks), len(chunks), "chunks")
+        found.made = len(found.queries)
     judged = {fold(query.text) for query in context.store.judged()}
-    allowed = [query for query in queries if fold(query.text) not in judged]
-    if len(allowed) < len(queries):
-        context.warn(f"{len(queries) - len(allowed)} queries equal judged ones and are not trained on.")
-        counts[Reason.JUDGED] = len(queries) - len(allowed)
-        lost = lost + [Rejected(query, Reason.JUDGED) for query in queries if fold(query.text) in judged]
-    return Candidates(allowed, made or len(queries), counts, lost)
+    equal = [Rejected(query, Reason.JUDGED) for query in found.queries if fold(query.text) in judged]
+    if equal:
+        context.warn(f"{len(equal)} queries equal judged ones and are not trained on.")
+        found.rejected[Reason.JUDGED] = len(equal)
+        found.lost = found.lost + equal
+        found.queries = [query for query in found.queries if fold(query.text) not in judged]
+    return found
 
 
-def _imported(context: StageContext, chunks: Sequence[Chunk]) -> tuple[list[Query], list[Rejected]]:
+def _imported(context: StageContext, chunks: Sequence[Chunk]) -> Filtered:
     from engine.queries.imported import attach_imported
 
     items = imported_queries(context.project)
-    queries, rejected = attach_imported(items, chunks, context.store.documents())
-    if rejected:
-        reasons = Counter(item.reason for item in rejected)
-        told = ", ".join(f"{reason}: {count}" for reason, count in reasons.most_common())
-        context.warn(f"{len(rejected)} of {len(items)} imported queries were left out ({told}).")
-    lost = [
-        Rejected(Query(one.item.text, "imported", 0, 0, next(iter(one.item.evidence), "")), one.reason)
-        for one in rejected
-    ]
-    return queries, lost
+    found = attach_imported(items, chunks, context.store.documents())
+    if lost := found.rejected:
+        reasons = format_reasons(by_reason(lost))
+        context.warn(f"{len(lost)} of {len(items)} imported queries were left out ({reasons}).")
+    return found
 
 
 def _extractive(context: StageContext, chunks: Sequence[Chunk]) -> list[Query]:
@@ -189,30 +168,33 @@ def _extractive(context: StageContext, chunks: Sequence[Chunk]) -> list[Query]:
     settings = context.settings.queries
     language = context.need(LexicalInfo).info.language
     context.choose(
-        "backend", "extractive", "queries are built from the documents' own sentences; no language model is used"
+        "backend", "extractive", "queries are made of the documents' own sentences, without a language model"
     )
-    titles = {document.id: document.title for document in context.store.documents()}
     return generate(
-        chunks, titles, language=language, kinds=settings.kinds, per_chunk=settings.per_chunk,
+        chunks, context.store.titles(), language=language, kinds=settings.kinds, per_chunk=settings.per_chunk,
         max_queries=settings.max_queries, seed=context.settings.training.seed, check=context.check_stop,
     )  # fmt: skip
 
 
 def _filter(context: StageContext, candidates: list[Query], chunks: Sequence[Chunk]) -> Filtered:
     """Without poor queries of a model, repeats, and queries whose own chunk neither BM25 nor the base encoder finds."""
+    from engine.lexical.index import LexicalIndex
     from engine.queries.filters.dedupe import deduplicate
 
-    sound = _sifted(context, candidates, chunks)
-    distinct = deduplicate(sound.kept, check=context.check_stop)
-    unique = distinct.kept
-    repeats = [Rejected(one.query, Reason.DUPLICATE, one.original.text) for one in distinct.dropped]
-    _report_share(context, "duplicates", Filtered(unique, repeats), "a query is kept when none before it says the same")
+    index = LexicalIndex.open(context.project.folder_of(context.need(LexicalInfo)))
+
+    def report(check: Check, found: Filtered) -> None:
+        _report_share(context, check.name, found, check.asks)
+
+    sound = quality_filter(context, candidates, chunks, index.language, index, report, context.check_stop)
+    unique, repeats = distinct = deduplicate(sound.kept, check=context.check_stop)
+    _report_share(context, "duplicates", distinct, "a query is kept when none before it says the same")
     rejected = sound.rejected + repeats
     top = context.settings.queries.consistency_top
     if not top or not unique:
         return Filtered(unique, rejected)
     rankers = [
-        lambda queries: bm25_ranks(context, queries, top),
+        lambda queries: bm25_ranks(index, queries, top, context.check_stop),
         lambda queries: base_ranks(context, queries, chunks, top),
     ]
     filtered = consistency_filter(unique, rankers, top=top)
@@ -221,19 +203,16 @@ def _filter(context: StageContext, candidates: list[Query], chunks: Sequence[Chu
     return Filtered(filtered.kept, rejected + filtered.rejected)
 
 
-def _sifted(context: StageContext, candidates: list[Query], chunks: Sequence[Chunk]) -> Filtered:
-    wanted = context.settings.queries.quality_filters and backend_of(context) in MODELS
-    if not wanted or not candidates:
-        return Filtered(candidates, [])
-    from engine.lexical.index import LexicalIndex
-    from engine.queries.filters.quality import checks, sifted, sources
+def quality_filter(
+    snapshot: ProjectSnapshot, queries: list[Query], chunks: Sequence[Chunk], language: str, index: LexicalIndex | None,
+    report: Callable[[Check, Filtered], None] = lambda *_: None, check: Callable[[], None] = lambda: None,
+) -> Filtered:  # fmt: skip
+    """A language model's queries without poor ones, where the settings want that. `language` is the corpus's."""
+    if not queries or not snapshot.settings.queries.quality_filters or backend_of(snapshot) not in MODELS:
+        return Filtered(queries, [])
+    from engine.queries.filters.quality import checks, passing, sources
 
-    index = LexicalIndex.open(context.project.folder_of(context.need(LexicalInfo)))
-    known = sources(chunks, context.store.documents(), index.language, index)
-    return sifted(
-        candidates, checks(known),
-        lambda check, found: _report_share(context, check.name, found, check.asks), context.check_stop,
-    )  # fmt: skip
+    return passing(queries, checks(sources(chunks, snapshot.store.documents(), language, index)), report, check)
 
 
 def _report_share(context: StageContext, name: str, filtered: Filtered, asks: str) -> None:
@@ -243,18 +222,17 @@ def _report_share(context: StageContext, name: str, filtered: Filtered, asks: st
     context.choose(name, f"{format_share(filtered.share)} kept", f"of {total} queries: {asks}")
 
 
-def bm25_ranks(context: StageContext, queries: Sequence[Query], top: int) -> NDArray[np.int64]:
+def bm25_ranks(
+    index: LexicalIndex, queries: Sequence[Query], top: int, check: Callable[[], None] = lambda: None
+) -> NDArray[np.int64]:
     """Rank from 1 of each query's own chunk in BM25's best `top`, 0 where it is not among them. (n,)"""
     import numpy as np
 
-    from engine.lexical.index import LexicalIndex
-
-    index = LexicalIndex.open(context.project.folder_of(context.need(LexicalInfo)))
     ranks = np.zeros(len(queries), dtype=np.int64)
     for row, (ids, _) in enumerate(index.search_many([query.text for query in queries], top)):
         place = np.flatnonzero(ids == queries[row].chunk_id)
         ranks[row] = place[0] + 1 if len(place) else 0
-        context.check_stop()
+        check()
     return ranks
 
 

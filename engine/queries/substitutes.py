@@ -56,7 +56,7 @@ def substitutes(
     try:
         for number, (query, words) in enumerate(asked):
             if context.should_stop():
-                raise CancelledError("The run was cancelled.", "You asked for it.")
+                raise CancelledError("Cancelled.")
             wanted = list(dict.fromkeys(word.lower() for word in words))[:MAX_WORDS]
             answer = kept.get(query, wanted)
             if answer is None:

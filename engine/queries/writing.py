@@ -1,4 +1,4 @@
-"""Chunks asked by a language model, such that they cover the corpus: each answer kept, until the budget is spent."""
+"""A language model asked about chunks that cover the corpus: each answer is kept, until the budget is spent."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 from engine.core.records import Chunk, Query
 from engine.core.text import duration
 from engine.project.stage import ProjectSnapshot, StageContext, fingerprint
-from engine.queries.backend import Item, Passage
 from engine.queries.filters.consistency import format_share
-from engine.queries.llm.cost import HOUR, Budget, Course, Pace
-from engine.queries.llm.coverage import base_vectors, covering_order, distinct, word_vectors
+from engine.queries.llm.answer import Passage
+from engine.queries.llm.cost import HOUR, MEASURED, Budget, Course, Pace
+from engine.queries.llm.coverage import covering_order, distinct, word_vectors
 from engine.queries.llm.ledger import Entry, Ledger, answer_files, forget_others, passage_key
 from engine.queries.opening import corpus_language, open_model, writer_recipe
-from engine.queries.rejection import Reason, Rejected
+from engine.queries.rejection import Reason, Rejected, format_reasons, no_usable_queries
 from engine.queries.rules.extractive import rounds
 
 if TYPE_CHECKING:
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 REPORT_SECONDS = 0.5
 MAX_REPORTED_PROBLEMS = 20
-LOOK_AT = 40  # chunks without a single usable question, after which the user is told
-GIVE_UP = 200  # such chunks, after which no more are asked: a budget of questions would never end it
+LOOK_AT = 40  # chunks without a single usable question, after which the user is warned
+GIVE_UP = 200  # such chunks, after which no more are tried: a budget of questions would never end it
 
 
 @dataclass
 class Written:
-    """Queries in chunk order, how many questions were made in all, how many were dropped for which reason, and which."""
+    """Queries in chunk order, how many were made in all, how many were left out before any filter for which reason, and those."""
 
     queries: list[Query]
     made: int
@@ -45,7 +45,7 @@ def written(context: StageContext, chunks: Sequence[Chunk], titles: Mapping[int,
     What was answered in a run before is not asked again, and counts. Raises CancelledError, ModelError, SettingsError,
     StageError; answers so far are kept.
     """
-    ledger = Ledger(context.project, _recipe(context))
+    ledger = Ledger(context.project, fingerprint(**writer_recipe(context)))
     try:
         return _Walk(context, chunks, titles, ledger).go()
     finally:
@@ -56,18 +56,10 @@ def forget_gone(snapshot: ProjectSnapshot) -> None:
     """Drop answers about chunks that are no longer in the corpus."""
     if not answer_files(snapshot.project):
         return
-    titles = {document.id: document.title for document in snapshot.store.documents()}
+    titles = snapshot.store.titles()
     forget_others(
         snapshot.project, {passage_key(chunk, titles.get(chunk.document_id, "")) for chunk in snapshot.store.chunks()}
     )
-
-
-def _query(item: Item, chunk: Chunk) -> Query:
-    return Query(item.question, item.kind, chunk.id, chunk.document_id, item.evidence)
-
-
-def _recipe(context: StageContext) -> str:
-    return fingerprint(**writer_recipe(context))
 
 
 @dataclass
@@ -124,14 +116,11 @@ class _Walk:
         per_chunk = self.context.settings.queries.per_chunk
         if not budget.seconds and len(distinct(self.chunks)) * per_chunk <= budget.queries:
             return list(rounds(self.chunks, seed))
-        vectors, what = base_vectors(self.context, self.chunks), "vectors of the base encoder"
-        if vectors is None:
-            from engine.lexical.analysis import Analyzer
+        from engine.lexical.analysis import Analyzer
 
-            vectors = word_vectors(self.chunks, Analyzer(corpus_language(self.context)), check)
-            what = "words (TF-IDF): not all of them have vectors of the base encoder yet"
+        vectors = word_vectors(self.chunks, Analyzer(corpus_language(self.context)), check)
         order, clusters = covering_order(self.chunks, vectors, seed, check)
-        reason = f"the budget may not reach all chunks: they are asked in turn from clusters of their {what}"
+        reason = "the budget may not reach all chunks: they come in turn from clusters of like words (TF-IDF)"
         self.context.choose("chunks asked", f"spread over {clusters} clusters", reason)
         return order
 
@@ -188,21 +177,21 @@ class _Walk:
         chunk = self.chunks[position]
         self.done += 1
         self.seconds += entry.seconds
-        self.rejected.update(entry.dropped)
+        self.rejected.update(entry.counts)
         if entry.problem:
             self.rejected[Reason.NO_ANSWER] += 1
-        self.found += [(position, _query(item, chunk)) for item in entry.items]
-        self.lost += [Rejected(_query(dropped.item, chunk), dropped.reason) for dropped in entry.lost]
+        self.found += [(position, item.about(chunk)) for item in entry.items]
+        self.lost += [Rejected(dropped.item.about(chunk), dropped.reason) for dropped in entry.dropped]
 
     def _count(self, entry: Entry, own: bool) -> None:
-        """Follow the answers as they come: those before one in the order may take much longer. `own`: it was asked for in this
-        run, and its time is that of an answer, not of a server that failed."""
+        """Follow the answers as they come: those before one in the order may take much longer. `own`: it was written in this run,
+        and its time is that of an answer, not of a server that failed."""
         course = self._course
-        self._why.update(entry.dropped)
+        self._why.update(entry.counts)
         self._why[Reason.NO_ANSWER] += bool(entry.problem)
-        pace = course.take(Pace(1, entry.seconds, len(entry.items), entry.tokens, entry.estimated), own)
-        if pace is not None:
-            self._report_cost(pace)
+        course.take(Pace(1, entry.seconds, len(entry.items)), own)
+        if own and course.answered == MEASURED:
+            self._report_cost()
         if not course.done.queries:
             self._fruitless += entry.settled and (own or not self.context.forced)
             self._report_fruitless()
@@ -210,14 +199,12 @@ class _Walk:
             self._report_progress()
 
     def _report_fruitless(self) -> None:
-        """Early on, and again where there is no hope. What was answered before counts, too, unless the user has asked for more
-        by force. Raises StageError."""
-        from engine.queries.none_left import format_reasons, no_usable_queries
-
+        """Early on, and again where there is no hope. What was answered before counts, too, unless the run was forced. Raises
+        StageError."""
         asked, project = self._course.done.chunks, self.context.project.argument
         if asked == LOOK_AT:
-            why = f" ({told})" if (told := format_reasons(self._why)) else ""
-            more = f"'engine sample {project}' shows why; after {GIVE_UP} such chunks no more are asked."
+            why = f" ({reasons})" if (reasons := format_reasons(self._why)) else ""
+            more = f"'engine sample {project}' shows why; after {GIVE_UP} such chunks no more are tried."
             self.context.warn(f"The first {LOOK_AT} chunks gave no usable question{why}. {more}")
         if self._fruitless >= GIVE_UP and (left := len(self._asked) - asked) > 0:
             raise no_usable_queries(asked, left, GIVE_UP, self._why, project)
@@ -227,8 +214,8 @@ class _Walk:
         self._reported_at = time.monotonic()
         self.context.progress(self._course.done.chunks, self._course.reach(len(self._asked)), "chunks")
 
-    def _report_cost(self, pace: Pace) -> None:
-        budget, total = self._course.budget, len(self._asked)
+    def _report_cost(self) -> None:
+        budget, pace, total = self._course.budget, self._course.pace, len(self._asked)
         reached = self._course.reach(total)
         left = sum(self.ledger.get(self._key(position)) is None for position in self._asked[:reached])
         limits = f"at most {budget.queries} queries (queries.max_queries), before filters leave some out"

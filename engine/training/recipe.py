@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.core.errors import ModelError
-from engine.queries.choosing import BUILT, resolve_first_backend, with_backend
+from engine.queries.choosing import EXTRACTIVE, resolve_backend, with_backend
 from engine.ranking.hit_at_1 import bm25_hit_at_1
 from engine.training.config import CONTRASTIVE, PRESETS, SHARED_CHUNKS, WITHOUT_NEGATIVES, TrainingConfig
 from engine.training.cross_encoder import CrossEncoderFolder, resolve_cross_encoder
@@ -50,7 +50,7 @@ def config_of(settings: Settings, first: float | None = None) -> TrainingConfig:
 
 def is_contrastive(settings: Settings, first: float | None) -> bool:
     """Whether built queries are hard enough for contrastive learning of queries and chunks, and nothing else is asked for."""
-    if first is None or first >= HARD or resolve_first_backend(settings).backend not in BUILT:
+    if first is None or first >= HARD or resolve_backend(settings).backend not in EXTRACTIVE:
         return False
     chosen = settings.training
     if chosen.queries_per_step is not None and chosen.queries_per_step < MIN_CONTRAST:
@@ -103,7 +103,7 @@ def _scope(settings: Settings, config: TrainingConfig, first: float | None) -> t
         return {}, "the recipe trains queries and chunks"
     if config.method != "FT" or config.refresh_every:
         return {}, "pre-training and mined negatives need chunks that are trained, too"
-    if resolve_first_backend(settings).backend not in BUILT:
+    if resolve_backend(settings).backend not in EXTRACTIVE:
         why = "the queries are worded as questions, which teach the chunks' vectors, too; then they are compared with all chunks"
         return {"adapter_scope": "both-then-queries"}, why
     return {

@@ -48,7 +48,7 @@ def ours(path: Path, threads: int) -> Callable[[Request], tuple[str, int]]:
 
     def answer(asked: Request) -> tuple[str, int]:
         reply = model.complete(asked.message, asked.shape, asked.most, asked.limit, asked.seed)
-        return reply.text, reply.tokens
+        return reply.text, model.count(reply.text)
 
     return answer
 
@@ -74,7 +74,7 @@ def llama(path: Path, threads: int) -> Callable[[Request], tuple[str, int]]:
         text = str(done["choices"][0]["text"])
         if done["choices"][0]["finish_reason"] == "length":
             text = ended(text, asked.shape).text
-        return text, int(done["usage"]["completion_tokens"])
+        return text, len(model.tokenize(text.encode(), add_bos=False))
 
     return answer
 

@@ -12,7 +12,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -34,7 +33,8 @@ from engine.gguf.header import FILE_TYPES, TENSOR_TYPES, Header, read_header
 from engine.gguf.library import add_model, list_models, memory_need
 from engine.gguf.places import OWN, own_models
 from engine.project.folder import ProjectFolder
-from engine.queries.choosing import Choice, resolve_available_backend
+from engine.project.store.artifact_info import QueryBackendInfo
+from engine.queries.choosing import resolve_backend
 from engine.queries.opening import query_recipe
 from engine.settings.schema import QuerySettings, Settings
 
@@ -388,8 +388,9 @@ def test_a_model_in_parts_that_lacks_one_is_told_and_never_chosen_by_itself(part
     with fails(ModelError, "language-model-invalid", "m-00002-of-00003.gguf"):
         query_recipe(snapshot)
     put(parts[0], own_folder() / parts[0].name)
-    kept = SimpleNamespace(info=asdict(Choice("gguf", "", str(own_folder() / parts[0].name), "0" * 16)))
-    found = resolve_available_backend(Settings(), SimpleNamespace(artifact=lambda _kind: kept))  # type: ignore[arg-type]
+    kept = SimpleNamespace(info=QueryBackendInfo("gguf", "", str(own_folder() / parts[0].name), "0" * 16))
+    store: Any = SimpleNamespace(artifact=lambda _kind: kept)
+    found = resolve_backend(Settings(queries=QuerySettings(backend="auto")), store, present=True)
     assert found.backend == "extractive"
 
 

@@ -91,7 +91,7 @@ def test_a_question_that_bm25_does_not_lead_back_is_told(asked_project: Make):
 def test_the_estimate_is_the_pace_of_the_sample_over_all_chunks(asked_project: Make):
     with serving(good) as server:
         project = asked_project(backend="endpoint", endpoint=server.url, prompt="one-step", max_queries=10)
-        found = sample(project, 2)
+        found = sample(project, 3)
     assert found.estimate.chunks == 4  # three questions a chunk: ten need four chunks
     assert "3.0 queries a chunk" in found.estimate.basis
 

@@ -3,30 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 
 from engine.core.records import Query
-from engine.queries.rejection import Reason, Rejected
+from engine.queries.rejection import Filtered, Reason, Rejected
 
 Ranks: TypeAlias = "np.ndarray[tuple[int], np.dtype[np.integer]]"
 RankOf: TypeAlias = Callable[[Sequence[Query]], Ranks]
-
-
-@dataclass(frozen=True, slots=True)
-class Filtered:
-    """Queries kept, those rejected each with its reason, and the share kept (1.0 of none)."""
-
-    kept: list[Query]
-    rejected: list[Rejected]
-
-    @property
-    def share(self) -> float:
-        """Kept of all."""
-        total = len(self.kept) + len(self.rejected)
-        return len(self.kept) / total if total else 1.0
 
 
 def format_share(share: float) -> str:

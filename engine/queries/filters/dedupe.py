@@ -4,37 +4,19 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
 from engine.core.records import Query
+from engine.queries.rejection import Filtered, Reason, Rejected
 from engine.queries.rules.tokens import fold, same_things, things, tokenize
 
 _PERMUTATIONS, _BANDS = 32, 16
 _PRIME = np.uint64(4_294_967_291)
 
 
-class Repeated(NamedTuple):
-    """A query left out, and the kept one that it repeats."""
-
-    query: Query
-    original: Query
-
-
-@dataclass(frozen=True, slots=True)
-class Deduplicated:
-    """Queries kept, in order, and those dropped."""
-
-    kept: list[Query]
-    dropped: list[Repeated]
-
-
-def deduplicate(
-    queries: Sequence[Query], threshold: float = 0.8, check: Callable[[], None] = lambda: None
-) -> Deduplicated:
-    """Drop each query that equals an earlier kept one after folding, or is as near to it as `threshold` (Jaccard).
+def deduplicate(queries: Sequence[Query], threshold: float = 0.8, check: Callable[[], None] = lambda: None) -> Filtered:
+    """Reject each query that equals an earlier kept one after folding, or is as near to it as `threshold` (Jaccard).
 
     Queries with other codes, numbers or names are never near: they ask about other things in the same words.
     Shingles are runs of three words (of all words when there are fewer). Candidate pairs come from MinHash with
@@ -49,7 +31,7 @@ def deduplicate(
     candidates = _candidates(shingles, check)
     first: dict[str, int] = {}
     kept: dict[int, Query] = {}
-    dropped: list[Repeated] = []
+    dropped: list[Rejected] = []
     for position, query in enumerate(queries):
         check()
         earlier = [other for other in sorted(candidates[position]) if other in kept]
@@ -63,8 +45,8 @@ def deduplicate(
         if original is None:
             kept[position] = query
         else:
-            dropped.append(Repeated(query, queries[original]))
-    return Deduplicated(list(kept.values()), dropped)
+            dropped.append(Rejected(query, Reason.DUPLICATE, queries[original].text))
+    return Filtered(list(kept.values()), dropped)
 
 
 def jaccard(first: frozenset[str], second: frozenset[str]) -> float:

@@ -4,26 +4,15 @@ from __future__ import annotations
 
 import unicodedata
 
+from engine.core.messages.queries import evidence_span
 from engine.queries.rules.tokens import fold
 
 MIN_LENGTH, WIDE = 12, 3  # characters without white space: shorter ones stand everywhere; a wide one counts as so many
 SHORTEST, MAX_LENGTH = 4, 400  # characters of a question
 
 
-def locate(evidence: str, text: str) -> tuple[int, int] | None:
-    """The range of `text` that is `evidence`, white space aside; None where it does not stand there, or is too short."""
-    wanted = "".join(evidence.split())
-    if not telling(evidence):
-        return None
-    places = [place for place, char in enumerate(text) if not char.isspace()]
-    found = "".join(text[place] for place in places).find(wanted)
-    if found < 0:
-        return None
-    return places[found], places[found + len(wanted) - 1] + 1
-
-
-def telling(evidence: str) -> bool:
-    """Whether a text is long enough to tell its place: a Chinese or Japanese character says more than a letter."""
+def is_distinctive(evidence: str) -> bool:
+    """Whether a text is long enough to stand in one place only: a Chinese or Japanese character says more than a letter."""
     return (
         sum(WIDE if unicodedata.east_asian_width(char) in "WF" else 1 for char in "".join(evidence.split()))
         >= MIN_LENGTH
@@ -31,8 +20,8 @@ def telling(evidence: str) -> bool:
 
 
 def verbatim(evidence: str, text: str) -> str | None:
-    """`evidence` as it stands in `text`, with the text's own white space; None where it does not."""
-    span = locate(evidence, text)
+    """`evidence` as it stands in `text`, with the text's own white space; None where it does not, or is too short."""
+    span = evidence_span(evidence, text) if is_distinctive(evidence) else None
     return text[span[0] : span[1]] if span else None
 
 

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from engine.core.records import Chunk, Document, Query
-from engine.queries.filters.consistency import Filtered
 from engine.queries.filters.dedupe import jaccard
-from engine.queries.rejection import Reason, Rejected
+from engine.queries.rejection import Filtered, Reason, Rejected
 from engine.queries.rules.tokens import Things, fold, same_things, things, tokenize
 
 if TYPE_CHECKING:
@@ -89,12 +88,15 @@ def checks(known: Sources) -> list[Check]:
     return [*found, Check("near duplicates", asks, Reason.REPEATED, _SameWords(known.analyzer))]
 
 
-def sifted(
-    queries: Sequence[Query], asked: Iterable[Check], tell: Callable[[Check, Filtered], None], check: Callable[[], None]
+def passing(
+    queries: Sequence[Query],
+    tests: Iterable[Check],
+    report: Callable[[Check, Filtered], None],
+    check: Callable[[], None],
 ) -> Filtered:
-    """The queries that pass every check. `tell` hears what each one leaves; `check` is called before every query."""
+    """The queries that pass every test. `report` hears what each one leaves; `check` is called before every query."""
     kept, rejected = list(queries), list[Rejected]()
-    for one in asked:
+    for one in tests:
         before, kept, lost = kept, [], list[Rejected]()
         for query in before:
             check()
@@ -103,7 +105,7 @@ def sifted(
             else:
                 kept.append(query)
         rejected += lost
-        tell(one, Filtered(kept, lost))
+        report(one, Filtered(kept, lost))
     return Filtered(kept, rejected)
 
 
@@ -159,7 +161,7 @@ class _Copied:
 
 
 class _Particular:
-    """Whether a query can be told from one that any other document, or none, would answer.
+    """Whether a query differs from one that any other document, or none, would answer.
 
     A word counts that the query shares with its document (title and headings included) and that is rare: it stands in at
     most `FEW_CHUNKS` chunks or `COMMON_SHARE` of all; or in up to `OWN_MOST` of all, of which `OWN_SHARE` are of its own
@@ -209,7 +211,7 @@ class _Particular:
 
 
 class _SameWords:
-    """All words count, so that *when* and *who* are told apart; their order and their endings do not. With other codes,
+    """All words count, so that *when* and *who* differ; their order and their endings do not. With other codes,
     numbers or names a query is another one."""
 
     def __init__(self, analyzer: Analyzer) -> None:

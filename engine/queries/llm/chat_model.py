@@ -1,4 +1,4 @@
-"""What a language model must do to be asked for queries, in a file or on a server."""
+"""What a language model must do to write queries, in a file or on a server."""
 
 from __future__ import annotations
 
@@ -24,21 +24,17 @@ class Request:
 @dataclass(frozen=True, slots=True)
 class Reply:
     """A model's text. `cut`: its limit ended it within its last entry, which was closed if the text is whole at all, or
-    before the first.
-
-    `seconds`: its share of the time that was spent; `tokens`: those that the model says it wrote, 0 where it does not.
-    """
+    before the first. `seconds`: its share of the time that was spent."""
 
     text: str
     cut: bool = False
     seconds: float = field(default=0.0, compare=False)
-    tokens: int = field(default=0, compare=False)
 
 
-def ended(text: str, shape: Shape, tokens: int = 0) -> Reply:
+def ended(text: str, shape: Shape) -> Reply:
     """The reply whose `text` its limit has ended, made whole where it can be."""
     whole = shape.closed(text)
-    return Reply(text, True, tokens=tokens) if whole is None else Reply(*whole, tokens=tokens)
+    return Reply(text, True) if whole is None else Reply(*whole)
 
 
 class UnansweredError(Exception):

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from engine.core.records import Chunk, QueryKind
-from engine.queries.backend import Answer, Dropped, Item
-from engine.queries.filters.evidence import telling, usable, verbatim
+from engine.queries.filters.evidence import is_distinctive, usable, verbatim
+from engine.queries.llm.answer import Answer, Dropped, Item
 from engine.queries.llm.chat_model import Outcome, Reply, Request, TooLongError, UnansweredError
 from engine.queries.llm.prompts import load_prompt, place_of
 from engine.queries.llm.shapes import EVENTS, PAIRS, QUESTIONS, BadAnswerError, Shape
@@ -65,7 +65,7 @@ class Asker:
 
         A chunk longer than the room is asked about piece by piece.
         """
-        self.count(chunk.text)  # of a long text: a server may tell now how large its context is
+        self.count(chunk.text)  # of a long text: a server may say now how large its context is
         pieces = windows(chunk.text, max(MIN_ROOM, self.room - self.lost()), self.count)
         share = -(-self.per_chunk // max(1, len(pieces)))
         talk = _Talk(self, chunk, title)
@@ -91,15 +91,13 @@ class _Talk:
         self.items: list[Item] = []
         self._dropped: list[Dropped] = []
         self._problems: list[UnansweredError] = []
-        self._tokens, self._seconds, self._estimated = 0, 0.0, False
+        self._seconds = 0.0
 
     def answer(self) -> Answer:
         problem = str(self._problems[0]) if self._problems and not self.items else ""
         lasting = all(error.lasting for error in self._problems)
         refused = bool(problem) and self._problems[0].refused
-        return Answer(
-            self.items, self._dropped, problem, lasting, refused, self._tokens, self._seconds, self._estimated
-        )
+        return Answer(self.items, self._dropped, problem, lasting, refused, self._seconds)
 
     def about(self, piece: str, number: int, most: int, whole: bool = True) -> Generator[Request, Outcome]:
         """Ask about a passage; in halves, once, where the model has no room for the `whole`."""
@@ -186,8 +184,6 @@ class _Talk:
         self._seconds += outcome.seconds
         if isinstance(outcome, UnansweredError):
             raise outcome
-        self._tokens += outcome.tokens or self._asker.count(outcome.text)
-        self._estimated |= not outcome.tokens
         return outcome
 
     def _take(self, made: Sequence[tuple[str, str, QueryKind]]) -> None:
@@ -206,7 +202,7 @@ class _Talk:
 
 
 def _unfound(evidence: str) -> Reason:
-    return Reason.NOT_FOUND if telling(evidence) else Reason.SHORT
+    return Reason.NOT_FOUND if is_distinctive(evidence) else Reason.SHORT
 
 
 def _read(shape: Shape, reply: Reply) -> _Entries:

@@ -1,16 +1,15 @@
-"""What it takes to have a language model write the queries, told before it has taken it."""
+"""What it takes to have a language model write the queries, estimated on the first chunks."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from time import monotonic
 
 from engine.core.errors import CancelledError
 
-MEASURED = 3  # chunks answered in a run after which it tells what all of them will take
-SLOW = 2.0  # times the longest other: what a first chunk must take to be left out of the mean
+MEASURED = 3  # chunks answered in a run after which it reports what all of them will take
 HOUR = 3600.0
 
 
@@ -28,15 +27,11 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """What `chunks` have taken and given. `tokens` are those of the answers, 0 where there is no language model; `estimated`:
-    a server has not counted them. `late`: seconds of a first chunk that is left out."""
+    """What `chunks` have taken and given."""
 
     chunks: int
     seconds: float
     queries: int
-    tokens: int = 0
-    estimated: bool = False
-    late: float = 0.0
 
     @property
     def each(self) -> float:
@@ -45,10 +40,7 @@ class Pace:
 
     def plus(self, other: Pace) -> Pace:
         """Both together."""
-        return Pace(
-            self.chunks + other.chunks, self.seconds + other.seconds, self.queries + other.queries,
-            self.tokens + other.tokens, self.estimated or other.estimated,
-        )  # fmt: skip
+        return Pace(self.chunks + other.chunks, self.seconds + other.seconds, self.queries + other.queries)
 
     def chunks_within(self, budget: Budget, total: int) -> int:
         """How many of `total` chunks the budget reaches, if they are as those before them."""
@@ -61,45 +53,32 @@ class Pace:
 
     def summary(self) -> str:
         """In words."""
-        rate = f"{self.tokens / self.seconds:.1f} tokens/s" if self.tokens and self.seconds else ""
-        rate = f"about {rate} (the server does not count them)" if rate and self.estimated else rate
-        first = f"; the first one took {self.late:.2f} s and is left out" if self.late else ""
         queries = self.queries / max(1, self.chunks)
-        text = f"{self.each:.2f} s and {queries:.1f} queries a chunk, the mean of {self.chunks}{first}"
-        return f"{rate}, {text}" if rate else text
-
-
-def measured(chunks: Sequence[Pace]) -> Pace:
-    """The pace of chunks, in the order of their answers. The first is left out where it took over twice as long as any other: its
-    model may have been loaded meanwhile, or its pages read from the disk."""
-    slow = len(chunks) >= MEASURED and chunks[0].seconds > SLOW * max(one.seconds for one in chunks[1:])
-    counted = chunks[1:] if slow else chunks
-    return Pace(
-        sum(one.chunks for one in counted), sum(one.seconds for one in counted), sum(one.queries for one in counted),
-        sum(one.tokens for one in counted), any(one.estimated for one in counted), chunks[0].seconds if slow else 0.0,
-    )  # fmt: skip
+        return f"{self.each:.2f} s and {queries:.1f} queries a chunk, the mean of {self.chunks}"
 
 
 @dataclass
 class Course:
-    """How far the asking is, whatever the order in which answers come. `own` is what was answered in this run, and alone
-    tells how fast the model is now; what a run before has answered counts as done, and as spent."""
+    """How far a run is, whatever the order in which answers come. What a run before has answered counts as done, and as spent;
+    `own`, what was answered in this run but its first chunk, shows how fast the model is now: the first one may have waited
+    until the model was loaded."""
 
     budget: Budget
     done: Pace = Pace(0, 0.0, 0)
     own: Pace = Pace(0, 0.0, 0)
-    _first: list[Pace] = field(default_factory=list)
+    answered: int = 0
 
-    def take(self, one: Pace, own: bool) -> Pace | None:
-        """Count an answer; the pace, where this is the last of the answers that it is measured on."""
+    def take(self, one: Pace, own: bool) -> None:
+        """Count an answer; `own`: it came in this run."""
         self.done = self.done.plus(one)
-        if not own:
-            return None
-        self.own = self.own.plus(one)
-        if len(self._first) == MEASURED:
-            return None
-        self._first.append(one)
-        return measured(self._first) if len(self._first) == MEASURED else None
+        if own:
+            self.answered += 1
+            self.own = self.own.plus(one) if self.answered > 1 else self.own
+
+    @property
+    def pace(self) -> Pace:
+        """What the time that is left is estimated by."""
+        return self.own if self.own.chunks else self.done
 
     def reach(self, total: int) -> int:
         """How many of `total` chunks the budget reaches, those that are done among them."""
@@ -132,4 +111,4 @@ class Patience:
     def check(self) -> None:
         """Raises CancelledError when it is time to stop."""
         if self():
-            raise CancelledError("The run was cancelled.", "You asked for it.")
+            raise CancelledError("Cancelled.")

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from engine.lexical.analysis import Analyzer
-    from engine.project.stage import ProjectSnapshot
 
 VERSION = 1  # raised when the order would be another
 MAX_CLUSTERS, FITTED, ROUNDS = 256, 50_000, 8
@@ -62,21 +61,6 @@ def distinct(chunks: Sequence[Chunk]) -> list[int]:
     for place, chunk in enumerate(chunks):
         first.setdefault(chunk.content_hash, place)
     return list(first.values())
-
-
-def base_vectors(snapshot: ProjectSnapshot, chunks: Sequence[Chunk]) -> NDArray[np.float32] | None:
-    """The base encoder's unit vectors (n, d), where every chunk has been encoded already; nothing is loaded."""
-    from engine.encoders.embedding_cache import VectorCache, hash_keys
-    from engine.encoders.for_project import served_fingerprint
-    from engine.encoders.model_folder import resolve_model
-
-    dimension = resolve_model(snapshot.settings.encoder.model).dimension
-    folder = snapshot.project.path / "cache" / served_fingerprint(snapshot, None, 1.0)
-    if dimension is None or not folder.is_dir():
-        return None
-    shelf = VectorCache(folder, dimension, reading=True)
-    places = shelf.find(hash_keys([chunk.content_hash for chunk in chunks]))
-    return None if (places < 0).any() else unit_rows(shelf.read(places))
 
 
 def word_vectors(chunks: Sequence[Chunk], analyzer: Analyzer, check: Callable[[], None]) -> NDArray[np.float32]:

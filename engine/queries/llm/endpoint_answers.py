@@ -1,4 +1,4 @@
-"""What a server's answers hold: the model's text, how many tokens it wrote, or what went wrong."""
+"""What a server's answers hold: the model's text, or what went wrong."""
 
 from __future__ import annotations
 
@@ -21,33 +21,22 @@ _SERVERS_TEXT = (
 )
 SERVERS_WORDS = frozenset(_SERVERS_TEXT.split())
 MAX_NUMBERS = 8
-END_TOKENS = 16  # that some servers count beside those of the text
 _EXCEEDED = re.compile(
     r"context[ _](length|size|window)|context the overflows|maximum model length|`inputs` tokens \+", re.IGNORECASE
 )  # as llama.cpp, vLLM, SGLang, LM Studio and TGI have it
 _ESCAPE = re.compile(r"\\+u([0-9a-fA-F]{4})")
 
 
-def reply_of(body: bytes, shape: Shape, limit: int) -> Reply:
+def reply_of(body: bytes, shape: Shape) -> Reply:
     """The first choice of a chat completion. Raises UnansweredError where it is none."""
     try:
-        answer = json.loads(body)
-        choice = answer["choices"][0]
+        choice = json.loads(body)["choices"][0]
         text, reason = choice["message"]["content"], choice.get("finish_reason")
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         raise UnansweredError("the answer is not a chat completion", lasting=True) from None
     if not isinstance(text, str):
         raise UnansweredError("the answer holds no text", lasting=True)
-    tokens = _counted(answer.get("usage"), max(limit, len(text.encode("utf-8", "replace"))))
-    return ended(text, shape, tokens=tokens) if reason == "length" else Reply(text, tokens=tokens)
-
-
-def _counted(usage: Any, most: int) -> int:
-    """The tokens that the server says it wrote; 0 where it says nothing, or what cannot be: more than `most`."""
-    found = usage.get("completion_tokens") if isinstance(usage, dict) else None
-    if not isinstance(found, int) or isinstance(found, bool) or not 0 < found <= most + END_TOKENS:
-        return 0
-    return found
+    return ended(text, shape) if reason == "length" else Reply(text)
 
 
 def exceeds_context(body: bytes) -> bool:

@@ -184,7 +184,7 @@ class Endpoint:
             response = self._response(one)
             if response is None:
                 return None
-            reply = reply_of(self._accepted(response, one.request.message), one.request.shape, one.request.limit)
+            reply = reply_of(self._accepted(response, one.request.message), one.request.shape)
         except UnansweredError as error:
             error.seconds = one.seconds
             self._fail(one, error)

@@ -84,14 +84,14 @@ class GgufModel:
         with closing(Sampler(self._lib, self._vocabulary, shape.grammar(most), seed)) as sampler:
             self._forget_beyond(prompt)
             self._decode(prompt[len(self._past) :])
-            for written in range(limit):
+            for number in range(limit):
                 token = sampler.next(self._context)
                 if self._lib.llama_vocab_is_eog(self._vocabulary, token):
-                    return Reply(text.decode("utf-8", "replace"), tokens=written)
+                    return Reply(text.decode("utf-8", "replace"))
                 text += self._bytes(token)
-                if written < limit - 1:
+                if number < limit - 1:
                     self._decode([token])
-        return ended(text.decode("utf-8", "replace"), shape, tokens=limit)
+        return ended(text.decode("utf-8", "replace"), shape)
 
     def _forget_beyond(self, prompt: Sequence[int]) -> None:
         """Keep what the cache has in common with the prompt. Not every kind of model can forget its last tokens alone."""

@@ -1,4 +1,4 @@
-"""What a language model has answered so far, one JSON object a line, so that nothing is asked twice."""
+"""What a language model has answered so far, one JSON object a line, so that no chunk is asked about twice."""
 
 from __future__ import annotations
 
@@ -6,42 +6,26 @@ import errno
 import hashlib
 import json
 import os
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from engine.core.disk import write_text
 from engine.core.records import Chunk, QueryKind
 from engine.project.folder import ProjectFolder
-from engine.queries.backend import Answer, Dropped, Item
+from engine.queries.llm.answer import Answer, Dropped, Item
 from engine.queries.llm.shapes import well_formed
 
 PATTERN = "answers-*.jsonl"
 
 
 @dataclass(frozen=True)
-class Entry:
-    """The answer of one chunk: its items, how many were dropped for which reason, and what went wrong.
+class Entry(Answer):
+    """An answer as it is kept. `counts`: dropped items by reason; the first version kept no more of them."""
 
-    `lost` are the dropped ones themselves, as far as they were noted. `seconds` and `tokens` are what it took; `refused` and
-    `estimated` as in `Answer`.
-    """
-
-    items: tuple[Item, ...]
-    dropped: dict[str, int]
-    problem: str
-    lasting: bool
-    lost: tuple[Dropped, ...] = ()
-    seconds: float = 0.0
-    tokens: int = 0
-    estimated: bool = False
-    refused: bool = False
-
-    @property
-    def settled(self) -> bool:
-        """Whether asking again would bring nothing new."""
-        return not self.problem or self.lasting
+    counts: Mapping[str, int] = field(default_factory=dict)
 
 
 def passage_key(chunk: Chunk, title: str) -> str:
@@ -76,24 +60,14 @@ class Ledger:
 
     def add(self, key: str, answer: Answer) -> Entry:
         """Write an answer to the disk; returns it as it will be read back."""
-        dropped: dict[str, int] = {}
-        for lost in answer.dropped:
-            dropped[lost.reason] = dropped.get(lost.reason, 0) + 1
         entry = Entry(
-            tuple(answer.items),
-            dropped,
-            answer.problem,
-            answer.lasting,
-            tuple(answer.dropped),
-            round(answer.seconds, 3),
-            answer.tokens,
-            answer.estimated,
-            answer.refused,
-        )
+            tuple(answer.items), tuple(answer.dropped), answer.problem, answer.lasting, answer.refused,
+            round(answer.seconds, 3), Counter(lost.reason for lost in answer.dropped),
+        )  # fmt: skip
+        lost = [[*one.item, one.reason] for one in entry.dropped]
         data = {
-            "key": key, "items": [list(item) for item in entry.items], "dropped": dropped,
-            "lost": [[*lost.item, lost.reason] for lost in entry.lost], "problem": entry.problem, "lasting": entry.lasting,
-            "seconds": entry.seconds, "tokens": entry.tokens, "estimated": entry.estimated, "refused": entry.refused,
+            "key": key, "items": entry.items, "dropped": entry.counts, "lost": lost, "problem": entry.problem,
+            "lasting": entry.lasting, "seconds": entry.seconds, "refused": entry.refused,
         }  # fmt: skip
         line = (json.dumps(data) + "\n").encode()
         before = os.fstat(self._file).st_size
@@ -136,7 +110,7 @@ def _lines(data: bytes) -> Iterator[tuple[str, Entry, str]]:
     for line in data.split(b"\n"):
         try:
             yield *_entry(json.loads(line)), line.decode() + "\n"
-        except (ValueError, KeyError, TypeError, RecursionError):
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             continue
 
 
@@ -145,20 +119,12 @@ def _item(question: str, evidence: str, kind: QueryKind) -> Item:
 
 
 def _entry(data: dict[str, Any]) -> tuple[str, Entry]:
-    items = tuple(_item(*item) for item in data["items"])
-    dropped = {str(reason): int(count) for reason, count in data["dropped"].items()}
     lost = tuple(
         Dropped(_item(question, evidence, kind), str(reason))
-        for question, evidence, kind, reason in data.get("lost", [])  # the first version noted numbers only
+        for question, evidence, kind, reason in data.get("lost", [])
     )
     return str(data["key"]), Entry(
-        items,
-        dropped,
-        str(data["problem"]),
-        bool(data["lasting"]),
-        lost,
-        float(data.get("seconds", 0)),
-        int(data.get("tokens", 0)),
-        bool(data.get("estimated", False)),
-        bool(data.get("refused", False)),
-    )
+        tuple(_item(*item) for item in data["items"]), lost, str(data["problem"]), bool(data["lasting"]),
+        bool(data.get("refused", False)), float(data.get("seconds", 0)),
+        {str(reason): int(count) for reason, count in data["dropped"].items()},
+    )  # fmt: skip

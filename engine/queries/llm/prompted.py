@@ -7,8 +7,8 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from engine.core.errors import SettingsError
-from engine.core.records import Chunk, QueryKind
-from engine.queries.backend import Answer, Passage
+from engine.core.records import QueryKind
+from engine.queries.llm.answer import Answer, Passage
 from engine.queries.llm.chat_model import ChatModel, ConcurrentModel, Outcome, Request, SequentialModel, UnansweredError
 from engine.queries.llm.conversation import MIN_ROOM, WANTED, Asker
 from engine.queries.llm.prompts import load_prompt, place_of
@@ -65,10 +65,6 @@ class Prompted:
         """Let go of the model."""
         self._chat.close()
 
-    def ask(self, chunk: Chunk, title: str) -> Answer:
-        """The queries of one chunk."""
-        return next(iter(self.answers([Passage(0, chunk, title)])))[1]
-
     def answers(self, asked: Iterable[Passage]) -> Iterator[tuple[int, Answer]]:
         """The queries of each, by number, as they come: not in order. A further one is taken from `asked` whenever the model
         has room. Raises as `ChatModel.complete`."""
@@ -87,7 +83,7 @@ class Prompted:
             self._queue.drop()
 
     def _hear(self, one: _Open, outcome: Outcome | None, open_ones: dict[int, _Open]) -> Iterator[tuple[int, Answer]]:
-        """Tell a conversation what came of its request, and take its next one; its answer where there is none."""
+        """Hand a conversation what came of its request, and take its next one; its answer where there is none."""
         while True:
             try:
                 request = next(one.talk) if outcome is None else one.talk.send(outcome)

@@ -13,11 +13,11 @@ from engine.core.assets import asset_path
 from engine.core.errors import EngineError
 
 TITLE_SHOWN, SECTION_SHOWN = 200, 300  # characters
-PLACES = {  # what the user part of each prompt may show, and must
-    "events": ({"title", "section", "passage", "count"}, {"passage"}),
-    "questions": ({"title", "section", "passage", "count", "events"}, {"events"}),
-    "one-step": ({"title", "section", "passage", "count", "wanted"}, {"passage"}),
-    "substitutes": ({"query", "words"}, {"words"}),
+PLACES = {  # what the user part of each prompt may show
+    "events": ("title", "section", "passage", "count"),
+    "questions": ("title", "section", "passage", "count", "events"),
+    "one-step": ("title", "section", "passage", "count", "wanted"),
+    "substitutes": ("query", "words"),
 }
 _FENCE = re.compile("={4,}")  # the prompts' own lines around a passage
 
@@ -50,27 +50,17 @@ def load_prompt(name: str) -> Prompt:
     text = asset_path(f"prompts/{name}.txt").read_text(encoding="utf-8")
     head, _, rest = text.partition("[system]\n")
     system, _, user = rest.partition("[user]\n")
-    whole = head.startswith("version ") and user
-    wrong = _wrong(name, Template(user)) if whole else "It needs a version, a [system] and a [user] part."
-    if wrong:
+    try:
+        if not (head.startswith("version ") and user):
+            raise ValueError("It needs a version, a [system] and a [user] part.")
+        Template(user).substitute(dict.fromkeys(PLACES[name], ""))
+    except (ValueError, KeyError) as error:
         raise EngineError(
-            f"The file assets/prompts/{name}.txt is not a prompt.", wrong, "Correct it, or install bmembed-tui again.",
+            f"The file assets/prompts/{name}.txt is not a prompt.", f"{error}", "Correct it, or install bmembed-tui again.",
             code="installation-incomplete",
-        )  # fmt: skip
+        ) from None  # fmt: skip
     digest = hashlib.sha256(text.encode()).hexdigest()[:16]
     return Prompt(name, system.strip(), Template(user.strip()), digest)
-
-
-def _wrong(name: str, user: Template) -> str:
-    """Why no message can be made of a prompt; empty where one can."""
-    if not user.is_valid():
-        return "A '$' in it stands before no name: write '$$' for the sign itself."
-    named, (known, needed) = set(user.get_identifiers()), PLACES[name]
-    if unknown := sorted(named - known):
-        return f"'${unknown[0]}' stands for nothing: known are {', '.join(f'${one}' for one in sorted(known))}."
-    if lacking := sorted(needed - named):
-        return f"It does not show '${lacking[0]}'."
-    return ""
 
 
 def _apart(value: object) -> object:

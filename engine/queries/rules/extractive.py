@@ -8,7 +8,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from engine.core.records import Chunk, Query, QueryKind
-from engine.queries.backend import Answer, Item
 from engine.queries.rules.claims import claim_query
 from engine.queries.rules.clauses import Clause, parse_clause
 from engine.queries.rules.compression import clean
@@ -83,9 +82,7 @@ def seeded_key(seed: int, chunk: Chunk) -> str:
 
 
 class Writer:
-    """The backend `extractive`: writes the queries of one chunk after the other, at most `per_chunk` each."""
-
-    name, model = "extractive", ""
+    """Writes the queries of one chunk after the other, at most `per_chunk` each."""
 
     def __init__(
         self, table: TermStatistics, language: Language, kinds: Sequence[QueryKind], per_chunk: int, seed: int
@@ -93,13 +90,6 @@ class Writer:
         self.table, self.language, self.per_chunk, self.seed = table, language, per_chunk, seed
         self.kinds = [kind for kind in kinds if kind != "question" or has_templates(language.code)]
         self._topics: dict[int, Topic] = {}
-
-    def ask(self, chunk: Chunk, title: str) -> Answer:
-        """The queries of one chunk of the document named `title`."""
-        return Answer([Item(query.text, query.evidence, query.kind) for query in self.write(chunk, title)])
-
-    def close(self) -> None:
-        """Nothing is held."""
 
     def write(self, chunk: Chunk, title: str) -> list[Query]:
         """Each kind in a seeded order takes the best sentence not used yet that it can be made from."""

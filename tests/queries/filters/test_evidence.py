@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.queries.filters.evidence import locate, usable, verbatim
+from engine.queries.filters.evidence import usable, verbatim
 from engine.queries.llm.windows import halves, windows
 
 TEXT = "The pump\nstands  in hall 4. It was bought in 1998."
@@ -10,8 +10,7 @@ TEXT = "The pump\nstands  in hall 4. It was bought in 1998."
 
 def test_evidence_is_found_whatever_its_white_space_and_given_back_as_the_text_has_it():
     assert verbatim("The pump stands in hall 4.", TEXT) == "The pump\nstands  in hall 4."
-    assert locate("It was\tbought in 1998.", TEXT) == (28, 50)
-    assert TEXT[28:50] == "It was bought in 1998."
+    assert verbatim("It was\tbought in 1998.", TEXT) == "It was bought in 1998."
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ def query(text: str, chunk_id: int = 1) -> Query:
 def test_exact_duplicates_after_folding():
     result = deduplicate([query("What is X?"), query("what  is x?"), query("What is Y?")])
     assert [one.text for one in result.kept] == ["What is X?", "What is Y?"]
-    assert [(one.query.text, one.original.text) for one in result.dropped] == [("what  is x?", "What is X?")]
+    assert [(one.query.text, one.detail) for one in result.rejected] == [("what  is x?", "What is X?")]
 
 
 @pytest.mark.parametrize(

@@ -97,21 +97,6 @@ def test_an_answer_ended_by_its_limit_is_told_and_made_whole():
 
 
 @pytest.mark.parametrize(
-    ("usage", "tokens"),
-    [
-        ({"prompt_tokens": 90, "completion_tokens": 7}, 7), ({"completion_tokens": 116}, 116),
-        ({"completion_tokens": 117}, 0), ({"completion_tokens": 0}, 0), ({"completion_tokens": -3}, 0),
-        ({"completion_tokens": True}, 0), ({"completion_tokens": "7"}, 0), ({"completion_tokens": 7.5}, 0),
-        ({}, 0), (None, 0), ([7], 0), ("7", 0),
-    ],
-)  # fmt: skip
-def test_the_servers_count_of_tokens_is_taken_where_it_can_be_true(usage: object, tokens: int):
-    """The limit is 100 tokens; 16 more are allowed for those that no text shows."""
-    with serving(lambda *_: {**completion(GOOD), "usage": usage}) as server:
-        assert ask(server).tokens == tokens
-
-
-@pytest.mark.parametrize(
     ("answer", "why"),
     [
         (Raw(500, b'{"error": {"message": "out of\\nmemory"}}'), "HTTP 500: out of memory"),

@@ -13,14 +13,15 @@ from typing import Any
 import pytest
 from fixtures.errors import fails
 from fixtures.fake_endpoint import FakeEndpoint, Raw, Request, good, passage, serving
+from fixtures.passages import answer_about
 from fixtures.tiny_gguf import build_tiny_gguf
 
 from engine.core.errors import CancelledError, StageError
 from engine.core.records import Chunk
 from engine.endpoint.address import Address
-from engine.queries.backend import Answer
 from engine.queries.llm import endpoint_model as endpoint_module
 from engine.queries.llm import endpoint_tokens
+from engine.queries.llm.answer import Answer
 from engine.queries.llm.endpoint_model import Endpoint
 from engine.queries.llm.endpoint_tokens import estimated
 from engine.queries.llm.gguf_model import GgufModel
@@ -66,7 +67,9 @@ def model(server: FakeEndpoint, context: int = 4096, concurrency: int = 1, **mor
 
 def ask(one: Endpoint, text: str) -> Answer:
     name = hashlib.sha256(text.encode()).hexdigest()
-    return Prompted(one, "one-step", 200, 256).ask(Chunk(1, 0, 0, len(text), text, (), 10, text, name, 7), "Handbook")
+    return answer_about(
+        Prompted(one, "one-step", 200, 256), Chunk(1, 0, 0, len(text), text, (), 10, text, name, 7), "Handbook"
+    )
 
 
 def words(request: Request) -> int:
@@ -200,7 +203,7 @@ def test_a_passage_that_is_too_long_is_halved_once_and_later_ones_are_cut_to_tha
         one = model(server, 65_536)
         prompted = Prompted(one, "one-step", 200, 256)
         chunks = [Chunk(1, 0, 0, len(t), t, (), 10, t, f"{n:064x}", n) for n, t in enumerate((LONG, LONG.upper()))]
-        answers = [prompted.ask(chunk, "Handbook") for chunk in chunks]
+        answers = [answer_about(prompted, chunk, "Handbook") for chunk in chunks]
         sizes = [round(len(text) / len(LONG), 1) for text in server.passages()]
     assert sizes[:2] == [1.0, 0.5], "no other form of the schema is tried, and nothing is asked twice"
     assert max(sizes[1:]) == 0.5

@@ -38,7 +38,7 @@ def encoder(monkeypatch: pytest.MonkeyPatch) -> InBatches:
         embedding, "chunk_vectors", lambda _c, _e, chunks, _what: np.zeros((len(chunks), 3), np.float32)
     )
     # nothing is found by BM25, so that the encoder is asked about every query
-    monkeypatch.setattr(stage, "bm25_ranks", lambda _c, queries, _top: np.zeros(len(queries), np.int64))
+    monkeypatch.setattr(stage, "bm25_ranks", lambda _index, queries, *_: np.zeros(len(queries), np.int64))
     return made
 
 

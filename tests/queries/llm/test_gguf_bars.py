@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from fixtures.fake_endpoint import serving
 from fixtures.fault_proxy import CUT, DELAY, DROP, ERROR, HALF_OPEN, spoiling
+from fixtures.passages import answer_about
 from fixtures.pipeline import environment
 from fixtures.tiny_gguf import build_tiny_gguf
 
@@ -52,7 +53,7 @@ def test_five_hundred_answers_of_llama_cpp_are_all_whole(tiny: Path):
     for n in range(500):
         message = Message("Answer with JSON.", f"Passage {n}: the pump {n} stands in hall {n}.")
         reply = model.complete(message, shapes[n % 3], 3, 700, n)
-        assert 0 < reply.tokens <= 700
+        assert reply.cut or 0 < model.count(reply.text) <= 700
         found = shapes[n % 3].read(reply.text)
         assert 0 <= len(found) <= 3
         whole, cut, entries = whole + 1, cut + reply.cut, entries + len(found) - reply.cut
@@ -164,10 +165,13 @@ def test_a_llama_cpp_server_is_asked(server: str, shape: Shape):
 
 def test_a_chunk_is_asked_about_at_a_llama_cpp_server(server: str):
     text = "The pump stands in hall 4. It was bought in 1998."
-    answer = Prompted(endpoint(server), "one-step", 1, 64).ask(
-        Chunk(1, 0, 0, len(text), text, (), 9, text, "0" * 64, 0), "Pumps"
+    answer = answer_about(
+        Prompted(endpoint(server), "one-step", 1, 64),
+        Chunk(1, 0, 0, len(text), text, (), 9, text, "0" * 64, 0),
+        "Pumps",
     )
-    assert answer.tokens > 0 or answer.problem
+    assert answer.seconds > 0
+    assert "HTTP" not in answer.problem
 
 
 def test_a_long_chunk_is_cut_by_a_llama_cpp_servers_own_tokens(server: str):
@@ -175,8 +179,9 @@ def test_a_long_chunk_is_cut_by_a_llama_cpp_servers_own_tokens(server: str):
     text = "水泵在四号厅。" * 150  # 3,150 bytes
     model = endpoint(server)
     assert model.count(text) == len(text.encode()) + 1, "and one for the begin"
-    answer = Prompted(model, "one-step", 8, 64).ask(Chunk(1, 0, 0, len(text), text, (), 9, text, "0" * 64, 0), "Pumps")
-    assert answer.tokens > 0
+    answer = answer_about(
+        Prompted(model, "one-step", 8, 64), Chunk(1, 0, 0, len(text), text, (), 9, text, "0" * 64, 0), "Pumps"
+    )
     assert "HTTP" not in answer.problem
 
 
@@ -184,8 +189,9 @@ def test_a_chunk_that_a_llama_cpp_server_refuses_is_asked_about_in_halves(server
     """The settings promise a context of 8,192 tokens; the server has 2,048."""
     text = "水泵在四号厅。" * 96  # 2,016 bytes
     model = Endpoint(Address.parse(server), "", 8192, 30, lambda: False)
-    answer = Prompted(model, "one-step", 8, 32).ask(Chunk(1, 0, 0, len(text), text, (), 9, text, "0" * 64, 0), "Pumps")
-    assert answer.tokens > 0, answer.problem
+    answer = answer_about(
+        Prompted(model, "one-step", 8, 32), Chunk(1, 0, 0, len(text), text, (), 9, text, "0" * 64, 0), "Pumps"
+    )
     assert "context" not in answer.problem
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from engine.core.records import Chunk
 from engine.project.folder import ProjectFolder
-from engine.queries.backend import Answer, Dropped, Item
+from engine.queries.llm.answer import Answer, Dropped, Item
 from engine.queries.llm.ledger import Ledger, answer_files, forget_others, passage_key
 from engine.queries.llm.shapes import NOT_JSON
 
@@ -29,7 +29,7 @@ def test_answers_are_read_back_as_they_were_written(project: ProjectFolder):
     again = reopened(ledger, project)
     assert again.get("one") == written
     assert again.get("one").items == (Item("Where is it?", "In hall 4, near the gate.", "question"),)
-    assert again.get("one").dropped == {"evidence not in the chunk": 2}
+    assert again.get("one").counts == {"evidence not in the chunk": 2}
     assert again.get("two") is None
     assert (again.path.stat().st_mode & 0o777, again.path.parent.name) == (0o600, "cache")
 

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 from fixtures.errors import fails
 from fixtures.fake_endpoint import good, passage, step
+from fixtures.passages import answer_about
 
 from engine.core.errors import EngineError, SettingsError
 from engine.core.records import Chunk, QueryKind
-from engine.queries.backend import Answer, Item
 from engine.queries.llm import prompts
+from engine.queries.llm.answer import Answer, Item
 from engine.queries.llm.chat_model import Reply, UnansweredError
 from engine.queries.llm.conversation import WANTED
 from engine.queries.llm.prompted import Prompted
@@ -52,7 +53,7 @@ def chunk(text: str, *headings: str) -> Chunk:
 
 
 def ask(model: Scripted, text: str = TEXT, prompt: str = "two-step", per_chunk: int = 3) -> Answer:
-    return Prompted(model, prompt, per_chunk, 256).ask(chunk(text, "Machines", "Pumps"), "Handbook")
+    return answer_about(Prompted(model, prompt, per_chunk, 256), chunk(text, "Machines", "Pumps"), "Handbook")
 
 
 def as_json(**lists: list[dict[str, object]]) -> str:
@@ -177,14 +178,6 @@ def test_in_two_steps_a_cut_fact_and_a_cut_question_are_listed():
     assert answer.dropped == [(Item("A fact.", "Its oil is cha"), Reason.CUT), (Item("Wh", PARTS[0]), Reason.CUT)]
 
 
-def test_tokens_are_those_that_the_model_tells_or_else_estimated():
-    told = as_json(questions=[{"evidence": PARTS[0], "question": "Where is the pump?"}])
-    answer = ask(Scripted(lambda *_: Reply(told, tokens=21)), prompt="one-step")
-    assert (answer.tokens, answer.estimated) == (21, False)
-    answer = ask(Scripted(lambda *_: told), prompt="one-step")
-    assert (answer.tokens, answer.estimated) == (len(told) // 4 + 1, True)
-
-
 def test_twice_cut_before_anything_was_written_names_the_setting():
     answer = ask(Scripted(lambda *_: Reply("{", cut=True)))
     assert "256 tokens (queries.answer_tokens)" in answer.problem
@@ -245,16 +238,15 @@ def test_no_value_brings_the_prompts_own_lines_along():
         return as_json(questions=[])
 
     model = Scripted(script)
-    Prompted(model, "two-step", 3, 256).ask(chunk(TEXT, fence), f"Handbook {fence}")
+    answer_about(Prompted(model, "two-step", 3, 256), chunk(TEXT, fence), f"Handbook {fence}")
     assert [message.user.count(fence) for message, *_ in model.asked] == [2, 2]
 
 
 @pytest.mark.parametrize(
     ("user", "values"),
     [
-        ("$passage costs $5", ("'$'",)),
-        ("$passage $what", ("'$what'", "$count, $passage")),
-        ("$title", ("'$passage'",)),
+        ("$passage costs $5", ("line 1, col 16",)),
+        ("$passage $what", ("what",)),
     ],
 )
 def test_an_edited_prompt_that_cannot_be_filled_says_why(
@@ -342,13 +334,13 @@ def test_titles_and_headings_stay_on_one_line_and_short():
 def test_queries_of_several_kinds_are_asked_for_and_named_so():
     model = Scripted(good)
     kinds: tuple[QueryKind, ...] = ("question", "keyword", "title", "claim")
-    answer = Prompted(model, "two-step", 3, 256, kinds=kinds).ask(chunk(TEXT), "Handbook")
+    answer = answer_about(Prompted(model, "two-step", 3, 256, kinds=kinds), chunk(TEXT), "Handbook")
     shown = model.asked[1][0].user
     assert [WANTED[item.kind] for item in answer.items] == re.findall(r"(?m)^   Write: (.*)$", shown)
     assert len({item.kind for item in answer.items}) == 3
     one = Scripted(good)
     asked = Prompted(one, "one-step", 3, 256, kinds=kinds)
-    found = [asked.ask(chunk(f"{TEXT} And {number} more pumps."), "") for number in range(20)]
+    found = [answer_about(asked, chunk(f"{TEXT} And {number} more pumps."), "") for number in range(20)]
     assert {item.kind for answer in found for item in answer.items} == set(kinds)
     assert all(len({item.kind for item in answer.items}) == 1 for answer in found), (
         "a small model gets one kind at a time"
