@@ -165,8 +165,7 @@ class Project:
         """What the last evaluation found: `served`, `reason`, `tables` (kind of queries → figures in percent), `folder`."""
         with closing(self.folder.store()) as store:
             artifact = ProjectSnapshot(self.folder, self.settings(), store).need(EvaluationInfo)
-        from engine.evaluation.reporting.report import read_report
-        from engine.evaluation.reporting.tables import tables_of
+        from engine.evaluation.reporting.report import read_report, tables_of
 
         folder, info = self.folder.folder_of(artifact), artifact.info
         found = read_report(folder)

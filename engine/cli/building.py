@@ -178,6 +178,7 @@ def benchmark(
 ) -> None:
     """Adapt to a BEIR data set and measure every system on its judgments, with 95 % intervals."""
     from engine.cli.console import RunView, output, show_differences, show_recipes, show_tables
+    from engine.evaluation.figure_table import FigureTable
     from engine.experiments.benchmark import benchmark as measure
 
     settings = _settings({"training": {"preset": _known(preset), "seed": seed}}, changes or [])
@@ -194,10 +195,10 @@ def benchmark(
     if as_json:
         print_json(result)
         return
-    table = {"queries": result["queries"], "systems": result["systems"]}
-    show_tables({"judged": table}, output(), tuple(table["systems"]))
+    table = FigureTable.from_dict(result)
+    show_tables({"judged": table}, output(), tuple(table.systems))
     print(f"{result['served']['reason']}")
-    show_differences({f"{name} − base": row for name, row in result["differences"].items()} | result["pairs"], output())
+    show_differences({f"{name} − base": row for name, row in table.differences.items()} | dict(table.pairs), output())
     if "recipes" in result:
         show_recipes(result["recipes"], output())
 
@@ -239,19 +240,21 @@ def demo(
     project: Annotated[str, typer.Option("--project", help="name or folder of the demo's project")] = "sample",
 ) -> None:
     """Run every stage on the sample corpus, show the table, and try three searches."""
-    from engine.cli.console import output, served_differences, show_differences, show_found, show_tables
+    from engine.cli.console import differences_in_use, output, show_differences, show_found, show_tables
     from engine.cli.demo import SEARCHES, SHOWN_DIFFERENCES, sample_project
+    from engine.evaluation.figure_table import FigureTable
     from engine.project.stage import ORDER
 
     sample = sample_project(project)
     execute(sample, ORDER, force=False, as_json=False)
     console, found = output(), sample.report()
     console.print()
-    show_tables(found["tables"], console)
+    tables = {kind: FigureTable.from_dict(table) for kind, table in found["tables"].items()}
+    show_tables(tables, console)
     print(found["reason"])
-    if judged := found["tables"].get("judged"):
-        console.print(f"\nOn the {judged['queries']} questions that were not made from the documents:")
-        rows = served_differences(judged)
+    if judged := tables.get("judged"):
+        console.print(f"\nOn the {judged.queries} questions that were not made from the documents:")
+        rows = differences_in_use(judged)
         show_differences({name: rows[name] for name in rows if name in SHOWN_DIFFERENCES}, console)
     for query in SEARCHES:
         console.print()

@@ -30,11 +30,14 @@ from engine.core.events import (
 )  # fmt: skip
 from engine.core.events import Progress as ProgressEvent
 from engine.core.messages.search import LINED
-from engine.core.systems import ADAPTED, BASE, SERVED, SYSTEMS, label_of
+from engine.core.systems import ADAPTED, BASE, IN_USE, SYSTEMS, label_of
 from engine.core.text import duration, harmless, metric_name
 
 if TYPE_CHECKING:
     from engine.core.messages.search import Found, Hit
+    from engine.evaluation.figure_table import Differences, Figures, FigureTable
+    from engine.metrics.bootstrap import Interval
+    from engine.metrics.differences import Difference
 
 NEVER_LEFT_OUT = ("kept", "queries")  # of a stage's summary: without queries nothing can be trained
 METRICS = ("hit@1", "hit@4", "hit@10", "mrr@10", "ndcg@10")
@@ -133,130 +136,115 @@ def summary_line(summary: Mapping[str, Any]) -> str:
     return " · ".join(parts)
 
 
-def _own(systems: Mapping[str, Any], name: str) -> Any:
-    """A system's figures; None where what is served is base or adapted itself, whose row says the same."""
+def _own(systems: Figures, name: str) -> Mapping[str, Interval] | None:
+    """A system's figures; None where what is in use is base or adapted itself, whose row says the same."""
     figures = systems.get(name)
-    alike = [systems.get(name.replace(SERVED, other)) for other in (BASE, ADAPTED)] if SERVED in name else []
+    alike = [systems.get(name.replace(IN_USE, other)) for other in (BASE, ADAPTED)] if IN_USE in name else []
     return None if figures in alike else figures
 
 
-def show_tables(tables: Mapping[str, Mapping[str, Any]], console: Console, systems: Iterable[str] = SYSTEMS) -> None:
+def show_tables(tables: Mapping[str, FigureTable], console: Console, systems: Iterable[str] = SYSTEMS) -> None:
     """One table of systems × metrics for each kind of queries, every figure with its 95 % interval, in percent."""
     titles = {
         "judged": "judged queries",
         "synthetic": "held-out queries made from the documents (synthetic: they flatter every system)",
     }
     for kind, table in tables.items():
-        some = kind == "judged" and table.get("synthetic")
-        made = f", {table['synthetic']} of them made from the documents (synthetic: they flatter)" if some else ""
-        snapshot = Table(
-            title=f"{table['queries']} {titles.get(kind, kind)}{made} · percent, 95 % interval", title_justify="left"
+        some = kind == "judged" and table.synthetic
+        made = f", {table.synthetic} of them made from the documents (synthetic: they flatter)" if some else ""
+        shown = _table(
+            f"{table.queries} {titles[kind]}{made} · percent, 95 % interval", "system", *map(metric_name, METRICS)
         )
-        snapshot.add_column("system")
-        for metric in METRICS:
-            snapshot.add_column(metric_name(metric), justify="right")
         for name in systems:
-            if figures := _own(table["systems"], name):
-                snapshot.add_row(label_of(name), *(_cell(figures[metric]) for metric in METRICS))
-        console.print(snapshot)
+            if figures := _own(table.systems, name):
+                shown.add_row(label_of(name), *(_cell(figures[metric]) for metric in METRICS))
+        console.print(shown)
 
 
-def _cell(figure: Mapping[str, float]) -> str:
-    return f"{figure['value']:.1f} ({figure['low']:.0f}–{figure['high']:.0f})"
+def _table(title: str, *columns: str) -> Table:
+    """The first column holds names, the others figures."""
+    table = Table(title=title, title_justify="left")
+    for place, name in enumerate(columns):
+        table.add_column(name, justify="right" if place else "left")
+    return table
 
 
-def show_differences(pairs: Mapping[str, Mapping[str, Any]], console: Console) -> None:
+def _cell(figure: Interval) -> str:
+    return f"{figure.value:.1f} ({figure.low:.0f}–{figure.high:.0f})"
+
+
+def show_differences(rows: Differences, console: Console) -> None:
     """One line for each pair of systems: the paired difference in nDCG@10, in points, with its 95 % interval."""
-    for name, row in pairs.items():
-        gap = row["ndcg@10"]
+    for name, row in rows.items():
         one, _, other = name.partition(" − ")
-        text = f"{label_of(one)} − {label_of(other)}: {_gap(gap)} nDCG@10: {gap['verdict']}{_certainty(gap)}"
-        console.print(text)
+        gap = row["ndcg@10"]
+        console.print(
+            f"{label_of(one)} − {label_of(other)}: {_gap(gap)} nDCG@10: {gap.verdict} ({gap.format_p}){gap.format_needed}"
+        )
 
 
-def served_differences(table: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """Of an evaluation's table, what is served against base, and the hybrid searches, as `show_differences` takes them."""
-    served = {name: row for name, row in table["differences"].items() if name == "served"}
-    return {f"{name} − {table['base']}": row for name, row in served.items()} | dict(table["pairs"])
-
-
-def _certainty(gap: Mapping[str, Any]) -> str:
-    """The randomisation test, and how many queries would show a difference; empty in tables of former evaluations."""
-    p, needed = gap.get("p_value"), gap.get("needed")
-    if p is None:
-        return ""
-    chance = f" (p {'< 0.001' if p < 0.001 else f'= {p:.3f}'})"
-    return chance if needed is None else f"{chance}; about {needed:,} queries would show one as large"
-
-
-_HYBRIDS = {"rrf": "RRF", "weighted": "weighted"}
+def differences_in_use(table: FigureTable) -> Differences:
+    """What is in use against base, and the further pairs, as `show_differences` takes them."""
+    row = table.differences.get(IN_USE)
+    return {**({f"{IN_USE} − {table.base}": row} if row else {}), **table.pairs}
 
 
 def show_recipes(rows: Mapping[str, Mapping[str, Any]], console: Console) -> None:
     """A row for each training recipe: nDCG@10 of semantic and hybrid search with it, and the paired differences to base."""
-    snapshot = Table(title="recipes · nDCG@10 in percent, paired differences with 95 % intervals", title_justify="left")
-    for name in ("recipe", "adapted", "adapted − base", "hybrid by", "hybrid served", "− hybrid base", "trained in"):
-        snapshot.add_column(
-            name, justify="left" if name in ("recipe", "hybrid by") else "right", no_wrap=name == "recipe"
-        )
+    from engine.evaluation.figure_table import FigureTable
+
+    shown = _table(
+        "recipes · nDCG@10 in percent, paired differences with 95 % intervals",
+        "recipe", "adapted", "adapted − base", "hybrid in use", "− hybrid base", "trained in",
+    )  # fmt: skip
     for name, row in rows.items():
         if problem := next((word for word in ("skipped", "failed") if word in row), ""):
-            snapshot.add_row(name, problem, Text(row[problem], justify="left"))
+            shown.add_row(name, problem, Text(row[problem], justify="left"))
             continue
-        systems, gaps, hybrid = row["systems"], row["differences"], row["fusion"]["method"]
-        pair = row["pairs"].get(f"{hybrid}_served − {hybrid}_base")
-        snapshot.add_row(
-            name,
-            f"{systems['adapted']['ndcg@10']['value']:.1f}" if "adapted" in systems else "none",
-            _judged(gaps["adapted"]["ndcg@10"]) if "adapted" in gaps else Text(row["served"]["reason"], justify="left"),
-            _HYBRIDS[hybrid],
-            f"{systems[f'{hybrid}_served']['ndcg@10']['value']:.1f}",
-            _judged(pair["ndcg@10"]) if pair else "",
-            _trained_in(row),
-        )
-    console.print(snapshot)
+        table, method = FigureTable.from_dict(row), row["fusion"]["method"]
+        adapted, hybrid = table.systems.get(ADAPTED), table.systems[f"{method}_{IN_USE}"]
+        gaps = table.gap(ADAPTED, BASE), table.gap(f"{method}_{IN_USE}", f"{method}_{BASE}")
+        same = row.get("same_as")
+        shown.add_row(
+            name, f"{adapted['ndcg@10'].value:.1f}" if adapted else "none",
+            _verdict(gaps[0]) if gaps[0] else Text(row["served"]["reason"], justify="left"),
+            f"{hybrid['ndcg@10'].value:.1f}", _verdict(gaps[1]) if gaps[1] else "",
+            f"as '{same}'" if same else duration(row["stages"]["train"]["seconds"]) if "train" in row["stages"] else "",
+        )  # fmt: skip
+    console.print(shown)
 
 
-def _trained_in(row: Mapping[str, Any]) -> str:
-    if same := row.get("same_as"):
-        return f"as '{same}'"
-    return duration(row["stages"]["train"]["seconds"]) if "train" in row["stages"] else ""
-
-
-def _judged(gap: Mapping[str, Any]) -> str:
-    p, needed = gap.get("p_value"), gap.get("needed")
-    chance = "" if p is None else f", p {'< 0.001' if p < 0.001 else f'= {p:.3f}'}"
-    return f"{_gap(gap)}\n{gap['verdict']}{chance}" + ("" if needed is None else f",\nwould need {needed:,} queries")
+def _verdict(gap: Difference) -> str:
+    needed = "" if gap.needed is None else f",\nwould need {gap.needed:,} queries"
+    return f"{_gap(gap)}\n{gap.verdict} ({gap.format_p}){needed}"
 
 
 def show_sweep(found: Mapping[str, Any], console: Console) -> None:
     """One table of cells for each kind of queries: the adapted encoder's nDCG@10 and its paired difference to base."""
     from engine.experiments.sweep.report import KINDS, VERSUS, label_of, measured, varied
+    from engine.metrics.bootstrap import Interval
+    from engine.metrics.differences import Difference
 
     for kind, title in KINDS.items():
         rows = measured(found, kind)
         if not rows:
             continue
-        snapshot = Table(
-            title=f"{rows[0][1]['queries']} {title} · nDCG@10 in percent, 95 % intervals", title_justify="left"
+        shown = _table(
+            f"{rows[0][1]['queries']} {title} · nDCG@10 in percent, 95 % intervals", "cell", "adapted", "adapted − base"
         )
-        for name in ("cell", "settings", "adapted", "adapted − base", ""):
-            snapshot.add_column(name, justify="right" if name.startswith("adapted") else "left")
-        snapshot.add_row("", "base", _cell(rows[0][1]["systems"]["base"][VERSUS]), "", "")
+        shown.add_row("base", _cell(Interval(**rows[0][1]["systems"][BASE][VERSUS])), "")
         for cell, table in rows:
-            adapted, gap = table["systems"].get("adapted"), (table["against_base"] or {}).get(VERSUS)
+            adapted, gap = table["systems"].get(ADAPTED), (table["against_base"] or {}).get(VERSUS)
             figures = (
-                (_cell(adapted[VERSUS]), _gap(gap), gap["verdict"] + _certainty(gap))
-                if adapted and gap
-                else ("none", "", "")
+                (_cell(Interval(**adapted[VERSUS])), _verdict(Difference(**gap))) if adapted and gap else ("none", "")
             )
             same = f" (as cell {cell['same_as']})" if cell["same_as"] else ""
-            snapshot.add_row(str(cell["number"]), label_of(cell, varied(found)) + same, *figures)
-        console.print(snapshot)
+            shown.add_row(f"{cell['number']}: {label_of(cell, varied(found))}{same}", *figures)
+        console.print(shown)
 
 
-def _gap(gap: Mapping[str, Any]) -> str:
-    return f"{gap['value']:+.2f} ({gap['low']:+.2f} to {gap['high']:+.2f})"
+def _gap(gap: Difference) -> str:
+    return f"{gap.value:+.2f} ({gap.low:+.2f} to {gap.high:+.2f})"
 
 
 def show_found(found: Found, console: Console, sources: Iterable[str] = ()) -> None:

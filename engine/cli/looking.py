@@ -150,24 +150,23 @@ def finish(name: ProjectName) -> None:
 
 @app.command()
 def report(name: ProjectName, as_json: AsJson = False) -> None:
-    """Show what the last evaluation found: the table, what search serves, and why."""
-    from engine.cli.console import output, served_differences, show_differences, show_tables
+    """Show what the last evaluation found: the table, what is in use, and why."""
+    from engine.cli.console import differences_in_use, output, show_differences, show_tables
+    from engine.evaluation.figure_table import FigureTable
 
     with opened(name) as project:
         found = project.report()
         is_followed = project.settings().search.mode == "bm25"
     if as_json:
-        print_json(
-            {name: found[name] for name in ("served", "reason", "tables", "folder")}
-            | {"advice": found.get("advice", "")}
-        )
+        print_json({name: found[name] for name in ("served", "reason", "tables", "folder", "advice")})
         return
-    for kind, table in found["tables"].items():
+    for kind, data in found["tables"].items():
+        table = FigureTable.from_dict(data)
         show_tables({kind: table}, output())
-        show_differences(served_differences(table), output())
+        show_differences(differences_in_use(table), output())
     print(found["reason"])
-    if (advice := found.get("advice")) and not is_followed:
-        print(advice)
+    if found["advice"] and not is_followed:
+        print(found["advice"])
     print(harmless(f"Report: {Path(found['folder']) / 'report.html'}"))
 
 

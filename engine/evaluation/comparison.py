@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from engine.core.errors import TooLittleTextError
+from engine.evaluation.figure_table import FigureTable
 from engine.evaluation.judgments import Judgment
 from engine.metrics.bootstrap import SAMPLES, Interval, bootstrap_means, interval
 from engine.metrics.differences import Difference, difference
@@ -26,52 +26,30 @@ DocumentOf = Callable[[Ids], Ids]
 MULTIHOP = "map@10 (multihop)"
 GRADED = "ndcg_exp@10"
 """With gain 2^grade − 1 (METHODS.md §2), where an answer has a grade above 1: else it is nDCG@10."""
-VERSUS = "ndcg@10"
-"""What any two systems are compared by."""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Figures of systems on the same queries.
+    """Figures of systems on the same queries, with what they are made of.
 
-    `values`: system → metric → (q,) per-query values in [0, 1], in the order of `keys`. `figures`, `differences`
-    (against `base`) and `pairs` ("a − b": a against another system b) are in percent; so is `any_two`, each system
-    against each that was named before it, by `VERSUS`. `left_out`: queries with no relevant item in the corpus.
+    `values`: system → metric → (q,) per-query values in [0, 1], in the order of `keys`.
     """
 
-    base: str
     keys: tuple[str, ...]
     texts: tuple[str, ...]
-    left_out: int
     values: Mapping[str, Mapping[str, Floats]]
-    figures: Mapping[str, Mapping[str, Interval]]
-    differences: Mapping[str, Mapping[str, Difference]]
-    pairs: Mapping[str, Mapping[str, Difference]]
-    any_two: Mapping[tuple[str, str], Difference]
-
-    def as_dict(self) -> dict[str, Any]:
-        """JSON form, percent: `systems` → metric → {value, low, high}, `differences` and `pairs` → metric → {…, verdict,
-        p_value, needed}, `any_two`: a list of such with the names `system` and `other`."""
-        return {
-            "base": self.base,
-            "queries": len(self.keys),
-            "left_out": self.left_out,
-            "systems": _nested(self.figures),
-            "differences": _nested(self.differences),
-            "pairs": _nested(self.pairs),
-            "any_two": [{"system": name, "other": other, **asdict(gap)} for (name, other), gap in self.any_two.items()],
-        }
+    table: FigureTable
 
 
 def compare(
     systems: Mapping[str, ArrayLike], judgments: Sequence[Judgment], document_of: DocumentOf, base: str = "base",
-    samples: int = SAMPLES, seed: int = 0, pairs: Sequence[tuple[str, str]] = (),
+    samples: int = SAMPLES, seed: int = 0, pairs: Sequence[tuple[str, str]] = (), synthetic: int = 0,
 ) -> Comparison:  # fmt: skip
     """Measure each system's rankings: name → (q, depth) chunk ids, best first, -1 where padded, in judgment order.
 
     `document_of` maps an array of chunk ids to document ids of the same shape. Metrics: `engine.metrics.retrieval.NAMES`, and
     MAP@10 (multihop) where every query has evidence. All systems share the same bootstrap resamples. `pairs`: further
-    systems to compare, the second one as the baseline.
+    systems to compare, the second one as the baseline. `synthetic`: for the table.
     TooLittleTextError when no query is usable; ValueError when `base` is missing or a ranking has another length.
     """
     if base not in systems:
@@ -85,16 +63,14 @@ def compare(
     usable = [judgments[row] for row in kept]
     values = {name: measure(_rows(ids, kept, len(judgments)), usable, document_of) for name, ids in systems.items()}
     wanted = [(name, base) for name in values if name != base]
-    every = [(name, other) for place, name in enumerate(values) for other in list(values)[:place]]
-    metrics = dict.fromkeys(every, (VERSUS,)) | dict.fromkeys([*wanted, *pairs], tuple(values[base]))
-    figures, gaps = compared(values, metrics, samples, seed)
-    return Comparison(
-        base=base, keys=tuple(judgment.key for judgment in usable), texts=tuple(judgment.text for judgment in usable),
-        left_out=len(judgments) - len(usable), values=values, figures=figures,
-        differences={name: gaps[name, base] for name, _ in wanted},
-        pairs={f"{name} − {other}": gaps[name, other] for name, other in pairs},
-        any_two={pair: gaps[pair][VERSUS] for pair in every},
+    figures, gaps = compared(values, dict.fromkeys([*wanted, *pairs], tuple(values[base])), samples, seed)
+    table = FigureTable(
+        base, len(usable), len(judgments) - len(usable), figures, {name: gaps[name, base] for name, _ in wanted},
+        {f"{name} − {other}": gaps[name, other] for name, other in pairs}, synthetic,
     )  # fmt: skip
+    return Comparison(
+        tuple(judgment.key for judgment in usable), tuple(judgment.text for judgment in usable), values, table
+    )
 
 
 def measure(ids: Ids, judgments: Sequence[Judgment], document_of: DocumentOf) -> dict[str, Floats]:
@@ -153,7 +129,3 @@ def compared(
             found = difference(rows[:, column], means_of_gap, p_values[column]).percent()
             gaps[name, other][metric] = with_needed(found, rows[:, column])
     return figures, gaps
-
-
-def _nested(table: Mapping[str, Mapping[str, Interval]] | Mapping[str, Mapping[str, Difference]]) -> dict[str, Any]:
-    return {system: {metric: asdict(cell) for metric, cell in row.items()} for system, row in table.items()}

@@ -1,4 +1,4 @@
-"""One evaluation: every encoder and BM25 rank every query; what is served is chosen, and joined with BM25."""
+"""One evaluation: every encoder and BM25 rank every query; one comes into use, and is fused with BM25."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from engine.core.systems import CL, ENCODERS, JOINED, PLAIN, SERVED, is_merge
+from engine.core.systems import BASE, CL, ENCODERS, IN_USE, JOINED, MERGE, PLAIN
 from engine.evaluation.query_sets import QuerySet, query_sets
 from engine.evaluation.reporting.encoder_diagnostics import EncoderDiagnostics
 from engine.evaluation.studies.hubness import HubnessCorrection
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 POOL_DEPTH = 30
 UNTOUCHED = (
-    "The base encoder is served, because no step of the training did better on held-out queries than the encoder it began with: "
+    "The base encoder is in use, because no step of the training did better on held-out queries than the encoder it began with: "
     "the adapter changes nothing. More queries, or queries by a language model, may help."
 )
 
@@ -51,7 +51,6 @@ class Evaluation:
         self._owners = np.array([chunk.document_id for chunk in self.chunks], dtype=np.int64)
         self.sets = query_sets(context, self.chunks)
         self.diagnostics = EncoderDiagnostics(self.sets, self._ids, context.settings.training.seed)
-        self._pool: list[Chunk] = []
         self.baseline: BaselineInfo | None = None
         self.robustness: Robustness | None = None
         self.threshold: dict[str, Any] = {}
@@ -108,12 +107,7 @@ class Evaluation:
         if not self.baseline.adapter:
             return
         adapter = self._context.project.path / self.baseline.adapter
-        candidate = self.rankers.baseline(adapter, self.baseline.adapter_scope, CL)
-        self._rank_by(candidate, general=True)
-        heldout = self._set("synthetic")
-        if heldout and self._pool:
-            asked, vectors = candidate.query_vectors(heldout.texts), candidate.chunk_vectors(self._pool)
-            self.diagnostics.place(CL, None, heldout, asked, vectors, self._pool)
+        self._rank_by(self.rankers.baseline(adapter, self.baseline.adapter_scope, CL), general=True)
 
     def _rank(
         self, one: QuerySet, candidate: Candidate, asked: NDArray[np.float32], vectors: NDArray[np.float32]
@@ -134,23 +128,23 @@ class Evaluation:
 
     def select(self) -> Selection:
         """The never-worse-than-base rule, on the held-out queries, with the judged ones as a veto if the user wants that."""
-        from engine.evaluation.selection import Selection, choose_served
+        from engine.evaluation.selection import Selection, choose_candidate
 
         settings = self._context.settings.evaluation
         heldout = self._set("synthetic")
         if self.adapter is None or heldout is None:
             reason = self.trained.info.reason or f"there are no held-out queries to compare with. {MORE}"
-            selection = Selection("base", 0.0, f"The base encoder is served, because {reason.rstrip('.')}.", 0, ())
+            selection = Selection("base", 0.0, f"The base encoder is in use, because {reason.rstrip('.')}.", 0, ())
         else:
             values = self._candidates(heldout)
             judged = self._set("judged") if settings.veto else None
             known = [name for name in values if judged and name in judged.rankings]
-            veto = self._ndcg(judged, known) if judged and judged.telling() else None
+            veto = self._ndcg(judged, known) if judged and judged.deciding() else None
             seed = self._context.settings.training.seed
-            selection = choose_served(values, veto, settings.bootstrap_samples, seed)
-            if selection.served == "base" and self._untrained():
+            selection = choose_candidate(values, veto, settings.bootstrap_samples, seed)
+            if selection.in_use == BASE and self._untrained():
                 selection = replace(selection, reason=UNTOUCHED)
-        self._context.choose("served", selection.served, selection.reason)
+        self._context.choose("encoder in use", selection.in_use, selection.reason)
         return selection
 
     def _untrained(self) -> bool:
@@ -158,8 +152,7 @@ class Evaluation:
         return self.trained.info.best_step == 0 and self._context.settings.training.method != "PT-FT"
 
     def _candidates(self, heldout: QuerySet) -> Mapping[str, NDArray[np.float64]]:
-        """nDCG@10 per held-out query of every candidate, all ranked over the same pool of chunks. Where each stands in the
-        plane of alignment and uniformity is noted."""
+        """nDCG@10 per held-out query of every candidate, all ranked over the same pool of chunks."""
         from engine.evaluation.rankings import pool_of, rank_within
 
         relevant = [key for judgment in heldout.judgments for key in judgment.grades]
@@ -168,10 +161,10 @@ class Evaluation:
         pool = set(self._ids.tolist()) if everything else pool_of(heldout.rankings.values(), POOL_DEPTH, relevant)
         chunks = [chunk for chunk in self.chunks if chunk.id in pool]
         if not everything and not self.rankers.share_chunks:
-            why = f"the corpus has more than {most:,} (evaluation.max_interpolation_chunks), and each merge would embed all of them"
-            self._context.choose("merges compared among", f"{len(chunks):,} chunks", why)
+            why = f"the corpus has more than {most:,} (evaluation.max_interpolation_chunks), and each one would embed all of them"
+            self._context.choose("interpolations compared among", f"{len(chunks):,} chunks", why)
         keys = np.array([chunk.id for chunk in chunks], dtype=np.int64)
-        self._pool, values = chunks, {}
+        values = {}
         for weight in (0.0, *sorted(self._context.settings.evaluation.interpolation_weights), 1.0):
             candidate = self.rankers.candidate(weight)
             name, similarity = candidate.name, candidate.similarity
@@ -179,16 +172,17 @@ class Evaluation:
             forms = similarity.query_form(asked), similarity.chunk_form(vectors)
             ranking, _ = rank_within(*forms, keys, 10, self._among[heldout.kind])
             values[name] = self._measure(ranking, heldout.judgments)
-            if is_merge(name) and (everything or self.rankers.share_chunks):  # else it has no vectors of all chunks
+            if name.startswith(MERGE) and (
+                everything or self.rankers.share_chunks
+            ):  # else it has no vectors of all chunks
                 whole = candidate.chunk_vectors(self.chunks)
                 for one in self.sets:
                     self._rank(one, candidate, candidate.query_vectors(one.texts), whole)
-            self.diagnostics.place(name, weight, heldout, asked, vectors, chunks)
             self._context.check_stop()
         return values
 
     def _ndcg(self, one: QuerySet, names: Sequence[str]) -> dict[str, NDArray[np.float64]]:
-        rows = one.telling()
+        rows = one.deciding()
         judgments = [one.judgments[row] for row in rows]
         return {name: self._measure(one.rankings[name][rows], judgments) for name in names}
 
@@ -202,34 +196,34 @@ class Evaluation:
         return self._owners[np.searchsorted(self._ids, ids)]
 
     def correct_hubness(self, selection: Selection) -> None:
-        """Rank by the served encoder with less of what makes hubs near to every query, unless that seems to do harm."""
+        """Rank by the encoder in use with hubness correction (CSLS), unless that seems to do harm."""
         from engine.evaluation.studies.hubness import HubnessStudy
 
-        trial = HubnessStudy(self._context, self.rankers, selection.strength, self._measure)
+        trial = HubnessStudy(self._context, self.rankers, selection.weight, self._measure)
         self.hubness = trial.take(self.sets, self._among)
         if self.hubness.plain == PLAIN:
-            self.diagnostics.alias(PLAIN, SERVED)
-        for name, found in trial.found.items():
+            self.diagnostics.alias(PLAIN, IN_USE)
+        if found := trial.corrected:
             for one in self.sets:
-                self.diagnostics.take(name, one, found.asked[one.kind], found.vectors, found.offsets)
-        self._context.choose("hubs", str(self.hubness.reference is not None).lower(), self.hubness.reason)
+                self.diagnostics.take(IN_USE, one, found.query_vectors[one.kind], found.vectors, self.rankers.in_use)
+        self._context.choose("csls", str(self.hubness.reference is not None).lower(), self.hubness.reason)
 
     def fuse(self) -> FusionChoice:
-        """BM25 joined with every encoder: by RRF, and by a weighted sum."""
+        """BM25 fused with every encoder: by RRF, and by a weighted sum."""
         fuser = HybridFusion(self._context.settings, self._measure, self.rankers.lexical.scores_many)
         choice = fuser.choose(self._set("synthetic"))
         self._context.choose("fusion", choice.method, choice.reason)
         for one in self.sets:
-            for name in [name for name in one.rankings if name in ENCODERS or is_merge(name)]:
+            for name in [name for name in ENCODERS if name in one.rankings]:
                 for way, weight in zip(JOINED, (None, choice.weight), strict=True):
-                    one.rankings[way + name] = fuser.joined(one, name, weight)
+                    one.rankings[way + name] = fuser.fused(one, name, weight)
         return choice
 
     def perturb(self, selection: Selection, fusion: FusionChoice) -> None:
         """Measure the judged queries, or else the held-out ones, with typos, masked words and other words."""
         from engine.evaluation.studies.robustness_study import RobustnessStudy
 
-        trial = RobustnessStudy(self._context, self.rankers, selection.strength, fusion, self._named_chunks)
+        trial = RobustnessStudy(self._context, self.rankers, selection.weight, fusion, self._named_chunks)
         self.robustness = trial.measure(self.sets, self._measure, self.document_of)
 
     def learn_threshold(self) -> None:
@@ -238,5 +232,5 @@ class Evaluation:
 
         settings = self._context.settings
         self.threshold = learn_threshold(
-            self.sets, "served", self.document_of, settings.evaluation.bootstrap_samples, settings.training.seed
+            self.sets, IN_USE, self.document_of, settings.evaluation.bootstrap_samples, settings.training.seed
         )

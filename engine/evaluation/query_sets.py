@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 class QuerySet:
     """Queries with known answers, and every system's rankings of them (q, depth), −1 where padded.
 
-    `built`: per query, whether it was built from a sentence of its chunk (empty where none was), which BM25 finds easily.
+    `extractive`: per query, whether it is made of a sentence of its chunk (empty where none is), which BM25 finds easily.
     `generated`: of judged queries, whether a generator made them, not a person (empty where none was): they flatter, too.
-    `meant`: per query, what it is looked for as, and in which documents. `beside`: per encoder, the cosines of BM25's
+    `matches`: per query, what it is looked for as, and in which documents. `beside`: per encoder, the cosines of BM25's
     chunks.
     """
 
@@ -33,7 +33,7 @@ class QuerySet:
     kind: str
     judgments: list[Judgment]
     matches: list[FilenameMatch]
-    built: list[bool] = field(default_factory=list)
+    extractive: list[bool] = field(default_factory=list)
     rankings: dict[str, Any] = field(default_factory=dict)
     scores: dict[str, Any] = field(default_factory=dict)
     beside: dict[str, Any] = field(default_factory=dict)
@@ -46,12 +46,14 @@ class QuerySet:
         made = [True] * len(usable) if self.kind == "synthetic" else self.generated or [False] * len(usable)
         return sum(one and other for one, other in zip(usable, made, strict=True))
 
-    def telling(self) -> list[int]:
-        """Rows of the queries that can be measured and may decide: not built from sentences of their chunks, and, of judged
+    def deciding(self) -> list[int]:
+        """Rows of the queries that can be measured and may decide: not extractive, and, of judged
         ones, asked by people."""
         none = [False] * len(self.judgments)
-        built, generated = self.built or none, self.generated or none
-        return [row for row, one in enumerate(self.judgments) if one.usable and not built[row] and not generated[row]]
+        extractive, generated = self.extractive or none, self.generated or none
+        return [
+            row for row, one in enumerate(self.judgments) if one.usable and not extractive[row] and not generated[row]
+        ]
 
     @property
     def texts(self) -> list[str]:
@@ -79,7 +81,7 @@ def query_sets(context: StageContext, chunks: Sequence[Chunk]) -> list[QuerySet]
         sets.append(
             QuerySet(
                 "held-out queries", "synthetic", from_queries(kept), [names.match(q.text) for q in kept],
-                [is_built(query, backend) for query in kept],
+                [is_extractive(query, backend) for query in kept],
             )
         )  # fmt: skip
     return sets
@@ -92,7 +94,7 @@ def _judged_set(context: StageContext, judgments: list[Judgment], matches: list[
     backend = made_by(context)
     found = QuerySet("judged queries", "judged", judgments, matches)
     if any(sources):
-        found.built = [source is not None and is_built(source, backend) for source in sources]
+        found.extractive = [source is not None and is_extractive(source, backend) for source in sources]
         found.generated = [source is not None for source in sources]
     if found.synthetic:
         count = sum(judgment.usable for judgment in judgments)
@@ -100,23 +102,25 @@ def _judged_set(context: StageContext, judgments: list[Judgment], matches: list[
     return found
 
 
-def is_built(query: Query, backend: str) -> bool:
+def is_extractive(query: Query, backend: str) -> bool:
     """Whether the query of a backend is made of a sentence of its chunk, rather than worded as a question would be."""
     return backend in EXTRACTIVE and query.kind != "imported"
 
 
 def training_questions(
-    context: StageContext, chunks: Sequence[Chunk], most: int, *, built_too: bool = False
+    context: StageContext, chunks: Sequence[Chunk], most: int, *, extractive_too: bool = False
 ) -> list[Query]:
     """Training queries of `chunks` that are worded as questions, at most `most` by chance, in the order that they are stored in.
 
-    `built_too`: those that were built from sentences, too.
+    `extractive_too`: extractive ones as well.
     """
     from engine.training.dataset import train_rows
 
     settings, queries, backend = context.settings, context.store.queries(), made_by(context)
     trained = train_rows(settings, queries, chunks)
-    rows = np.array([row for row in trained if built_too or not is_built(queries[row], backend)], dtype=np.int64)
+    rows = np.array(
+        [row for row in trained if extractive_too or not is_extractive(queries[row], backend)], dtype=np.int64
+    )
     chosen = np.random.default_rng(settings.training.seed).permutation(rows)[:most]
     return [queries[row] for row in sorted(chosen.tolist())]
 

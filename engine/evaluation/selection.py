@@ -1,10 +1,10 @@
-"""Which encoder to serve: the base, the adapted one, or a merge of the two (METHODS.md §5, "never worse than base").
+"""Which encoder comes into use: the base, the adapted one, or an interpolation of both (METHODS.md §5, "never worse than base").
 
 The rule. A candidate must beat base: its nDCG@10 is shown to be better on held-out queries, by the paired bootstrap and by
 Fisher's randomisation test (engine/metrics/differences.py). A candidate whose interval lies below base on judged real queries is
-out, whatever that test says. Of those left, take the one with the best mean, then step down to the gentlest merge within one
+out, whatever that test says. Of those left, take the one with the best mean, then step down to the smallest weight within one
 standard error of it: held-out queries come from the generator that also made the training queries, so they flatter the adapted
-end, and all candidates cost the same to serve. This is the one-standard-error rule of Breiman et al. 1984, "simplest" read as
+end, and all candidates cost the same in use. This is the one-standard-error rule of Breiman et al. 1984, "simplest" read as
 "nearest to base".
 """
 
@@ -17,7 +17,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from engine.core.systems import strength_of
+from engine.core.systems import ADAPTED, BASE, weight_of
 from engine.metrics.bootstrap import SAMPLES, Interval, bootstrap_means, interval
 from engine.metrics.differences import Difference, difference
 from engine.metrics.power import with_needed
@@ -25,9 +25,8 @@ from engine.metrics.randomisation import randomisation_p
 from engine.queries.heldout import MIN_TO_CHOOSE, MORE
 
 Floats = NDArray[np.float64]
-CandidateOutcome = Literal["base", "served", "ahead", "not ahead", "vetoed"]
+CandidateOutcome = Literal["base", "in use", "ahead", "not ahead", "vetoed"]
 
-BASE, ADAPTED = "base", "adapted"
 MIN_QUERIES = MIN_TO_CHOOSE
 """Of held-out queries, and of judged ones for the veto."""
 
@@ -37,34 +36,34 @@ class Row:
     """One candidate, in percent: its mean nDCG@10 and its difference to base on held-out and on judged queries."""
 
     name: str
-    strength: float
+    weight: float
     figure: Interval | None
     against_base: Difference | None
     judged_against_base: Difference | None
-    standing: CandidateOutcome
+    outcome: CandidateOutcome
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """`served`: the candidate's name; `strength`: its λ; `reason`: plain sentences with the figures."""
+    """`in_use`: the candidate's name; `weight`: its interpolation weight; `reason`: plain sentences with the figures."""
 
-    served: str
-    strength: float
+    in_use: str
+    weight: float
     reason: str
     queries: int
     table: tuple[Row, ...]
 
 
-def choose_served(
+def choose_candidate(
     values: Mapping[str, ArrayLike], judged: Mapping[str, ArrayLike] | None = None, samples: int = SAMPLES, seed: int = 0,
 ) -> Selection:  # fmt: skip
     """Choose by per-query nDCG@10 (in [0, 1]) on held-out queries: `values`, candidate → (q,), `base` among them.
 
-    `judged`: the same on judged real queries, for the veto; a merge missing there falls with `adapted`. Fewer than
-    `MIN_QUERIES` held-out queries: base is served; fewer judged ones: no veto. ValueError when `base` is missing, a
+    `judged`: the same on judged real queries, for the veto; an interpolation missing there falls with `adapted`. Fewer than
+    `MIN_QUERIES` held-out queries: base stays in use; fewer judged ones: no veto. ValueError when `base` is missing, a
     name is unknown, or arrays differ in length or hold NaN.
     """
-    names = sorted(values, key=strength_of)
+    names = sorted(values, key=weight_of)
     if not names or names[0] != BASE:
         raise ValueError(f"{BASE!r} must be among the candidates {names}")
     held_out = _Paired(values, samples, seed)
@@ -73,15 +72,15 @@ def choose_served(
         return _too_few(names, held_out, real)
     vetoed = [name for name in names[1:] if real is not None and real.excludes(name)]
     ahead = [name for name in names[1:] if name not in vetoed and held_out.against_base(name).verdict == "better"]
-    served = _smallest_weight(ahead, held_out) if ahead else BASE
+    chosen = _smallest_weight(ahead, held_out) if ahead else BASE
     rows = []
     for name in names:
-        standing: CandidateOutcome = "ahead" if name in ahead else "vetoed" if name in vetoed else "not ahead"
-        if name in (served, BASE):
-            standing = "served" if name == served else "base"
-        rows.append(_row(name, held_out, real, standing))
-    reason = _reason(served, ahead, vetoed, names, held_out, real)
-    return Selection(served, strength_of(served), reason, held_out.queries, tuple(rows))
+        outcome: CandidateOutcome = "ahead" if name in ahead else "vetoed" if name in vetoed else "not ahead"
+        if name in (chosen, BASE):
+            outcome = "in use" if name == chosen else "base"
+        rows.append(_row(name, held_out, real, outcome))
+    reason = _reason(chosen, ahead, vetoed, names, held_out, real)
+    return Selection(chosen, weight_of(chosen), reason, held_out.queries, tuple(rows))
 
 
 class _Paired:
@@ -118,7 +117,7 @@ class _Paired:
         return name in self.values and self.queries >= MIN_QUERIES and self.against_base(name).harms
 
     def excludes(self, name: str) -> bool:
-        """Worse than base by the interval; a merge that was not measured here shares the adapted encoder's fate."""
+        """Worse than base by the interval; an interpolation that was not measured here shares the adapted encoder's fate."""
         return self.harmed_by(name if name in self.values else ADAPTED)
 
     def standard_error(self, name: str, other: str) -> float:
@@ -130,47 +129,47 @@ def _smallest_weight(ahead: list[str], held_out: _Paired) -> str:
     best = _best(ahead, held_out)
     return next(
         name
-        for name in ahead  # by rising strength
+        for name in ahead  # by rising weight
         if held_out.against(best, name).value <= held_out.standard_error(best, name)
     )
 
 
 def _best(ahead: list[str], held_out: _Paired) -> str:
-    return max(ahead, key=lambda name: (float(held_out.values[name].mean()), -strength_of(name)))
+    return max(ahead, key=lambda name: (float(held_out.values[name].mean()), -weight_of(name)))
 
 
-def _row(name: str, held_out: _Paired, real: _Paired | None, standing: CandidateOutcome) -> Row:
+def _row(name: str, held_out: _Paired, real: _Paired | None, outcome: CandidateOutcome) -> Row:
     compared = name != BASE and held_out.queries > 0
     on_real = real is not None and name != BASE and name in real.values and real.queries > 0
     return Row(
-        name=name, strength=strength_of(name), figure=held_out.figure(name),
+        name=name, weight=weight_of(name), figure=held_out.figure(name),
         against_base=held_out.against_base(name) if compared else None,
-        judged_against_base=real.against_base(name) if real is not None and on_real else None, standing=standing,
+        judged_against_base=real.against_base(name) if real is not None and on_real else None, outcome=outcome,
     )  # fmt: skip
 
 
 def _too_few(names: list[str], held_out: _Paired, real: _Paired | None) -> Selection:
-    rows = [_row(name, held_out, real, "served" if name == BASE else "not ahead") for name in names]
+    rows = [_row(name, held_out, real, "in use" if name == BASE else "not ahead") for name in names]
     reason = (
-        f"The base encoder is served, because only {held_out.queries} held-out queries could be measured and a "
+        f"The base encoder is in use, because only {held_out.queries} held-out queries could be measured and a "
         f"comparison needs at least {MIN_QUERIES}. {MORE}"
     )
     return Selection(BASE, 0.0, reason, held_out.queries, tuple(rows))
 
 
 def _reason(
-    served: str, ahead: list[str], vetoed: list[str], names: list[str], held_out: _Paired, real: _Paired | None
+    chosen: str, ahead: list[str], vetoed: list[str], names: list[str], held_out: _Paired, real: _Paired | None
 ) -> str:
-    if served == BASE:
+    if chosen == BASE:
         sentences = [_base_reason(names, vetoed, held_out)]
     else:
-        sentences = [_gain_reason(served, held_out)]
+        sentences = [_gain_reason(chosen, held_out)]
         best = _best(ahead, held_out)
-        if best != served:
-            lead = held_out.against(best, served).value
+        if best != chosen:
+            lead = held_out.against(best, chosen).value
             sentences.append(
                 f"{_called(best).capitalize()} is {lead:.2f} points higher, which is within one standard error "
-                f"({held_out.standard_error(best, served):.2f}), so the candidate nearer to base is preferred."
+                f"({held_out.standard_error(best, chosen):.2f}), so the candidate nearer to base is preferred."
             )
     if real is not None:
         sentences += [_veto_reason(name, real) for name in reversed(vetoed)]
@@ -179,13 +178,13 @@ def _reason(
     return " ".join(sentences)
 
 
-def _gain_reason(served: str, held_out: _Paired) -> str:
-    gain = held_out.against_base(served)
-    own, base = 100 * held_out.values[served].mean(), 100 * held_out.values[BASE].mean()
+def _gain_reason(chosen: str, held_out: _Paired) -> str:
+    gain = held_out.against_base(chosen)
+    own, base = 100 * held_out.values[chosen].mean(), 100 * held_out.values[BASE].mean()
     return (
-        f"{_called(served).capitalize()} is served: on {held_out.queries} held-out (synthetic) queries its nDCG@10 is {own:.1f} "
+        f"{_called(chosen).capitalize()} is in use: on {held_out.queries} held-out (synthetic) queries its nDCG@10 is {own:.1f} "
         f"against {base:.1f} for base, better by {gain.value:.1f} points (95 % interval {gain.low:.1f} to "
-        f"{gain.high:.1f}, {gain.told_p})."
+        f"{gain.high:.1f}, {gain.format_p})."
     )
 
 
@@ -193,13 +192,13 @@ def _base_reason(names: list[str], vetoed: list[str], held_out: _Paired) -> str:
     left = [name for name in names[1:] if name not in vetoed]
     if not left:
         cause = "every candidate is excluded" if vetoed else "there is no other candidate"
-        return f"The base encoder is served, because {cause}."
+        return f"The base encoder is in use, because {cause}."
     best = _best(left, held_out)
     gain = held_out.against_base(best)
     return (
-        f"The base encoder is served, because no candidate is shown to be better on {held_out.queries} held-out "
+        f"The base encoder is in use, because no candidate is shown to be better on {held_out.queries} held-out "
         f"queries: the best, {_called(best)}, differs from base by {gain.value:+.1f} points of nDCG@10 (95 % interval "
-        f"{gain.low:+.1f} to {gain.high:+.1f}, {gain.told_p}){gain.told_needed}."
+        f"{gain.low:+.1f} to {gain.high:+.1f}, {gain.format_p}){gain.format_needed}."
     )
 
 
@@ -209,11 +208,11 @@ def _veto_reason(name: str, real: _Paired) -> str:
     loss = real.against_base(name)
     return (
         f"{_called(name).capitalize()} is excluded, because on {real.queries} judged queries it is {-loss.value:.1f} "
-        f"points worse than base (95 % interval {loss.low:.1f} to {loss.high:.1f}, {loss.told_p})."
+        f"points worse than base (95 % interval {loss.low:.1f} to {loss.high:.1f}, {loss.format_p})."
     )
 
 
 def _called(name: str) -> str:
     if name == ADAPTED:
         return "the adapted encoder"
-    return f"the merge of base and adapted encoder at λ = {strength_of(name):g}"
+    return f"the interpolation of base and adapted encoder with weight {weight_of(name):g}"

@@ -1,10 +1,11 @@
-"""Stage `evaluate`: base, adapted and their merges meet on held-out queries; the report says what search will serve."""
+"""Stage `evaluate`: base, adapted and interpolations of both are compared on held-out queries; one comes into use."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from engine.core.errors import DamagedError, NotBuiltError
+from engine.core.systems import IN_USE
 from engine.encoders.for_project import check_device, model_fingerprint, served_fingerprint
 from engine.evaluation.evaluating import Evaluation
 from engine.evaluation.reporting.results import publish_results
@@ -16,7 +17,7 @@ VERSION = 16
 
 
 class EvaluateStage(Stage):
-    """Base, adapted and their merges meet on held-out queries; the report says what search will serve."""
+    """Base, adapted and interpolations of both are compared on held-out queries; one comes into use."""
 
     version, artifact = VERSION, EvaluationInfo
 
@@ -76,7 +77,7 @@ class EvaluateStage(Stage):
             )  # fmt: skip
 
     def run(self, context: StageContext) -> dict[str, Any]:
-        """Compare, choose what to serve, write the report."""
+        """Compare, choose what comes into use, write the report."""
         from engine.evaluation.studies.robustness_study import drop_unused_substitutes
 
         work = Evaluation(context)
@@ -85,10 +86,10 @@ class EvaluateStage(Stage):
         if work.adapter:
             work.rank_encoder("adapted", 1.0)
         selection = work.select()
-        if selection.strength not in (0.0, 1.0):
-            work.rank_encoder("served", selection.strength)
+        if selection.weight not in (0.0, 1.0):
+            work.rank_encoder(IN_USE, selection.weight)
         else:
-            work.alias("served", selection.served)
+            work.alias(IN_USE, selection.in_use)
         if context.settings.evaluation.cl_baseline:
             work.rank_baseline()
         if context.settings.search.csls:

@@ -49,10 +49,10 @@ def benchmark(
     Training queries come from `queries` (JSONL, or a JSON array), else from the extractive generator. The judged queries
     are never trained on, and have no say in what is served. The project is made in `keep`, or in a temporary folder
     that is removed again; one that `keep` already holds is used if it was made for the same measurement, else UsageError.
-    Returns `systems` → metric → {value, low, high} in percent, `differences` against base, `pairs` of hybrids, `served`,
-    `stages`. With `recipes` (names of engine/experiments/recipes.py) also `recipes`: name → the same, each in a project of its own
-    beside `keep`, which begins as a copy; {skipped: why} for one that cannot be trained here, {failed: why} for one whose
-    training broke off, and with `same_as` the figures of a recipe whose numbers are the same. UsageError for an unknown
+    Returns the `FigureTable` of the judged queries as JSON, with `fusion`, `served` (what is in use), `held_out` and `stages`. With
+    `recipes` (names of engine/experiments/recipes.py) also `recipes`: name → the same, each in a project of its own beside `keep`,
+    which begins as a copy; {skipped: why} for one that cannot be trained here, {failed: why} for one whose training broke off, and
+    with `same_as` the figures of a recipe whose numbers are the same. UsageError for an unknown
     recipe, DatasetError for judgments that cannot be used.
     """
     chosen_recipes = recipes_of(recipes) if recipes else {}
@@ -195,13 +195,9 @@ def _result(dataset: Path, project: Project, stages: dict[str, dict[str, Any]]) 
             f"{dataset} cannot be measured.", "None of its judgments names an entry of corpus.jsonl.",
             "Check the ids in qrels.", code="dataset-without-judgments",
         )  # fmt: skip
-    table = report["tables"]["judged"]
     return {
         "dataset": dataset.name,
-        "queries": table["queries"],
-        "systems": table["systems"],
-        "differences": table["differences"],
-        "pairs": table["pairs"],
+        **report["tables"]["judged"],
         "fusion": report["fusion"],
         "held_out": report["tables"].get("synthetic", {}).get("systems", {}),
         "served": {**report["served"], "reason": report["reason"]},

@@ -11,7 +11,8 @@ from typing import Any
 from engine.core.assets import asset_path
 from engine.core.errors import EngineError
 from engine.core.systems import label_of
-from engine.evaluation.reporting.tables import FigureTable, read_tables
+from engine.evaluation.figure_table import FigureTable
+from engine.evaluation.reporting.report import read_report, tables_of
 from engine.export.models import CHUNK_FOLDER, MODEL_FOLDER, QUERY_FOLDER
 from engine.export.source import Source
 from engine.project.store.artifact_info import AdapterInfo, EvaluationInfo, VectorsInfo
@@ -31,7 +32,7 @@ def facts(source: Source, kinds: Sequence[str]) -> dict[str, Any]:
     """What the card and the manifest say; JSON types only, and nothing of it is text of a document or a query."""
     evaluation = source.evaluation
     info = evaluation.info if evaluation else EvaluationInfo()
-    tables = read_tables(source.project.folder_of(evaluation)) if evaluation else {}
+    tables = tables_of(read_report(source.project.folder_of(evaluation))) if evaluation else {}
     vectors = source.store.artifact(VectorsInfo)
     return {
         "format": FORMAT,
@@ -44,8 +45,8 @@ def facts(source: Source, kinds: Sequence[str]) -> dict[str, Any]:
         "sizes": _sizes(source),
         "settings": _settings(source),
         "reason": info.reason,
-        "served": info.in_use.name,
-        "hubs": bool(vectors and vectors.info.hubness_key),
+        "in_use": info.in_use.name,
+        "csls": bool(vectors and vectors.info.hubness_key),
         "figures": {kind: _figures(table) for kind, table in tables.items()},
     }
 
@@ -64,24 +65,24 @@ def write_cards(known: Mapping[str, Any], folder: Path) -> None:
 
 
 def _encoder(source: Source) -> dict[str, Any] | None:
-    """What search serves; None before anything is embedded."""
+    """What search uses; None before anything is embedded."""
     from engine.encoders.fingerprint import effective_max_tokens, read_prompts
 
     try:
-        served = source.served
+        encoder = source.in_use
     except EngineError:
         return None
     return {
-        "base_model": _plain(served.model.name),
-        "base_weights_sha256": served.model.weights_sha256,
-        "base_fingerprint": served.model.fingerprint,
-        "strength": served.scale,
-        "side": served.scope,
-        "max_tokens": effective_max_tokens(served.model, served.max_tokens),
-        "prompts": {name: text for name, text in asdict(read_prompts(served.model)).items() if text},
+        "base_model": _plain(encoder.model.name),
+        "base_weights_sha256": encoder.model.weights_sha256,
+        "base_fingerprint": encoder.model.fingerprint,
+        "interpolation_weight": encoder.weight,
+        "adapter_scope": encoder.scope,
+        "max_tokens": effective_max_tokens(encoder.model, encoder.max_tokens),
+        "prompts": {name: text for name, text in asdict(read_prompts(encoder.model)).items() if text},
         "dimension": source.index.width,
-        "query_encoder": served.encoder,
-        "chunk_encoder": served.chunk_encoder,
+        "query_encoder": encoder.encoder,
+        "chunk_encoder": encoder.chunk_encoder,
         "vectors_stored_as": source.index.manifest["dtype"],
     }
 
@@ -92,10 +93,10 @@ def _adapter(source: Source) -> dict[str, Any] | None:
     if trained is None or not trained.info.adapter:
         return None
     info = trained.info
-    _, strength = source.adapter()
+    _, weight = source.adapter()
     return {
-        "digest": info.digest, "base_fingerprint": info.model, "side": info.adapter_scope,
-        "steps": info.steps, "best_step": info.best_step, "served_at": strength,
+        "digest": info.digest, "base_fingerprint": info.model, "adapter_scope": info.adapter_scope,
+        "steps": info.steps, "best_step": info.best_step, "weight_in_use": weight,
     }  # fmt: skip
 
 
@@ -150,10 +151,11 @@ def _setting(value: Any) -> Any:
 
 def _figures(table: FigureTable) -> dict[str, Any]:
     """Of one set of queries: system → metric → {value, low, high} in percent, and the differences to base."""
+    data = table.to_dict()
     shown = {
-        system: {name: cells[name] for name in METRICS if name in cells} for system, cells in table.systems.items()
+        system: {name: cells[name] for name in METRICS if name in cells} for system, cells in data["systems"].items()
     }
-    gaps = {system: cells["ndcg@10"] for system, cells in table.differences.items() if "ndcg@10" in cells}
+    gaps = {system: cells["ndcg@10"] for system, cells in data["differences"].items() if "ndcg@10" in cells}
     counts = {"queries": table.queries, "synthetic": table.synthetic, "left_out": table.left_out}
     return {**counts, "systems": shown, "differences": gaps}
 

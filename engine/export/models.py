@@ -13,21 +13,21 @@ QUERY_FOLDER, CHUNK_FOLDER, MODEL_FOLDER = "query-encoder", "chunk-encoder", "mo
 
 
 def write_adapter(source: Source, folder: Path) -> None:
-    """`adapter/`: loading it with peft gives what search serves, its strength λ taken into `lora_alpha`.
+    """`adapter/`: loading it with peft gives what search uses, its weight taken into `lora_alpha`.
 
     It is the queries' where chunks have another, which is then `adapter/chunks/`.
     """
-    adapter, strength = source.adapter()
+    adapter, weight = source.adapter()
     for part in ("", CHUNKS):
         if (adapter / part).is_dir():
-            _copy_adapter(adapter / part, folder / "adapter" / part, strength or 1.0)
+            _copy_adapter(adapter / part, folder / "adapter" / part, weight or 1.0)
 
 
-def _copy_adapter(adapter: Path, target: Path, scale: float) -> None:
+def _copy_adapter(adapter: Path, target: Path, weight: float) -> None:
     target.mkdir()
     shutil.copyfile(adapter / "adapter_model.safetensors", target / "adapter_model.safetensors")
     config = json.loads((adapter / "adapter_config.json").read_text(encoding="utf-8"))
-    config["lora_alpha"] = config["lora_alpha"] * scale
+    config["lora_alpha"] = config["lora_alpha"] * weight
     (target / "adapter_config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
 
 
@@ -54,11 +54,11 @@ def write_onnx(source: Source, folder: Path) -> None:
 def _save(source: Source, name: str, folder: Path) -> None:
     from engine.encoders.saving import save_encoder
 
-    served = source.served
-    adapter = served.chunk_adapter if name == CHUNK_FOLDER else served.adapter
-    save_encoder(served.model, folder, adapter=adapter, scale=served.scale, max_tokens=served.max_tokens)
+    in_use = source.in_use
+    adapter = in_use.chunk_adapter if name == CHUNK_FOLDER else in_use.adapter
+    save_encoder(in_use.model, folder, adapter=adapter, scale=in_use.weight, max_tokens=in_use.max_tokens)
 
 
 def model_folders(source: Source) -> tuple[str, ...]:
     """The folders of the encoders that search uses."""
-    return (MODEL_FOLDER,) if source.served.scope == "both" else (QUERY_FOLDER, CHUNK_FOLDER)
+    return (MODEL_FOLDER,) if source.in_use.scope == "both" else (QUERY_FOLDER, CHUNK_FOLDER)

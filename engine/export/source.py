@@ -1,4 +1,4 @@
-"""What an export is made from: the project as search serves it now."""
+"""What an export is made from: the project as search uses it now."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
-    """The encoder that search uses: a model, with `adapter` merged in at `scale` (λ), or without one.
+class EncoderInUse:
+    """The encoder that search uses: a model, with `adapter` merged in with an interpolation `weight`, or without one.
 
     `chunk_adapter`: the one that chunks are encoded with; None where they are by the model as it is. `encoder` and
     `chunk_encoder` are the fingerprints of what encodes queries and chunks.
@@ -30,7 +30,7 @@ class Served:
 
     model: ModelFolder
     adapter: Path | None
-    scale: float
+    weight: float
     max_tokens: int
     chunk_adapter: Path | None
     encoder: str
@@ -46,7 +46,7 @@ class Served:
 
 @dataclass(frozen=True)
 class Source(ProjectSnapshot):
-    """A project's database and settings, what search serves, and what was trained."""
+    """A project's database and settings, what search uses, and what was trained."""
 
     @cached_property
     def index(self) -> VectorIndex:
@@ -57,7 +57,7 @@ class Source(ProjectSnapshot):
 
     @cached_property
     def hub_queries(self) -> tuple[list[int], NDArray[np.float32]] | None:
-        """Articles' numbers (m), and unit vectors (m, d) of their queries, which show hubs; None where these are not taken off.
+        """Articles' numbers (m), and unit vectors (m, d) of their queries, which show hubs; None without hubness correction.
 
         Raises DamagedError.
         """
@@ -69,7 +69,7 @@ class Source(ProjectSnapshot):
         return reference.articles.tolist(), reference.vectors
 
     @cached_property
-    def served(self) -> Served:
+    def in_use(self) -> EncoderInUse:
         """The encoder that the vector index was made for. Raises NotBuiltError, ModelError."""
         from engine.encoders.fingerprint import encoder_fingerprint
         from engine.encoders.for_project import model_of
@@ -83,7 +83,7 @@ class Source(ProjectSnapshot):
                 f"The model {info.model} is not the one that the documents were embedded with.", "Its files were changed since.",
                 f"Run 'engine run {self.project.argument}'.", code="model-changed", stage="embed",
             )  # fmt: skip
-        return Served(
+        return EncoderInUse(
             model, adapter, info.interpolation_weight if adapter else 0.0, info.max_tokens,
             self.project.path / info.chunk_adapter if info.chunk_adapter else None, info.encoder, info.chunk_encoder,
         )  # fmt: skip
@@ -99,7 +99,7 @@ class Source(ProjectSnapshot):
         if not same or (info.adapter and chosen.interpolation_weight != info.interpolation_weight):
             raise NotBuiltError(
                 "The documents are not yet embedded with the encoder that the last evaluation chose.",
-                "What search serves and the figures would not belong together.",
+                "What is in use and the figures would not belong together.",
                 f"Run 'engine run {self.project.argument}'.", code="index-outdated", stage="embed",
             )  # fmt: skip
 
@@ -109,7 +109,7 @@ class Source(ProjectSnapshot):
         return self.store.artifact(EvaluationInfo)
 
     def adapter(self) -> tuple[Path, float]:
-        """The folder of the trained adapter, and the strength λ at which search serves it (0: it does not).
+        """The folder of the trained adapter, and the weight with which search uses it (0: it does not).
 
         Raises NotBuiltError where there is none.
         """

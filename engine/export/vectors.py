@@ -20,7 +20,7 @@ _BLOCK = 8192
 def write_vectors(source: Source, folder: Path) -> None:
     """`vectors/vectors.npy`, float32 (n, d), unit norm; line i of `vectors/ids.jsonl` says what row i belongs to.
 
-    Where search takes off hubs, `vectors/hub_queries.npy` (m, d) and `.jsonl` are the queries that show them, and their articles.
+    With hubness correction, `vectors/hub_queries.npy` (m, d) and `.jsonl` are the queries that show them, and their articles.
     """
     import numpy as np
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -9,7 +11,11 @@ from engine.metrics.relevance import Floats
 
 MIN_WIDTH = 0.005
 """Of the kernel, in the unit of the samples: values that are all alike still make a curve."""
+PLACES = 121
+"""Places on an axis of curves."""
 BLOCK = 20_000
+_REACH = 3  # kernel widths beyond the outermost sample
+_DIGITS = 4
 
 
 def kernel_width(samples: ArrayLike) -> float:
@@ -35,3 +41,12 @@ def kernel_density(samples: ArrayLike, at: ArrayLike) -> Floats:
         apart = (places[:, None] - values[None, start : start + BLOCK]) / width  # (g, b)
         total += np.exp(-0.5 * apart**2).sum(axis=1)
     return total / (len(values) * width * float(np.sqrt(2 * np.pi)))
+
+
+def density_curves(samples: Sequence[ArrayLike], low: float, high: float) -> tuple[list[float], list[list[float]]]:
+    """An axis within [low, high] that reaches a little beyond all of the `samples`, each (n,), and the density of each on it."""
+    arrays = [np.asarray(one, dtype=np.float64) for one in samples]
+    margin = _REACH * max(kernel_width(one) for one in arrays)
+    first, last = min(float(one.min()) for one in arrays), max(float(one.max()) for one in arrays)
+    axis = np.round(np.linspace(max(min(low, first), first - margin), min(high, last + margin), PLACES), _DIGITS)
+    return axis.tolist(), [np.round(kernel_density(one, axis), _DIGITS).tolist() for one in arrays]

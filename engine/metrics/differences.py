@@ -49,12 +49,12 @@ class Difference:
         return self.high < 0
 
     @property
-    def told_p(self) -> str:
+    def format_p(self) -> str:
         """As a sentence has it, such as `p = 0.031`."""
         return "p < 0.001" if self.p_value < 0.001 else f"p = {self.p_value:.3f}"
 
     @property
-    def told_needed(self) -> str:
+    def format_needed(self) -> str:
         """For the end of a sentence: how many queries would be needed; empty where nothing is known of it."""
         return "" if self.needed is None else f"; about {self.needed:,} queries would be needed to show one as large"
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from engine.core.errors import DamagedError
-from engine.core.similarity import IndexForm
+from engine.core.similarity import IndexForm, Similarity
 from engine.core.unit_vectors import unit_rows
 
 if TYPE_CHECKING:
@@ -45,6 +45,12 @@ class HubnessReference:
 
     vectors: NDArray[np.float32]
     articles: NDArray[np.int64]
+
+    def similarity(
+        self, vectors: NDArray[np.float32], articles: NDArray[np.int64], check: Callable[[], None] = lambda: None
+    ) -> Similarity:
+        """The similarity of queries to chunks with unit vectors `vectors` (n, d), of `articles` (n,)."""
+        return Csls(hub_offsets(vectors, articles, self, check))
 
 
 class CslsIndexForm(IndexForm):

@@ -1,4 +1,4 @@
-"""Stage `embed`: chunks × the encoder that evaluation chose → the vector index that search serves."""
+"""Stage `embed`: chunks × the encoder that evaluation chose → the vector index."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ VERSION = 1
 
 
 class EmbedStage(Stage):
-    """Chunks × the encoder that evaluation chose → the vector index that search serves."""
+    """Chunks × the encoder that evaluation chose → the vector index."""
 
     version, artifact = VERSION, VectorsInfo
 
     def inputs(self, snapshot: ProjectSnapshot) -> dict[str, Any]:
-        """The chunks, the served encoder, and how vectors are stored."""
+        """The chunks, the encoder in use, and how vectors are stored."""
         snapshot.need(CorpusInfo)
-        adapter, scale, scope = _served(snapshot)
+        adapter, scale, scope = _in_use(snapshot)
         return {
             "chunks": snapshot.store.corpus_fingerprint(),
             "encoder": served_fingerprint(snapshot, adapter, scale),
@@ -61,7 +61,7 @@ class EmbedStage(Stage):
 
         artifact = snapshot.need(VectorsInfo)
         VectorIndex.open(snapshot.project.folder_of(artifact))
-        adapter, _, _ = _served(snapshot)
+        adapter, _, _ = _in_use(snapshot)
         if artifact.info.adapter != _named(snapshot, adapter):
             raise DamagedError(
                 "The adapter was trained anew.", "", "Run 'engine embed'.", code="adapter-changed", stage="embed",
@@ -69,14 +69,14 @@ class EmbedStage(Stage):
             )  # fmt: skip
         if artifact.info.hubness_key != hubs_of(snapshot):
             raise DamagedError(
-                "The index does not take off hubs as evaluation chose.", "", "Run 'engine embed'.",
+                "The index does not correct hubness as evaluation chose.", "", "Run 'engine embed'.",
                 code="index-outdated", stage="embed", command="embed",
             )  # fmt: skip
 
     def run(self, context: StageContext) -> dict[str, Any]:
         """Embed what is new, build or update the index, make it current, and drop what nothing names any more."""
 
-        adapter, scale, scope = _served(context)
+        adapter, scale, scope = _in_use(context)
         hardware = reported_hardware(context, "encode")
         of_chunks = chunk_adapter(adapter, scope)
         encoder = load_encoder(context, hardware, *((of_chunks, scale) if of_chunks else ()))  # of the chunks
@@ -133,18 +133,18 @@ def _reference(context: StageContext) -> HubnessReference | None:
     try:
         return read_reference(context.project.folder_of(context.need(EvaluationInfo)))
     except DamagedError as error:
-        context.warn(f"{error.what} Search serves plain cosines until then. {error.to_do}")
+        context.warn(f"{error.what} Search compares by plain cosines until then. {error.to_do}")
         return None
 
 
-def _served(snapshot: ProjectSnapshot) -> tuple[Path | None, float, str]:
-    """Adapter folder, strength λ and side that evaluation chose; the base encoder before the first evaluation."""
+def _in_use(snapshot: ProjectSnapshot) -> tuple[Path | None, float, str]:
+    """Adapter folder, interpolation weight and scope that evaluation chose; the base encoder before the first evaluation."""
     evaluation = snapshot.store.artifact(EvaluationInfo)
     if evaluation is None or not (adapter := evaluation.info.in_use.adapter):
         return None, 1.0, "both"
     if evaluation.info.model != model_fingerprint(snapshot):
         raise NotBuiltError(
-            "The adapter that search was to serve belongs to another model.",
+            "The adapter in use belongs to another model.",
             "encoder.model, or the files in its folder, have changed since the evaluation.",
             f"Run 'engine run {snapshot.project.argument}'.", code="adapter-mismatch", stage="evaluate",
         )  # fmt: skip
@@ -167,7 +167,6 @@ def _write(
     """Write the index; returns how many vectors were added to the former one (all, when it is built anew)."""
     import numpy as np
 
-    from engine.ranking.hubness import Csls, hub_offsets
     from engine.vectors.index import VectorIndex
 
     settings = context.settings.vectors
@@ -177,7 +176,7 @@ def _write(
     def similarity(rows: NDArray[np.bool_]) -> Similarity:
         if reference is None:
             return COSINE
-        return Csls(hub_offsets(vectors[rows], articles[rows], reference, context.check_stop))
+        return reference.similarity(vectors[rows], articles[rows], context.check_stop)
 
     former = context.store.artifact(VectorsInfo)
     forced = (
@@ -204,10 +203,10 @@ def _write(
     return len(ids)
 
 
-def _tidy(context: StageContext, served: str) -> None:
-    """Both indexes are current now: superseded rows and the vectors of encoders no longer served can go."""
+def _tidy(context: StageContext, in_use: str) -> None:
+    """Both indexes are current now: superseded rows and the vectors of encoders no longer in use can go."""
     lexical = context.store.artifact(LexicalInfo)
     if lexical and lexical.info.chunks_fingerprint == context.store.corpus_fingerprint():
         context.store.purge_dead()
     base = served_fingerprint(context, None, 1.0)
-    open_cache(context).drop_others({base, served})
+    open_cache(context).drop_others({base, in_use})

@@ -13,6 +13,9 @@ from engine.cli.app import print_json
 from engine.core import events
 from engine.core.errors import InputError
 from engine.core.text import harmless, visible
+from engine.evaluation.figure_table import Differences, FigureTable
+from engine.metrics.bootstrap import Interval
+from engine.metrics.differences import Difference, Verdict
 
 EVIL = "a\x1b[2J\x1b]0;title\x07\x9b31m\u202egpj.exe\u2066\x7f\udcff\u200b"
 
@@ -88,24 +91,24 @@ def test_json_says_the_same_in_escapes(capsys: pytest.CaptureFixture[str]) -> No
     assert not set("\x1b\x07\x9b\x7f\udcff") & set(told)
 
 
+def gap(value: float, verdict: Verdict = "better", p: float = 0.01, needed: int | None = None) -> dict[str, Difference]:
+    return {"ndcg@10": Difference(value, value - 1, value + 1, 0.5, verdict, p, needed)}
+
+
+def table(differences: Differences, pairs: Differences, **values: float) -> FigureTable:
+    systems = {name: {"ndcg@10": Interval(value, value - 1, value + 1)} for name, value in values.items()}
+    return FigureTable("base", 60, 0, systems, differences, pairs)
+
+
 def test_a_row_for_each_recipe_with_its_intervals() -> None:
-    def gap(value: float) -> dict[str, object]:
-        return {"ndcg@10": {"value": value, "low": value - 1, "high": value + 1, "verdict": "better"}}
-
-    def figure(value: float) -> dict[str, object]:
-        return {"ndcg@10": {"value": value, "low": value - 1, "high": value + 1}}
-
-    unsure = {"ndcg@10": {**gap(-0.5)["ndcg@10"], "verdict": "no difference shown", "needed": 1_234}}  # type: ignore[dict-item]
+    unsure = {"weighted_served − weighted_base": gap(-0.5, "no difference shown", 0.25, 1_234)}
     trained = {
-        "systems": {"base": figure(37.2), "adapted": figure(39.6), "weighted_served": figure(41.0)},
-        "differences": {"adapted": gap(2.4)},
-        "pairs": {"weighted_served − weighted_base": unsure},
-        "fusion": {"method": "weighted"},
-        "stages": {"train": {"seconds": 75.0}},
-    }
+        **table({"adapted": gap(2.4)}, unsure, base=37.2, adapted=39.6, weighted_served=41.0).to_dict(),
+        "fusion": {"method": "weighted"}, "stages": {"train": {"seconds": 75.0}},
+    }  # fmt: skip
     untrained = {
-        "systems": {"base": figure(37.2), "rrf_served": figure(41.5)},
-        "differences": {}, "pairs": {}, "fusion": {"method": "rrf"}, "stages": {}, "served": {"reason": "No text."},
+        **table({}, {}, base=37.2, rrf_served=41.5).to_dict(),
+        "fusion": {"method": "rrf"}, "stages": {}, "served": {"reason": "No text."},
     }  # fmt: skip
     out = Console(file=io.StringIO(), width=140)
     rows = {
@@ -113,33 +116,26 @@ def test_a_row_for_each_recipe_with_its_intervals() -> None:
         "listmle": {"failed": "Training went astray."}, "twin": {**untrained, "same_as": "none"},
     }  # fmt: skip
     console.show_recipes(rows, out)
-    console.show_differences({"adapted − base": gap(2.4)}, out)
     shown = out.file.getvalue()  # type: ignore[attr-defined]
     cells = [[cell.strip() for cell in line.split("│")[1:-1]] for line in shown.splitlines() if line.startswith("│")]
     assert cells == [
-        ["listnet", "39.6", "+2.40 (+1.40 to +3.40)", "weighted", "41.0", "-0.50 (-1.50 to +0.50)", "1 min 15 s"],
-        ["", "", "better", "", "", "no difference shown,", ""],
-        ["", "", "", "", "", "would need 1,234 queries", ""],
-        ["none", "none", "No text.", "RRF", "41.5", "", ""],
-        ["4-bit", "skipped", "It runs on a CUDA GPU alone.", "", "", "", ""],
-        ["listmle", "failed", "Training went astray.", "", "", "", ""],
-        ["twin", "none", "No text.", "RRF", "41.5", "", "as 'none'"],
+        ["listnet", "39.6", "+2.40 (+1.40 to +3.40)", "41.0", "-0.50 (-1.50 to +0.50)", "1 min 15 s"],
+        ["", "", "better (p = 0.010)", "", "no difference shown (p = 0.250),", ""],
+        ["", "", "", "", "would need 1,234 queries", ""],
+        ["none", "none", "No text.", "41.5", "", ""],
+        ["4-bit", "skipped", "It runs on a CUDA GPU alone.", "", "", ""],
+        ["listmle", "failed", "Training went astray.", "", "", ""],
+        ["twin", "none", "No text.", "41.5", "", "as 'none'"],
     ]
-    assert "adapted − base: +2.40 (+1.40 to +3.40) nDCG@10: better" in shown
 
 
-def test_what_is_served_is_compared_with_its_chance_and_the_queries_that_would_tell() -> None:
-    def gap(value: float, verdict: str, **more: object) -> dict[str, object]:
-        return {"ndcg@10": {"value": value, "low": value - 1, "high": value + 1, "verdict": verdict, **more}}
-
-    table = {
-        "base": "base",
-        "differences": {"bm25": gap(9, "better"), "served": gap(2.4, "better", p_value=0.0001, needed=None)},
-        "pairs": {"rrf_served − rrf_base": gap(0.5, "no difference shown", p_value=0.25, needed=1_250)},
-    }
-    out = Console(file=io.StringIO(), width=160)
-    console.show_differences(console.served_differences(table), out)
-    served, hybrid = out.file.getvalue().splitlines()  # type: ignore[attr-defined]
-    assert "+2.40 (+1.40 to +3.40) nDCG@10: better (p < 0.001)" in served
-    assert "+0.50 (-0.50 to +1.50) nDCG@10: no difference shown (p = 0.250)" in hybrid
-    assert "1,250" in hybrid
+def test_what_is_in_use_is_compared_with_its_chance_and_the_queries_that_would_tell() -> None:
+    pairs = {"rrf_served − rrf_base": gap(0.5, "no difference shown", 0.25, 1_250)}
+    found = table({"bm25": gap(9), "served": gap(2.4, p=0.0001)}, pairs)
+    out = Console(file=io.StringIO(), width=200)
+    console.show_differences(console.differences_in_use(found), out)
+    assert out.file.getvalue().splitlines() == [  # type: ignore[attr-defined]
+        "in use − base: +2.40 (+1.40 to +3.40) nDCG@10: better (p < 0.001)",
+        "hybrid (RRF), in use − hybrid (RRF), base: +0.50 (-0.50 to +1.50) nDCG@10: no difference shown (p = 0.250); about 1,250 "
+        "queries would be needed to show one as large",
+    ]

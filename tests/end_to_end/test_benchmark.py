@@ -245,7 +245,7 @@ def test_the_command_shows_a_row_for_each_recipe(dataset: Path, tiny_model: Path
     named = [line.split("│")[1].strip() for line in recipes.splitlines() if line.startswith("│ ")]
     # A cell of many words takes several lines; only the first of them names the recipe.
     assert [name for name in named if name] == ["default", "infonce"]
-    assert "hybrid (weighted), served − hybrid (weighted), base:" in done.stdout
+    assert "hybrid (weighted), in use − hybrid (weighted), base:" in done.stdout
 
 
 @pytest.mark.parametrize(

@@ -195,7 +195,7 @@ def test_the_report_on_request_measures_robustness_and_search_hides_weak_hits(pr
     assert {"alignment", "uniformity", "COE, percent"} <= set(report["diagnostics"]["adapted"])
     assert "rrf_served − rrf_base" in after["tables"]["judged"]["pairs"]
     text = engine_here("report", str(project)).stdout
-    assert "served − base: " in text
+    assert "in use − base: " in text
     assert "(p " in text
     found = json.loads(engine_here("search", str(project), "cold room door", "--mode", "semantic", "--json").stdout)
     assert len(found["notes"]) == 1

@@ -31,7 +31,7 @@ from engine.encoders.encoder import Encoder
 from engine.encoders.hardware import Hardware
 from engine.encoders.model_folder import resolve_model
 from engine.evaluation.judgments import relevant_chunks
-from engine.evaluation.reporting.tables import read_tables
+from engine.evaluation.reporting.report import read_report, tables_of
 from engine.export.folder import RECORD, known_exports
 from engine.export.take import export_project
 from engine.project.folder import ProjectFolder
@@ -136,7 +136,7 @@ def test_the_adapter_gives_the_served_vectors_with_peft(
         with_peft(vectors.info.model, made.folder / "adapter"),
         own_encoder(project, adapted=True).encode_queries(TEXTS),
     )
-    assert f"λ = {strength}" in (made.folder / "adapter" / "README.md").read_text("utf-8")
+    assert f"weight w = {strength}" in (made.folder / "adapter" / "README.md").read_text("utf-8")
 
 
 def test_of_an_adapter_for_queries_both_encoders_come_and_say_what_for(
@@ -202,7 +202,7 @@ def test_where_base_is_served_the_model_is_the_base(projects: Callable[..., Proj
     assert made.kinds == ("adapter", "model")
     own = own_encoder(project, adapted=False)
     assert_same(loaded(made.folder / "model").encode_query(TEXTS), own.encode_queries(TEXTS))
-    assert "does not serve" in (made.folder / "adapter" / "README.md").read_text("utf-8")
+    assert "does not use" in (made.folder / "adapter" / "README.md").read_text("utf-8")
     assert "no adapter" in (made.folder / "model" / "README.md").read_text("utf-8")
 
 
@@ -328,9 +328,9 @@ def test_the_card_states_the_facts_and_no_text(projects: Callable[..., ProjectFo
         assert f"- chunks: {counts['chunks']}" in page
         assert f"- documents: {counts['documents']}" in page
         assert "learning_rate = `0.01`" in page
-        for table in read_tables(project.folder_of(evaluation)).values():
+        for table in tables_of(read_report(project.folder_of(evaluation))).values():
             cell = table.systems["base"]["ndcg@10"]
-            assert f"{cell['value']:.1f} [{cell['low']:.1f}, {cell['high']:.1f}]" in page
+            assert f"{cell.value:.1f} [{cell.low:.1f}, {cell.high:.1f}]" in page
         assert evaluation.info.reason in page
         assert known["encoder"]["base_weights_sha256"] in page
         assert known["adapter"]["digest"] in page

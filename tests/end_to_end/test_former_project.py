@@ -12,7 +12,7 @@ import pytest
 from fixtures.pipeline import engine_here
 
 from engine.api import Project
-from engine.evaluation.reporting.tables import read_tables
+from engine.evaluation.reporting.report import read_report, tables_of
 from engine.project.store.artifact_info import FORMER_KEYS
 
 FORMER_SCOPES = {"queries": "query", "both-then-queries": "both-then-query"}
@@ -32,7 +32,9 @@ def former(project: Path) -> Path:
         for kind, folder, text in database.execute("SELECT kind, folder, info FROM artifacts").fetchall():
             info = former_layout(json.loads(text))
             if kind == "evaluation":
-                info["tables"] = {name: table.to_dict() for name, table in read_tables(project / folder).items()}
+                info["tables"] = {
+                    name: table.to_dict() for name, table in tables_of(read_report(project / folder)).items()
+                }
                 info["adapter"] = info["served"]["adapter"]
             database.execute("UPDATE artifacts SET info = ? WHERE kind = ?", (json.dumps(info), kind))
     return project

@@ -16,16 +16,17 @@ import pytest
 from fixtures.pipeline import ROOT, engine_here
 from lxml import html
 
-from engine.core.systems import BASE_CSLS, WAYS, label_of
+from engine.core.systems import WAYS, label_of
 from engine.core.text import metric_name
 from engine.evaluation.reporting.changes import Change, FoundHit
-from engine.evaluation.reporting.report import read_report, render
+from engine.evaluation.reporting.page import render
+from engine.evaluation.reporting.report import read_report
 from engine.project.folder import ProjectFolder
 
 DOCUMENTED = ROOT / "docs" / "report.md"
 TEMPLATE = ROOT / "assets" / "report" / "report.html.j2"
 SHAPES = ("interval", "difference")
-AXIS = "λ (0 = base, 1 = adapted)"
+AXIS = "weight (0 = base, 1 = adapted)"
 NUMBER = re.compile(r"[-+]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?")
 Path_ = tuple[str, ...]
 
@@ -97,7 +98,7 @@ def test_report_json_is_what_its_page_describes(report):
     assert len(described) > 150
     strange = {path for path, value in found if not any(describes(*entry, path, value) for entry in described.items())}
     assert not strange
-    seen = {path for path, value in found if value is not None or path[-1] in ("needed", "strength", "p_value")}
+    seen = {path for path, value in found if value is not None or path[-1] in ("needed", "p_value")}
     # A tiny model's adapter need not change a ranking.
     changes = [("query_sets", "[]", "changes", way, "[]") for way in ("better", "worse")]
     seen |= {(*path, part.name) for path in changes for part in dataclasses.fields(Change)}
@@ -128,7 +129,6 @@ def told_texts(report: dict[str, Any]) -> list[str]:
     texts = {str(value) for _, value in leaves(report) if isinstance(value, str)}
     names = {name for path, _ in leaves(report) for name in path}
     texts |= names | {metric_name(name) for name in names} | {label_of(name) for name in names}
-    texts |= {name.replace("merge-", "λ = ") for name in texts if name.startswith("merge-")}
     return sorted(
         (text for text in texts if re.search(r"\d", text) and re.search(r"[^\W\d]|\..*\.", text)), key=len, reverse=True
     )
@@ -174,44 +174,31 @@ def marked(report: dict[str, Any]) -> dict[str, Any]:
             return value
         return numbers() + (0.4 if isinstance(value, float) else 0)
 
-    return {**mark(copy.deepcopy(report)), "schema": 1}
+    return {**mark(copy.deepcopy(report)), "schema": 2}
 
 
-def less_hubs(report: dict[str, Any]) -> dict[str, Any]:
-    """The report as if hubs were taken off, which takes more queries than this small project has; numbers of its own everywhere."""
+def with_csls(report: dict[str, Any]) -> dict[str, Any]:
+    """The report as if hubness was corrected, which takes more queries than this project has; numbers of its own everywhere."""
     found = copy.deepcopy(report)
     found["fusion"] |= {"hub_queries": 300, "plain_system": "adapted"}
     for part in found["query_sets"]:
-        comparison = part["comparison"]
-        gaps = comparison["differences"]["adapted"]
-        for way in WAYS:
-            less, both = f"{way}{BASE_CSLS}", f"{way}served"
-            comparison["systems"][less] = comparison["systems"][f"{way}base"]
-            comparison["differences"][less] = gaps
-            pairs = (both, f"{way}adapted"), (both, less), (less, f"{way}base"), (f"{way}adapted", f"{way}base")
-            comparison["pairs"] |= {f"{one} − {other}": gaps for one, other in (*pairs, (both, f"{way}base"))}
-    found["similarities"]["systems"]["served"] = {**found["similarities"]["systems"]["adapted"], "less_hubs": True}
+        gaps = part["comparison"]["differences"]["adapted"]
+        part["comparison"]["pairs"] |= {f"{way}served − {way}adapted": gaps for way in WAYS}
+    found["similarities"]["systems"]["served"] = {**found["similarities"]["systems"]["adapted"], "csls": True}
     return marked(found)
 
 
-def test_what_the_adapter_and_the_hubs_gain_is_told_apart(report):
-    (body,) = html.document_fromstring(render(less_hubs(report), TEMPLATE)).xpath("//body")
-    tables = body.xpath(
-        "//h3[starts-with(., 'What of the gain comes from the adapter')]/following-sibling::div[1]/table"
-    )
-    assert len(tables) == len(report["query_sets"])
-    assert [[cell.xpath("string()") for cell in row.xpath("th")] for row in tables[0].xpath("./tbody/tr")] == [
-        ["semantic"], ["hybrid (RRF)"], ["hybrid (weighted)"]
-    ]  # fmt: skip
-    assert "taken off hubs" in " ".join(body.xpath("string()").split())
-    others = body.xpath("//h3[. = 'What is served against the others']/following-sibling::div[1]//tbody/tr/th")
-    assert "hubs taken off" not in " ".join(cell.xpath("string()") for cell in others)
+def test_what_is_in_use_is_compared_with_and_without_csls(report):
+    (body,) = html.document_fromstring(render(with_csls(report), TEMPLATE)).xpath("//body")
+    rows = body.xpath("//h3[. = 'What is in use against the others']/following-sibling::div[1]//tbody/tr/th")
+    assert "in use − adapted" in [" ".join(cell.xpath("string()").split()) for cell in rows]
+    assert "which for in use is that of CSLS" in " ".join(body.xpath("string()").split())
 
 
 @pytest.mark.parametrize(
     "change",
-    [lambda report: report, marked, less_hubs],
-    ids=["as it is", "a number of its own at every place", "hubs taken off"],
+    [lambda report: report, marked, with_csls],
+    ids=["as it is", "a number of its own at every place", "with CSLS"],
 )
 def test_every_number_on_the_page_stands_in_report_json(report, change):
     changed = change(report)
@@ -238,7 +225,6 @@ def test_the_baseline_stands_in_the_tables_and_changes_nothing_else(report, fini
             part["comparison"]["pairs"]
         )
     assert "cl" not in {row["name"] for row in report["selection"]["table"]}
-    assert report["geometry"]["places"][-1]["name"] == "cl"
     heldout = [next(part for part in one["query_sets"] if part["kind"] == "synthetic") for one in (report, former)]
     for name in former["query_sets"][0]["comparison"]["systems"]:
         mine, before = (part["comparison"]["systems"][name]["ndcg@10"]["value"] for part in heldout)

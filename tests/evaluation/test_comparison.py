@@ -9,6 +9,7 @@ import pytest
 
 from engine.core.errors import TooLittleTextError
 from engine.evaluation.comparison import MULTIHOP, collapse, compare
+from engine.evaluation.figure_table import FigureTable
 from engine.evaluation.judgments import Judgment
 
 
@@ -36,29 +37,29 @@ def test_figures_by_hand_in_percent():
     judgments = [by_chunk("a", 1), by_chunk("b", 2, 3)]
     systems = {"base": [[1, 9], [9, 2]], "other": [[9, 8], [2, 3]]}
     found = compare(systems, judgments, document_of, samples=200)
-    assert found.figures["base"]["hit@1"].value == 50.0
-    assert found.figures["base"]["mrr@10"].value == 75.0
-    assert found.figures["base"]["recall@10"].value == 75.0
-    assert found.figures["other"]["map@10"].value == 50.0
-    assert found.figures["base"][MULTIHOP].value == pytest.approx(100 * (1 + (1 / 2) / 2) / 2)
+    assert found.table.systems["base"]["hit@1"].value == 50.0
+    assert found.table.systems["base"]["mrr@10"].value == 75.0
+    assert found.table.systems["base"]["recall@10"].value == 75.0
+    assert found.table.systems["other"]["map@10"].value == 50.0
+    assert found.table.systems["base"][MULTIHOP].value == pytest.approx(100 * (1 + (1 / 2) / 2) / 2)
     assert found.values["other"]["hit@1"].tolist() == [0, 1]
-    assert found.differences["other"]["mrr@10"].value == pytest.approx(-25.0)
-    assert "base" not in found.differences
+    assert found.table.differences["other"]["mrr@10"].value == pytest.approx(-25.0)
+    assert "base" not in found.table.differences
 
 
 def test_document_judgments_are_measured_on_documents():
     judgment = Judgment("q", "text", "document", {3: 2, 5: 1})
     found = compare({"base": [[31, 30, 32, 55, 12]]}, [judgment], document_of, samples=10)
-    assert found.figures["base"]["ndcg@10"].value == pytest.approx(100.0)
-    assert found.figures["base"]["recall@10"].value == 100.0
-    assert MULTIHOP not in found.figures["base"]
+    assert found.table.systems["base"]["ndcg@10"].value == pytest.approx(100.0)
+    assert found.table.systems["base"]["recall@10"].value == 100.0
+    assert MULTIHOP not in found.table.systems["base"]
 
 
 def test_queries_without_an_answer_in_the_corpus_are_left_out():
     empty = Judgment("lost", "text", "chunk", {}, {}, 1, ("gone",))
     found = compare({"base": [[4], [1]]}, [empty, by_chunk("a", 1)], document_of, samples=10)
-    assert (found.keys, found.left_out) == (("a",), 1)
-    assert found.figures["base"]["hit@1"].value == 100.0
+    assert (found.keys, found.table.left_out) == (("a",), 1)
+    assert found.table.systems["base"]["hit@1"].value == 100.0
     with pytest.raises(TooLittleTextError):
         compare({"base": [[4]]}, [empty], document_of)
 
@@ -68,9 +69,9 @@ def test_a_clear_gain_is_called_better_and_the_json_form_says_so():
     base = [[1] if row % 4 == 0 else [2] for row in range(40)]
     better = [[1] if row % 4 else [2] for row in range(40)]
     found = compare({"base": base, "adapted": better, "same": base}, judgments, document_of, samples=2_000)
-    assert found.differences["adapted"]["hit@1"].verdict == "better"
-    assert found.differences["same"]["hit@1"].verdict == "no difference shown"
-    table = json.loads(json.dumps(found.as_dict()))
+    assert found.table.differences["adapted"]["hit@1"].verdict == "better"
+    assert found.table.differences["same"]["hit@1"].verdict == "no difference shown"
+    table = json.loads(json.dumps(found.table.to_dict()))
     assert table["queries"] == 40
     cell = table["systems"]["adapted"]["hit@1"]
     assert cell["value"] == 75.0
@@ -90,31 +91,33 @@ def test_pairs_are_compared_with_each_other_not_with_base():
     right, wrong, half = [[1]] * 40, [[2]] * 40, [[1] if row % 2 else [2] for row in range(40)]
     systems = {"base": right, "one": half, "other": wrong}
     found = compare(systems, judgments, document_of, samples=500, pairs=[("one", "other"), ("other", "one")])
-    gap = found.pairs["one − other"]["hit@1"]
+    gap = found.table.pairs["one − other"]["hit@1"]
     assert (gap.value, gap.verdict) == (50.0, "better")
     assert 25 < gap.low < 50 < gap.high < 75
-    assert found.pairs["other − one"]["hit@1"].verdict == "worse"
-    assert found.as_dict()["pairs"]["one − other"]["hit@1"]["value"] == 50.0
-    assert found.differences["one"]["hit@1"].value == -50.0
+    assert found.table.pairs["other − one"]["hit@1"].verdict == "worse"
+    assert found.table.to_dict()["pairs"]["one − other"]["hit@1"]["value"] == 50.0
+    assert found.table.differences["one"]["hit@1"].value == -50.0
 
 
-def test_any_two_systems_are_tested_with_the_bootstrap_and_with_fishers_randomisation():
+def test_systems_are_tested_with_the_bootstrap_and_with_fishers_randomisation():
     judgments = [by_chunk(str(row), 1) for row in range(40)]
     right, half = [[1]] * 40, [[1] if row % 2 else [2] for row in range(40)]
     nearly = [[1] if row % 2 or row == 0 else [2] for row in range(40)]  # one query more than half
-    found = compare({"base": half, "near": nearly, "best": right}, judgments, document_of, samples=999)
-    assert set(found.any_two) == {("near", "base"), ("best", "base"), ("best", "near")}
-    gap = found.any_two["best", "near"]
+    found = compare(
+        {"base": half, "near": nearly, "best": right}, judgments, document_of, samples=999, pairs=[("best", "near")]
+    )
+    gap = found.table.gap("best", "near")
+    assert gap is not None
     assert (gap.value, gap.verdict, gap.p_value, gap.needed) == (47.5, "better", 1 / 1_000, None)
-    small = found.differences["near"]["hit@1"]
+    small = found.table.differences["near"]["hit@1"]
     assert (small.value, small.verdict, small.p_value) == (2.5, "no difference shown", 1.0)
     assert small.needed == 314  # 7.849 · s² / d², s² = 0.025 · 0.975 · 40 / 39, d = 0.025
-    assert found.any_two["near", "base"] == found.differences["near"]["ndcg@10"]
-    (row,) = [row for row in found.as_dict()["any_two"] if (row["system"], row["other"]) == ("near", "base")]
-    assert (row["needed"], row["p_value"]) == (314, 1.0)
+    assert found.table.gap("near", "base") == found.table.differences["near"]["ndcg@10"]
+    assert found.table.gap("near", "best") is None
+    assert FigureTable.from_dict(json.loads(json.dumps(found.table.to_dict()))) == found.table
 
 
 def test_equal_systems_need_no_number_of_queries():
     found = compare({"base": [[1]] * 9, "same": [[1]] * 9}, [by_chunk(str(n), 1) for n in range(9)], document_of)
-    gap = found.differences["same"]["ndcg@10"]
+    gap = found.table.differences["same"]["ndcg@10"]
     assert (gap.p_value, gap.needed, gap.verdict) == (1.0, None, "no difference shown")

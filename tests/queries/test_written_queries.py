@@ -27,7 +27,7 @@ from engine.core.events import Choice as Told
 from engine.core.events import Event, Progress, StageFinished, Warned
 from engine.core.messages.project import UP_TO_DATE
 from engine.core.records import Query
-from engine.evaluation.query_sets import is_built
+from engine.evaluation.query_sets import is_extractive
 from engine.gguf.file import content_identity, own_folder
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot
@@ -464,7 +464,7 @@ def test_the_adapter_is_trained_for_what_auto_chose(auto: Auto):
         store = auto.project.store()
         try:
             snapshot = ProjectSnapshot(auto.project, auto.project.settings(), store)
-            return resolve_config(snapshot).adapter_scope, is_built(
+            return resolve_config(snapshot).adapter_scope, is_extractive(
                 Query("q", "question", 1, 1, "e"), made_by(snapshot)
             )
         finally:

@@ -182,13 +182,12 @@ def compared(project: ProjectFolder) -> Comparison:
 
 def test_the_report_with_its_changes(project: ProjectFolder, call: Any) -> None:
     from engine.evaluation.reporting.changes import query_changes
-    from engine.evaluation.reporting.report import QuerySetReport, ReportData, write_report
-    from engine.evaluation.reporting.tables import tables_of
+    from engine.evaluation.reporting.report import QuerySetReport, ReportData, tables_of, write_report
 
     with fails(NotBuiltError, "not-built", stage="evaluate"):
         call("report")
     comparison = compared(project)
-    one = QuerySetReport("mine", "judged", comparison.as_dict(), query_changes(comparison, "served"), "served")
+    one = QuerySetReport("mine", "judged", comparison.table, query_changes(comparison, "served"), "served")
     with project.building("reports", "r") as building:
         write_report(building.folder, ReportData("p", "2031-01-01", "0", None, [one]))
     info = EvaluationInfo(reason="because")

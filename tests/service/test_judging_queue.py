@@ -188,5 +188,5 @@ def test_judged_queries_that_were_made_from_the_documents_stay_synthetic_and_do_
     context: Any = SimpleNamespace(store=store, settings=project.settings(), warn=lambda _: None)
     one = query_sets(context, [])[0]
     assert all(data in one.name for data in ("judged", "1 of 2", "synthetic"))
-    assert (one.kind, one.synthetic, one.built) == ("judged", 1, [True, False])
-    assert one.telling() == [1]
+    assert (one.kind, one.synthetic, one.extractive) == ("judged", 1, [True, False])
+    assert one.deciding() == [1]

@@ -71,9 +71,9 @@ class QuerySet:
     pairs: Mapping[str, Any] = field(default_factory=dict)
 
     def figures(self, metric: str) -> list[Figure]:
-        """Every system that was measured but merges, in a fixed order; hybrid ones as search joins the rankings."""
+        """Every system that was measured, in a fixed order; hybrid ones as search fuses the rankings."""
         other = "rrf_" if self.fusion == "weighted" else "weighted_"
-        names = [name for name in {**self.names, **self.systems} if not name.startswith(other) and "merge-" not in name]
+        names = [name for name in {**self.names, **self.systems} if not name.startswith(other)]
         return [self._figure(name, metric) for name in names if metric in self.systems.get(name, {})]
 
     def _figure(self, name: str, metric: str) -> Figure:
@@ -118,7 +118,7 @@ def result_from(answer: EvaluationReport) -> Result:
     names = {name: system.short for name, system in answer.systems.items()}
     sets = tuple(_query_set(one, fusion, names) for one in report["query_sets"])
     return Result(
-        str(report["selection"]["served"]), answer.reason, sets, str(answer.folder), str(report["created"]),
+        str(report["selection"]["in_use"]), answer.reason, sets, str(answer.folder), str(report["created"]),
         str(joined.get("plain_system") or ""), str(report.get("advice") or ""),
     )  # fmt: skip
 
@@ -149,7 +149,7 @@ def _query_set(data: Mapping[str, Any], fusion: str, names: Mapping[str, str]) -
         str(data["name"]), str(data["kind"]), int(comparison["queries"]), int(comparison.get("left_out", 0)),
         comparison["systems"], comparison["differences"], _changes(changes["better"]), _changes(changes["worse"]),
         (int(changes["count_better"]), int(changes["count_worse"]), int(changes["count_equal"])), fusion,
-        str(data.get("changed_system") or "served"), names, int(data.get("synthetic") or 0),
+        str(data.get("changed_system") or "served"), names, int(comparison["synthetic"]),
         comparison.get("pairs") or {},
     )  # fmt: skip
 

@@ -67,11 +67,11 @@ def query_changes(
     `hits`: gives a system's first hits of a query, by its place in the comparison. KeyError for a system or metric that the
     comparison does not have.
     """
-    old, new = (comparison.values[name][metric] for name in (comparison.base, system))
+    old, new = (comparison.values[name][metric] for name in (comparison.table.base, system))
     gap = new - old
 
     def change(row: int) -> Change:
-        both = [tuple(hits(name, row)) for name in (comparison.base, system)] if hits else [(), ()]
+        both = [tuple(hits(name, row)) for name in (comparison.table.base, system)] if hits else [(), ()]
         return Change(comparison.keys[row], comparison.texts[row], float(100 * old[row]), float(100 * new[row]), *both)
 
     rising = [change(row) for row in np.argsort(-gap, kind="stable")[:top] if gap[row] > 0]

@@ -11,14 +11,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.core.similarity import COSINE
+from engine.core.similarity import COSINE, Similarity
 from engine.evaluation.judgments import Judgment
 from engine.evaluation.rankings import products_of
 from engine.metrics.bootstrap import Interval
 from engine.metrics.geometry import alignment, isoscore, isotropy_a, uniformity
 from engine.metrics.overlap import overlap
 from engine.metrics.samples import bootstrapped_accuracy
-from engine.ranking.hubness import Csls
 
 Floats = NDArray[np.float32]
 Ids = NDArray[np.int64]
@@ -33,30 +32,72 @@ MAX_VECTORS = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """Queries' unit vectors (q, d), and their best chunks' ids and similarities (q, depth), −1 and −inf where padded.
-
-    Similarities are cosines, less the `offsets` (N,) of all chunks where hubs are taken off.
-    """
+    """Queries' unit vectors (q, d), and their best chunks' ids and scores (q, depth) by `similarity`, −1 and −inf where padded."""
 
     vectors: Floats
     ids: Ids
-    similarities: Floats
-    offsets: Floats | None = None
-
-    def pair(self, rows: Sequence[int], chunks: Floats) -> tuple[Floats, Floats]:
-        """The queries in `rows` and the `chunks` with unit vectors (N, d), such that their products are similarities."""
-        similarity = COSINE if self.offsets is None else Csls(self.offsets)
-        return similarity.query_form(self.vectors[rows]), similarity.chunk_form(chunks)
+    scores: Floats
+    similarity: Similarity = COSINE
 
 
-def describe(ranked: Ranked, judgments: Sequence[Judgment], chunks: Floats, keys: Ids, seed: int = 0) -> Diagnostics:
-    """Figure name → value, or mean with interval, of unit vectors `chunks` (N, d) named by `keys` (N,), ascending.
+@dataclass(frozen=True, slots=True)
+class Similarities:
+    """Of the m queries in `rows`: with each of their correct chunks, with their best `K` (m, K), with random ones (m, `RANDOM`).
+
+    `answers`: where each query's correct chunks lie. `csls`: whether these are cosines less a correction.
+    """
+
+    rows: Sequence[int]
+    answers: Sequence[Ids]
+    correct: Sequence[Floats]
+    top: Floats
+    random: Floats
+    csls: bool = False
+
+
+def similarities_of(
+    ranked: Ranked, judgments: Sequence[Judgment], chunks: Floats, keys: Ids, seed: int = 0
+) -> Similarities | None:
+    """Of unit vectors `chunks` (N, d) named by `keys` (N,), ascending; None where no query says anything: those do whose answers
+    are chunks and that have `K` hits, or as many as there are.
+
+    The random chunks are the same for every encoder.
+    """
+    whole = np.isfinite(ranked.scores[:, :K].min(axis=1, initial=np.inf))
+    rows = [row for row, one in enumerate(judgments) if one.level == "chunk" and one.usable and whole[row]]
+    if not rows or not len(keys):
+        return None
+    queries, compared = ranked.similarity.query_form(ranked.vectors[rows]), ranked.similarity.chunk_form(chunks)
+    answers = [np.searchsorted(keys, sorted(judgments[row].grades)) for row in rows]
+    drawn = keys[np.random.default_rng(seed).integers(0, len(keys), (len(rows), RANDOM))]
+    return Similarities(
+        rows, answers, [compared[places] @ vector for places, vector in zip(answers, queries, strict=True)],
+        ranked.scores[rows, :K], products_of(queries, compared, keys, drawn), ranked.similarity.index_form.corrects,
+    )  # fmt: skip
+
+
+def describe(
+    ranked: Ranked, found: Similarities | None, judgments: Sequence[Judgment], chunks: Floats, seed: int = 0
+) -> Diagnostics:
+    """Figure name → value, or mean with interval, of unit vectors `chunks` (N, d); `found`: what `similarities_of` gave.
 
     Alignment, uniformity and isotropy are of the vectors; the others of the similarities that `ranked` ranks by. What cannot be had
     of so few chunks or queries is left out.
     """
-    found = _of_chunks(chunks, seed)
-    return found | _of_queries(ranked, judgments, chunks, keys, seed)
+    figures = _of_chunks(chunks, seed)
+    if found is None:
+        return figures
+    pairs = np.repeat(found.rows, [len(places) for places in found.answers])
+    ratios = alignment(ranked.vectors[pairs], chunks[np.concatenate(found.answers)], chunks)
+    if len(ratios):
+        figures["alignment"] = float(ratios.mean())
+    right = [bool(set(judgments[row].grades) & set(ranked.ids[row, :K].tolist())) for row in found.rows]
+    shares = overlap(found.top, [float(one.max()) for one in found.correct], found.random, seed=seed)
+    return figures | {
+        f"accuracy@{K}, percent": bootstrapped_accuracy(right, seed=seed).percent(),
+        "COE, percent": shares.coe.percent(),
+        "ROE, percent": shares.roe.percent(),
+    }
 
 
 def _of_chunks(chunks: Floats, seed: int) -> Diagnostics:
@@ -68,30 +109,3 @@ def _of_chunks(chunks: Floats, seed: int) -> Diagnostics:
     if (taken != taken[0]).any() and taken.shape[1] > 1:
         found["isotropy I_B (IsoScore)"] = isoscore(taken)
     return found
-
-
-def measurable(ranked: Ranked, judgments: Sequence[Judgment]) -> list[int]:
-    """Rows of the queries whose answers are chunks, and which have `K` hits or as many as there are."""
-    whole = np.isfinite(ranked.similarities[:, :K].min(axis=1, initial=np.inf))
-    return [row for row, one in enumerate(judgments) if one.level == "chunk" and one.usable and whole[row]]
-
-
-def _of_queries(ranked: Ranked, judgments: Sequence[Judgment], chunks: Floats, keys: Ids, seed: int) -> Diagnostics:
-    top = ranked.similarities[:, :K]
-    rows = measurable(ranked, judgments)
-    if not rows or not len(keys):
-        return {}
-    answers = [np.searchsorted(keys, sorted(judgments[row].grades)) for row in rows]
-    pairs = np.repeat(rows, [len(places) for places in answers])
-    ratios = alignment(ranked.vectors[pairs], chunks[np.concatenate(answers)], chunks)
-    asked, compared = ranked.pair(rows, chunks)
-    correct = [float((compared[places] @ vector).max()) for places, vector in zip(answers, asked, strict=True)]
-    drawn = keys[np.random.default_rng(seed).integers(0, len(keys), (len(rows), RANDOM))]
-    found = [bool(set(judgments[row].grades) & set(ranked.ids[row, :K].tolist())) for row in rows]
-    shares = overlap(top[rows], correct, products_of(asked, compared, keys, drawn), seed=seed)
-    figures: Diagnostics = {"alignment": float(ratios.mean())} if len(ratios) else {}
-    return figures | {
-        f"accuracy@{K}, percent": bootstrapped_accuracy(found, seed=seed).percent(),
-        "COE, percent": shares.coe.percent(),
-        "ROE, percent": shares.roe.percent(),
-    }

@@ -1,55 +1,57 @@
-"""What the encoders of an evaluation look like, gathered while they are at hand: diagnostics, densities, and their places."""
+"""What the encoders of an evaluation look like, gathered while they are at hand: figures, and densities of similarities.
+
+The densities show what adaptation moved ("… evaluated", §2.3, figures): the similarities of correct chunks towards those of the
+best ones, or all of them together.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from engine.core.records import Chunk
+from engine.core.similarity import COSINE, Similarity
 from engine.evaluation.query_sets import QuerySet
-from engine.evaluation.reporting.densities import Similarities, densities, similarities_of_kinds
-from engine.evaluation.reporting.diagnostics import Diagnostics, Floats, Ids, Ranked, describe
-from engine.evaluation.reporting.geometry import Place, Plane, place_of
+from engine.evaluation.reporting.diagnostics import (
+    RANDOM,
+    Diagnostics,
+    Floats,
+    Ids,
+    K,
+    Ranked,
+    Similarities,
+    describe,
+    similarities_of,
+)
+from engine.metrics.density import density_curves
+
+KINDS = ("correct", "top", "random")
 
 
 class EncoderDiagnostics:
-    """By one of `sets`, the `telling` one: the first with chunks as its answers, else any that can be measured.
+    """By `basis`: the first of `sets` with chunks as its answers, else any that can be measured.
 
     `keys`: of all chunks, ascending.
     """
 
     def __init__(self, sets: Sequence[QuerySet], keys: Ids, seed: int) -> None:
-        self.telling = _telling(sets)
+        self.basis = _basis(sets)
         self.diagnostics: dict[str, Diagnostics] = {}
         self._keys, self._seed = keys, seed
         self._found: dict[str, Similarities] = {}
-        self._places: list[Place] = []
-        self._plane: tuple[QuerySet, int] | None = None
 
-    def take(self, name: str, one: QuerySet, asked: Floats, chunks: Floats, offsets: Floats | None = None) -> None:
-        """An encoder that has ranked `one`: unit vectors of its queries `asked` (q, d) and of all `chunks` (N, d).
-
-        `offsets` (N,): what was taken from the chunks' cosines in ranking.
-        """
-        if one is not self.telling:
+    def take(
+        self, name: str, one: QuerySet, query_vectors: Floats, chunks: Floats, similarity: Similarity = COSINE
+    ) -> None:
+        """An encoder that has ranked `one`: unit vectors of its queries (q, d) and all `chunks` (N, d), and their similarity."""
+        if one is not self.basis:
             return
-        ranked = Ranked(asked, one.rankings[name], one.scores[name], offsets)
-        self.diagnostics[name] = describe(ranked, one.judgments, chunks, self._keys, self._seed)
-        found = similarities_of_kinds(ranked, one.judgments, chunks, self._keys, self._seed)
+        ranked = Ranked(query_vectors, one.rankings[name], one.scores[name], similarity)
+        found = similarities_of(ranked, one.judgments, chunks, self._keys, self._seed)
+        self.diagnostics[name] = describe(ranked, found, one.judgments, chunks, self._seed)
         if found:
             self._found[name] = found
-
-    def place(
-        self, name: str, strength: float | None, one: QuerySet, asked: Floats, chunks: Floats, pool: Sequence[Chunk]
-    ) -> None:
-        """A candidate's place in the plane, by the unit vectors of `one`'s queries and of the chunks of `pool`."""
-        keys = np.array([chunk.id for chunk in pool], dtype=np.int64)
-        found = place_of(name, strength, asked, one.judgments, chunks, keys, self._seed)
-        if found:
-            self._places.append(found)
-            self._plane = one, len(pool)
 
     def alias(self, name: str, system: str) -> None:
         """Let `name` stand for a system that was taken already."""
@@ -60,17 +62,33 @@ class EncoderDiagnostics:
 
     def similarities(self) -> dict[str, Any] | None:
         """As `densities` gives them."""
-        return densities(self._found, self.telling.kind, self.telling.name) if self.telling else None
-
-    def plane(self) -> Plane | None:
-        """Where the candidates stand; None where nothing was placed."""
-        if self._plane is None:
-            return None
-        one, chunks = self._plane
-        return Plane(one.kind, one.name, len(one.judgments), chunks, tuple(self._places))
+        return densities(self._found, self.basis.kind, self.basis.name) if self.basis else None
 
 
-def _telling(sets: Sequence[QuerySet]) -> QuerySet | None:
+def densities(found: Mapping[str, Similarities], kind: str, name: str) -> dict[str, Any] | None:
+    """As the report holds them: `cosines`, the axis that all share, and `systems` → kind of chunk → {count, mean, density}, and
+    `csls`: whether these are cosines less a correction.
+
+    `kind` and `name`: of the query set. None where nothing was `found`.
+    """
+    if not found:
+        return None
+    samples = {
+        (system, part): np.concatenate([np.ravel(values) for values in getattr(one, part)])
+        for system, one in found.items()
+        for part in KINDS
+    }
+    axis, curves = density_curves(list(samples.values()), -1.0, 1.0)
+    systems: dict[str, dict[str, Any]] = {system: {"csls": one.csls} for system, one in found.items()}
+    for ((system, part), values), curve in zip(samples.items(), curves, strict=True):
+        systems[system][part] = {"count": len(values), "mean": float(values.mean()), "density": curve}
+    queries = len(next(iter(found.values())).rows)
+    return {
+        "kind": kind, "name": name, "queries": queries, "k": K, "random_chunks": RANDOM, "cosines": axis, "systems": systems,
+    }  # fmt: skip
+
+
+def _basis(sets: Sequence[QuerySet]) -> QuerySet | None:
     levels = [{judgment.level for judgment in one.judgments if judgment.usable} for one in sets]
     with_chunks = [one for one, found in zip(sets, levels, strict=True) if "chunk" in found]
     return next(iter([*with_chunks, *(one for one, found in zip(sets, levels, strict=True) if found)]), None)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from engine.core.systems import BASE, BM25, CL, JOINED, SERVED, WAYS, ordered
+from engine.core.systems import ADAPTED, BASE, BM25, CL, IN_USE, JOINED, MERGE, WAYS, ordered
 from engine.encoders.for_project import model_fingerprint, served_fingerprint
 from engine.evaluation.query_sets import QuerySet
 from engine.project.stage import StageContext
@@ -24,10 +24,11 @@ if TYPE_CHECKING:
     Compared = Sequence[tuple[QuerySet, Comparison]]
 
 PAIRS = (
-    *((f"{way}{SERVED}", other) for way in JOINED for other in (f"{way}{BASE}", BM25)),
-    *((f"{way}{SERVED}", f"{way}{CL}") for way in WAYS),
+    *((f"{way}{IN_USE}", other) for way in JOINED for other in (f"{way}{BASE}", BM25)),
+    (IN_USE, BM25),
+    *((f"{way}{IN_USE}", f"{way}{CL}") for way in WAYS),
 )
-"""Compared besides each system with base: hybrid search with what is in use, and that with the CL baseline."""
+"""Compared besides each system with base: what is in use with hybrid base, BM25 and the CL baseline."""
 
 
 def publish_results(
@@ -44,7 +45,7 @@ def publish_results(
             write_reference(building.folder, work.hubness.reference)
     info = _info(context, work, selection, fusion, compared)
     context.store.put_artifact(Artifact(info, context.fingerprint, building.name))
-    return {"served": selection.served, "reason": selection.reason, "report": f"{building.name}/report.html"}
+    return {"in use": selection.in_use, "reason": selection.reason, "report": f"{building.name}/report.html"}
 
 
 def _info(
@@ -52,10 +53,10 @@ def _info(
 ) -> EvaluationInfo:
     """What search and the status need of the evaluation; all figures are in report.json."""
     trained = work.trained.info
-    encoder = served_fingerprint(context, work.adapter if selection.strength else None, selection.strength or 1.0)
+    encoder = served_fingerprint(context, work.adapter if selection.weight else None, selection.weight or 1.0)
     return EvaluationInfo(
         in_use=InUseInfo(
-            selection.served, selection.strength, trained.adapter if selection.strength else None, trained.adapter_scope
+            selection.in_use, selection.weight, trained.adapter if selection.weight else None, trained.adapter_scope
         ),
         model=model_fingerprint(context), reason=selection.reason, advice=_advice(context, fusion, compared),
         fusion=FusionInfo(fusion.method, fusion.weight),
@@ -69,34 +70,34 @@ def _info(
 def _compare(context: StageContext, work: Evaluation, one: QuerySet) -> Comparison:
     from engine.evaluation.comparison import compare
 
-    order = ordered(one.rankings)
+    order = ordered(name for name in one.rankings if not name.startswith(MERGE))
     wanted = (*PAIRS, *work.hubness.pairs())
     return compare(
         {name: one.rankings[name] for name in order}, one.judgments, work.document_of,
         samples=context.settings.evaluation.bootstrap_samples, seed=context.settings.training.seed,
-        pairs=[pair for pair in dict.fromkeys(wanted) if set(pair) <= set(order)],
+        pairs=[pair for pair in dict.fromkeys(wanted) if set(pair) <= set(order) and pair[1] != BASE],
+        synthetic=one.synthetic,
     )  # fmt: skip
 
 
 def _report(
     context: StageContext, work: Evaluation, selection: Selection, fusion: FusionChoice, compared: Compared
 ) -> ReportData:
-    from engine.evaluation.reporting.report import ReportData, TrainingCurve, choices_made, warnings_logged
+    from engine.evaluation.reporting.report import ReportData, choices_made, warnings_logged
     from engine.evaluation.studies.forgetting import measure_general
 
-    history = work.trained.info.history
     log = context.project.path / "runs" / context.run / "events.jsonl"
-    base_alone = not selection.strength and work.hubness.reference is None
+    base_alone = not selection.weight and work.hubness.reference is None
     return ReportData(
         advice=_advice(context, fusion, compared),
         project=context.project.name, created=datetime.now(UTC).isoformat(timespec="seconds"), version=__version__,
         selection=selection, fusion={**fusion.as_dict(), **work.hubness.as_dict()},
-        query_sets=_query_set_reports(context, work, compared, "adapted" if work.adapter and base_alone else "served"),
-        training=TrainingCurve(history.losses, history.held_out),
+        query_sets=_query_set_reports(context, work, compared, ADAPTED if work.adapter and base_alone else IN_USE),
+        training=work.trained.info.history,
         settings=context.settings.model_dump(),
         choices=choices_made(log), warnings=warnings_logged(log),
         sizes=context.store.counts(), diagnostics=work.diagnostics.diagnostics,
-        similarities=work.diagnostics.similarities(), geometry=work.diagnostics.plane(),
+        similarities=work.diagnostics.similarities(),
         baseline=_baseline_summary(work),
         robustness=work.robustness.as_dict() if work.robustness else None,
         threshold=work.threshold, sentences=work.sentences.as_dict(),
@@ -107,14 +108,14 @@ def _report(
 def _advice(context: StageContext, fusion: FusionChoice, compared: Compared) -> str:
     from engine.evaluation.reporting.advice import advice
 
-    judged = next((comparison.as_dict() for one, comparison in compared if one.kind == "judged"), None)
+    judged = next((comparison.table for one, comparison in compared if one.kind == "judged"), None)
     return advice(judged, fusion.method, context.settings.search.mode)
 
 
 def _query_set_reports(
     context: StageContext, work: Evaluation, compared: Compared, changed: str
 ) -> list[QuerySetReport]:
-    """`changed`: the system whose queries are told one by one, against base."""
+    """`changed`: the system whose queries are shown one by one, against base."""
     from engine.evaluation.reporting.changes import hit_finder, query_changes
     from engine.evaluation.reporting.report import QuerySetReport
 
@@ -122,9 +123,9 @@ def _query_set_reports(
     titles = {document.id: document.title or document.path for document in context.store.documents()}
     return [
         QuerySetReport(
-            one.name, "judged" if one.kind == "judged" else "synthetic", comparison.as_dict(),
+            one.name, "judged" if one.kind == "judged" else "synthetic", comparison.table,
             query_changes(comparison, changed, hits=hit_finder(one.rankings, one.judgments, chunks, titles)), changed,
-            [text for judgment in one.judgments for text in judgment.unmatched], one.synthetic,
+            [text for judgment in one.judgments for text in judgment.unmatched],
         )
         for one, comparison in compared
     ]  # fmt: skip

@@ -16,28 +16,18 @@ from engine.core.systems import BASE
 from engine.evaluation.comparison import compared
 from engine.evaluation.general_knowledge import METRICS, general_knowledge
 from engine.metrics.bootstrap import SAMPLES
-from engine.metrics.density import kernel_density, kernel_width
-
-Floats = NDArray[np.float32]
-
-PLACES = 121
-"""Places on the axis of distances at which a density is told."""
-_REACH = 3  # kernel widths beyond the outermost distance
-_DIGITS = 4
+from engine.metrics.density import density_curves
 
 
 def distance_summary(found: Mapping[str, NDArray[np.float64]]) -> dict[str, Any]:
     """As the report holds them: `axis`, the distances that all share, and `systems` → mean, 5th, 50th and 95th percentile, and
     density. `found`: encoder → each chunk's distance (n,)."""
-    margin = _REACH * max(kernel_width(one) for one in found.values())
-    low, high = min(one.min() for one in found.values()), max(one.max() for one in found.values())
-    axis = np.round(np.linspace(max(0.0, low - margin), min(2.0, high + margin), PLACES), _DIGITS)
+    axis, curves = density_curves(list(found.values()), 0.0, 2.0)
     systems = {}
-    for system, one in found.items():
+    for (system, one), curve in zip(found.items(), curves, strict=True):
         shares = {f"percentile_{share}": float(np.percentile(one, share)) for share in (5, 50, 95)}
-        density = np.round(kernel_density(one, axis), _DIGITS).tolist()
-        systems[system] = {"mean": float(one.mean()), **shares, "density": density}
-    return {"chunks": len(next(iter(found.values()))), "axis": axis.tolist(), "systems": systems}
+        systems[system] = {"mean": float(one.mean()), **shares, "density": curve}
+    return {"chunks": len(next(iter(found.values()))), "axis": axis, "systems": systems}
 
 
 def measure_general(

@@ -1,8 +1,8 @@
-"""How hybrid search joins BM25 and the served encoder: by RRF or by a weighted sum of min-max scores.
+"""How hybrid search fuses BM25 and the encoder in use: by RRF or by a weighted sum of min-max scores.
 
-The rule. The even sum stays unless held-out queries show something better, because it was 2.6 and 3.0 points above RRF on two
-data sets and 0.7 below it on a third (docs/log/hybrid-search.md). Of the weights of the grid the one nearest to one half
-is taken that is not shown to be worse in nDCG@10 than the best of the others, by a test that knows that it is the best of several
+The rule. The equal-weight sum stays unless held-out queries show something better, because it was 2.6 and 3.0 points above RRF on
+two data sets and 0.7 below it on a third (docs/log/hybrid-search.md). Of the weights of the grid the one nearest to one half is
+taken that is not shown to be worse in nDCG@10 than the best of the others, by a test that knows that it is the best of several
 (`best_of_p`): held-out queries differ from those to come in how much of the documents' wording they repeat, and an even mixture is
 hurt least by that. RRF is taken where it is shown to be better than that sum (engine/metrics/differences.py).
 """
@@ -23,7 +23,7 @@ from engine.metrics.randomisation import best_of_p, randomisation_p
 
 WEIGHTS = tuple(round(0.1 * step, 1) for step in range(1, 10))
 EQUAL = 0.5
-SET_BY_HAND = "Hybrid search joins both rankings as project.toml says (search.fusion)."
+SET_BY_HAND = "Hybrid search fuses both rankings as project.toml says (search.fusion)."
 MIN_QUERIES = 50
 """With fewer queries a weight is not tuned."""
 
@@ -38,16 +38,16 @@ class FusionChoice:
 
     @property
     def share(self) -> float | None:
-        """The semantic score's share in hybrid search; None where RRF joins."""
+        """The semantic score's share in hybrid search; None where RRF fuses."""
         return None if self.method == "rrf" else self.weight
 
     def as_dict(self) -> dict[str, Any]:
-        """For the artifact and the report."""
+        """For the report."""
         return {"method": self.method, "weight": self.weight, "reason": self.reason}
 
 
 def equal_weights(why: str) -> FusionChoice:
-    """The even sum, because there is nothing to tune a weight on."""
+    """The equal-weight sum, because there is nothing to tune a weight on."""
     return FusionChoice(
         "weighted", EQUAL, f"Hybrid search adds the scores of BM25 and of the encoder in equal parts: {why}."
     )
@@ -58,7 +58,7 @@ def choose_fusion(
 ) -> FusionChoice:
     """Choose by per-query nDCG@10 (q,) in [0, 1] on held-out queries: of RRF, and of each weight's sum.
 
-    Fewer than `MIN_QUERIES` queries: the even sum. ValueError when the arrays differ in length.
+    Fewer than `MIN_QUERIES` queries: the equal-weight sum. ValueError when the arrays differ in length.
     """
     weights = sorted(weighted)
     values = np.stack([np.asarray(rrf, dtype=np.float64), *(np.asarray(weighted[w], np.float64) for w in weights)], 1)
@@ -68,9 +68,9 @@ def choose_fusion(
         )
     means = bootstrap_means(values, samples, seed)  # (samples, 1 + weights)
     best = int(values[:, 1:].mean(0).argmax()) + 1
-    from_even = sorted(range(1, values.shape[1]), key=lambda column: (abs(weights[column - 1] - EQUAL), column))
+    from_equal = sorted(range(1, values.shape[1]), key=lambda column: (abs(weights[column - 1] - EQUAL), column))
     taken = next(
-        column for column in from_even if column == best or not _is_beaten(values[:, 1:], column - 1, samples, seed)
+        column for column in from_equal if column == best or not _is_beaten(values[:, 1:], column - 1, samples, seed)
     )
     gain, weight, tried = _gap(values, means, taken, 0), weights[taken - 1], (len(weights), len(values))
     if gain.verdict == "worse":
@@ -92,9 +92,9 @@ def _gap(values: NDArray[np.float64], means: NDArray[np.float64], one: int, othe
 
 def _ranks(weight: float, gap: Difference, weights: int, queries: int) -> str:
     return (
-        f"Hybrid search joins both rankings by reciprocal rank fusion: on {queries} held-out queries it is better than the sum "
-        f"with {weight:g} semantic, {_told(gap)}; of {weights} weights tried, that is the most even one not shown to be worse "
-        "than the best."
+        f"Hybrid search fuses both rankings by reciprocal rank fusion: on {queries} held-out queries it is better than the sum "
+        f"with {weight:g} semantic, {_describe(gap)}; of {weights} weights tried, that is the one nearest to one half that is not "
+        "shown to be worse than the best."
     )
 
 
@@ -103,15 +103,15 @@ def _sum(weight: float, best: float, gap: Difference, weights: int, queries: int
     if best == weight:
         text += "held-out queries it is the best"
     else:
-        text += f"held-out queries, {best:g} semantic is the best, and {weight:g}, which is more even, is not shown to be worse"
+        text += f"held-out queries, {best:g} semantic is the best, and {weight:g}, nearer to one half, is not shown to be worse"
     shown = "no difference is shown to" if gap.verdict == "no difference shown" else "it is better than"
-    return f"{text}; {shown} reciprocal rank fusion, {_told(gap)}."
+    return f"{text}; {shown} reciprocal rank fusion, {_describe(gap)}."
 
 
-def _told(gap: Difference) -> str:
-    return format_points(gap) + ("" if gap.verdict != "no difference shown" else gap.told_needed)
+def _describe(gap: Difference) -> str:
+    return format_points(gap) + ("" if gap.verdict != "no difference shown" else gap.format_needed)
 
 
 def format_points(gap: Difference) -> str:
     """As a sentence has it: a difference in nDCG@10, its interval, and the p of the randomisation test."""
-    return f"{gap.value:+.1f} points of nDCG@10 (95 % interval {gap.low:+.1f} to {gap.high:+.1f}, {gap.told_p})"
+    return f"{gap.value:+.1f} points of nDCG@10 (95 % interval {gap.low:+.1f} to {gap.high:+.1f}, {gap.format_p})"

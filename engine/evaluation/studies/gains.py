@@ -19,10 +19,9 @@ def measured_gain(
 ) -> Gain | None:
     """What `ranking` gains over `before` in nDCG@10, both (q, depth); None where no query can be measured.
 
-    Queries that were built from sentences of their chunks do not count: what they show does not hold for questions. Nor do judged
-    ones that no person has asked.
+    Extractive queries do not count: what they show does not hold for questions. Nor do judged ones that no person has asked.
     """
-    usable = one.telling()
+    usable = one.deciding()
     if not usable:
         return None
     judgments = [one.judgments[row] for row in usable]
@@ -43,7 +42,7 @@ def reason_against(what: str, held_out: Gain | None, judged: Gain | None) -> str
     if why := harm_on_judged(what, judged):
         return why
     if held_out[0].harms:
-        return f"{what} {_harm(held_out)} on {told(held_out, 'held-out')}"
+        return _harm(what, held_out, "held-out")
     return ""
 
 
@@ -51,14 +50,14 @@ def harm_on_judged(what: str, judged: Gain | None) -> str:
     """Why a change is not taken over where it seems to harm judged queries; empty where it does not, or they are too few."""
     if judged is None or judged[1] < MIN_JUDGED or not judged[0].harms:
         return ""
-    return f"{what} {_harm(judged)} on {told(judged, 'judged')}"
+    return _harm(what, judged, "judged")
 
 
-def _harm(gap: Gain) -> str:
-    return "are worse" if gap[0].verdict == "worse" else "seem to be worse"
+def _harm(what: str, gap: Gain, kind: str) -> str:
+    return f"{what} {'are' if gap[0].verdict == 'worse' else 'seem to be'} worse on {format_gain(gap, kind)}"
 
 
-def told(gap: Gain, kind: str) -> str:
+def format_gain(gap: Gain, kind: str) -> str:
     """As a sentence has it: the number of queries, the difference, its interval, and the p of the randomisation test."""
     return f"{gap[1]} {kind} queries, {format_points(gap[0])}"
 

@@ -1,9 +1,9 @@
-"""Whether search takes off what makes hubs near to every query (engine/ranking/hubness.py).
+"""Whether search corrects similarities for hubness (CSLS, engine/ranking/hubness.py).
 
 Queries that are worded as questions show which chunks are hubs, where there are enough of them, and it is tried on held-out ones:
 it is taken over unless its interval lies below 0, because it is a published method with published constants, and nothing of it is
-fitted to them. Else queries that are built from the documents' sentences show hubs. Held-out ones of that kind do not decide: on
-three data sets they found it worse, judged ones better on two and no different on the third (docs/log/hybrid-search.md, "Hubs").
+fitted to them. Else extractive queries show hubs. Held-out ones of that kind do not decide: on three data sets they found it worse,
+judged ones better on two and no different on the third (docs/log/hybrid-search.md, "Hubs").
 """
 
 from __future__ import annotations
@@ -15,45 +15,37 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from engine.core.records import Query
-from engine.core.systems import ADAPTED, BASE, BASE_CSLS, BM25, CL, PLAIN, SERVED, WAYS
+from engine.core.systems import ADAPTED, BASE, BM25, IN_USE, PLAIN, WAYS
 from engine.evaluation.query_sets import QuerySet, training_questions
 from engine.evaluation.rankers import Floats, Ids
 from engine.evaluation.selection import MIN_QUERIES as MIN_JUDGED
 from engine.evaluation.studies.gains import (
     Gain,
+    format_gain,
     harm_on_judged,
     held_out_and_judged,
     measured_gain,
     reason_against,
-    told,
 )
 from engine.evaluation.studies.hybrid import Measure
 from engine.project.stage import StageContext, fingerprint
 from engine.queries.articles import article_numbers
-from engine.ranking.hubness import (
-    MAX_QUERIES,
-    MIN_ARTICLES,
-    MIN_QUERIES,
-    NEIGHBOURS,
-    Csls,
-    HubnessReference,
-    hub_offsets,
-)
+from engine.ranking.hubness import MAX_QUERIES, MIN_ARTICLES, MIN_QUERIES, NEIGHBOURS, HubnessReference
 
 if TYPE_CHECKING:
-    from engine.evaluation.candidates import Candidate
+    from engine.core.similarity import Similarity
     from engine.evaluation.rankers import Among, Rankers
 
-WHAT = "similarities less what hubs have too much"
+WHAT = "similarities with hubness correction"
 SET_BY_HAND = "Similarities are plain cosines, because project.toml says so (search.csls)."
 
 
 @dataclass(frozen=True, slots=True)
 class HubnessCorrection:
-    """`bank`: the queries that show hubs; None where similarities are plain cosines. `key` names the queries, their order and
+    """`reference`: the queries that show hubs; None where similarities are plain cosines. `key` names the queries, their order and
     their articles.
 
-    `plain`: the system of the report that is what search serves by plain cosines.
+    `plain`: the system of the report that is what search uses, without the correction.
     """
 
     reference: HubnessReference | None = None
@@ -62,49 +54,35 @@ class HubnessCorrection:
     plain: str = ""
 
     def as_dict(self) -> dict[str, Any]:
-        """For the artifact and the report."""
+        """For the report."""
         count = 0 if self.reference is None else len(self.reference.articles)
         return {"hub_queries": count, "hubs_reason": self.reason, "plain_system": self.plain}
 
     def pairs(self) -> list[tuple[str, str]]:
-        """Systems to compare, to part what CSLS gains from what the adapter gains, in each way of search."""
-        found = []
-        for way in WAYS if self.reference is not None else ():
-            last = f"{way}{SERVED}"
-            found.append((last, f"{way}{self.plain}"))
-            if self.plain != BASE:
-                found += [
-                    (last, f"{way}{BASE_CSLS}"), (f"{way}{BASE_CSLS}", f"{way}{BASE}"),
-                    (f"{way}{self.plain}", f"{way}{BASE}"), (f"{way}{self.plain}", f"{way}{CL}"),
-                ]  # fmt: skip
-        return found
+        """What is in use with and without the correction, in each way of search."""
+        return [(f"{way}{IN_USE}", f"{way}{self.plain}") for way in WAYS] if self.reference is not None else []
 
 
 def uncorrected(why: str) -> HubnessCorrection:
-    """Nothing is taken off, for the reason given."""
+    """Plain cosines, for the reason given."""
     return HubnessCorrection(reason=f"Similarities are plain cosines: {why}.")
 
 
-def plain_system(strength: float) -> str:
-    """What the encoder with the adapter at `strength` (λ) is called in the report where hubs are left as they are."""
-    return {0.0: BASE, 1.0: ADAPTED}.get(strength, PLAIN)
-
-
 def decide(
-    reference: HubnessReference, key: str, plain: str, held_out: Gain | None, judged: Gain | None, *, built: bool = False,
+    reference: HubnessReference, key: str, plain: str, held_out: Gain | None, judged: Gain | None, *, extractive: bool = False,
 ) -> HubnessCorrection:  # fmt: skip
-    """Hubs are taken off unless semantic search seems to be harmed by it, on held-out queries or on judged ones.
+    """Similarities are corrected unless semantic search seems to be harmed by it, on held-out queries or on judged ones.
 
-    `built`: whether `bank` has queries built from the documents' sentences; held-out ones do not count then.
+    `extractive`: whether `reference` has extractive queries; held-out ones do not count then.
     """
-    why = harm_on_judged(WHAT, judged) if built else reason_against(WHAT, held_out, judged)
+    why = harm_on_judged(WHAT, judged) if extractive else reason_against(WHAT, held_out, judged)
     if why:
         return uncorrected(why)
-    queries = f"{len(reference.articles):,} training queries{', built from the documents,' if built else ''}"
+    queries = f"{len(reference.articles):,} {'extractive ' if extractive else ''}training queries"
     reason = (
         f"Half of a chunk's mean cosine to the {NEIGHBOURS} nearest of {queries} of other articles than its own is taken from its "
-        "similarity, so that chunks that are near to every query do not stand before better ones: "
-        f"{_evidence_text(judged, 'judged') if built else _evidence_text(held_out, 'held-out')}."
+        "similarity (CSLS), so that chunks that are near to every query do not stand before better ones: "
+        f"{_evidence_text(judged, 'judged') if extractive else _evidence_text(held_out, 'held-out')}."
     )
     return HubnessCorrection(reference, key, reason, plain)
 
@@ -112,113 +90,95 @@ def decide(
 def _evidence_text(gap: Gain | None, kind: str) -> str:
     """What a set of queries says of it; of judged ones only where they are enough to say something."""
     if gap is None or gap[1] < MIN_JUDGED:
-        return "held-out queries that are built so, too, cannot tell what it does to questions; judged ones could"
+        return "extractive held-out queries cannot show what it does to questions; judged ones could"
     verdict = "better" if gap[0].verdict == "better" else "not shown to be worse"
-    return f"semantic search is {verdict} by it on {told(gap, kind)}"
+    return f"semantic search is {verdict} by it on {format_gain(gap, kind)}"
 
 
 @dataclass(frozen=True, slots=True)
 class CorrectedEncoder:
-    """An encoder with hubs taken off: the queries' vectors in `bank` show them, `offsets` (n,) are taken from all chunks' cosines.
+    """An encoder with the `similarity` that corrects it, and the vectors of all chunks.
 
-    By kind of query set: `asked`, its queries' unit vectors, and `ranked`, (ids, similarities, those of BM25's chunks).
+    By kind of query set: `query_vectors`, and `ranked`, (ids, similarities, those of BM25's chunks).
     """
 
     reference: HubnessReference
-    offsets: Floats
+    similarity: Similarity
     vectors: Floats
-    asked: Mapping[str, Floats]
+    query_vectors: Mapping[str, Floats]
     ranked: Mapping[str, tuple[Ids, Floats, Floats]]
-
-    def put(self, sets: Sequence[QuerySet], name: str) -> None:
-        """Let the sets have its rankings as the system `name`."""
-        for one in sets:
-            one.rankings[name], one.scores[name], one.beside[name] = self.ranked[one.kind]
 
 
 class HubnessStudy:
-    """Tries it with the encoder that is served, at `strength` (λ). `measure`: as `Joining` has it.
+    """Tries it with the encoder in use, at an interpolation `weight`. `measure`: as `HybridFusion` has it.
 
-    `found`: of `take`, by system, what was ranked with hubs taken off.
+    `corrected`: the encoder in use with the correction, once `take` has decided for it.
     """
 
-    def __init__(self, context: StageContext, rankers: Rankers, strength: float, measure: Measure) -> None:
-        self._context, self._rankers, self._strength, self._measure = context, rankers, strength, measure
-        self.found: dict[str, CorrectedEncoder] = {}
+    def __init__(self, context: StageContext, rankers: Rankers, weight: float, measure: Measure) -> None:
+        self._context, self._rankers, self._weight, self._measure = context, rankers, weight, measure
+        self.corrected: CorrectedEncoder | None = None
 
     def take(self, sets: Sequence[QuerySet], among: Mapping[str, Among]) -> HubnessCorrection:
-        """What was decided. Where hubs are taken off, the sets get the served encoder's rankings anew, and base's to compare
-        with, by the same queries; and `Rankers` the offsets.
+        """What was decided. Where the correction is taken over, the sets get the rankings of the encoder in use anew, and
+        `Rankers` the similarity.
 
         `among`: by kind of the sets, the chunks that their queries are looked for among.
         """
         settings = self._context.settings
         if settings.vectors.dtype == "i8":
             return uncorrected("vectors of 8 bits a number are too coarse for more (vectors.dtype)")
-        queries, built = self._queries()
+        queries, extractive = self._queries()
         if len(queries) < MIN_QUERIES:
-            return uncorrected(f"it takes {MIN_QUERIES} training queries or more to tell hubs")
+            return uncorrected(f"it takes {MIN_QUERIES} training queries or more to know hubs")
         articles = article_numbers(self._rankers.chunks, self._context.store.documents())
-        asked = self._articles_asked(queries, articles)
-        count = len(np.unique(asked))
-        if count < MIN_ARTICLES:
+        own = articles[np.searchsorted(self._rankers.ids, [query.chunk_id for query in queries])]
+        if (count := len(np.unique(own))) < MIN_ARTICLES:
             made_of = f"the training queries were made of {count} documents or articles"
-            return uncorrected(f"{made_of}; it takes {MIN_ARTICLES} to tell hubs")
-        served = self._corrected(self._strength, SERVED, queries, articles, sets, among)
+            return uncorrected(f"{made_of}; it takes {MIN_ARTICLES} to know hubs")
+        texts = [query.text for query in queries]
+        found = self._corrected(texts, own, articles, sets, among)
         gaps = {
-            one.kind: measured_gain(one, served.ranked[one.kind][0], one.rankings[SERVED], self._measure, settings)
+            one.kind: measured_gain(one, found.ranked[one.kind][0], one.rankings[IN_USE], self._measure, settings)
             for one in sets
         }
-        encoder = self._rankers.candidate(self._strength).fingerprint
-        texts = [query.text for query in queries]
-        key = fingerprint(queries=texts, articles=asked.tolist(), encoder=encoder)
-        plain = plain_system(self._strength)
-        correction = decide(served.reference, key, plain, *held_out_and_judged(gaps, settings), built=built)
-        if correction.reference is None:
-            return correction
-        if correction.plain == PLAIN:
-            for table in (one_table for one in sets for one_table in (one.rankings, one.scores, one.beside)):
-                table[PLAIN] = table[SERVED]
-        self._rankers.in_use, self.found[SERVED] = Csls(served.offsets), served
-        if correction.plain != BASE:
-            self.found[BASE_CSLS] = self._corrected(0.0, BASE, queries, articles, sets, among)
-        for name, found in self.found.items():
-            found.put(sets, name)
-        return correction
+        encoder = self._rankers.candidate(self._weight).fingerprint
+        key = fingerprint(queries=texts, articles=own.tolist(), encoder=encoder)
+        plain = {0.0: BASE, 1.0: ADAPTED}.get(self._weight, PLAIN)
+        decision = decide(found.reference, key, plain, *held_out_and_judged(gaps, settings), extractive=extractive)
+        if decision.reference is None:
+            return decision
+        self._rankers.in_use, self.corrected = found.similarity, found
+        for one in sets:
+            tables = one.rankings, one.scores, one.beside
+            for table, values in zip(tables, found.ranked[one.kind], strict=True):
+                if plain == PLAIN:
+                    table[PLAIN] = table[IN_USE]
+                table[IN_USE] = values
+        return decision
 
     def _queries(self) -> tuple[list[Query], bool]:
-        """The training queries that show hubs, and whether some of them were built from sentences of their chunks."""
-        asked = training_questions(self._context, self._rankers.chunks, MAX_QUERIES)
-        if len(asked) >= MIN_QUERIES:
-            return asked, False
-        return training_questions(self._context, self._rankers.chunks, MAX_QUERIES, built_too=True), True
+        """The training queries that show hubs, and whether some of them are extractive."""
+        worded = training_questions(self._context, self._rankers.chunks, MAX_QUERIES)
+        if len(worded) >= MIN_QUERIES:
+            return worded, False
+        return training_questions(self._context, self._rankers.chunks, MAX_QUERIES, extractive_too=True), True
 
     def _corrected(
-        self, strength: float, name: str, queries: Sequence[Query], articles: Ids, sets: Sequence[QuerySet],
-        among: Mapping[str, Among],
-    ) -> CorrectedEncoder:  # fmt: skip
-        """The encoder with the adapter at `strength` (λ), hubs taken off as `queries` show them; `articles` (n,) of all chunks."""
+        self, texts: Sequence[str], own: Ids, articles: Ids, sets: Sequence[QuerySet], among: Mapping[str, Among]
+    ) -> CorrectedEncoder:
+        """The encoder corrected as the queries `texts` show hubs, `own` (m,) being their articles, and `articles` (n,) those of all
+        chunks."""
         rankers = self._rankers
-        candidate = rankers.candidate(strength, name)
-        vectors = candidate.chunk_vectors(rankers.chunks)
-        reference = self._reference(candidate, queries, articles)
-        offsets = hub_offsets(vectors, articles, reference, self._context.check_stop)
-        similarity = Csls(offsets)
-        asked = {one.kind: candidate.query_vectors(one.texts) for one in sets}
+        candidate = rankers.candidate(self._weight, IN_USE)
+        vectors, shown = candidate.chunk_vectors(rankers.chunks), candidate.query_vectors(texts)
+        reference = HubnessReference(shown.astype(np.float16).astype(np.float32), own)  # as it is kept
+        similarity = reference.similarity(vectors, articles, self._context.check_stop)
+        query_vectors = {one.kind: candidate.query_vectors(one.texts) for one in sets}
         ranked = {}
         for one in sets:
-            ids, similarities = rankers.nearest(asked[one.kind], vectors, among[one.kind], similarity)
-            beside = rankers.scores_of(asked[one.kind], vectors, one.rankings[BM25], similarity)
+            ids, similarities = rankers.nearest(query_vectors[one.kind], vectors, among[one.kind], similarity)
+            beside = rankers.scores_of(query_vectors[one.kind], vectors, one.rankings[BM25], similarity)
             ranked[one.kind] = ids, similarities, beside
             self._context.check_stop()
-        return CorrectedEncoder(reference, offsets, vectors, asked, ranked)
-
-    def _articles_asked(self, queries: Sequence[Query], articles: Ids) -> Ids:
-        """The article (m,) that each query was made of; `articles` (n,) of all chunks."""
-        chunks = np.array([query.chunk_id for query in queries], dtype=np.int64)
-        return articles[np.searchsorted(self._rankers.ids, chunks)]
-
-    def _reference(self, candidate: Candidate, queries: Sequence[Query], articles: Ids) -> HubnessReference:
-        """The queries as they are kept."""
-        vectors = candidate.query_vectors([query.text for query in queries])
-        return HubnessReference(vectors.astype(np.float16).astype(np.float32), self._articles_asked(queries, articles))
+        return CorrectedEncoder(reference, similarity, vectors, query_vectors, ranked)

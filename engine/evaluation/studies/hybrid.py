@@ -1,4 +1,4 @@
-"""BM25's rankings joined with an encoder's, and the choice of how."""
+"""BM25's rankings fused with an encoder's, and the choice of how."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.core.systems import BM25, SERVED
+from engine.core.systems import BM25, IN_USE
 from engine.evaluation.judgments import Judgment
 from engine.evaluation.query_sets import QuerySet
 from engine.evaluation.studies.fusion import EQUAL, SET_BY_HAND, WEIGHTS, FusionChoice, choose_fusion, equal_weights
@@ -37,30 +37,29 @@ class HybridFusion:
             return FusionChoice(settings.search.fusion, settings.search.weight, SET_BY_HAND)
         if heldout is None:
             return equal_weights("there are no held-out queries to tune a weight on")
-        rows = np.flatnonzero(~np.array(heldout.built, dtype=bool))
+        rows = np.flatnonzero(~np.array(heldout.extractive, dtype=bool))
         if not len(rows):
             return self._of_extractive(heldout)
         judgments = [heldout.judgments[row] for row in rows]
 
         def values(weight: float | None) -> NDArray[np.float64]:
-            return self._measure(self.joined(heldout, SERVED, weight)[rows], judgments)
+            return self._measure(self.fused(heldout, IN_USE, weight)[rows], judgments)
 
         table = {weight: values(weight) for weight in WEIGHTS}
         return choose_fusion(values(None), table, settings.evaluation.bootstrap_samples, settings.training.seed)
 
     def _of_extractive(self, heldout: QuerySet) -> FusionChoice:
-        """The even sum, unless the encoder is so far behind BM25 that it seems not to know the documents' language.
+        """Equal weights, unless the encoder is so far behind BM25 that it seems not to know the documents' language.
 
-        Then it is the best weight up to one half: built queries favour BM25, and here they are right to.
+        Then it is the best weight up to one half: extractive queries favour BM25, and here they are right to.
         """
         share, count = self._share_found(heldout), len(heldout.judgments)
         if count < MIN_EXTRACTIVE or share >= MIN_SHARE:
             return equal_weights(
-                "the held-out queries are built from the documents' own sentences, whose words BM25 finds too easily to "
-                "tune a weight on them"
+                "the held-out queries are extractive, and BM25 finds their words too easily to tune a weight on"
             )
         means = {
-            weight: float(self._measure(self.joined(heldout, SERVED, weight), heldout.judgments).mean())
+            weight: float(self._measure(self.fused(heldout, IN_USE, weight), heldout.judgments).mean())
             for weight in WEIGHTS
             if weight <= EQUAL
         }
@@ -74,14 +73,12 @@ class HybridFusion:
         )
 
     def _share_found(self, heldout: QuerySet) -> float:
-        """The served encoder's nDCG@10, as a share of BM25's."""
-        served, bm25 = (
-            float(self._measure(heldout.rankings[name], heldout.judgments).mean()) for name in (SERVED, BM25)
-        )
-        return served / bm25 if bm25 else 1.0
+        """nDCG@10 of the encoder in use, as a share of BM25's."""
+        own, bm25 = (float(self._measure(heldout.rankings[name], heldout.judgments).mean()) for name in (IN_USE, BM25))
+        return own / bm25 if bm25 else 1.0
 
-    def joined(self, one: QuerySet, name: str, weight: float | None) -> Rankings:
-        """BM25 and an encoder joined by a weighted sum, or by RRF where there is no weight. (q, depth) chunk ids."""
+    def fused(self, one: QuerySet, name: str, weight: float | None) -> Rankings:
+        """BM25 and an encoder fused by a weighted sum, or by RRF where there is no weight. (q, depth) chunk ids."""
         from engine.ranking.fusion import convex, rrf
 
         depth = self._settings.evaluation.depth
@@ -91,7 +88,7 @@ class HybridFusion:
         return convex(*self._cross_scored(one, name), weight, depth)[0]
 
     def _cross_scored(self, one: QuerySet, name: str) -> tuple[Fused, Fused]:
-        """The encoder's ranking and BM25's, each with the other's chunks, as search completes them."""
+        """The encoder's ranking and BM25's, each with the other's chunks, as search scores them."""
         from engine.ranking.fusion import cross_scored
 
         if (one.kind, name) not in self._pairs:

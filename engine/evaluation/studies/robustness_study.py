@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from engine.core.errors import CancelledError, EngineError
-from engine.core.systems import ADAPTED, BASE, BM25, HYBRID_BASE, HYBRID_SERVED, SERVED
+from engine.core.systems import ADAPTED, BASE, BM25, HYBRID_BASE, HYBRID_IN_USE, IN_USE
 from engine.evaluation.comparison import DocumentOf
 from engine.evaluation.query_sets import QuerySet
 from engine.evaluation.studies.fusion import FusionChoice
@@ -45,15 +45,15 @@ def drop_unused_substitutes(snapshot: ProjectSnapshot) -> None:
 
 
 class RobustnessStudy:
-    """Asks the systems with the served encoder at `strength` (λ), fused as `fusion` says.
+    """Asks the systems with the encoder in use at an interpolation `weight`, fused as `fusion` says.
 
     `among`: the chunks that a query set is ranked within.
     """
 
     def __init__(
-        self, context: StageContext, rankers: Rankers, strength: float, fusion: FusionChoice, among: Callable[[QuerySet], Among]
+        self, context: StageContext, rankers: Rankers, weight: float, fusion: FusionChoice, among: Callable[[QuerySet], Among]
     ) -> None:  # fmt: skip
-        self._context, self._rankers, self._strength = context, rankers, strength
+        self._context, self._rankers, self._weight = context, rankers, weight
         self._fusion, self._among = fusion, among
 
     def measure(self, sets: Sequence[QuerySet], measure: Measure, document_of: DocumentOf) -> Robustness | None:
@@ -70,21 +70,21 @@ class RobustnessStudy:
         one.rankings[BM25], one.scores[BM25] = self._rankers.bm25(texts, among)
         self._rank(one, among)
         fuser = HybridFusion(settings, measure, self._scorer(self._rankers.lexical))
-        for name, encoder in ((HYBRID_BASE, BASE), (HYBRID_SERVED, SERVED)):
-            one.rankings[name] = fuser.joined(one, encoder, self._fusion.share)
+        for name, encoder in ((HYBRID_BASE, BASE), (HYBRID_IN_USE, IN_USE)):
+            one.rankings[name] = fuser.fused(one, encoder, self._fusion.share)
         samples, seed = settings.evaluation.bootstrap_samples, settings.training.seed
         return measure_trial(trial, one.rankings, document_of, samples, seed)
 
     def _rank(self, one: QuerySet, among: Among) -> None:
-        """By base, by the adapted encoder where there is one, and by what is served; of one strength, queries are encoded once."""
+        """By base, by the adapted encoder where there is one, and by what is in use; of one weight, queries are encoded once."""
         rankers = self._rankers
-        systems = {BASE: 0.0, **({ADAPTED: 1.0} if rankers.adapter else {}), SERVED: self._strength}
-        for strength in dict.fromkeys(systems.values()):
-            names = [name for name, own in systems.items() if own == strength]
-            candidate = rankers.candidate(strength, names[0])
+        systems = {BASE: 0.0, **({ADAPTED: 1.0} if rankers.adapter else {}), IN_USE: self._weight}
+        for weight in dict.fromkeys(systems.values()):
+            names = [name for name, own in systems.items() if own == weight]
+            candidate = rankers.candidate(weight, names[0])
             asked, vectors = candidate.query_vectors(one.texts), candidate.chunk_vectors(rankers.chunks)
             for name in names:
-                similarity = rankers.in_use if name == SERVED else candidate.similarity
+                similarity = rankers.in_use if name == IN_USE else candidate.similarity
                 one.rankings[name], one.scores[name] = rankers.nearest(asked, vectors, among, similarity)
                 one.beside[name] = rankers.scores_of(asked, vectors, one.rankings[BM25], similarity)
             self._context.check_stop()

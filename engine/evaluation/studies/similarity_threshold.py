@@ -33,7 +33,7 @@ def learn_threshold(
     most = 0
     for one in sets:
         ids, similarities = one.rankings[system][:, :K], one.scores[system][:, :K]
-        built = one.built or [False] * len(one.judgments)
+        built = one.extractive or [False] * len(one.judgments)
         rows = [
             row
             for row, judgment in enumerate(one.judgments)

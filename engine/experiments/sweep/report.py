@@ -10,7 +10,8 @@ from typing import Any
 from engine.core.disk import disk_errors, write_text
 from engine.evaluation.comparison import MULTIHOP
 from engine.evaluation.reporting.charts import Bar, bar_chart, gap_chart
-from engine.evaluation.reporting.report import pages, plain
+from engine.evaluation.reporting.page import pages
+from engine.evaluation.reporting.report import plain
 from engine.experiments.sweep.grid import Grid
 from engine.project.folder import KEPT, ProjectFolder
 from engine.project.stage import fingerprint

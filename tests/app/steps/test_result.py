@@ -27,6 +27,7 @@ def answer(served: str = "adapted", verdict: str = "better", kind: str = "judged
     comparison = {
         "queries": queries,
         "left_out": 0,
+        "synthetic": 0,
         "systems": {
             "bm25": {"ndcg@10": interval(60, 50, 70)},
             "base": {"ndcg@10": interval(40, 30, 50)},
@@ -40,7 +41,7 @@ def answer(served: str = "adapted", verdict: str = "better", kind: str = "judged
     changes = {"better": [{"key": "1", "text": "[/ q", "before": 0, "after": 100}], "worse": [], "count_better": 1,
                "count_worse": 0, "count_equal": 59}  # fmt: skip
     sets = [{"name": f"{kind} queries", "kind": kind, "comparison": comparison, "changes": changes}]
-    report = {"selection": {"served": served}, "query_sets": sets, "created": "2026-11-21"}
+    report = {"selection": {"in_use": served}, "query_sets": sets, "created": "2026-11-21"}
     return {"report": report, "folder": "/x", "systems": {}, "reason": "because"}
 
 

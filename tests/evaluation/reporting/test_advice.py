@@ -6,22 +6,25 @@ from typing import Any
 
 import pytest
 
+from engine.evaluation.figure_table import FigureTable
 from engine.evaluation.reporting.advice import HOW, advice
+from engine.metrics.bootstrap import Interval
+from engine.metrics.differences import Difference, Verdict
 
 
-def compared(**gaps: tuple[float, float, float, str]) -> dict[str, Any]:
-    """60 judged queries, BM25 at 63.0 nDCG@10; of each system its gap to BM25, as a report has it."""
-    systems = {"bm25": {"ndcg@10": {"value": 63.0}}}
-    systems |= {name: {"ndcg@10": {"value": 63.0 + gap[0]}} for name, gap in gaps.items()}
-    rows = [
-        {"system": name, "other": "bm25", "value": value, "low": low, "high": high, "verdict": verdict}
+def compared(**gaps: tuple[float, float, float, Verdict]) -> FigureTable:
+    """60 judged queries, BM25 at 63.0 nDCG@10; of each system its gap to BM25."""
+    values = {"bm25": 63.0, **{name: 63.0 + gap[0] for name, gap in gaps.items()}}
+    systems = {name: {"ndcg@10": Interval(value, value, value)} for name, value in values.items()}
+    pairs = {
+        f"{name} − bm25": {"ndcg@10": Difference(value, low, high, 0.0, verdict, 0.01)}
         for name, (value, low, high, verdict) in gaps.items()
-    ]
-    return {"queries": 60, "systems": systems, "any_two": rows}
+    }
+    return FigureTable("base", 60, 0, systems, {}, pairs)
 
 
-FAR = (-8.0, -12.0, -4.0, "worse")
-UNSURE = (-2.0, -5.0, 1.0, "no difference shown")
+FAR: tuple[float, float, float, Verdict] = (-8.0, -12.0, -4.0, "worse")
+UNSURE: tuple[float, float, float, Verdict] = (-2.0, -5.0, 1.0, "no difference shown")
 
 
 def test_bm25_that_is_better_than_both_is_advised_with_its_figures() -> None:
@@ -36,16 +39,6 @@ def test_bm25_that_is_better_than_both_is_advised_with_its_figures() -> None:
     ):
         assert data in text
     assert 'search.mode = "bm25"' in HOW
-
-
-def test_a_pair_counts_whichever_stands_first() -> None:
-    table = compared(rrf_served=FAR)
-    (row,) = table["any_two"]
-    table["any_two"] = [
-        {"system": "bm25", "other": "rrf_served", "value": 8.0, "low": 4.0, "high": 12.0, "verdict": "better"}
-    ]
-    assert "hybrid (RRF) search (55.0: +8.0, +4.0 to +12.0)" in advice(table, "rrf", "hybrid")
-    assert advice({**table, "any_two": [row]}, "rrf", "hybrid") == advice(table, "rrf", "hybrid")
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,18 @@ import pytest
 
 from engine.evaluation.judgments import Judgment
 from engine.evaluation.rankings import rank_all
-from engine.evaluation.reporting.diagnostics import K, Ranked, describe
+from engine.evaluation.reporting.diagnostics import Diagnostics, K, Ranked, similarities_of
+from engine.evaluation.reporting.diagnostics import describe as described
+from engine.ranking.hubness import Csls
 
 KEYS = np.array([3, 5, 8, 9, 12, 20], dtype=np.int64)
 CHUNKS = np.eye(6, dtype=np.float32)
+
+
+def describe(
+    asked: Ranked, judgments: list[Judgment], chunks: np.ndarray, keys: np.ndarray, seed: int = 0
+) -> Diagnostics:
+    return described(asked, similarities_of(asked, judgments, chunks, keys, seed), judgments, chunks, seed)
 
 
 def ranked(vectors: np.ndarray, depth: int = 6) -> Ranked:
@@ -52,7 +60,7 @@ def test_the_share_of_random_chunks_hangs_little_on_the_draw():
 
 def test_queries_that_say_nothing_are_left_out():
     asked = ranked(np.eye(6)[:4])
-    asked.similarities[2, K - 1] = -np.inf  # looked for among four chunks only
+    asked.scores[2, K - 1] = -np.inf  # looked for among four chunks only
     document = Judgment("d", "d", "document", {1: 1})
     alone = describe(asked, [by_chunk("a"), document, by_chunk("c", 8), by_chunk("d", 9)], CHUNKS, KEYS)
     assert alone["accuracy@5, percent"].value == 100.0
@@ -87,7 +95,7 @@ def test_accuracy_and_overlap_are_by_the_similarities_that_rank_and_the_rest_by_
     offsets = np.array([0.7, 0, -0.2, -0.2, -0.2, -0.2], np.float32)
     similarities = asked @ CHUNKS.T - offsets
     order = np.argsort(-similarities, axis=1, kind="stable")
-    less = Ranked(asked, KEYS[order], np.take_along_axis(similarities, order, axis=1), offsets)
+    less = Ranked(asked, KEYS[order], np.take_along_axis(similarities, order, axis=1), Csls(offsets))
     judged = [by_chunk("a", 3), by_chunk("b", 3)]
     plain, found = describe(ranked(asked), judged, CHUNKS, KEYS), describe(less, judged, CHUNKS, KEYS)
     for figure in ("alignment", "uniformity", "isotropy I_A"):

@@ -34,7 +34,7 @@ def test_of_weights_that_cannot_be_told_apart_the_most_even_is_taken():
     best = around(0.6)
     choice = choose_fusion(around(0.5), {0.4: best - 0.001 + noise - noise.mean(), 0.5: around(0.4), 0.9: best})
     assert (choice.method, choice.weight) == ("weighted", 0.4)
-    assert "0.9 semantic is the best, and 0.4, which is more even, is not shown to be worse" in choice.reason
+    assert "0.9 semantic is the best, and 0.4, nearer to one half, is not shown to be worse" in choice.reason
     assert "better than reciprocal rank fusion, +9.9 points" in choice.reason
 
 
@@ -154,7 +154,7 @@ def test_nothing_is_tuned_on_built_queries() -> None:
     settings = validate({"evaluation": {"bootstrap_samples": 200}})
     found = HybridFusion(settings, ndcg, bm25_scores).choose(queries([True] * 60))
     assert (found.method, found.weight) == ("weighted", EQUAL)
-    assert "built from the documents" in found.reason
+    assert "are extractive" in found.reason
     assert "there are no held-out queries" in HybridFusion(settings, ndcg, bm25_scores).choose(None).reason
     mixed = HybridFusion(settings, ndcg, bm25_scores).choose(queries([True] * 40 + [False] * 20))
     assert "20 held-out queries are too few" in mixed.reason
@@ -181,15 +181,15 @@ def test_the_weight_is_tuned_on_the_others() -> None:
     one = queries([False] * 60)
     fuser = HybridFusion(validate({"evaluation": {"bootstrap_samples": 200}}), ndcg, bm25_scores)
     # RRF puts the chunk first, 1/41 + 1/43; so does every sum that gives BM25 enough: neither can be better
-    assert fuser.joined(one, "served", None)[0, 0] == 1000
-    assert fuser.joined(one, "served", 0.9)[0, 0] == 4
+    assert fuser.fused(one, "served", None)[0, 0] == 1000
+    assert fuser.fused(one, "served", 0.9)[0, 0] == 4
     assert (fuser.choose(one).method, fuser.choose(one).weight) == ("weighted", EQUAL)
     # 0.9 · (0.2 − 0) / (0.9 − 0) + 0.1 · 1 = 0.3 for the query's own chunk, 0.9 · 0.8 / 0.9 for the encoder's second
-    assert fuser.joined(one, "served", 0.9)[0, :3].tolist() == [4, 5, 1000]
+    assert fuser.fused(one, "served", 0.9)[0, :3].tolist() == [4, 5, 1000]
 
 
 def test_a_sum_counts_what_an_encoder_thinks_of_bm25s_chunks() -> None:
     one = queries([False] * 60)
     one.beside["served"] = np.tile([0.2, 0.85, 0.0, 0.0], (60, 1))
     fuser = HybridFusion(validate({}), ndcg, bm25_scores)
-    assert fuser.joined(one, "served", 0.9)[0, :3].tolist() == [4, 1, 5]  # BM25's second is its own third, too
+    assert fuser.fused(one, "served", 0.9)[0, :3].tolist() == [4, 1, 5]  # BM25's second is its own third, too

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from engine.core.errors import CancelledError
 from engine.core.records import Chunk, Document, Query
 from engine.core.similarity import COSINE, Similarity
-from engine.core.systems import BASE_CSLS, PLAIN
+from engine.core.systems import PLAIN
 from engine.core.unit_vectors import unit_rows
 from engine.evaluation.candidates import AdapterCandidate, Candidate
 from engine.evaluation.judgments import Judgment
@@ -135,7 +135,7 @@ def test_where_it_helps_the_served_rankings_are_made_anew() -> None:
     numbers = article_numbers(ranked.chunks, documents())
     assert correction.reference.articles.tolist() == [numbers[1 + row % (CHUNKS - 1)] for row in range(200)]
     assert correction.as_dict() == {"hub_queries": 200, "hubs_reason": correction.reason, "plain_system": "adapted"}
-    assert set(trial.found) == {"served", BASE_CSLS}
+    assert trial.corrected is not None
     assert "60 held-out queries" in correction.reason
     assert (one.rankings["served"][:, 0] == HUB).mean() < 0.2
     assert ranked.offsets.argmax() == HUB
@@ -145,23 +145,13 @@ def test_where_it_helps_the_served_rankings_are_made_anew() -> None:
     assert one.beside["served"] == pytest.approx(similarities[:, :5], abs=1e-6)
 
 
-class TwoEncoders(Ranked):
-    """Base sees chunks turned round, so that its hubs are others."""
-
-    def encoder(self, weight: float) -> Any:
-        return self._encoder if weight else Encoder(np.roll(self._encoder._asked, 1, axis=1))
-
-    def vectors(self, weight: float = 1.0) -> Any:
-        return self._places if weight else np.roll(self._places, 3, axis=1)
-
-
 def test_a_run_is_cancelled_while_the_queries_are_encoded_that_show_hubs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Asked to stop in the second batch of 200 queries of the bank: what is done with all of them is not begun."""
 
     def reached(*_: object) -> None:
         raise AssertionError
 
-    monkeypatch.setattr(hubs_module, "hub_offsets", reached)
+    monkeypatch.setattr(HubnessReference, "similarity", reached)
     ranked, stops = Ranked(), iter([False, True])
     asked = context([query(row) for row in range(200)])
 
@@ -174,24 +164,6 @@ def test_a_run_is_cancelled_while_the_queries_are_encoded_that_show_hubs(monkeyp
     with pytest.raises(CancelledError):
         trial.take([held_out(ranked)], {"synthetic": [None] * 60})
     assert next(stops, None) is None
-
-
-def test_base_gets_hubs_taken_off_by_its_own_vectors_of_the_same_queries() -> None:
-    ranked = TwoEncoders()
-    one = held_out(ranked)
-    trial = HubnessStudy(context([query(row) for row in range(200)]), ranked, 1.0, first_right)
-    assert trial.take([one], {"synthetic": [None] * 60}).reference is not None
-    chunks, encoder = ranked.vectors(0.0), ranked.encoder(0.0)
-    reference = encoder.encode_queries([str(row) for row in range(200)])
-    owners = np.arange(CHUNKS)
-    cosines = chunks @ reference.T
-    cosines[owners[:, None] == 1 + np.arange(200)[None] % (CHUNKS - 1)] = -np.inf
-    offsets = np.sort(cosines, axis=1)[:, -10:].mean(axis=1) / 2
-    similarities = encoder.encode_queries(one.texts) @ chunks.T - offsets
-    wanted = np.sort(similarities, axis=1)[:, ::-1][:, :10]
-    assert one.scores[BASE_CSLS] == pytest.approx(wanted, abs=2e-3)  # the bank is kept in half precision
-    assert one.beside[BASE_CSLS] == pytest.approx(similarities[:, :5], abs=2e-3)
-    assert ranked.offsets is trial.found["served"].offsets  # what search takes off stays that of what is served
 
 
 def test_queries_of_another_part_of_the_same_article_do_not_count() -> None:
@@ -221,22 +193,10 @@ def test_where_base_is_served_it_is_not_compared_with_itself() -> None:
     trial = HubnessStudy(context([query(row) for row in range(200)]), ranked, 0.0, first_right)
     correction = trial.take([one], {"synthetic": [None] * 60})
     assert correction.plain == "base"
-    assert BASE_CSLS not in one.rankings
     assert correction.pairs() == [("served", "base"), ("rrf_served", "rrf_base"), ("weighted_served", "weighted_base")]
 
 
-def test_the_gains_of_csls_and_of_the_adapter_are_told_apart() -> None:
-    correction = HubnessCorrection(
-        HubnessReference(np.eye(3, dtype=np.float32), np.arange(3)), "key", "reason", "adapted"
-    )
-    assert [pair for pair in correction.pairs() if pair[0].startswith("rrf_")] == [
-        ("rrf_served", "rrf_adapted"),
-        ("rrf_served", "rrf_base_less_hubs"),
-        ("rrf_base_less_hubs", "rrf_base"),
-        ("rrf_adapted", "rrf_base"),
-        ("rrf_adapted", "rrf_cl"),
-    ]
-    assert ("served", "base_less_hubs") in correction.pairs()
+def test_without_the_correction_there_is_nothing_to_compare() -> None:
     assert HubnessCorrection().pairs() == []
 
 
@@ -267,7 +227,7 @@ def built_bank(judge: NDArray[np.float64] | None = None) -> tuple[HubnessCorrect
     sets = [held_out(ranked, built=True)]
     if judge is not None:
         sets.append(held_out(ranked))
-        sets[1].kind, sets[1].built = "judged", []
+        sets[1].kind, sets[1].extractive = "judged", []
     before = [one.rankings["served"] for one in sets]
 
     def measure(ranking: NDArray[np.int64], judgments: Sequence[Judgment]) -> NDArray[np.float64]:
@@ -283,7 +243,7 @@ def test_built_queries_show_hubs_where_questions_are_too_few_and_held_out_ones_d
     correction, one = built_bank()
     assert correction.reference is not None
     assert correction.reference.vectors.shape == (200, WIDTH)
-    assert "200 training queries" in correction.reason
+    assert "200 extractive training queries" in correction.reason
     assert (one.rankings["served"][:, 0] == HUB).mean() < 0.2
 
 
@@ -305,7 +265,7 @@ def test_built_queries_are_not_asked_where_there_are_questions_enough() -> None:
     correction = trial.take([held_out(ranked)], {"synthetic": [None] * 60})
     assert correction.reference is not None
     assert len(correction.reference.vectors) == 200
-    assert "built" not in correction.reason
+    assert "extractive" not in correction.reason
 
 
 def test_a_merge_is_kept_by_plain_cosines_as_well() -> None:

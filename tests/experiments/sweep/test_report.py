@@ -28,7 +28,7 @@ def figures(gain: float, low: float, high: float, verdict: str) -> dict[str, Any
     def system(value: float, *more: str) -> dict[str, Any]:
         return {metric: cell(value) for metric in ("ndcg@10", "hit@1", "hit@10", *more)}
 
-    gap = {"value": gain, "low": low, "high": high, "verdict": verdict, "p_value": 0.2, "needed": 1234}
+    gap = {"value": gain, "low": low, "high": high, "verdict": verdict, "p_better": 0.9, "p_value": 0.2, "needed": 1234}
     table = {
         "queries": 60,
         "systems": {name: system(at, MULTIHOP) for name, at in (("bm25", 50), ("base", 40), ("adapted", 40 + gain))},
@@ -106,7 +106,7 @@ def test_the_table_of_the_terminal(project: ProjectFolder) -> None:
     better = next(line for line in lines if "k 200, objective listnet" in line and "+4.00" in line)
     assert "44.0 (41–47)" in better
     assert "+4.00 (+1.00 to +7.00)" in better
-    assert "better" in better
+    assert "better (p = 0.200)" in lines[lines.index(better) + 1]
     assert "synthetic" in told.getvalue()
     assert "no difference shown" in told.getvalue()
 

@@ -1,0 +1,183 @@
+"""The page of a report: what report.json says, with charts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from engine.core.assets import asset_path
+from engine.core.systems import ADAPTED, BASE, IN_USE, WAYS, label_of, ordered, system_of
+from engine.evaluation.reporting.charts import Bar, Line, bar_chart, change_chart, line_chart
+from engine.evaluation.reporting.encoder_diagnostics import KINDS
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+MAIN = ("ndcg@10", "hit@1", "hit@10", "mrr@10")
+"""Metrics whose differences are shown at once; those of the others are folded up."""
+PERTURBED = {"typo": "mistyped words", "mask": "masked words", "substitute": "words exchanged"}
+_TEMPLATE = "report/report.html.j2"
+
+
+def render(report: Mapping[str, Any], template: Path | None = None) -> str:
+    """The HTML page of a report as `read_report` gives it."""
+    from markupsafe import Markup
+
+    from engine.core.text import metric_name
+
+    source = (template or asset_path(_TEMPLATE)).read_text(encoding="utf-8")
+    hidden = _twins(report)
+    measured = {name for part in report["query_sets"] for name in part["comparison"]["systems"]}
+    environment = pages()
+    environment.filters |= {"metric": metric_name, "system": _Names(report), "label": label_of, "without": _without}
+    return environment.from_string(source).render(
+        report=report, hidden=hidden, alike=_alike(report), main=MAIN, csls=bool(report["fusion"].get("hub_queries")),
+        charts={name: Markup(svg) for name, svg in _curves(report).items()},  # charts.py escapes every label
+        bars=[Markup(_bars(part, report)) for part in report["query_sets"]],
+        shifts=[Markup(_shift(part, report)) for part in report["query_sets"]],
+        blows={name: Markup(svg) for name, svg in _robustness(report).items()},
+        densities=[(name, Markup(svg)) for name, svg in _densities(report)], distances=Markup(_distances(report)),
+        known=[system_of(name) for name in ordered(measured - hidden)],
+        diagnosed=list(dict.fromkeys(figure for row in report["diagnostics"].values() for figure in row)),
+    )  # fmt: skip
+
+
+def pages() -> Environment:
+    """What renders pages: all text escaped, templates of assets/report, `figure` for numbers."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    found = Environment(
+        loader=FileSystemLoader(asset_path("report")), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        lstrip_blocks=True,
+    )  # fmt: skip
+    found.filters["figure"] = _figure
+    found.filters["commas"] = "{:,}".format
+    return found
+
+
+def _alike(report: Mapping[str, Any]) -> set[str]:
+    """Systems whose vectors are those of base or adapted, however they are compared."""
+    choice = report["selection"]
+    return {IN_USE} if choice and choice["weight"] in (0, 1) else set()
+
+
+def _twins(report: Mapping[str, Any]) -> set[str]:
+    """Systems that the page leaves out, because what is in use is base or adapted itself, whose rows say the same."""
+    return set() if report["fusion"].get("hub_queries") else {f"{way}{name}" for way in WAYS for name in _alike(report)}
+
+
+def _without(rows: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
+    return {name: row for name, row in rows.items() if name not in names}
+
+
+class _Names:
+    """System → how the page calls it."""
+
+    def __init__(self, report: Mapping[str, Any]) -> None:
+        self._in_use = report["selection"]["in_use"] if _twins(report) else None
+
+    def __call__(self, system: str) -> str:
+        name = label_of(system)
+        return f"{name} (in use)" if self._in_use and system.rpartition("_")[2] == self._in_use else name
+
+
+def _bars(query_set: Mapping[str, Any], report: Mapping[str, Any]) -> str:
+    """nDCG@10: a bar for each system."""
+    systems, named = _without(query_set["comparison"]["systems"], _twins(report)), _Names(report)
+    cells = [(name, figures["ndcg@10"]) for name, figures in systems.items()]
+    bars = [Bar(named(name), cell["value"], cell["low"], cell["high"], _colour(name)) for name, cell in cells]
+    return bar_chart(f"nDCG@10 on {query_set['name']}, percent", bars)
+
+
+def _shift(query_set: Mapping[str, Any], report: Mapping[str, Any]) -> str:
+    """How each query's nDCG@10 changed, from the largest gain to the largest loss."""
+    changes, named = query_set["changes"], _Names(report)
+    if not changes:
+        return ""
+    base = query_set["comparison"]["base"]
+    title = f"Change of nDCG@10 from {named(base)} to {named(query_set['changed_system'])}, query by query"
+    order = "queries, from the largest gain to the largest loss"
+    return change_chart(title, changes["differences"], order, "change of nDCG@10, points")
+
+
+def _colour(name: str) -> int:
+    """BM25, encoders, and each way of fusing them have a colour each."""
+    return next((number for number, way in enumerate(("bm25", *WAYS[1:])) if name.startswith(way)), 3)
+
+
+def _curves(report: Mapping[str, Any]) -> dict[str, str]:
+    training, selection = report["training"], report["selection"]
+    rows = [row for row in (selection["table"] if selection else ()) if row["figure"]]
+    candidates = Line(
+        "nDCG@10", [(row["weight"], row["figure"]["value"]) for row in rows], 1,
+        [(row["figure"]["low"], row["figure"]["high"]) for row in rows],
+    )  # fmt: skip
+    losses = Line("loss", _drawable(training["losses"]), 0)
+    held_out = Line("nDCG@10", _drawable(training["held_out"]), 1)
+    return {
+        "loss": line_chart("Training loss by step", [losses], "step", "loss"),
+        "held_out": line_chart("Held-out nDCG@10 by step", [held_out], "step", "nDCG@10, percent"),
+        "candidates": line_chart(
+            "Held-out nDCG@10 by interpolation weight",
+            [candidates],
+            "weight (0 = base, 1 = adapted)",
+            "nDCG@10, percent",
+        ),
+    }
+
+
+def _robustness(report: Mapping[str, Any]) -> dict[str, str]:
+    """What was done to the queries → nDCG@10 of every system by the number of words that it was done to."""
+    found, named, charts = report["robustness"], _Names(report), {}
+    for kind, what in PERTURBED.items() if found else ():
+        rows = [row for row in found["rows"] if row["kind"] in ("clean", kind)]
+        lines = []
+        for number, system in enumerate(_without(rows[0]["systems"], _twins(report))):
+            cells = [(row["words"], row["systems"][system]["ndcg@10"]) for row in rows]
+            ends = [(cell["low"], cell["high"]) for _, cell in cells]
+            lines.append(Line(named(system), [(words, cell["value"]) for words, cell in cells], number, ends))
+        charts[kind] = line_chart(f"nDCG@10 by {what} per query", lines, f"{what} per query", "nDCG@10, percent")
+    return charts
+
+
+def _densities(report: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Before and after: system → its three densities, on axes that both share."""
+    found = report["similarities"]
+    if not found:
+        return []
+    names = {"correct": "correct chunks", "top": f"best {found['k']} chunks", "random": "random chunks"}
+    systems = _without(found["systems"], _twins(report))
+    shown = [BASE, *[name for name in (IN_USE, ADAPTED) if name in systems][:1]]
+    most = max(max(systems[name][kind]["density"]) for name in shown for kind in KINDS)
+    charts = []
+    for name in shown:
+        lines = [
+            Line(names[kind], list(zip(found["cosines"], systems[name][kind]["density"], strict=True)), colour)
+            for kind, colour in zip(KINDS, (1, 2, 0), strict=True)
+        ]
+        scale = "similarity by CSLS" if systems[name]["csls"] else "cosine with the query"
+        title = f"Density of similarities to correct, best and random chunks: {label_of(name)}"
+        charts.append((name, line_chart(title, lines, scale, "density", most)))
+    return charts
+
+
+def _distances(report: Mapping[str, Any]) -> str:
+    """Densities of the chunks' distances to general knowledge, by every encoder."""
+    found = (report["general"] or {}).get("distances")
+    if not found:
+        return ""
+    lines = [
+        Line(_Names(report)(name), list(zip(found["axis"], cell["density"], strict=True)), number)
+        for number, (name, cell) in enumerate(_without(found["systems"], _alike(report)).items())
+    ]
+    return line_chart("Density of distances to general knowledge", lines, "distance to the nearest passage", "density")
+
+
+def _drawable(points: Sequence[Sequence[Any]]) -> list[tuple[float, float]]:
+    return [(x, y) for x, y in points if x is not None and y is not None]
+
+
+def _figure(value: Any, digits: int = 1) -> str:
+    """A number for reading; a dash for null."""
+    return "–" if value is None else f"{value:.{digits}f}"
