@@ -47,7 +47,7 @@ def benchmark(
     """Adapt to the corpus of a BEIR folder and measure every system on its `qrels/test.tsv`.
 
     Training queries come from `queries` (JSONL, or a JSON array), else from the extractive generator. The judged queries
-    are never trained on, and have no say in what is served. The project is made in `keep`, or in a temporary folder
+    are never trained on, and have no say in what comes into use. The project is made in `keep`, or in a temporary folder
     that is removed again; one that `keep` already holds is used if it was made for the same measurement, else UsageError.
     Returns the `FigureTable` of the judged queries as JSON, with `fusion`, `served` (what is in use), `held_out` and `stages`. With
     `recipes` (names of engine/experiments/recipes.py) also `recipes`: name → the same, each in a project of its own beside `keep`,

@@ -17,7 +17,6 @@ from engine.training.recipe import config_of
 
 SECTIONS = ("ranking", "training")
 _EXAMPLE = "Write, say, --grid ranking.k=200,1000."
-_JOINING = ("search.fusion", "search.weight", "search.csls")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,54 +94,25 @@ def _axis(text: str) -> tuple[str, list[Any]]:
 
 
 def _check_name(name: str) -> None:
-    section, _, key = name.partition(".")
-    if section in SECTIONS and key in sections()[section].model_fields:
+    section, _, key = name.rpartition(".")
+    known = [f"{own}.{one}" for own, fields in sections().items() for one in fields.model_fields]
+    ours = [one for one in known if one.partition(".")[0] in SECTIONS]
+    if name in ours:
         return
-    meant = _meant(section if key else "", key or section)
     what = f"'{name}' is no setting that a sweep can change."
-    if other := _untrained(section if key else "", key or section):
-        why = f"It trains a model for each value; {other} is not among [{SECTIONS[0]}] and [{SECTIONS[1]}], which say how."
-        raise SettingsError(what, why, _instead(other), code="grid-setting-untrained")
+    same = [one for one in known if one == name or (not section and one.endswith(f".{key}"))]
+    if same and not set(same) & set(ours):
+        raise SettingsError(
+            what, f"It trains a model for each value; {same[0]} is not among [ranking] and [training], which say how.",
+            "To compare its values, set one after the other in project.toml, and run 'engine run' each time.",
+            code="grid-setting-untrained",
+        )  # fmt: skip
+    near = nearest(key, [one.partition(".")[2] for one in ours])
+    meant = next((one for one in ours if near and one.endswith(f".{near}")), "")
     raise SettingsError(
-        what, f"Those of [{SECTIONS[0]}] and [{SECTIONS[1]}] in project.toml can be.",
-        f"Did you mean '{meant}'?" if meant else _EXAMPLE, code="grid-setting-unknown",
+        what, "Those of [ranking] and [training] in project.toml can be.", f"Did you mean '{meant}'?" if meant else _EXAMPLE,
+        code="grid-setting-unknown",
     )  # fmt: skip
-
-
-def _untrained(section: str, key: str) -> str:
-    """The setting of another section that is named, wholly or by its key alone; empty where one of ours has that key."""
-    names = [section] if section else [*sections()]
-    if not section and any(key in sections()[own].model_fields for own in SECTIONS):
-        return ""
-    return next((f"{one}.{key}" for one in names if one in sections() and key in sections()[one].model_fields), "")
-
-
-def _instead(name: str) -> str:
-    """How values of a setting that no sweep takes are compared, or what chooses among them."""
-    if name in _JOINING:
-        return "Evaluation tries this by itself, and hybrid search takes what it finds best ('auto', or true, in project.toml)."
-    if name.startswith("search."):
-        return "Set it in project.toml: search heeds it at once."
-    return "To compare its values, set one after the other in project.toml, and run 'engine run' each time."
-
-
-def _meant(section: str, key: str) -> str | None:
-    """The nearest setting: of that name, explained by that word (α, τ and "loss" are), or spelt like it; its own section
-    before the other."""
-    order = sorted(SECTIONS, key=lambda name: name != section)
-    fields = {name: sections()[name].model_fields for name in order}
-    explained = {
-        name: next((one for one, field in own.items() if _explained_by(field.description, key)), None)
-        for name, own in fields.items()
-    }
-    close = {name: nearest(key, own) for name, own in fields.items()}
-    found = [(name, key) for name in order if key in fields[name]]
-    found += [(name, near) for near_by in (explained, close) for name in order if (near := near_by[name])]
-    return ".".join(found[0]) if found else None
-
-
-def _explained_by(description: str | None, word: str) -> bool:
-    return (description or "").replace(":", " ").split()[0].lower() == word.lower()
 
 
 def _key(changes: Mapping[str, Any], settings: Settings, chunks: int, first: float | None) -> str:

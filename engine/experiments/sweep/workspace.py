@@ -65,13 +65,10 @@ class Workspace:
     def __init__(self, source: ProjectFolder, basis: Basis) -> None:
         self._source = source
         self._root = source.path / FOLDER
-        begun = self._begun(basis.data)
+        begun = next((copy.parent for copy in _copies(source, f"{basis.data}-")), None)
         self.folder = begun or self._root / basis.name
         self.judged_since = begun is not None and begun.name != basis.name
         """Whether the project's judged queries are no longer those that this sweep measures with."""
-
-    def _begun(self, data: str) -> Path | None:
-        return next((path.parent for path in sorted(self._root.glob(f"{data}-*/project")) if path.is_dir()), None)
 
     @property
     def copy(self) -> ProjectFolder:
@@ -136,19 +133,23 @@ def sweeping(project: ProjectFolder) -> ProjectFolder:
     """What is to be steered: the copy in which a sweep of the project is at work where no run holds the project itself."""
     if project.is_running():
         return project
-    copies = (ProjectFolder(path) for path in sorted((project.path / FOLDER).glob("*/project")))
-    return next((copy for copy in copies if copy.is_running()), project)
+    return next((copy for copy in map(ProjectFolder, _copies(project)) if copy.is_running()), project)
 
 
 def unfinished(project: ProjectFolder) -> dict[str, Any] | None:
     """The sweep that goes on, or was broken off: whether it is `running`, the number of its `finished` cells, its `folder`; None
     where there is none. Raises EngineError where nothing may be written."""
-    found = next((path.parent for path in sorted((project.path / FOLDER).glob("*/project")) if path.is_dir()), None)
-    if found is None:
+    folder = next((copy.parent for copy in _copies(project)), None)
+    if folder is None:
         return None
     try:
         with project.locked(FOLDER, wait=0.1):
             running = False
     except ProjectBusyError:
         running = True
-    return {"running": running, "finished": len([*found.glob("cells/*.json")]), "folder": str(found)}
+    return {"running": running, "finished": len([*folder.glob("cells/*.json")]), "folder": str(folder)}
+
+
+def _copies(project: ProjectFolder, data: str = "") -> list[Path]:
+    """The copies of the project's sweeps, of a basis' `data` or of all."""
+    return [path for path in sorted((project.path / FOLDER).glob(f"{data}*/project")) if path.is_dir()]

@@ -74,19 +74,12 @@ def test_what_a_cell_costs(recipe: dict[str, Any], steps: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("axis", "advice"),
-    [
-        ("search.weight=0.3,0.7", "'auto'"),
-        ("weight=0.3,0.7", "'auto'"),
-        ("search.top=5,10", "project.toml"),
-        ("corpus.chunk_tokens=128,256", "'engine run'"),
-    ],
+    "axis", ["search.weight=0.3,0.7", "weight=0.3,0.7", "search.top=5,10", "corpus.chunk_tokens=128,256"]
 )
-def test_a_setting_that_trains_nothing_is_not_mistaken_for_one_that_does(axis: str, advice: str) -> None:
+def test_a_setting_that_trains_nothing_is_not_mistaken_for_one_that_does(axis: str) -> None:
     """`search.weight` was answered with "Did you mean 'training.weight_decay'?"."""
     with fails(SettingsError, "grid-setting-untrained", "[ranking]", "[training]") as caught:
         changes(axis)
-    assert advice in caught.value.to_do
     assert "training.weight_decay" not in str(caught.value)
 
 
@@ -99,10 +92,6 @@ def test_what_is_the_same_is_the_same_in_another_grid() -> None:
 @pytest.mark.parametrize(
     ("axis", "near"),
     [
-        ("ranking.depth=200", "ranking.k"),
-        ("training.loss=listnet", "training.objective"),
-        ("training.alpha=1,2", "training.teacher_temperature"),
-        ("training.tau=0.05", "training.student_temperature"),
         ("training.stps=5", "training.steps"),
         ("training.k=5", "ranking.k"),
         ("stratgy=uniform", "ranking.strategy"),
