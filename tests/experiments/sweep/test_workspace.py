@@ -219,7 +219,7 @@ def test_a_sweep_that_is_not_finished_is_told(project: ProjectFolder) -> None:
     work.open()
     work.keep("k1", {"tables": {}})
     assert unfinished(project) == {"running": False, "finished": 1, "folder": str(work.folder)}
-    (line,) = [line for line in as_text(status_of(Project(project)), "mine") if "sweep" in line]
+    (line,) = [line for line in as_text(status_of(Project(project)), "mine") if "engine sweep" in line]
     assert "1 cell" in line
     assert "'engine sweep mine …'" in line
     with project.locked("sweep"):
