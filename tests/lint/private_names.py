@@ -28,10 +28,10 @@ def private_uses(source: str) -> Iterator[tuple[int, str]]:
     for node in ast.walk(tree):
         for name in _named(node):
             if is_private(name.rpartition(".")[2]) and name.rpartition(".")[2] not in own:
-                yield node.lineno, name
+                yield getattr(node, "lineno", 1), name
         text = _text_of(node)
         if "\n" in text or "import " in text:
-            yield from ((node.lineno, name) for name in _names_in_code(text))
+            yield from ((getattr(node, "lineno", 1), name) for name in _names_in_code(text))
 
 
 def _text_of(node: ast.AST) -> str:
