@@ -20,7 +20,7 @@ PARTS = "one part of a ZIP archive in several parts"
 
 
 def written(*names: bytes, beside: bytes = b"") -> bytes:
-    """An archive of members with such names, which it does not call UTF-8; `beside`: the name that a field beside each tells."""
+    """An archive of members with such names, which it does not call UTF-8; `beside`: the name that a field beside each holds."""
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as made:
         for number, name in enumerate(names):
@@ -54,7 +54,7 @@ def test_names_are_read_in_the_code_page_that_they_are_written_in(
     assert names_in(path) == names
 
 
-def test_a_name_that_is_told_beside_in_utf_8_counts_where_it_is_of_this_name(tmp_path: Path) -> None:
+def test_a_name_that_is_reported_beside_in_utf_8_counts_where_it_is_of_this_name(tmp_path: Path) -> None:
     path = tmp_path / "a.zip"
     content = written(b"n\x84her.txt", beside="näher ★.txt".encode())
     path.write_bytes(content)
@@ -72,8 +72,8 @@ SHOWN = {
 @pytest.mark.shared
 @pytest.mark.skipif(not SAMPLES.is_dir(), reason="the shared data sets are missing")
 def test_names_in_archives_of_other_programs_are_legible() -> None:
-    told = {name: [found.member for found in everything_in(SAMPLES / name, "zip")] for name in SHOWN}
-    assert told == SHOWN
+    reported = {name: [found.member for found in everything_in(SAMPLES / name, "zip")] for name in SHOWN}
+    assert reported == SHOWN
 
 
 @pytest.mark.parametrize("start", [b"PK\x07\x08PK\x03\x04", b"the rest of a member"])

@@ -97,7 +97,7 @@ def test_all_parts_of_a_word_document_are_read(tmp_path: Path) -> None:
     )
 
 
-def test_a_comment_in_words_of_the_text_is_told_and_a_header_that_repeats_them_is_not(tmp_path: Path) -> None:
+def test_a_comment_in_words_of_the_text_is_reported_and_a_header_that_repeats_them_is_not(tmp_path: Path) -> None:
     parts = {HEADERS: "Pelican at dawn\r", COMMENTS: "\x05dawn boards\r"}
     assert read(tmp_path, "a.doc", doc(parts)) == "The pelican boards at dawn.\n\ndawn boards"
 
@@ -126,7 +126,7 @@ def test_pieces_of_one_byte_a_character_are_in_the_code_page_of_word(tmp_path: P
     assert read(tmp_path, "a.doc", content) == "The pelican.\n\nLet’s wait …"
 
 
-def test_pieces_that_tell_the_same_characters_again_make_no_more_of_them() -> None:
+def test_pieces_that_hold_the_same_characters_again_make_no_more_of_them() -> None:
     again = of_pieces([b"The pelican.\r", *[b"terns and gulls"] * 200], [0, *[13, 28] * 100, 13], 13, 15)
     assert list(beside("doc", again)) == [("comments", "terns and gulls")]
 
@@ -146,7 +146,7 @@ def test_comments_and_boxes_of_a_sheet_are_read(tmp_path: Path) -> None:
     assert read(tmp_path, "a.xls", book(comment, empty, again, box)) == "A\n\npelican\n\nAda:\nWhat depth?\nÜberholt"
 
 
-def test_a_comment_that_a_sheet_does_not_hold_is_told_where_all_its_words_come_elsewhere() -> None:
+def test_a_comment_that_a_sheet_does_not_hold_is_reported_where_all_its_words_come_elsewhere() -> None:
     lines = list(beside("xls", book(drawn(COMMENT, b"\0pelican", length=7), drawn(BOX, b"\0tern", length=4))))
     assert lines == [("comments", "pelican"), ("boxes", "tern")]
 

@@ -1,4 +1,4 @@
-"""What is damaged about a file is told in plain words, whatever library finds it."""
+"""What is damaged about a file is reported in plain words, whatever library finds it."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_damaged_file_says_what_is_damaged(tmp_path: Path, name: str, content:
     assert reason_of(tmp_path, name, content) == ("damaged", reason)
 
 
-def test_what_is_damaged_is_not_told_by_the_names_of_members(tmp_path: Path) -> None:
+def test_what_is_damaged_is_not_reported_by_the_names_of_members(tmp_path: Path) -> None:
     for name in ("methods.txt", "crc-beyond.txt", "expected.txt"):
         content = office.zipped({name: "The pelican.", "b.txt": "The heron."})
         (tmp_path / "a.zip").write_bytes(content.replace(name.encode(), b"x" * len(name), 1))
@@ -80,7 +80,7 @@ def test_a_pdf_under_rights_management_is_locked(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "reason"),
+    ("reported", "reason"),
     [
         (zlib.error("Error -3 while decompressing data: invalid code lengths set"), PACKED),
         ("Failed to parse XLSX: Xml error: I/O error: incomplete deflate stream", PACKED),
@@ -102,8 +102,8 @@ def test_a_pdf_under_rights_management_is_locked(tmp_path: Path) -> None:
         ("", "damaged: its content does not fit its format"),
     ],
 )  # fmt: skip
-def test_what_libraries_tell_is_put_in_plain_words(told: object, reason: str) -> None:
-    assert damaged(told) == reason
+def test_what_libraries_say_is_put_in_plain_words(reported: object, reason: str) -> None:
+    assert damaged(reported) == reason
 
 
 def test_a_long_message_is_looked_at_no_longer_than_a_short_one() -> None:

@@ -1,4 +1,4 @@
-"""Numbers in Excel sheets of before 2007 are told as the sheets show them. The workbooks are written by hand."""
+"""Numbers in Excel sheets of before 2007 are read as the sheets show them. The workbooks are written by hand."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def cells(values: Iterable[tuple[int, float]], *, version: int = BIFF8) -> bytes
 
 
 @pytest.mark.parametrize("version", [BIFF5, BIFF8])
-def test_numbers_are_told_as_they_are_shown(tmp_path: Path, version: int) -> None:
+def test_numbers_are_reported_as_they_are_shown(tmp_path: Path, version: int) -> None:
     shown = [
         (PERCENT, 0.15, "15%"), (TENTHS, 0.1535, "15.4%"), (BUILT_IN_PERCENT, -0.07, "-7.00%"), (SIGN, 15, "15"),
         (HOURS, 1.5, "36:00:00"), (HOURS, -0.25, "-6:00:00"), (HOURS, 61.5, "1476:00:00"), (MINUTES, 0.0625, "90:00"),
@@ -105,11 +105,11 @@ def test_numbers_are_told_as_they_are_shown(tmp_path: Path, version: int) -> Non
         (MOMENT, 45292.75, "2024-01-01 18:00:00"), (GENERAL, 0.15, "0.15"), (PERCENT, 1e300, "1" + 300 * "0"),
     ]  # fmt: skip
     book = workbook({"Berths": cells([line[:2] for line in shown], version=version)}, version=version)
-    told = [f"v{row} | {seen} | {seen}" for row, (_, _, seen) in enumerate(shown, 5)]
-    assert rows(tmp_path, book) == ["Berths", *told]
+    reported = [f"v{row} | {seen} | {seen}" for row, (_, _, seen) in enumerate(shown, 5)]
+    assert rows(tmp_path, book) == ["Berths", *reported]
 
 
-def test_numbers_in_four_bytes_are_told_as_they_are_shown(tmp_path: Path) -> None:
+def test_numbers_in_four_bytes_are_reported_as_they_are_shown(tmp_path: Path) -> None:
     several = [
         (PERCENT, short(0.5)), (PERCENT, short(15, hundredths=True)), (PERCENT, short(15, hundredths=True, whole=True)),
         (PERCENT, short(-2, whole=True)), (GENERAL, short(0.5)), (HOURS, short(1.5)),
@@ -117,14 +117,14 @@ def test_numbers_in_four_bytes_are_told_as_they_are_shown(tmp_path: Path) -> Non
     packed = b"".join(struct.pack("<HI", style, raw) for style, raw in several)
     many = biff_record(0xBD, struct.pack("<HH", 7, 1) + packed + struct.pack("<H", len(several)))
     one = biff_record(0x027E, struct.pack("<HHHI", 8, 1, BUILT_IN_PERCENT, short(12.5, hundredths=True)))
-    told = ["50% | 15% | 15% | -200% | 0.5 | 36:00:00", "12.50%"]
-    assert rows(tmp_path, workbook({"Berths": many + one}, wide=True)) == ["Berths", *told]
+    reported = ["50% | 15% | 15% | -200% | 0.5 | 36:00:00", "12.50%"]
+    assert rows(tmp_path, workbook({"Berths": many + one}, wide=True)) == ["Berths", *reported]
 
 
 def test_times_of_a_workbook_that_counts_from_1904_have_no_day(tmp_path: Path) -> None:
     values = [(TIME, 0.75), (BUILT_IN_TIME, 0.5208333333333333), (MOMENT, 0.75), (DAY, 1), (HOURS, 1.5), (TIME, 1.5)]
-    told = ["18:00:00", "12:30:00", "1904-01-01 18:00:00", "1904-01-02", "36:00:00", "1904-01-02 12:00:00"]
-    lines = [f"v{row} | {seen} | {seen}" for row, seen in enumerate(told, 5)]
+    reported = ["18:00:00", "12:30:00", "1904-01-01 18:00:00", "1904-01-02", "36:00:00", "1904-01-02 12:00:00"]
+    lines = [f"v{row} | {seen} | {seen}" for row, seen in enumerate(reported, 5)]
     assert rows(tmp_path, workbook({"Berths": cells(values)}, from_1904=True)) == ["Berths", *lines]
 
 
@@ -145,7 +145,7 @@ def test_a_workbook_without_such_styles_is_not_walked_through(tmp_path: Path, mo
     assert rows(tmp_path, workbook({"Berths": number(0, 0, PERCENT, 0.5)}, of_cells=False)) == ["Berths", "0.5"]
 
 
-def test_a_sheet_that_does_not_hold_what_is_told_of_it_stays(tmp_path: Path) -> None:
+def test_a_sheet_that_does_not_hold_what_is_reported_of_it_stays(tmp_path: Path) -> None:
     table = {"node_type": "table", "grid": {"cells": [{"row": 0, "col": 0, "content": "0.75"}]}}
     nodes = [{"content": {"node_type": "heading", "text": "Berths"}}, {"content": table}]
     book = workbook({"Berths": number(4, 4, PERCENT, 0.5)})
@@ -154,8 +154,8 @@ def test_a_sheet_that_does_not_hold_what_is_told_of_it_stays(tmp_path: Path) -> 
     assert shown[1]["content"]["grid"]["cells"] == [{"row": 0, "col": 0, "content": "75%"}]
     assert table["grid"] == {"cells": [{"row": 0, "col": 0, "content": "0.75"}]}
     assert excel_binary.as_sheets_show(nodes, b"no workbook") == nodes
-    for told in (None, "", "words", "2024-01-01T00:00:00Z"):
-        cells = [{"row": 0, "col": 0, "content": told}]
+    for reported in (None, "", "words", "2024-01-01T00:00:00Z"):
+        cells = [{"row": 0, "col": 0, "content": reported}]
         other = [nodes[0], {"content": {"node_type": "table", "grid": {"cells": cells}}}]
         assert excel_binary.as_sheets_show(other, book) == other
 

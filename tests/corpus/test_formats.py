@@ -122,7 +122,7 @@ def test_pages_without_text_in_between_keep_the_numbers_of_the_others(tmp_path: 
 
 
 @pytest.mark.parametrize("stamp", ["", "Received 12 May"])
-def test_pages_that_are_pictures_are_told_beside_those_that_are_read(tmp_path: Path, stamp: str) -> None:
+def test_pages_that_are_pictures_are_reported_beside_those_that_are_read(tmp_path: Path, stamp: str) -> None:
     document, left = opened(tmp_path, "a.pdf", office.pdf("The pelican.", "", "", "The heron.", "", stamp=stamp))
     assert isinstance(document, ReadDocument)
     assert isinstance(left, LeftOut)
@@ -144,7 +144,7 @@ def test_words_that_a_line_end_parts_are_put_together(tmp_path: Path) -> None:
 
 
 def test_hyphens_that_end_a_line_go_where_they_part_a_word_and_stay_where_they_are_its_own(tmp_path: Path) -> None:
-    """kreuzberg tells `har-` and `bour` of the next line as `har-bour`."""
+    """kreuzberg gives `har-` and `bour` of the next line as `har-bour`."""
     lines = (
         "The har-", "bour is a state-of-the-", "art site. Pilots are well-", "known; the half-day trip by USB-",
         "stick ends a half-", "day later, by e-", "mail of COVID-", "19, on the Berg-", "und Talbahn, and in North-",
@@ -252,7 +252,7 @@ def test_one_bad_member_leaves_the_others(tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:Duplicate name")
-def test_attachments_of_one_name_are_told_apart_and_all_read(tmp_path: Path) -> None:
+def test_attachments_of_one_name_are_distinguished_and_all_read(tmp_path: Path) -> None:
     from email.message import EmailMessage
 
     mail = EmailMessage()
@@ -332,7 +332,7 @@ def test_old_word_files_are_read_as_they_are_printed(tmp_path: Path) -> None:
     assert only(opened(tmp_path, "b.doc", office.doc(f"{between}\x1e.\r"))).text == f"{between}-."
 
 
-def test_numbers_in_sheets_are_told_as_they_are_shown(tmp_path: Path) -> None:
+def test_numbers_in_sheets_are_reported_as_they_are_shown(tmp_path: Path) -> None:
     shown = [  # what the file holds, how it is formatted, what a reader sees
         ("0.15", "0%", "15%"), ("0.1535", "0.0%;[Red]-0.0%", "15.4%"), ("-0.07", "0.00%", "-7.00%"), ("15", '0"%"', "15"),
         ("1.5", "[h]:mm:ss", "36:00:00"), ("45292", "yyyy-mm-dd;@", "2024-01-01"), ("0.5208333333333333", "h:mm", "12:30:00"),
@@ -358,8 +358,8 @@ def test_numbers_in_sheets_are_told_as_they_are_shown(tmp_path: Path) -> None:
     book = with_parts(office.xlsx(), {"xl/worksheets/sheet1.xml": sheet, "xl/styles.xml": styles})
     book = changed(book, "xl/_rels/workbook.xml.rels", "</Relationships>", relation)
     text = only(opened(tmp_path, "a.xlsx", book)).text.partition("\n\nPilots")[0]
-    told = [f"v{at} | {seen}" for at, (_, _, seen) in enumerate(shown, 1)]
-    assert text.split("\n")[2:] == [*told, "v12 | 20%", "0.3"]
+    reported = [f"v{at} | {seen}" for at, (_, _, seen) in enumerate(shown, 1)]
+    assert text.split("\n")[2:] == [*reported, "v12 | 20%", "0.3"]
     from_1904 = changed(book, "xl/workbook.xml", "<sheets>", '<workbookPr date1904="1"/><sheets>')
     assert "v7 | 12:30:00\nv8 | 2028-01-02 18:00:00\n" in only(opened(tmp_path, "b.xlsx", from_1904)).text
     old = '<table:table-cell office:value-type="string"><text:p>9 m</text:p>'
@@ -371,7 +371,7 @@ def test_numbers_in_sheets_are_told_as_they_are_shown(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("cell", "told"),
+    ("cell", "reported"),
     [
         ('"date" office:date-value="1960-01-01T00:01:39.99936"', "1960-01-01 00:01:40"),
         ('"date" office:date-value="2026-12-31T23:59:59.6"', "2027-01-01"),
@@ -382,11 +382,13 @@ def test_numbers_in_sheets_are_told_as_they_are_shown(tmp_path: Path) -> None:
         ('"time" office:time-value="PT36H59M59.7S"', "37:00:00"),
     ],
 )
-def test_days_and_times_of_opendocument_sheets_are_told_to_the_second(tmp_path: Path, cell: str, told: str) -> None:
+def test_days_and_times_of_opendocument_sheets_are_reported_to_the_second(
+    tmp_path: Path, cell: str, reported: str
+) -> None:
     old = '<table:table-cell office:value-type="string"><text:p>9 m</text:p>'
     new = f'<table:table-cell office:value-type={cell} calcext:value-type="any"><text:p>as shown</text:p>'
     text = only(opened(tmp_path, "a.ods", changed(office.ods(), "content.xml", old, new))).text
-    assert f"Berth: South pelican | Depth: {told}\n" in text + "\n"
+    assert f"Berth: South pelican | Depth: {reported}\n" in text + "\n"
 
 
 def test_tabs_and_hyphens_that_are_elements_part_and_join_words(tmp_path: Path) -> None:
@@ -428,8 +430,8 @@ def test_signs_that_xml_writes_in_another_way_are_read(tmp_path: Path, name: str
         "a.xlsx": "xl/worksheets/sheet1.xml",
     }  # fmt: skip
     pelican = "South pelican" if name == "a.xlsx" else "The pelican boards at dawn."
-    told = "R&amp;D, caf&#233;, &quot;x&#x2019;s&quot; &lt;b&gt; A&#65;"
-    document = only(opened(tmp_path, name, changed(TITLED[name], parts[name], pelican, f"{told} pelican")))
+    reported = "R&amp;D, caf&#233;, &quot;x&#x2019;s&quot; &lt;b&gt; A&#65;"
+    document = only(opened(tmp_path, name, changed(TITLED[name], parts[name], pelican, f"{reported} pelican")))
     assert 'R&D, caf\u00e9, "x\u2019s" <b> AA pelican' in document.text
 
 
@@ -537,20 +539,20 @@ def test_what_stands_on_the_master_of_slides_is_found(tmp_path: Path) -> None:
 
 
 def test_the_numbers_of_a_sheet_come_once_where_a_chart_shows_them(tmp_path: Path) -> None:
-    told = "3.141592653589793"
+    reported = "3.141592653589793"
     chart = (
         '<c:x xmlns:c="urn:c"><c:tx><c:strCache><c:pt><c:v>Wharves</c:v></c:pt></c:strCache></c:tx><c:val><c:numCache>'
-        f"<c:pt><c:v>{told}</c:v></c:pt></c:numCache></c:val></c:x>"
+        f"<c:pt><c:v>{reported}</c:v></c:pt></c:numCache></c:val></c:x>"
     )
     parts = {"xl/charts/chart1.xml": chart}
-    row, end = f'<row r="9"><c r="A9"><v>{told}</v></c></row>', "</sheetData>"
+    row, end = f'<row r="9"><c r="A9"><v>{reported}</v></c></row>', "</sheetData>"
     source = changed(with_parts(office.xlsx(), parts), "xl/worksheets/sheet1.xml", end, row + end)
     document = only(opened(tmp_path, "a.xlsx", source))
-    assert told in document.text
+    assert reported in document.text
     assert document.text[document.pages[-1].start :] == "Wharves"
 
 
-def test_a_paragraph_with_a_formula_is_told_once(tmp_path: Path) -> None:
+def test_a_paragraph_with_a_formula_is_reported_once(tmp_path: Path) -> None:
     formula = (
         '<m:oMath xmlns:m="http://schemas.openxmlformats.org/officeDocument/2006/math"><m:r><m:t>E=mc</m:t></m:r><m:sSup>'
         "<m:e><m:r><m:t>x</m:t></m:r></m:e><m:sup><m:r><m:t>2</m:t></m:r></m:sup></m:sSup></m:oMath>"
@@ -649,12 +651,12 @@ def test_words_between_which_a_page_ends_are_two(tmp_path: Path, inside: bool) -
 
 
 def test_terms_figures_and_captions_of_a_book_are_read(tmp_path: Path) -> None:
-    told = (
+    reported = (
         '<dl class="x"><dt>Pelican</dt><dd><p>A <b>large</b> bird</p></dd></dl><figure><img alt=""/><figcaption>A tern</figcaption>'
         "</figure><table><caption>Berths <i>in use</i></caption><tr><th>Berth</th><th>Depth</th></tr>"
         "<tr><td>North</td><td>12</td></tr></table>"
     )
-    source = changed(office.epub(), "a.xhtml", "<p>The pelican boards at dawn.</p>", told)
+    source = changed(office.epub(), "a.xhtml", "<p>The pelican boards at dawn.</p>", reported)
     text = only(opened(tmp_path, "a.epub", source)).text
     assert text.split("\n\n")[1:6] == [
         "Pelican", "A large bird", "A tern", "Berths in use", "Berth | Depth\nBerth: North | Depth: 12",

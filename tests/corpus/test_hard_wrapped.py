@@ -90,7 +90,7 @@ def test_hyphens_that_belong_to_a_word_stay(text: str, whole: str) -> None:
         "The pumps of the northern pier need mainten-\n\nance in another paragraph of the same text.",
         "The pumps of the northern pier need Mainten-\nAnce where a name goes on with a capital one.",
         "Short re-\nmarks stand here, in a paragraph whose other lines are much longer than that.",
-        "see pre-\nwar things",  # too narrow to tell
+        "see pre-\nwar things",  # too narrow to decide
         "# The pumps of the northern pier: mainten-\nance of all of them",
         "The sum of the berths is the number of a-\n",
         "x" * 250 + " of the pier mainten-\nance of all of them",

@@ -29,7 +29,7 @@ def found_in(tmp_path: Path, name: str, content: bytes) -> list[ReadDocument | L
     return list(everything_in(tmp_path / name, FORMATS[ending_of(name)]))
 
 
-def told(found: list[ReadDocument | LeftOut]) -> list[tuple[str, str]]:
+def reported(found: list[ReadDocument | LeftOut]) -> list[tuple[str, str]]:
     """(member, format or the reason) of each."""
     return [(item.member, item.format if isinstance(item, ReadDocument) else item.reason) for item in found]
 
@@ -68,8 +68,8 @@ def test_files_attached_to_a_pdf_are_read_down_to_those_inside_them(tmp_path: Pa
     inner = with_attachments(PDF, {"deep.txt": b"The tern rests."})
     files = {"plan.pdf": inner, "image.png": b"\x89PNG", "a.txt": b"The gull."}
     found = found_in(tmp_path, "portfolio.pdf", with_attachments(PDF, files))
-    assert told(found[:1]) == [("", "pdf")]
-    assert sorted(told(found[1:])) == [
+    assert reported(found[:1]) == [("", "pdf")]
+    assert sorted(reported(found[1:])) == [
         ("a.txt", "txt"),
         ("image.png", "a picture: without OCR it holds no text"),
         ("plan.pdf", "pdf"),
@@ -87,7 +87,7 @@ def test_a_file_that_is_pinned_to_a_page_is_read(tmp_path: Path) -> None:
     content = office.pdf("The pelican boards at dawn.", extra=file)
     assert b"\n8 0 obj\n<</Type/EmbeddedFile" in content
     found = found_in(tmp_path, "a.pdf", content.replace(b"/MediaBox", pin + b"/MediaBox"))
-    assert told(found) == [("", "pdf"), ("note.txt", "txt")]
+    assert reported(found) == [("", "pdf"), ("note.txt", "txt")]
 
 
 def test_a_pdf_is_opened_for_its_files_only_where_it_may_have_some() -> None:
@@ -104,7 +104,7 @@ def test_a_pdf_is_opened_for_its_files_only_where_it_may_have_some() -> None:
 def test_the_files_stay_where_a_pdf_itself_says_nothing(tmp_path: Path) -> None:
     why = "its pages are pictures: without OCR they hold no text"
     found = found_in(tmp_path, "scan.pdf", with_attachments(office.pdf(""), {"a.txt": b"The gull."}))
-    assert told(found) == [("its own text", why), ("a.txt", "txt")]
+    assert reported(found) == [("its own text", why), ("a.txt", "txt")]
     assert isinstance(found[0], LeftOut)
     assert found[0].kind == "needs OCR"
     with pytest.raises(UnreadableFileError, match="cannot be read"):
@@ -121,7 +121,7 @@ def test_files_embedded_in_office_files_are_read(tmp_path: Path) -> None:
         "word/embeddings/oleObject4.bin": packaged("note.txt", b"The tern rests."),
     }
     found = found_in(tmp_path, "a.docx", with_parts(office.docx(), parts))
-    assert told(found) == [
+    assert reported(found) == [
         ("", "docx"), ("Sheet1.xlsx", "xlsx"), ("oleObject1.pptx", "pptx"), ("oleObject2.pdf", "pdf"),
         ("oleObject3.doc", "doc"), ("note.txt", "txt"),
     ]  # fmt: skip
@@ -130,7 +130,7 @@ def test_files_embedded_in_office_files_are_read(tmp_path: Path) -> None:
     for name, source in (("b.pptx", office.pptx()), ("c.xlsx", office.xlsx())):
         folder = {"b.pptx": "ppt", "c.xlsx": "xl"}[name]
         found = found_in(tmp_path, name, with_parts(source, {f"{folder}/embeddings/x.docx": office.docx()}))
-        assert told(found) == [("", ending_of(name)[1:]), ("x.docx", "docx")]
+        assert reported(found) == [("", ending_of(name)[1:]), ("x.docx", "docx")]
 
 
 def test_objects_that_are_not_read_are_listed_by_their_kind(tmp_path: Path) -> None:
@@ -146,7 +146,7 @@ def test_objects_that_are_not_read_are_listed_by_their_kind(tmp_path: Path) -> N
         "word/embeddings/Sheet1.xlsx": office.xlsx(),
     }
     why = "a file or an object inside this document that is not read"
-    assert told(found_in(tmp_path, "a.docx", with_parts(office.docx(), parts)))[1:] == [
+    assert reported(found_in(tmp_path, "a.docx", with_parts(office.docx(), parts)))[1:] == [
         ("oleObject3.bin", "encrypted: it opens with a password only; corpus.passwords_file can name a file with it"),
         ("oleObject1.bin and 1 more", f"{why}: Microsoft Equation 3.0"),
         ("oleObject4.bin", why),
@@ -169,7 +169,7 @@ def test_objects_inside_old_files_are_read_or_listed(tmp_path: Path) -> None:
     book = CompoundFile(office.xls())
     found = found_in(tmp_path, "a.xls", compound_file({**{name: book.read(name) for name in book.names()}, **sheets}))
     why = "a file or an object inside this document that is not read"
-    assert told(found) == [
+    assert reported(found) == [
         ("", "xls"),
         ("note.txt", "txt"),
         ("object00000002.pdf", "pdf"),
@@ -195,20 +195,22 @@ def test_documents_inside_documents_of_an_old_file(tmp_path: Path) -> None:
     ]
 
 
-def test_a_document_of_an_old_file_that_is_too_large_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_document_of_an_old_file_that_is_too_large_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     content = compound_file({**streams_in("", office.doc()), **streams_in("ObjectPool/_1", office.doc())})
     monkeypatch.setattr(inside, "MAX_MEMBER", 4095)
-    assert told(found_in(tmp_path, "a.doc", content)) == [("", "doc"), ("object1", "it unpacks to more than 0 MB")]
+    assert reported(found_in(tmp_path, "a.doc", content)) == [("", "doc"), ("object1", "it unpacks to more than 0 MB")]
 
 
 def test_the_limits_hold_for_files_inside_documents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     content = with_attachments(PDF, {f"{number}.txt": b"The gull." for number in range(3)})
     monkeypatch.setattr(opening, "MAX_MEMBERS", 2)
-    assert [kind for _, kind in told(found_in(tmp_path, "a.pdf", content))] == [
+    assert [kind for _, kind in reported(found_in(tmp_path, "a.pdf", content))] == [
         "pdf", "txt", "txt", "the file holds more than 2 others",
     ]  # fmt: skip
     monkeypatch.setattr(inside, "MAX_MEMBER", 8)
-    assert told(found_in(tmp_path, "b.pdf", content))[1:] == [
+    assert reported(found_in(tmp_path, "b.pdf", content))[1:] == [
         (f"{number}.txt", "it unpacks to more than 0 MB") for number in range(3)
     ]
     deep = PDF
@@ -217,7 +219,7 @@ def test_the_limits_hold_for_files_inside_documents(tmp_path: Path, monkeypatch:
     monkeypatch.undo()
     found = found_in(tmp_path, "c.pdf", deep)
     assert len(found) == 1 + opening.MAX_DEPTH + 1
-    assert told(found)[-1] == ("/".join(["p.pdf"] * 7), "nested more than 6 deep")
+    assert reported(found)[-1] == ("/".join(["p.pdf"] * 7), "nested more than 6 deep")
 
 
 def test_a_fault_in_looking_for_files_is_listed_and_costs_nothing_else(
@@ -229,19 +231,19 @@ def test_a_fault_in_looking_for_files_is_listed_and_costs_nothing_else(
 
     monkeypatch.setattr(opening, "files_inside", faulty)
     content = with_attachments(PDF, {"a.txt": b"The gull."})
-    assert told(found_in(tmp_path, "a.zip", office.zipped({"a.pdf": content, "b.txt": "The tern."}))) == [
+    assert reported(found_in(tmp_path, "a.zip", office.zipped({"a.pdf": content, "b.txt": "The tern."}))) == [
         ("a.pdf", "pdf"), ("a.pdf/a.txt", "txt"), ("a.pdf/files inside", "its reader failed (IndexError)"), ("b.txt", "txt"),
     ]  # fmt: skip
 
 
-def test_what_a_document_says_is_told_before_its_files_are_sought(tmp_path: Path) -> None:
+def test_what_a_document_says_is_reported_before_its_files_are_sought(tmp_path: Path) -> None:
     begun: list[str] = []
     (tmp_path / "a.pdf").write_bytes(with_attachments(PDF, {"a.txt": b"The gull."}))
     for found in everything_in(tmp_path / "a.pdf", "pdf", begin=begun.append):
         assert begun == {"": [], "a.txt": ["", "a.txt"]}[found.member]
 
 
-def test_the_reading_process_tells_files_of_documents(tmp_path: Path) -> None:
+def test_the_reading_process_distinguishes_files_of_documents(tmp_path: Path) -> None:
     (tmp_path / "a.pdf").write_bytes(with_attachments(PDF, {"a.txt": b"The gull.", "b.docx": office.docx()}))
     pool = Pool(1, Limits(2**30, 30))
     try:

@@ -1,4 +1,4 @@
-"""Chunks that are longer than what the encoder reads are told: what lies beyond is found by BM25 alone."""
+"""Chunks that are longer than what the encoder reads are reported: what lies beyond is found by BM25 alone."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def test_chunks_that_the_encoder_cuts(
     (project.path / "documents").mkdir()
     (project.path / "documents" / "a.txt").write_text("The contract of the party was on the market. " * 3)
     _, warned = ingest_here(project.path)
-    told = [text for text in warned if "corpus.chunk_tokens" in text]
-    assert len(told) == bool(read)
-    for text in told:
+    reported = [text for text in warned if "corpus.chunk_tokens" in text]
+    assert len(reported) == bool(read)
+    for text in reported:
         assert f"Chunks may have {chunk} tokens" in text
         assert read in text
         assert text.endswith(f"To mend that, {todo}.")

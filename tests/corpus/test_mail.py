@@ -217,7 +217,7 @@ def test_base64_that_is_cut_or_has_words_around_it_is_text(
     assert others == []
 
 
-def test_of_damaged_lines_of_base64_the_rest_is_told_and_how_many(tmp_path: Path) -> None:
+def test_of_damaged_lines_of_base64_the_rest_is_reported_and_how_many(tmp_path: Path) -> None:
     path = tmp_path / "a.eml"
     path.write_text(packed(SAID.encode(), lambda lines: [*lines[:4], lines[4][1:], *lines[5:]]))
     (found,) = everything_in(path, "eml")
@@ -227,7 +227,7 @@ def test_of_damaged_lines_of_base64_the_rest_is_told_and_how_many(tmp_path: Path
     assert found.text.partition("\n\n")[2] == SAID.replace(lost, "").strip()
 
 
-def test_two_pieces_of_base64_are_both_told(tmp_path: Path) -> None:
+def test_two_pieces_of_base64_are_both_reported(tmp_path: Path) -> None:
     text, _ = read(tmp_path, packed(b"The pelican.", lambda lines: [*lines, "IFRoZSBoZXJvbi4="]))
     assert text == "The pelican. The heron."
 
@@ -284,8 +284,8 @@ def with_inner_mail(outer: bytes, inner: bytes) -> bytes:
     streams[f"{folder}__properties_version1.0"] = bytes(8)
     for name in within.names():
         content = within.read(name)
-        told = content[:24] + content[32:] if name == "__properties_version1.0" else content
-        streams[f"{folder}__substg1.0_3701000D/{name}"] = told
+        reported = content[:24] + content[32:] if name == "__properties_version1.0" else content
+        streams[f"{folder}__substg1.0_3701000D/{name}"] = reported
     return compound_file(streams)
 
 
@@ -302,7 +302,7 @@ def test_messages_attached_to_messages_are_read_with_what_is_attached_to_them(tm
     assert found[3].text == "The heron."
 
 
-def test_a_message_attached_to_another_that_is_too_large_is_told(
+def test_a_message_attached_to_another_that_is_too_large_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(outlook, "MAX_MEMBER", 50)
@@ -317,13 +317,13 @@ def test_a_message_whose_body_is_a_page_alone_is_read(tmp_path: Path) -> None:
     page = "<meta charset=utf-8><p>The p<b>eli</b>can is größer.<script>x</script>".encode()
     both = {**streams, "__substg1.0_10130102": page}
     alone = {name: content for name, content in both.items() if "_1000" not in name}
-    told = []
+    reported = []
     for made in (alone, both):
         (tmp_path / "a.msg").write_bytes(compound_file(made))
         (document,) = everything_in(tmp_path / "a.msg", "msg")
         assert isinstance(document, ReadDocument)
-        told.append(document.text.partition("\n\n")[2])
-    assert told == ["The pelican is größer.", "The pelican boards at dawn."]
+        reported.append(document.text.partition("\n\n")[2])
+    assert reported == ["The pelican is größer.", "The pelican boards at dawn."]
 
 
 @pytest.mark.parametrize(

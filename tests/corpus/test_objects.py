@@ -27,7 +27,7 @@ CHART = (
 )
 
 
-def told(tmp_path: Path, name: str, content: bytes) -> dict[str, str]:
+def reported(tmp_path: Path, name: str, content: bytes) -> dict[str, str]:
     """By member: the text of each document, the reason of what is left out."""
     (tmp_path / name).write_bytes(content)
     found = everything_in(tmp_path / name, name.rpartition(".")[2])
@@ -69,25 +69,25 @@ def test_documents_inside_an_open_document_file(tmp_path: Path, outer: str) -> N
         "Object 3": b"a picture",
     }
     source = getattr(office, outer)()
-    found = told(tmp_path, f"a.{outer}", with_parts(source, parts))
+    found = reported(tmp_path, f"a.{outer}", with_parts(source, parts))
     assert list(found) == ["", "Object 2.doc", "Object 1.ods"]
-    assert found[""] == told(tmp_path, f"b.{outer}", source)[""]
+    assert found[""] == reported(tmp_path, f"b.{outer}", source)[""]
     assert found["Object 2.doc"] == "The tern rests."
-    assert found["Object 1.ods"] == told(tmp_path, "c.ods", office.ods())[""]
+    assert found["Object 1.ods"] == reported(tmp_path, "c.ods", office.ods())[""]
 
 
 def test_documents_inside_documents_inside_an_open_document_file(tmp_path: Path) -> None:
     inner = with_parts(office.ods(), {"Object 1": office.doc("The tern rests.\r")})
     with ZipFile(BytesIO(inner)) as archive:
         parts = {f"Object 7/{name}": archive.read(name) for name in archive.namelist()}
-    found = told(tmp_path, "a.odt", with_parts(office.odt(), parts))
+    found = reported(tmp_path, "a.odt", with_parts(office.odt(), parts))
     assert found["Object 7.ods/Object 1.doc"] == "The tern rests."
 
 
 @pytest.mark.parametrize("outer", ["odt", "ods", "odp"])
 def test_the_words_of_a_chart_in_an_open_document_file_are_its_own(tmp_path: Path, outer: str) -> None:
     source = getattr(office, outer)()
-    found = told(tmp_path, f"a.{outer}", with_parts(source, {"Object 1/content.xml": CHART}))
+    found = reported(tmp_path, f"a.{outer}", with_parts(source, {"Object 1/content.xml": CHART}))
     assert list(found) == [""]
     assert "Gulls by quarter" in found[""]
 
@@ -97,7 +97,7 @@ def test_a_damaged_part_costs_only_its_object(tmp_path: Path) -> None:
     check = struct.pack("<I", zlib.crc32(b"The gull flies."))
     assert content.count(check) == 2
     content = content.replace(check, b"torn")
-    found = told(tmp_path, "a.odt", content)
+    found = reported(tmp_path, "a.odt", content)
     assert found["Object 1.doc"] == "The tern rests."
     assert found["Object 2"] == "damaged: some of it was changed: a checksum does not fit"
 
@@ -107,7 +107,7 @@ def test_objects_in_rtf(tmp_path: Path) -> None:
     package = native[native.index(b"\2\0notes.txt") :][: 2 + 10 + 13 + 4 + 4 + 4 + 4 + 15]
     rtf = b"{\\rtf1 The pelican boards. " + embedded(b"Word.Document.8", office.doc("The tern rests.\r"))
     rtf += embedded(b"Word.Document.8", b"C:\\\\other.doc", kind=1) + embedded(b"Package", package) + b"}"
-    found = told(tmp_path, "a.rtf", rtf)
+    found = reported(tmp_path, "a.rtf", rtf)
     assert found.pop("").startswith("The pelican boards.")
     assert found == {"object1.doc": "The tern rests.", "notes.txt": "The gull flies."}
 
@@ -134,7 +134,7 @@ def test_objects_in_a_presentation(tmp_path: Path) -> None:
         storage(office.compound({"Other": b"z" * 50}), packed=True),
         storage(b"torn", packed=True).replace(zlib.compress(b"torn"), b"x" * len(zlib.compress(b"torn"))),
     )
-    assert told(tmp_path, "a.ppt", content) == {
+    assert reported(tmp_path, "a.ppt", content) == {
         "": "The heron.",
         "object1.doc": "The tern rests.",
         "notes.txt": "The gull flies.",

@@ -178,13 +178,13 @@ def test_a_page_that_cannot_be_drawn_costs_only_itself(monkeypatch: pytest.Monke
     monkeypatch.setattr(ocr, "MAX_PAGES", 3)
     ocr.use(lambda picture: ("The pelican sleeps.", ""))
     try:
-        pages, told, unread = ocr.recognised(opened(office.pdf(*[""] * 5)), range(1, 6))
+        pages, reported, unread = ocr.recognised(opened(office.pdf(*[""] * 5)), range(1, 6))
     finally:
         ocr.use(None)
     assert [number for number, text in pages.items() if text] == [1, 3]
     few = "only 3 of 5 pages without text were looked at"
     assert unread == {2: "a torn page", 4: few, 5: few}
-    assert told == "by OCR: 2 of 5 pages; only 3 of 5 pages without text were looked at; page 2: a torn page"
+    assert reported == "by OCR: 2 of 5 pages; only 3 of 5 pages without text were looked at; page 2: a torn page"
 
 
 def test_ocr_of_a_file_ends_when_its_time_is_over_and_what_was_read_stays(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -199,7 +199,7 @@ def test_ocr_of_a_file_ends_when_its_time_is_over_and_what_was_read_stays(monkey
     monkeypatch.setattr(ocr, "draw_page", lambda page: b"picture")
     ocr.use(asked, 25)
     try:
-        pages, told, unread = ocr.recognised(opened(office.pdf(*[""] * 5)), range(1, 6))
+        pages, reported, unread = ocr.recognised(opened(office.pdf(*[""] * 5)), range(1, 6))
         assert ocr.text_in(b"another") == (
             "",
             "OCR of this file has taken 25 s, and is given no more (corpus.ocr_seconds)",
@@ -208,7 +208,7 @@ def test_ocr_of_a_file_ends_when_its_time_is_over_and_what_was_read_stays(monkey
         ocr.use(None)
     assert [number for number, text in pages.items() if text] == [1, 2, 3]
     assert list(unread) == [4, 5]
-    assert told == (
+    assert reported == (
         "by OCR: 3 of 5 pages; 2 of 5 pages without text were not looked at: OCR of this file has taken 25 s, and is given no "
         "more (corpus.ocr_seconds)"
     )
@@ -233,7 +233,7 @@ def test_a_page_that_takes_too_long_is_given_up(found: Tesseract) -> None:
     assert not found.running
 
 
-def test_the_ledger_tells_what_ocr_read_and_switching_it_takes_effect(tmp_path: Path, program: Path) -> None:
+def test_the_ledger_says_what_ocr_read_and_switching_it_takes_effect(tmp_path: Path, program: Path) -> None:
     documents = tmp_path / "documents"
     documents.mkdir()
     (documents / "scan.pdf").write_bytes(office.pdf("", ""))

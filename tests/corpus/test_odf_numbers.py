@@ -76,7 +76,7 @@ def lines(tmp_path: Path, body: str, styles: str = "", sheet: str = "") -> list[
 CLAUSES = list_style("L1", number(1, "1"), number(2, "a", 'style:num-suffix=")" text:display-levels="2"'), bullet(3))
 
 
-def test_items_are_told_with_their_numbers(tmp_path: Path) -> None:
+def test_items_are_reported_with_their_numbers(tmp_path: Path) -> None:
     deep = listed(items("pelicans", "herons"))
     body = listed(
         f"<text:list-item><text:p>Berths</text:p><text:p>of the harbour</text:p>{deep}</text:list-item>{items('Pilots')}"
@@ -120,11 +120,11 @@ def test_headings_count_by_the_outline_and_stay_headings_in_lists(tmp_path: Path
         + listed(f"<text:list-item>{heading(2, 'Pilots &amp; boats')}</text:list-item>")
     )  # fmt: skip
     document = read(tmp_path, odt(body, styles, outline("I", "1")))
-    told = ["I Berths", "I.1 Depth", "Preface", "Foreword", "I.2 Notice", "IX Annex", "1. Pilots & boats"]
+    reported = ["I Berths", "I.1 Depth", "Preface", "Foreword", "I.2 Notice", "IX Annex", "1. Pilots & boats"]
     assert [(heading.level, heading.title) for heading in document.headings] == [
-        *zip((1, 2, 1, 1, 2, 1, 2), told, strict=True)
+        *zip((1, 2, 1, 1, 2, 1, 2), reported, strict=True)
     ]
-    assert [line for line in document.text.split("\n") if line] == [*told[:2], "is 9 m", *told[2:]]
+    assert [line for line in document.text.split("\n") if line] == [*reported[:2], "is 9 m", *reported[2:]]
 
 
 def test_what_a_level_shows(tmp_path: Path) -> None:
@@ -151,7 +151,7 @@ def test_headers_later_paragraphs_and_what_was_taken_away_have_none(tmp_path: Pa
     assert lines(tmp_path, body, CLAUSES) == ["Birds", "2. tern"]
 
 
-def test_numbers_that_are_written_for_others_are_told_once_and_apart(tmp_path: Path) -> None:
+def test_numbers_that_are_written_for_others_are_reported_once_and_apart(tmp_path: Path) -> None:
     body = '<text:h text:outline-level="1"><text:number>1.</text:number>Berths</text:h>'
     assert lines(tmp_path, body) == ["1. Berths"]
     assert lines(tmp_path, body, "", outline("1")) == ["1 Berths"]

@@ -62,13 +62,13 @@ def test_a_part_is_read_as_zipfile_reads_it_or_not_at_all() -> None:
                 package = Package(bytes(harmed))
                 for name in archive.namelist():
                     try:
-                        told: bytes | None = archive.read(name)
+                        reported: bytes | None = archive.read(name)
                     except DAMAGED:
-                        told = None
+                        reported = None
                     try:
-                        assert package.read(name) == told
+                        assert package.read(name) == reported
                     except DAMAGED:
-                        assert told is None, (name, at)
+                        assert reported is None, (name, at)
 
 
 def test_damaged_and_locked_parts_are_not_taken() -> None:
@@ -119,9 +119,9 @@ def test_pages_begin_at_their_letters_beyond_a_piece_of_the_text() -> None:
     assert place_pages(inside, [first, second]).pages[1].start == inside.text.index("Wren")
 
 
-def test_a_paragraph_told_at_once_is_as_a_walk_tells_it() -> None:
-    """What a walk passes over, or tells otherwise, leaves it to the walk: paragraphs inside, fields of slides, notes."""
-    for inside, told in (
+def test_a_paragraph_found_at_once_is_as_a_walk_finds_it() -> None:
+    """What a walk passes over, or reads otherwise, leaves it to the walk: paragraphs inside, fields of slides, notes."""
+    for inside, reported in (
         ("<r><t>The </t><tab/><t>pel</t></r><r><t>ican</t></r>", "The  pelican"),
         ("<r><t>a</t><br><rPr/></br><t>b</t><noBreakHyphen/><t>c</t><delText>gone</delText></r>", "a b-c"),
         ("<r><t>a</t></r><txbx><p><r><t>inner</t></r></p></txbx><r><t>b</t></r>", "ab"),
@@ -130,6 +130,6 @@ def test_a_paragraph_told_at_once_is_as_a_walk_tells_it() -> None:
         ("", ""),
     ):
         node = etree.fromstring(f"<p xmlns='urn:w'>{inside}</p>")
-        assert paragraph_text(node) == told == "".join(paragraph_pieces(node, every=False)), inside
+        assert paragraph_text(node) == reported == "".join(paragraph_pieces(node, every=False)), inside
     whole = etree.fromstring("<p>a<span>b<note>gone</note>c</span>d</p>")
     assert paragraph_text(whole, every=True) == "abcd"

@@ -62,7 +62,7 @@ def test_work_grows_with_the_length_of_a_page_however_it_nests(piece: str, end: 
     assert counts[1] < 6 * counts[0]
 
 
-def test_words_of_a_drawing_within_others_are_told_once() -> None:
+def test_words_of_a_drawing_within_others_are_reported_once() -> None:
     assert read("<p>See<svg><text>Pier<text>9</text></text></svg></p>").text == "See Pier9"
 
 
@@ -104,7 +104,7 @@ def test_spans_make_no_row_wider_than_a_page_could_be() -> None:
     assert set(rows[2:51]) == {"a" + " | a" * 23}  # four of the row above span 200 columns
 
 
-def test_a_long_name_of_a_column_is_told_in_full_once() -> None:
+def test_a_long_name_of_a_column_is_reported_in_full_once() -> None:
     name = "pelican " * 100
     text = read(f"<table><tr><th>{name}<th>Depth{'<tr><td>a<td>12' * 50}</table>").text
     assert text.count("pelican") == 100 + 50 * 25
@@ -161,7 +161,7 @@ def test_a_title_in_the_header_of_an_article_is_a_heading() -> None:
         ("<ul><li><h3>Tern</h3></ul><h3></h3><p>after</p>", "Tern\n\nafter"),
     ],
 )  # fmt: skip
-def test_items_of_lists_are_told_with_what_a_page_shows_before_them(page: str, text: str) -> None:
+def test_items_of_lists_are_reported_with_what_a_page_shows_before_them(page: str, text: str) -> None:
     assert shown_text(page) == text
 
 

@@ -24,7 +24,7 @@ def read(content: bytes) -> list[ReadDocument | LeftOut]:
 
 
 @pytest.mark.parametrize(
-    ("told", "date"),
+    ("reported", "date"),
     [
         ("D:20240103093826+01'00'", "2024-01-03T09:38:26+01:00"),
         ("D:20240103093826-0330", "2024-01-03T09:38:26-03:30"),
@@ -36,8 +36,8 @@ def read(content: bytes) -> list[ReadDocument | LeftOut]:
         ("", ""),
     ],
 )
-def test_dates_keep_their_zone(told: str, date: str) -> None:
-    assert iso_date(told) == date
+def test_dates_keep_their_zone(reported: str, date: str) -> None:
+    assert iso_date(reported) == date
 
 
 def test_what_a_pdf_says_of_itself() -> None:
@@ -63,7 +63,7 @@ def test_a_title_that_is_no_text_costs_only_itself() -> None:
     assert (document.title, document.author) == ("A", "Ada Quay")
 
 
-def test_a_damaged_page_is_told_and_the_others_are_read() -> None:
+def test_a_damaged_page_is_reported_and_the_others_are_read() -> None:
     content = office.pdf("The pelican.", "The heron.", "The tern.")
     torn = content.replace(b"6 0 obj\n<</Type/Page", b"6 0 obj\n<</Type/Pork", 1)
     document, left = read(torn)
@@ -89,10 +89,10 @@ def test_of_a_pdf_that_is_cut_what_is_there_is_read() -> None:
     document, *left = read(content[: content.index(b"xref")])
     assert isinstance(document, ReadDocument)
     assert (document.text, left) == ("The pelican.\n\nThe heron.", [rest])
-    document, page, told = read(content[: content.index(b"6 0 obj")])
+    document, page, reported = read(content[: content.index(b"6 0 obj")])
     assert isinstance(document, ReadDocument)
     assert isinstance(page, LeftOut)
-    assert (document.text, page.member, page.kind, told) == ("The pelican.", "page 2", "damaged", rest)
+    assert (document.text, page.member, page.kind, reported) == ("The pelican.", "page 2", "damaged", rest)
 
 
 def test_a_pdf_that_is_cut_is_damaged_where_its_catalog_is_not_there_or_its_lock_not_known() -> None:
@@ -178,10 +178,10 @@ def test_glyphs_that_stand_for_nothing_leave_no_control_characters() -> None:
 
 
 def test_a_word_that_a_line_end_parts() -> None:
-    """PDFium leaves out the hyphen and the line's end, and tells a sign of its own."""
+    """PDFium leaves out the hyphen and the line's end, and gives a sign of its own."""
     with opened(office.pdf("The har-\nbour of North-\nSouth.")) as document, page_of(document, 0) as page:
-        told = text_of(page)
-    assert told == "The har\x02bour of North\x02South."
+        reported = text_of(page)
+    assert reported == "The har\x02bour of North\x02South."
     (read_document,) = read(office.pdf("The har-\nbour of North-\nSouth."))
     assert isinstance(read_document, ReadDocument)
     assert read_document.text == "The harbour of North-South."
@@ -250,7 +250,7 @@ def test_what_was_filled_into_a_form_is_read_with_the_names_of_its_fields() -> N
     assert [page.start for page in document.pages] == [0]
 
 
-def test_what_was_chosen_in_lists_is_told_as_it_is_shown_there() -> None:
+def test_what_was_chosen_in_lists_is_reported_as_it_is_shown_there() -> None:
     (document,) = read(
         with_notes(
             b"/Subtype/Widget/FT/Ch/Ff 2097152/T(Ships)/Opt[(Heron)(Tern)(Gull)]/V[(Heron)(Gull)]",
@@ -289,7 +289,7 @@ def test_long_lists_that_are_shown_often_take_no_long_time() -> None:
     assert document.text == "The pelican.\n\nBerth: berth 5"
 
 
-def test_where_notes_take_too_long_the_text_is_kept_and_that_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_notes_take_too_long_the_text_is_kept_and_that_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pdf_beside, "PATIENCE", 0.0)
     document, left = read(with_notes(*[b"/Subtype/Text/Contents(Who signs this?)"] * 3000))
     assert isinstance(document, ReadDocument)
@@ -315,7 +315,7 @@ def test_comments_are_read_and_links_are_not() -> None:
     assert document.text == "The pelican.\n\nWho signs this?"
 
 
-def test_a_comment_that_repeats_words_of_its_page_is_told_once() -> None:
+def test_a_comment_that_repeats_words_of_its_page_is_reported_once() -> None:
     content = with_notes(
         b"/Subtype/Highlight/Contents(boards the harbour ferry)",
         b"/Subtype/Text/Contents(PHX-12)",
@@ -340,8 +340,8 @@ def test_a_form_on_a_page_without_text_is_text() -> None:
 
 def meaning(shown: str, signs: dict[str, str]) -> str:
     """The text of a PDF which says that some of its glyphs stand for other signs than theirs."""
-    told = "\n".join(f"<{ord(glyph):02X}><{sign.encode('utf-16-be').hex()}>" for glyph, sign in signs.items())
-    table = f"begincmap 1 begincodespacerange <00><FF> endcodespacerange {len(signs)} beginbfchar\n{told}\nendbfchar endcmap"
+    reported = "\n".join(f"<{ord(glyph):02X}><{sign.encode('utf-16-be').hex()}>" for glyph, sign in signs.items())
+    table = f"begincmap 1 begincodespacerange <00><FF> endcodespacerange {len(signs)} beginbfchar\n{reported}\nendbfchar endcmap"
     content = office.pdf(shown, extra=b"<</Length %d>>stream\n%s\nendstream" % (len(table), table.encode()))
     (document,) = read(content.replace(b"/Helvetica", b"/Helvetica/ToUnicode 8 0 R"))
     assert isinstance(document, ReadDocument)
@@ -354,7 +354,7 @@ def test_signs_of_two_halves_stay_whole_beside_letters_from_right_to_left() -> N
     assert meaning("ACB", signs) == "ב😀א"
 
 
-def test_what_stands_beyond_the_edges_of_a_page_is_not_told_beside_letters_from_right_to_left() -> None:
+def test_what_stands_beyond_the_edges_of_a_page_is_not_reported_beside_letters_from_right_to_left() -> None:
     lines = "\n".join(["AB", *["pelican"] * 40])
     assert meaning(lines, {}).count("pelican") == meaning(lines, {"A": "א", "B": "ב"}).count("pelican") == 35
 
@@ -378,7 +378,7 @@ def test_lines_that_stand_on_their_side_stay_apart_and_in_order(turned: tuple[st
     assert document.text == "\n".join(LINES)
 
 
-def test_a_page_is_as_it_was_once_its_text_is_told() -> None:
+def test_a_page_is_as_it_was_once_its_text_is_reported() -> None:
     content = office.pdf("The pelican.").replace(b"/Type/Page/", b"/Type/Page/Rotate 90/")
     with opened(content) as document, page_of(document, 0) as page:
         assert (text_of(page), page.get_rotation(), page.get_size()) == ("The pelican.", 90, (792, 612))

@@ -27,7 +27,7 @@ def test_a_table_of_contents_is_not_taken_for_the_pages_that_it_names() -> None:
     assert [page.start for page in placed.pages] == [0, len(pages[0]) + 2, len(pages[0]) + len(pages[1]) + 4]
 
 
-def test_pages_that_begin_alike_are_told_apart_by_their_place() -> None:
+def test_pages_that_begin_alike_are_distinguished_by_their_place() -> None:
     pages = [f"Minutes\n\n{FILLER}" for _ in range(5)]
     text = "\n\n".join(pages)
     placed = place_pages(Text(text), pages)

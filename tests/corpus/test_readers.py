@@ -64,7 +64,7 @@ def test_unreadable_text(tmp_path: Path, data: bytes, reason: str) -> None:
 
 
 @pytest.mark.parametrize("format", ["txt", "md", "html"])
-def test_a_file_that_cannot_be_opened_is_told_from_one_that_holds_no_text(tmp_path: Path, format: str) -> None:
+def test_a_file_that_cannot_be_opened_is_distinguished_from_one_that_holds_no_text(tmp_path: Path, format: str) -> None:
     with pytest.raises(FileNotFoundError):
         list(reader_for(format).read(tmp_path / "gone.txt"))
 

@@ -83,12 +83,12 @@ def test_comments_and_text_boxes_are_read(tmp_path: Path) -> None:
     assert text == "The dawn is our own. It ends.\n\nA heron in a box.\nOwn dawn."
 
 
-def test_cells_that_run_into_each_other_are_told_apart(tmp_path: Path) -> None:
+def test_cells_that_run_into_each_other_are_distinguished(tmp_path: Path) -> None:
     body = rb"\trowd\cellx9\pard\intbl Station\cell\row\trowd\cellx9\pard\intbl Phone\cell\row\pard{\b End}"
     assert {"Station", "Phone", "End"} <= set(read(tmp_path, body).replace("|", " ").split())
 
 
-def test_what_is_hidden_deleted_or_told_elsewhere_is_not_told_again() -> None:
+def test_what_is_hidden_deleted_or_shown_elsewhere_is_not_reported_again() -> None:
     body = (
         rb"{\header no}{\footerf no}{\listtext 1.\tab}Item {\v hidden}{\deleted gone}{\v a\v0 seen}{\v b\plain too}"
         rb"{\*\unknown no}{\field{\*\fldinst HYPERLINK x}{\fldrslt link}}{\mmathPr no}"

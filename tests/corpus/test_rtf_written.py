@@ -48,7 +48,7 @@ def test_breaks_and_signs_that_are_words_are_read(tmp_path: Path, body: bytes, t
 
 
 @pytest.mark.parametrize(
-    ("listed", "told"),
+    ("listed", "reported"),
     [
         (rb"{\listtext" + OF_WORD + rb"7.3\tab}", "7.3 "),
         (rb"{{\listtext" + OF_WORD + b"7.3\\tab}}\\pard \\ltrpar\\ql\\ls1\\itap0 {\r\n\\rtlch\\fcs1 {", "7.3 "),
@@ -63,12 +63,12 @@ def test_breaks_and_signs_that_are_words_are_read(tmp_path: Path, body: bytes, t
         (rb"{\listtext\pard Article I\tab}", "Article I "),
     ],
 )
-def test_numbers_of_lists_stand_before_their_paragraphs(tmp_path: Path, listed: bytes, told: str) -> None:
-    assert read(tmp_path, rb"Terms\par\pard" + listed + rb"Notice by mail\par") == f"Terms\n\n{told}Notice by mail"
+def test_numbers_of_lists_stand_before_their_paragraphs(tmp_path: Path, listed: bytes, reported: str) -> None:
+    assert read(tmp_path, rb"Terms\par\pard" + listed + rb"Notice by mail\par") == f"Terms\n\n{reported}Notice by mail"
 
 
 @pytest.mark.parametrize("bullet", [rb"{\pntext\f1\'b7\tab}", rb"{\listtext\f2 o\tab}", rb"{\listtext\f1\'a7\tab}"])
-def test_bullets_are_told_beside_numbers_and_left_alone_without_any(tmp_path: Path, bullet: bytes) -> None:
+def test_bullets_are_reported_beside_numbers_and_left_alone_without_any(tmp_path: Path, bullet: bytes) -> None:
     numbered = rb"{\listtext 1.\tab}\pard\ilvl0\ls1 By mail\par"
     bulleted = bullet + rb"\pard\ilvl0\ls2 By hand\par"
     assert as_read(bulleted) == bulleted

@@ -1,4 +1,4 @@
-"""Titles, authors and dates that pages and Markdown files tell of themselves."""
+"""Titles, authors and dates that pages and Markdown files state of themselves."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_what_is_no_date_or_may_be_two(text: str) -> None:
     assert moment(text) is None
 
 
-def test_names_are_told_once_and_addresses_are_none() -> None:
+def test_names_are_reported_once_and_addresses_are_none() -> None:
     assert joined(["Ann  Heron", "https://example.org/ann", "", "Bo", "Ann Heron"]) == "Ann Heron, Bo"
 
 
@@ -133,7 +133,7 @@ def test_any_fields_can_be_read(text: str) -> None:
         assert body.endswith("Body")
 
 
-def test_readers_tell_them(tmp_path: Path) -> None:
+def test_readers_find_them(tmp_path: Path) -> None:
     for name, content in (
         ("a.md", "---\ntitle: T\nauthor: Ann\ndate: 2031-04-29\nlastmod: 2031-04-29\n---\nBody"),
         ("a.html", "<title>T</title><meta name=author content=Ann><meta name=created content=2031-04-29>"

@@ -167,7 +167,7 @@ def test_processes_are_forked_by_one_that_reads_nothing_and_end_with_it(
     tmp_path: Path, pool: Callable[..., Pool]
 ) -> None:
     """A renewed process is another one with the same parent, which has one thread and opened none of the files; nor has what that
-    was born of.
+    was forked by.
     """
     reading = pool(files=1)
     pids = []
@@ -194,7 +194,7 @@ def test_processes_are_forked_by_one_that_reads_nothing_and_end_with_it(
 
 
 @on_linux
-def test_a_library_that_crashes_where_it_gets_no_memory_is_not_told_as_a_damaged_file(
+def test_a_library_that_crashes_where_it_gets_no_memory_is_not_reported_as_a_damaged_file(
     tmp_path: Path, pool: Callable[..., Pool]
 ) -> None:
     """PDFium aborts then, without a word. With more memory the file is read."""
@@ -208,7 +208,7 @@ def test_a_library_that_crashes_where_it_gets_no_memory_is_not_told_as_a_damaged
 
 
 @on_linux
-def test_what_a_process_held_at_most_is_told_once_it_has_ended(
+def test_what_a_process_held_at_most_is_reported_once_it_has_ended(
     tmp_path: Path, pool: Callable[..., Pool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reading = pool()
@@ -243,9 +243,7 @@ def test_what_a_process_held_at_most_is_told_once_it_has_ended(
 
 @on_linux
 @pytest.mark.parametrize("kept", [True, False])
-def test_compiled_modules_are_kept_for_the_next_start_unless_python_was_told_not_to(
-    tmp_path: Path, *, kept: bool
-) -> None:
+def test_compiled_modules_are_kept_for_the_next_start_unless_python_must_not(tmp_path: Path, *, kept: bool) -> None:
     """By what loads them before it reads: readers are loaded by no other process of the program, so none else would keep them."""
     program = (
         "import sys; from pathlib import Path; from engine.corpus.sandbox.pool import Pool\n"
@@ -331,7 +329,9 @@ def test_what_reads_a_long_file_ends_with_the_program_that_is_killed(tmp_path: P
 
 
 @on_linux
-def test_what_is_born_is_confined_and_told_apart_from_its_parent(tmp_path: Path, pool: Callable[..., Pool]) -> None:
+def test_what_is_forked_is_confined_and_distinguished_from_its_parent(
+    tmp_path: Path, pool: Callable[..., Pool]
+) -> None:
     reading = pool()
     assert reading.read(write(tmp_path / "a.txt", b"The heron."), "txt").documents
     assert reading.offline

@@ -120,7 +120,7 @@ def test_pipes_are_skipped(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such names")
-def test_names_that_are_not_utf_8_are_told_as_text(tmp_path: Path) -> None:
+def test_names_that_are_not_utf_8_are_reported_as_text(tmp_path: Path) -> None:
     folder = tmp_path / os.fsdecode(b"b\xfcro")
     folder.mkdir()
     (folder / os.fsdecode(b"caf\xe9.txt")).write_text("x")
@@ -188,13 +188,13 @@ def test_a_project_is_left_out_as_a_whole(tmp_path: Path) -> None:
     found = scan([tmp_path])
     assert paths(found) == ["a.txt"]
     met = "a link to a folder that is met already"
-    told = {"p": "a bmembed project", "link": met, "q/project.toml": "format not supported yet: .toml"}
-    assert reasons(found) == told
+    reported = {"p": "a bmembed project", "link": met, "q/project.toml": "format not supported yet: .toml"}
+    assert reasons(found) == reported
     assert reasons(scan([tmp_path / "p"])) == {".": "a bmembed project"}
     assert paths(scan([tmp_path / "p" / "documents"])) == ["d.md"]
 
 
-def test_what_the_system_closes_is_told_apart_from_what_is_gone(
+def test_what_the_system_closes_is_distinguished_from_what_is_gone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(tmp_path, "a.txt", "s/b.txt")
@@ -262,7 +262,7 @@ def test_folders_ten_thousand_deep_end_somewhere(tmp_path: Path) -> None:
         subprocess.run(["rm", "-rf", str(tmp_path / "d")], check=True)
 
 
-def test_files_whose_names_tell_no_format_are_known_by_their_content(tmp_path: Path) -> None:
+def test_files_whose_names_have_no_format_are_known_by_their_content(tmp_path: Path) -> None:
     made = {
         "plan": office.pdf("The pelican."), "Contract 2.1": office.docx(), "Dr. Ada to Bo": rb"{\rtf1 The pelican.}",
         "report.2021": office.xls(), "page": b"\xef\xbb\xbf\n<!DOCTYPE HTML><p>The pelican.", "rows.bak": office.docx(),

@@ -1,4 +1,4 @@
-"""Tables on slides are told as rows with the names of their columns."""
+"""Tables on slides are read as rows with the names of their columns."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def table(rows: Sequence[Sequence[str]], *, properties: str = ' firstRow="1"') -
         paragraphs = "".join(f"<a:p><a:r><a:t>{one}</a:t></a:r></a:p>" if one else "<a:p/>" for one in text.split("|"))
         return f"<a:tc><a:txBody><a:bodyPr/>{paragraphs}</a:txBody><a:tcPr/></a:tc>"
 
-    told = "".join(f'<a:tr h="1">{"".join(map(cell, row))}</a:tr>' for row in rows)
-    return FRAME.format(f"<a:tbl><a:tblPr{properties}/>{told}</a:tbl>")
+    reported = "".join(f'<a:tr h="1">{"".join(map(cell, row))}</a:tr>' for row in rows)
+    return FRAME.format(f"<a:tbl><a:tblPr{properties}/>{reported}</a:tbl>")
 
 
 def slides(*tables: str) -> bytes:
@@ -45,10 +45,10 @@ def first_slide(tmp_path: Path, *tables: str) -> str:
     (tmp_path / "a.pptx").write_bytes(slides(*tables))
     (document,) = everything_in(tmp_path / "a.pptx", "pptx")
     assert isinstance(document, ReadDocument)
-    told = document.text[
+    reported = document.text[
         : document.pages[1].start
     ].strip()  # kreuzberg does not know where tables stand: they come first
-    return told.removeprefix("Pilots\n\n").removesuffix("\n\nThe pelican boards at dawn.")
+    return reported.removeprefix("Pilots\n\n").removesuffix("\n\nThe pelican boards at dawn.")
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_a_table_that_marks_no_first_row_has_none_unless_it_looks_so(tmp_path: P
     assert first_slide(tmp_path, numbers).endswith("Berth: South | Depth: 9")
 
 
-def test_tables_that_begin_alike_are_told_apart(tmp_path: Path) -> None:
+def test_tables_that_begin_alike_are_distinguished(tmp_path: Path) -> None:
     one, other = (
         table([["Berth", "Depth"], ["North", "12"]]),
         table([["Berth", "Depth"], ["South", "9"], ["West", "7"]]),
@@ -84,7 +84,7 @@ def test_tables_that_begin_alike_are_told_apart(tmp_path: Path) -> None:
 
 
 def test_texts_with_tabs_and_damaged_slides_stay_as_they_are() -> None:
-    told = {1: "Agenda\n\n09:00\tWelcome\n\n10:00\tPilots", 2: "No tab"}
-    assert with_tables(told, slides(table([["Berth", "Depth"], ["North", "12"]]))) == told
-    assert with_tables(told, slides(table([["Berth", "Depth"]]).replace("</a:tbl>", ""))) == told
-    assert with_tables(told, b"no package") == told
+    reported = {1: "Agenda\n\n09:00\tWelcome\n\n10:00\tPilots", 2: "No tab"}
+    assert with_tables(reported, slides(table([["Berth", "Depth"], ["North", "12"]]))) == reported
+    assert with_tables(reported, slides(table([["Berth", "Depth"]]).replace("</a:tbl>", ""))) == reported
+    assert with_tables(reported, b"no package") == reported

@@ -1,4 +1,4 @@
-"""Presentations of PowerPoint before 2007 are told slide by slide. They are written by hand."""
+"""Presentations of PowerPoint before 2007 are read slide by slide. They are written by hand."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ def listed(kind: int, *entries: tuple[int, int, bytes]) -> bytes:
 
 
 def footer(text: str, flags: int) -> bytes:
-    told = record(0x0FBA, text.encode("utf-16-le"), instance=2)
-    return holder(0x0FD9, record(0x0FDA, struct.pack("<HH", 0, flags)), told, instance=3)
+    reported = record(0x0FBA, text.encode("utf-16-le"), instance=2)
+    return holder(0x0FD9, record(0x0FDA, struct.pack("<HH", 0, flags)), reported, instance=3)
 
 
 class Deck:
@@ -137,7 +137,7 @@ def test_slides_come_in_their_order_with_titles_notes_and_comments(tmp_path: Pat
     assert [heading.title for heading in found.headings] == ["Pilots", "Moor ings"]
 
 
-def test_what_a_later_edit_changed_or_took_away_is_not_told(tmp_path: Path) -> None:
+def test_what_a_later_edit_changed_or_took_away_is_not_reported(tmp_path: Path) -> None:
     made = deck()
     made.save(
         {2: slide(shape(said("Tugs", TITLE))), 1: document(listed(0, (2, 256, b"")), listed(1, (4, MASTER, b"")))}
@@ -150,22 +150,22 @@ def test_of_two_documents_that_are_named_that_of_the_last_edit_counts() -> None:
     made = Deck()
     made.save({9: document(listed(0, (2, 256, said("Old tugs", TITLE)))), 2: slide()})
     made.save({1: document(listed(0, (2, 256, said("New tugs", TITLE))))})
-    told = slides_of(made.bytes())
-    assert told is not None
-    assert told.pages == {1: "New tugs"}
+    reported = slides_of(made.bytes())
+    assert reported is not None
+    assert reported.pages == {1: "New tugs"}
 
 
-def test_notes_that_no_slide_names_are_told_beside() -> None:
+def test_notes_that_no_slide_names_are_reported_beside() -> None:
     made = Deck()
     notes = holder(0x03F0, drawing(shape(said("Speak slowly.\rAnd loudly.", NOTES))))
     lists = listed(0, (2, 256, b"")), listed(2, (5, NOTES_ID, b""))
     made.save({2: slide(shape(said("Tugs"))), 5: notes, 1: document(*lists)})
-    told = slides_of(made.bytes())
-    assert told is not None
-    assert (told.pages, told.beside) == ({1: "Tugs"}, ("Speak slowly.", "And loudly."))
+    reported = slides_of(made.bytes())
+    assert reported is not None
+    assert (reported.pages, reported.beside) == ({1: "Tugs"}, ("Speak slowly.", "And loudly."))
 
 
-def test_a_master_that_no_slide_shows_is_not_told(tmp_path: Path) -> None:
+def test_a_master_that_no_slide_shows_is_not_reported(tmp_path: Path) -> None:
     made = deck()
     made.save(
         {
@@ -194,14 +194,14 @@ def test_a_presentation_without_a_directory_is_found_by_its_document(tmp_path: P
     assert read(tmp_path, made.bytes()).headings[1].title == "Moor ings"
 
 
-def test_word_art_is_told_without_its_end() -> None:
+def test_word_art_is_reported_without_its_end() -> None:
     art = "Ahoy\0".encode("utf-16-le")
     made = Deck()
     more = record(0xF00B, struct.pack("<HI", 0x80C0, len(art)) + art, instance=1)
     made.save({2: slide(shape(b"", more=more)), 1: document(listed(0, (2, 256, b"")))})
-    told = slides_of(made.bytes())
-    assert told is not None
-    assert told.pages == {1: "Ahoy"}
+    reported = slides_of(made.bytes())
+    assert reported is not None
+    assert reported.pages == {1: "Ahoy"}
 
 
 def test_one_slide_that_is_listed_again_and_again_ends() -> None:
@@ -217,13 +217,13 @@ def test_groups_in_groups_end() -> None:
         inner = holder(0xF003, inner)
     made = Deck()
     made.save({2: slide(shape(said("The pelican")), inner), 1: document(listed(0, (2, 256, b"")))})
-    told = slides_of(made.bytes())
-    assert told is not None
-    assert (told.pages, told.whole) == ({1: "The pelican"}, False)
+    reported = slides_of(made.bytes())
+    assert reported is not None
+    assert (reported.pages, reported.whole) == ({1: "The pelican"}, False)
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_a_damaged_presentation_is_told_or_left_to_kreuzberg(seed: int) -> None:
+def test_a_damaged_presentation_is_reported_or_left_to_kreuzberg(seed: int) -> None:
     rng = random.Random(seed)
     whole = deck()
     for _ in range(40):
@@ -232,5 +232,5 @@ def test_a_damaged_presentation_is_told_or_left_to_kreuzberg(seed: int) -> None:
             stream[rng.randrange(len(stream))] = rng.choice((0, 0x0F, 0xF0, 0xFF, rng.randrange(256)))
         damaged = Deck()
         damaged.stream, damaged.edit = bytes(stream), whole.edit
-        told = slides_of(damaged.bytes())
-        assert told is None or told.pages
+        reported = slides_of(damaged.bytes())
+        assert reported is None or reported.pages

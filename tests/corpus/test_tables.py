@@ -47,7 +47,7 @@ def test_a_first_row_over_cells_of_another_sort_names_the_columns(rows: list[lis
     assert rows_as_text(rows).split("\n")[-1] == last
 
 
-def test_a_table_of_words_alone_is_told_as_it_stands() -> None:
+def test_a_table_of_words_alone_is_reported_as_it_stands() -> None:
     assert read("a.csv", "Alice,Bob\nCarol,Dave\nErin,Frank\n").text == "Alice | Bob\nCarol | Dave\nErin | Frank"
 
 
@@ -84,7 +84,7 @@ def test_letters_of_broken_json_that_are_written_as_numbers_can_be_found(source:
     assert read("a.jsonl", '{"t": "x"}\n' + source.replace("\n", " ")).text == "t: x\n\n" + text.replace("\n", " ")
 
 
-def test_json_is_told_as_it_is_written() -> None:
+def test_json_is_reported_as_it_is_written() -> None:
     assert read("a.json", '{"note": "the pelican", "note": "the heron"}').text == "note: the pelican\nnote: the heron"
     number = "7" * 5000
     assert (

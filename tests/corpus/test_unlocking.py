@@ -55,23 +55,23 @@ def test_a_locked_file_that_is_damaged_is_not_one_that_the_system_keeps_from_us(
     content = bytearray(locked(office.docx(), "secret"))
     content[76] = 200  # where its table of sectors begins: beyond its end
     passwords.use(("secret",), 60)
-    with pytest.raises(UnreadableFileError, match="its list of parts does not fit what is in it") as told:
+    with pytest.raises(UnreadableFileError, match="its list of parts does not fit what is in it") as reported:
         unlocked(Path("plan.docx"), bytes(content))
-    assert told.value.kind == "damaged"
+    assert reported.value.kind == "damaged"
 
 
 def test_passwords_are_tried_for_a_while_only() -> None:
     passwords.use(("a", "b", "c"), 0)
-    with pytest.raises(UnreadableFileError, match="the first 1 of 3 passwords do not open it") as told:
+    with pytest.raises(UnreadableFileError, match="the first 1 of 3 passwords do not open it") as reported:
         unlocked(Path("plan.docx"), locked(office.docx(), "c"))
-    assert told.value.kind == "encrypted"
+    assert reported.value.kind == "encrypted"
 
 
-def test_a_lock_that_is_damaged_is_told(tmp_path: Path) -> None:
+def test_a_lock_that_is_damaged_is_reported(tmp_path: Path) -> None:
     passwords.use(("secret",), 30)
-    with pytest.raises(UnreadableFileError, match="its lock is of a kind that cannot be opened") as told:
+    with pytest.raises(UnreadableFileError, match="its lock is of a kind that cannot be opened") as reported:
         unlocked(Path("plan.docx"), office.locked_package())
-    assert told.value.kind == "encrypted"
+    assert reported.value.kind == "encrypted"
     content = bytearray(locked(office.docx(), "secret"))
     content[-3000:] = bytes(3000)
     (tmp_path / "plan.docx").write_bytes(content)

@@ -126,7 +126,7 @@ def locked_whole(content: bytes, password: str, algorithm: str = "aes256-gcm", *
     ).derive(start)
     nonce = VECTOR[:12]
     sealed = nonce + AESGCM(key).encrypt(nonce, content, None)
-    told = " ".join(f'loext:argon2-{name}="{value}"' for name, value in cost.items())
+    reported = " ".join(f'loext:argon2-{name}="{value}"' for name, value in cost.items())
     whole = entry(
         "encrypted-package", len(content), "",
         f'<manifest:algorithm manifest:algorithm-name="http://www.w3.org/2009/xmlenc11#{algorithm}"'
@@ -134,7 +134,7 @@ def locked_whole(content: bytes, password: str, algorithm: str = "aes256-gcm", *
         ' manifest:start-key-generation-name="http://www.w3.org/2001/04/xmlenc#sha256" manifest:key-size="32"/>'
         '<manifest:key-derivation manifest:key-size="32"'
         ' manifest:key-derivation-name="urn:org:documentfoundation:names:experimental:office:manifest:argon2id"'
-        f' {told} manifest:salt="{b64(SALT)}"/>',
+        f' {reported} manifest:salt="{b64(SALT)}"/>',
     )  # fmt: skip
     return office.zipped(
         {"mimetype": mime, "encrypted-package": sealed, "META-INF/manifest.xml": manifest(mime, whole)},
@@ -172,7 +172,7 @@ def test_without_its_password_it_stays_closed(tmp_path: Path, lock) -> None:  # 
 
 
 def test_what_cannot_be_opened_says_why(tmp_path: Path) -> None:
-    def told(content: bytes, old: str = "", new: str = "") -> tuple[str, str]:
+    def reported(content: bytes, old: str = "", new: str = "") -> tuple[str, str]:
         files = files_of(content)
         files["META-INF/manifest.xml"] = files["META-INF/manifest.xml"].replace(old.encode(), new.encode())
         content = office.zipped(files, stored=tuple(files))
@@ -183,22 +183,22 @@ def test_what_cannot_be_opened_says_why(tmp_path: Path) -> None:
     passwords.use(("secret",), 30)
     content = locked(office.odt(), "secret")
     kind = "encrypted: its lock is of a kind that cannot be opened"
-    assert told(content, "#aes256-cbc", "#seed512-cbc") == ("encrypted", f"{kind} (seed512-cbc)")
-    assert told(content, "PBKDF2", "PGP") == ("encrypted", f"{kind} (key derivation PGP)")
+    assert reported(content, "#aes256-cbc", "#seed512-cbc") == ("encrypted", f"{kind} (seed512-cbc)")
+    assert reported(content, "PBKDF2", "PGP") == ("encrypted", f"{kind} (key derivation PGP)")
     heavy = locked_whole(office.odt(), "secret", memory=2**30)
-    assert told(heavy) == ("encrypted", f"{kind} (1,073,741,824 KiB of memory)")
-    assert told(content, 'count="50"', 'count="0"') == (
+    assert reported(heavy) == ("encrypted", f"{kind} (1,073,741,824 KiB of memory)")
+    assert reported(content, 'count="50"', 'count="0"') == (
         "encrypted",
         f"{kind} (0 rounds)",
     )
-    assert told(content, "sha256-1k", "md5")[1] == f"{kind} (md5)"
-    assert told(content, "<manifest:algorithm ", "<manifest:other ")[1] == f"{kind} (no algorithm is named)"
-    assert told(content, "</manifest:manifest>", "")[0] == "damaged"
+    assert reported(content, "sha256-1k", "md5")[1] == f"{kind} (md5)"
+    assert reported(content, "<manifest:algorithm ", "<manifest:other ")[1] == f"{kind} (no algorithm is named)"
+    assert reported(content, "</manifest:manifest>", "")[0] == "damaged"
     files = files_of(content)
     cut = office.zipped({**files, "content.xml": files["content.xml"][:-5]}, stored=tuple(files))
-    assert told(cut) == ("damaged", "damaged: a locked file is cut")
+    assert reported(cut) == ("damaged", "damaged: a locked file is cut")
     passwords.use(("a", "b", "c"), 0)
-    assert "the first 1 of 3 passwords do not open it" in told(content)[1]
+    assert "the first 1 of 3 passwords do not open it" in reported(content)[1]
 
 
 def test_a_locked_pdf_opens_with_its_password(tmp_path: Path) -> None:

@@ -22,11 +22,11 @@ Level = tuple[int, int, str]  # first number, figures, text
 
 
 def level(start: int, figures: int, text: str, *, legal: bool = False, restarts: int = -1) -> bytes:
-    told = "".join(chr(int(sign)) if sign in "012345678" else sign for sign in text)
+    reported = "".join(chr(int(sign)) if sign in "012345678" else sign for sign in text)
     flags = (4 if legal else 0) | (8 if restarts >= 0 else 0)
     paragraph = b"\x0f\x84\x68\x01"  # it is indented: of no account here
     head = struct.pack("<iBB9xBIIBBBB", start, figures, flags, 0, 0, 0, 0, len(paragraph), max(0, restarts), 0)
-    return head + paragraph + struct.pack("<H", len(told)) + told.encode("utf-16-le")
+    return head + paragraph + struct.pack("<H", len(reported)) + reported.encode("utf-16-le")
 
 
 def lists(*made: Sequence[bytes]) -> bytes:
@@ -87,7 +87,7 @@ def lines(tmp_path: Path, paragraphs: Sequence[tuple[str, bytes]], beside: Mappi
 CLAUSES = [level(1, DECIMAL, "0."), level(1, DECIMAL, "0.1"), level(1, LETTER, "(2)")]
 
 
-def test_clauses_are_told_with_their_numbers(tmp_path: Path) -> None:
+def test_clauses_are_reported_with_their_numbers(tmp_path: Path) -> None:
     beside = {LISTS: lists(CLAUSES), CHANGES: changes((1, []))}
     paragraphs = [
         ("The parties agree:\r", NONE), item("Berths", 1, 0), item("Depth", 1, 1), item("Tides", 1, 1),
@@ -175,11 +175,14 @@ def test_lists_that_are_damaged_cost_their_numbers_alone() -> None:
     rng = random.Random(5)
     without = 0
     for _ in range(1500):
-        harmed = {at: bytearray(told) for at, told in beside.items()}
-        for told in harmed.values():
+        harmed = {at: bytearray(reported) for at, reported in beside.items()}
+        for reported in harmed.values():
             for _ in range(rng.choice((0, 1, 8, 60))):
-                told[rng.randrange(len(told))] = rng.randrange(256)
-        cut = {at: bytes(told[: rng.choice((len(told), rng.randrange(1, len(told))))]) for at, told in harmed.items()}
+                reported[rng.randrange(len(reported))] = rng.randrange(256)
+        cut = {
+            at: bytes(reported[: rng.choice((len(reported), rng.randrange(1, len(reported))))])
+            for at, reported in harmed.items()
+        }
         layout = layout_of(doc(paragraphs, beside=cut))
         assert [table.rows for table in layout.tables] == [[["North", "12"], ["South", "9"]]]
         without += not layout.numbered

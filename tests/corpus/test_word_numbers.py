@@ -23,11 +23,11 @@ def level(at: int, text: str, figures: str = "decimal", *, start: int = 1, more:
 
 
 def numbering(*lists: str, nums: str = "") -> str:
-    told = "".join(f'<w:abstractNum w:abstractNumId="{at}">{one}</w:abstractNum>' for at, one in enumerate(lists))
+    reported = "".join(f'<w:abstractNum w:abstractNumId="{at}">{one}</w:abstractNum>' for at, one in enumerate(lists))
     named = nums or "".join(
         f'<w:num w:numId="{at + 1}"><w:abstractNumId w:val="{at}"/></w:num>' for at in range(len(lists))
     )
-    return f"<w:numbering {NAMESPACE}>{told}{named}</w:numbering>"
+    return f"<w:numbering {NAMESPACE}>{reported}{named}</w:numbering>"
 
 
 CLAUSES = level(0, "%1.") + level(1, "%1.%2") + level(2, "(%3)", "lowerLetter")
@@ -57,16 +57,16 @@ def read(tmp_path: Path, *paragraphs: str, lists: str, styles: str = "") -> Read
     return document
 
 
-def told(tmp_path: Path, *paragraphs: str, lists: str) -> list[str]:
+def reported(tmp_path: Path, *paragraphs: str, lists: str) -> list[str]:
     return read(tmp_path, *paragraphs, lists=lists).text.split("\n\n")
 
 
-def test_clauses_are_told_with_their_numbers(tmp_path: Path) -> None:
+def test_clauses_are_reported_with_their_numbers(tmp_path: Path) -> None:
     body = [
         paragraph("Term", 0), paragraph("It begins.", 1), paragraph("It ends.", 1), paragraph("at noon", 2),
         paragraph("at dawn", 2), paragraph("Between"), paragraph("Notice", 0), paragraph("By mail.", 1), paragraph("to Ada", 2),
     ]  # fmt: skip
-    assert told(tmp_path, *body, lists=numbering(CLAUSES)) == [
+    assert reported(tmp_path, *body, lists=numbering(CLAUSES)) == [
         "1. Term", "1.1 It begins.", "1.2 It ends.", "(a) at noon", "(b) at dawn", "Between", "2. Notice",
         "2.1 By mail.", "(a) to Ada",
     ]  # fmt: skip
@@ -102,15 +102,18 @@ def test_headings_have_the_numbers_of_their_styles(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_figures_of_every_kind(tmp_path: Path, figures: str, numbers: list[str]) -> None:
     lists = numbering(level(0, "%1)", figures, start=9))
-    assert told(tmp_path, paragraph("a", 0), paragraph("b", 0), lists=lists) == [f"{numbers[0]}) a", f"{numbers[1]}) b"]
+    assert reported(tmp_path, paragraph("a", 0), paragraph("b", 0), lists=lists) == [
+        f"{numbers[0]}) a",
+        f"{numbers[1]}) b",
+    ]
 
 
 def test_letters_are_doubled_after_z(tmp_path: Path) -> None:
     lists = numbering(level(0, "%1", "lowerLetter", start=26))
-    assert told(tmp_path, *(paragraph("x", 0) for _ in range(3)), lists=lists) == ["z x", "aa x", "bb x"]
+    assert reported(tmp_path, *(paragraph("x", 0) for _ in range(3)), lists=lists) == ["z x", "aa x", "bb x"]
 
 
-def test_legal_numbers_are_decimal_and_levels_restart_where_they_are_told_to(tmp_path: Path) -> None:
+def test_legal_numbers_are_decimal_and_levels_restart_where_they_are_to(tmp_path: Path) -> None:
     lists = numbering(
         level(0, "%1", "upperRoman")
         + level(1, "%1.%2", more="<w:isLgl/>")
@@ -125,10 +128,10 @@ def test_legal_numbers_are_decimal_and_levels_restart_where_they_are_told_to(tmp
         paragraph("f", 0),
         paragraph("g", 2),
     ]
-    assert told(tmp_path, *body, lists=lists) == ["I a", "1.1 b", "1 c", "1.2 d", "2 e", "II f", "1 g"]
+    assert reported(tmp_path, *body, lists=lists) == ["I a", "1.1 b", "1 c", "1.2 d", "2 e", "II f", "1 g"]
 
 
-def test_lists_go_on_where_they_share_how_they_count_and_begin_anew_where_they_are_told_to(tmp_path: Path) -> None:
+def test_lists_go_on_where_they_share_how_they_count_and_begin_anew_where_they_are_to(tmp_path: Path) -> None:
     anew = '<w:lvlOverride w:ilvl="0"><w:startOverride w:val="7"/></w:lvlOverride>'
     other = f'<w:lvlOverride w:ilvl="0">{level(0, "Art. %1", "upperRoman")}</w:lvlOverride>'
     nums = "".join(
@@ -142,7 +145,7 @@ def test_lists_go_on_where_they_share_how_they_count_and_begin_anew_where_they_a
         paragraph("d", 0, 3),
         paragraph("e", 0, 4),
     ]
-    assert told(tmp_path, *body, lists=numbering(level(0, "%1."), nums=nums)) == [
+    assert reported(tmp_path, *body, lists=numbering(level(0, "%1."), nums=nums)) == [
         "1. a",
         "2. b",
         "7. c",
@@ -151,12 +154,12 @@ def test_lists_go_on_where_they_share_how_they_count_and_begin_anew_where_they_a
     ]
 
 
-def test_bullets_stay_as_they_are_told(tmp_path: Path) -> None:
+def test_bullets_stay_as_they_are_reported(tmp_path: Path) -> None:
     bullets = numbering(level(0, "\u2022", "bullet"))
     content = docx(paragraph("a", 0) + paragraph("b", 0), bullets)
     assert prepared("docx", content) == content
     both = numbering(level(0, "\u2022", "bullet") + level(1, "%2."))
-    assert told(tmp_path, paragraph("a", 0), paragraph("b", 1), lists=both) == ["- a", "1. b"]
+    assert reported(tmp_path, paragraph("a", 0), paragraph("b", 1), lists=both) == ["- a", "1. b"]
 
 
 def test_what_was_taken_away_counts_no_more_and_what_was_formatted_anew_counts_once(tmp_path: Path) -> None:
@@ -168,12 +171,12 @@ def test_what_was_taken_away_counts_no_more_and_what_was_formatted_anew_counts_o
         paragraph("", 0).replace("</w:pPr>", gone + "</w:pPr>"),
         paragraph("Notice", 0),
     ]
-    assert told(tmp_path, *body, lists=numbering(CLAUSES)) == ["1. Term", "2. Notice"]
+    assert reported(tmp_path, *body, lists=numbering(CLAUSES)) == ["1. Term", "2. Notice"]
 
 
 def test_lists_of_a_list_style_count_as_the_style_does(tmp_path: Path) -> None:
     lists = numbering('<w:numStyleLink w:val="Clauses"/>', '<w:styleLink w:val="Clauses"/>' + CLAUSES)
-    assert told(tmp_path, paragraph("Term", 0), paragraph("It begins.", 1), lists=lists) == [
+    assert reported(tmp_path, paragraph("Term", 0), paragraph("It begins.", 1), lists=lists) == [
         "1. Term",
         "1.1 It begins.",
     ]
@@ -229,8 +232,8 @@ def test_many_styles_take_no_long_time() -> None:
 
 @pytest.mark.shared
 @pytest.mark.skipif(not OFFICE.is_dir(), reason="the shared data sets are missing")
-def test_real_lists_are_told_as_their_paragraphs_say() -> None:
-    """The paragraphs of this file say what number Word shows before them; `1st` is told as 1."""
+def test_real_lists_are_reported_as_their_paragraphs_say() -> None:
+    """The paragraphs of this file say what number Word shows before them; `1st` counts as 1."""
     document = next(iter(everything_in(OFFICE / "tika" / "testWORD_override_list_numbering.docx", "docx")))
     assert isinstance(document, ReadDocument)
     lines = [line.split() for line in document.text.split("\n") if line and not line.startswith("Test")]

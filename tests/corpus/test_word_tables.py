@@ -1,4 +1,4 @@
-"""Tables of .doc files are told as rows with the names of their columns, and headings are those that have such a style."""
+"""Tables of .doc files are read as rows with the names of their columns, and headings are those that have such a style."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_rows_carry_the_names_of_their_columns(tmp_path: Path, width: int, huge:
     )
 
 
-def test_a_row_that_is_told_again_on_each_page_names_the_columns(tmp_path: Path) -> None:
+def test_a_row_that_is_reported_again_on_each_page_names_the_columns(tmp_path: Path) -> None:
     words = [*row("Ada", "Quay"), *row("Bo", "Pier")]
     assert read(tmp_path, doc([*BEFORE, *words, *AFTER])).split("\n\n")[1] == "Ada | Quay\nBo | Pier"
     marked = [*row("Ada", "Quay", kind=HEAD), *row("Bo", "Pier")]

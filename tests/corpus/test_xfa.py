@@ -27,8 +27,8 @@ def form(*packets: bytes, dynamic: bool = True) -> bytes:
     """A form whose XML lies in several streams."""
     content = office.pdf("Please wait ...")
     names = b"".join(b"(packet)%d 0 R" % number for number in range(20, 20 + len(packets)))
-    told = b"/NeedsRendering true" if dynamic else b""
-    content = content.replace(b"/Type/Catalog", b"/Type/Catalog%s/AcroForm<</Fields[]/XFA[%s]>>" % (told, names))
+    reported = b"/NeedsRendering true" if dynamic else b""
+    content = content.replace(b"/Type/Catalog", b"/Type/Catalog%s/AcroForm<</Fields[]/XFA[%s]>>" % (reported, names))
     streams = b"".join(
         b"%d 0 obj\n<</Length %d>>stream\n%s\nendstream\nendobj\n" % (number, len(packet), packet)
         for number, packet in enumerate(packets, 20)
@@ -57,7 +57,7 @@ def test_what_a_form_says_and_what_was_filled_in() -> None:
         form(),
     ],
 )
-def test_other_forms_are_told_by_their_pages(content: bytes) -> None:
+def test_other_forms_are_reported_by_their_pages(content: bytes) -> None:
     assert text_of(content) == "Please wait ..."
 
 
