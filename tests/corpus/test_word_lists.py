@@ -175,13 +175,13 @@ def test_lists_that_are_damaged_cost_their_numbers_alone() -> None:
     rng = random.Random(5)
     without = 0
     for _ in range(1500):
-        harmed = {at: bytearray(reported) for at, reported in beside.items()}
-        for reported in harmed.values():
+        harmed = {at: bytearray(stored) for at, stored in beside.items()}
+        for stored in harmed.values():
             for _ in range(rng.choice((0, 1, 8, 60))):
-                reported[rng.randrange(len(reported))] = rng.randrange(256)
+                stored[rng.randrange(len(stored))] = rng.randrange(256)
         cut = {
-            at: bytes(reported[: rng.choice((len(reported), rng.randrange(1, len(reported))))])
-            for at, reported in harmed.items()
+            at: bytes(stored[: rng.choice((len(stored), rng.randrange(1, len(stored))))])
+            for at, stored in harmed.items()
         }
         layout = layout_of(doc(paragraphs, beside=cut))
         assert [table.rows for table in layout.tables] == [[["North", "12"], ["South", "9"]]]
