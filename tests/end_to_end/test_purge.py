@@ -21,7 +21,7 @@ from engine.core.messages.project import Purged
 from engine.endpoint.servers import note_server
 from engine.export import purge as purging
 from engine.export.folder import RECORD, known_exports
-from engine.export.purge import purge
+from engine.export.purge import UNFINISHED, purge
 from engine.export.take import export_project
 from engine.project.folder import ProjectFolder
 
@@ -77,7 +77,7 @@ def test_exports_are_named_and_unfinished_ones_removed(project: Path, tmp_path: 
     (project / RECORD).write_text(json.dumps(entries))
     done = purge(folder)
     assert not half.exists()
-    assert [(one.path, one.files) for one in done.removed if one.what == "an unfinished export"] == [(str(half), 1)]
+    assert [(one.path, one.files) for one in done.removed if one.what == UNFINISHED] == [(str(half), 1)]
     assert (tmp_path / "taken" / "chunks.jsonl").is_file()
     (entry,) = (one for one in done.elsewhere if one.what == "an export")
     assert (entry.path, entry.why, entry.found) == (str(tmp_path / "taken"), "It holds: chunks.", True)
@@ -111,8 +111,8 @@ def test_a_record_that_names_other_folders_removes_none(
         export_project(ProjectFolder.open(project), tmp_path / "taken", ["chunks"])
     else:
         done = purge(ProjectFolder.open(project))
-        assert found(done)[str(place / building)] == "an unfinished export"
-        assert "an unfinished export" not in {one.what for one in done.removed}
+        assert found(done)[str(place / building)] == UNFINISHED
+        assert UNFINISHED not in {one.what for one in done.removed}
     assert sorted(place.rglob("*")) == before
 
 
@@ -123,7 +123,7 @@ def test_an_unfinished_export_on_a_disk_that_is_away_is_remembered_and_told(proj
     folder = ProjectFolder.open(project)
     export_project(folder, tmp_path / "taken", ["chunks"])
     assert [one["building"] for one in known_exports(folder)] == [str(half), None]
-    told = [one for one in purge(folder).elsewhere if one.what == "an unfinished export"]
+    told = [one for one in purge(folder).elsewhere if one.what == UNFINISHED]
     assert [(one.path, one.found) for one in told] == [(str(half), False)]
 
 

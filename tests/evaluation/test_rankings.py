@@ -50,7 +50,7 @@ def test_a_run_is_cancelled_between_two_batches_of_queries() -> None:
 
     def check_stop() -> None:
         if len(batches) == 3:
-            raise CancelledError("The run was cancelled.", "You asked for it.", "")
+            raise CancelledError("The run was cancelled.")
 
     family: Any = SimpleNamespace(between_batches=lambda _done: check_stop())
     encoder: Any = SimpleNamespace(encode_queries=encode_queries)

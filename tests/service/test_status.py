@@ -124,7 +124,7 @@ def test_changes_that_are_no_object(project: ProjectFolder, changes: Any) -> Non
 
 def test_a_project_that_was_deleted_is_not_made_anew_by_asking(project: ProjectFolder, call: Any) -> None:
     shutil.rmtree(project.path)
-    assert "There is no project" in call("status")["problem"]["what"]
+    assert call("status")["problem"]["code"] == "project-missing"
     for method, params in {
         "change": {"changes": {"search.top": 3}},
         "judge": {"query": "q", "chunk_id": 1, "relevant": True},

@@ -110,7 +110,7 @@ class Sweep:
 
 
 def _cancelled() -> CancelledError:
-    return CancelledError("The sweep was cancelled.", "You asked for it.", "The same command goes on.", command="sweep")
+    return CancelledError("The sweep was cancelled.", "", "The same command goes on.", command="sweep")
 
 
 def figures_of(project: Project) -> dict[str, Any]:

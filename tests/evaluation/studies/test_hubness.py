@@ -157,7 +157,7 @@ def test_a_run_is_cancelled_while_the_queries_are_encoded_that_show_hubs(monkeyp
 
     def check_stop() -> None:
         if next(stops):
-            raise CancelledError("The run was cancelled.", "You asked for it.")
+            raise CancelledError("The run was cancelled.")
 
     asked.check_stop = ranked.check_stop = check_stop
     trial = HubnessStudy(asked, ranked, 1.0, first_right)

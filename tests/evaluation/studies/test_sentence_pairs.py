@@ -128,7 +128,7 @@ def test_encoders_are_compared_by_rank_correlation(tmp_path: Path) -> None:
 
 def test_a_run_is_cancelled_while_the_sentences_are_encoded(tmp_path: Path) -> None:
     def check_stop() -> None:
-        raise CancelledError("The run was cancelled.", "You asked for it.")
+        raise CancelledError("The run was cancelled.")
 
     written(tmp_path / "pairs.tsv", "".join(f"{a}\t{b}\t{s}\n" for a, b, s in ROWS))
     context = snapshot(tmp_path, "pairs.tsv")
