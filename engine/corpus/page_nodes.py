@@ -20,7 +20,7 @@ BLOCKS = frozenset({
     "td", "textarea", "tfoot", "th", "thead", "tr", "ul",
 })
 # fmt: on
-_DECLARED = re.compile(r"\A\ufeff?\s*<\?xml[^>]*\?>|\A\ufeff")
+_DECLARED = re.compile(r"\A\ufeff*\s*<\?xml[^>]*\?>|\A\ufeff+")
 
 
 class Element:

@@ -70,13 +70,14 @@ def soup_of(source: str) -> Any:
 
 @given(st.lists(PIECES, max_size=25).map("".join))
 @example("")
+@example("\ufeff\ufeff")
 @example("<template><p>not <b>this</b></template>but this")
 @example("<ruby>漢<rt>kan</rt></ruby>")
 @example("<table><p>moved</table>")
 @example("</p></div></body></html>after the end")
 def test_a_page_has_the_elements_and_words_that_beautiful_soup_finds(source: str) -> None:
     page = parsed(source)
-    assert joined(parts_of(page.root)) == joined(parts_of_soup(soup_of(source.removeprefix("\ufeff"))))
+    assert joined(parts_of(page.root)) == joined(parts_of_soup(soup_of(source.lstrip("\ufeff"))))
     assert [element for element in page.elements if element.name] == page.elements[1:]
     assert all(element in (element.parent or page.root).contents for element in page.elements[1:])
 
