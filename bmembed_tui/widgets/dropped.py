@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-LONGEST = 4096  # characters of a path
+MAX_PATH_LENGTH = 4096  # characters of a path
 
 
 def dropped_path(text: str) -> Path | None:
@@ -26,7 +26,7 @@ def dropped_path(text: str) -> Path | None:
 
 
 def _readings(text: str) -> Iterator[str]:
-    if not text or len(text) > LONGEST or "\n" in text:
+    if not text or len(text) > MAX_PATH_LENGTH or "\n" in text:
         return
     yield text
     if text.startswith("file://"):

@@ -12,7 +12,7 @@ from bmembed_tui.window.child import AppProcess
 WAIT_SECONDS = 20.0
 MAX_INPUT_LENGTH = 4 * 2**20
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
-_SMALLEST, _LARGEST = 2, 1000
+_MIN_SIZE, _MAX_SIZE = 2, 1000
 
 Starter = Callable[[str | None, tuple[int, int], Callable[[str], None], Callable[[dict[str, Any]], None]], AppProcess]
 
@@ -56,7 +56,7 @@ class Bridge:
         self.app.type(str(text)[:MAX_INPUT_LENGTH])
 
     def resize(self, columns: int, rows: int) -> None:
-        width, height = (max(_SMALLEST, min(_LARGEST, int(number))) for number in (columns, rows))
+        width, height = (max(_MIN_SIZE, min(_MAX_SIZE, int(number))) for number in (columns, rows))
         if (width, height) != self._size:
             self._size = width, height
             self.app.send(type="resize", width=width, height=height)

@@ -8,7 +8,7 @@ READY = b"__GANGLION__\n"
 DATA, META, PACKED = "D", "M", "P"
 _KINDS = {DATA, META, PACKED}
 _HEADER = 5
-_LONGEST = 64 * 2**20
+_MAX_LENGTH = 64 * 2**20
 
 
 class PacketError(ValueError):
@@ -38,7 +38,7 @@ class Unpacker:
             self._ready, self._pending = True, rest
         while len(self._pending) >= _HEADER:
             kind, length = chr(self._pending[0]), int.from_bytes(self._pending[1:_HEADER], "big")
-            if kind not in _KINDS or length > _LONGEST:
+            if kind not in _KINDS or length > _MAX_LENGTH:
                 raise PacketError(f"a packet of kind {kind!r} and {length} bytes")
             if len(self._pending) < _HEADER + length:
                 return

@@ -15,13 +15,13 @@ _HAS_LINK_INFO, _HAS_NAME, _HAS_ARGUMENTS, _HAS_ICON, _IS_UNICODE, _HAS_ENVIRONM
 _NORMAL_FILE, _NORMAL_WINDOW, _FIXED_DISK = 0x80, 1, 3
 _ON_A_DISK = 1  # LinkInfoFlags, 2.3: VolumeIDAndLocalBasePath
 _ENVIRONMENT_SIZE, _ENVIRONMENT = 0x314, 0xA0000001  # 2.5.4
-_LONGEST = 260  # characters of a path there, its end included
+_MAX_PATH = 260  # characters of a path there, its end included
 
 
 def shell_link(target: str, arguments: str, icon: str, description: str) -> bytes:
     """The content of a .lnk file that starts `target`, a full path, with a line of `arguments`, and shows the icon of a file."""
     on_a_disk = PureWindowsPath(target).drive.endswith(":")
-    plain = len(target.encode("utf-16-le")) // 2 < _LONGEST and "%" not in target
+    plain = len(target.encode("utf-16-le")) // 2 < _MAX_PATH and "%" not in target
     flags = _HAS_NAME | _HAS_ARGUMENTS | _HAS_ICON | _IS_UNICODE
     flags |= (_HAS_LINK_INFO if on_a_disk else 0) | (_HAS_ENVIRONMENT if plain else 0)
     header = struct.pack("<I16sII", 0x4C, _CLASS.bytes_le, flags, _NORMAL_FILE)
@@ -44,7 +44,7 @@ def _link_info(target: str) -> bytes:
 
 def _environment(target: str) -> bytes:
     """2.5.4: the target once more, for readers that want no disk's name with it."""
-    narrow, wide = _narrow(target).ljust(_LONGEST, b"\0"), _wide(target).ljust(2 * _LONGEST, b"\0")
+    narrow, wide = _narrow(target).ljust(_MAX_PATH, b"\0"), _wide(target).ljust(2 * _MAX_PATH, b"\0")
     return struct.pack("<II", _ENVIRONMENT_SIZE, _ENVIRONMENT) + narrow + wide
 
 

@@ -255,7 +255,7 @@ class JudgingSession:
 
 
 def _show_summary(summary: Summary) -> None:
-    from engine.service.judging_queue import MOST
+    from engine.service.judging_queue import ENOUGH_QUERIES
 
     parts = [f"{summary.right} right", f"{summary.wrong} wrong"]
     parts += [f"{summary.skipped} skipped"] if summary.skipped else []
@@ -264,9 +264,9 @@ def _show_summary(summary: Summary) -> None:
         print("Every hit of the project's queries is marked. Name others with --query.", file=sys.stderr)
     elif summary.open:
         print(f"{summary.open} hits have no mark yet: the same command goes on with them.", file=sys.stderr)
-    if summary.judged_queries < MOST:
+    if summary.judged_queries < ENOUGH_QUERIES:
         few = "A query counts once a hit of it was right; from"
-        print(f"{few} {MOST} of your own on they have a say in what is served.", file=sys.stderr)
+        print(f"{few} {ENOUGH_QUERIES} of your own on they have a say in what is served.", file=sys.stderr)
     if summary.right + summary.wrong:
         print(f"Next: {summary.next}", file=sys.stderr)
 

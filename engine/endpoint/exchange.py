@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from engine.core.errors import EngineError
 from engine.endpoint.address import CONNECT_SECONDS, Address
 
-LARGEST = 4_000_000  # bytes of an answer
+MAX_ANSWER_SIZE = 4_000_000  # bytes of an answer
 
 
 class ExchangeError(Exception):
@@ -88,9 +88,9 @@ class Exchange(threading.Thread):
             headers["Authorization"] = f"Bearer {self._key}"
         self._connection.request("GET" if self._body is None else "POST", self._path, self._body, headers)
         answer = self._connection.getresponse()
-        body = answer.read(LARGEST + 1)
-        if len(body) > LARGEST:
-            raise ExchangeError(f"the answer is larger than {LARGEST // 1_000_000} MB", lasting=True)
+        body = answer.read(MAX_ANSWER_SIZE + 1)
+        if len(body) > MAX_ANSWER_SIZE:
+            raise ExchangeError(f"the answer is larger than {MAX_ANSWER_SIZE // 1_000_000} MB", lasting=True)
         if answer.length:  # bytes that were announced and did not come
             raise ExchangeError("the connection broke off")
         return Response(answer.status, body, answer.getheader("Location") or "")

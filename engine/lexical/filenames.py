@@ -20,7 +20,7 @@ _OFFICE = re.compile(
 )
 _WORD = re.compile(r"\w")
 _EDGES = " \t\n:;,\"'“”„»«()[]<>"
-LONGEST = 200  # characters of a file's name
+MAX_NAME_LENGTH = 200  # characters of a file's name
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class DocumentNames:
         places: list[tuple[int, int]] = []
         for extension in _EXTENSION.finditer(query):
             last, floor = extension.end(), places[-1][1] if places else 0
-            for start in _NAME_START.finditer(query, max(floor, last - LONGEST), extension.start()):
+            for start in _NAME_START.finditer(query, max(floor, last - MAX_NAME_LENGTH), extension.start()):
                 if query[start.start() : last].casefold() in self._ids:
                     places.append((start.start(), last))
                     break
@@ -77,4 +77,4 @@ def _file_names(title: str, path: str) -> set[str]:
     if (end := _EXTENSION.search(title)) and _OFFICE.fullmatch(end[0]):
         names.add(title)
     composed = (normalize("NFC", name) for name in names)  # macOS writes letters and their marks apart
-    return {name for name in composed if len(name) <= LONGEST and _FILE_NAME.fullmatch(name)}
+    return {name for name in composed if len(name) <= MAX_NAME_LENGTH and _FILE_NAME.fullmatch(name)}

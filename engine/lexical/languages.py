@@ -43,7 +43,7 @@ _SAMPLE_TEXTS = 200
 _SAMPLE_CHARS = 600
 _MIN_LETTERS = 20
 _MIN_SHARE = 0.6
-SHORTEST = 120
+MIN_CHARACTERS = 120
 """Characters of a text whose language is taken for certain: a few words are often mistaken."""
 
 
@@ -125,4 +125,4 @@ def analysed_in(language: str, length: int, main: str) -> str:
 
     `length`: characters of its text.
     """
-    return language if language in STEMMERS and length >= SHORTEST else main
+    return language if language in STEMMERS and length >= MIN_CHARACTERS else main

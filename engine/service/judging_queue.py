@@ -17,8 +17,8 @@ from engine.queries.rules.tokens import fold
 from engine.service.judging import judgments
 
 Origin = Literal["named", "judged", "generated"]
-MOST = 20
-"""Queries of one sitting, and as many as judged queries must be to have a say in what is served."""
+ENOUGH_QUERIES = 20
+"""Queries of one session, and as many as judged queries must be to have a say in what is served."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ import pytest
 
 from engine.lexical.analysis import Analyzer
 from engine.lexical.index import LexicalIndex
-from engine.lexical.languages import SHORTEST, analysed_in
+from engine.lexical.languages import MIN_CHARACTERS, analysed_in
 from engine.lexical.storage import MANIFEST
 
 ENGLISH = {
@@ -147,7 +147,7 @@ def test_no_main_language(tmp_path: Path) -> None:
 
 
 def test_which_language_a_document_is_analysed_in() -> None:
-    assert analysed_in("de", SHORTEST, "en") == "de"
-    assert analysed_in("de", SHORTEST - 1, "en") == "en"  # a name or two may look like anything
+    assert analysed_in("de", MIN_CHARACTERS, "en") == "de"
+    assert analysed_in("de", MIN_CHARACTERS - 1, "en") == "en"  # a name or two may look like anything
     assert analysed_in("pl", 9999, "en") == "en"  # no stemmer
     assert analysed_in("und", 9999, "none") == "none"

@@ -20,7 +20,7 @@ Point = tuple[float, float]
 
 TINY = 0.1  # points: no axis of differences is shorter
 MAX_POINTS = 400
-LONGEST = 32
+MAX_LABEL_LENGTH = 32
 """Letters of a bar's label, at most."""
 MAX_SIGNS = 60
 """Points that have a sign each; of more, the line alone is drawn."""
@@ -208,7 +208,7 @@ def _scale(axes: Axes, along: Literal["x", "y"], low: float, high: float, most: 
 def _label_rows(axes: Axes, bars: Sequence[Bar], values: Sequence[str]) -> None:
     """A row for each bar, from the top down, with its label on the left and its value in figures on the right."""
     axes.set_ylim(len(bars) - 0.5, -0.5)
-    axes.set_yticks(range(len(bars)), [_short(bar.label, LONGEST) for bar in bars], color=INK, size=12)
+    axes.set_yticks(range(len(bars)), [_short(bar.label, MAX_LABEL_LENGTH) for bar in bars], color=INK, size=12)
     axes.grid(visible=False, axis="y")
     _name_ticks(axes)
     for row, value in enumerate(values):

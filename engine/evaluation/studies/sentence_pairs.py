@@ -29,7 +29,7 @@ from engine.settings.schema import Settings
 
 FIELDS = ("sentence1", "sentence2", "score")
 OBJECTS = (".jsonl", ".ndjson")
-LEAST = 10
+MIN_PAIRS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ def pairs_fingerprint(snapshot: ProjectSnapshot) -> str:
 def read_pairs(path: Path) -> list[Pair]:
     """Pairs of a .jsonl file of objects with `sentence1`, `sentence2` and `score`, or of a table (.csv, else tabs, where
     quotation marks are text) with these columns, with or without a head. Raises DatasetError where it cannot be read, or holds
-    fewer than `LEAST`."""
+    fewer than `MIN_PAIRS`."""
     text, suffix = _bytes(path).decode("utf-8-sig", "replace"), path.suffix.lower()
     objects = suffix in OBJECTS
     try:
@@ -73,8 +73,8 @@ def read_pairs(path: Path) -> list[Pair]:
         if not (pair.one.strip() and pair.other.strip() and math.isfinite(pair.score)):
             raise _unusable(path, f"Row {number} has an empty sentence, or a score that is no number.")
         found.append(pair)
-    if len(found) < LEAST or len({pair.score for pair in found}) < 2:
-        raise _unusable(path, f"It holds {len(found)} pairs, and {LEAST} with different scores are needed.")
+    if len(found) < MIN_PAIRS or len({pair.score for pair in found}) < 2:
+        raise _unusable(path, f"It holds {len(found)} pairs, and {MIN_PAIRS} with different scores are needed.")
     return found
 
 

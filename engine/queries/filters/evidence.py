@@ -8,7 +8,7 @@ from engine.core.messages.queries import evidence_span
 from engine.queries.rules.tokens import fold
 
 MIN_LENGTH, WIDE = 12, 3  # characters without white space: shorter ones stand everywhere; a wide one counts as so many
-SHORTEST, MAX_LENGTH = 4, 400  # characters of a question
+MIN_QUESTION_LENGTH, MAX_LENGTH = 4, 400  # characters of a question
 
 
 def is_distinctive(evidence: str) -> bool:
@@ -28,7 +28,7 @@ def verbatim(evidence: str, text: str) -> str | None:
 def usable(question: str, evidence: str) -> str | None:
     """A question on one line, or None where it is too short or long, holds what is no text, or only repeats the evidence."""
     line = " ".join(question.split())
-    if not SHORTEST <= len(line) <= MAX_LENGTH or not any(char.isalnum() for char in line):
+    if not MIN_QUESTION_LENGTH <= len(line) <= MAX_LENGTH or not any(char.isalnum() for char in line):
         return None
     if any(char == "�" or unicodedata.category(char) in ("Cc", "Cs", "Co", "Cn") for char in line):
         return None

@@ -23,7 +23,10 @@ VERSION = 2  # raised when other queries would be left out
 MAX_RUN_LENGTH = 12  # words in a row of the chunk that no query may hold
 LONG_RUN, RUN_SHARE = 8, 0.75  # as many are too many where they are this share of the query
 COMMON_SHARE, FEW_CHUNKS = 0.05, 5  # a word in more chunks than either is common
-OWN_SHARE, OWN_MOST = 0.5, 0.2  # but not, up to the second share of all chunks, where the first is of its own document
+OWN_SHARE, MAX_OWN_SHARE = (
+    0.5,
+    0.2,
+)  # but not, up to the second share of all chunks, where the first is of its own document
 SAME_WORDS = 0.8
 LANGUAGE_MARGIN = 2.0
 WRITTEN_AS_TEXT = ("keyword", "title")  # kinds that quote their document
@@ -164,7 +167,7 @@ class _Particular:
     """Whether a query differs from one that any other document, or none, would answer.
 
     A word counts that the query shares with its document (title and headings included) and that is rare: it stands in at
-    most `FEW_CHUNKS` chunks or `COMMON_SHARE` of all; or in up to `OWN_MOST` of all, of which `OWN_SHARE` are of its own
+    most `FEW_CHUNKS` chunks or `COMMON_SHARE` of all; or in up to `MAX_OWN_SHARE` of all, of which `OWN_SHARE` are of its own
     document.
     """
 
@@ -189,7 +192,7 @@ class _Particular:
         return f"each word of it stands in {share:.0f} % of the chunks or more"
 
     def _is_rare(self, found: int, own: int) -> bool:
-        return found <= self._most or (found <= OWN_MOST * self._index.count and own >= OWN_SHARE * found)
+        return found <= self._most or (found <= MAX_OWN_SHARE * self._index.count and own >= OWN_SHARE * found)
 
     def _chunks_of(self, document: int) -> list[frozenset[str]]:
         """The words of each chunk of a document; queries come document by document."""

@@ -13,7 +13,15 @@ from typing import Any
 import pytest
 from fixtures.drawing import corners, parsed, scale, shapes, signs, texts, values
 
-from engine.evaluation.reporting.charts import LONGEST, Bar, Line, bar_chart, change_chart, gap_chart, line_chart
+from engine.evaluation.reporting.charts import (
+    MAX_LABEL_LENGTH,
+    Bar,
+    Line,
+    bar_chart,
+    change_chart,
+    gap_chart,
+    line_chart,
+)
 from engine.evaluation.reporting.svg import WIDTH
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -216,7 +224,7 @@ def test_every_colour_of_charts_is_set_for_light_dark_and_paper():
         ("<b>&amp;\"'", "<b>&amp;\"'"),
         ("中文 標籤", "中文 標籤"),
         ("nul\0 esc\x1b[31m half\ud800 turned\u202e two\nlines", "nul� esc�[31m half� turned� two…"),
-        ("x" * 100, "x" * (LONGEST - 1) + "…"),
+        ("x" * 100, "x" * (MAX_LABEL_LENGTH - 1) + "…"),
     ],
 )
 def test_a_label_is_shown_as_it_is_written_and_warns_of_nothing(label, shown):
@@ -226,7 +234,7 @@ def test_a_label_is_shown_as_it_is_written_and_warns_of_nothing(label, shown):
         lines = [Line(label, [(0, 1)], 0), Line("b", [(1, 2)], 1)]
         legend = parsed(line_chart("t", lines, "x", "y"))
     assert texts(chart, "label")[0] == shown
-    assert texts(legend, "label")[0][: LONGEST - 1] == label_of(label)[: LONGEST - 1]
+    assert texts(legend, "label")[0][: MAX_LABEL_LENGTH - 1] == label_of(label)[: MAX_LABEL_LENGTH - 1]
 
 
 def label_of(label: str) -> str:

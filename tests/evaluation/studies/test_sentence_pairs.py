@@ -14,10 +14,10 @@ import pytest
 from fixtures.errors import fails
 
 from engine.core.errors import CancelledError, DatasetError
-from engine.evaluation.studies.sentence_pairs import LEAST, Pair, SentencePairs, pairs_fingerprint, read_pairs
+from engine.evaluation.studies.sentence_pairs import MIN_PAIRS, Pair, SentencePairs, pairs_fingerprint, read_pairs
 from engine.settings.schema import EvaluationSettings, Settings
 
-ROWS = [(f"a {number}", f"b, {number}", number / 2) for number in range(LEAST)]
+ROWS = [(f"a {number}", f"b, {number}", number / 2) for number in range(MIN_PAIRS)]
 
 
 def written(path: Path, text: str) -> Path:
@@ -102,7 +102,9 @@ class Turned:
 
     def __init__(self, good: bool, check_stop: Callable[[], None] = lambda: None) -> None:
         self._check_stop = check_stop
-        self._angles = np.linspace(1.5, 0.1, LEAST) if good else np.random.default_rng(3).uniform(0.1, 1.5, LEAST)
+        self._angles = (
+            np.linspace(1.5, 0.1, MIN_PAIRS) if good else np.random.default_rng(3).uniform(0.1, 1.5, MIN_PAIRS)
+        )
 
     def query_vectors(self, texts: list[str]) -> Any:
         self._check_stop()
@@ -119,7 +121,7 @@ def test_encoders_are_compared_by_rank_correlation(tmp_path: Path) -> None:
     pairs.take("adapted", Turned(True))  # type: ignore[arg-type]
     found = pairs.as_dict()
     assert found is not None
-    assert (found["file"], found["pairs"]) == ("pairs.tsv", LEAST)
+    assert (found["file"], found["pairs"]) == ("pairs.tsv", MIN_PAIRS)
     assert found["systems"]["adapted"] == {"value": 100.0, "low": 100.0, "high": 100.0}
     gap = found["differences"]["adapted"]
     assert gap["value"] == pytest.approx(100 - found["systems"]["base"]["value"])
