@@ -106,34 +106,14 @@ class BmembedApp(App[None]):
             event.prevent_default()
 
     def _load_keymap(self) -> None:
-        from bmembed_tui.keymap import keymap_file, load_keymap
+        from bmembed_tui.keymap import keymap_file, known_bindings, load_keymap
 
         if not keymap_file().exists():
             return
         try:
-            self.set_keymap(load_keymap(self.known_bindings()))
+            self.set_keymap(load_keymap(known_bindings()))
         except EngineError as error:
             self.show_error(error)
-
-    def known_bindings(self) -> dict[str, Binding]:
-        from bmembed_tui.dialogs import confirmations as dialogs
-        from bmembed_tui.dialogs import diagnostics, export, folder_picker, help, jump
-        from bmembed_tui.home import new_project, removal
-        from bmembed_tui.home import screen as home
-        from bmembed_tui.keymap import collect
-        from bmembed_tui.project import screen as project
-        from bmembed_tui.project.registry import pane_types
-        from bmembed_tui.settings import screen as settings
-        from bmembed_tui.settings import text as settings_text
-        from bmembed_tui.steps.queries import edit_query
-        from bmembed_tui.steps.search import explanation, preview
-
-        nodes: list[type[DOMNode]] = [type(self), home.HomeScreen, project.ProjectScreen, dialogs.ErrorDialog]
-        nodes += [help.HelpDialog, jump.JumpScreen, diagnostics.DiagnosticsScreen, edit_query.EditQueryDialog]
-        nodes += [new_project.NewProjectScreen, folder_picker.FolderPicker, settings.SettingsScreen]
-        nodes += [export.ExportScreen, removal.RemovalScreen]
-        nodes += [settings_text.SettingsTextScreen, preview.PreviewScreen, explanation.WhyDialog, *pane_types()]
-        return collect(node.BINDINGS for node in nodes)
 
     def handle_bindings_clash(self, clashed_bindings: set[Binding], node: DOMNode) -> None:
         """Warn once that the user's key map gives one key two meanings."""
@@ -211,10 +191,10 @@ class BmembedApp(App[None]):
             self.push_screen(DiagnosticsScreen(*((found[-1].status, found[-1].run_state) if found else ())))
 
     def action_edit_keymap(self) -> None:
-        from bmembed_tui.keymap import write_template
+        from bmembed_tui.keymap import known_bindings, write_template
 
         try:
-            path = write_template(self.known_bindings())
+            path = write_template(known_bindings())
         except EngineError as error:
             self.show_error(error)
             return

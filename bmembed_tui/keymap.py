@@ -5,21 +5,18 @@ from __future__ import annotations
 import json
 import os
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
-from string import punctuation
+from pkgutil import walk_packages
 
-from textual.binding import Binding, BindingType
-from textual.keys import Keys
+from textual.binding import Binding
+from textual.dom import DOMNode
 
 from engine.core.errors import EngineError, SettingsError, nearest
 
-MODIFIERS = {"ctrl", "shift", "alt", "super", "hyper", "meta"}
-NAMED = frozenset(key.value for key in Keys if not key.value.startswith("<"))
-CHARACTERS = frozenset(
-    one.key for one in Binding.make_bindings([(sign, "", "") for sign in punctuation if sign != ","])
-)
+GONE = {"index.try", "settings.apply", "settings.discard"}  # actions of the version before
 
 
 def keymap_file() -> Path:
@@ -43,7 +40,7 @@ def load_keymap(known: Mapping[str, Binding]) -> dict[str, str]:
         raise SettingsError(
             f"{path} cannot be read.", f"{error}.", "Correct it, or delete it.", code="keymap-invalid"
         ) from error
-    return {name: _keys(path, name, value, known) for name, value in data.items()}
+    return {name: _keys(path, name, value, known) for name, value in data.items() if name not in GONE}
 
 
 def _keys(path: Path, name: str, value: object, known: Mapping[str, Binding]) -> str:
@@ -59,36 +56,25 @@ def _keys(path: Path, name: str, value: object, known: Mapping[str, Binding]) ->
         raise SettingsError(
             f"{path}: '{name}' has no key.", "A key is a text.", f'Write "{name}" = "f2".', code="keymap-invalid"
         )
-    return ",".join(_known_key(path, name, key) for key in keys)
+    return ",".join(map(_called, keys))
 
 
-def _known_key(path: Path, name: str, key: str) -> str:
-    """A key as Textual calls it: `?` is `question_mark`. Raises SettingsError where no key is called so."""
+def _called(key: str) -> str:
+    """A key as Textual calls it: `?` is `question_mark`."""
     *modifiers, last = key.split("+") if len(key) > 1 else [key]
-    called = next(iter(Binding.make_bindings([(last or key, "", "")]))).key
-    if set(modifiers) <= MODIFIERS and _is_key(called):
-        return "+".join([*modifiers, called])
-    near = nearest(key, NAMED)
-    hint = f"Did you mean '{near}'?" if near else "Keys are called as 'f2', 'ctrl+k', 'question_mark', 'x'."
-    raise SettingsError(
-        f"{path}: '{name}' is given '{key}', and no key is called so.", "It would do nothing.", hint,
-        code="keymap-unknown-key",
-    )  # fmt: skip
+    return "+".join([*modifiers, next(iter(Binding.make_bindings([(last or key, "", "")]))).key])
 
 
-def _is_key(name: str) -> bool:
-    """A named key, a character, or a character's name in Unicode, as `upper_n` or `left_curly_bracket`."""
-    return name in NAMED or name in CHARACTERS or len(name.removeprefix("upper_")) == 1
-
-
-def collect(groups: Iterable[Iterable[BindingType]]) -> dict[str, Binding]:
-    """Every binding that has an id, by it."""
-    return {
-        binding.id: binding
-        for group in groups
-        for binding in group
-        if isinstance(binding, Binding) and binding.id is not None
-    }
+def known_bindings() -> dict[str, Binding]:
+    """Every key of the app that can be changed, by its id. Imports all of the app."""
+    for module in walk_packages([str(Path(__file__).parent)], "bmembed_tui."):
+        if not module.name.startswith("bmembed_tui.window") and not module.name.endswith("__main__"):
+            import_module(module.name)
+    kinds: list[type[DOMNode]] = [DOMNode]
+    for kind in kinds:  # grows with the subclasses of those that were looked at
+        kinds += (one for one in kind.__subclasses__() if one not in kinds)
+    own = (one for kind in kinds if kind.__module__.startswith("bmembed_tui.") for one in kind.BINDINGS)
+    return {one.id: one for one in own if isinstance(one, Binding) and one.id is not None}
 
 
 def write_template(known: Mapping[str, Binding]) -> Path:

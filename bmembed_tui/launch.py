@@ -11,12 +11,11 @@ from engine import __version__
 
 def main(arguments: list[str] | None = None) -> None:
     """Open the app: its first screen, or a project given by name or path."""
-    chosen = _parser().parse_args(arguments)
+    chosen = parser("bmembed-tui").parse_args(arguments)
     if chosen.window or chosen.install_shortcut:
-        from bmembed_tui.window.desktop import main as open_desktop
+        from bmembed_tui.window.desktop import open_desktop
 
-        wanted = ["--install-shortcut"] if chosen.install_shortcut else ["--", chosen.project] if chosen.project else []
-        open_desktop(wanted)
+        open_desktop(chosen)
         return
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         print(
@@ -36,14 +35,12 @@ def main(arguments: list[str] | None = None) -> None:
     sys.exit(app.return_code or 0)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="bmembed-tui", description="Adapt an embedding model to your documents, offline, and search them."
-    )
-    parser.add_argument("project", nargs="?", metavar="PROJECT", help="a project's name, or the path of its folder")
-    parser.add_argument("--window", action="store_true", help="in a window of its own (needs the extra desktop)")
-    parser.add_argument(
-        "--install-shortcut", action="store_true", help="put the window among the system's applications"
-    )
-    parser.add_argument("--version", action="version", version=f"bmembed-tui {__version__}")
-    return parser
+def parser(name: str) -> argparse.ArgumentParser:
+    """The command line of `bmembed-tui` and `bmembed-desktop`."""
+    about = "Adapt an embedding model to your documents, offline, and search them."
+    made = argparse.ArgumentParser(prog=name, description=about)
+    made.add_argument("project", nargs="?", metavar="PROJECT", help="a project's name, or the path of its folder")
+    made.add_argument("--window", action="store_true", help="in a window of its own (needs the extra desktop)")
+    made.add_argument("--install-shortcut", action="store_true", help="put the window among the system's applications")
+    made.add_argument("--version", action="version", version=f"{name} {__version__}")
+    return made

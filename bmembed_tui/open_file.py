@@ -9,7 +9,13 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-from bmembed_tui.pdf_viewers import paged_command
+PAGED = {
+    **dict.fromkeys(("evince", "papers", "atril", "xreader"), ("--page-index={page}", "{file}")),
+    **dict.fromkeys(("okular", "zathura"), ("--page={page}", "{file}")),
+    "qpdfview": ("{file}#{page}",),
+    **dict.fromkeys(("firefox", "chromium", "google-chrome"), ("{uri}#page={page}",)),
+}
+"""PDF viewers of Linux that can open a page, by their program, which is a word of their desktop file's name: arguments."""
 
 
 class Opened(NamedTuple):
@@ -36,7 +42,7 @@ def open_at(path: Path, page: int | None = None) -> Opened:
         command = _viewer()
         if command is None:
             return Opened(f"There is no display here to open it on. It lies at {path}")
-        paged = paged_command(path.absolute(), page) if page and path.suffix.lower() == ".pdf" else []
+        paged = _paged_command(path.absolute(), page) if page and path.suffix.lower() == ".pdf" else []
         if paged or command:
             subprocess.Popen(
                 paged or [command, str(path.absolute())], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
@@ -58,3 +64,22 @@ def _viewer() -> str | None:
     if not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
         return None
     return shutil.which("xdg-open")
+
+
+def _paged_command(file: Path, page: int) -> list[str]:
+    """The command that opens a PDF at a page with the user's own viewer; empty where that viewer cannot."""
+    if sys.platform == "darwin":  # Preview, the system's own viewer, cannot; Skim can, where it is there
+        there = any((folder / "Skim.app").is_dir() for folder in (Path("/Applications"), Path.home() / "Applications"))
+        return ["open", f"skim://{file.as_uri().removeprefix('file://')}#page={page}"] if there else []
+    query = shutil.which("xdg-mime")
+    if query is None:
+        return []
+    try:
+        answer = subprocess.run(
+            [query, "query", "default", "application/pdf"], capture_output=True, text=True, timeout=3, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    name = next((name for name in PAGED if name in answer.stdout.lower()), "")
+    program = shutil.which(name) if name else None
+    return [program, *(part.format(page=page, file=file, uri=file.as_uri()) for part in PAGED[name])] if program else []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
 from engine.core.errors import EngineError
@@ -25,17 +25,14 @@ from engine.core.events import (
 )  # fmt: skip
 
 LOST = "lost"
+RUN = "run"  # the stage of warnings that belong to none
 CURVE_POINTS = 8192
 WARNINGS = 100
-_KINDS: dict[str, tuple[type, ...]] = {
-    "str": (str,), "int": (int,), "float": (int, float), "bool": (bool,), "list[str]": (list,),
-    "dict[str, Any]": (dict,), "dict[str, str]": (dict,),
-}  # fmt: skip
 
 
 @dataclass
 class StageRun:
-    """One stage of a run. `state`: waiting, running, done, skipped, failed or lost."""
+    """One stage of a run. `state`: waiting, running, done, skipped, failed or lost. `choices`: by setting."""
 
     stage: str
     state: str = "waiting"
@@ -45,6 +42,8 @@ class StageRun:
     peak_memory_mb: float = 0.0
     summary: dict[str, Any] = field(default_factory=dict)
     progress: Progress | None = None
+    choices: dict[str, Choice] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
 
 
 @dataclass
@@ -52,7 +51,7 @@ class RunState:
     """Everything that screens show of a run. `state`: none, running, done, failed, cancelled or lost.
 
     `lost`: its process has ended without a word, as after kill -9 or a power failure. `steps` of a long training are
-    thinned evenly, and never more than `CURVE_POINTS`; `events` counts all that were written.
+    thinned evenly, and never more than `CURVE_POINTS`. `warnings`: those that belong to no stage.
     """
 
     run: str = ""
@@ -62,11 +61,9 @@ class RunState:
     paused: bool = False
     steps: list[TrainStep] = field(default_factory=list)
     held_out: list[HeldOut] = field(default_factory=list)
-    choices: dict[tuple[str, str], Choice] = field(default_factory=dict)
-    warnings: list[Warned] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
     error: EngineError | None = None
     seconds: float = 0.0
-    events: int = 0
 
     @property
     def running(self) -> bool:
@@ -75,6 +72,10 @@ class RunState:
     @property
     def over(self) -> bool:
         return self.state not in ("none", "running")
+
+    def stage(self, name: str) -> StageRun:
+        """A stage; waiting where nothing is known of it."""
+        return self.stages.get(name, StageRun(name))
 
     def apply_all(self, events: Iterable[Event]) -> None:
         for event in events:
@@ -88,12 +89,6 @@ class RunState:
         self.state, self.paused, self.current = LOST, False, ""
 
     def apply(self, event: Event) -> None:
-        """Take in one event. One whose values are of the wrong kind counts, and changes nothing."""
-        self.events += 1
-        if is_sound(event):
-            self._take(event)
-
-    def _take(self, event: Event) -> None:
         match event:
             case RunStarted():
                 self.run, self.state = event.run, "running"
@@ -105,9 +100,10 @@ class RunState:
             case HeldOut():
                 add_held_out(self.held_out, event)
             case Choice():
-                self.choices[event.stage, event.setting] = event
+                self._stage(event.stage).choices[event.setting] = event
             case Warned():
-                self.warnings = [*self.warnings, event][-WARNINGS:]
+                warnings = self.warnings if event.stage == RUN else self._stage(event.stage).warnings
+                warnings[:] = [*warnings, event.text][-WARNINGS:]
             case Paused() | Resumed():
                 self.paused = isinstance(event, Paused)
             case StageStarted() | StageSkipped() | StageFinished() | StageFailed():
@@ -161,15 +157,3 @@ def evenly(numbers: Sequence[int], most: int) -> list[int]:
         if place and number - numbers[places[-1]] >= gap:
             places.append(place)
     return places
-
-
-def is_sound(event: Event) -> bool:
-    """Whether the values of an event, read from a file, are of the kinds that it declares."""
-    return all(_fits(getattr(event, part.name), str(part.type)) for part in fields(event))
-
-
-def _fits(value: object, kind: str) -> bool:
-    if kind == "list[str]":
-        return isinstance(value, list) and all(isinstance(item, str) for item in value)
-    wanted = _KINDS.get(kind)
-    return wanted is None or (isinstance(value, wanted) and (bool in wanted or not isinstance(value, bool)))

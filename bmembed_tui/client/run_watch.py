@@ -22,31 +22,25 @@ EVENTS = "events.jsonl"
 
 
 class LogReader:
-    """Reads an event log a batch at a time, without what later events of the batch replace. `last`: only so many bytes."""
+    """Reads an event log a batch at a time, without what later events of the batch replace."""
 
-    def __init__(self, path: Path, last: int | None = None) -> None:
-        self.path = path
-        self.offset = 0 if last is None else max(0, _size(path) - last)
+    def __init__(self, path: Path) -> None:
+        self.path, self.offset = path, 0
 
-    def batch(self) -> tuple[list[Event], int, bool]:
-        """The next events, how many were written in their place, and whether more is waiting. Never raises.
+    def batch(self) -> tuple[list[Event], bool]:
+        """The next events, and whether more is waiting. Never raises.
 
         A line without its end is left for later; one that is no event is passed over.
         """
         try:
             data = self._read()
         except OSError:
-            return [], 0, False
+            return [], False
         end = data.rfind(b"\n") + 1
         self.offset += end
         lines = data[:end].split(b"\n")[:-1]
-        events, dropped = list[Event](), 0
-        for line, stands_for in worth_decoding(lines):
-            event = decode(line.decode("utf-8", "replace"))
-            if event is not None:
-                events.append(event)
-                dropped += stands_for - 1
-        return events, len(events) + dropped, len(data) >= BATCH_BYTES
+        decoded = (decode(line.decode("utf-8", "replace")) for line in worth_decoding(lines))
+        return [event for event in decoded if event is not None], len(data) >= BATCH_BYTES
 
     def _read(self) -> bytes:
         with self.path.open("rb") as file:
@@ -62,21 +56,19 @@ class LogReader:
     def rest(self) -> Iterator[Event]:
         more = True
         while more:
-            events, _, more = self.batch()
+            events, more = self.batch()
             yield from events
 
 
-def worth_decoding(lines: Iterable[bytes]) -> Iterator[tuple[bytes, int]]:
-    """Lines without those that a later one replaces, each with the number of lines that it stands for.
+def worth_decoding(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """Lines without those that a later one replaces.
 
     Of progress that follows on progress the last counts; of very many steps in a row some, and always the last.
     """
     for kind, block in groupby(lines, _kind):
         same = list(block)
         stride = len(same) if kind == Progress.name else 1 + len(same) // STEPS_KEPT if kind == TrainStep.name else 1
-        first = (len(same) - 1) % stride
-        for place in range(first, len(same), stride):
-            yield same[place], min(place + 1, stride)
+        yield from same[(len(same) - 1) % stride :: stride]
 
 
 def _kind(line: bytes) -> str:
@@ -132,10 +124,9 @@ class RunWatch:
 
     async def _take(self) -> bool:
         async with self._reading:
-            events, count, more = await asyncio.to_thread(self._log.batch)
+            events, more = await asyncio.to_thread(self._log.batch)
             self.state.apply_all(events)
-            self.state.events += count - len(events)
-            self._changed = self._changed or bool(count)
+            self._changed = self._changed or bool(events)
         return more
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
 import platform
 from collections.abc import Iterable
+from importlib.metadata import version
 from typing import ClassVar
 
 from textual import work
@@ -23,7 +23,7 @@ from engine import __version__
 from engine.core.errors import EngineError
 from engine.core.messages.project import Finding, ProjectStatus
 
-TERMINAL = ("TERM", "COLORTERM", "TERM_PROGRAM", "TMUX", "SSH_CONNECTION", "NO_COLOR", "LANG", "LC_ALL")
+TERMINAL = ("TERM", "COLORTERM", "TERM_PROGRAM", "TMUX", "NO_COLOR", "LANG", "LC_ALL")
 DOCTOR_CODES = (0, 3)  # all is well, or something is a problem
 NOTE = "File and folder names may stand in errors and paths: read it before you send it."
 
@@ -73,14 +73,10 @@ class DiagnosticsScreen(ModalScreen[None]):
     def _app(self) -> list[str]:
         size = self.app.size
         return [
-            f"bmembed {__version__}, textual {textual_version()}, Python {platform.python_version()}",
+            f"bmembed {__version__}, textual {version('textual')}, Python {platform.python_version()}",
             f"{platform.platform()}; terminal {size.width}x{size.height}; theme {self.app.theme}",
-            *(
-                f"{name}={os.environ[name] if name != 'SSH_CONNECTION' else 'set'}"
-                for name in TERMINAL
-                if name in os.environ
-            ),
-            f"memory of the app: {memory_mb():.0f} MB",
+            *(f"{name}={os.environ[name]}" for name in TERMINAL if name in os.environ),
+            f"SSH: {'yes' if 'SSH_CONNECTION' in os.environ else 'no'}",
         ]
 
     def action_copy(self) -> None:
@@ -94,22 +90,11 @@ def project_facts(status: ProjectStatus | None, run: RunState) -> list[str]:
         return ["none is open"]
     lines = [f"{status.project}; " + ", ".join(f"{name}: {count}" for name, count in status.counts.items())]
     lines += [f"{stage.stage}: {stage.state} ({stage.reason})" for stage in status.stages]
-    lines += [f"run {run.run or 'none'}: {run.state}, {run.events} events; going on: {status.running}"]
-    lines += [f"  {choice.stage}/{choice.setting}: {choice.value} ({choice.reason})" for choice in run.choices.values()]
+    lines += [f"run {run.run or 'none'}: {run.state}; going on: {status.running}"]
+    choices = (choice for stage in run.stages.values() for choice in stage.choices.values())
+    lines += [f"  {choice.stage}/{choice.setting}: {choice.value} ({choice.reason})" for choice in choices]
     return lines + [f"  error: {_error_line(error)}" for error in (run.error, status.problem) if error]
 
 
 def _error_line(error: EngineError) -> str:
     return " | ".join(error.as_dict()[part] for part in ("type", "what", "why", "to_do"))
-
-
-def textual_version() -> str:
-    """The installed version of Textual."""
-    return importlib.metadata.version("textual")
-
-
-def memory_mb() -> float:
-    """Resident memory of the app."""
-    import psutil
-
-    return float(psutil.Process().memory_info().rss) / 1e6

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from bmembed_tui.client.run_watch import EVENTS, LogReader, run_record
+from bmembed_tui.client.run_state import RunState
+from bmembed_tui.client.run_watch import EVENTS, LogReader, newest_run
 from bmembed_tui.home.recents import recent
+from bmembed_tui.steps.progress import format_progress
 from engine.core.errors import EngineError
-from engine.core.events import Event, HeldOut, Paused, Progress, Resumed, StageStarted, TrainStep
 from engine.project.folder import ProjectFolder, known_projects
-
-TAIL = 65_536  # bytes at the end of an event log that are looked at
 
 
 @dataclass(frozen=True)
@@ -36,42 +34,18 @@ def known() -> list[Known]:
 
 def look_at(path: Path) -> Known:
     """What can be said of a project without opening it."""
-    project = ProjectFolder(path)
-    running = False
+    project, running, problem = ProjectFolder(path), False, ""
     try:
         running = project.is_running()
         project.settings()
     except (EngineError, OSError, ValueError) as error:
-        return Known(path, running, run_doing(path) if running else "", getattr(error, "what", "") or str(error))
-    return Known(path, running, run_doing(path) if running else "")
+        problem = getattr(error, "what", "") or str(error)
+    return Known(path, running, run_doing(path) if running else "", problem)
 
 
 def run_doing(path: Path) -> str:
-    """Stage and progress of the newest run that says it goes on: `train · step 120 of 400`."""
-    for folder in _run_folders(path):
-        if run_record(folder).get("state") == "running":
-            return _format_doing(LogReader(folder / EVENTS, last=TAIL).rest())
-    return "starting"
-
-
-def _run_folders(path: Path) -> list[Path]:
-    with suppress(OSError):
-        return sorted((path / "runs").iterdir(), reverse=True)[:5]
-    return []
-
-
-def _format_doing(events: Iterator[Event]) -> str:
-    stage, progress, paused = "", "", False
-    for event in events:
-        match event:
-            case StageStarted():
-                stage, progress = event.stage, ""
-            case Progress():
-                stage, progress = event.stage, f" · {event.done:,} of {event.total:,} {event.unit}"
-            case TrainStep():
-                stage, progress = "train", f" · step {event.step:,} of {event.steps:,}"
-            case HeldOut():
-                stage = "train"
-            case Paused() | Resumed():
-                stage, paused = event.stage, isinstance(event, Paused)
-    return f"{'paused: ' if paused else ''}{stage or 'starting'}{progress}"
+    """Stage and progress of the newest run: `train · step 120 of 400`."""
+    state, folder = RunState(), newest_run(path)
+    if folder is not None:
+        state.apply_all(LogReader(folder / EVENTS).rest())
+    return f"{'paused: ' if state.paused else ''}{state.current or 'starting'}{format_progress(state)}"

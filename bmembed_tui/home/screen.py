@@ -21,7 +21,7 @@ from bmembed_tui.widgets.safe import SafeOptions, SafeStatic
 
 if TYPE_CHECKING:
     from bmembed_tui.home.projects import Known
-    from engine.core.errors import EngineError, SettingsError
+    from engine.core.errors import EngineError
     from engine.project.folder import ProjectFolder
 
 PITCH = "Adapts an embedding model to your documents, on this machine, offline, and searches them."
@@ -207,7 +207,7 @@ A run in progress stands first: closing the app does not end it."""
 
     @work(group="open")
     async def open(self, name: str, step: str | None = None) -> None:
-        from engine.core.errors import EngineError, SettingsError
+        from engine.core.errors import EngineError
 
         if self._opening:
             return
@@ -215,37 +215,11 @@ A run in progress stands first: closing the app does not end it."""
         try:
             project = await asyncio.to_thread(_opened, name)
             self.bmembed.open_project(project, step)
-        except SettingsError as error:
-            self._offer_mending(name, step, error)
         except EngineError as error:
             self.bmembed.show_error(error)
             self.load()
         finally:
             self._end()
-
-    def _offer_mending(self, name: str, step: str | None, error: SettingsError) -> None:
-        """Its project.toml can be put right here; the project is opened then."""
-        from bmembed_tui.dialogs.confirmations import ErrorDialog
-        from bmembed_tui.settings.text import SettingsTextScreen
-        from engine.core.errors import EngineError
-        from engine.project.folder import ProjectFolder
-
-        try:
-            project = ProjectFolder.open(name)
-        except EngineError as gone:
-            self.bmembed.show_error(gone)
-            return
-
-        def mended(is_mended: bool | None) -> None:
-            if is_mended:
-                self.open(name, step)
-
-        def chosen(answer: str | None) -> None:
-            if answer:
-                self.app.push_screen(SettingsTextScreen(project, error), mended)
-
-        self.app.push_screen(ErrorDialog(error, [("mend", "Mend it")]), chosen)
-        self.load()
 
     def _begin(self, text: str) -> None:
         self._opening = True

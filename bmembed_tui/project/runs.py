@@ -16,7 +16,7 @@ from bmembed_tui.client.run_history import History, read_history
 from bmembed_tui.client.run_state import RunState
 from bmembed_tui.client.run_watch import RunWatch, error_of, is_held, newest_run
 from bmembed_tui.steps.progress import STOPPED
-from engine.core.errors import EngineError, SettingsError, StageError
+from engine.core.errors import EngineError, StageError
 from engine.core.messages.project import ProjectStatus, RunRecord
 from engine.project.folder import ProjectFolder
 
@@ -262,10 +262,5 @@ class RunScreen(Screen[None]):
         if isinstance(self.app.screen, ErrorDialog):
             self.notify(error.what, markup=False, severity="error")
             return
-        actions = [("settings", "Settings")] if isinstance(error, SettingsError) else []
         with suppress(LookupError):
-            self.app.push_screen(ErrorDialog(error, actions), self._error_closed)
-
-    def _error_closed(self, answer: str | None) -> None:
-        if answer == "settings" and self.alive:
-            self.action_settings()
+            self.app.push_screen(ErrorDialog(error))

@@ -21,12 +21,13 @@ def bar(share: float, columns: int = BAR) -> str:
     return "█" * full + "░" * (columns - full)
 
 
-def format_progress(run: RunState) -> str:
+def format_progress(run: RunState, before: str = " · ", *, with_bar: bool = False) -> str:
     """` · 3 of 7 chunks`, of the stage at work; empty before its first progress."""
     stage = run.stages.get(run.current)
     if run.current == "train" and run.steps:
-        return f" · step {run.steps[-1].step:,} of {run.steps[-1].steps:,}"
+        return f"{before}step {run.steps[-1].step:,} of {run.steps[-1].steps:,}"
     if stage is None or stage.progress is None or stage.progress.total <= 0:
         return ""
     progress = stage.progress
-    return f" · {progress.done:,} of {progress.total:,} {progress.unit}"
+    drawn = f"{bar(progress.done / progress.total)} " if with_bar else ""
+    return f"{before}{drawn}{progress.done:,} of {progress.total:,} {progress.unit}"

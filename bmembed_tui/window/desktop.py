@@ -12,8 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bmembed_tui.launch import parser
 from bmembed_tui.window.install import install_command
-from engine import __version__
 from engine.core.errors import EngineError
 
 if TYPE_CHECKING:
@@ -32,8 +32,12 @@ SOCKETS = Path("/tmp/.X11-unix")
 
 
 def main(arguments: list[str] | None = None) -> None:
+    """`bmembed-desktop`."""
+    open_desktop(parser("bmembed-desktop").parse_args(arguments))
+
+
+def open_desktop(chosen: argparse.Namespace) -> None:
     """Open a window, or make a shortcut to it."""
-    chosen = _parser().parse_args(arguments)
     try:
         check_extra()
         if chosen.install_shortcut:
@@ -63,14 +67,6 @@ def _report(error: EngineError) -> None:
         from bmembed_tui.window.notice import show
 
         show(str(error))
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="bmembed-desktop", description="bmembed in a window of its own.")
-    parser.add_argument("project", nargs="?", metavar="PROJECT", help="a project's name, or the path of its folder")
-    parser.add_argument("--install-shortcut", action="store_true", help="put it among the system's applications")
-    parser.add_argument("--version", action="version", version=f"bmembed-desktop {__version__}")
-    return parser
 
 
 def open_window(project: str | None) -> int:

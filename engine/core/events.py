@@ -7,9 +7,11 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar
+
+from engine.core.messages.wire import from_json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +79,7 @@ class StageFailed(Event):
 
     name: ClassVar[str] = "stage_failed"
     stage: str
-    error: dict[str, str]
+    error: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,11 +171,10 @@ def _plain(value: Any) -> Any:
 
 
 def decode(line: str) -> Event | None:
-    """The event of a log line; None for a torn last line or a kind that this version does not know."""
+    """The event of a log line; None for a torn last line, a kind that this version does not know, and values of the wrong kind."""
     try:
         data = json.loads(line)
-        kind = KINDS[data["event"]]
-        return kind(**{field.name: data[field.name] for field in fields(kind)})
+        return from_json(KINDS[data["event"]], data)
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
 

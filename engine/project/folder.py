@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.core.disk import complete_folder, disk_errors, write_text
-from engine.core.errors import DamagedError, EngineError, ProjectBusyError, SettingsError, UsageError, nearest
+from engine.core.errors import DamagedError, EngineError, ProjectBusyError, UsageError, nearest
 from engine.project.store.artifact_info import ArtifactInfo
 from engine.project.store.artifacts import Artifact
 from engine.project.store.store import Store
@@ -189,22 +189,6 @@ class ProjectFolder:
     def settings_text(self) -> str:
         """The text of project.toml, valid or not. Raises SettingsError where it cannot be read."""
         return settings_module.file_text(self.path / "project.toml")
-
-    def replace_settings(self, before: str, text: str) -> Settings:
-        """Put `text` in the place of the whole of project.toml, which was `before`; returns all settings.
-
-        Raises SettingsError for a text that is not valid, and where the file is no longer `before`; it is left as it is.
-        """
-        shown = self.path / "project.toml"
-        settings = settings_module.validate(settings_module.tables(text))
-        with self.locked("settings", wait=5.0), disk_errors(f"{shown} could not be written."):
-            if settings_module.file_text(shown) != before:
-                raise SettingsError(
-                    f"{shown} has changed meanwhile.", "Another program has saved it since it was read here.",
-                    "Look at it again, and make your change once more.", code="settings-changed",
-                )  # fmt: skip
-            write_text(shown.resolve(), text)
-        return settings
 
     def renamed_settings(self) -> str:
         """A note on keys of project.toml that were renamed or removed; empty where there are none. Raises SettingsError."""

@@ -12,8 +12,8 @@ from textual.binding import Binding, BindingType
 from textual.widget import Widget
 from textual.widgets import Button, Input
 
-from bmembed_tui.client.run_state import RunState
-from bmembed_tui.steps.documents.view import OWN_STAGES, WIDE, DocumentsView, ScanRequest
+from bmembed_tui.steps.documents.text import STAGES
+from bmembed_tui.steps.documents.view import WIDE, DocumentsView
 from bmembed_tui.widgets.dropped import dropped_path
 from bmembed_tui.widgets.fields import PatternField
 from bmembed_tui.widgets.folder_tree import FolderTree
@@ -54,28 +54,16 @@ After reading, BM25 search works at once."""
     # What the project says
 
     def entered(self) -> None:
-        self._settling = False
         self.set_class(cast(Widget, self.parent).size.width >= WIDE, "wide")  # its own is not known while it is hidden
         super().entered()
-        self._revision += 1
+        self.scanned = None
         self.load()
 
     def show_status(self, status: ProjectStatus) -> None:
-        self._settling = False
-        self._draw()
+        self.draw()
         if self.display and self.host.pane is self:
+            self.scanned = self.scanned if self.host.going else None  # after a run the files are counted anew
             self.load()
-
-    def show_run(self, state: RunState) -> None:
-        reading = self._is_at_work()
-        if self._was_reading and not reading:
-            self._revision += 1  # what was read is counted anew
-        self._settling = not reading and (self._settling or self._was_reading)
-        self._was_reading = reading
-        self._draw()
-
-    def left(self) -> None:
-        self._was_reading = self._settling = False
 
     @work(exclusive=True, group="load")
     async def load(self) -> None:
@@ -84,13 +72,12 @@ After reading, BM25 search works at once."""
             self._settings_error = None
             self._take(settings)
             if self.host.status.built("ingest"):
-                found = await self.ask(ReadSkipped())
-                self._unread, self._tried = found.files, found.known
+                self._unread = await self.ask(ReadSkipped())
         except EngineError as error:
             self._settings_error = error
         if self.is_attached:
             self._draw_skipped()
-            self._draw()
+            self.draw()
 
     def _take(self, settings: Settings) -> None:
         if not self.is_attached:
@@ -115,9 +102,7 @@ After reading, BM25 search works at once."""
         if self.corpus is None:
             return
         include, exclude = (tuple(self.query_one(f"#{name}", PatternField).patterns) for name in ("include", "exclude"))
-        self._wanted = ScanRequest(
-            tuple(self.corpus.paths), include or tuple(CorpusSettings().include), exclude, self._revision
-        )
+        self._wanted = Scan(tuple(self.corpus.paths), include or tuple(CorpusSettings().include), exclude)
         self._draw_note()
         if not self._scanning and self._wanted != self.scanned:
             self.scan()
@@ -135,21 +120,18 @@ After reading, BM25 search works at once."""
         finally:
             self._scanning = False
 
-    async def _scan_once(self, wanted: ScanRequest) -> None:
+    async def _scan_once(self, wanted: Scan) -> None:
         try:
-            self._scan = await self.ask(Scan(wanted.paths, wanted.include, wanted.exclude))
-            self._scan_error = None
+            self._scan, self._scan_error = await self.ask(wanted), None
         except EngineError as error:
             self._scan, self._scan_error = None, error
         self.scanned = wanted
         if not self.is_attached:
             return
-        if not self._is_changed():
-            self._files_now = self._scan.files if self._scan else None
         self._draw_formats()
         self._draw_skipped()
         self._draw_note()
-        self._draw()
+        self.draw()
 
     # Changing
 
@@ -261,19 +243,18 @@ After reading, BM25 search works at once."""
     async def read(self, *, anew: bool = False) -> None:
         """Start reading. `anew`: also those that could not be read and did not change."""
         self._starting = True
-        self._draw()
+        self.draw()
         try:
             if self._is_changed() and not await self._keep():
                 return
             if anew:
                 await self.ask(Retry())
-            self.host.start_run(OWN_STAGES, follow=False)
+            self.host.start_run(STAGES, follow=False)
         except EngineError as error:
             self.host.show_error(error)
         finally:
             self._starting = False
-            if self.is_attached:
-                self._draw()
+            self.draw()
 
     def palette_commands(self) -> Mapping[str, tuple[str, str]]:
         offers = {
@@ -282,7 +263,7 @@ After reading, BM25 search works at once."""
         }
         if not self.is_reading():
             offers["Documents: read"] = ("look for new, changed and removed files", "again")
-            if self._tried:
+            if self._unread.known:
                 offers["Documents: try unreadable files again"] = ("although they did not change", "retry")
         return offers
 

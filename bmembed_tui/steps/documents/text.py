@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 
 from rich.text import Text
 from textual.content import Content
 
-from bmembed_tui.client.in_app import advice
 from bmembed_tui.client.run_state import RunState
-from bmembed_tui.steps.progress import bar, count
+from bmembed_tui.steps.progress import count, format_progress
+from bmembed_tui.widgets.change_line import error_text
 from bmembed_tui.widgets.folder_tree import size_text
 from bmembed_tui.widgets.plain import plain, rich_text
 from engine.core.errors import EngineError
-from engine.core.messages.documents import Scanned, Unread
+from engine.core.messages.documents import Scanned, UnreadFiles
 from engine.core.messages.project import ProjectStatus
 
+STAGES = ("ingest", "index")  # what this step runs
 FORMATS = {"txt": "plain text", "md": "Markdown", "html": "HTML", "beir": "BEIR data set"}
 SHOWN = 500  # files that are left out, in the table
 
@@ -26,49 +26,28 @@ def format_status(
 ) -> Content:
     """How far the documents are, and what to do next."""
     if is_reading:
-        return plain(_progress(run), "bold $text-accent", lines=True)
+        text = "Building the BM25 index" if run.current == "index" else "Reading"
+        return plain(f"▶ {text}{format_progress(run, '  ', with_bar=True) or ' …'}", "bold $text-accent")
+    if error is None and any(run.stage(stage).state == "failed" for stage in STAGES):
+        error = run.error
     if error is not None:
-        return _error(error)
-    failed = run.error
-    if failed and any(_state(run, stage) == "failed" for stage in ("ingest", "index")):
-        return _error(failed, f"Now {files_text(scan)} can be read." if scan and scan.files else "")
+        return error_text(error)
     if status.done("ingest"):
         return plain(f"✓ {_counts(status)}", "$text-success")
     if status.built("ingest"):
-        reason = status.stage("ingest").reason
-        return plain(f"~ {_counts(status)} They are to be read again: {reason}.", "$text-warning")
+        return plain(f"~ {_counts(status)} To be read again: {status.stage('ingest').reason}.", "$text-warning")
     if scan is None:
         return plain("looking …", "$text-muted")
     if not scan.files:
-        return plain(
-            "No file here can be read yet. Add a folder with documents, or put documents into it.", "$text-warning"
-        )
+        return plain("No file here can be read yet. Add a folder, or put documents into it.", "$text-warning")
     return plain(f"{files_text(scan)} can be read. Press Enter to read them.")
 
 
 def _counts(status: ProjectStatus) -> str:
     counts = status.counts
     left_out = counts.get("skipped", 0) + counts.get("quarantined", 0)
-    rest = f" {left_out:,} {'file was' if left_out == 1 else 'files were'} left out." if left_out else ""
+    rest = f" Left out: {count(left_out, 'file')}." if left_out else ""
     return f"Read: {count(counts.get('documents', 0), 'document')}, {count(counts.get('chunks', 0), 'chunk')}.{rest}"
-
-
-def _error(error: EngineError, now: str = "") -> Content:
-    lines = [f"✗ {error.what}", error.why, f"→ {advice(error)}" if error.to_do else "", now]
-    return plain("\n".join(line for line in lines if line), "$text-error", lines=True)
-
-
-def _state(run: RunState, stage: str) -> str:
-    return run.stages[stage].state if stage in run.stages else ""
-
-
-def _progress(run: RunState) -> str:
-    if run.current == "index":
-        return "▶ Building the BM25 index …"
-    progress = run.stages["ingest"].progress if "ingest" in run.stages else None
-    if run.over or progress is None or not progress.total:
-        return "▶ Reading …"
-    return f"▶ Reading  {bar(progress.done / progress.total)}  {progress.done:,} of {progress.total:,} {progress.unit}"
 
 
 def files_text(scan: Scanned) -> str:
@@ -91,15 +70,14 @@ def _row(name: str, files: int, size: int, style: str) -> tuple[Text, Text, Text
     return cells
 
 
-def skipped_rows(unread: Sequence[Unread], known: int, scan: Scanned | None) -> tuple[list[tuple[str, str]], int]:
+def skipped_rows(unread: UnreadFiles, scan: Scanned | None) -> tuple[list[tuple[str, str]], int]:
     """(path, reason) of the first files that are left out, and how many there are: tried in vain, or passed over.
 
-    `unread`: the first that were left out; `known`: of them all, those that were tried. Paths that several folders have are
-    shown with their folder.
+    Paths that several folders have are shown with their folder.
     """
-    tried = {(one.source, one.path): one.reason for one in unread if one.known}
+    tried = {(one.source, one.path): one.reason for one in unread.files if one.known}
     passed = {(one.source, one.path): one.reason for one in (scan.skipped if scan else ())}
-    total = len(tried.keys() | passed.keys()) + max(0, known - len(tried))
+    total = len(tried.keys() | passed.keys()) + max(0, unread.known - len(tried))
     total += max(0, scan.skipped_total - len(passed)) if scan else 0
     rows = [*{**passed, **tried}.items()][:SHOWN]
     times = Counter(path for (_, path), _ in rows)

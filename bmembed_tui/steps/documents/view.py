@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from textual import events, on
@@ -11,30 +10,20 @@ from textual.app import ComposeResult
 from textual.containers import Container, Horizontal, Vertical, VerticalScroll
 
 from bmembed_tui.steps.base import StepPane
-from bmembed_tui.steps.documents.text import files_text, format_status, formats_rows, skipped_rows
+from bmembed_tui.steps.documents.text import STAGES, files_text, format_status, formats_rows, skipped_rows
+from bmembed_tui.widgets.change_line import error_text
 from bmembed_tui.widgets.fields import PatternField
 from bmembed_tui.widgets.folder_tree import FolderTree
 from bmembed_tui.widgets.plain import plain, rich_text
 from bmembed_tui.widgets.safe import SafeButton, SafeLabel, SafeStatic, SafeTable
 from bmembed_tui.widgets.text_rows import fitted
 from engine.core.errors import EngineError
-from engine.core.messages.documents import Scanned, Unread
+from engine.core.messages.documents import Scan, Scanned, UnreadFiles
 from engine.settings.schema import CorpusSettings
 
-OWN_STAGES = ("ingest", "index")
 WIDE = 90  # columns from which the folders stand beside the counts
-HINT = "Patterns as in .gitignore, with commas between: drafts/, *.html"
-PATH_COLUMNS = {True: 40, False: 24}  # of a file that was left out, by whether the step is wide
-
-
-@dataclass(frozen=True)
-class ScanRequest:
-    """What is to be counted. `turn` grows when the same is to be counted anew."""
-
-    paths: tuple[str, ...]
-    include: tuple[str, ...]
-    exclude: tuple[str, ...]
-    revision: int
+HINT = plain("Patterns as in .gitignore, with commas between: drafts/, *.html", "$text-muted")
+PATH_COLUMNS = 32  # of a file that was left out
 
 
 class DocumentsView(StepPane):
@@ -44,17 +33,13 @@ class DocumentsView(StepPane):
         super().__init__(**options)
         self.corpus: CorpusSettings | None = None
         self._settings_error: EngineError | None = None
-        self._unread: Sequence[Unread] = ()
+        self._unread = UnreadFiles((), 0, 0)
         self._left_out: Sequence[tuple[str, str]] = ()
-        self._tried = 0
         self._scan: Scanned | None = None
         self._scan_error: EngineError | None = None
-        self._wanted: ScanRequest | None = None
-        self.scanned: ScanRequest | None = None
-        self._files_now: int | None = None
-        self._revision = 0
+        self._wanted: Scan | None = None
+        self.scanned: Scan | None = None
         self._scanning = self._starting = False
-        self._was_reading = self._settling = False
 
     def compose_body(self) -> ComposeResult:
         with VerticalScroll(id="documents-body", can_focus=False):
@@ -66,7 +51,7 @@ class DocumentsView(StepPane):
                         with Horizontal(classes="pattern-row"):
                             yield SafeLabel(name.capitalize())
                             yield PatternField(placeholder="nothing" if name == "exclude" else "everything", id=name)
-                    yield SafeStatic(plain(HINT, "$text-muted"), id="patterns-note")
+                    yield SafeStatic(HINT, id="patterns-note")
                 with Vertical(id="documents-folders"):
                     yield SafeStatic("Folders", classes="part-title")
                     yield FolderTree(id="sources")
@@ -85,19 +70,14 @@ class DocumentsView(StepPane):
         yield SafeButton("Remove", id="remove")
 
     def on_mount(self) -> None:
-        formats = self.query_one("#formats", SafeTable)
-        for name in ("Format", "Files", "Size"):
-            formats.add_column(name)
-        for name in ("File", "Why it is left out"):
-            self.query_one("#skipped", SafeTable).add_column(name)
+        for table, names in (("#formats", ("Format", "Files", "Size")), ("#skipped", ("File", "Why it is left out"))):
+            for name in names:
+                self.query_one(table, SafeTable).add_column(name)
         self.query_one("#skipped-part").display = False
-        self._draw()
+        self.draw()
 
     def on_resize(self, event: events.Resize) -> None:
-        was_wide = self.has_class("wide")
         self.set_class(event.size.width >= WIDE, "wide")
-        if self.has_class("wide") != was_wide and self.is_attached:
-            self._draw_left_out()
 
     @on(SafeTable.RowHighlighted, "#skipped")
     def show_why(self, event: SafeTable.RowHighlighted) -> None:
@@ -112,18 +92,16 @@ class DocumentsView(StepPane):
         return any(field.is_changed for field in self.query(PatternField))
 
     def is_reading(self) -> bool:
-        return self._starting or self._settling or self._is_at_work()
-
-    def _is_at_work(self) -> bool:
-        host = self.host
-        return host.going and not host.is_settling and host.run_state.current in ("", *OWN_STAGES)
+        run = self.host.run_state
+        own = run.current in STAGES or (not run.current and run.stages.keys() <= set(STAGES))
+        return self._starting or (self.host.going and own)
 
     def is_read(self) -> bool:
         return self.host.status.done("ingest") and not self._is_changed()
 
     # Drawing
 
-    def _draw(self) -> None:
+    def draw(self) -> None:
         if not self.is_attached:
             return
         reading, read = self.is_reading(), self.is_read()
@@ -142,39 +120,26 @@ class DocumentsView(StepPane):
             table.add_row(*row)
 
     def _draw_note(self) -> None:
-        note = self.query_one("#patterns-note", SafeStatic)
-        if not self._is_changed():
-            note.update(plain(HINT, "$text-muted"))
-        elif self.scanned != self._wanted:
-            note.update(plain("counting …", "$text-muted"))
-        elif self._scan is None:
-            error = self._scan_error
-            note.update(plain(f"✗ {error.what} {error.why} {error.to_do}" if error else "", "$text-error"))
-        else:
-            now = f" (now {self._files_now:,})" if self._files_now is not None else ""
-            text = f"{files_text(self._scan)} would be read{now}. Enter keeps it, Esc takes it back."
-            note.update(plain(text, "$text-accent"))
+        note = HINT
+        if self._is_changed() and self.scanned != self._wanted:
+            note = plain("counting …", "$text-muted")
+        elif self._is_changed() and self._scan_error:
+            note = error_text(self._scan_error)
+        elif self._is_changed() and self._scan:
+            note = plain(f"{files_text(self._scan)} would be read. Enter keeps it, Esc takes it back.", "$text-accent")
+        self.query_one("#patterns-note", SafeStatic).update(note)
 
     def _draw_skipped(self) -> None:
-        rows, total = skipped_rows(self._unread, self._tried, self._scan)
-        self._left_out = rows
-        self._draw_left_out()
-        self.query_one("#skipped-part").display = bool(rows)
-        rest = f"'engine documents {self.host.project.argument}' lists all"
-        shown = f", the first {len(rows):,} here; {rest}" if total > len(rows) else ""
-        counts = self.host.status.counts
-        inside = total - counts.get("skipped", 0) - counts.get("quarantined", 0)
-        within = f", {inside:,} of them inside files" if self.is_read() and inside > 0 else ""
-        self.query_one("#skipped-title", SafeStatic).update(plain(f"Left out: {total:,}{within}{shown}", "bold"))
-        self.query_one("#retry").display = bool(self._tried)
-
-    def _draw_left_out(self) -> None:
         table = self.query_one("#skipped", SafeTable)
         table.clear()
-        columns = PATH_COLUMNS[self.has_class("wide")]
+        self._left_out, total = skipped_rows(self._unread, self._scan)
         for path, reason in self._left_out:
-            table.add_row(rich_text(fitted(path, columns, keep_end=True)), rich_text(reason))
+            table.add_row(rich_text(fitted(path, PATH_COLUMNS, keep_end=True)), rich_text(reason))
         self._draw_why(0)
+        self.query_one("#skipped-part").display = bool(self._left_out)
+        rest = f"; 'engine documents {self.host.project.argument}' lists all" if total > len(self._left_out) else ""
+        self.query_one("#skipped-title", SafeStatic).update(plain(f"Left out: {total:,}{rest}", "bold"))
+        self.query_one("#retry").display = bool(self._unread.known)
 
     def _draw_why(self, row: int) -> None:
         path, reason = self._left_out[row] if 0 <= row < len(self._left_out) else ("", "")

@@ -14,7 +14,7 @@ from textual.widgets import Button, Input
 
 from bmembed_tui.home.new_project import PRESETS
 from bmembed_tui.steps.base import StepPane
-from bmembed_tui.steps.model.text import format_choice, format_machine, format_model, format_preset, of_topic
+from bmembed_tui.steps.model.text import format_machine, format_preset, format_topic, of_topic
 from bmembed_tui.widgets.change_line import ChangeLine, answer_or_error
 from bmembed_tui.widgets.choice_row import ChoiceRow
 from bmembed_tui.widgets.fields import PathField
@@ -28,7 +28,7 @@ BUNDLED = (DEFAULT_MODEL, f"sentence-transformers/{DEFAULT_MODEL}")
 DEVICES = tuple((name, name) for name in ("auto", "cpu", "cuda"))
 PRECISIONS = tuple((name, name) for name in ("auto", "float32", "bfloat16", "float16"))
 KEYS = {"model-device": "encoder.device", "model-dtype": "encoder.dtype", "model-preset": "training.preset"}
-NOTES = {"encoder.model": "model-note", "encoder.device": "device-note", "encoder.dtype": "dtype-note"}
+NOTES = {"model": "#model-note", "device": "#device-note", "dtype": "#dtype-note"}  # by the doctor's topic
 LOOKING = "looking …"
 
 
@@ -133,20 +133,18 @@ Everything else about training is in the settings."""
     # What is there
 
     def action_look(self) -> None:
-        for name in ("machine", "device-note", "dtype-note", "model-note"):
-            self.query_one(f"#{name}", SafeStatic).update(plain(LOOKING, "$text-muted"))
+        self.query_one("#machine", SafeStatic).update(plain(LOOKING, "$text-muted"))
         self.look()
 
     @work(exclusive=True, group="doctor")
     async def look(self) -> None:
         """Ask the engine's doctor. What it found before stays until there is an answer."""
         if answer := await answer_or_error(self, self.ask(Examine()), self.query_one("#machine", HangingStatic).show):
-            self._show_machine(answer.findings)
-            self.query_one("#model-note", SafeStatic).update(format_model(answer.findings))
+            self._show_findings(answer.findings)
 
-    def _show_machine(self, findings: Sequence[Finding]) -> None:
-        for topic in ("device", "dtype"):
-            self.query_one(f"#{topic}-note", SafeStatic).update(format_choice(findings, topic))
+    def _show_findings(self, findings: Sequence[Finding]) -> None:
+        for topic, note in NOTES.items():
+            self.query_one(note, SafeStatic).update(format_topic(findings, topic))
         self.query_one("#machine", HangingStatic).show(format_machine(findings))
 
     @work(exclusive=True, group="doctor")
@@ -156,12 +154,12 @@ Everything else about training is in the settings."""
         answer = await answer_or_error(self, self.ask(Examine(model)), note.update)
         if answer is None:
             return
-        findings = answer.findings
-        note.update(format_model(findings))
-        if all(finding.state == "good" for finding in of_topic(findings, "model")):
-            self._show_machine(findings)
-            if model != self._model:
-                self.query_one(ChangeLine).propose({"encoder.model": model})
+        if any(finding.state != "good" for finding in of_topic(answer.findings, "model")):
+            note.update(format_topic(answer.findings, "model"))
+            return
+        self._show_findings(answer.findings)
+        if model != self._model:
+            self.query_one(ChangeLine).propose({"encoder.model": model})
 
     # What is wanted
 
@@ -194,9 +192,6 @@ Everything else about training is in the settings."""
     def _written(self, event: ChangeLine.Written) -> None:
         self._settings = event.settings
         self._restore()
-        for key in event.changes:
-            if key in NOTES:
-                self.query_one(f"#{NOTES[key]}", SafeStatic).update(plain(LOOKING, "$text-muted"))
         self.host.load()
         self.look()
 

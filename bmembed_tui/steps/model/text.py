@@ -13,6 +13,7 @@ from engine.core.messages.project import Finding
 
 MACHINE = ("gpu", "memory", "memory need", "disk", "disk need", "threads", "python", "network", "permissions")
 OWN_LINES = ("model", "device", "dtype")  # these stand beside what they are about
+SIGNS = {"problem": ("✗ problem ", "bold $text-error"), "absent": ("· ", "$text-muted")}
 
 
 def of_topic(findings: Iterable[Finding], topic: str) -> list[Finding]:
@@ -20,33 +21,12 @@ def of_topic(findings: Iterable[Finding], topic: str) -> list[Finding]:
     return [finding for finding in findings if finding.topic == topic]
 
 
-def format_choice(findings: Iterable[Finding], topic: str) -> Content:
-    """What was chosen and why, or what stands against the wish."""
+def format_topic(findings: Iterable[Finding], topic: str) -> Content:
+    """What was found of one topic, and what follows from it."""
     found = of_topic(findings, topic)
     if not found:
         return plain("not known while something else is wrong", "$text-muted")
-    if found[0].state == "problem":
-        return _problem(found[0])
-    return Content.assemble(plain(f"→ {found[0].found}", "bold"), plain(f": {found[0].follows}"))
-
-
-def format_model(findings: Iterable[Finding]) -> Content:
-    """Whether a model can be used, and what it is."""
-    return Content("\n").join(_line(finding) for finding in of_topic(findings, "model"))
-
-
-def _line(finding: Finding) -> Content:
-    if finding.state == "problem":
-        return _problem(finding)
-    return Content.assemble(
-        plain("✓ ", "$text-success"), plain(finding.found), plain(f"; {finding.follows}", "$text-muted")
-    )
-
-
-def _problem(finding: Finding) -> Content:
-    return Content.assemble(
-        plain(f"✗ problem: {finding.found}. ", "bold $text-error"), plain(finding.follows, lines=True)
-    )
+    return Content("\n").join(_line(finding, "") for finding in found)
 
 
 def format_machine(findings: Iterable[Finding]) -> Content:
@@ -54,19 +34,14 @@ def format_machine(findings: Iterable[Finding]) -> Content:
     shown = [finding for finding in findings if finding.topic not in OWN_LINES]
     wrong = [finding for finding in shown if finding.state == "problem"]
     good = [finding for topic in MACHINE for finding in of_topic(shown, topic) if finding.state != "problem"]
-    return Content("\n").join(_of_machine(finding) for finding in [*wrong, *good])
+    return Content("\n").join(_line(finding, f"{finding.topic}: ") for finding in [*wrong, *good])
 
 
-def _of_machine(finding: Finding) -> Content:
-    name = f"{finding.topic}: "
-    if finding.state == "problem":
-        return Content.assemble(
-            plain("✗ problem ", "bold $text-error"), plain(name, "bold"), plain(f"{finding.found} — {finding.follows}")
-        )
-    sign = plain("· ", "$text-muted") if finding.state == "absent" else plain("✓ ", "$text-success")
-    return Content.assemble(
-        sign, plain(name, "bold"), plain(finding.found), plain(f" — {finding.follows}", "$text-muted")
-    )
+def _line(finding: Finding, name: str) -> Content:
+    sign = SIGNS.get(finding.state, ("✓ ", "$text-success"))
+    style = "" if finding.state == "problem" else "$text-muted"
+    follows = plain(f" — {finding.follows}", style, lines=not name)
+    return Content.assemble(plain(*sign), plain(name, "bold"), plain(finding.found), follows)
 
 
 def format_preset(preset: str, settings: Mapping[str, Any], values: Mapping[str, Any]) -> Content:

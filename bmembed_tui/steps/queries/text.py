@@ -81,7 +81,7 @@ def format_run(run: RunState) -> Content:
     head = plain(f"{sign} {paused}{doing}", "bold $text-accent")
     if progress is None or not progress.total:
         return Content.assemble(head, " …")
-    cost = run.choices.get(("generate", "cost")) if run.current == "generate" and not checking else None
+    cost = stage.choices.get("cost") if stage and run.current == "generate" and not checking else None
     generate = f"\n· After the first chunks: {cost.value}." if cost else ""
     return Content.assemble(
         head,
@@ -93,12 +93,9 @@ def format_run(run: RunState) -> Content:
 def format_generation(run: RunState, history: History) -> Content:
     """What the stage reports of how a language model is asked, what that takes and what each filter leaves, and its warnings;
     while it does not run, what it reported last. Empty where there is nothing of this."""
-    if run.running and run.current == "generate":
-        choices = {setting: choice for (stage, setting), choice in run.choices.items() if stage == "generate"}
-        warnings = [warning.text for warning in run.warnings if warning.stage == "generate"]
-    else:
-        record = history.record(run, "generate")
-        choices, warnings = (record.choices, record.warnings) if record else ({}, [])
+    going = run.running and run.current == "generate"
+    record = run.stages.get("generate") if going else history.record(run, "generate")
+    choices, warnings = (record.choices, record.warnings) if record else ({}, [])
     generate = choices if any(setting in choices for setting in BY_MODEL) else {}
     lines = [plain(f"· {name}: {choice.value} ({choice.reason})", "$text-muted") for name, choice in generate.items()]
     return Content("\n").join([*lines, *(plain(f"! {text}", "$text-warning") for text in warnings)])

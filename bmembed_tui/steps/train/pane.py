@@ -16,7 +16,6 @@ from bmembed_tui.steps.base import StepPane
 from bmembed_tui.steps.train.loss_chart import LossChart
 from bmembed_tui.steps.train.text import format_details, format_status
 from bmembed_tui.widgets.safe import SafeButton, SafeStatic
-from engine.core.events import Choice
 
 WIDE = 100  # columns from which more lines of choices are shown
 KEEP_QUESTION = "It ends with its best adapter and cannot be gone on with. The stages after it go on."
@@ -85,12 +84,10 @@ Closing the app or losing the connection does not stop a run."""
 
     def _draw_details(self, going: bool) -> None:
         state, record = self.host.run_state, self.host.history.record(self.host.run_state, "train")
-        choices: dict[str, Choice]
+        choices, warnings = record.choices if record else {}, record.warnings if record else []
         if going or record is None:
-            choices = {setting: one for (stage, setting), one in state.choices.items() if stage == "train"}
-            warnings = [one.text for one in state.warnings if one.stage in ("train", "run")]
-        else:
-            choices, warnings = record.choices, record.warnings
+            current = state.stage("train")
+            choices, warnings = current.choices, [*current.warnings, *state.warnings]
         self.query_one("#train-choices", SafeStatic).update(format_details(choices, warnings))
         self.query_one("#train-more").display = bool(choices or warnings)
 

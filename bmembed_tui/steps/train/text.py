@@ -8,8 +8,8 @@ from typing import Any
 from textual.content import Content
 
 from bmembed_tui.client.in_app import advice
-from bmembed_tui.client.run_history import Curve, History, StageRecord
-from bmembed_tui.client.run_state import RunState
+from bmembed_tui.client.run_history import Curve, History
+from bmembed_tui.client.run_state import RunState, StageRun
 from bmembed_tui.steps.progress import STOPPED, bar, format_progress
 from bmembed_tui.widgets.plain import plain
 from engine.core.events import Choice
@@ -67,8 +67,7 @@ def _at_work(state: RunState, curve: Curve, requested: str) -> Iterator[Content]
             f"loss {last.loss:.3f} · learning rate {last.learning_rate:.2g} · {last.tokens_per_second:,.0f} tokens/s"
         )
     yield from _held_out(curve)
-    choices = {setting: choice for (stage, setting), choice in state.choices.items() if stage == "train"}
-    yield plain(format_setup(choices, last.memory_mb if state.steps and last else None))
+    yield plain(format_setup(state.stage("train").choices, last.memory_mb if state.steps and last else None))
 
 
 def _held_out(curve: Curve) -> Iterator[Content]:
@@ -94,7 +93,7 @@ def format_setup(choices: Mapping[str, Choice], memory_mb: float | None = None) 
     return " · ".join(part for part in (hardware, target) if part)
 
 
-def _at_rest(status: ProjectStatus, state: RunState, curve: Curve, record: StageRecord | None) -> Iterator[Content]:
+def _at_rest(status: ProjectStatus, state: RunState, curve: Curve, record: StageRun | None) -> Iterator[Content]:
     ending = _ending(state, curve)
     if ending:
         yield plain(ending, "bold $text-error" if state.state == "failed" else "bold $text-warning")
@@ -123,7 +122,7 @@ def _ending(state: RunState, curve: Curve) -> str:
     return f"Training failed{place}." if state.state == "failed" else ""
 
 
-def _result(status: ProjectStatus, record: StageRecord) -> Iterator[Content]:
+def _result(status: ProjectStatus, record: StageRun) -> Iterator[Content]:
     summary = record.summary
     if status.state("train") == "stale":
         yield plain(f"The adapter is out of date: {status.stage('train').reason}.", "bold $text-warning")

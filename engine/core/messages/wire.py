@@ -121,6 +121,8 @@ def _read(kind: Any, data: Any, where: str) -> Any:
         return _checked(data, isinstance(data, str) and data in parts, where, f"one of {parts}")
     if origin is tuple:
         return _sequence(parts, data, where)
+    if origin is list:
+        return list(_sequence((*parts, Ellipsis), data, where))
     if kind is EngineError or origin is dict or is_dataclass(kind):
         _checked(data, isinstance(data, dict) and all(isinstance(name, str) for name in data), where, "an object")
         if kind is EngineError:

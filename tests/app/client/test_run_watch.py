@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fixtures.app import drive, until, until_text
+from fixtures.app import drive, until
 from fixtures.pipeline import ROOT, environment
 from textual.pilot import Pilot
 from textual.widgets import Input
@@ -28,8 +28,7 @@ from bmembed_tui.client.run_watch import (
     worth_decoding,
 )
 from bmembed_tui.project.screen import ProjectScreen
-from bmembed_tui.steps.index.pane import IndexPane
-from bmembed_tui.steps.train.pane import TrainPane
+from bmembed_tui.steps.search.pane import SearchPane
 from engine.core.errors import StageError
 from engine.core.events import Event, EventLog, Progress, RunFinished, RunStarted, TrainStep, Warned, encode
 
@@ -44,6 +43,11 @@ def step(number: int) -> TrainStep:
     )
 
 
+def done(state: RunState) -> int:
+    found = state.stage("rank").progress
+    return found.done if found else 0
+
+
 def append(path: Path, *events: Event) -> None:
     log = EventLog(path)
     for event in events:
@@ -54,35 +58,27 @@ def append(path: Path, *events: Event) -> None:
 def test_a_log_is_read_in_parts_and_a_torn_line_waits_for_its_end(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
     log = LogReader(path)
-    assert log.batch() == ([], 0, False)
+    assert log.batch() == ([], False)
     append(path, RunStarted(run="r", stages=["rank"]))
     line = encode(progress(3))
     with path.open("a") as file:
         file.write(line[:20])
-    events, count, more = log.batch()
-    assert (len(events), count, more) == (1, 1, False)
+    events, more = log.batch()
+    assert (len(events), more) == (1, False)
     with path.open("a") as file:
         file.write(line[20:] + "\nno event\n")
-    assert log.batch() == ([progress(3)], 1, False)
-    assert log.batch() == ([], 0, False)
+    assert log.batch() == ([progress(3)], False)
+    assert log.batch() == ([], False)
 
 
 def test_a_line_longer_than_a_batch_is_read(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
     long = Warned(stage="rank", text="x" * (3 * BATCH_BYTES))
     append(path, progress(1), long, progress(2))
-    log, found, counted = LogReader(path), list[Event](), 0
-    while True:
-        events, count, more = log.batch()
-        found += events
-        counted += count
-        if not more:
-            break
-    assert found == [progress(1), long, progress(2)]
-    assert counted == 3
+    assert list(LogReader(path).rest()) == [progress(1), long, progress(2)]
 
 
-def test_replaced_progress_is_counted_but_not_decoded(tmp_path: Path) -> None:
+def test_replaced_progress_is_not_decoded(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
     append(
         path,
@@ -91,13 +87,7 @@ def test_replaced_progress_is_counted_but_not_decoded(tmp_path: Path) -> None:
         progress(7),
         Warned(stage="a", text="b"),
     )
-    log, found, counted = LogReader(path), list[Event](), 0
-    more = True
-    while more:
-        events, count, more = log.batch()
-        found += events
-        counted += count
-    assert counted == 2502
+    found = list(LogReader(path).rest())
     assert len(found) < 700
     kept = [event.step for event in found if isinstance(event, TrainStep)]
     assert (len(kept) > 200, kept[-1], kept == sorted(kept)) == (True, 2000, True)
@@ -106,39 +96,36 @@ def test_replaced_progress_is_counted_but_not_decoded(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("count", [1, 2, 249, 250, 251, 1000])
-def test_lines_stand_for_all_that_were_left_out(count: int) -> None:
-    for event in (progress(1), step(1), Warned(stage="a", text="b")):
-        lines = [encode(event).encode()] * count
-        assert sum(number for _, number in worth_decoding(lines)) == count
-    lines = [encode(step(n)).encode() for n in range(count)]
-    assert list(worth_decoding(lines))[-1][0] == lines[-1]
+def test_the_last_of_the_same_is_always_kept(count: int) -> None:
+    for event in (progress, step):
+        lines = [encode(event(n)).encode() for n in range(count)]
+        assert list(worth_decoding(lines))[-1] == lines[-1]
+    lines = [encode(Warned(stage="a", text=str(n))).encode() for n in range(count)]
+    assert list(worth_decoding(lines)) == lines
 
 
 def test_a_log_that_is_a_folder_has_no_events(tmp_path: Path) -> None:
-    assert LogReader(tmp_path).batch() == ([], 0, False)
+    assert LogReader(tmp_path).batch() == ([], False)
 
 
 def test_the_history_is_told_at_once_and_then_the_rest(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
-    append(path, RunStarted(run="r", stages=["train"]), *(Warned(stage="train", text="x" * 200) for _ in range(5000)))
+    append(path, RunStarted(run="r", stages=["train"]), *(Warned(stage="train", text="x" * 2**14) for _ in range(50)))
+    append(path, progress(7))
 
     async def follow() -> tuple[int, list[int], str]:
         calls: list[int] = []
-        watch = RunWatch(tmp_path, lambda state: calls.append(state.events))
+        watch = RunWatch(tmp_path, lambda state: calls.append(done(state)))
         watch.start()
         while not calls:
             await asyncio.sleep(0.01)
         first = calls[0]
-        append(path, RunFinished(run="r", state="done", seconds=1.0))
-        while not watch.state.over:
+        append(path, progress(8), RunFinished(run="r", state="done", seconds=1.0))
+        while calls[-1] != 8:
             await asyncio.sleep(0.01)
-        assert watch._task is not None
-        await asyncio.wait_for(watch._task, 20)  # it ends with the run
         return first, calls, watch.state.state
 
-    first, calls, state = asyncio.run(follow())
-    assert first == 5001
-    assert (calls[-1], state) == (5002, "done")
+    assert asyncio.run(follow()) == (7, [7, 8], "done")
 
 
 def test_catching_up_reads_what_is_written_by_now(tmp_path: Path) -> None:
@@ -146,6 +133,7 @@ def test_catching_up_reads_what_is_written_by_now(tmp_path: Path) -> None:
         tmp_path / "events.jsonl",
         RunStarted(run="r", stages=[]),
         *(Warned(stage="a", text="x" * 999) for _ in range(900)),
+        progress(9),
     )
 
     async def follow() -> RunState:
@@ -153,7 +141,7 @@ def test_catching_up_reads_what_is_written_by_now(tmp_path: Path) -> None:
         await watch.catch_up()
         return watch.state
 
-    assert asyncio.run(follow()).events == 901
+    assert done(asyncio.run(follow())) == 9
 
 
 def test_a_batch_is_not_lost_when_nobody_waits_for_it_any_longer(
@@ -162,7 +150,7 @@ def test_a_batch_is_not_lost_when_nobody_waits_for_it_any_longer(
     append(tmp_path / "events.jsonl", RunStarted(run="r", stages=[]), RunFinished(run="r", state="done", seconds=1.0))
     read, begun, may_end = LogReader.batch, threading.Event(), threading.Event()
 
-    def slow(self: LogReader) -> tuple[list[Event], int, bool]:
+    def slow(self: LogReader) -> tuple[list[Event], bool]:
         found = read(self)
         begun.set()
         may_end.wait(20)
@@ -195,8 +183,8 @@ def test_what_was_caught_up_with_is_told_too(tmp_path: Path) -> None:
             await asyncio.sleep(0.01)
         append(path, RunFinished(run="r", state="failed", seconds=1.0))
         await watch.catch_up()  # before it is the turn of the one that follows
-        assert watch._task is not None
-        await asyncio.wait_for(watch._task, 20)
+        while told[-1] != "failed":
+            await asyncio.sleep(0.01)
         return told
 
     assert asyncio.run(follow()) == ["running", "failed"]
@@ -219,29 +207,26 @@ def test_records_of_runs(tmp_path: Path) -> None:
     assert (type(found), found.what) == (StageError, "w")
 
 
-def test_two_thousand_events_a_second_are_counted_and_shown_a_few_times(
+def test_two_thousand_events_a_second_are_shown_a_few_times(
     finished_project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shown: list[float] = []
-    for pane in (IndexPane, TrainPane):
-        former = pane.show_run
+    former = SearchPane.show_run
 
-        def counted(self: Any, state: RunState, former: Any = former) -> None:
-            shown.append(time.monotonic())
-            former(self, state)
+    def counted(self: SearchPane, state: RunState) -> None:
+        shown.append(time.monotonic())
+        former(self, state)
 
-        monkeypatch.setattr(pane, "show_run", counted)
+    monkeypatch.setattr(SearchPane, "show_run", counted)
     text = "the freezer door was left open "
 
-    async def story(pilot: Pilot[Any]) -> tuple[int, int, str]:
+    async def story(pilot: Pilot[Any]) -> RunState:
         await until(pilot, lambda: isinstance(pilot.app.screen, ProjectScreen) and pilot.app.screen.pane is not None)
         screen = pilot.app.screen
         assert isinstance(screen, ProjectScreen)
-        screen.go("index")
+        screen.go("search")
         await until(pilot, lambda: screen.run_state.over, "the history")
-        await until_text(pilot, "t try BM25")
-        await pilot.press("t")
-        field = screen.query_one("#index-query", Input)
+        field = screen.query_one("#search-query", Input)
         await until(pilot, lambda: screen.focused is field)
         shown.clear()
         writer = subprocess.Popen(
@@ -259,11 +244,14 @@ def test_two_thousand_events_a_second_are_counted_and_shown_a_few_times(
         assert typed
         await until(pilot, lambda: screen.run_state.over, "the end of the run")
         assert writer.stdout is not None
-        return int(writer.stdout.read()), screen.run_state.events, screen.run_state.state
+        assert int(writer.stdout.read()) == 6004
+        return screen.run_state
 
-    written, events, state = drive(story, finished_project)
-    assert (written, state) == (6004, "done")
-    assert events == written
+    state = drive(story, finished_project)
+    assert (state.state, state.steps[-1].step, state.held_out[-1].step) == ("done", 5998, 6000)
+    progress = state.stages["train"].progress
+    assert progress is not None
+    assert progress.done == 5999
     assert len(shown) >= 3
     busiest = max(sum(start <= one < start + 1.0 for one in shown) for start in shown)
     assert busiest <= 6, shown

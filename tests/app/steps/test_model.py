@@ -17,7 +17,7 @@ from textual.pilot import Pilot
 
 from bmembed_tui.project.screen import ProjectScreen
 from bmembed_tui.steps.model.pane import ModelPane
-from bmembed_tui.steps.model.text import format_choice, format_machine, format_model
+from bmembed_tui.steps.model.text import format_machine, format_topic
 from bmembed_tui.widgets.change_line import ChangeLine, format_effect
 from bmembed_tui.widgets.choice_row import ChoiceRow
 from bmembed_tui.widgets.hanging import hanging
@@ -79,8 +79,8 @@ async def choose(pilot: Pilot[Any], name: str, value: str) -> None:
 def test_every_choice_stands_with_its_reason(finished_project: Path, size: tuple[int, int]) -> None:
     async def story(pilot: Pilot[Any]) -> None:
         pane = await model_step(pilot)
-        assert told(pane, "device-note") == "→ cpu: as set"
-        assert told(pane, "dtype-note") == "→ float32: as set"
+        assert told(pane, "device-note") == "✓ cpu — as set"
+        assert told(pane, "dtype-note") == "✓ float32 — as set"
         assert "32 dimensions" in told(pane, "model-note")
         assert "At most 12 steps of 8 queries." in told(pane, "preset-note")
         for topic in ("gpu:", "memory:", "memory need:", "disk:", "disk need:"):
@@ -121,7 +121,7 @@ def test_what_makes_nothing_stale_is_written_at_once(new_project: Path) -> None:
         pane = await model_step(pilot)
         await choose(pilot, "model-dtype", "float16")
         await until(pilot, lambda: written(new_project)["encoder"]["dtype"] == "float16", "float16 in project.toml")
-        await until(pilot, lambda: "✗ problem: float16 needs a CUDA GPU" in told(pane, "device-note"), "the reason")
+        await until(pilot, lambda: "✗ problem float16 needs a CUDA GPU" in told(pane, "device-note"), "the reason")
 
     drive(story, new_project)
 
@@ -235,9 +235,9 @@ def test_problems_have_a_sign_and_words_and_come_first() -> None:
         "· gpu: no CUDA GPU: none is there — everything works without one",
         "✓ memory: 9 GB free — enough",
     ]
-    assert format_model(findings).plain == "✗ problem: [b]x[/. No safetensors."
-    assert format_choice(findings, "device").plain == "→ cpu: no CUDA GPU was found"
-    assert format_choice(findings, "dtype").plain == "not known while something else is wrong"
+    assert format_topic(findings, "model").plain == "✗ problem [b]x[/ — No safetensors."
+    assert format_topic(findings, "device").plain == "✓ cpu — no CUDA GPU was found"
+    assert not any(state in format_topic(findings, "dtype").plain for state in "✓✗·")
 
 
 @pytest.mark.parametrize(

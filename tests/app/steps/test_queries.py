@@ -24,8 +24,8 @@ from fixtures.tiny_gguf import build_tiny_gguf
 from textual.pilot import Pilot
 from textual.widgets import OptionList
 
-from bmembed_tui.client.run_history import History, StageRecord
-from bmembed_tui.client.run_state import RunState
+from bmembed_tui.client.run_history import History
+from bmembed_tui.client.run_state import RunState, StageRun
 from bmembed_tui.dialogs.confirmations import QuestionDialog
 from bmembed_tui.project.screen import ProjectScreen
 from bmembed_tui.steps.queries.edit_query import EditQueryDialog, QueryText
@@ -595,9 +595,7 @@ def test_what_the_queries_take_and_how_they_are_asked_for_is_told() -> None:
     )
     going.apply(Progress(stage="generate", done=5, total=20, unit="chunks encoded"))
     assert "After the first" not in format_run(going).plain
-    history.stages["generate"] = StageRecord(
-        "generate", choices={"cost": cost}, warnings=["2 queries equal judged ones."]
-    )
+    history.stages["generate"] = StageRun("generate", choices={"cost": cost}, warnings=["2 queries equal judged ones."])
     assert format_generation(RunState(), history).plain == (
         "· cost: about 12 min for 17 more chunks (20 of 40 are within the budget) (31 tokens/s)\n! 2 queries equal judged ones."
     )

@@ -16,7 +16,6 @@ from fixtures.app import drive, screen_text, until
 from textual.pilot import Pilot
 
 from bmembed_tui.open_file import Opened, open_at, open_file
-from bmembed_tui.pdf_viewers import on_macos, on_windows
 from bmembed_tui.steps.search.document_view import DocumentView
 from bmembed_tui.steps.search.hit_text import open_hit
 from bmembed_tui.steps.search.preview import PreviewScreen
@@ -168,34 +167,6 @@ def test_a_pdf_opens_at_its_page_where_the_viewer_can(
         time.sleep(0.02)
     quoted = str(file).replace(" ", "%20")
     assert called.read_text().splitlines() == [program, *(part.format(file=file, quoted=quoted) for part in asked)]
-
-
-@pytest.mark.parametrize(
-    ("opens_with", "command"),
-    [
-        (
-            r'"C:\Programs\SumatraPDF\SumatraPDF.exe" "%1"',
-            [r"C:\Programs\SumatraPDF\SumatraPDF.exe", "-page", "3", "{file}"],
-        ),
-        (r'"C:\Adobe\Acrobat DC\Acrobat.exe" "%1"', [r"C:\Adobe\Acrobat DC\Acrobat.exe", "/A", "page=3", "{file}"]),
-        (
-            r'"C:\Program Files (x86)\Edge\msedge.exe" --single-argument %1',
-            [r"C:\Program Files (x86)\Edge\msedge.exe", "{uri}#page=3"],
-        ),
-        (r"C:\Mozilla Firefox\firefox.exe -osint -url %1", [r"C:\Mozilla Firefox\firefox.exe", "{uri}#page=3"]),
-        (r'"C:\Other\viewer.exe" "%1"', []),
-        ("", []),
-    ],
-)
-def test_commands_for_windows(opens_with: str, command: list[str], tmp_path: Path) -> None:
-    file = tmp_path / "a plan.pdf"
-    assert on_windows(opens_with, file, 3) == [part.format(file=file, uri=file.as_uri()) for part in command]
-
-
-def test_commands_for_macos(tmp_path: Path) -> None:
-    file = tmp_path / "a plan.pdf"
-    assert on_macos(file, 3, skim=True) == ["open", f"skim://{tmp_path}/a%20plan.pdf#page=3"]
-    assert on_macos(file, 3, skim=False) == []
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,8 @@ from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 
 from bmembed_tui.app import DARK, LIGHT
-from bmembed_tui.client.run_history import Curve, History, StageRecord
-from bmembed_tui.client.run_state import RunState
+from bmembed_tui.client.run_history import Curve, History
+from bmembed_tui.client.run_state import RunState, StageRun
 from bmembed_tui.dialogs.confirmations import QuestionDialog
 from bmembed_tui.project.screen import STYLES
 from bmembed_tui.steps.progress import bar
@@ -205,13 +205,13 @@ def test_before_it_and_after_it() -> None:
     before = run_of(StageStarted(stage="rank", fingerprint="r", reason="x"))
     assert "Before training: rank" in text_of(status("to do", True), before)
     assert "a small adapter is trained beside it" in text_of(status("to do"), RunState())
-    record = StageRecord(
+    record = StageRun(
         "train", seconds=200.0, summary={"adapter": "a", "steps": 1200, "best_step": 900, "ended": "no gain"}
     )
     shown = text_of(status("done"), RunState(), History({"train": record}))
     assert "Trained 1,200 steps in 3 min 20 s: the adapter of step 900 is kept." in shown
     assert "no gain any more" in shown
-    nothing = StageRecord("train", summary={"adapter": None, "reason": "too few [/ queries"})
+    nothing = StageRun("train", summary={"adapter": None, "reason": "too few [/ queries"})
     assert "No adapter was trained: too few [/ queries." in text_of(
         status("done"), RunState(), History({"train": nothing})
     )
