@@ -16,26 +16,24 @@ from engine.project.store.store import Store
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 LONG = (  # files that take longest, in the order in which they begin: at the end no worker is left alone with one
-    "end_to_end/test_kill.py", "training/test_training_run.py", "app/test_search.py", "app/test_train.py",
-    "app/test_following.py", "end_to_end/test_cli.py", "app/test_queries.py", "app/test_app.py",
-    "app/test_settings_screen.py", "end_to_end/test_detached.py", "end_to_end/test_bad_input.py", "app/test_home.py",
-    "end_to_end/test_export.py", "app/test_model.py", "app/test_hostile_text.py", "end_to_end/test_library.py",
-    "end_to_end/test_offline.py", "end_to_end/test_terminal.py", "app/test_snapshots.py", "app/test_leaving.py",
-    "end_to_end/test_adaptation_rules.py", "training/test_refresh.py", "training/test_distributed.py",
-    "end_to_end/test_report_page.py",
+    "end_to_end/test_kill.py", "app/steps/test_search.py", "app/steps/test_train.py", "app/project/test_following.py",
+    "end_to_end/test_cli.py", "app/steps/test_queries.py", "app/test_app.py", "app/settings/test_screen.py",
+    "end_to_end/test_detached.py", "end_to_end/test_bad_input.py", "app/home/test_home.py", "end_to_end/test_export.py",
+    "app/steps/test_model.py", "app/test_hostile_text.py", "end_to_end/test_library.py", "end_to_end/test_offline.py",
+    "end_to_end/test_terminal.py", "app/test_snapshots.py", "app/test_leaving.py", "end_to_end/test_adaptation_rules.py",
+    "training/test_refresh.py", "training/test_distributed.py", "end_to_end/test_report_page.py",
 )  # fmt: skip
-DRIVEN = ("app/", "desktop/", "end_to_end/test_terminal.py")  # keys are pressed while processes work: their time counts
 USER_FOLDERS = ("XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME", "HOME")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The files of `LONG` first; everything else stays in its order. What drives the app in real time is tried twice."""
+    """The files of `LONG` first; everything else stays in its order. A test that is tried again says why it depends on time."""
     root = Path(__file__).parent
     turns = {root / name: turn for turn, name in enumerate(LONG)}
     items.sort(key=lambda item: turns.get(item.path, len(LONG)))
     for item in items:
-        if item.path.relative_to(root).as_posix().startswith(DRIVEN):
-            item.add_marker(pytest.mark.flaky(reruns=1, only_rerun=["AssertionError"]))
+        if any(not mark.kwargs.get("reason") for mark in item.iter_markers("flaky")):
+            raise pytest.UsageError(f"{item.nodeid}: flaky needs a reason=…, why it depends on time")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -158,11 +158,11 @@ class EngineClient:
 
     def __init__(self, project: Path) -> None:
         self.project = project
-        self._process: asyncio.subprocess.Process | None = None
+        self.process: asyncio.subprocess.Process | None = None
         self._reader: asyncio.Task[None] | None = None
         self._waiting: dict[int, tuple[asyncio.subprocess.Process, asyncio.Future[Any]]] = {}
         self._ids = itertools.count(1)
-        self._starting: asyncio.Task[None] | None = None
+        self.starting: asyncio.Task[None] | None = None
         self._closed = False
         self.on_end: Callable[[], object] = lambda: None
         """Called when the process has ended by itself."""
@@ -195,9 +195,9 @@ class EngineClient:
 
     async def close(self) -> None:
         self._closed = True
-        if self._starting is not None:  # one that is being started is ended, too
-            await asyncio.wait([self._starting])
-        process, self._process = self._process, None
+        if self.starting is not None:  # one that is being started is ended, too
+            await asyncio.wait([self.starting])
+        process, self.process = self.process, None
         if process is not None:
             try:
                 await _end(process)
@@ -208,22 +208,22 @@ class EngineClient:
 
     async def _started(self) -> asyncio.subprocess.Process:
         while not self._closed:
-            if self._process is not None and self._process.returncode is None:
-                return self._process
-            if self._starting is None:
-                self._starting = asyncio.create_task(self._start())
-                self._starting.add_done_callback(_retrieve)
-            await asyncio.shield(self._starting)  # a question given up would leave a process that nobody can end
+            if self.process is not None and self.process.returncode is None:
+                return self.process
+            if self.starting is None:
+                self.starting = asyncio.create_task(self._start())
+                self.starting.add_done_callback(_retrieve)
+            await asyncio.shield(self.starting)  # a question given up would leave a process that nobody can end
         raise _gone()
 
     async def _start(self) -> None:
         line = engine_command("serve", str(self.project), "--stdio")
         try:
             said = await asyncio.to_thread(tempfile.TemporaryFile)  # a pipe that nobody reads would hold it up
-            self._process = await _spawn(line, asyncio.subprocess.PIPE, said.fileno())
-            self._reader = asyncio.create_task(self._read(self._process, said))
+            self.process = await _spawn(line, asyncio.subprocess.PIPE, said.fileno())
+            self._reader = asyncio.create_task(self._read(self.process, said))
         finally:
-            self._starting = None
+            self.starting = None
 
     async def _read(self, process: asyncio.subprocess.Process, said: IO[bytes]) -> None:
         assert process.stdout is not None

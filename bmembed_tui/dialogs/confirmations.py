@@ -34,17 +34,17 @@ class ErrorDialog(ModalScreen[str]):
         self, error: EngineError, actions: Sequence[tuple[str, str]] = (), *, unprompted: bool = False
     ) -> None:
         super().__init__()
-        self._error, self._actions, self._unprompted = error, actions, unprompted
+        self.error, self._actions, self._unprompted = error, actions, unprompted
         self._listens = not unprompted
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog error-dialog"):
-            yield SafeStatic(self._error.what, classes="dialog-title error-what")
+            yield SafeStatic(self.error.what, classes="dialog-title error-what")
             with VerticalScroll(classes="dialog-body"):
-                if self._error.why:
-                    yield SafeStatic(self._error.why, classes="error-why")
-                if self._error.to_do:
-                    yield SafeStatic(f"→ {advice(self._error)}", classes="error-to-do")
+                if self.error.why:
+                    yield SafeStatic(self.error.why, classes="error-why")
+                if self.error.to_do:
+                    yield SafeStatic(f"→ {advice(self.error)}", classes="error-to-do")
             with Horizontal(classes="dialog-buttons"):
                 for key, label in self._actions:
                     yield SafeButton(label, id=f"action-{key}", variant="primary", action=f"screen.dismiss({key!r})")
@@ -69,7 +69,7 @@ class ErrorDialog(ModalScreen[str]):
 
     def action_copy(self) -> None:
         """Put the whole text on the clipboard (OSC 52: works over SSH where the terminal allows it)."""
-        self.app.copy_to_clipboard(f"{type(self._error).__name__}: {self._error}")
+        self.app.copy_to_clipboard(f"{type(self.error).__name__}: {self.error}")
         self.notify("The error is on the clipboard.", markup=False)
 
 

@@ -17,7 +17,7 @@ from engine.core.errors import EngineError
 
 _HERE = Path(__file__).parent / "page"
 _OWN_SOCKET = "this.socket=new WebSocket("
-_HANDLE = "window.onresize=()=>{this.fit()}"
+HANDLE = "window.onresize=()=>{this.fit()}"
 _WEBGL = "this.terminal.loadAddon(this.webglAddon),"
 _LINKS = "this.terminal.loadAddon(this.weblinksAddon),"
 # pywebview itself makes functions from texts to call the page, hence 'unsafe-eval'; nothing can be loaded or sent.
@@ -54,7 +54,7 @@ def page() -> Page:
 
 def _terminal(code: str) -> str:
     """The terminal's code, its way out led to the bridge."""
-    if any(code.count(part) != 1 for part in (_OWN_SOCKET, _HANDLE, _WEBGL, _LINKS)):
+    if any(code.count(part) != 1 for part in (_OWN_SOCKET, HANDLE, _WEBGL, _LINKS)):
         raise EngineError(
             "The window's terminal cannot be shown.",
             "The installed textual-serve is of a version that this program does not know.",
@@ -64,7 +64,7 @@ def _terminal(code: str) -> str:
     code = code.replace(_OWN_SOCKET, "this.socket=new window.BridgeSocket(")
     code = code.replace(_WEBGL, "")  # its canvas does as well, and needs no graphics card
     code = code.replace(_LINKS, "")  # an address in a document must not be a way out
-    return code.replace(_HANDLE, f"window.bmembed=this,{_HANDLE}")
+    return code.replace(HANDLE, f"window.bmembed=this,{HANDLE}")
 
 
 def _static() -> Path:

@@ -130,13 +130,16 @@ def test_the_palette_offers_to_pause_only_a_run_that_goes_on(new_project: Path) 
     drive(story, new_project)
 
 
+def last_line(pilot: Pilot[Any]) -> str:
+    return screen_text(pilot.app).splitlines()[-1]  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("width", [30, 60, 80, 200])
 def test_the_last_line_leaves_keys_out_instead_of_cutting_one(new_project: Path, width: int) -> None:
     async def story(pilot: Pilot[Any]) -> str:
         await opened(pilot, "documents")
-        await until_text(pilot, "add a folder")
-        await pilot.pause(0.2)
-        return screen_text(pilot.app).splitlines()[-1]  # type: ignore[arg-type]
+        await until(pilot, lambda: "a add a folder" in last_line(pilot) and last_line(pilot).endswith("^p palette"))
+        return last_line(pilot)
 
     line = drive(story, new_project, (width, 24))
     keys = ["a add a folder", "? help", "^r run all", "esc steps", "^q quit", "^s settings", "^w projects"]
@@ -160,7 +163,7 @@ def test_the_last_line_is_made_anew_only_where_its_keys_change(new_project: Path
         assert screen.focused is not focused
         assert list(line.children) == before
         screen.action_go("search")
-        await until(pilot, lambda: line.children and "add a folder" not in screen_text(pilot.app).splitlines()[-1])  # type: ignore[arg-type]
+        await until(pilot, lambda: line.children and "add a folder" not in last_line(pilot))
         assert not set(line.children) & set(before)
 
     drive(story, new_project, (200, 24))

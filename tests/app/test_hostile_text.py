@@ -16,6 +16,7 @@ from textual.widgets import Input
 
 from bmembed_tui.client.project_status import STEPS
 from bmembed_tui.dialogs.confirmations import ErrorDialog, QuestionDialog
+from bmembed_tui.project.screen import ProjectScreen
 from bmembed_tui.steps.queries.sample import QuerySample
 from engine.core.errors import EngineError
 from engine.project.folder import ProjectFolder
@@ -88,7 +89,7 @@ def test_every_step_shows_it_as_typed(hostile_project: Path, size: tuple[int, in
         await until(pilot, lambda: screen.run_state.over)
         for step in STEPS:
             screen.go(step.key)
-            await pilot.pause(0.5)
+            await until(pilot, lambda: at_step(screen, step.key), step.key)  # noqa: B023
             if step.key == "search":
                 await pilot.press(*"zanzibar")
                 await until_text(pilot, " hits · ")
@@ -105,6 +106,12 @@ def test_every_step_shows_it_as_typed(hostile_project: Path, size: tuple[int, in
                 await pilot.pause()
 
     drive(story, hostile_project, size=size)
+
+
+def at_step(screen: ProjectScreen, step: str) -> bool:
+    """Whether a step is shown and takes keys."""
+    pane = screen.pane
+    return pane is not None and pane.step == step and screen.focused is not None and pane in screen.focused.ancestors
 
 
 async def shows_as_typed(pilot: Pilot[Any], kind: str, text: str = "[@click=app.quit]") -> None:
@@ -131,13 +138,13 @@ def test_why_preview_folder_picker_and_sample(hostile_project: Path, monkeypatch
             await pilot.press(key)
             await shows_as_typed(pilot, kind)
         screen.go("documents")
-        await pilot.pause(0.5)
+        await until(pilot, lambda: at_step(screen, "documents"), "the step")
         screen.pane.action_add()  # type: ignore[union-attr]
         await until_text(pilot, "Add a folder")
         pilot.app.screen.query_one("#picker-path", Input).value = f"{hostile_project}/documents/"
         await shows_as_typed(pilot, "FolderPicker", NAMES[0][:20])
         screen.go("queries")
-        await pilot.pause(0.5)
+        await until(pilot, lambda: at_step(screen, "queries"), "the step")
         await pilot.press("s")
         await until(pilot, lambda: screen.query_one(QuerySample).shown, "the sample")
         await shows_as_typed(pilot, "ProjectScreen")

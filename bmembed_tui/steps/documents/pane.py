@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -256,16 +255,10 @@ After reading, BM25 search works at once."""
             self._starting = False
             self.draw()
 
-    def palette_commands(self) -> Mapping[str, tuple[str, str]]:
-        offers = {
-            "Documents: add a folder": ("read one more folder or file", "add"),
-            "Documents: remove a folder": ("the one that the tree's cursor is in", "remove"),
-        }
-        if not self.is_reading():
-            offers["Documents: read"] = ("look for new, changed and removed files", "again")
-            if self._unread.known:
-                offers["Documents: try unreadable files again"] = ("although they did not change", "retry")
-        return offers
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action in ("again", "retry") and self.is_reading():
+            return False
+        return super().check_action(action, parameters) and (action != "retry" or bool(self._unread.known))
 
     def action_again(self) -> None:
         if not self.is_reading():

@@ -16,13 +16,13 @@ class IndexPane(StepPane):
 
     step = "index"
     title = "Index"
-    lead = "BM25: search by exact words. The encoder's teacher."
+    lead = "BM25: search by keywords. The encoder's teacher."
     help_text = """BM25 is the classic way to search: a chunk is found by the words of the query, and rare words count more. \
 Words are reduced to their stems in the language of the documents, so that "doors" finds "door".
 
 Rankings: every training query is looked up once, and its best k chunks are kept. The encoder learns from these lists.
 
-The step Search can search by BM25 as soon as the index is built, also while later stages are at work.
+The step Search can search by BM25 as soon as the index is built, also while later stages run.
 
 A change of the documents needs only what changed to be indexed again."""
 

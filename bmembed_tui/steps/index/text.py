@@ -14,7 +14,7 @@ from engine.core.messages.project import ProjectStatus
 from engine.core.text import duration
 
 STAGES = ("ingest", "index", "generate", "rank")  # what this step runs
-NOTHING = """BM25 finds chunks by their exact words, weighing rare words more. It needs no model and is ready in seconds: \
+NOTHING = """BM25 finds chunks by keywords, and rare words count more. It needs no model and is ready in seconds: \
 search works as soon as it is built.
 
 Then every training query is looked up with it. These rankings are what the encoder learns from."""

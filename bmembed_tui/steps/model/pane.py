@@ -202,6 +202,3 @@ Everything else about training is in the settings."""
 
     def action_primary(self) -> None:
         self.host.go("queries")
-
-    def palette_commands(self) -> Mapping[str, tuple[str, str]]:
-        return {"Model: look at the machine again": ("memory, disk, device and model are checked anew", "look")}

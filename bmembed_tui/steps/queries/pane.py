@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from textual import on
@@ -210,13 +210,3 @@ again, and make ranking and training stale."""
 
     def action_stop(self) -> None:
         self.host.control("cancel")
-
-    def palette_commands(self) -> Mapping[str, tuple[str, str]]:
-        offers = {
-            "sample": ("Queries: show a sample", "queries of a few chunks beside their passages"),
-            "find": ("Queries: find", "filter by words"),
-            "edit": ("Queries: edit", "word the one at the cursor anew"),
-            "delete": ("Queries: delete", "the marked ones, or the one at the cursor"),
-            "stop_sample": ("Queries: stop the sample", "its process ends"),
-        }
-        return {name: (text, action) for action, (name, text) in offers.items() if self.check_action(action, ())}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from textual import events
@@ -161,11 +160,3 @@ Closing the app or losing the connection does not stop a run."""
     def action_detach(self) -> None:
         self.app.notify(DETACH_NOTICE, markup=False)
         self.host.action_leave()
-
-    def palette_commands(self) -> Mapping[str, tuple[str, str]]:
-        if not self.host.going:
-            return {}
-        offers = {"Train: detach": ("leave it running; back to the projects", "detach")}
-        if self._has_meaning("keep"):
-            offers["Train: stop and keep the best"] = ("later stages go on", "keep")
-        return offers

@@ -196,11 +196,11 @@ def test_remembering_a_project_looks_at_no_other(tmp_path: Path, monkeypatch: py
     kept, more = _project(tmp_path / "kept"), _project(tmp_path / "more")
     remember(kept.path)
 
-    def look(_path: Path) -> bool:
-        raise AssertionError("a disk that is gone answers late")
+    def look(path: Path) -> bool:
+        raise AssertionError(f"a disk that is gone answers late: {path}")
 
     with monkeypatch.context() as patch:
-        patch.setattr("bmembed_tui.home.recents._holds_project", look)
+        patch.setattr(Path, "is_file", look)
         remember(more.path)
     assert recent() == [more.path, kept.path]
 

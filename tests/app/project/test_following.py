@@ -237,7 +237,7 @@ def test_a_run_that_fails_between_two_stages_tells_the_error_of_its_record(
             (folder / "run.json").write_text(f'{{"run": "x", "state": "failed", "error": {error}}}')
         shown = await dialog(pilot)
         await until_text(pilot, "Copy")
-        assert type(shown._error).__name__ == "ResourceError"
+        assert type(shown.error).__name__ == "ResourceError"
         return screen_text(pilot.app)  # type: ignore[arg-type]
 
     shown = drive(story, finished_project)

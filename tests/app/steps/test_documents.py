@@ -273,7 +273,8 @@ def test_each_file_that_was_left_out_is_shown_with_its_whole_reason(new_project:
 def test_a_folder_that_is_missing_and_a_mistake_in_project_toml_are_told(tmp_path: Path) -> None:
     async def story(pilot: Pilot[Any]) -> list[str]:
         pane = await _at_documents(pilot)
-        await until_text(pilot, "→ Check corpus.paths in project.toml.")
+        status = pane.query_one("#documents-status")
+        await until(pilot, lambda: "corpus.paths in project.toml" in str(status.render()), "what to do")
         await until(pilot, lambda: "✗ no such file or directory" in _labels(pane), "the tree")
         labels = _labels(pane)
         (pane.host.project.path / "project.toml").write_text('[corpus]\npath = ["documents"]\n')

@@ -117,7 +117,7 @@ def test_after_the_death_of_the_search_process_bm25_stands_in_until_the_encoder_
         pane = await searching(pilot)
         await asked(pilot, pane, "ferry")
         await until(pilot, lambda: pane.searching.encoder == "ready", "the encoder")
-        process = pane.host.client._process
+        process = pane.host.client.process
         assert process is not None
         process.kill()
         await until(pilot, lambda: pane.searching.encoder == "", "its death to be noticed")

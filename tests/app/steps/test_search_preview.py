@@ -104,7 +104,7 @@ def test_matches_are_gone_through_in_a_ring() -> None:
 def test_short_documents(text: str) -> None:
     async def story(pilot: Pilot[Any]) -> None:
         await opened(pilot, text, hit_at(0, len(text)), ())
-        await pilot.pause(0.2)
+        await until(pilot, lambda: "A [bold]title" in shown(pilot), "the title")
         await pilot.press("n", "N", "h", "end")
         assert "A [bold]title" in shown(pilot)
         assert "[@click=app.quit]a.txt" in shown(pilot)

@@ -154,7 +154,12 @@ def test_resizing_draws_anew() -> None:
             await until(pilot, lambda: "┏" in screen_text(app))  # type: ignore[arg-type]
             for size in ((54, 12), (20, 4), (200, 60), (80, 24)):
                 await pilot.resize_terminal(*size)
-                await pilot.pause(0.3)
+                await until(pilot, lambda: app.size == size, "the size")  # noqa: B023
+                await until(
+                    pilot,
+                    lambda: chart.drawn[4] == chart.content_size.width * 10_000 + chart.content_size.height,
+                    "the drawing",
+                )
                 shown.append(screen_text(app))  # type: ignore[arg-type]
         return shown
 
@@ -348,11 +353,10 @@ def test_a_run_whose_process_is_gone_is_shown_nowhere_as_running(
     async def story(pilot: Pilot[Any]) -> str:
         await pictures.open_project(pilot, pictures.LOST)
         await until_text(pilot, "the last run stopped unexpectedly")
-        await pilot.pause(0.3)
+        await until(pilot, lambda: re.search(r"5 Train +to do", screen_text(pilot.app)), "the sidebar")  # type: ignore[arg-type]
         return screen_text(pilot.app)  # type: ignore[arg-type]
 
     shown = drive(story)
-    assert re.search(r"5 Train +to do", shown)
     assert "running" not in shown
 
 
