@@ -373,7 +373,7 @@ def test_every_action_with_a_name_has_one_of_its_own() -> None:
         "home.new",
         "dialog.copy",
         "documents.add",
-        "search.open",
+        "search.preview",
         "settings.back",
     } <= keymap.known_bindings().keys()
 
