@@ -68,7 +68,7 @@ def _called(key: str) -> str:
 def known_bindings() -> dict[str, Binding]:
     """Every key of the app that can be changed, by its id. Imports all of the app."""
     for module in walk_packages([str(Path(__file__).parent)], "bmembed_tui."):
-        if not module.name.startswith("bmembed_tui.window") and not module.name.endswith("__main__"):
+        if not module.name.startswith("bmembed_tui.window") and not module.name.endswith(("__main__", ".plot")):
             import_module(module.name)
     kinds: list[type[DOMNode]] = [DOMNode]
     for kind in kinds:  # grows with the subclasses of those that were looked at

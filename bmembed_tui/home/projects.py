@@ -6,10 +6,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from bmembed_tui.client.progress import format_progress
 from bmembed_tui.client.run_state import RunState
 from bmembed_tui.client.run_watch import EVENTS, LogReader, newest_run
 from bmembed_tui.home.recents import recent
-from bmembed_tui.steps.progress import format_progress
 from engine.core.errors import EngineError
 from engine.project.folder import ProjectFolder, known_projects
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from textual.content import Content
 
+from bmembed_tui.client.progress import STOPPED, count, format_progress
 from bmembed_tui.client.run_state import RunState
-from bmembed_tui.steps.progress import STOPPED, count, format_progress
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeStatic
 from engine.core.messages.project import ProjectStatus

@@ -11,11 +11,11 @@ from textual import work
 from textual.screen import Screen
 
 from bmembed_tui.client.engine_client import order, parsed
+from bmembed_tui.client.progress import STOPPED
 from bmembed_tui.client.project_status import STAGES, step_of
 from bmembed_tui.client.run_history import History, read_history
 from bmembed_tui.client.run_state import RunState
 from bmembed_tui.client.run_watch import RunWatch, error_of, is_held, newest_run
-from bmembed_tui.steps.progress import STOPPED
 from engine.core.errors import EngineError, StageError
 from engine.core.messages.project import ProjectStatus, RunRecord
 from engine.project.folder import ProjectFolder

@@ -12,8 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bmembed_tui.launch import parser
 from bmembed_tui.window.install import install_command
+from engine import __version__
 from engine.core.errors import EngineError
 
 if TYPE_CHECKING:
@@ -29,6 +29,17 @@ FLAGS = (
     "--webrtc-ip-handling-policy=disable_non_proxied_udp", "--proxy-server=socks5://127.0.0.1:9", "--proxy-bypass-list=<-loopback>",
 )  # fmt: skip
 SOCKETS = Path("/tmp/.X11-unix")
+
+
+def parser(name: str) -> argparse.ArgumentParser:
+    """The command line of `bmembed-tui` and `bmembed-desktop`."""
+    about = "Adapt an embedding model to your documents, offline, and search them."
+    made = argparse.ArgumentParser(prog=name, description=about)
+    made.add_argument("project", nargs="?", metavar="PROJECT", help="a project's name, or the path of its folder")
+    made.add_argument("--window", action="store_true", help="in a window of its own (needs the extra desktop)")
+    made.add_argument("--install-shortcut", action="store_true", help="put the window among the system's applications")
+    made.add_argument("--version", action="version", version=f"{name} {__version__}")
+    return made
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -7,8 +7,8 @@ from collections import Counter
 from rich.text import Text
 from textual.content import Content
 
+from bmembed_tui.client.progress import count, format_progress
 from bmembed_tui.client.run_state import RunState
-from bmembed_tui.steps.progress import count, format_progress
 from bmembed_tui.widgets.change_line import error_text
 from bmembed_tui.widgets.folder_tree import size_text
 from bmembed_tui.widgets.plain import plain, rich_text

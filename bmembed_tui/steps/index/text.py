@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from textual.content import Content
 
+from bmembed_tui.client.progress import count, format_progress
 from bmembed_tui.client.run_history import History
 from bmembed_tui.client.run_state import RunState, StageRun
-from bmembed_tui.steps.progress import count, format_progress
 from bmembed_tui.widgets.plain import plain
 from engine.core.messages.project import ProjectStatus
 from engine.core.text import duration

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from textual.content import Content
 
+from bmembed_tui.client.progress import bar
 from bmembed_tui.client.run_history import History
 from bmembed_tui.client.run_state import RunState
-from bmembed_tui.steps.progress import bar
 from bmembed_tui.widgets.plain import plain
 from engine.core.messages.project import UP_TO_DATE, ProjectStatus
 

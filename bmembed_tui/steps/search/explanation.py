@@ -12,7 +12,7 @@ from textual.content import Content
 from textual.screen import ModalScreen
 
 from bmembed_tui.client.engine_client import Ask
-from bmembed_tui.steps.progress import bar
+from bmembed_tui.client.progress import bar
 from bmembed_tui.steps.search.hit_text import heading_of, origin_of, place_of, ranker_score
 from bmembed_tui.steps.search.model import NAMES
 from bmembed_tui.widgets.change_line import answer_or_error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bmembed_tui.client.in_app import advice
-from bmembed_tui.steps.progress import count
+from bmembed_tui.client.progress import count
 from bmembed_tui.steps.search.model import NAMES, Answer
 from bmembed_tui.steps.search.search_as_you_type import LOADING, Searching
 from engine.core.errors import EngineError

@@ -8,9 +8,9 @@ from typing import Any
 from textual.content import Content
 
 from bmembed_tui.client.in_app import advice
+from bmembed_tui.client.progress import STOPPED, bar, format_progress
 from bmembed_tui.client.run_history import Curve, History
 from bmembed_tui.client.run_state import RunState, StageRun
-from bmembed_tui.steps.progress import STOPPED, bar, format_progress
 from bmembed_tui.widgets.plain import plain
 from engine.core.events import Choice
 from engine.core.messages.project import ProjectStatus

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from bmembed_tui.client.progress import format_progress
 from bmembed_tui.client.project_status import STEPS, step_state
 from bmembed_tui.client.run_history import read_history
 from bmembed_tui.client.run_state import CURVE_POINTS, RunState
 from bmembed_tui.project.run_line import RunLine
 from bmembed_tui.steps.index.text import format_status as index_status
-from bmembed_tui.steps.progress import format_progress
 from bmembed_tui.steps.train.curves import envelope, finite, limits, smoothed, thinned, ticks
 from bmembed_tui.steps.train.text import format_status as train_status
 from engine.core.events import (

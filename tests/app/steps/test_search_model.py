@@ -11,7 +11,7 @@ import pytest
 from rich.cells import cell_len, get_character_cell_size
 from rich.style import Style
 
-from bmembed_tui.steps.progress import bar
+from bmembed_tui.client.progress import bar
 from bmembed_tui.steps.search.explanation import BAR, format_adapter, format_ranker, why_text
 from bmembed_tui.steps.search.hit_list import snippet_rows
 from bmembed_tui.steps.search.hit_text import file_name, file_of, heading_of, origin_of, place_of, score_text

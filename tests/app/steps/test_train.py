@@ -18,11 +18,11 @@ from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 
 from bmembed_tui.app import DARK, LIGHT
+from bmembed_tui.client.progress import bar
 from bmembed_tui.client.run_history import Curve, History
 from bmembed_tui.client.run_state import RunState, StageRun
 from bmembed_tui.dialogs.confirmations import QuestionDialog
 from bmembed_tui.project.screen import STYLES
-from bmembed_tui.steps.progress import bar
 from bmembed_tui.steps.queries.pane import QueriesPane
 from bmembed_tui.steps.train.loss_chart import WAITING, LossChart
 from bmembed_tui.steps.train.text import format_status
