@@ -18,7 +18,7 @@ MERGE = "merge-"
 """What the name of an interpolation of base and adapted begins with; its weight follows."""
 WAYS = ("", "rrf_", "weighted_")
 """What stands before an encoder's name: nothing, or how its ranking is fused with BM25's."""
-JOINED = WAYS[1:]
+FUSED = WAYS[1:]
 """Those of hybrid search."""
 
 

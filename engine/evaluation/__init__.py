@@ -1,4 +1,4 @@
-"""Queries with known answers → figures, the choice of what to serve, and the report.
+"""Queries with known answers → figures, the choice of what comes into use, and the report.
 
 In: systems' rankings, judged queries or held-out generated ones, chunks and documents. Out: `Comparison`, `Selection`,
 report.json and report.html. Source: METHODS.md §1 (Metrics, Baselines), §5 (never worse than base).

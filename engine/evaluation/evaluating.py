@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from engine.core.systems import BASE, CL, ENCODERS, IN_USE, JOINED, MERGE, PLAIN
+from engine.core.systems import BASE, CL, ENCODERS, FUSED, IN_USE, MERGE, PLAIN
 from engine.evaluation.query_sets import QuerySet, query_sets
 from engine.evaluation.reporting.encoder_diagnostics import EncoderDiagnostics
 from engine.evaluation.studies.hubness import HubnessCorrection
@@ -85,9 +85,9 @@ class Evaluation:
             self._measure_general(candidate, vectors)
         self.sentences.take(name, candidate)
         for one in self.sets:
-            asked = candidate.query_vectors(one.texts)
-            self._rank(one, candidate, asked, vectors)
-            self.diagnostics.take(name, one, asked, vectors)
+            queries = candidate.query_vectors(one.texts)
+            self._rank(one, candidate, queries, vectors)
+            self.diagnostics.take(name, one, queries, vectors)
 
     def _measure_general(self, candidate: Candidate, vectors: NDArray[np.float32]) -> None:
         from engine.evaluation.general_knowledge import answered, general_knowledge
@@ -110,20 +110,18 @@ class Evaluation:
         self._rank_by(self.rankers.baseline(adapter, self.baseline.adapter_scope, CL), general=True)
 
     def _rank(
-        self, one: QuerySet, candidate: Candidate, asked: NDArray[np.float32], vectors: NDArray[np.float32]
+        self, one: QuerySet, candidate: Candidate, queries: NDArray[np.float32], vectors: NDArray[np.float32]
     ) -> None:
-        """By similarity to the queries `asked`; BM25's chunks get theirs, too, for sums of both."""
+        """By similarity to the vectors `queries`; BM25's chunks get theirs, too, for sums of both."""
         name, similarity = candidate.name, candidate.similarity
-        one.rankings[name], one.scores[name] = self.rankers.nearest(asked, vectors, self._among[one.kind], similarity)
-        one.beside[name] = self.rankers.scores_of(asked, vectors, one.rankings["bm25"], similarity)
+        one.rankings[name], one.scores[name] = self.rankers.nearest(queries, vectors, self._among[one.kind], similarity)
+        one.beside[name] = self.rankers.scores_of(queries, vectors, one.rankings["bm25"], similarity)
 
     def alias(self, name: str, system: str) -> None:
         """Let `name` stand for a system that has been ranked already."""
         for one in self.sets:
             one.rankings[name], one.scores[name] = one.rankings[system], one.scores[system]
             one.beside[name] = one.beside[system]
-        if system in self.general:
-            self.general[name], self.distances[name] = self.general[system], self.distances[system]
         self.diagnostics.alias(name, system)
 
     def select(self) -> Selection:
@@ -168,8 +166,8 @@ class Evaluation:
         for weight in (0.0, *sorted(self._context.settings.evaluation.interpolation_weights), 1.0):
             candidate = self.rankers.candidate(weight)
             name, similarity = candidate.name, candidate.similarity
-            vectors, asked = candidate.chunk_vectors(chunks), candidate.query_vectors(heldout.texts)
-            forms = similarity.query_form(asked), similarity.chunk_form(vectors)
+            vectors, queries = candidate.chunk_vectors(chunks), candidate.query_vectors(heldout.texts)
+            forms = similarity.query_form(queries), similarity.chunk_form(vectors)
             ranking, _ = rank_within(*forms, keys, 10, self._among[heldout.kind])
             values[name] = self._measure(ranking, heldout.judgments)
             if name.startswith(MERGE) and (
@@ -215,7 +213,7 @@ class Evaluation:
         self._context.choose("fusion", choice.method, choice.reason)
         for one in self.sets:
             for name in [name for name in ENCODERS if name in one.rankings]:
-                for way, weight in zip(JOINED, (None, choice.weight), strict=True):
+                for way, weight in zip(FUSED, (None, choice.weight), strict=True):
                     one.rankings[way + name] = fuser.fused(one, name, weight)
         return choice
 

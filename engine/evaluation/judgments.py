@@ -61,9 +61,9 @@ def from_queries(queries: Iterable[Query]) -> list[Judgment]:
     ]
 
 
-def joined(judgments: Sequence[Judgment], owners: Mapping[int, int]) -> Judgment:
-    """One judgment of the same question told several times (imported, and marked in the app): right is what any holds for
-    right. `owners`: chunk id → document id, by which right chunks join judgments of whole documents."""
+def combined(judgments: Sequence[Judgment], owners: Mapping[int, int]) -> Judgment:
+    """One judgment of the same question given several times (imported, and marked in the app): right is what any holds for
+    right. `owners`: chunk id → document id, by which right chunks count for judgments of whole documents."""
     level: Level = "document" if any(one.usable and one.level == "document" for one in judgments) else "chunk"
     grades: dict[int, int] = {}
     held: dict[int, tuple[int, ...]] = {}

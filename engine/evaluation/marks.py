@@ -104,7 +104,7 @@ def write_marks(project: ProjectFolder, queries: Mapping[str, MarkedQuery]) -> N
 
 @contextmanager
 def kept_marks(project: ProjectFolder, queries: Mapping[str, MarkedQuery]) -> Iterator[None]:
-    """`write_marks`, undone when the block raises: what the user is told could not be kept must not come back later."""
+    """`write_marks`, undone when the block raises: what could not be kept must not come back later."""
     former = read_marks(project)
     write_marks(project, queries)
     try:

@@ -63,7 +63,7 @@ class QuerySet:
 
 def query_sets(context: StageContext, chunks: Sequence[Chunk]) -> list[QuerySet]:
     """The judged queries, if there are any, then the held-out ones whose chunks still exist."""
-    from engine.evaluation.judgments import from_queries, joined, relevant_chunks
+    from engine.evaluation.judgments import combined, from_queries, relevant_chunks
 
     names = _names(context)
     sets = []
@@ -74,7 +74,7 @@ def query_sets(context: StageContext, chunks: Sequence[Chunk]) -> list[QuerySet]
         for judgment in relevant_chunks(fair, chunks, documents):
             same.setdefault(fold(judgment.text), []).append(judgment)
         owners = {chunk.id: chunk.document_id for chunk in chunks}
-        judgments = [one[0] if len(one) == 1 else joined(one, owners) for one in same.values()]
+        judgments = [one[0] if len(one) == 1 else combined(one, owners) for one in same.values()]
         sets.append(_judged_set(context, judgments, [names.match(judgment.text) for judgment in judgments]))
     if kept := _heldout(context, chunks):
         backend = made_by(context)

@@ -19,9 +19,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from engine.core.systems import ADAPTED, BASE, weight_of
 from engine.metrics.bootstrap import SAMPLES, Interval, bootstrap_means, interval
-from engine.metrics.differences import Difference, difference
-from engine.metrics.power import with_needed
-from engine.metrics.randomisation import randomisation_p
+from engine.metrics.differences import Difference
+from engine.metrics.power import tested_difference
 from engine.queries.heldout import MIN_TO_CHOOSE, MORE
 
 Floats = NDArray[np.float64]
@@ -69,18 +68,19 @@ def choose_candidate(
     held_out = _Paired(values, samples, seed)
     real = _Paired(judged, samples, seed) if judged and BASE in judged else None
     if held_out.queries < MIN_QUERIES:
-        return _too_few(names, held_out, real)
+        rows = tuple(_row(name, held_out, real, "in use" if name == BASE else "not ahead") for name in names)
+        few = (
+            f"only {held_out.queries} held-out queries could be measured and a comparison needs at least {MIN_QUERIES}"
+        )
+        return Selection(BASE, 0.0, f"The base encoder is in use, because {few}. {MORE}", held_out.queries, rows)
     vetoed = [name for name in names[1:] if real is not None and real.excludes(name)]
-    ahead = [name for name in names[1:] if name not in vetoed and held_out.against_base(name).verdict == "better"]
+    ahead = [name for name in names[1:] if name not in vetoed and held_out.against(name).verdict == "better"]
     chosen = _smallest_weight(ahead, held_out) if ahead else BASE
-    rows = []
-    for name in names:
-        outcome: CandidateOutcome = "ahead" if name in ahead else "vetoed" if name in vetoed else "not ahead"
-        if name in (chosen, BASE):
-            outcome = "in use" if name == chosen else "base"
-        rows.append(_row(name, held_out, real, outcome))
+    outcomes: dict[str, CandidateOutcome] = dict.fromkeys(names, "not ahead")
+    outcomes |= dict.fromkeys(ahead, "ahead") | dict.fromkeys(vetoed, "vetoed") | {BASE: "base"} | {chosen: "in use"}
+    rows = tuple(_row(name, held_out, real, outcomes[name]) for name in names)
     reason = _reason(chosen, ahead, vetoed, names, held_out, real)
-    return Selection(chosen, weight_of(chosen), reason, held_out.queries, tuple(rows))
+    return Selection(chosen, weight_of(chosen), reason, held_out.queries, rows)
 
 
 class _Paired:
@@ -102,23 +102,16 @@ class _Paired:
     def figure(self, name: str) -> Interval | None:
         return interval(self.values[name], self._means[name]).percent() if self._means else None
 
-    def against(self, name: str, other: str) -> Difference:
+    def against(self, name: str, other: str = BASE) -> Difference:
         if (name, other) not in self._found:
-            gap = self.values[name] - self.values[other]
-            p_value = float(randomisation_p(gap[:, None], self._samples, self._seed)[0])
-            found = difference(gap, self._means[name] - self._means[other], p_value).percent()
-            self._found[name, other] = with_needed(found, gap)
+            gap, means = self.values[name] - self.values[other], self._means[name] - self._means[other]
+            self._found[name, other] = tested_difference(gap, means, self._samples, self._seed)
         return self._found[name, other]
-
-    def against_base(self, name: str) -> Difference:
-        return self.against(name, BASE)
-
-    def harmed_by(self, name: str) -> bool:
-        return name in self.values and self.queries >= MIN_QUERIES and self.against_base(name).harms
 
     def excludes(self, name: str) -> bool:
         """Worse than base by the interval; an interpolation that was not measured here shares the adapted encoder's fate."""
-        return self.harmed_by(name if name in self.values else ADAPTED)
+        name = name if name in self.values else ADAPTED
+        return name in self.values and self.queries >= MIN_QUERIES and self.against(name).harms
 
     def standard_error(self, name: str, other: str) -> float:
         """Of the mean difference, in percent."""
@@ -143,72 +136,49 @@ def _row(name: str, held_out: _Paired, real: _Paired | None, outcome: CandidateO
     on_real = real is not None and name != BASE and name in real.values and real.queries > 0
     return Row(
         name=name, weight=weight_of(name), figure=held_out.figure(name),
-        against_base=held_out.against_base(name) if compared else None,
-        judged_against_base=real.against_base(name) if real is not None and on_real else None, outcome=outcome,
+        against_base=held_out.against(name) if compared else None,
+        judged_against_base=real.against(name) if real is not None and on_real else None, outcome=outcome,
     )  # fmt: skip
-
-
-def _too_few(names: list[str], held_out: _Paired, real: _Paired | None) -> Selection:
-    rows = [_row(name, held_out, real, "in use" if name == BASE else "not ahead") for name in names]
-    reason = (
-        f"The base encoder is in use, because only {held_out.queries} held-out queries could be measured and a "
-        f"comparison needs at least {MIN_QUERIES}. {MORE}"
-    )
-    return Selection(BASE, 0.0, reason, held_out.queries, tuple(rows))
 
 
 def _reason(
     chosen: str, ahead: list[str], vetoed: list[str], names: list[str], held_out: _Paired, real: _Paired | None
 ) -> str:
-    if chosen == BASE:
-        sentences = [_base_reason(names, vetoed, held_out)]
-    else:
-        sentences = [_gain_reason(chosen, held_out)]
-        best = _best(ahead, held_out)
-        if best != chosen:
-            lead = held_out.against(best, chosen).value
+    left = [name for name in names[1:] if name not in vetoed]
+    if chosen != BASE:
+        sentences = [f"{_called(chosen).capitalize()} is in use: {_shown(chosen, held_out, 'held-out (synthetic)')}."]
+        if (best := _best(ahead, held_out)) != chosen:
+            lead, error = held_out.against(best, chosen).value, held_out.standard_error(best, chosen)
             sentences.append(
-                f"{_called(best).capitalize()} is {lead:.2f} points higher, which is within one standard error "
-                f"({held_out.standard_error(best, chosen):.2f}), so the candidate nearer to base is preferred."
+                f"{_called(best).capitalize()} is {lead:.2f} points higher, which is within one standard error ({error:.2f}), so "
+                "the smaller weight is preferred."
             )
+    elif left:
+        best = _best(left, held_out)
+        needed = held_out.against(best).format_needed
+        sentences = [
+            "The base encoder is in use, because no candidate is shown to be better: of the best, "
+            f"{_called(best)}, {_shown(best, held_out, 'held-out')}{needed}."
+        ]
+    else:
+        cause = "every candidate is excluded" if vetoed else "there is no other candidate"
+        sentences = [f"The base encoder is in use, because {cause}."]
     if real is not None:
-        sentences += [_veto_reason(name, real) for name in reversed(vetoed)]
+        sentences += [
+            f"{_called(name).capitalize()} is excluded: {_shown(name if name in real.values else ADAPTED, real, 'judged')}."
+            for name in reversed(vetoed)
+        ]
         if real.queries < MIN_QUERIES:
             sentences.append(f"The {real.queries} judged queries are too few to exclude a candidate.")
     return " ".join(sentences)
 
 
-def _gain_reason(chosen: str, held_out: _Paired) -> str:
-    gain = held_out.against_base(chosen)
-    own, base = 100 * held_out.values[chosen].mean(), 100 * held_out.values[BASE].mean()
+def _shown(name: str, values: _Paired, kind: str) -> str:
+    gap = values.against(name)
+    own, base = (100 * values.values[one].mean() for one in (name, BASE))
     return (
-        f"{_called(chosen).capitalize()} is in use: on {held_out.queries} held-out (synthetic) queries its nDCG@10 is {own:.1f} "
-        f"against {base:.1f} for base, better by {gain.value:.1f} points (95 % interval {gain.low:.1f} to "
-        f"{gain.high:.1f}, {gain.format_p})."
-    )
-
-
-def _base_reason(names: list[str], vetoed: list[str], held_out: _Paired) -> str:
-    left = [name for name in names[1:] if name not in vetoed]
-    if not left:
-        cause = "every candidate is excluded" if vetoed else "there is no other candidate"
-        return f"The base encoder is in use, because {cause}."
-    best = _best(left, held_out)
-    gain = held_out.against_base(best)
-    return (
-        f"The base encoder is in use, because no candidate is shown to be better on {held_out.queries} held-out "
-        f"queries: the best, {_called(best)}, differs from base by {gain.value:+.1f} points of nDCG@10 (95 % interval "
-        f"{gain.low:+.1f} to {gain.high:+.1f}, {gain.format_p}){gain.format_needed}."
-    )
-
-
-def _veto_reason(name: str, real: _Paired) -> str:
-    if name not in real.values:
-        return f"{_called(name).capitalize()} is excluded with it, not having been measured on these queries."
-    loss = real.against_base(name)
-    return (
-        f"{_called(name).capitalize()} is excluded, because on {real.queries} judged queries it is {-loss.value:.1f} "
-        f"points worse than base (95 % interval {loss.low:.1f} to {loss.high:.1f}, {loss.format_p})."
+        f"on {values.queries} {kind} queries its nDCG@10 is {own:.1f} against {base:.1f} for base, {gap.value:+.1f} points "
+        f"(95 % interval {gap.low:+.1f} to {gap.high:+.1f}, {gap.format_p})"
     )
 
 

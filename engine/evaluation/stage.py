@@ -121,6 +121,6 @@ def _baseline(snapshot: ProjectSnapshot) -> str:
 
 
 def _fused(snapshot: ProjectSnapshot) -> set[str]:
-    """The settings that decide what is ranked, and how the rankings are joined."""
+    """The settings that decide what is ranked, and how they are fused."""
     always = {"rrf_k", "fusion", "named_documents", "csls"}
     return always | {"weight"} if snapshot.settings.search.fusion == "weighted" else always

@@ -23,11 +23,11 @@ def alignment(queries: ArrayLike, answers: ArrayLike, chunks: ArrayLike) -> Floa
     all chunks, the answers among them. A pair whose nearest chunk coincides with the query has no scale: it counts 1
     where the answer coincides as well, else it is left out, so that p ≤ n.
     """
-    asked, right, corpus = (np.asarray(array, dtype=np.float32) for array in (queries, answers, chunks))
-    if asked.shape != right.shape or asked.ndim != 2 or corpus.ndim != 2 or not len(corpus):
-        raise ValueError(f"queries {asked.shape}, answers {right.shape} and chunks {corpus.shape} do not fit")
-    own = squared_distances(np.einsum("nd,nd->n", asked, right))
-    best = [(asked[row : row + _BLOCK] @ corpus.T).max(axis=1) for row in range(0, len(asked), _BLOCK)]
+    wanted, right, corpus = (np.asarray(array, dtype=np.float32) for array in (queries, answers, chunks))
+    if wanted.shape != right.shape or wanted.ndim != 2 or corpus.ndim != 2 or not len(corpus):
+        raise ValueError(f"queries {wanted.shape}, answers {right.shape} and chunks {corpus.shape} do not fit")
+    own = squared_distances(np.einsum("nd,nd->n", wanted, right))
+    best = [(wanted[row : row + _BLOCK] @ corpus.T).max(axis=1) for row in range(0, len(wanted), _BLOCK)]
     nearest = np.minimum(squared_distances(np.concatenate(best)) if best else own, own)
     scaled = nearest > _SAME
     kept = scaled | (own <= _SAME)

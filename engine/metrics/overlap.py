@@ -29,7 +29,7 @@ def overlap(
     """COE and ROE with 95 % intervals over bootstrap samples of the queries.
 
     `top` (q, K): the similarities of each query's top K; `correct` (q,): with its correct chunk; `random` (q, n): with n
-    random ones. The paper draws one for each of up to 981 questions; of fewer queries, one each tells little: of 60, ROE came out
+    random ones. The paper draws one for each of up to 981 questions; of fewer queries, one each says little: of 60, ROE came out
     between 8 % and 20 %, by the draw alone, where all chunks give 10 %. Of fewer queries than `size`, samples are as many as these.
     θ_j is the `psi`-th percentile of `top` in sample j; both probabilities are of the same sample, so that
     the intervals hold all of the sampling error. ValueError where shapes do not fit or a number is not finite.

@@ -10,7 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from engine.metrics.bootstrap import CONFIDENCE
-from engine.metrics.differences import MIN_QUERIES, Difference
+from engine.metrics.differences import MIN_QUERIES, Difference, difference
+from engine.metrics.randomisation import randomisation_p
+from engine.metrics.relevance import Floats
 
 POWER = 0.8
 
@@ -39,6 +41,12 @@ def with_needed(found: Difference, gap: ArrayLike) -> Difference:
     whatever the normal mean says, since the randomisation test did not show it with n."""
     needed = queries_needed(gap) if found.verdict == "no difference shown" else None
     return found if needed is None else replace(found, needed=max(np.size(gap) + 1, needed))
+
+
+def tested_difference(gap: Floats, means: Floats, samples: int, seed: int) -> Difference:
+    """The difference of per-query `gap` (n,) in percent, by its bootstrap `means` (samples,), with p and queries needed."""
+    p_value = float(randomisation_p(gap[:, None], samples, seed)[0])
+    return with_needed(difference(gap, means, p_value).percent(), gap)
 
 
 def with_needed_pairs(found: Difference, count: int) -> Difference:

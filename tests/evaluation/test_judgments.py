@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from engine.core.records import Chunk, Document, JudgedQuery, Query
 from engine.evaluation.evidence_index import CompactTexts
-from engine.evaluation.judgments import Judgment, from_queries, joined, relevant_chunks
+from engine.evaluation.judgments import Judgment, combined, from_queries, relevant_chunks
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
 
@@ -63,7 +63,7 @@ OWNERS = {10: 1, 11: 1, 20: 2}
 def test_the_same_question_judged_twice_is_right_where_either_says_so():
     imported = Judgment("k", "Which?", "chunk", {10: 1}, {10: (0,)}, 2, ("lost",))
     marked = Judgment("user:1", "which?", "chunk", {10: 1, 20: 1}, {10: (0,), 20: (1,)}, 2)
-    both = joined([imported, marked], OWNERS)
+    both = combined([imported, marked], OWNERS)
     assert (both.key, both.text, both.level, both.unmatched) == ("k", "Which?", "chunk", ("lost",))
     assert both.grades == {10: 1, 20: 1}
     assert both.held == {10: (0,), 20: (2,)}, "what the same chunk answers is no second evidence"
@@ -73,10 +73,10 @@ def test_the_same_question_judged_twice_is_right_where_either_says_so():
 def test_a_right_chunk_makes_its_document_right_where_documents_are_judged():
     imported = Judgment("k", "Which?", "document", {1: 2})
     marked = Judgment("user:1", "which?", "chunk", {10: 1, 20: 1}, {10: (0,), 20: (1,)}, 2)
-    both = joined([imported, marked], OWNERS)
+    both = combined([imported, marked], OWNERS)
     assert (both.level, both.grades, both.held) == ("document", {1: 2, 2: 1}, {})
     unusable = Judgment("k", "Which?", "document", {}, {}, 1, ("gone",))
-    alone = joined([unusable, marked], OWNERS)
+    alone = combined([unusable, marked], OWNERS)
     assert (alone.level, alone.grades, alone.unmatched) == ("chunk", {10: 1, 20: 1}, ("gone",))
     assert alone.held == {10: (1,), 20: (2,)}
 

@@ -17,7 +17,7 @@ def test_a_clear_gain_comes_into_use_with_its_figures():
     chosen = choose_candidate({"base": BASE, "adapted": BASE + 0.1 + NOISE}, samples=2_000)
     assert (chosen.in_use, chosen.weight, chosen.queries) == ("adapted", 1.0, 200)
     gain = 100 * (0.1 + NOISE.mean())
-    assert f"better by {gain:.1f} points" in chosen.reason
+    assert f"{gain:+.1f} points" in chosen.reason
     assert f"{100 * BASE.mean():.1f} for base" in chosen.reason
     assert [row.outcome for row in chosen.table] == ["base", "in use"]
 

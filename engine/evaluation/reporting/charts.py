@@ -26,7 +26,7 @@ MAX_SIGNS = 60
 """Points that have a sign each; of more, the line alone is drawn."""
 DASHES = (None, (7, 4), (2, 3), (9, 3, 2, 3))
 SIGNS = "os^DvPX<"
-"""Dashes and signs of a chart's lines, in order: they tell them apart without colours."""
+"""Dashes and signs of a chart's lines, in order: they distinguish them without colours."""
 _ROW = 24
 _BESIDE = 5  # units from one line's whiskers to the next one's
 _LETTER = 7.3  # about the width of one

@@ -30,9 +30,9 @@ def render(report: Mapping[str, Any], template: Path | None = None) -> str:
     hidden = _twins(report)
     measured = {name for part in report["query_sets"] for name in part["comparison"]["systems"]}
     environment = pages()
-    environment.filters |= {"metric": metric_name, "system": _Names(report), "label": label_of, "without": _without}
+    environment.filters |= {"metric": metric_name, "system": _Names(report), "label": label_of}
     return environment.from_string(source).render(
-        report=report, hidden=hidden, alike=_alike(report), main=MAIN, csls=bool(report["fusion"].get("hub_queries")),
+        report=report, hidden=hidden, main=MAIN, csls=bool(report["fusion"].get("hub_queries")),
         charts={name: Markup(svg) for name, svg in _curves(report).items()},  # charts.py escapes every label
         bars=[Markup(_bars(part, report)) for part in report["query_sets"]],
         shifts=[Markup(_shift(part, report)) for part in report["query_sets"]],
@@ -56,15 +56,11 @@ def pages() -> Environment:
     return found
 
 
-def _alike(report: Mapping[str, Any]) -> set[str]:
-    """Systems whose vectors are those of base or adapted, however they are compared."""
-    choice = report["selection"]
-    return {IN_USE} if choice and choice["weight"] in (0, 1) else set()
-
-
 def _twins(report: Mapping[str, Any]) -> set[str]:
     """Systems that the page leaves out, because what is in use is base or adapted itself, whose rows say the same."""
-    return set() if report["fusion"].get("hub_queries") else {f"{way}{name}" for way in WAYS for name in _alike(report)}
+    choice = report["selection"]
+    alike = choice and choice["weight"] in (0, 1) and not report["fusion"].get("hub_queries")
+    return {f"{way}{IN_USE}" for way in WAYS} if alike else set()
 
 
 def _without(rows: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
@@ -169,7 +165,7 @@ def _distances(report: Mapping[str, Any]) -> str:
         return ""
     lines = [
         Line(_Names(report)(name), list(zip(found["axis"], cell["density"], strict=True)), number)
-        for number, (name, cell) in enumerate(_without(found["systems"], _alike(report)).items())
+        for number, (name, cell) in enumerate(found["systems"].items())
     ]
     return line_chart("Density of distances to general knowledge", lines, "distance to the nearest passage", "density")
 

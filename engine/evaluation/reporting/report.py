@@ -14,6 +14,7 @@ from engine.core.events import Choice, Event, Warned, read
 from engine.evaluation.figure_table import FigureTable
 from engine.evaluation.reporting.changes import Changes
 from engine.evaluation.selection import Selection
+from engine.evaluation.studies.robustness import Robustness
 from engine.metrics.bootstrap import Interval
 from engine.project.store.artifact_info import TrainingHistory
 
@@ -52,7 +53,7 @@ class ReportData:
     sizes: Mapping[str, int] = field(default_factory=dict)
     diagnostics: Mapping[str, Mapping[str, float | Interval]] = field(default_factory=dict)
     warnings: Sequence[str] = ()
-    robustness: Mapping[str, Any] | None = None
+    robustness: Robustness | None = None
     general: Mapping[str, Any] | None = None
     threshold: Mapping[str, Any] | None = None
     similarities: Mapping[str, Any] | None = None

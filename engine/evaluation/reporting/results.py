@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from engine.core.systems import ADAPTED, BASE, BM25, CL, IN_USE, JOINED, MERGE, WAYS, ordered
+from engine.core.systems import ADAPTED, BASE, BM25, CL, FUSED, IN_USE, MERGE, WAYS, ordered
 from engine.encoders.for_project import model_fingerprint, served_fingerprint
 from engine.evaluation.query_sets import QuerySet
 from engine.project.stage import StageContext
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Compared = Sequence[tuple[QuerySet, Comparison]]
 
 PAIRS = (
-    *((f"{way}{IN_USE}", other) for way in JOINED for other in (f"{way}{BASE}", BM25)),
+    *((f"{way}{IN_USE}", other) for way in FUSED for other in (f"{way}{BASE}", BM25)),
     (IN_USE, BM25),
     *((f"{way}{IN_USE}", f"{way}{CL}") for way in WAYS),
 )
@@ -99,7 +99,7 @@ def _report(
         sizes=context.store.counts(), diagnostics=work.diagnostics.diagnostics,
         similarities=work.diagnostics.similarities(),
         baseline=_baseline_summary(work),
-        robustness=work.robustness.as_dict() if work.robustness else None,
+        robustness=work.robustness,
         threshold=work.threshold, sentences=work.sentences.as_dict(),
         general=measure_general(work.general, work.distances, context.settings.evaluation.bootstrap_samples),
     )  # fmt: skip

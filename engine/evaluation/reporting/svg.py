@@ -63,7 +63,7 @@ _SETTINGS: dict[Any, object] = {
     "legend.frameon": False,
 }
 _PLACES = ("d", "x", "y", "transform")
-_UNKNOWN = ("Creator", "Date", "Format", "Type")  # what matplotlib would tell of itself in the file
+_UNKNOWN = ("Creator", "Date", "Format", "Type")  # what matplotlib would say of itself in the file
 
 
 def drawn(title: str, height: float, draw: Callable[[Figure, Axes], None]) -> str:

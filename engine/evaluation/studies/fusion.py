@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from engine.metrics.bootstrap import CONFIDENCE, SAMPLES, bootstrap_means
-from engine.metrics.differences import Difference, difference
-from engine.metrics.power import with_needed
-from engine.metrics.randomisation import best_of_p, randomisation_p
+from engine.metrics.differences import Difference
+from engine.metrics.power import tested_difference
+from engine.metrics.randomisation import best_of_p
 
 WEIGHTS = tuple(round(0.1 * step, 1) for step in range(1, 10))
 EQUAL = 0.5
@@ -72,10 +72,18 @@ def choose_fusion(
     taken = next(
         column for column in from_equal if column == best or not _is_beaten(values[:, 1:], column - 1, samples, seed)
     )
-    gain, weight, tried = _gap(values, means, taken, 0), weights[taken - 1], (len(weights), len(values))
+    gain, weight, best_weight = _gap(values, means, taken, 0, seed), weights[taken - 1], weights[best - 1]
+    why = f"of {len(weights)} weights tried on {len(values)} held-out queries, {best_weight:g} semantic is the best"
+    if weight != best_weight:
+        why += f", and {weight:g}, nearer to one half, is not shown to be worse"
     if gain.verdict == "worse":
-        return FusionChoice("rrf", weight, _ranks(weight, _gap(values, means, 0, taken), *tried))
-    return FusionChoice("weighted", weight, _sum(weight, weights[best - 1], gain, *tried))
+        lead = format_points(_gap(values, means, 0, taken, seed))
+        text = f"Hybrid search fuses both rankings by reciprocal rank fusion: better than the weighted sum by {lead}; {why}."
+        return FusionChoice("rrf", weight, text)
+    shown = "better than" if gain.verdict == "better" else "not shown to differ from"
+    needed = "" if gain.verdict == "better" else gain.format_needed
+    text = f"Hybrid search adds both scores, {weight:g} semantic and {1 - weight:g} BM25: {why}; {shown} reciprocal rank fusion, "
+    return FusionChoice("weighted", weight, f"{text}{format_points(gain)}{needed}.")
 
 
 def _is_beaten(values: NDArray[np.float64], column: int, samples: int, seed: int) -> bool:
@@ -84,32 +92,8 @@ def _is_beaten(values: NDArray[np.float64], column: int, samples: int, seed: int
     return best_of_p(others, samples, seed) <= (1 - CONFIDENCE) / 2
 
 
-def _gap(values: NDArray[np.float64], means: NDArray[np.float64], one: int, other: int) -> Difference:
-    gap = values[:, one] - values[:, other]
-    p_value = float(randomisation_p(gap[:, None], len(means))[0])
-    return with_needed(difference(gap, means[:, one] - means[:, other], p_value).percent(), gap)
-
-
-def _ranks(weight: float, gap: Difference, weights: int, queries: int) -> str:
-    return (
-        f"Hybrid search fuses both rankings by reciprocal rank fusion: on {queries} held-out queries it is better than the sum "
-        f"with {weight:g} semantic, {_describe(gap)}; of {weights} weights tried, that is the one nearest to one half that is not "
-        "shown to be worse than the best."
-    )
-
-
-def _sum(weight: float, best: float, gap: Difference, weights: int, queries: int) -> str:
-    text = f"Hybrid search adds both scores, {weight:g} semantic and {1 - weight:g} BM25: of {weights} weights tried on {queries} "
-    if best == weight:
-        text += "held-out queries it is the best"
-    else:
-        text += f"held-out queries, {best:g} semantic is the best, and {weight:g}, nearer to one half, is not shown to be worse"
-    shown = "no difference is shown to" if gap.verdict == "no difference shown" else "it is better than"
-    return f"{text}; {shown} reciprocal rank fusion, {_describe(gap)}."
-
-
-def _describe(gap: Difference) -> str:
-    return format_points(gap) + ("" if gap.verdict != "no difference shown" else gap.format_needed)
+def _gap(values: NDArray[np.float64], means: NDArray[np.float64], one: int, other: int, seed: int) -> Difference:
+    return tested_difference(values[:, one] - values[:, other], means[:, one] - means[:, other], len(means), seed)
 
 
 def format_points(gap: Difference) -> str:

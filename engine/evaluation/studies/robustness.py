@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from engine.core.records import Chunk
 from engine.evaluation.comparison import DocumentOf, compared, measure
+from engine.evaluation.figure_table import Differences, Figures
 from engine.evaluation.query_sets import QuerySet
 from engine.evaluation.studies.perturbation import CONDITIONS, Perturber, words_of
 from engine.evaluation.studies.synonyms import corpus_synonyms
 from engine.lexical.filenames import FilenameMatch
-from engine.metrics.bootstrap import SAMPLES, Interval
-from engine.metrics.differences import Difference
+from engine.metrics.bootstrap import SAMPLES
 from engine.queries.heldout import cap_queries
 
 METRICS = ("ndcg@10", "hit@1", "hit@4", "hit@10", "mrr@10", "map@10")
@@ -38,15 +37,14 @@ class Synonyms:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One condition, in percent: `systems` → metric → figure, and to the queries as they were `losses`: system → difference of
-    nDCG@10, and `drops`: system → metric → difference of the others. `changed`: words that were changed per query, on average."""
+    """One condition, in percent: `systems` → metric → figure, and their `differences` to the queries as they were (none where these
+    are they). `changed`: words that were changed per query, on average."""
 
     kind: str
     words: int
     changed: float
-    systems: Mapping[str, Mapping[str, Interval]]
-    losses: Mapping[str, Difference]
-    drops: Mapping[str, Mapping[str, Difference]]
+    systems: Figures
+    differences: Differences
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +59,6 @@ class Robustness:
     queries: int
     rows: tuple[Row, ...]
     synonyms: Synonyms
-
-    def as_dict(self) -> dict[str, Any]:
-        """For the report."""
-        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,11 +129,9 @@ def measure_trial(
     figures, gaps = compared(values, pairs, samples, seed)
     rows = []
     for place, condition in enumerate(CONDITIONS):
-        changes = {system: gaps[_key(place, system), _key(0, system)] for system in (rankings if place else ())}
-        losses = {system: found[METRICS[0]] for system, found in changes.items()}
-        drops = {system: {name: found[name] for name in METRICS[1:]} for system, found in changes.items()}
+        differences = {system: gaps[_key(place, system), _key(0, system)] for system in (rankings if place else ())}
         systems = {system: figures[_key(place, system)] for system in rankings}
-        rows.append(Row(condition.kind, condition.words, trial.changed[place], systems, losses, drops))
+        rows.append(Row(condition.kind, condition.words, trial.changed[place], systems, differences))
     return Robustness(trial.source.name, trial.source.kind, trial.queries, tuple(rows), trial.synonyms)
 
 

@@ -82,11 +82,11 @@ class RobustnessStudy:
         for weight in dict.fromkeys(systems.values()):
             names = [name for name, own in systems.items() if own == weight]
             candidate = rankers.candidate(weight, names[0])
-            asked, vectors = candidate.query_vectors(one.texts), candidate.chunk_vectors(rankers.chunks)
+            queries, vectors = candidate.query_vectors(one.texts), candidate.chunk_vectors(rankers.chunks)
             for name in names:
                 similarity = rankers.in_use if name == IN_USE else candidate.similarity
-                one.rankings[name], one.scores[name] = rankers.nearest(asked, vectors, among, similarity)
-                one.beside[name] = rankers.scores_of(asked, vectors, one.rankings[BM25], similarity)
+                one.rankings[name], one.scores[name] = rankers.nearest(queries, vectors, among, similarity)
+                one.beside[name] = rankers.scores_of(queries, vectors, one.rankings[BM25], similarity)
             self._context.check_stop()
         one.rankings = {name: one.rankings[name] for name in (BM25, *systems)}
 

@@ -36,13 +36,13 @@ def corpus_synonyms(texts: Iterable[str], wanted: Collection[str], terms: Terms)
     words = [word for word, count in counts.most_common(2 * MAX_WORDS) if count >= MIN_COUNT and stems[word]]
     words = words[:MAX_WORDS]
     place = {word: number for number, word in enumerate(words)}
-    asked = sorted({word.lower() for word in wanted} & place.keys())
-    if not asked or len(words) < 2:
+    known = sorted({word.lower() for word in wanted} & place.keys())
+    if not known or len(words) < 2:
         return {}
     profile = _profiles(cooccurrences(rows, place, min(MAX_CONTEXTS, len(words)), len(words)))
     found = {}
-    cosines = profile[[place[word] for word in asked]] @ profile.T
-    for word, line in zip(asked, cosines, strict=True):
+    cosines = profile[[place[word] for word in known]] @ profile.T
+    for word, line in zip(known, cosines, strict=True):
         for best in np.argsort(-line, kind="stable")[:10]:
             if line[best] >= MIN_COSINE and not stems[words[best]] & stems[word]:
                 found[word] = words[best]

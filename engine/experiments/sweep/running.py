@@ -139,7 +139,7 @@ def _table(table: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _drop_vectors(copy: ProjectFolder) -> None:
-    """Of all vectors only the untouched encoder's serve the next cells."""
+    """Of all vectors only the untouched encoder's are of use to the next cells."""
     with closing(copy.store()) as store:
         snapshot = ProjectSnapshot(copy, copy.settings(), store)
         open_cache(snapshot).drop_others({served_fingerprint(snapshot, None, 1.0)})

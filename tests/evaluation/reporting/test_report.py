@@ -33,10 +33,13 @@ from engine.evaluation.reporting.report import (
 )
 from engine.evaluation.selection import choose_candidate
 from engine.evaluation.studies.forgetting import measure_general
+from engine.evaluation.studies.robustness import METRICS, Robustness, Row, Synonyms
 from engine.metrics.bootstrap import Interval
+from engine.metrics.differences import Difference
 from engine.project.store.artifact_info import TrainingHistory
 
 TEMPLATE = Path(__file__).resolve().parents[3] / "assets" / "report" / "report.html.j2"
+SYSTEMS = ("bm25", "hybrid served")
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'&{{ 7*7 }}</title></style>]]>\ud800"
 
 
@@ -265,25 +268,18 @@ def test_a_report_of_a_former_version_is_read_under_the_present_keys(tmp_path):
     assert tables_of(found) == tables_of(now)
 
 
-def blows() -> dict[str, object]:
-    """A report's part on robustness, as `Robustness.as_dict` gives it."""
+def blows() -> Robustness:
+    """A report's part on robustness."""
 
-    def cell(value: float) -> dict[str, float]:
-        return {"value": value, "low": value - 5, "high": value + 5.04}
+    def row(kind: str, words: int, value: float) -> Row:
+        systems = {name: dict.fromkeys(METRICS, Interval(value, value - 5, value + 5.04)) for name in SYSTEMS}
+        loss = Difference(value - 60, value - 65, value - 54.96, 0.0, "worse", 0.001)
+        differences = {} if kind == "clean" else dict.fromkeys(systems, dict.fromkeys(METRICS, loss))
+        return Row(kind, words, words, systems, differences)
 
-    def row(kind: str, words: int, value: float) -> dict[str, object]:
-        systems = {name: {"ndcg@10": cell(value), "hit@10": cell(value + 10)} for name in ("bm25", "hybrid served")}
-        loss = {**cell(value - 60), "verdict": "worse", "p_value": 0.001, "needed": None}
-        losses = {} if kind == "clean" else dict.fromkeys(systems, loss)
-        drops = {name: {"hit@10": gap} for name, gap in losses.items()}
-        return {"kind": kind, "words": words, "changed": words, "systems": systems, "losses": losses, "drops": drops}
-
-    rows = [
-        row("clean", 0, 60),
-        *(row(kind, n, 60 - 7 * n) for kind in ("typo", "mask", "substitute") for n in (1, 2, 3)),
-    ]
-    return {"name": "judged queries", "kind": "judged", "queries": 77, "rows": [*rows, row("half", 0, 33)],
-            "synonyms": {"model": "", "share": 0.0}}  # fmt: skip
+    kinds = [(kind, n) for kind in ("typo", "mask", "substitute") for n in (1, 2, 3)]
+    rows = (row("clean", 0, 60), *(row(kind, n, 60 - 7 * n) for kind, n in kinds), row("half", 0, 33))
+    return Robustness("judged queries", "judged", 77, rows, Synonyms())
 
 
 def test_robustness_is_shown_as_curves_and_a_table_where_it_was_measured(tmp_path):
