@@ -77,7 +77,10 @@ def choose_candidate(
     ahead = [name for name in names[1:] if name not in vetoed and held_out.against(name).verdict == "better"]
     chosen = _smallest_weight(ahead, held_out) if ahead else BASE
     outcomes: dict[str, CandidateOutcome] = dict.fromkeys(names, "not ahead")
-    outcomes |= dict.fromkeys(ahead, "ahead") | dict.fromkeys(vetoed, "vetoed") | {BASE: "base"} | {chosen: "in use"}
+    outcomes.update(dict.fromkeys(ahead, "ahead"))
+    outcomes.update(dict.fromkeys(vetoed, "vetoed"))
+    outcomes.update({BASE: "base"})
+    outcomes.update({chosen: "in use"})
     rows = tuple(_row(name, held_out, real, outcomes[name]) for name in names)
     reason = _reason(chosen, ahead, vetoed, names, held_out, real)
     return Selection(chosen, weight_of(chosen), reason, held_out.queries, rows)
