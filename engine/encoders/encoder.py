@@ -109,11 +109,6 @@ class Encoder:
             counts += map(len, self.text_model.token_rows(texts[start : start + _TOKENISE_BLOCK], cut=False))
         return counts
 
-    def knows(self, text: str) -> bool:
-        """Whether the tokenizer has a token for any part of `text`, other than the one for what it does not know."""
-        special = set(self.text_model.tokenizer.all_special_ids)
-        return any(token not in special for token in self.text_model.token_rows([text])[0])
-
     def _encode(self, texts: Sequence[str], prompt: str, progress: Progress | None) -> np.ndarray:
         vectors = np.empty((len(texts), self.dimension), dtype=np.float32)  # (n, d)
         ids = self._token_ids(texts, prompt)

@@ -29,7 +29,7 @@ CHUNKS = "chunks"
 
 
 def chunk_adapter(adapter: Path | None, scope: str) -> Path | None:
-    """The adapter folder for chunks, of one for queries that was trained for `side`; None: the model as it is."""
+    """The adapter folder for chunks, of one for queries that was trained for `scope`; None: the model as it is."""
     if adapter is None or scope == "queries":
         return None
     return adapter / CHUNKS if scope == "both-then-queries" else adapter
@@ -47,7 +47,7 @@ def model_of(info: VectorsInfo) -> ModelFolder:
 
 
 def check_device(settings: Settings, purpose: Purpose = "encode") -> None:
-    """Raises UsageError where the device or precision that project.toml names is not to be had here, as far as `foreseen` tells."""
+    """Raises UsageError where the device or precision that project.toml names is not to be had here, as far as `foreseen` knows."""
     chosen = settings.encoder
     # with other settings nothing can be missing, and torch takes seconds
     if chosen.device.startswith("cuda") or chosen.dtype == "float16":

@@ -128,8 +128,8 @@ class _Reader:
             kind, offset = self._number("<I"), self._number("<Q")
             if kind not in TENSOR_TYPES:
                 raise self._corrupt(f"the tensor '{name[:80]}' is of the unknown type {kind}")
-            told, block, size = TENSOR_TYPES[kind]
-            held[told] += numbers
+            called, block, size = TENSOR_TYPES[kind]
+            held[called] += numbers
             end = max(end, offset + -(-numbers // block) * size)
         step = facts.get(_ALIGNMENT, 32)
         step = step if isinstance(step, int) and step > 0 else 32

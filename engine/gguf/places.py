@@ -1,11 +1,10 @@
-"""Where GGUF files of other programs lie: LM Studio, Ollama, the Hugging Face cache, GPT4All, and our own folder."""
+"""Where GGUF files of other programs lie: LM Studio, Ollama, the Hugging Face cache, and our own folder."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -66,8 +65,6 @@ def _everywhere(environment: Mapping[str, str], home: Path) -> Iterator[Found]:
         yield from _manifests(folder)
     for folder in _hugging_face(environment, home):
         yield from _cached(folder)
-    for folder in _gpt4all(environment, home):
-        yield from _files(folder, "GPT4All")
 
 
 def _real(path: Path) -> Path:
@@ -98,16 +95,6 @@ def _hugging_face(environment: Mapping[str, str], home: Path) -> list[Path]:
     if environment.get("HF_HOME"):
         return [Path(environment["HF_HOME"]) / "hub"]
     return [Path(environment.get("XDG_CACHE_HOME") or home / ".cache") / "huggingface" / "hub"]
-
-
-def _gpt4all(environment: Mapping[str, str], home: Path) -> list[Path]:
-    if sys.platform == "darwin":
-        data = home / "Library" / "Application Support"
-    elif os.name == "nt":
-        data = Path(environment.get("LOCALAPPDATA") or home / "AppData" / "Local")
-    else:
-        data = Path(environment.get("XDG_DATA_HOME") or home / ".local" / "share")
-    return [data / "nomic.ai" / "GPT4All", home / ".cache" / "gpt4all"]
 
 
 def _walk(folder: Path) -> Iterator[Path]:

@@ -67,7 +67,7 @@ def detect_language(texts_sample: Iterable[str]) -> tuple[str, str]:
             votes[_classified(piece)] += letters
     total = votes.total()
     if total < _MIN_LETTERS and not (total and votes.most_common(1)[0][0] in {"zh", "ja", "ko", "th"}):
-        return NO_LANGUAGE, "too little text to tell the language"
+        return NO_LANGUAGE, "too little text to recognise the language"
     code, letters = votes.most_common(1)[0]
     share = letters / total
     if code == UNKNOWN:
@@ -94,7 +94,7 @@ def margin_over(text: str, code: str) -> float:
 
 
 def language_of(text: str) -> str:
-    """The language code of one text; "und" where there are too few letters to tell, or where it is in none."""
+    """The language code of one text; "und" where there are too few letters to know, or where it is in none."""
     text = _ADDRESS.sub(" ", text)
     letters = sum(map(str.isalpha, text))
     if letters < _MIN_LETTERS and (not letters or text.isascii()):

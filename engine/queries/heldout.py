@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Collection, Mapping, Sequence
 
 MIN_TO_CHOOSE = 20
-"""With fewer held-out queries neither a gain nor a loss is believed: base is served."""
+"""With fewer held-out queries neither a gain nor a loss is believed: the base encoder is used."""
 MORE = "More documents, a larger queries.per_chunk or a larger evaluation.heldout_share give more of them."
 
 
@@ -44,7 +44,7 @@ def cap_queries(keys: Sequence[str], max_queries: int, seed: int = 0) -> list[in
 
 
 def too_few_to_choose(heldout: int) -> str:
-    """What to tell before a training whose result could not be served, with what mends it; empty where it could be."""
+    """What to say before a training whose result could not be served, with what mends it; empty where it could be."""
     if heldout >= MIN_TO_CHOOSE:
         return ""
     counted = "no held-out query" if not heldout else f"only {heldout} held-out quer{'y' if heldout == 1 else 'ies'}"

@@ -17,7 +17,7 @@ from engine.queries.llm.cost import HOUR, MEASURED, Budget, Course, Pace
 from engine.queries.llm.coverage import covering_order, distinct, word_vectors
 from engine.queries.llm.ledger import Entry, Ledger, answer_files, forget_others, passage_key
 from engine.queries.opening import corpus_language, open_model, writer_recipe
-from engine.queries.rejection import Reason, Rejected, format_reasons, no_usable_queries
+from engine.queries.rejection import Reason, Rejected, no_usable_queries
 from engine.queries.rules.extractive import rounds
 
 if TYPE_CHECKING:
@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 
 REPORT_SECONDS = 0.5
 MAX_REPORTED_PROBLEMS = 20
-LOOK_AT = 40  # chunks without a single usable question, after which the user is warned
-GIVE_UP = 200  # such chunks, after which no more are tried: a budget of questions would never end it
+GIVE_UP = 200  # chunks without a single usable question, after which no more are tried: a budget would never end it
 
 
 @dataclass
@@ -75,7 +74,7 @@ class _Walk:
     seconds: float = 0.0
     _problems: set[str] = field(default_factory=set)
     _backend: Prompted | None = None
-    _asked: Sequence[int] = ()
+    _order: Sequence[int] = ()
     _reported_at: float = 0.0
     _fruitless: int = 0
     _why: Counter[str] = field(default_factory=Counter)
@@ -86,8 +85,8 @@ class _Walk:
 
     def go(self) -> Written:
         budget = self._course.budget
-        self._asked = self._order(budget)
-        entries = self._entries(self._asked)
+        self._order = self._ordered(budget)
+        entries = self._entries(self._order)
         try:
             for position, entry in entries:
                 self.context.check_stop()
@@ -110,7 +109,7 @@ class _Walk:
             self.rejected[Reason.BEYOND] = len(beyond)
         return Written(queries, made, self.rejected, self.lost + beyond)
 
-    def _order(self, budget: Budget) -> list[int]:
+    def _ordered(self, budget: Budget) -> list[int]:
         """Where not all chunks can be asked, those that are must cover the corpus, wherever the budget ends."""
         seed, check = self.context.settings.training.seed, self.context.check_stop
         per_chunk = self.context.settings.queries.per_chunk
@@ -194,30 +193,23 @@ class _Walk:
             self._report_cost()
         if not course.done.queries:
             self._fruitless += entry.settled and (own or not self.context.forced)
-            self._report_fruitless()
+            left = len(self._order) - course.done.chunks
+            if (
+                self._fruitless >= GIVE_UP and left > 0
+            ):  # what was answered before counts, too, unless the run was forced
+                raise no_usable_queries(course.done.chunks, left, GIVE_UP, self._why, self.context.project.argument)
         if time.monotonic() - self._reported_at >= REPORT_SECONDS:
             self._report_progress()
-
-    def _report_fruitless(self) -> None:
-        """Early on, and again where there is no hope. What was answered before counts, too, unless the run was forced. Raises
-        StageError."""
-        asked, project = self._course.done.chunks, self.context.project.argument
-        if asked == LOOK_AT:
-            why = f" ({reasons})" if (reasons := format_reasons(self._why)) else ""
-            more = f"'engine sample {project}' shows why; after {GIVE_UP} such chunks no more are tried."
-            self.context.warn(f"The first {LOOK_AT} chunks gave no usable question{why}. {more}")
-        if self._fruitless >= GIVE_UP and (left := len(self._asked) - asked) > 0:
-            raise no_usable_queries(asked, left, GIVE_UP, self._why, project)
 
     def _report_progress(self) -> None:
         """How many chunks will be asked is an estimate from how many questions each has given."""
         self._reported_at = time.monotonic()
-        self.context.progress(self._course.done.chunks, self._course.reach(len(self._asked)), "chunks")
+        self.context.progress(self._course.done.chunks, self._course.reach(len(self._order)), "chunks")
 
     def _report_cost(self) -> None:
-        budget, pace, total = self._course.budget, self._course.pace, len(self._asked)
+        budget, pace, total = self._course.budget, self._course.pace, len(self._order)
         reached = self._course.reach(total)
-        left = sum(self.ledger.get(self._key(position)) is None for position in self._asked[:reached])
+        left = sum(self.ledger.get(self._key(position)) is None for position in self._order[:reached])
         limits = f"at most {budget.queries} queries (queries.max_queries), before filters leave some out"
         if budget.seconds:
             limits += f"; at most {duration(budget.seconds)} (queries.max_hours)"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
+from unicodedata import category
 
 from engine.core.errors import EngineError, UsageError
 from engine.core.messages.search import MODES, Explained, Found, Hit, Mode, RankComparison, Ranked
@@ -21,7 +22,6 @@ from engine.search.loaded import Loaded
 from engine.search.presence import Presence
 from engine.search.rankers import Rankers, Rankings, without_weak
 from engine.search.snippets import first_shown, page_at, snippet
-from engine.search.words import holds_word, symbols
 
 if TYPE_CHECKING:
     import numpy as np
@@ -83,7 +83,7 @@ class Searcher:
         settings = self._loaded.settings().search
         mode, top = mode or settings.mode, settings.top if top is None else top
         _check(mode, top)
-        if problem := self._unsearchable(query, mode):
+        if problem := unsearchable(query):
             return Found(query, mode, (), (problem,))
         documents, match = self._match(query, where, settings.named_documents)
         depth = max(MIN_DEPTH, 5 * top)
@@ -121,7 +121,7 @@ class Searcher:
         """
         self._loaded.follow_repair()
         query, settings = _clean(query), self._loaded.settings().search
-        if not query.strip() or self._unsearchable(query, "semantic"):
+        if unsearchable(query):
             return ()
         documents, match = self._match(query, None, settings.named_documents)
         ranking = self._explainer.base_ranking(match.text, 2 * top, self._chunks_of(documents))
@@ -144,7 +144,7 @@ class Searcher:
         """
         self._loaded.follow_repair()
         query = _clean(query)
-        if problem := EMPTY if not query.strip() else self._unsearchable(query, "semantic"):
+        if problem := unsearchable(query):
             artifact, _ = self._loaded.vector_index()
             return Explained(served_name(artifact.info), {row: RankComparison() for row in chunk_ids}, problem)
         _, match = self._match(query, None, self._loaded.settings().search.named_documents)
@@ -153,24 +153,6 @@ class Searcher:
     def warm_up(self, mode: Mode) -> None:
         """Load what a mode needs, so that the first search is quick."""
         self.search("warm up", mode=mode, top=1)
-
-    def _unsearchable(self, query: str, mode: Mode) -> str:
-        """Why nothing can be looked for; empty when something can. An encoder ranks all chunks even for "!!!"."""
-        if not query.strip():
-            return EMPTY
-        return "" if holds_word(query) or self._known(symbols(query), mode) else NO_WORD
-
-    def _known(self, signs: str, mode: Mode) -> bool:
-        """Whether the encoder of this mode has a token for any of these signs. BM25 looks for words only."""
-        if not signs or mode == "bm25":
-            return False
-        try:
-            artifact, _ = self._loaded.vector_index()
-            return self._loaded.query_encoder(artifact).knows(signs)
-        except EngineError:
-            if mode == "semantic":
-                raise
-            return False
 
     def _match(self, query: str, where: SearchFilter | None, named: bool) -> tuple[set[int] | None, FilenameMatch]:
         """The documents to look in, None for all, and what to look for in them.
@@ -268,6 +250,13 @@ class Searcher:
                 if found := there[chunk.document_id]:
                     present.append((chunk, found, score))
         return present
+
+
+def unsearchable(query: str) -> str:
+    """Why nothing can be looked for: there is no letter or digit of any script. An encoder ranks all chunks even for "!!!"."""
+    if any(category(char)[0] in "LN" for char in query):
+        return ""
+    return NO_WORD if query.strip() else EMPTY
 
 
 def _clean(query: str) -> str:

@@ -2,14 +2,14 @@
 
 Methods: those of `engine.core.messages.search`, `shutdown`, and those given as `extra`. There are three threads, so that
 none waits for another's models: lexical (BM25, `document`, `ping`), semantic (all that needs the encoder) and desk
-(`extra`). Each works in order; answers may come in another order than questions, told apart by `id`.
+(`extra`). Each works in order; answers may come in another order than requests, and carry their `id`.
 
 Typing ahead: searches of one `series` (any text) replace each other. One that still waits in its thread when a newer
 search of the same series comes to that thread is answered at once with the error −32001, "superseded", and never done.
 A search under way is finished.
 
 Requests are read from the start; heavy modules and the database are loaded by the first task that needs them, whose
-answer tells a failure. An `extra` method is called with the params and gives a task; TypeError and ValueError mean
+answer is then the failure. An `extra` method is called with the params and gives a task; TypeError and ValueError mean
 wrong params. An EngineError of a task is an error whose `data` says what, why and what to do.
 """
 
@@ -151,7 +151,7 @@ class Server:
                 self._output.write(text)
                 self._output.flush()
             except (OSError, ValueError):
-                self._gone = True  # the other side has closed its end: there is nobody to tell
+                self._gone = True  # the other side has closed its end: nobody reads any more
 
 
 class Ticket:

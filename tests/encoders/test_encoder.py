@@ -138,13 +138,6 @@ def test_nothing_to_encode(tiny_model: Path) -> None:
     assert made.dtype == np.float32
 
 
-@pytest.mark.parametrize(
-    ("text", "known"), [("heat", True), ("!", True), ("☂", False), ("☂ heat", True), ("", False), ("文", False)]
-)
-def test_knows_what_the_tokenizer_has_a_token_for(tiny_model: Path, text: str, known: bool) -> None:
-    assert encoder(tiny_model).knows(text) is known
-
-
 def test_count_tokens_before_the_cut(tiny_model: Path) -> None:
     assert encoder(tiny_model, max_tokens=16).count_tokens(["the heat", "", "heat " * 300]) == [4, 2, 302]
 

@@ -128,7 +128,7 @@ def test_a_spoilt_file_is_told_with_its_true_reason_and_not_added(
     with pytest.raises(ModelError) as caught:
         read_header(path)
     assert why in caught.value.why
-    put(path, home, ".cache/gpt4all/spoilt.gguf")
+    put(path, home, ".lmstudio/models/spoilt.gguf")
     (model,) = listed()
     assert (model.problem, model.fits, model.architecture) == (caught.value.why, None, None)
     with pytest.raises(ModelError) as caught:
@@ -168,7 +168,6 @@ def test_models_that_do_not_write_and_architectures_that_are_not_known_are_refus
 
 def test_every_usual_place_is_looked_into_and_each_file_is_listed_once(home: Path, tiny: Path):
     put(tiny, home, ".lmstudio/models/maker/small/small.gguf")
-    put(tiny, home, ".local/share/nomic.ai/GPT4All/chat.gguf")
     in_ollama(home, tiny, "library/llama/8b", "library/llama/latest", "me/mine/v1")
     hub = home / ".cache/huggingface/hub/models--maker--big"
     blob = put(tiny, hub, "blobs", sha256(tiny))
@@ -180,9 +179,9 @@ def test_every_usual_place_is_looked_into_and_each_file_is_listed_once(home: Pat
     found = {model.place: model for model in listed()}
     assert {place: model.names for place, model in found.items()} == {
         OWN: ("ours.gguf",), "LM Studio": ("small.gguf",), "Ollama": ("llama:8b", "llama:latest", "me/mine:v1"),
-        "Hugging Face": ("maker/big/big.gguf",), "GPT4All": ("chat.gguf",),
+        "Hugging Face": ("maker/big/big.gguf",),
     }  # fmt: skip
-    assert len(listed()) == 5
+    assert len(listed()) == 4
     assert all(model.fits and not model.problem for model in found.values())
 
 
@@ -225,7 +224,7 @@ def test_a_model_in_parts_is_one_and_needs_all_of_them(home: Path, tiny: Path):
 
 
 def test_what_does_not_fit_is_told(home: Path, tiny: Path):
-    put(tiny, home, ".cache/gpt4all/a.gguf")
+    put(tiny, home, ".lmstudio/models/a.gguf")
     need = memory_need(tiny.stat().st_size, read_header(tiny), 100)
     assert [list_models(100, free=free)[0].fits for free in (need - 1, need)] == [False, True]
 
@@ -298,11 +297,11 @@ def test_a_copy_that_was_killed_is_no_model_and_is_done_again(home: Path, tiny: 
 def test_the_command_lists_adds_and_refuses(home: Path, tiny: Path):
     none = engine("models")
     assert (none.stdout, "engine models add" in none.stderr) == ("", True)
-    put(tiny, home, ".cache/gpt4all/a\x1b[31m.gguf")
+    put(tiny, home, ".lmstudio/models/a\x1b[31m.gguf")
     done = engine("models", "add", str(tiny), "--name", "ours")
     assert done.stdout == f"{own_folder() / 'ours.gguf'}\n"
     rows = json.loads(engine("models", "--json").stdout)
-    assert [(row["place"], row["fits"]) for row in rows] == [(OWN, True), ("GPT4All", True)]
+    assert [(row["place"], row["fits"]) for row in rows] == [(OWN, True), ("LM Studio", True)]
     assert rows[0]["architecture"] == "llama"
     text = engine("models").stdout
     assert "\x1b" not in text

@@ -78,38 +78,20 @@ def test_reasons_are_listed_by_how_often_they_apply():
     assert none_left(0, {}, "p").startswith(f"Of 0 queries none is left: {NONE_LEFT}.")
 
 
-def test_a_model_that_writes_nothing_is_told_early_with_the_command_that_shows_why(
-    asked_project: Make, monkeypatch: pytest.MonkeyPatch
-):
-    from engine.queries import writing
-
-    monkeypatch.setattr(writing, "LOOK_AT", 4)
-    with serving(lambda *_: '{"questions": []}') as server:
-        project = asked_project(backend="endpoint", endpoint=server.url, prompt="one-step")
-        early, last = warnings(generate_here(project))
-    assert all(data in early for data in ("first 4 chunks", f"'engine sample {project.argument}'", "200"))
-    assert NONE_LEFT in last
-
-
 def test_a_model_that_writes_nothing_usable_is_not_asked_about_every_chunk(
     asked_project: Make, monkeypatch: pytest.MonkeyPatch
 ):
     from engine.queries import writing
 
-    monkeypatch.setattr(writing, "LOOK_AT", 1)
     monkeypatch.setattr(writing, "GIVE_UP", 2)
-    told: list[Event] = []
     with serving(invented) as server:
         project = asked_project(backend="endpoint", endpoint=server.url, prompt="one-step")
         with fails(StageError, "no-usable-queries", "2 chunks") as given_up:
-            generate_here(project, told=told)
+            generate_here(project)
         assert len(server.requests) == 2
         assert f"6 × {Reason.NOT_FOUND}" in given_up.value.why
         assert " 4 " in given_up.value.why
         assert f"'engine generate {project.argument} --force'" in given_up.value.to_do
-        (early,) = warnings(told)
-        assert "first 1 chunks" in early
-        assert f"3 × {Reason.NOT_FOUND}" in early
         with fails(StageError, "no-usable-queries", "2 chunks"):
             generate_here(project)
         assert len(server.requests) == 2, "what was answered is kept, and it is said at once"

@@ -46,9 +46,6 @@ class Table:
         self.asked += 1
         return np.array([[1.0, 0.0]] * len(texts), np.float32)
 
-    def knows(self, text: str) -> bool:
-        return False
-
 
 @pytest.fixture
 def encoders(monkeypatch: pytest.MonkeyPatch) -> dict[str, Table]:

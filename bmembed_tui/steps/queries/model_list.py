@@ -21,9 +21,7 @@ from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeOptions, SafeStatic
 from engine.core.messages.queries import ModelFile
 
-NONE_FOUND = (
-    "No GGUF file was found in our own folder, nor in those of LM Studio, Ollama, the Hugging Face cache and GPT4All."
-)
+NONE_FOUND = "No GGUF file was found in our own folder, nor in those of LM Studio, Ollama and the Hugging Face cache."
 
 
 async def find_models(context: int) -> tuple[ModelFile, ...]:

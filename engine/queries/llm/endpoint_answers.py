@@ -72,7 +72,7 @@ def _repeats(line: str, sent: str) -> bool:
 
 @cache
 def own_words() -> frozenset[str]:
-    """What stands in the prompts themselves, but those that cannot be used: whoever asks with one is told."""
+    """What stands in the prompts themselves, but those that cannot be used: whoever uses one gets its error."""
     texts = []
     for name in PLACES:
         with suppress(EngineError):

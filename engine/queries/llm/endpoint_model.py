@@ -26,7 +26,7 @@ from engine.queries.llm.turn_marks import neutral
 POLL_SECONDS = 0.1
 PAUSE_SECONDS = 0.5  # before the next message after a failure; twice as long after each further one
 TEMPERATURE = 0.3
-SHORT = 2000  # bytes of a text that is never near a context's end: the server is not asked about it
+SHORT = 2000  # bytes of a text that is never near a context's end: it is estimated
 FAILURES = 5  # messages in a row without an answer, after which the server is given up
 KEY = "BMEMBED_ENDPOINT_KEY"
 
@@ -45,8 +45,8 @@ FORMS = (_named, _bare, None)
 
 
 @dataclass
-class _Asked:
-    """A message on its way, or about to be. `form`: which of `FORMS` it is asked in; `begun`: when, 0 where it is not."""
+class _Pending:
+    """A message on its way, or about to be. `form`: which of `FORMS` it is sent in; `begun`: when, 0 where it is not."""
 
     ticket: int
     request: Request
@@ -57,7 +57,7 @@ class _Asked:
 
 
 class Endpoint:
-    """A server, asked `concurrency` messages at once. Every wait ends within a tenth of a second when `should_stop` says so."""
+    """A server, sent `concurrency` messages at once. Every wait ends within a tenth of a second when `should_stop` says so."""
 
     name = "endpoint"
 
@@ -79,7 +79,7 @@ class Endpoint:
         self._failed_at = self._pause_until = 0.0
         self._tokens = ServersTokens(address, model, self._key, self._patience, sending)
         self._report, self._sending, self._looked_up = report, sending, False
-        self._open: list[_Asked] = []
+        self._open: list[_Pending] = []
         self._tickets = 0
 
     def count(self, text: str) -> int:
@@ -94,12 +94,12 @@ class Endpoint:
         return estimated(text) if found is None else found
 
     def _look_up(self, text: str) -> None:
-        told = self._tokens.context()
-        if 0 < told < self.context:
-            self._report("context tokens", told, f"the server has no more; {self.context} are set")
-            self.context = told
+        offered = self._tokens.context()
+        if 0 < offered < self.context:
+            self._report("context tokens", offered, f"the server has no more; {self.context} are set")
+            self.context = offered
         elif self._tokens.cuts:
-            why = "Ollama tells it from 0.10 on; with less (num_ctx) it would leave out parts of long chunks without a word"
+            why = "Ollama says it from 0.10 on; with less (num_ctx) it would silently leave out parts of long chunks"
             self._report("context tokens", self.context, f"as set: {why}")
         if self._tokens.count(neutral(text)) is None:
             self._report(
@@ -120,7 +120,7 @@ class Endpoint:
     def submit(self, request: Request) -> int:
         """See `ConcurrentModel`."""
         self._tickets += 1
-        self._open.append(_Asked(self._tickets, request, self._form))
+        self._open.append(_Pending(self._tickets, request, self._form))
         return self._tickets
 
     def step(self) -> list[tuple[int, Outcome]]:
@@ -167,18 +167,18 @@ class Endpoint:
             if one.exchange is None:
                 self._send(one)
 
-    def _send(self, one: _Asked) -> None:
+    def _send(self, one: _Pending) -> None:
         """From a thread of its own, so that a silent server cannot hold us."""
-        asked, form = self._request(one.request.message, one.request.limit, one.request.seed), FORMS[one.form]
+        body, form = self._request(one.request.message, one.request.limit, one.request.seed), FORMS[one.form]
         if form is not None:
-            asked["response_format"] = form(one.request.shape.name, one.request.shape.schema(one.request.most))
+            body["response_format"] = form(one.request.shape.name, one.request.shape.schema(one.request.most))
         one.exchange = Exchange(
-            self._address, json.dumps(asked).encode(), self._seconds, self._key, sending=self._sending
+            self._address, json.dumps(body).encode(), self._seconds, self._key, sending=self._sending
         )
         one.begun = time.monotonic()
         one.exchange.start()
 
-    def _outcome(self, one: _Asked) -> Outcome | None:
+    def _outcome(self, one: _Pending) -> Outcome | None:
         """What came of a message; None while nothing has."""
         try:
             response = self._response(one)
@@ -192,8 +192,8 @@ class Endpoint:
         self._failures = 0
         return replace(reply, seconds=one.seconds)
 
-    def _response(self, one: _Asked) -> Response | None:
-        """Servers differ in how they are told of a schema, if they know any; what one takes is kept to."""
+    def _response(self, one: _Pending) -> Response | None:
+        """Servers differ in how they take a schema, if they know any; the form that one takes is kept."""
         if one.exchange is None:
             return None
         if not one.exchange.done.is_set():
@@ -213,7 +213,7 @@ class Endpoint:
             return None
         return response
 
-    def _fail(self, one: _Asked, error: UnansweredError) -> None:
+    def _fail(self, one: _Pending, error: UnansweredError) -> None:
         """Messages that were on their way together fail together, and count once."""
         if one.begun >= self._failed_at:
             self._failures += 1
@@ -268,7 +268,7 @@ class Endpoint:
 
 
 def _dislikes_form(response: Response) -> bool:
-    """Whether a server may answer when it is told otherwise, or not at all, what its answer is to look like."""
+    """Whether a server may answer when the answer's form is given otherwise, or not at all."""
     if exceeds_context(response.body):
         return False
     return response.status in (400, 422) or (response.status == 500 and b"response_format" in response.body)

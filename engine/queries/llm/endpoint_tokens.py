@@ -1,8 +1,9 @@
-"""How many tokens a text is to a server, and how many it reads and writes at once, where it tells: its tokenizer is not at hand.
+"""How many tokens a text is to a server, and how long a context it has, as far as it says so: its tokenizer is not at hand.
 
-llama.cpp's server and vLLM count at `/tokenize`, llama-cpp-python's at `/extras/tokenize/count`. The former tell their context
-at `/props` and `/v1/models`. Ollama counts nowhere, and cuts what is too long without a word; from 0.10 on it tells the context of
-a model that is loaded at `/api/ps`, and an `/api/generate` without a prompt loads one. Whoever tells nothing is asked no more.
+llama.cpp's server and vLLM count at `/tokenize`, llama-cpp-python's at `/extras/tokenize/count`. The former give their context
+at `/props` and `/v1/models`. Ollama counts nowhere, and cuts silently what is too long; from 0.10 on it gives the context of a
+model that is loaded at `/api/ps`, and an `/api/generate` without a prompt loads one. A server that offers nothing gets no more
+such requests.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from engine.queries.llm.cost import Patience
 SECONDS = 5.0  # that a count may take
 LOADING_SECONDS = 300.0  # that a large model may take to come into memory
 POLL_SECONDS = 0.05
-TRIES = 3  # that may fail before the server is asked no more
+TRIES = 3  # that may fail before no more are made
 KEPT = 16  # counts
 NOT_OFFERED = frozenset({400, 404, 405, 415, 422, 501})
 
@@ -33,9 +34,11 @@ def estimated(text: str) -> int:
 
 
 class ServersTokens:
-    """What the server at `address` tells. `count` and `context` raise CancelledError, and SettingsError as `Address.connect`.
+    """What the server at `address` says of itself.
 
-    `cuts`: once `context` was asked for, whether the server cuts silently what is longer, and does not tell where.
+    `count` and `context` raise CancelledError, and SettingsError as `Address.connect`.
+
+    `cuts`: once `context` was looked up, whether the server cuts silently what is longer, and does not say where.
     """
 
     def __init__(
@@ -51,33 +54,33 @@ class ServersTokens:
         self.cuts = False
 
     def count(self, text: str) -> int | None:
-        """Tokens of a text; None where the server does not tell."""
+        """Tokens of a text; None where the server does not say."""
         while self._ways and text not in self._known:
-            if not self._asked(text):
+            if not self._counted(text):
                 return None
         return self._known.get(text)
 
     def context(self) -> int:
-        """Tokens that it reads and writes at once; 0 where it does not tell."""
+        """Tokens that it reads and writes at once; 0 where it does not say."""
         _, props = self._answer(f"{self._root}/props")
         found = [_number(_field(_field(props, "default_generation_settings"), "n_ctx"))]
         if not found[0]:
-            _, told = self._answer(f"{self._address.path}/models")
-            rows = _field(told, "data")
+            _, found = self._answer(f"{self._address.path}/models")
+            rows = _field(found, "data")
             rows = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
             named = [row for row in rows if row.get("id") == self._model] or rows
             found = [_number(row.get("max_model_len")) for row in named]
         return min((one for one in found if one), default=0) or self._ollamas()
 
     def _ollamas(self) -> int:
-        """The context that Ollama has loaded the model with; 0 where it does not tell, or is another server."""
+        """The context that Ollama has loaded the model with; 0 where it does not say, or is another server."""
         loaded = f"{self._root}/api/ps"
-        _, told = self._answer(loaded)
-        if not isinstance(_field(told, "models"), list):
+        _, found = self._answer(loaded)
+        if not isinstance(_field(found, "models"), list):
             return 0
         self._answer(f"{self._root}/api/generate", {"model": self._model, "stream": False}, LOADING_SECONDS)
-        _, told = self._answer(loaded)
-        rows = _field(told, "models")
+        _, found = self._answer(loaded)
+        rows = _field(found, "models")
         names = {self._model, f"{self._model}:latest"}
         found = [
             _number(row.get("context_length"))
@@ -87,8 +90,8 @@ class ServersTokens:
         self.cuts = not any(found)
         return max(found, default=0)
 
-    def _asked(self, text: str) -> bool:
-        """Ask in the way that is thought to be the server's; whether it makes sense to ask on."""
+    def _counted(self, text: str) -> bool:
+        """Count in the way that is thought to be the server's; whether it makes sense to go on."""
         status, found = self._ways[0](text)
         if found:
             if len(self._known) >= KEPT:
@@ -106,19 +109,19 @@ class ServersTokens:
 
     def _tokenize(self, text: str) -> tuple[int, int]:
         """`content` is llama.cpp's word for it, `prompt` vLLM's."""
-        asked: dict[str, Any] = {"content": text, "prompt": text} | ({"model": self._model} if self._model else {})
-        status, told = self._answer(f"{self._root}/tokenize", asked)
-        tokens = _field(told, "tokens")
-        return status, _number(_field(told, "count")) or (len(tokens) if isinstance(tokens, list) else 0)
+        request: dict[str, Any] = {"content": text, "prompt": text} | ({"model": self._model} if self._model else {})
+        status, found = self._answer(f"{self._root}/tokenize", request)
+        tokens = _field(found, "tokens")
+        return status, _number(_field(found, "count")) or (len(tokens) if isinstance(tokens, list) else 0)
 
     def _extras(self, text: str) -> tuple[int, int]:
-        status, told = self._answer(f"{self._root}/extras/tokenize/count", {"input": text})
-        return status, _number(_field(told, "count"))
+        status, found = self._answer(f"{self._root}/extras/tokenize/count", {"input": text})
+        return status, _number(_field(found, "count"))
 
-    def _answer(self, path: str, asked: dict[str, Any] | None = None, seconds: float = 0.0) -> tuple[int, Any]:
+    def _answer(self, path: str, request: dict[str, Any] | None = None, seconds: float = 0.0) -> tuple[int, Any]:
         """(status, JSON) of an answer; (0, None) where there is none in `seconds`, `SECONDS` if that is 0."""
         seconds = seconds or SECONDS
-        body = None if asked is None else json.dumps(asked).encode()
+        body = None if request is None else json.dumps(request).encode()
         exchange = Exchange(self._address, body, seconds, self._key, path, self._sending)
         exchange.start()
         until = self._patience.clock() + seconds
@@ -137,8 +140,8 @@ class ServersTokens:
         return 0, None
 
 
-def _field(told: Any, name: str) -> Any:
-    return told.get(name) if isinstance(told, dict) else None
+def _field(found: Any, name: str) -> Any:
+    return found.get(name) if isinstance(found, dict) else None
 
 
 def _number(found: Any) -> int:

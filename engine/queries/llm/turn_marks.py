@@ -1,6 +1,6 @@
 """What chat templates write around turns, and how it is taken apart in a document's text: by a space.
 
-Control tokens are none of a document's where the model's own tokenizer is told so (`gguf.py`). But many templates mark turns in
+Control tokens are none of a document's where its own tokenizer reads them so (`gguf_model.py`). But many templates mark turns in
 plain characters: by words (`### Response:`, `ASSISTANT:`) or by signs that are no tokens of the model (`[/INST]`). Evidence
 is compared without white space, so a passage that was taken apart is still found.
 """

@@ -275,6 +275,6 @@ def lower_first(text: str, statistics: TermStatistics) -> str:
     if not word or not word[0].isupper() or word == "I" or (len(word) > 1 and word[1:] != word[1:].lower()):
         return text
     folded = word.casefold()
-    if folded in statistics.named or not (folded in ENGLISH.function_words or folded in statistics.lowered):
+    if folded in statistics.capitalised or not (folded in ENGLISH.function_words or folded in statistics.lower_case):
         return text
     return text[0].lower() + text[1:]

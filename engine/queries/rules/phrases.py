@@ -145,7 +145,7 @@ def _sort(words: Sequence[Token], statistics: TermStatistics) -> str:
     if len(words) == 1 and words[0].is_code:
         return "code"
     capital = [word for word in words if word.is_capital]
-    likely = capital and (len(capital) == len(words) or capital[0].folded in statistics.named)
+    likely = capital and (len(capital) == len(words) or capital[0].folded in statistics.capitalised)
     fitting = _PARTICLES | _NAME_WORDS
-    named = all(word.folded not in statistics.lowered or word.folded in fitting for word in words)
+    named = all(word.folded not in statistics.lower_case or word.folded in fitting for word in words)
     return "name" if likely and named else "term"

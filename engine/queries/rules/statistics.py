@@ -23,8 +23,8 @@ class TermStatistics:
     """Document frequencies over chunks, and what else one pass over them shows.
 
     `chunks` is the number of distinct chunks seen. `frequency[term]` counts chunks that hold a folded term,
-    `repeated[sentence]` chunks that hold a folded sentence (only those in two or more). `named` holds terms that are
-    mostly capitalised inside sentences, `lowered` those mostly not. `people` are words that follow a given name.
+    `repeated[sentence]` chunks that hold a folded sentence (only those in two or more). `capitalised` holds terms that are
+    mostly capitalised inside sentences, `lower_case` those mostly not. `people` are words that follow a given name.
     `long_forms` maps an abbreviation to the words that
     the corpus spells it out with.
     """
@@ -32,9 +32,9 @@ class TermStatistics:
     chunks: int
     frequency: Mapping[str, int]
     repeated: Mapping[str, int] = field(default_factory=dict)
-    named: frozenset[str] = frozenset()
+    capitalised: frozenset[str] = frozenset()
     long_forms: Mapping[str, str] = field(default_factory=dict)
-    lowered: frozenset[str] = frozenset()
+    lower_case: frozenset[str] = frozenset()
     people: frozenset[str] = frozenset()
 
     @classmethod

@@ -53,11 +53,11 @@ class Things(NamedTuple):
     """The words of a text, folded, and those among them that are codes, numbers or names."""
 
     words: frozenset[str]
-    telling: frozenset[str]
+    distinctive: frozenset[str]
 
 
 def things(text: str) -> Things:
-    """What a text is about, as far as its letters show it. A capital of the first word tells nothing."""
+    """What a text is about, as far as its letters show it. A capital of the first word means nothing."""
     words = [token for token in tokenize(text) if token.text[-1].isalnum()]
     return Things(
         frozenset(token.folded for token in words),
@@ -71,7 +71,7 @@ def things(text: str) -> Things:
 
 def same_things(one: Things, other: Things) -> bool:
     """Whether each holds the codes, numbers and names of the other."""
-    return one.telling <= other.words and other.telling <= one.words
+    return one.distinctive <= other.words and other.distinctive <= one.words
 
 
 def tokenize(text: str) -> list[Token]:

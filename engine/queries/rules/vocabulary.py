@@ -24,4 +24,4 @@ sophie stefan stephanie stephen steve steven stuart sue susan taylor ted teresa 
 tom tommy tony travis tyler vanessa victor victoria vincent virginia walter wayne will william zach zachary elon
 jada britney kanye tessa
 """)
-"""They tell people from things."""
+"""A capitalised word after one is a person's."""

@@ -173,7 +173,7 @@ def test_an_ollama_that_cuts_silently_and_does_not_tell_where_is_told():
         assert one.context == 4096
     setting, value, why = told[0]
     assert (setting, value) == ("context tokens", 4096)
-    assert "without a word" in str(why)
+    assert "num_ctx" in str(why)
 
 
 def test_a_long_chunk_is_asked_about_in_pieces_of_the_servers_own_tokens():

@@ -22,8 +22,8 @@ SEEN = ("the", "pump", "valve", "company", "board", "heat", "report", "old", "en
 TABLE = TermStatistics(
     1000,
     dict.fromkeys(SEEN, 20),
-    lowered=frozenset(SEEN),
-    named=frozenset({"acme", "turo"}),
+    lower_case=frozenset(SEEN),
+    capitalised=frozenset({"acme", "turo"}),
     people=frozenset({"moses"}),
 )
 

@@ -143,8 +143,8 @@ def test_statistics_by_hand():
     assert (table.frequency["pump"], table.frequency["runs"], table.frequency["valve"]) == (1, 2, 1)
     assert table.idf("runs") == pytest.approx(0.1823215568)  # ln(1 + 0.5/2.5)
     assert table.idf("pump") == pytest.approx(0.6931471806)  # ln(1 + 1.5/1.5)
-    assert "orion" in table.named
-    assert "valve" in table.lowered
+    assert "orion" in table.capitalised
+    assert "valve" in table.lower_case
 
 
 def test_statistics_find_people_long_forms_and_boilerplate():
