@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
@@ -16,16 +17,18 @@ from engine.core.messages.wire import from_json
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """Base. `name` is the value of the `event` key in the log."""
+    """Base. `name`, the class's own in snake case unless it says otherwise, is the value of the `event` key in the log."""
 
-    name: ClassVar[str] = "event"
+    name: ClassVar[str]
+
+    def __init_subclass__(cls) -> None:
+        cls.name = cls.__dict__.get("name") or re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStarted(Event):
     """A run has taken the project and will walk `stages`."""
 
-    name: ClassVar[str] = "run_started"
     run: str
     stages: list[str]
 
@@ -34,7 +37,6 @@ class RunStarted(Event):
 class RunFinished(Event):
     """`state`: done, failed or cancelled."""
 
-    name: ClassVar[str] = "run_finished"
     run: str
     state: str
     seconds: float
@@ -44,7 +46,6 @@ class RunFinished(Event):
 class StageStarted(Event):
     """A stage begins, because of `reason`."""
 
-    name: ClassVar[str] = "stage_started"
     stage: str
     fingerprint: str
     reason: str
@@ -54,7 +55,6 @@ class StageStarted(Event):
 class StageSkipped(Event):
     """A stage has nothing to do."""
 
-    name: ClassVar[str] = "stage_skipped"
     stage: str
     reason: str
 
@@ -66,7 +66,6 @@ class StageFinished(Event):
     `seconds` leaves out the time for which it was paused.
     """
 
-    name: ClassVar[str] = "stage_finished"
     stage: str
     seconds: float
     peak_memory_mb: float
@@ -77,7 +76,6 @@ class StageFinished(Event):
 class StageFailed(Event):
     """`error` is `EngineError.as_dict()`."""
 
-    name: ClassVar[str] = "stage_failed"
     stage: str
     error: dict[str, Any]
 
@@ -86,7 +84,6 @@ class StageFailed(Event):
 class Paused(Event):
     """A stage waits at a safe point, or the run before it, until it may go on."""
 
-    name: ClassVar[str] = "paused"
     stage: str
 
 
@@ -94,7 +91,6 @@ class Paused(Event):
 class Resumed(Event):
     """A paused stage goes on."""
 
-    name: ClassVar[str] = "resumed"
     stage: str
 
 
@@ -102,7 +98,6 @@ class Resumed(Event):
 class Progress(Event):
     """`done` of `total` `unit`s."""
 
-    name: ClassVar[str] = "progress"
     stage: str
     done: int
     total: int
@@ -113,7 +108,6 @@ class Progress(Event):
 class Choice(Event):
     """An automatic choice and its reason (device, precision, what is served …)."""
 
-    name: ClassVar[str] = "choice"
     stage: str
     setting: str
     value: str
@@ -133,7 +127,6 @@ class Warned(Event):
 class TrainStep(Event):
     """`memory_mb`: resident memory (CPU) or allocated device memory (CUDA). `seconds_left`: estimate."""
 
-    name: ClassVar[str] = "train_step"
     step: int
     steps: int
     loss: float
@@ -147,7 +140,6 @@ class TrainStep(Event):
 class HeldOut(Event):
     """Held-out figures during training, in percent."""
 
-    name: ClassVar[str] = "held_out"
     step: int
     hit_at_10: float
     ndcg_at_10: float

@@ -36,13 +36,9 @@ def write_vectors(source: Source, folder: Path) -> None:
             lines.writelines(json.dumps(label, ensure_ascii=False) + "\n" for label in labels)
     if reference := source.hub_queries:
         articles, vectors = reference
-        with (
-            (target / "hub_queries.npy").open("wb") as rows,
-            (target / "hub_queries.jsonl").open("w", encoding="utf-8") as lines,
-        ):
-            np.lib.format.write_array_header_1_0(rows, {**header, "shape": vectors.shape})
-            rows.write(vectors.astype("<f4").tobytes())
-            lines.writelines(json.dumps({"article": number}) + "\n" for number in articles)
+        np.save(target / "hub_queries.npy", vectors.astype("<f4"))
+        text = "".join(json.dumps({"article": number}) + "\n" for number in articles)
+        (target / "hub_queries.jsonl").write_text(text, encoding="utf-8")
 
 
 def write_parquet(source: Source, folder: Path) -> None:

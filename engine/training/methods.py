@@ -29,17 +29,12 @@ def learn(
     alone trains what follows for queries alone, which is left out after a training that was asked to finish. Raises what
     `train` raises.
     """
-    from engine.training.compute.launch import lacks_others, trains_alone
+    from engine.training.compute.launch import trains_alone
     from engine.training.distributed import train_together
     from engine.training.job import Job
     from engine.training.query_refinement import FOLDER as REFINEMENT
     from engine.training.query_refinement import counted, refine_queries
 
-    if lacks_others():
-        context.warn(
-            "accelerate started this process alone, as it does with --cpu: nothing is shared. Start several with --multi_gpu, "
-            "or on CPUs with torchrun --nproc-per-node 2 -m engine."
-        )
     if trains_alone():
         context.choose("processes", "1", "the others of this launch helped with its first training, and have ended")
     job = Job(model, data, config, hardware, folder, context.emit, context.should_stop, context.should_finish)

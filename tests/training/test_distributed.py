@@ -22,7 +22,7 @@ from engine.core.errors import UsageError
 from engine.encoders.hardware import Hardware
 from engine.encoders.model_folder import ModelFolder, resolve_model
 from engine.training.compute import launch as launches
-from engine.training.compute.launch import Launch, find_launch, follows, lacks_others
+from engine.training.compute.launch import Launch, find_launch, follows
 from engine.training.compute.peers import ALONE, Peers
 from engine.training.config import TrainingConfig
 from engine.training.data import TrainingData
@@ -167,14 +167,6 @@ ENVIRONMENT = {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1", "MASTER_ADDR":
 )
 def test_a_launch_is_known_by_its_environment(changes: dict[str, str], wanted: Launch | None) -> None:
     assert find_launch(ENVIRONMENT | changes) == wanted
-
-
-def test_a_process_that_accelerate_started_alone_is_known() -> None:
-    alone = {"ACCELERATE_USE_CPU": "True", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
-    assert lacks_others(alone)
-    assert not lacks_others(ENVIRONMENT | alone)
-    assert not lacks_others({"ACCELERATE_USE_CPU": "True"})  # one was all that was asked for
-    assert not lacks_others({"MASTER_ADDR": "127.0.0.1"})
 
 
 def test_only_ranks_beyond_the_first_follow(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -50,13 +50,6 @@ def trains_alone(environ: Mapping[str, str] | None = None) -> bool:
     return bool((os.environ if environ is None else environ).get(SPENT))
 
 
-def lacks_others(environ: Mapping[str, str] | None = None) -> bool:
-    """Whether accelerate was asked for several processes and started this one alone, as it does with `--cpu`."""
-    given = os.environ if environ is None else environ
-    asked = "MASTER_ADDR" in given and any(name.startswith("ACCELERATE_") for name in given)
-    return asked and not given.get("RANK")
-
-
 def follows() -> bool:
     """Whether another process of the same launch leads: this one has to help it train, and do nothing else."""
     found = find_launch()
