@@ -13,12 +13,12 @@ from typing import Any
 
 from engine.core.messages.wire import Request, params_of, to_json
 from engine.project.folder import ProjectFolder
-from engine.service import answers, documents, judging, options, queries, status
+from engine.service import documents, judging, options, queries, status
 
 Task = Callable[[], Any]
 HANDLERS: dict[type[Request[Any]], Callable[[ProjectFolder, Any], Any]] = {
     kind: handler
-    for module in (status, options, documents, queries, judging, answers)
+    for module in (status, options, documents, queries, judging)
     for kind, handler in module.HANDLERS.items()
 }
 

@@ -1,4 +1,4 @@
-"""How far a project is, and how far it would be after a change of settings."""
+"""How far a project is, and would be after a change of settings; what its last evaluation found; what the machine can do."""
 
 from __future__ import annotations
 
@@ -6,8 +6,20 @@ from contextlib import closing
 from dataclasses import replace
 
 from engine.core.errors import EngineError, SettingsError, UsageError
-from engine.core.messages.project import Effect, ProjectStatus, ReadStatus, StageChange, StageState, WhatIf
+from engine.core.messages.project import (
+    Effect,
+    EvaluationReport,
+    Examine,
+    Findings,
+    ProjectStatus,
+    ReadReport,
+    ReadStatus,
+    StageChange,
+    StageState,
+    WhatIf,
+)
 from engine.project.folder import ProjectFolder
+from engine.project.store.artifact_info import EvaluationInfo
 from engine.project.store.store import Store
 from engine.search.workers import preload
 from engine.settings import edit as settings_file
@@ -70,4 +82,26 @@ def _present(project: ProjectFolder, text: str, store: Store) -> dict[str, Stage
     return _stages(project, settings, store)
 
 
-HANDLERS = {ReadStatus: status, WhatIf: what_if}
+def report(project: ProjectFolder, _request: ReadReport) -> EvaluationReport:
+    """Raises NotBuiltError before the first evaluation."""
+    from engine.core.systems import named
+    from engine.evaluation.reporting.report import read_report
+    from engine.project.stage import ProjectSnapshot
+    from engine.settings.schema import Settings
+
+    with closing(project.store()) as store:
+        artifact = ProjectSnapshot(project, Settings(), store).need(EvaluationInfo)
+    folder = project.folder_of(artifact)
+    found = read_report(folder)
+    names = {name for part in found["query_sets"] for name in part["comparison"]["systems"]}
+    return EvaluationReport(found, folder, named(names), artifact.info.reason)
+
+
+def doctor(project: ProjectFolder, request: Examine) -> Findings:
+    """Examine the machine and a model."""
+    from engine.doctor.doctor import examine
+
+    return Findings(tuple(examine(project, model=request.model)))
+
+
+HANDLERS = {ReadStatus: status, WhatIf: what_if, ReadReport: report, Examine: doctor}
