@@ -205,15 +205,11 @@ def benchmark(
 
 def _known(preset: str) -> str:
     """The preset. Raises UsageError for a name that is none."""
-    from engine.core.errors import UsageError, nearest
+    from engine.core.errors import unknown
     from engine.settings.section import PRESETS
 
     if preset not in PRESETS:
-        near = nearest(preset, PRESETS)
-        raise UsageError(
-            f"--preset: there is no preset '{preset}'.", f"The presets are {', '.join(PRESETS)}.",
-            f"Did you mean '--preset {near}'?" if near else "Name one of them.", code="preset-unknown",
-        )  # fmt: skip
+        raise unknown("preset", preset, PRESETS, "preset-unknown")
     return preset
 
 

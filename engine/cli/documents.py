@@ -32,14 +32,11 @@ def documents(
     as_json: AsJson = False,
 ) -> None:
     """Show what became of every file, and of what is inside it: read, skipped or quarantined, and why."""
-    from engine.core.errors import UsageError
+    from engine.core.errors import unknown
     from engine.search.filters import path_filter
 
     if action not in ACTIONS:
-        raise UsageError(
-            f"'{action}' cannot be done.", "Known are " + ", ".join(ACTIONS) + ".", "Name one of them.",
-            code="action-unknown",
-        )  # fmt: skip
+        raise unknown("action", action, ACTIONS, "action-unknown")
     matches = path_filter(path or ())
     with opened(name) as project:
         if action == "retry":

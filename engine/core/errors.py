@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import os
 import traceback
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Self
 
 MAX_FAULTS = 10  # of a chain of exceptions
@@ -167,6 +167,13 @@ def nearest(word: str, valid: Iterable[str]) -> str | None:
     spellings = {name.lower(): name for name in valid}
     close = difflib.get_close_matches(word.lower(), list(spellings), n=1, cutoff=0.5)
     return spellings[close[0]] if close else None
+
+
+def unknown(kind: str, name: str, valid: Collection[str], code: str) -> UsageError:
+    """The error of a name that is none of the `valid` ones of its kind."""
+    near = nearest(name, valid)
+    to_do = f"Did you mean '{near}'?" if near else "Name one of them."
+    return UsageError(f"There is no {kind} '{name}'.", f"There are {', '.join(valid)}.", to_do, code=code)
 
 
 def fault_record(error: BaseException) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.core.errors import EngineError, NotBuiltError, UsageError, nearest
+from engine.core.errors import EngineError, NotBuiltError, UsageError, unknown
 from engine.export.models import write_adapter, write_models, write_onnx
 from engine.export.source import Source
 from engine.export.texts import write_beir, write_chunks
@@ -72,9 +72,7 @@ def parse_kinds(names: Iterable[str]) -> tuple[str, ...]:
     """The kinds that are named, each once, in their own order. Raises UsageError."""
     wanted = {name.strip() for name in names}
     for name in sorted(wanted - set(KINDS)):
-        near = nearest(name, KINDS)
-        hint = f"Did you mean '{near}'?" if near else f"Choose from {', '.join(KINDS)}, or all."
-        raise UsageError(f"'{name}' cannot be exported.", f"There are {', '.join(KINDS)}.", hint, code="export-unknown")
+        raise unknown("export", name, (*KINDS, "all"), "export-unknown")
     return tuple(name for name in KINDS if name in wanted)
 
 

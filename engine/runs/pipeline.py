@@ -17,7 +17,7 @@ from dataclasses import replace
 
 from engine.core import events
 from engine.core.disk import disk_errors, write_text
-from engine.core.errors import CancelledError, EngineError, NotBuiltError, StageError, UsageError, nearest
+from engine.core.errors import CancelledError, EngineError, NotBuiltError, StageError, UsageError, unknown
 from engine.core.events import Event, EventLog, RunFinished, RunStarted, StageFailed, StageSkipped, StageStarted, Warned
 from engine.core.messages.project import UP_TO_DATE, StageState
 from engine.core.subprocesses import crash, end, import_path, run_folder_missing, to_dict
@@ -300,18 +300,14 @@ def run(
 
 def checked_stages(stages: Iterable[str]) -> tuple[str, ...]:
     """The stages in the order of a run. Raises UsageError for a bare text, and for a name that is none, with the nearest."""
-    known = "The stages are " + ", ".join(ORDER) + "."
     if isinstance(stages, str):
         raise UsageError(
-            f"'{stages}' is one text, where a list of stages is wanted.", known, f"Write ['{stages}'].",
-            code="stage-unknown",
+            f"'{stages}' is one text, where a list of stages is wanted.", "", f"Write ['{stages}'].", code="stage-unknown",
         )  # fmt: skip
     names = tuple(stages)
     for name in names:
         if name not in ROOMS:
-            near = nearest(name, ORDER)
-            to_do = f"Did you mean '{near}'?" if near else "Name one of them."
-            raise UsageError(f"There is no stage '{name}'.", known, to_do, code="stage-unknown")
+            raise unknown("stage", name, ORDER, "stage-unknown")
     return tuple(stage for stage in ORDER if stage in names)
 
 

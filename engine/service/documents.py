@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing
 
-from engine.core.errors import UsageError
+from engine.core.errors import unknown
 from engine.core.messages.documents import (
     FileOutcome,
     FileOutcomes,
@@ -77,10 +77,7 @@ def unsearched(store: Store, state: str | None = None) -> list[Unread]:
 def ledger(store: Store, state: str | None = None) -> list[FileOutcome]:
     """What became of every file, by path. Raises UsageError for a state that there is not."""
     if state is not None and state not in STATES:
-        raise UsageError(
-            f"There is no state '{state}'.", "The states are " + ", ".join(STATES) + ".", "Name one of them.",
-            code="state-unknown",
-        )  # fmt: skip
+        raise unknown("state", state, STATES, "state-unknown")
     return store.ledger(state)
 
 
