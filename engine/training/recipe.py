@@ -63,20 +63,16 @@ def objective_reason(settings: Settings, first: float | None) -> str:
     if settings.training.objective is not None:
         return "it is set in project.toml"
     if is_contrastive(settings, first):
-        return _hard_reason(first)
+        return (
+            f"for {first:.0%} of the training queries BM25 ranks the right chunk first, which is less than {HARD:.0%}: the texts "
+            "are much alike, and training learns which of them belongs to a query"
+        )
     return f"preset '{settings.training.preset}'"
 
 
 def scope_reason(settings: Settings, config: TrainingConfig, first: float | None) -> str:
     """Why the adapter acts on what it acts on."""
     return _scope(settings, config, first)[1]
-
-
-def _hard_reason(first: float | None) -> str:
-    return (
-        f"for {first:.0%} of the training queries BM25 ranks the right chunk first, which is less than {HARD:.0%}: the texts are "
-        "much alike, and training learns which of them belongs to a query"
-    )
 
 
 def _longest(settings: Settings, config: TrainingConfig) -> int:

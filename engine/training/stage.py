@@ -40,10 +40,12 @@ class TrainStage(Stage):
                 "Run 'engine rank' first, or 'engine run' for all.", code="rankings-outdated", stage="rank", command="rank",
             )  # fmt: skip
         config = resolve_config(snapshot)
+        teacher = teacher_folder(snapshot, config)
         return {
             "rankings": rankings.fingerprint,
+            # a cross-encoder counts by its content, not by where it lies, and only where it teaches
             "config": recipe_identity(asdict(config))
-            | _teacher_inputs(snapshot, config)
+            | {"cross_encoder": teacher.fingerprint if teacher else ""}
             | added_inputs(snapshot.settings),
             "base": served_fingerprint(snapshot, None, 1.0) if config.needs_vectors else "",
             "lists": snapshot.settings.ranking.model_dump(include={"m", "strategy"}),
@@ -92,12 +94,9 @@ class TrainStage(Stage):
 
         config = resolve_config(context)
         if config.max_tokens < min(context.settings.corpus.chunk_tokens, context.settings.encoder.max_tokens):
-            why = (
-                "it is set in project.toml"
-                if context.settings.training.max_tokens
-                else "preset 'quick' takes less time so"
+            context.choose(
+                "tokens of a text", config.max_tokens, "longer ones are cut in training (training.max_tokens)"
             )
-            context.choose("tokens of a text", str(config.max_tokens), f"longer ones are cut in training: {why}")
         if config.method != "PT":
             settings, first = with_backend(context), bm25_hit_at_1(context.store)
             context.choose("objective", config.objective, objective_reason(settings, first))
@@ -136,12 +135,6 @@ class TrainStage(Stage):
             "adapter": info.adapter, "reason": "", "steps": info.steps, "best_step": info.best_step, "ended": info.ended,
             "side": info.adapter_scope,
         }  # fmt: skip
-
-
-def _teacher_inputs(snapshot: ProjectSnapshot, config: TrainingConfig) -> dict[str, Any]:
-    """A cross-encoder counts by its content, not by where it lies, and only where it teaches."""
-    found = teacher_folder(snapshot, config)
-    return {"cross_encoder": found.fingerprint if found else ""}
 
 
 def added_inputs(settings: Settings) -> dict[str, Any]:

@@ -69,16 +69,13 @@ def add_lora(transformer: nn.Module, config: TrainingConfig) -> Any:
         bias="none",
         task_type="FEATURE_EXTRACTION",
     )
+    dtype = next(parameter.dtype for parameter in transformer.parameters() if parameter.is_floating_point())
     inject_adapter_in_model(lora, transformer, adapter_name=ADAPTER_NAME)
     for name, parameter in transformer.named_parameters():
         parameter.requires_grad_("lora_" in name)
         if "lora_" in name:
-            parameter.data = parameter.data.to(_weight_dtype(transformer))
+            parameter.data = parameter.data.to(dtype)
     return lora
-
-
-def _weight_dtype(transformer: nn.Module) -> Any:
-    return next(p.dtype for name, p in transformer.named_parameters() if "lora_" not in name and p.is_floating_point())
 
 
 def lora_parameters(transformer: nn.Module) -> dict[str, nn.Parameter]:
