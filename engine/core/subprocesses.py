@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -27,6 +27,13 @@ def import_path() -> str:
     return os.pathsep.join([here, *filter(None, others)])  # an empty entry would mean the folder the user stands in
 
 
+def spawn(module: str, arguments: Sequence[str], environ: Mapping[str, str], **options: Any) -> subprocess.Popen[bytes]:
+    """Start `python -m MODULE ARGUMENTS` in a session of its own. `options`: those of Popen."""
+    # -P: without it, modules of the folder that the user stands in would come before the installed ones
+    command = [sys.executable, "-P", "-m", module, *arguments]
+    return subprocess.Popen(command, start_new_session=True, env=dict(environ, PYTHONPATH=import_path()), **options)
+
+
 def to_dict(error: EngineError) -> dict[str, str]:
     """`error.as_dict()` for a pipe: its texts are cut."""
     return {name: text[:TEXT_SENT] for name, text in error.as_dict().items()}
@@ -39,11 +46,8 @@ def run_in_subprocess(
 
     Raises the EngineError that it wrote to its standard output, or StageError that says how it died.
     """
-    command = [sys.executable, "-P", "-m", module, *arguments]
-    child = subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True,
-        env=dict(os.environ, PYTHONPATH=import_path()),
-    )  # fmt: skip
+    pipe = subprocess.PIPE
+    child = spawn(module, arguments, os.environ, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL)
     reader = threading.Thread(target=lambda: output.extend(child.stdout or ()), daemon=True)
     output: list[bytes] = []
     reader.start()

@@ -22,7 +22,7 @@ from typing import IO
 from engine.core import environment
 from engine.core.errors import EngineError, StageError
 from engine.core.messages.project import RunRecord
-from engine.core.subprocesses import import_path, to_dict
+from engine.core.subprocesses import spawn, to_dict
 from engine.project.control import POLL_SECONDS, run_records
 from engine.project.folder import ProjectFolder
 from engine.runs import pipeline
@@ -55,16 +55,13 @@ def start(project: ProjectFolder, stages: Sequence[str], *, force: bool = False)
 
 
 def _spawn(arguments: list[str], errors: IO[bytes]) -> subprocess.Popen[bytes]:
-    # -P: without it, modules of the folder that the user stands in would come before the installed ones
-    command = [sys.executable, "-P", "-m", "engine.runs.detached", *arguments]
-    environment = dict(os.environ, PYTHONPATH=import_path())
     flags = 0
     if sys.platform == "win32":
         flags = subprocess.DETACHED_PROCESS | subprocess.CREATE_NEW_PROCESS_GROUP
-    return subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors,
-        start_new_session=True, creationflags=flags, env=environment,
-    )  # fmt: skip
+    null = subprocess.DEVNULL
+    return spawn(
+        "engine.runs.detached", arguments, os.environ, stdin=null, stdout=null, stderr=errors, creationflags=flags
+    )
 
 
 def _begun(project: ProjectFolder, pid: int, before: set[Path]) -> RunRecord | None:

@@ -9,7 +9,6 @@ import secrets
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import closing, suppress
@@ -20,7 +19,7 @@ from engine.core.disk import disk_errors, write_text
 from engine.core.errors import CancelledError, EngineError, NotBuiltError, StageError, UsageError, unknown
 from engine.core.events import Event, EventLog, RunFinished, RunStarted, StageFailed, StageSkipped, StageStarted, Warned
 from engine.core.messages.project import UP_TO_DATE, StageState
-from engine.core.subprocesses import crash, end, import_path, run_folder_missing, to_dict
+from engine.core.subprocesses import crash, end, run_folder_missing, spawn, to_dict
 from engine.project.control import CANCEL, POLL_SECONDS, Gate
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ORDER, ProjectSnapshot, Stage, stage_fingerprint
@@ -208,22 +207,9 @@ class Run:
 
     def run_child(self, stage: str, wanted: str, forced: bool) -> None:
         """Run a stage in a process of its own. Raises the error that ended it."""
-        # -P: without it, modules of the folder that the user stands in would come before the installed ones
-        command = [
-            sys.executable,
-            "-P",
-            "-m",
-            "engine.runs.stage_process",
-            str(self.project.path),
-            stage,
-            wanted,
-            self.id,
-        ]
-        command += ["force"] * forced
-        environment = dict(launch.inherited(), PYTHONPATH=import_path())
-        child = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True, env=environment
-        )
+        arguments = [str(self.project.path), stage, wanted, self.id, *["force"] * forced]
+        pipe = subprocess.PIPE
+        child = spawn("engine.runs.stage_process", arguments, launch.inherited(), stdin=pipe, stdout=pipe)
         try:
             asked, answer = self._attend(child, stage)
         finally:
