@@ -7,17 +7,15 @@ torch's tracer never ends (usearch 2.26.6, torch 2.13.0: streams of the C++ libr
 from __future__ import annotations
 
 import importlib.util
-import json
-import os
 import shutil
-import subprocess
-import sys
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from engine.core.disk import disk_errors
 from engine.core.errors import EngineError, UsageError
-from engine.core.subprocesses import exit_with_parent, import_path, to_dict
+from engine.core.subprocesses import answer, run_in_subprocess
 from engine.encoders.loading import load_sentence_transformer
 from engine.encoders.model_folder import ModelFolder, resolve_model
 
@@ -43,41 +41,15 @@ def save_onnx(model: ModelFolder, folder: Path) -> None:
     """Write `model.onnx` and the tokenizer's files into `folder`, which is made.
 
     The graph takes `input_ids` and `attention_mask`, (b, n) int64, and gives `vector`, (b, d). Raises EngineError for a
-    model that has no such graph, or whose graph gives other vectors; OSError where it cannot be written.
+    model that has no such graph, or whose graph gives other vectors, ResourceError when the disk is full.
     """
-    command = [sys.executable, "-P", "-m", "engine.encoders.onnx_file", str(model.path), str(folder)]
-    input_end, held = os.pipe()  # it leaves when nobody holds this any more: a killed export must not be written on
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, errors="replace", check=False, stdin=input_end,
-            env={**os.environ, "PYTHONPATH": import_path()},
-        )  # fmt: skip
-    finally:
-        os.close(input_end)
-        os.close(held)
-    if done.returncode == 0:
-        return
-    try:
-        found = json.loads(done.stdout.splitlines()[-1])
-    except (IndexError, ValueError):
-        raise _no_graph(model, f"The process that makes it ended with {done.returncode}.") from None
-    if "errno" in found:
-        raise OSError(found["errno"], found["text"])
-    raise EngineError.from_dict(found, done.returncode)
+    run_in_subprocess("engine.encoders.onnx_file", [str(model.path), str(folder)], f"Writing {model.name} as ONNX")
 
 
-def main(arguments: list[str]) -> int:
-    """What the process does. Its last line says what went wrong."""
-    exit_with_parent()
-    try:
-        _write_graph(resolve_model(arguments[0]), Path(arguments[1]))
-    except EngineError as error:
-        print(json.dumps(to_dict(error)))
-        return error.exit_code
-    except OSError as error:
-        print(json.dumps({"errno": error.errno or 0, "text": str(error.strerror or error)}))
-        return 1
-    return 0
+def work(_should_stop: Callable[[], bool], model: str, folder: str) -> None:
+    """What the process does."""
+    with disk_errors(f"The graph {folder} could not be written."):
+        _write_graph(resolve_model(model), Path(folder))
 
 
 def _write_graph(model: ModelFolder, folder: Path) -> None:
@@ -156,4 +128,4 @@ def _no_graph(model: ModelFolder, why: str) -> EngineError:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    answer(work)
