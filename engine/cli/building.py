@@ -137,11 +137,6 @@ def import_queries(
     print(f"{count} queries were imported.", file=sys.stderr)
     if backend not in ("imported", "both"):
         print("They are used once queries.backend in project.toml is 'imported' or 'both'.", file=sys.stderr)
-    elif count:
-        print(
-            "Queries that were made before, and what was made of them, are stale: 'engine run' makes them again.",
-            file=sys.stderr,
-        )
 
 
 @app.command("import-judgments")

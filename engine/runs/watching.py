@@ -95,30 +95,18 @@ class SourceFolders:
     """The folders of a project: those that its settings name now, and which ones on the disk these are."""
 
     project: ProjectFolder
-    _settings: tuple[int, int, int] | None = None
     _paths: list[Path] = field(default_factory=list)
 
     def identities(self) -> dict[Path, tuple[int, int]]:
         """Folder → its identity on the disk, which another one in its place does not have."""
-        changed = _file_mark(self.project.path / "project.toml")
-        if changed is not None and changed != self._settings:
-            with suppress(SettingsError):  # who brings the project in line says what is wrong with them
-                self._paths = self.project.sources(self.project.settings())
-            self._settings = changed
+        with suppress(SettingsError):  # who brings the project in line says what is wrong with them
+            self._paths = self.project.sources(self.project.settings())
         found = {}
         for folder in watched_folders(self._paths):
             with suppress(OSError):  # gone at this moment
                 status = folder.stat()
                 found[folder] = (status.st_dev, status.st_ino)
         return found
-
-
-def _file_mark(path: Path) -> tuple[int, int, int] | None:
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 @dataclass
