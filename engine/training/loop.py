@@ -18,7 +18,7 @@ from torch import Tensor
 
 from engine.core.events import Choice, HeldOut, Warned
 from engine.training import checkpoint
-from engine.training.compute import faults, optimizer_state
+from engine.training.compute import faults, optimizer
 from engine.training.compute.peers import ALONE, Peers
 from engine.training.compute.plan import Plan, look, make_plan
 from engine.training.compute.workers import Workers, choose_workers
@@ -150,11 +150,11 @@ class Loop(ABC):
 
     def _tensors(self) -> dict[str, Tensor]:
         """All that a checkpoint holds."""
-        return optimizer_state.packed(self.masters, self.best, self.optimizer)
+        return optimizer.packed(self.masters, self.best, self.optimizer)
 
     def _restore(self, tensors: dict[str, Tensor]) -> None:
         """Take back what `_tensors` gave."""
-        self.best = optimizer_state.restore(tensors, self.masters, self.optimizer)
+        self.best = optimizer.restore(tensors, self.masters, self.optimizer)
         self._publish()
 
     def _repeat(self) -> TrainResult:

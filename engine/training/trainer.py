@@ -7,6 +7,7 @@ from torch import Tensor
 
 from engine.core.events import Progress
 from engine.encoders.fingerprint import adapter_digest
+from engine.training.compute.optimizer import learning_rate
 from engine.training.compute.peers import ALONE, Peers
 from engine.training.data import BatchSampler, FloatArray
 from engine.training.gradients import BatchGradients
@@ -18,7 +19,6 @@ from engine.training.objectives.objective import Objective
 from engine.training.objectives.pair_scores import pair_scores
 from engine.training.objectives.teachers import PairScores
 from engine.training.refresh import Refresh
-from engine.training.schedule import learning_rate
 
 __all__ = ["TrainResult", "train"]
 _MINED = "the model's own best chunks that are not the evidence join the negatives"

@@ -9,8 +9,8 @@ from fixtures.errors import fails
 
 from engine.core.errors import SettingsError
 from engine.settings.load import validate
+from engine.training.compute.optimizer import learning_rate
 from engine.training.config import PRESETS, TrainingConfig
-from engine.training.schedule import learning_rate
 
 
 def test_learning_rate_by_hand() -> None:

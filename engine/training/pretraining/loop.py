@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from engine.training.compute.optimizer import learning_rate
 from engine.training.heldout import build_pool
 from engine.training.job import Job
 from engine.training.loop import Ended, Gradients, Loop, Setup, TrainResult, prepared
 from engine.training.pretraining.masked_batches import MaskedBatches
 from engine.training.pretraining.masked_loss import masked_gradients
 from engine.training.pretraining.mlm_head import MaskedLanguageHead
-from engine.training.schedule import learning_rate
 
 _HEAD_ALONE = 0.2  # share of the steps in which a fresh head learns alone, so that its noise does not reach the adapter
 _FRESH_HEAD_RATE = 1e-3

@@ -1,4 +1,4 @@
-"""What a checkpoint holds of a training: its parameters, its best adapter, and AdamW's memory of both moments."""
+"""AdamW in training: its learning rate over the steps, and what a checkpoint holds of it, with parameters and best adapter."""
 
 from __future__ import annotations
 
@@ -41,3 +41,15 @@ def restore(
 
 def _part(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
     return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+
+
+def learning_rate(step: int, steps: int, peak: float, warmup: float) -> float:
+    """Linear warm-up over the first `warmup` share of the steps, then linear decay towards 0.
+
+    `step` counts from 0. With w = round(warmup·steps) it is peak·(step + 1)/w while step < w, then
+    peak·(steps − step)/(steps − w).
+    """
+    rising = round(warmup * steps)
+    if step < rising:
+        return peak * (step + 1) / rising
+    return peak * (steps - step) / (steps - rising)

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from engine.training.compute.optimizer_state import packed, restore
+from engine.training.compute.optimizer import packed, restore
 
 
 def stepped() -> tuple[dict[str, Tensor], torch.optim.AdamW]:
