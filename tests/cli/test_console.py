@@ -52,43 +52,43 @@ def test_whole_texts_show_what_would_steer_the_terminal_and_keep_their_lines() -
     ids=lambda event: event.name,
 )
 def test_no_event_steers_the_terminal(event: events.Event) -> None:
-    told = io.StringIO()
-    with console.RunView(Console(file=told, highlight=False, soft_wrap=True)) as snapshot:
+    reported = io.StringIO()
+    with console.RunView(Console(file=reported, highlight=False, soft_wrap=True)) as snapshot:
         snapshot(event)
-    assert "gpj.exe" in told.getvalue()
-    assert is_harmless(told.getvalue())
+    assert "gpj.exe" in reported.getvalue()
+    assert is_harmless(reported.getvalue())
 
 
 def test_why_a_stage_failed_is_left_to_the_commands_last_words() -> None:
-    told = io.StringIO()
-    with console.RunView(Console(file=told, highlight=False, soft_wrap=True)) as snapshot:
+    reported = io.StringIO()
+    with console.RunView(Console(file=reported, highlight=False, soft_wrap=True)) as snapshot:
         snapshot(events.StageFailed(stage="ingest", error={"what": "No document was found.", "why": "b", "to_do": "c"}))
-    assert told.getvalue() == "✗ ingest failed\n"
+    assert reported.getvalue() == "✗ ingest failed\n"
 
 
 def test_a_pause_is_shown() -> None:
-    told = io.StringIO()
-    with console.RunView(Console(file=told, highlight=False, soft_wrap=True)) as snapshot:
+    reported = io.StringIO()
+    with console.RunView(Console(file=reported, highlight=False, soft_wrap=True)) as snapshot:
         snapshot(events.Paused(stage="train"))
         snapshot(events.Resumed(stage="train"))
-    first, last = told.getvalue().splitlines()
+    first, last = reported.getvalue().splitlines()
     assert first.startswith("‖ train ")
     assert last.startswith("▸ train ")
 
 
 def test_no_error_steers_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     console.show_error(InputError(EVIL, EVIL, EVIL))
-    told = capsys.readouterr().err
-    assert told.count("gpj.exe") == 3
-    assert is_harmless(told)
+    reported = capsys.readouterr().err
+    assert reported.count("gpj.exe") == 3
+    assert is_harmless(reported)
 
 
 def test_json_says_the_same_in_escapes(capsys: pytest.CaptureFixture[str]) -> None:
     print_json({"path": EVIL, "text": "Straße"})
-    told = capsys.readouterr().out
-    assert json.loads(told) == {"path": EVIL, "text": "Straße"}
-    assert "Straße" in told
-    assert not set("\x1b\x07\x9b\x7f\udcff") & set(told)
+    reported = capsys.readouterr().out
+    assert json.loads(reported) == {"path": EVIL, "text": "Straße"}
+    assert "Straße" in reported
+    assert not set("\x1b\x07\x9b\x7f\udcff") & set(reported)
 
 
 def gap(value: float, verdict: Verdict = "better", p: float = 0.01, needed: int | None = None) -> dict[str, Difference]:

@@ -58,7 +58,7 @@ def test_keys_of_a_later_version_are_passed_over() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "reported"),
     [
         ({"rank": None}, r"hits\[0\]\.rank must be a whole number"),
         ({"rank": True}, r"hits\[0\]\.rank"),
@@ -68,10 +68,10 @@ def test_keys_of_a_later_version_are_passed_over() -> None:
         ({"headings": "One"}, r"hits\[0\]\.headings must be a list"),
     ],
 )
-def test_what_is_wrong_is_named(change: dict[str, Any], told: str) -> None:
+def test_what_is_wrong_is_named(change: dict[str, Any], reported: str) -> None:
     data = to_json(Found("q", "hybrid", (hit(),)))
     data["hits"][0] |= change
-    with pytest.raises(MessageError, match=told):
+    with pytest.raises(MessageError, match=reported):
         from_json(Found, data)
 
 

@@ -20,7 +20,7 @@ def test_each_is_called_otherwise_and_explained() -> None:
     assert (label_of("rrf_served_cosine"), label_of("bm25")) == ("hybrid (RRF), in use, without CSLS", "BM25")
 
 
-def test_what_is_told_stands_in_the_order_of_reports() -> None:
+def test_what_is_reported_stands_in_the_order_of_reports() -> None:
     found = named(["rrf_served", "adapted", "merge-0.5", "merge-0.25", "base", "bm25"])
     assert list(found) == ["bm25", "base", "merge-0.25", "merge-0.5", "adapted", "rrf_served"]
     assert found["base"] == SystemName("base", "base", SYSTEMS["base"].what)

@@ -71,7 +71,7 @@ def test_nothing_is_asked_of_a_run_that_is_over(
 
 
 @pytest.mark.parametrize("ask", [control.cancel, control.pause, control.resume, control.finish])
-def test_a_project_that_is_held_before_a_run_has_begun_is_told_so(
+def test_a_project_that_is_held_before_a_run_has_begun_is_reported_so(
     project: ProjectFolder, ask: Callable[[ProjectFolder], str]
 ) -> None:
     with project.locked(), fails(UsageError, "run-not-begun"):
@@ -95,17 +95,17 @@ class Waiting:
     """A gate of which a thread asks, so that the test can see that it waits."""
 
     def __init__(self, folder: Path, *, threads: int = 1) -> None:
-        self.told: list[events.Event] = []
+        self.reported: list[events.Event] = []
         self.paused = threading.Event()
         self.stop = False
         self.answers: list[bool] = []
-        self.gate = control.Gate(folder, "rank", self._tell, lambda: self.stop)
+        self.gate = control.Gate(folder, "rank", self._emit, lambda: self.stop)
         self._threads = [threading.Thread(target=self._ask, daemon=True) for _ in range(threads)]
         for thread in self._threads:
             thread.start()
 
-    def _tell(self, event: events.Event) -> None:
-        self.told.append(event)
+    def _emit(self, event: events.Event) -> None:
+        self.reported.append(event)
         self.paused.set()
 
     def _ask(self) -> None:
@@ -121,7 +121,7 @@ class Waiting:
 def test_a_safe_point_is_passed_at_once_when_nothing_is_asked(tmp_path: Path) -> None:
     waiting = Waiting(tmp_path)
     assert waiting.join() == [False]
-    assert (waiting.told, waiting.gate.paused_seconds) == ([], 0.0)
+    assert (waiting.reported, waiting.gate.paused_seconds) == ([], 0.0)
 
 
 @pytest.mark.parametrize("threads", [1, 3])
@@ -132,7 +132,7 @@ def test_a_paused_stage_waits_until_it_may_go_on(tmp_path: Path, threads: int) -
     assert waiting.answers == []
     (tmp_path / "pause").unlink()
     assert waiting.join() == [False] * threads
-    assert waiting.told == [events.Paused(stage="rank"), events.Resumed(stage="rank")]
+    assert waiting.reported == [events.Paused(stage="rank"), events.Resumed(stage="rank")]
     assert waiting.gate.paused_seconds > 0
 
 
@@ -142,32 +142,32 @@ def test_a_paused_stage_can_be_stopped(tmp_path: Path) -> None:
     assert waiting.paused.wait(10)
     waiting.stop = True
     assert waiting.join() == [True]
-    assert waiting.told == [events.Paused(stage="rank")]
+    assert waiting.reported == [events.Paused(stage="rank")]
 
 
 def test_a_stage_that_is_asked_to_stop_does_not_pause_first(tmp_path: Path) -> None:
     (tmp_path / "pause").touch()
-    told: list[events.Event] = []
-    assert control.Gate(tmp_path, "rank", told.append, lambda: True)()
-    assert told == []
+    reported: list[events.Event] = []
+    assert control.Gate(tmp_path, "rank", reported.append, lambda: True)()
+    assert reported == []
 
 
 def test_every_pause_counts(tmp_path: Path) -> None:
-    told: list[events.Event] = []
+    reported: list[events.Event] = []
 
-    def tell(event: events.Event) -> None:
-        told.append(event)
+    def relay(event: events.Event) -> None:
+        reported.append(event)
         if isinstance(event, events.Paused):
             (tmp_path / "pause").unlink()
 
-    gate = control.Gate(tmp_path, "rank", tell, lambda: False)
+    gate = control.Gate(tmp_path, "rank", relay, lambda: False)
     waited = [gate.paused_seconds]
     for _ in range(2):
         (tmp_path / "pause").touch()
         assert gate() is False
         waited.append(gate.paused_seconds)
     assert waited[0] < waited[1] < waited[2]
-    assert [event.name for event in told] == ["paused", "resumed"] * 2
+    assert [event.name for event in reported] == ["paused", "resumed"] * 2
 
 
 def test_a_run_waits_between_its_stages(project: ProjectFolder, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,10 +176,10 @@ def test_a_run_waits_between_its_stages(project: ProjectFolder, monkeypatch: pyt
     (project.path / "project.toml").write_text('[corpus]\npaths = ["documents"]\n')
     ran: list[str] = []
     monkeypatch.setattr(pipeline.Run, "run_child", lambda _run, stage, *_: ran.append(stage))
-    told: list[events.Event] = []
+    reported: list[events.Event] = []
 
     def listen(event: events.Event) -> None:
-        told.append(event)
+        reported.append(event)
         if isinstance(event, events.RunStarted):
             control.pause(project)
         if isinstance(event, events.Paused):
@@ -189,15 +189,15 @@ def test_a_run_waits_between_its_stages(project: ProjectFolder, monkeypatch: pyt
     pipeline.run(project, stages=["ingest"], on_event=listen)
     assert ran == ["ingest"]
     names = ["run_started", "paused", "resumed", "stage_started", "run_finished"]
-    assert [event.name for event in told] == names
-    assert told[1] == events.Paused(stage="ingest")
+    assert [event.name for event in reported] == names
+    assert reported[1] == events.Paused(stage="ingest")
 
 
 def test_a_run_paused_between_stages_can_be_cancelled(project: ProjectFolder) -> None:
-    told: list[str] = []
+    reported: list[str] = []
 
     def listen(event: events.Event) -> None:
-        told.append(event.name)
+        reported.append(event.name)
         if isinstance(event, events.RunStarted):
             control.pause(project)
         if isinstance(event, events.Paused):
@@ -205,7 +205,7 @@ def test_a_run_paused_between_stages_can_be_cancelled(project: ProjectFolder) ->
 
     with pytest.raises(CancelledError):
         pipeline.run(project, stages=["ingest"], on_event=listen)
-    assert told == ["run_started", "paused", "run_finished"]
+    assert reported == ["run_started", "paused", "run_finished"]
 
 
 def test_a_failed_runs_record_says_why(project: ProjectFolder) -> None:

@@ -47,14 +47,14 @@ def test_a_damaged_database_is_replaced_by_the_last_good_copy(project: ProjectFo
     backup = (project.path / "project.db.bak").read_bytes()
     damage(project)
     broken = (project.path / "project.db").read_bytes()
-    told = project.repair()
-    assert told is not None
-    assert "restored" in told
+    reported = project.repair()
+    assert reported is not None
+    assert "restored" in reported
     assert files(project) == {"good.md"}
     assert mode(project.path / "project.db") == 0o600
     assert (project.path / "project.db.bak").read_bytes() == backup
     (aside,) = [path for path in project.path.glob("project.db.damaged-*") if path.suffix != ".db-wal"]
-    assert aside.name in told
+    assert aside.name in reported
     assert aside.read_bytes() == broken
     assert project.repair() is None
     assert not list(project.path.glob(".tmp-*"))
@@ -91,9 +91,9 @@ def test_a_missing_database(project: ProjectFolder, with_backup: bool) -> None:
     for path in project.path.glob("project.db*"):
         if path.suffix != ".bak":
             path.unlink()
-    told = project.repair() or ""
-    assert "is missing" in told
-    assert "set aside" not in told
+    reported = project.repair() or ""
+    assert "is missing" in reported
+    assert "set aside" not in reported
     assert files(project) == ({"good.md"} if with_backup else set())
 
 

@@ -1,4 +1,4 @@
-"""The run's process and its stages' processes: who ends whom, what is told of an error, which run is asked to stop."""
+"""The run's process and its stages' processes: who ends whom, what is reported of an error, which run is asked to stop."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_no_child_outlives_a_listener_that_fails(
             raise fault
 
     def should_stop() -> bool:
-        if started:  # the child tells of its progress
+        if started:  # the child says of its progress
             (log,) = project.path.glob("runs/*/events.jsonl")
             events.EventLog(log)(events.Progress(stage="ingest", done=1, total=2, unit="files"))
         return False
@@ -244,8 +244,8 @@ def test_the_peak_of_memory_is_the_processes_own() -> None:
         "def other(): return subprocess.run([sys.executable, '-c', child], stdout=-1, preexec_fn=lambda: None)\n"
         "print(float(other().stdout))"
     )
-    told = float(subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout)
-    assert 10 < told < 300
+    reported = float(subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout)
+    assert 10 < reported < 300
 
 
 def test_the_import_path_holds_no_empty_entry(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -276,7 +276,7 @@ def test_a_run_can_be_cancelled_while_its_database_is_repaired(
         (("train",), ("train",), "'engine train {0} --force'"),
     ],
 )
-def test_who_cancels_is_told_the_very_command_that_goes_on(
+def test_who_cancels_is_reported_the_very_command_that_goes_on(
     project: ProjectFolder, stages: tuple[str, ...], force: tuple[str, ...], command: str
 ) -> None:
     with pytest.raises(CancelledError) as caught:

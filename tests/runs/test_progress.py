@@ -1,4 +1,4 @@
-"""What `engine status` tells of a run that goes on, and of a training that waits to be resumed."""
+"""What `engine status` says of a run that goes on, and of a training that waits to be resumed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def log(tmp_path: Path) -> events.EventLog:
     return events.EventLog(tmp_path / "events.jsonl")
 
 
-def test_a_run_that_has_told_nothing_yet(tmp_path: Path) -> None:
+def test_a_run_that_has_reported_nothing_yet(tmp_path: Path) -> None:
     assert progress_of(tmp_path) == RunProgress()
 
 

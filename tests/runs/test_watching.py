@@ -43,26 +43,26 @@ def test_of_a_file_its_folder_is_watched_and_missing_folders_are_not(tmp_path: P
     assert watched_folders(sources) == [tmp_path / "a"]
 
 
-def test_drift_is_told_above_the_limit_only(tmp_path: Path) -> None:
+def test_drift_is_reported_above_the_limit_only(tmp_path: Path) -> None:
     project = make(tmp_path)
     ingest_here(project.path)
-    told: list[str] = []
-    updater = ProjectUpdater(project, told.append, None, threading.Event(), Changes())
+    reported: list[str] = []
+    updater = ProjectUpdater(project, reported.append, None, threading.Event(), Changes())
     (tmp_path / "documents" / "new.txt").write_text("The pelican boards.")
     ingest_here(project.path)
     updater.report_drift()
-    assert told == []  # there is no adapter yet
+    assert reported == []  # there is no adapter yet
     store = project.store()
     store.replace_queries([], Artifact(QueriesInfo(), "f"))
     store.close()
     updater.report_drift()
-    assert told == []
+    assert reported == []
     (tmp_path / "documents" / "0.txt").write_text("The heron moors.")
     ingest_here(project.path)
     updater.report_drift()
-    assert len(told) == 1
-    assert "20 %" in told[0]
-    assert "engine run" in told[0]
+    assert len(reported) == 1
+    assert "20 %" in reported[0]
+    assert "engine run" in reported[0]
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ def watching(monkeypatch: pytest.MonkeyPatch) -> Iterator[Begin]:
 
 
 def quiet(dirty: threading.Event) -> None:
-    """Wait until nothing is told any more."""
+    """Wait until nothing is reported any more."""
     dirty.clear()
     while dirty.wait(1.5):
         dirty.clear()
@@ -163,29 +163,29 @@ def test_folders_that_come_later_are_watched(tmp_path: Path, watching: Begin) ->
     assert noticed(dirty, tmp_path / "other" / "heron.txt")
 
 
-def test_the_same_problem_is_told_once(tmp_path: Path) -> None:
+def test_the_same_problem_is_reported_once(tmp_path: Path) -> None:
     project = make(tmp_path)
     (tmp_path / "documents").rename(tmp_path / "away")
-    told: list[str] = []
-    updater = ProjectUpdater(project, told.append, None, threading.Event(), Changes())
+    reported: list[str] = []
+    updater = ProjectUpdater(project, reported.append, None, threading.Event(), Changes())
     updater.bring_in_line()
     updater.bring_in_line()
-    assert len(told) == 1
-    assert str(tmp_path / "documents") in told[0]
+    assert len(reported) == 1
+    assert str(tmp_path / "documents") in reported[0]
 
 
-def test_a_warning_is_told_once_until_it_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_warning_is_reported_once_until_it_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))  # where no tesseract is
     project = make(tmp_path)
-    told: list[str] = []
+    reported: list[str] = []
     updater = ProjectUpdater(
-        project, print, lambda event: told.append(getattr(event, "text", "")), threading.Event(), Changes()
+        project, print, lambda event: reported.append(getattr(event, "text", "")), threading.Event(), Changes()
     )
 
     def warned() -> list[str]:
-        told.clear()
+        reported.clear()
         updater.run_stages(("ingest",), lambda: False)
-        return [text for text in told if "corpus.ocr is on" in text]
+        return [text for text in reported if "corpus.ocr is on" in text]
 
     project.change_settings({"corpus.ocr": True})
     with_ocr = warned()
@@ -198,15 +198,15 @@ def test_a_warning_is_told_once_until_it_changes(tmp_path: Path, monkeypatch: py
     assert warned() == with_ocr
 
 
-def test_a_warning_of_a_stage_that_was_broken_off_is_not_told_again() -> None:
+def test_a_warning_of_a_stage_that_was_broken_off_is_not_reported_again() -> None:
     warnings = RepeatedWarnings()
     begun = StageStarted(stage="embed", fingerprint="", reason="")
     ended = StageFinished(stage="embed", seconds=1, peak_memory_mb=1, summary={})
     slow, cut = Warned(stage="embed", text="slow"), Warned(stage="embed", text="cut")
     repaired = Warned(stage="run", text="repaired")
     runs = [begun, slow, begun, slow, cut, cut, ended, begun, cut, ended, begun, slow, ended, repaired, repaired]
-    told = [event for event in runs if warnings.is_news(event) and isinstance(event, Warned)]
-    assert told == [slow, cut, slow, repaired, repaired]
+    reported = [event for event in runs if warnings.is_news(event) and isinstance(event, Warned)]
+    assert reported == [slow, cut, slow, repaired, repaired]
 
 
 def test_embedding_gives_way_to_newer_changes_but_not_at_once_where_it_is_behind(
@@ -232,10 +232,10 @@ def test_embedding_gives_way_to_newer_changes_but_not_at_once_where_it_is_behind
 
 def test_how_long_a_change_took_counts_from_when_it_was_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     project = make(tmp_path)
-    now, told = [1000.0], list[str]()
+    now, reported = [1000.0], list[str]()
     monkeypatch.setattr("engine.runs.watching.time.monotonic", lambda: now[0])
     dirty = Changes()
-    updater = ProjectUpdater(project, told.append, None, threading.Event(), dirty)
+    updater = ProjectUpdater(project, reported.append, None, threading.Event(), dirty)
     runs: Iterator[dict[str, dict[str, int]] | None] = iter(
         [None, {"ingest": {"files_read": 1}}, {}, {"ingest": {"files_read": 2}}, {}]
     )
@@ -256,11 +256,11 @@ def test_how_long_a_change_took_counts_from_when_it_was_seen(tmp_path: Path, mon
     now[0] = 1009.0
     updater.take_changes()
     updater.bring_in_line()
-    (line,) = told
+    (line,) = reported
     assert all(data in line for data in ("1 read", "9.0 s"))
     dirty.set()
     updater.take_changes()
     now[0] = 1011.5
     updater.bring_in_line()
-    (line,) = told[1:]
+    (line,) = reported[1:]
     assert all(data in line for data in ("2 read", "2.5 s"))

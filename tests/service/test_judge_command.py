@@ -83,10 +83,10 @@ def test_a_kill_loses_nothing_that_was_answered(project: ProjectFolder) -> None:
     assert run.stdin is not None
     run.stdin.write(b"y\nn\n")
     run.stdin.flush()
-    told = b""
+    reported = b""
     assert run.stderr is not None
-    while b"hit 3 of" not in told:
-        told += os.read(run.stderr.fileno(), 4096)
+    while b"hit 3 of" not in reported:
+        reported += os.read(run.stderr.fileno(), 4096)
     run.send_signal(signal.SIGKILL)
     run.communicate(timeout=30)
     assert marks(project) == [True, False]
@@ -97,9 +97,9 @@ def test_documents_cannot_steer_the_terminal(project: ProjectFolder) -> None:
     (project.path / "documents" / "evil.txt").write_text(evil)
     for stage in ("ingest", "index"):
         stage_here(project.path, stage)
-    told = judge(project, "q", "--query", "gnp").stderr
-    assert "␛]0;owned␇ stands<U+009B>31m open.<U+202E> gnp␡" in told
-    assert all(char.isprintable() or char == "\n" for char in told)
+    reported = judge(project, "q", "--query", "gnp").stderr
+    assert "␛]0;owned␇ stands<U+009B>31m open.<U+202E> gnp␡" in reported
+    assert all(char.isprintable() or char == "\n" for char in reported)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="there are no pseudo-terminals on Windows")
@@ -115,24 +115,24 @@ def test_keys_in_a_terminal(project: ProjectFolder, tmp_path: Path, last: bytes,
             [*COMMAND, str(project.path), "--query", QUERY, "--json"], env={**environment(), "TERM": "xterm-256color"},
             stdin=follower, stdout=summary, stderr=follower, start_new_session=True,
         )  # fmt: skip
-        told = b""
+        reported = b""
         for count, key in enumerate([b"y", b"n", last], 1):
             end = time.monotonic() + 60
-            while told.count(b"[y/n/s/u/q]") < count:
-                assert time.monotonic() < end, told.decode()
+            while reported.count(b"[y/n/s/u/q]") < count:
+                assert time.monotonic() < end, reported.decode()
                 if select.select([leader], [], [], 0.1)[0]:
-                    told += os.read(leader, 65536)
+                    reported += os.read(leader, 65536)
             time.sleep(0.3)  # as a person reads
             os.write(leader, key)
         while run.poll() is None or select.select([leader], [], [], 0.2)[0]:
             if select.select([leader], [], [], 0.2)[0]:
-                told += os.read(leader, 65536)
+                reported += os.read(leader, 65536)
         assert termios.tcgetattr(follower) == before
         os.close(leader)
         os.close(follower)
-        assert run.returncode == code, told.decode()
+        assert run.returncode == code, reported.decode()
         summary.seek(0)
         found = json.load(summary)
     assert (found["right"], found["wrong"]) == (1, 1)
     assert marks(project) == [True, False]
-    assert b"Traceback" not in told
+    assert b"Traceback" not in reported

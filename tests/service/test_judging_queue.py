@@ -49,7 +49,7 @@ def bm25_order(project: ProjectFolder, depth: int = 5) -> list[int]:
         store.close()
 
 
-def test_the_pool_holds_what_was_found_in_an_order_that_tells_no_ranker(project: ProjectFolder) -> None:
+def test_the_pool_holds_what_was_found_in_an_order_that_says_no_ranker(project: ProjectFolder) -> None:
     hits, found = pool(project), bm25_order(project)
     assert sorted(row for hit in hits for row in hit.chunk_ids) == sorted(found)
     assert [hit.chunk_ids[0] for hit in hits] != found
@@ -58,7 +58,7 @@ def test_the_pool_holds_what_was_found_in_an_order_that_tells_no_ranker(project:
     assert deeper == list(hits), "a deeper pool does not shuffle what was seen"
 
 
-def test_what_is_not_built_is_told_once(project: ProjectFolder) -> None:
+def test_what_is_not_built_is_reported_once(project: ProjectFolder) -> None:
     pooler = Pooler(project, 3)
     pooler.pool(QUERY)
     pooler.pool("another question")

@@ -20,7 +20,7 @@ def keys(call: Any) -> dict[str, dict[str, Any]]:
     return {f"{section['name']}.{key['name']}": key for section in answer["sections"] for key in section["keys"]}
 
 
-def test_settings_tell_what_is_set_and_what_the_preset_gives(project: ProjectFolder, call: Any) -> None:
+def test_settings_say_what_is_set_and_what_the_preset_gives(project: ProjectFolder, call: Any) -> None:
     project.change_settings({"training.preset": "quick", "training.steps": 7})
     answer = call("settings")
     assert answer["settings"] == project.settings().model_dump()
@@ -36,7 +36,7 @@ def test_settings_tell_what_is_set_and_what_the_preset_gives(project: ProjectFol
     assert call("settings")["preset"]["objective"] == "listnet"
 
 
-def test_what_is_left_out_is_told_as_training_takes_it(project: ProjectFolder, call: Any) -> None:
+def test_what_is_left_out_is_reported_as_training_takes_it(project: ProjectFolder, call: Any) -> None:
     """The preset's own numbers are not the whole recipe: built queries are trained alone, and texts are as long as encoded."""
     project.change_settings({"training.preset": "standard", "encoder.max_tokens": 512})
     preset = call("settings")["preset"]
@@ -48,7 +48,7 @@ def test_what_is_left_out_is_told_as_training_takes_it(project: ProjectFolder, c
     assert (preset["adapter_scope"], preset["negatives_per_query"], preset["steps"]) == ("both", 1, 200)
 
 
-def test_what_the_queries_ask_for_is_told_once_they_are_ranked(project: ProjectFolder, call: Any) -> None:
+def test_what_the_queries_ask_for_is_reported_once_they_are_ranked(project: ProjectFolder, call: Any) -> None:
     project.change_settings({"training.preset": "standard"})
     with closing(project.store()) as store:
         store.put_artifact(Artifact(RankingsInfo(bm25_hit_at_1=0.6), "f"))

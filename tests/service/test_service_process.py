@@ -49,8 +49,8 @@ class Client:
 def client(project: ProjectFolder) -> Iterator[Client]:
     opened = Client(project.path)
     yield opened
-    _, told = opened.process.communicate(timeout=60)
-    assert (opened.process.returncode, "Traceback" in told) == (0, False)
+    _, reported = opened.process.communicate(timeout=60)
+    assert (opened.process.returncode, "Traceback" in reported) == (0, False)
 
 
 def test_a_session(client: Client, project: ProjectFolder) -> None:

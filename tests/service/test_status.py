@@ -87,7 +87,7 @@ def test_what_a_change_would_make_stale(
     assert (project.path / "project.toml").read_bytes() == before
 
 
-def test_a_change_that_would_bring_a_stage_back_is_told(project: ProjectFolder, call: Any) -> None:
+def test_a_change_that_would_bring_a_stage_back_is_reported(project: ProjectFolder, call: Any) -> None:
     project.change_settings({"ranking.k": 30})
     answer = call("what_if", changes={"ranking.k": 20})
     assert [(row["stage"], row["before"], row["after"]) for row in answer["stages"]] == [("rank", "stale", "done")]

@@ -144,7 +144,7 @@ def test_the_last_key_of_a_dotted_section_can_be_taken_out() -> None:
         ({"encoder.model": "half a pair \ud800"}, "settings-invalid", "encoder.model"),
     ],
 )
-def test_a_wrong_change_is_told_and_nothing_is_written(
+def test_a_wrong_change_is_reported_and_nothing_is_written(
     project: ProjectFolder, changes: dict[str, Any], code: str, value: str
 ) -> None:
     before = (project.path / "project.toml").read_bytes()

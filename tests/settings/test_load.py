@@ -92,7 +92,7 @@ def test_values_at_the_edge_are_taken(key: str, value: float) -> None:
     assert getattr(validate({"training": {key: value}}).training, key) == value
 
 
-def test_every_problem_is_told_at_once() -> None:
+def test_every_problem_is_reported_at_once() -> None:
     with fails(SettingsError, "settings-unknown-key", "3 problems") as caught:
         validate({"search": {"top": 0, "tops": 3}, "vector": {}})
     assert all(part in caught.value.why for part in ("search.top", "search.tops", "vector"))

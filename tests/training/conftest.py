@@ -69,7 +69,7 @@ def recipe() -> TrainingConfig:
 
 
 @pytest.fixture
-def every_step_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def every_step_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     from engine.training import meter
 
     monkeypatch.setattr(meter, "EMIT_SECONDS", 0.0)

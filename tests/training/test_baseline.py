@@ -1,4 +1,4 @@
-"""The recipe of the CL baseline, and how its training is told."""
+"""The recipe of the CL baseline, and how its training is reported."""
 
 from __future__ import annotations
 
@@ -49,15 +49,15 @@ def test_a_part_for_queries_alone_follows_where_it_follows_in_the_recipe(side, o
     assert refined.shared_chunks > 0  # a batch of queries alone has few chunks
 
 
-def test_its_steps_are_told_as_progress_of_the_stage_that_wants_it():
-    told: list[Event] = []
-    tell = as_part_of("evaluate", told.append)
-    tell(TrainStep(step=3, steps=12, loss=1.0, learning_rate=0.1, tokens_per_second=1, memory_mb=1, seconds_left=1))
-    tell(Progress(stage="train", done=1, total=2, unit="chunks"))
-    tell(Warned(stage="train", text="slow"))
-    tell(Choice(stage="train", setting="optimizer", value="AdamW", reason=""))
-    tell(HeldOut(step=3, hit_at_10=1.0, ndcg_at_10=1.0, best=True))
-    assert told == [
+def test_its_steps_are_reported_as_progress_of_the_stage_that_wants_it():
+    reported: list[Event] = []
+    relay = as_part_of("evaluate", reported.append)
+    relay(TrainStep(step=3, steps=12, loss=1.0, learning_rate=0.1, tokens_per_second=1, memory_mb=1, seconds_left=1))
+    relay(Progress(stage="train", done=1, total=2, unit="chunks"))
+    relay(Warned(stage="train", text="slow"))
+    relay(Choice(stage="train", setting="optimizer", value="AdamW", reason=""))
+    relay(HeldOut(step=3, hit_at_10=1.0, ndcg_at_10=1.0, best=True))
+    assert reported == [
         Progress(stage="evaluate", done=3, total=12, unit="steps of the CL baseline"),
         Progress(stage="evaluate", done=1, total=2, unit="chunks"),
         Warned(stage="evaluate", text="slow"),

@@ -59,7 +59,7 @@ except CancelledError as error:
     sys.exit(130)
 print(json.dumps({
     "history": result.history, "steps": result.steps,
-    "told": [[e.setting, e.value] for e in events if type(e).__name__ == "Choice"],
+    "reported": [[e.setting, e.value] for e in events if type(e).__name__ == "Choice"],
 }))
 """
 
@@ -110,7 +110,7 @@ def test_two_processes_train_what_one_does(
     assert code == 0
     assert follower == (0, {"followed": True})
     assert difference(tmp_path / "alone", tmp_path / "both" / "run") < 1e-5
-    assert ["processes", "2"] in answer["told"]
+    assert ["processes", "2"] in answer["reported"]
     assert [entry["step"] for entry in answer["history"]] == [0, 3, 6]
     for mine, theirs in zip(answer["history"], alone.history, strict=True):
         assert mine["loss"] == pytest.approx(theirs["loss"], abs=1e-4)
@@ -140,7 +140,7 @@ def test_a_stopped_training_is_resumed_by_both(
     assert follower == (0, {"followed": True})
     (code, answer), follower = launch(tmp_path / "both", [tiny, data, config, CPU, None])
     assert (code, follower[0]) == (0, 0)
-    assert any(setting == "first step" and int(value) > 0 for setting, value in answer["told"])
+    assert any(setting == "first step" and int(value) > 0 for setting, value in answer["reported"])
     assert difference(tmp_path / "alone", tmp_path / "both" / "run") < 1e-5
 
 

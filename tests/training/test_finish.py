@@ -1,4 +1,4 @@
-"""A training that the user asks to finish, or that waits: what it keeps, what it tells, what a later one sees of it."""
+"""A training that the user asks to finish, or that waits: what it keeps, what it says, what a later one sees of it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from engine.training.config import TrainingConfig
 from engine.training.data import TrainingData
 from engine.training.trainer import TrainResult
 
-pytestmark = pytest.mark.usefixtures("every_step_is_told")
+pytestmark = pytest.mark.usefixtures("every_step_is_reported")
 Run = Callable[..., TrainResult]
 
 
@@ -34,9 +34,9 @@ def test_it_ends_at_the_step_with_a_last_check_and_says_so(run: Run, recipe: Tra
     asked = After(6)
     result = run(recipe, emit=asked.listen, should_finish=asked)  # checks at 0, 4, 8, 12
     assert (result.steps, result.ended) == (6, "asked")
-    assert [event.step for event in asked.told if isinstance(event, HeldOut)] == [0, 4, 6]
+    assert [event.step for event in asked.reported if isinstance(event, HeldOut)] == [0, 4, 6]
     assert [entry["step"] for entry in result.history] == [0, 4, 6]
-    (choice,) = (event for event in asked.told if isinstance(event, Choice) and event.setting == "steps")
+    (choice,) = (event for event in asked.reported if isinstance(event, Choice) and event.setting == "steps")
     assert choice.value == "6"
     assert "step 6;" in choice.reason
     assert f"step {result.best_step} " in choice.reason
@@ -70,7 +70,7 @@ def test_without_held_out_queries_the_adapter_of_that_step_is_kept(
     asked = After(3)
     result = run(recipe, given=bare, emit=asked.listen, should_finish=asked)
     assert (result.steps, result.best_step, result.history, result.ended) == (3, 3, [], "asked")
-    assert any(isinstance(event, Choice) and "step 3 " in event.reason for event in asked.told)
+    assert any(isinstance(event, Choice) and "step 3 " in event.reason for event in asked.reported)
 
 
 def test_no_checkpoint_remembers_it(run: Run, recipe: TrainingConfig, tmp_path: Path) -> None:
@@ -125,9 +125,9 @@ def test_a_pause_is_not_counted(run: Run, recipe: TrainingConfig, monkeypatch: p
 
     for module in (loop, meter):
         monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=monotonic))
-    told: list[Event] = []
-    run(recipe, emit=told.append, should_stop=wait)
-    steps = [event for event in told if isinstance(event, TrainStep)]
+    reported: list[Event] = []
+    run(recipe, emit=reported.append, should_stop=wait)
+    steps = [event for event in reported if isinstance(event, TrainStep)]
     assert len(steps) == 12
     assert waited > 12 * 3600
     assert all(event.seconds_left < 3600 for event in steps)

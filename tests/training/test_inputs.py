@@ -120,7 +120,7 @@ def test_a_cross_encoder_that_is_not_there(project: Path, tiny: ModelFolder, fol
     assert caught.value.to_do
 
 
-def test_a_teacher_without_its_model_is_told_at_once(project: Path, tiny: ModelFolder) -> None:
+def test_a_teacher_without_its_model_is_reported_at_once(project: Path, tiny: ModelFolder) -> None:
     with fails(SettingsError, "cross-encoder-not-chosen"):
         config_of(validate({"training": {"teacher": "cross-encoder"}}))
 
@@ -129,7 +129,7 @@ CHOSEN = "chosen in project.toml; it scores up to {} pairs in a step"
 
 
 @pytest.mark.parametrize(
-    ("recipe", "told"),
+    ("recipe", "reported"),
     [
         ({}, ("mixture", "goes with the loss 'mixed'")),
         ({"objective": "listmle"}, ("bm25", "goes with the loss 'listmle'")),
@@ -147,6 +147,6 @@ CHOSEN = "chosen in project.toml; it scores up to {} pairs in a step"
         ({"objective": "infonce", "false_negatives": "drop"}, ("bm25", "goes with the loss 'infonce'")),
     ],
 )
-def test_the_teacher_is_told_with_a_reason(recipe: dict[str, Any], told: tuple[str, str]) -> None:
+def test_the_teacher_is_reported_with_a_reason(recipe: dict[str, Any], reported: tuple[str, str]) -> None:
     config = replace(TrainingConfig(), **{"cross_encoder": "x", **recipe})
-    assert teacher_choice(config, 9) == told
+    assert teacher_choice(config, 9) == reported

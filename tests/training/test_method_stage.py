@@ -95,7 +95,7 @@ def test_pt_with_a_gain_makes_one(project: ProjectFolder, monkeypatch: pytest.Mo
     assert adapter_of(project).info.history.held_out == ([0, 70.0], [2, 80.0], [4, 75.0], [6, 70.0])
 
 
-def test_too_little_text_is_told(project: ProjectFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_little_text_is_reported(project: ProjectFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     from engine.training.pretraining import mlm_head
 
     monkeypatch.setattr(mlm_head, "MIN_TOKENS", 10**9)
@@ -126,10 +126,10 @@ def test_false_negatives_mean_nothing_to_a_loss_that_follows_the_teacher(
     project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project.change_settings({"training.objective": "listnet", "training.false_negatives": "drop", "training.steps": 1})
-    told: dict[str, tuple[str, str]] = {}
-    monkeypatch.setattr(StageContext, "choose", lambda _, setting, *said: told.update({setting: said}))
+    reported: dict[str, tuple[str, str]] = {}
+    monkeypatch.setattr(StageContext, "choose", lambda _, setting, *said: reported.update({setting: said}))
     stage_here(project.path, "train")
-    value, reason = told["false negatives"]
+    value, reason = reported["false negatives"]
     assert value == "keep"
     assert "negatives" in reason
 
@@ -137,21 +137,21 @@ def test_false_negatives_mean_nothing_to_a_loss_that_follows_the_teacher(
 def test_a_loss_that_was_chosen_is_not_put_down_to_the_preset(
     project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told: dict[str, tuple[str, str]] = {}
-    monkeypatch.setattr(StageContext, "choose", lambda _, setting, *said: told.update({setting: said}))
+    reported: dict[str, tuple[str, str]] = {}
+    monkeypatch.setattr(StageContext, "choose", lambda _, setting, *said: reported.update({setting: said}))
     project.change_settings({"training.objective": "infonce", "training.steps": 1})
     stage_here(project.path, "train")
-    assert (told["objective"][0], "project.toml" in told["objective"][1]) == ("infonce", True)
+    assert (reported["objective"][0], "project.toml" in reported["objective"][1]) == ("infonce", True)
     project.change_settings({"training.objective": None})
     stage_here(project.path, "train")
-    assert told["objective"] == ("mixed", "preset 'quick'")
+    assert reported["objective"] == ("mixed", "preset 'quick'")
 
 
-def test_a_refresh_that_never_comes_is_told(project: ProjectFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[str] = []
-    monkeypatch.setattr(StageContext, "warn", lambda _, text: told.append(text))
+def test_a_refresh_that_never_comes_is_reported(project: ProjectFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    reported: list[str] = []
+    monkeypatch.setattr(StageContext, "warn", lambda _, text: reported.append(text))
     project.change_settings({"training.refresh_every": 4, "training.adapter_scope": "both"})
     stage_here(project.path, "train")
-    (warning,) = [text for text in told if "hard negatives" in text]
+    (warning,) = [text for text in reported if "hard negatives" in text]
     assert "training.refresh_every is 4" in warning
     assert "4 steps" in warning

@@ -33,13 +33,13 @@ from engine.training.pretraining.mlm_head import MIN_TOKENS, unsuitable
 from engine.training.trainer import TrainResult, train
 
 CPU = Hardware("cpu", "float32", 2, ())
-pytestmark = pytest.mark.usefixtures("every_step_is_told")
+pytestmark = pytest.mark.usefixtures("every_step_is_reported")
 Pretrain = Callable[..., TrainResult]
 
 
-def context(told: list[Event]) -> StageContext:
+def context(reported: list[Event]) -> StageContext:
     nothing = cast(Any, None)
-    return StageContext(nothing, nothing, nothing, "train", "f", "r", told.append, lambda: False)
+    return StageContext(nothing, nothing, nothing, "train", "f", "r", reported.append, lambda: False)
 
 
 # Where it does not apply
@@ -88,18 +88,18 @@ def test_it_does_not_apply_to_too_little_text(tiny: ModelFolder) -> None:
 def test_pt_ft_begins_with_the_pre_trained_adapter(
     tiny: ModelFolder, data: TrainingData, masked: TrainingConfig, tmp_path: Path
 ) -> None:
-    told: list[Event] = []
+    reported: list[Event] = []
     config = replace(masked, method="PT-FT", steps=1, learning_rate=1e-9, weight_decay=0.0)
-    result, reason = learn(context(told), tiny, data, config, CPU, tmp_path)
+    result, reason = learn(context(reported), tiny, data, config, CPU, tmp_path)
     assert result is not None
     assert reason == ""
     before = load_file(tmp_path / PRETRAINING / "adapter" / "adapter_model.safetensors")
     assert any(value.any() for name, value in before.items() if "lora_B" in name)
     for name, value in adapter(result).items():
         np.testing.assert_allclose(value, before[name], atol=1e-8)
-    steps = [(event.step, event.steps) for event in told if isinstance(event, TrainStep)]
+    steps = [(event.step, event.steps) for event in reported if isinstance(event, TrainStep)]
     assert steps == [*((step, 10) for step in range(1, 11)), (1, 1)]
-    chosen = {event.setting: event.value for event in told if isinstance(event, Choice)}
+    chosen = {event.setting: event.value for event in reported if isinstance(event, Choice)}
     assert chosen["pre-training"] == "10 steps"
     assert chosen["first adapter"] == "pre-trained"
 
@@ -140,13 +140,13 @@ def test_pt_ft_broken_off_ends_as_an_unbroken_one(
     broken = replace(context([]), should_stop=stopping)
     with pytest.raises(CancelledError):
         learn(broken, tiny, data, config, CPU, tmp_path / "broken")
-    told: list[Event] = []
-    resumed, _ = learn(context(told), tiny, data, config, CPU, tmp_path / "broken")
+    reported: list[Event] = []
+    resumed, _ = learn(context(reported), tiny, data, config, CPU, tmp_path / "broken")
     assert whole is not None
     assert resumed is not None
     assert same(adapter(whole), adapter(resumed))
     assert whole.history == resumed.history
-    steps = [event.step for event in told if isinstance(event, TrainStep)]
+    steps = [event.step for event in reported if isinstance(event, TrainStep)]
     assert len(steps) == (12 + 10 - 3 if phase else 12 - 3)
 
 
@@ -154,14 +154,14 @@ def test_where_it_does_not_apply_pt_ft_is_ft(
     tiny: ModelFolder, data: TrainingData, masked: TrainingConfig, tmp_path: Path
 ) -> None:
     model = changed(tiny, tmp_path / "no-mask", drop_mask_token)
-    told: list[Event] = []
-    result, reason = learn(context(told), model, data, replace(masked, method="PT-FT"), CPU, tmp_path / "run")
+    reported: list[Event] = []
+    result, reason = learn(context(reported), model, data, replace(masked, method="PT-FT"), CPU, tmp_path / "run")
     plain, _ = learn(context([]), model, data, replace(masked, method="FT"), CPU, tmp_path / "plain")
     assert result is not None
     assert plain is not None
     assert reason == ""
     assert same(adapter(result), adapter(plain))
-    (warning,) = (event.text for event in told if isinstance(event, Warned))
+    (warning,) = (event.text for event in reported if isinstance(event, Warned))
     assert "token for a masked word" in warning
 
 
@@ -169,8 +169,8 @@ def test_where_it_does_not_apply_pt_makes_no_adapter(
     tiny: ModelFolder, data: TrainingData, masked: TrainingConfig, tmp_path: Path
 ) -> None:
     model = changed(tiny, tmp_path / "decoder", make_decoder)
-    told: list[Event] = []
-    result, reason = learn(context(told), model, data, masked, CPU, tmp_path / "run")
+    reported: list[Event] = []
+    result, reason = learn(context(reported), model, data, masked, CPU, tmp_path / "run")
     assert (result, "qwen2" in reason) == (None, True)
     assert not (tmp_path / "run").exists()
 

@@ -26,7 +26,7 @@ from engine.training.methods import learn
 from engine.training.query_refinement import counted, joined
 from engine.training.trainer import TrainResult, train
 
-pytestmark = pytest.mark.usefixtures("every_step_is_told")
+pytestmark = pytest.mark.usefixtures("every_step_is_reported")
 Learn = Callable[..., TrainResult]
 STEPS, MORE = 6, 8
 
@@ -53,8 +53,10 @@ def go(tiny: ModelFolder, seen: TrainingData, tmp_path: Path, monkeypatch: pytes
 
     monkeypatch.setattr(query_refinement, "adapted_chunk_vectors", vectors)
 
-    def learnt(config: TrainingConfig, name: str = "run", told: list[Event] | None = None, **asked: Any) -> TrainResult:
-        nothing, listen = cast(Any, None), asked.pop("listen", (told if told is not None else []).append)
+    def learnt(
+        config: TrainingConfig, name: str = "run", reported: list[Event] | None = None, **asked: Any
+    ) -> TrainResult:
+        nothing, listen = cast(Any, None), asked.pop("listen", (reported if reported is not None else []).append)
         context = StageContext(
             nothing, nothing, nothing, "train", "f", "r", listen, asked.pop("should_stop", lambda: False), **asked
         )
@@ -102,27 +104,27 @@ def test_what_is_kept_is_what_the_two_encoders_find_together(
 
 
 def test_steps_are_counted_through(go: Learn, staged: TrainingConfig) -> None:
-    told: list[Event] = []
-    result = go(staged, told=told)
-    steps = [event for event in told if isinstance(event, TrainStep)]
+    reported: list[Event] = []
+    result = go(staged, reported=reported)
+    steps = [event for event in reported if isinstance(event, TrainStep)]
     assert [event.step for event in steps] == list(range(1, STEPS + MORE + 1))
     assert {event.steps for event in steps} == {STEPS + MORE}
-    checks = [event.step for event in told if isinstance(event, HeldOut)]
+    checks = [event.step for event in reported if isinstance(event, HeldOut)]
     assert checks == [0, 2, 4, 6, 6, 8, 10, 12, 14]
     assert [entry["step"] for entry in result.history] == [0, 2, 4, 6, 8, 10, 12, 14]
     assert result.steps == STEPS + MORE
     assert STEPS < result.best_step <= STEPS + MORE
-    (choice,) = (event for event in told if isinstance(event, Choice) and event.setting == "query adapter")
+    (choice,) = (event for event in reported if isinstance(event, Choice) and event.setting == "query adapter")
     assert choice.value == "one of its own"
 
 
 def test_where_nothing_better_is_found_one_adapter_is_enough(go: Learn, staged: TrainingConfig) -> None:
-    told: list[Event] = []
-    result = go(replace(staged, query_learning_rate=1e-9), told=told)
+    reported: list[Event] = []
+    result = go(replace(staged, query_learning_rate=1e-9), reported=reported)
     assert result.chunk_adapter is None
     assert (result.steps, result.best_step <= STEPS) == (STEPS, True)
     assert same(adapter(result), adapter(go(replace(staged, adapter_scope="both"), "both")))
-    (choice,) = (event for event in told if isinstance(event, Choice) and event.setting == "query adapter")
+    (choice,) = (event for event in reported if isinstance(event, Choice) and event.setting == "query adapter")
     assert (choice.value, "no step of 8" in choice.reason) == ("none", True)
 
 
@@ -137,9 +139,9 @@ def test_broken_off_in_the_second_part_it_resumes_to_the_bit(go: Learn, staged: 
     after = After(STEPS + 3)
     with pytest.raises(CancelledError):
         go(staged, "broken", listen=after.listen, should_stop=after)
-    told: list[Event] = []
-    resumed = go(staged, "broken", told=told)
-    assert next(event.step for event in told if isinstance(event, TrainStep)) > STEPS
+    reported: list[Event] = []
+    resumed = go(staged, "broken", reported=reported)
+    assert next(event.step for event in reported if isinstance(event, TrainStep)) > STEPS
     assert same(adapter(resumed), adapter(whole))
     assert same(chunk_tensors(resumed), chunk_tensors(whole))
     assert resumed.history == whole.history
@@ -158,16 +160,16 @@ def test_two_trainings_as_one() -> None:
 
 
 def test_of_events_that_count_no_steps_nothing_is_changed() -> None:
-    told: list[Event] = []
+    reported: list[Event] = []
     choice = Choice(stage="train", setting="device", value="cpu", reason="no GPU")
     step = TrainStep(
         step=3, steps=8, loss=1.0, learning_rate=0.1, tokens_per_second=1.0, memory_mb=1.0, seconds_left=1.0
     )
-    counted(told.append, before=40)(choice)
-    counted(told.append, before=40)(step)
-    counted(told.append, after=10)(step)
-    counted(told.append, after=10)(choice)
-    assert told == [choice, replace(step, step=43, steps=48), replace(step, steps=18), choice]
+    counted(reported.append, before=40)(choice)
+    counted(reported.append, before=40)(step)
+    counted(reported.append, after=10)(step)
+    counted(reported.append, after=10)(choice)
+    assert reported == [choice, replace(step, step=43, steps=48), replace(step, steps=18), choice]
 
 
 def test_the_second_parts_recipe(recipe: TrainingConfig) -> None:

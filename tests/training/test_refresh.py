@@ -17,7 +17,7 @@ from engine.training.data import BatchSampler, TrainingData
 from engine.training.refresh import Refresh, hardest
 from engine.training.trainer import TrainResult
 
-pytestmark = pytest.mark.usefixtures("every_step_is_told")
+pytestmark = pytest.mark.usefixtures("every_step_is_reported")
 Run = Callable[..., TrainResult]
 
 
@@ -80,23 +80,23 @@ def test_a_training_with_refreshes_resumes_to_the_bit(
 
 def test_it_can_be_stopped_while_it_mines(run: Run, recipe: TrainingConfig) -> None:
     whole = run(recipe, "whole", refresh_every=5)
-    told: list[Event] = []
+    reported: list[Event] = []
     calls: list[int] = []
 
     def late() -> bool:  # asked once more after step 5: within the refresh
-        if any(isinstance(event, TrainStep) and event.step == 5 for event in told):
+        if any(isinstance(event, TrainStep) and event.step == 5 for event in reported):
             calls.append(1)
         return len(calls) == 2
 
     with fails(CancelledError, "cancelled", "step 5"):
-        run(recipe, "broken", emit=told.append, should_stop=late, refresh_every=5)
-    assert not any(isinstance(event, Choice) and event.setting == "hard negatives" for event in told)
+        run(recipe, "broken", emit=reported.append, should_stop=late, refresh_every=5)
+    assert not any(isinstance(event, Choice) and event.setting == "hard negatives" for event in reported)
     assert same_training(whole, run(recipe, "broken", refresh_every=5))
 
 
 def test_it_says_what_it_found(run: Run, recipe: TrainingConfig) -> None:
-    told: list[Event] = []
-    run(recipe, emit=told.append, refresh_every=5)
-    found = [event for event in told if isinstance(event, Choice) and event.setting == "hard negatives"]
+    reported: list[Event] = []
+    run(recipe, emit=reported.append, refresh_every=5)
+    found = [event for event in reported if isinstance(event, Choice) and event.setting == "hard negatives"]
     assert len(found) == 2
     assert all(0 < int(event.value) <= 200 for event in found)

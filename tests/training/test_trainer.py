@@ -22,7 +22,7 @@ from engine.training.data import TrainingData
 from engine.training.heldout import build_pool, measure
 from engine.training.trainer import TrainResult
 
-pytestmark = pytest.mark.usefixtures("every_step_is_told")
+pytestmark = pytest.mark.usefixtures("every_step_is_reported")
 Run = Callable[..., TrainResult]
 QUICK = ("listnet", "infonce", "mixed")  # of the objectives, at every test; each loss has tests of its own
 
@@ -338,9 +338,9 @@ def test_a_step_that_a_gpu_has_no_memory_for_is_made_again_with_less_at_a_time(
 
     monkeypatch.setattr(Student, "forward", scarce)
     found = run(recipe, "scarce", steps=4, micro_batch_tokens=256, max_tokens=128, lora_dropout=0.2, emit=events.append)
-    told = [event.text for event in events if isinstance(event, Warned)]
-    assert ["graphs" in text for text in told] == [True, False]
-    assert "128 tokens" in told[1]
+    reported = [event.text for event in events if isinstance(event, Warned)]
+    assert ["graphs" in text for text in reported] == [True, False]
+    assert "128 tokens" in reported[1]
     assert found.steps == 4
     for name, tensor in adapter(found).items():
         np.testing.assert_allclose(tensor, adapter(thrifty)[name], atol=1e-5)

@@ -1,4 +1,4 @@
-"""A damaged database, a full disk, several connections: told, and never worse than before."""
+"""A damaged database, a full disk, several connections: reported, and never worse than before."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_a_schema_version_that_never_was_is_damage(closed: Path, version: int) -
 # a full disk
 
 
-def test_a_full_disk_is_told_and_nothing_is_lost(small_disk: Path, disk_filler: Callable[..., None]) -> None:
+def test_a_full_disk_is_reported_and_nothing_is_lost(small_disk: Path, disk_filler: Callable[..., None]) -> None:
     store = Store.create(small_disk / "project.db")
     put_document(store, ["one"])
     before = live(store)

@@ -40,7 +40,7 @@ def plan(student: Student, hardware: Hardware, free: float, no_compiler: str = "
     )
 
 
-def told(found: Plan) -> dict[str, tuple[str, str]]:
+def reported(found: Plan) -> dict[str, tuple[str, str]]:
     assert all(choice.reason for choice in found.choices)
     return {choice.setting: (choice.value, choice.reason) for choice in found.choices}
 
@@ -48,7 +48,7 @@ def told(found: Plan) -> dict[str, tuple[str, str]]:
 def test_a_cpu_with_room_computes_as_ever(student: Student) -> None:
     found = plan(student, CPU, GB, no_compiler="no")
     assert found == Plan(False, False, False, 1024, 512 * 2**20, found.choices)
-    choices = told(found)
+    choices = reported(found)
     assert choices["gradient checkpointing"][0] == "off"
     assert choices["compiled blocks"] == ("off", "no")
 
@@ -59,7 +59,7 @@ def test_checkpointing_where_a_micro_batch_does_not_fit(student: Student) -> Non
     tight = plan(student, CPU, 2 * needed - 2)
     assert tight.checkpointing
     assert tight.micro_batch_tokens == 1024
-    assert "MB" in told(tight)["gradient checkpointing"][1]
+    assert "MB" in reported(tight)["gradient checkpointing"][1]
     assert plan(student, CPU, GB, gradient_checkpointing="on").checkpointing
     assert not plan(student, CPU, 0, gradient_checkpointing="off").checkpointing
 
@@ -72,8 +72,8 @@ def test_a_gpu_shrinks_micro_batches_before_it_computes_twice(student: Student) 
     assert tight.checkpointing
     assert tight.micro_batch_tokens > 4096
     assert roomy.graph_bytes == 32 * 512 * 2**20
-    assert (told(half)["micro-batch"][0], "half" in told(half)["micro-batch"][1]) == ("10,000 tokens", True)
-    assert told(roomy)["micro-batch"] == ("32,768 tokens", "training.micro_batch_tokens, times 32 on a GPU")
+    assert (reported(half)["micro-batch"][0], "half" in reported(half)["micro-batch"][1]) == ("10,000 tokens", True)
+    assert reported(roomy)["micro-batch"] == ("32,768 tokens", "training.micro_batch_tokens, times 32 on a GPU")
     assert half.graph_bytes == 10_000 * token, "more than a small GPU has would be kept"
     assert roomy.fused
 
@@ -91,8 +91,8 @@ def test_a_gpu_shrinks_micro_batches_before_it_computes_twice(student: Student) 
 def test_compiled_where_it_pays(student: Student, changes: dict[str, Any], value: str, reason: str) -> None:
     found = plan(student, GPU, GB, **changes)
     assert found.compiled is (value == "on")
-    assert told(found)["compiled blocks"][0] == value
-    assert reason in told(found)["compiled blocks"][1]
+    assert reported(found)["compiled blocks"][0] == value
+    assert reason in reported(found)["compiled blocks"][1]
 
 
 def test_a_wish_to_compile_on_a_cpu_is_refused_with_the_reason(student: Student) -> None:
@@ -101,7 +101,7 @@ def test_a_wish_to_compile_on_a_cpu_is_refused_with_the_reason(student: Student)
     assert look(CPU, processes=4).free < room.free / 2
     found = make_plan(student, TrainingConfig(compile="on"), CPU, room)
     assert not found.compiled
-    assert "GPU" in told(found)["compiled blocks"][1]
+    assert "GPU" in reported(found)["compiled blocks"][1]
 
 
 @pytest.mark.parametrize(("capability", "reason"), [((6, 1), "too old"), ((7, 5), ""), ((9, 0), "")])
@@ -120,7 +120,7 @@ def test_a_gpu_is_asked_for_its_memory_once_what_is_unused_was_given_back(
     assert bool(room.no_compiler) == bool(reason or importlib.util.find_spec("triton") is None)
 
 
-def test_training_tells_the_choices(
+def test_training_says_the_choices(
     tiny: ModelFolder, recipe: TrainingConfig, data: TrainingData, tmp_path: Path
 ) -> None:
     events: list[Event] = []

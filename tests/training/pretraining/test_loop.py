@@ -21,7 +21,7 @@ from engine.training.pretraining.loop import of_new_head
 from engine.training.trainer import TrainResult
 
 CPU = Hardware("cpu", "float32", 2, ())
-pytestmark = pytest.mark.usefixtures("every_step_is_told")
+pytestmark = pytest.mark.usefixtures("every_step_is_reported")
 Pretrain = Callable[..., TrainResult]
 
 
@@ -31,32 +31,32 @@ Pretrain = Callable[..., TrainResult]
 def test_the_loss_falls_on_a_small_repeated_corpus(go: Pretrain, masked: TrainingConfig, bare: TrainingData) -> None:
     chunks = [*(["contract party law court judge", "pressure boundary layer heat flow speed sound"] * 100)]
     given = replace(bare, chunks=chunks)
-    told: list[Event] = []
-    result = go(masked, emit=told.append, given=given, pretrain_steps=80, pretrain_learning_rate=1e-2)
-    losses = [event.loss for event in told if isinstance(event, TrainStep)]
+    reported: list[Event] = []
+    result = go(masked, emit=reported.append, given=given, pretrain_steps=80, pretrain_learning_rate=1e-2)
+    losses = [event.loss for event in reported if isinstance(event, TrainStep)]
     assert len(losses) == 80
     assert np.mean(losses[-5:]) < 0.6 * np.mean(losses[:5])
     assert any(np.abs(value).max() > 1e-3 for name, value in adapter(result).items() if "lora_B" in name)
 
 
 def test_a_fresh_head_learns_alone_at_first(go: Pretrain, masked: TrainingConfig, bare: TrainingData) -> None:
-    asked, told = After(2), list[Event]()
+    asked, reported = After(2), list[Event]()
 
     def listen(event: Event) -> None:
         asked.listen(event)
-        told.append(event)
+        reported.append(event)
 
     early = go(masked, emit=listen, given=bare, should_finish=asked)  # two of ten steps are the head's
     assert (early.steps, early.ended) == (2, "asked")
     assert all(not value.any() for name, value in adapter(early).items() if "lora_B" in name)
-    (choice,) = (event for event in told if isinstance(event, Choice) and event.setting == "head for masked words")
+    (choice,) = (event for event in reported if isinstance(event, Choice) and event.setting == "head for masked words")
     assert choice.value == "a new one"
     assert "2 steps" in choice.reason
     late = go(masked, "late", given=bare)
     assert any(value.any() for name, value in adapter(late).items() if "lora_B" in name)
 
 
-def test_how_long_a_fresh_head_learns_alone_is_told_in_words() -> None:
+def test_how_long_a_fresh_head_learns_alone_is_reported_in_words() -> None:
     assert "step" not in of_new_head(0)
     assert "1 step " in of_new_head(1)
     assert "2 steps " in of_new_head(2)
@@ -67,7 +67,7 @@ def test_the_models_own_head_is_used(
 ) -> None:
     asked = After(1)
     result = go(masked, emit=asked.listen, given=bare, model=with_head, should_finish=asked)
-    (choice,) = (e for e in asked.told if isinstance(e, Choice) and e.setting == "head for masked words")
+    (choice,) = (e for e in asked.reported if isinstance(e, Choice) and e.setting == "head for masked words")
     assert choice.value == "the model's own"
     assert any(value.any() for name, value in adapter(result).items() if "lora_B" in name)  # from the first step on
 
@@ -75,12 +75,12 @@ def test_the_models_own_head_is_used(
 def test_held_out_checks_choose_the_best_step(go: Pretrain, masked: TrainingConfig, data: TrainingData) -> None:
     # The held-out queries are copies of their chunks: the base model finds all of them, and training only loses some.
     copies = replace(data, heldout_queries=[data.chunks[p] for p in data.heldout_positives])
-    told: list[Event] = []
+    reported: list[Event] = []
     result = go(
-        masked, emit=told.append, given=copies, pretrain_steps=100, eval_every=10, patience=2, heldout_pool=200,
+        masked, emit=reported.append, given=copies, pretrain_steps=100, eval_every=10, patience=2, heldout_pool=200,
         pretrain_learning_rate=0.1,
     )  # fmt: skip
-    checks = [event.step for event in told if isinstance(event, HeldOut)]
+    checks = [event.step for event in reported if isinstance(event, HeldOut)]
     assert checks == [0, 30, 40]  # none while the head learns alone, up to step 20
     assert (result.best_step, result.steps, result.ended) == (0, 40, "no gain")
     assert all(not value.any() for name, value in adapter(result).items() if "lora_B" in name)
@@ -95,9 +95,9 @@ def test_the_best_of_several_checks_is_kept(go: Pretrain, masked: TrainingConfig
 
 
 def test_before_fine_tuning_nothing_is_measured(go: Pretrain, masked: TrainingConfig) -> None:
-    told: list[Event] = []
-    result = go(masked, emit=told.append, method="PT-FT")
-    assert not any(isinstance(event, HeldOut) for event in told)
+    reported: list[Event] = []
+    result = go(masked, emit=reported.append, method="PT-FT")
+    assert not any(isinstance(event, HeldOut) for event in reported)
     assert (result.steps, result.best_step, result.best_ndcg_at_10) == (10, 10, None)
 
 
@@ -127,9 +127,9 @@ def test_broken_off_it_ends_as_an_unbroken_one(go: Pretrain, masked: TrainingCon
     asked = After(stop)
     with fails(CancelledError, "cancelled", f"{stop} of 10"):
         go(masked, "broken", emit=asked.listen, should_stop=asked, lora_dropout=dropout)
-    told: list[Event] = []
-    resumed = go(masked, "broken", emit=told.append, lora_dropout=dropout)
-    assert min(event.step for event in told if isinstance(event, TrainStep)) == stop + 1
+    reported: list[Event] = []
+    resumed = go(masked, "broken", emit=reported.append, lora_dropout=dropout)
+    assert min(event.step for event in reported if isinstance(event, TrainStep)) == stop + 1
     assert same(adapter(whole), adapter(resumed))
     assert whole.history == resumed.history
 
@@ -143,16 +143,16 @@ def test_killed_it_goes_on_from_its_last_checkpoint(go: Pretrain, masked: Traini
 
     with pytest.raises(KeyboardInterrupt):
         go(masked, "killed", emit=die)
-    told: list[Event] = []
-    resumed = go(masked, "killed", emit=told.append)
-    assert min(event.step for event in told if isinstance(event, TrainStep)) == 7  # a checkpoint every 3 steps
+    reported: list[Event] = []
+    resumed = go(masked, "killed", emit=reported.append)
+    assert min(event.step for event in reported if isinstance(event, TrainStep)) == 7  # a checkpoint every 3 steps
     assert same(adapter(whole), adapter(resumed))
 
 
 def test_what_is_done_is_not_done_again_and_other_settings_are(go: Pretrain, masked: TrainingConfig) -> None:
     first = go(masked)
-    told: list[Event] = []
-    assert same(adapter(first), adapter(go(masked, emit=told.append)))
-    assert not any(isinstance(event, TrainStep) for event in told)
-    go(masked, emit=told.append, mask_share=0.3)
-    assert [event.step for event in told if isinstance(event, TrainStep)] == list(range(1, 11))
+    reported: list[Event] = []
+    assert same(adapter(first), adapter(go(masked, emit=reported.append)))
+    assert not any(isinstance(event, TrainStep) for event in reported)
+    go(masked, emit=reported.append, mask_share=0.3)
+    assert [event.step for event in reported if isinstance(event, TrainStep)] == list(range(1, 11))
