@@ -36,7 +36,7 @@ def documents(
     from engine.search.filters import path_filter
 
     if action not in ACTIONS:
-        raise unknown("action", action, ACTIONS, "action-unknown")
+        raise unknown("action", action, ACTIONS, code="action-unknown")
     matches = path_filter(path or ())
     with opened(name) as project:
         if action == "retry":

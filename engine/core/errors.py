@@ -169,7 +169,7 @@ def nearest(word: str, valid: Iterable[str]) -> str | None:
     return spellings[close[0]] if close else None
 
 
-def unknown(kind: str, name: str, valid: Collection[str], code: str) -> UsageError:
+def unknown(kind: str, name: str, valid: Collection[str], *, code: str) -> UsageError:
     """The error of a name that is none of the `valid` ones of its kind."""
     near = nearest(name, valid)
     to_do = f"Did you mean '{near}'?" if near else "Name one of them."

@@ -72,7 +72,7 @@ def parse_kinds(names: Iterable[str]) -> tuple[str, ...]:
     """The kinds that are named, each once, in their own order. Raises UsageError."""
     wanted = {name.strip() for name in names}
     for name in sorted(wanted - set(KINDS)):
-        raise unknown("export", name, (*KINDS, "all"), "export-unknown")
+        raise unknown("export", name, (*KINDS, "all"), code="export-unknown")
     return tuple(name for name in KINDS if name in wanted)
 
 

@@ -293,7 +293,7 @@ def checked_stages(stages: Iterable[str]) -> tuple[str, ...]:
     names = tuple(stages)
     for name in names:
         if name not in ROOMS:
-            raise unknown("stage", name, ORDER, "stage-unknown")
+            raise unknown("stage", name, ORDER, code="stage-unknown")
     return tuple(stage for stage in ORDER if stage in names)
 
 

@@ -77,7 +77,7 @@ def unsearched(store: Store, state: str | None = None) -> list[Unread]:
 def ledger(store: Store, state: str | None = None) -> list[FileOutcome]:
     """What became of every file, by path. Raises UsageError for a state that there is not."""
     if state is not None and state not in STATES:
-        raise unknown("state", state, STATES, "state-unknown")
+        raise unknown("state", state, STATES, code="state-unknown")
     return store.ledger(state)
 
 
