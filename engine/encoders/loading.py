@@ -16,7 +16,6 @@ from engine.encoders.deferred import light_imports
 from engine.encoders.end_token import add_missing
 from engine.encoders.fingerprint import check_adapter
 from engine.encoders.model_folder import ModelFolder
-from engine.encoders.quantisation import check_four_bit, four_bit
 from engine.encoders.weights_file import tensor_names
 
 if TYPE_CHECKING:
@@ -24,28 +23,22 @@ if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
 
-def load_sentence_transformer(
-    model: ModelFolder, device: str, torch_dtype: torch.dtype | str, *, quantised: bool = False
-) -> SentenceTransformer:
+def load_sentence_transformer(model: ModelFolder, device: str, torch_dtype: torch.dtype | str) -> SentenceTransformer:
     """The model on `device` ("cpu", "cuda", "cuda:N"), its transformer in `torch_dtype`, later modules in float32.
 
-    `quantised`: the matrices of the transformer's blocks in 4 bits. No connection is made and no code from the folder is
-    run. Raises UsageError where 4 bits are not possible, ModelError when the weights do not fit the configuration,
-    ResourceError when memory runs out.
+    No connection is made and no code from the folder is run. Raises ModelError when the weights do not fit the
+    configuration, ResourceError when memory runs out.
     """
-    if quantised:
-        check_four_bit(device)
     _go_offline()
     with light_imports():
         import torch
         from sentence_transformers import SentenceTransformer
 
     dtype = getattr(torch, torch_dtype) if isinstance(torch_dtype, str) else torch_dtype
-    extra = four_bit(device, dtype) if quantised else {}
     try:
         loaded = SentenceTransformer(
-            str(model.path), device=None if quantised else device, local_files_only=True, trust_remote_code=False,
-            model_kwargs={"dtype": dtype, "use_safetensors": True, **extra},
+            str(model.path), device=device, local_files_only=True, trust_remote_code=False,
+            model_kwargs={"dtype": dtype, "use_safetensors": True},
         )  # fmt: skip
     except (MemoryError, torch.OutOfMemoryError) as error:
         raise ResourceError(

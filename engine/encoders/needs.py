@@ -17,7 +17,6 @@ PROGRAM_BYTES = 500_000_000  # measured: Python with torch, transformers and pef
 LINK_BYTES = 150  # measured: what usearch's graph adds to each vector
 WEIGHT_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 INDEX_BYTES = {"f32": 4, "f16": 2, "i8": 1}
-FOUR_BITS = 0.52  # bytes of a weight, with its share of the constants
 CUDA_SCALE = 32  # times the CPU's micro-batch and graph memory
 MIN_CUDA_SCALE = 4  # a GPU's micro-batch is not made smaller than this many times the CPU's
 CPU_SLACK = 3  # measured: what the system's allocator holds for graphs of ever other sizes, per byte of the largest
@@ -44,11 +43,6 @@ def training_need(size: ModelSize, config: TrainingConfig, hardware: Hardware, c
     on_gpu, weight = hardware.device != "cpu", WEIGHT_BYTES[hardware.dtype]
     weights = size.parameters * weight
     weights_formula = f"{size.parameters / 1e6:,.1f} million parameters × {weight} bytes = {megabytes(weights)}"
-    if config.quantisation == "4-bit":
-        weights = round(weights - size.in_blocks * (weight - FOUR_BITS))
-        weights_formula = (
-            f"{size.parameters / 1e6:,.1f} million parameters, those of the blocks in 4 bits, = {megabytes(weights)}"
-        )
     graphs = _graphs_on_gpu(size, config, weight, free - weights) if on_gpu else _graphs(size, config, hardware, free)
     parts = [weights_formula, f"a training step's graphs {megabytes(graphs)}"]
     if on_gpu:

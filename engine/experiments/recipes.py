@@ -10,7 +10,7 @@ from engine.core.errors import UsageError
 from engine.settings.schema import Settings
 
 if TYPE_CHECKING:
-    from engine.training.config import TrainingConfig
+    pass
 
 LOSSES: dict[str, dict[str, Any]] = {
     name: {"objective": name}
@@ -38,7 +38,6 @@ MEMORY: dict[str, dict[str, Any]] = {
     "gradcache": {"graph_memory_mb": 0.0},
     "checkpointing": {"gradient_checkpointing": "on"},
     "compiled": {"compile": "on"},
-    "4-bit": {"quantisation": "4-bit"},
 }
 PUBLISHED: dict[str, dict[str, Any]] = {"paper": {"preset": "paper"}, "cl": {"preset": "cl"}}
 GROUPS = {"losses": LOSSES, "teachers": TEACHERS, "methods": METHODS, "memory": MEMORY, "published": PUBLISHED}
@@ -58,23 +57,14 @@ def untrainable(name: str, settings: Settings) -> str:
         return f"{error.what} {error.why}"
     if config.never_refreshes:
         return f"hard negatives would be mined after {config.refresh_every} steps, and there are {config.steps}"
-    return _not_on_this_device(config, settings)
-
-
-def _not_on_this_device(config: TrainingConfig, settings: Settings) -> str:
-    """What the recipe wants of a GPU that is not there."""
     from engine.encoders.hardware import choose_hardware
-    from engine.encoders.quantisation import check_four_bit
 
-    if config.quantisation != "4-bit" and config.compile != "on":
-        return ""
-    device = choose_hardware(settings.encoder.device, settings.encoder.dtype, "train").device
-    if config.quantisation == "4-bit":
-        try:
-            check_four_bit(device)
-        except UsageError as error:
-            return error.why
-    return "blocks are compiled on a GPU only" if config.compile == "on" and device == "cpu" else ""
+    if (
+        config.compile == "on"
+        and choose_hardware(settings.encoder.device, settings.encoder.dtype, "train").device == "cpu"
+    ):
+        return "blocks are compiled on a GPU only"
+    return ""
 
 
 def numbers_of(settings: Settings, first: float | None = None) -> dict[str, Any]:

@@ -14,6 +14,7 @@ KEYS = {
     "search.rrf_u": "search.rrf_k",
     "search.hubs": "search.csls",
     "search.term_weights": "",
+    "training.quantisation": "",
 }
 """Old key → current one; empty where the setting was removed and has no effect."""
 SCOPES = {"query": "queries", "both-then-query": "both-then-queries"}
@@ -26,10 +27,10 @@ def current_scope(scope: str) -> str:
 
 
 def recipe_identity(recipe: Mapping[str, Any]) -> dict[str, Any]:
-    """A training recipe under its old names, as fingerprints have it: adapters trained before the renaming stay up to date."""
+    """A training recipe under its old names, as fingerprints have it: adapters trained before stay up to date."""
     identity = dict(recipe)
     scope = identity.pop("adapter_scope")
-    return {**identity, "side": {new: old for old, new in SCOPES.items()}.get(scope, scope)}
+    return {**identity, "side": {new: old for old, new in SCOPES.items()}.get(scope, scope), "quantisation": "none"}
 
 
 def old_names(tables: Mapping[str, Any]) -> dict[str, str]:

@@ -13,7 +13,6 @@ Wish = Literal["auto", "on", "off"]
 FalseNegatives = Literal["keep", "drop", "relabel"]
 Method = Literal["FT", "PT", "PT-FT"]
 AdapterScope = Literal["both", "queries", "both-then-queries"]
-Quantisation = Literal["none", "4-bit"]
 
 
 class TrainingSettings(Section):
@@ -101,9 +100,6 @@ class TrainingSettings(Section):
         None, "computes every block twice, to train large models in little memory"
     )
     compile: Wish | None = key(None, "compiles the model, on a GPU only")
-    quantisation: Quantisation | None = key(
-        None, "4-bit: frozen weights in a quarter of the memory; wants a CUDA GPU and bitsandbytes"
-    )
     method: Method | None = key(
         None, "fine-tuning on queries (FT), pre-training on masked words of the corpus (PT), or first PT, then FT"
     )

@@ -11,7 +11,6 @@ from engine.settings.training_schema import (
     FalseNegatives,
     Method,
     Objective,
-    Quantisation,
     Target,
     Teacher,
     Wish,
@@ -94,7 +93,6 @@ class TrainingConfig:
     graph_memory_mb: float = 512
     gradient_checkpointing: Wish = "auto"
     compile: Wish = "auto"
-    quantisation: Quantisation = "none"
     pretrain_steps: int = 200
     pretrain_chunks_per_step: int = 32
     pretrain_learning_rate: float = 5e-4

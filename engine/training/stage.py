@@ -58,11 +58,6 @@ class TrainStage(Stage):
         config = resolve_config(snapshot)
         teacher_folder(snapshot, config)
         check_device(snapshot.settings, "train")
-        if config.quantisation == "4-bit":
-            from engine.encoders.hardware import foreseen
-            from engine.encoders.quantisation import check_four_bit
-
-            check_four_bit(foreseen(snapshot.settings.encoder.device, snapshot.settings.encoder.dtype, "train"))
 
     def verify(self, snapshot: ProjectSnapshot) -> None:
         """Raises DamagedError or ModelError when the adapter on disk is not the one that was trained."""
@@ -89,7 +84,6 @@ class TrainStage(Stage):
         if in_vain := too_few_to_choose(sum(one.split == "heldout" and one.chunk_id in present for one in queries)):
             context.warn(in_vain)
         from engine.encoders.for_project import reported_hardware
-        from engine.encoders.quantisation import check_four_bit
         from engine.training.methods import learn
 
         config = resolve_config(context)
@@ -111,8 +105,6 @@ class TrainStage(Stage):
                 f"No hard negatives will be mined: training.refresh_every is {every}, and there are {steps} steps."
             )
         hardware = reported_hardware(context, "train")
-        if config.quantisation == "4-bit":
-            check_four_bit(hardware.device)  # before the work that comes first
         data = training_data(context, config)
         checkpoints = context.project.path / "checkpoints" / context.fingerprint
         checkpoints.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -112,7 +112,7 @@ def test_a_row_for_each_recipe_with_its_intervals() -> None:
     }  # fmt: skip
     out = Console(file=io.StringIO(), width=140)
     rows = {
-        "listnet": trained, "none": untrained, "4-bit": {"skipped": "It runs on a CUDA GPU alone."},
+        "listnet": trained, "none": untrained, "compiled": {"skipped": "It runs on a CUDA GPU alone."},
         "listmle": {"failed": "Training went astray."}, "twin": {**untrained, "same_as": "none"},
     }  # fmt: skip
     console.show_recipes(rows, out)
@@ -123,7 +123,7 @@ def test_a_row_for_each_recipe_with_its_intervals() -> None:
         ["", "", "better (p = 0.010)", "", "no difference shown (p = 0.250),", ""],
         ["", "", "", "", "would need 1,234 queries", ""],
         ["none", "none", "No text.", "41.5", "", ""],
-        ["4-bit", "skipped", "It runs on a CUDA GPU alone.", "", "", ""],
+        ["compiled", "skipped", "It runs on a CUDA GPU alone.", "", "", ""],
         ["listmle", "failed", "Training went astray.", "", "", ""],
         ["twin", "none", "No text.", "41.5", "", "as 'none'"],
     ]

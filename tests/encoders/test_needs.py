@@ -66,13 +66,6 @@ def test_a_gpu_that_is_small_for_the_model_holds_less_at_a_time() -> None:
     assert training_need(SIZE, plain, CUDA, chunks=0, free=2000 + tight).bytes == 2000 + 64 * token
 
 
-def test_weights_of_four_bits() -> None:
-    size, recipe = replace(SIZE, in_blocks=800), replace(RECIPE, quantisation="4-bit")
-    need = training_need(size, recipe, CUDA, chunks=0, free=10**9)
-    assert need.bytes == 200 * 2 + 416 + 4 * 3 * 8 * TOKEN // 2  # 800 × 0.52
-    assert "4 bits" in need.formula
-
-
 def test_disk() -> None:
     settings = validate(
         {"evaluation": {"interpolation_weights": [0.5]}, "queries": {"max_queries": 70}, "ranking": {"k": 40}}

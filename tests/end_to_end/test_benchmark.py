@@ -225,7 +225,7 @@ def test_every_recipe_ends_with_a_row_or_a_reason(
     assert {name for name, row in rows.items() if row.get("same_as") == "default"} == same
     assert "negatives_per_query = 0" in rows["triplet"]["skipped"]
     assert "cross-encoder" in rows["teacher-cross-encoder"]["skipped"]
-    assert "CUDA" in rows["4-bit"]["skipped"]
+    assert "GPU" in rows["compiled"]["skipped"]
 
 
 def test_an_unknown_recipe_is_refused_before_anything_is_made(dataset: Path, tiny_model: Path, tmp_path: Path) -> None:

@@ -34,7 +34,6 @@ def test_unusable_sentence_pairs_end_a_run_before_it_begins_and_status_says_so(p
         ({"queries.backend": "endpoint"}, "generate", "endpoint-not-chosen"),
         ({"training.teacher": "cross-encoder"}, "train", "cross-encoder-not-chosen"),
         ({"training.teacher": "cross-encoder", "training.cross_encoder": "no"}, "train", "cross-encoder-invalid"),
-        ({"training.quantisation": "4-bit", "encoder.device": "cpu"}, "train", "quantisation-unavailable"),
     ],
 )
 def test_what_a_later_stage_lacks_ends_a_run_before_it_begins(

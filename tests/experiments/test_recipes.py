@@ -59,12 +59,11 @@ def test_what_cannot_be_trained_here_is_said_beforehand() -> None:
 
     assert "training.cross_encoder=FOLDER" in why("teacher-cross-encoder")
     assert why("teacher-cross-encoder", cross_encoder="folder") == ""
-    assert "CUDA" in why("4-bit")
     assert "GPU" in why("compiled")
     assert "50 steps" in why("refresh", steps=50)
     assert why("refresh", steps=51) == ""
     assert "refresh_every" in why("refresh", preset="cl")  # plain in-batch negatives: what is mined would join nothing
-    never = ("teacher-cross-encoder", "4-bit", "compiled")
+    never = ("teacher-cross-encoder", "compiled")
     assert {why(name) for name in RECIPES if name not in never} == {""}
 
 

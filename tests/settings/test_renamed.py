@@ -20,6 +20,7 @@ VALUES: dict[str, Any] = {
     "search.rrf_u": 10,
     "search.hubs": False,
     "search.term_weights": False,
+    "training.quantisation": "4-bit",
 }
 
 
@@ -90,4 +91,4 @@ def test_the_note_names_the_new_keys(project: ProjectFolder) -> None:
 
 @pytest.mark.parametrize(("old", "new"), [*SCOPES.items(), ("both", "both")])
 def test_a_recipe_is_identified_by_its_old_names(old: str, new: str) -> None:
-    assert recipe_identity({"steps": 3, "adapter_scope": new}) == {"steps": 3, "side": old}
+    assert recipe_identity({"steps": 3, "adapter_scope": new}) == {"steps": 3, "side": old, "quantisation": "none"}

@@ -118,8 +118,6 @@ def _compiled(config: TrainingConfig, room: Room) -> HardwareChoice:
         return HardwareChoice(name, "off", room.no_compiler)
     if config.compile == "on":
         return HardwareChoice(name, "on", "as set")
-    if config.quantisation != "none":
-        return HardwareChoice(name, "off", "4-bit weights are not compiled well")
     if config.steps < _COMPILED_STEPS:
         return HardwareChoice(name, "off", f"compiling takes longer than {config.steps} steps gain by it")
     return HardwareChoice(name, "on", "a GPU runs compiled blocks faster")

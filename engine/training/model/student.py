@@ -33,8 +33,7 @@ class Student:
 
     def __init__(self, model: ModelFolder, config: TrainingConfig, hardware: Hardware) -> None:
         self.model, self.device = model, hardware.device
-        quantised = config.quantisation == "4-bit"
-        loaded = load_sentence_transformer(model, hardware.device, hardware.dtype, quantised=quantised)
+        loaded = load_sentence_transformer(model, hardware.device, hardware.dtype)
         self.text_model = TextModel(loaded, hardware.device, effective_max_tokens(model, config.max_tokens))
         self._prompts = read_prompts(model)
         self._rows: dict[tuple[str, str], array[int]] = {}

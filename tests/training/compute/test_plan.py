@@ -8,13 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fixtures.errors import fails
 
-from engine.core.errors import UsageError
 from engine.core.events import Choice, Event
-from engine.encoders import quantisation
 from engine.encoders.hardware import Hardware
-from engine.encoders.loading import load_sentence_transformer
 from engine.encoders.model_folder import ModelFolder
 from engine.settings.load import validate
 from engine.training.compute.plan import Plan, Room, look, make_plan
@@ -83,7 +79,6 @@ def test_a_gpu_shrinks_micro_batches_before_it_computes_twice(student: Student) 
     [
         ({}, "on", "faster"),
         ({"steps": 40}, "off", "40 steps"),
-        ({"quantisation": "4-bit"}, "off", "4-bit"),
         ({"steps": 40, "compile": "on"}, "on", "as set"),
         ({"compile": "off"}, "off", "as set"),
     ],
@@ -136,10 +131,9 @@ def test_training_says_the_choices(
 
 
 def test_settings_reach_the_recipe() -> None:
-    wishes = {"gradient_checkpointing": "on", "compile": "off", "quantisation": "4-bit"}
+    wishes = {"gradient_checkpointing": "on", "compile": "off"}
     config = config_of(validate({"training": wishes}))
     assert {name: getattr(config, name) for name in wishes} == wishes
-    assert config_of(validate({})).quantisation == "none"
 
 
 @pytest.mark.parametrize(
@@ -158,35 +152,3 @@ def test_texts_are_trained_as_long_as_they_are_encoded(
     training: dict[str, Any], encoder: dict[str, Any], tokens: int
 ) -> None:
     assert config_of(validate({"training": training, "encoder": encoder})).max_tokens == tokens
-
-
-# --- 4 bits -----------------------------------------------------------------------------------------------------------
-
-
-def test_four_bits_on_a_cpu_are_refused(tiny: ModelFolder, recipe: TrainingConfig) -> None:
-    with fails(UsageError, "quantisation-unavailable") as caught:
-        Student(tiny, replace(recipe, quantisation="4-bit"), CPU)
-    assert "CUDA" in caught.value.why
-    assert "training.quantisation" in caught.value.to_do
-
-
-def test_four_bits_without_bitsandbytes_are_refused(tiny: ModelFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = importlib.util.find_spec
-    monkeypatch.setattr(
-        quantisation.importlib.util, "find_spec", lambda name: None if name == "bitsandbytes" else found(name)
-    )
-    with fails(UsageError, "quantisation-unavailable") as caught:
-        load_sentence_transformer(tiny, "cuda", "bfloat16", quantised=True)
-    assert "bitsandbytes" in caught.value.why
-
-
-def test_what_is_asked_of_bitsandbytes() -> None:
-    import torch
-
-    asked = quantisation.four_bit("cuda:1", torch.bfloat16)
-    wanted = asked["quantization_config"].to_dict()
-    assert asked["device_map"] == {"": "cuda:1"}
-    assert (wanted["load_in_4bit"], wanted["bnb_4bit_quant_type"], wanted["bnb_4bit_use_double_quant"]) == (
-        True, "nf4", True
-    )  # fmt: skip
-    assert wanted["bnb_4bit_compute_dtype"] == "bfloat16"
