@@ -173,7 +173,7 @@ def benchmark(
 ) -> None:
     """Adapt to a BEIR data set and measure every system on its judgments, with 95 % intervals."""
     from engine.cli.console import RunView, output, show_differences, show_recipes, show_tables
-    from engine.evaluation.figure_table import FigureTable
+    from engine.core.figures import FigureTable
     from engine.experiments.benchmark import benchmark as measure
 
     settings = _settings({"training": {"preset": _known(preset), "seed": seed}}, changes or [])
@@ -233,7 +233,7 @@ def demo(
     """Run every stage on the sample corpus, show the table, and try three searches."""
     from engine.cli.console import differences_in_use, output, show_differences, show_found, show_tables
     from engine.cli.demo import SEARCHES, SHOWN_DIFFERENCES, sample_project
-    from engine.evaluation.figure_table import FigureTable
+    from engine.core.figures import FigureTable
     from engine.project.stage import ORDER
 
     sample = sample_project(project)

@@ -34,10 +34,8 @@ from engine.core.systems import ADAPTED, BASE, IN_USE, SYSTEMS, label_of
 from engine.core.text import duration, harmless, metric_name
 
 if TYPE_CHECKING:
+    from engine.core.figures import Difference, Differences, Figures, FigureTable, Interval
     from engine.core.messages.search import Found, Hit
-    from engine.evaluation.figure_table import Differences, Figures, FigureTable
-    from engine.metrics.bootstrap import Interval
-    from engine.metrics.differences import Difference
 
 NEVER_LEFT_OUT = ("kept", "queries")  # of a stage's summary: without queries nothing can be trained
 METRICS = ("hit@1", "hit@4", "hit@10", "mrr@10", "ndcg@10")
@@ -191,7 +189,7 @@ def differences_in_use(table: FigureTable) -> Differences:
 
 def show_recipes(rows: Mapping[str, Mapping[str, Any]], console: Console) -> None:
     """A row for each training recipe: nDCG@10 of semantic and hybrid search with it, and the paired differences to base."""
-    from engine.evaluation.figure_table import FigureTable
+    from engine.core.figures import FigureTable
 
     shown = _table(
         "recipes · nDCG@10 in percent, paired differences with 95 % intervals",
@@ -221,9 +219,8 @@ def _verdict(gap: Difference) -> str:
 
 def show_sweep(found: Mapping[str, Any], console: Console) -> None:
     """One table of cells for each kind of queries: the adapted encoder's nDCG@10 and its paired difference to base."""
+    from engine.core.figures import Difference, Interval
     from engine.experiments.sweep.report import KINDS, VERSUS, label_of, measured, varied
-    from engine.metrics.bootstrap import Interval
-    from engine.metrics.differences import Difference
 
     for kind, title in KINDS.items():
         rows = measured(found, kind)

@@ -152,7 +152,7 @@ def finish(name: ProjectName) -> None:
 def report(name: ProjectName, as_json: AsJson = False) -> None:
     """Show what the last evaluation found: the table, what is in use, and why."""
     from engine.cli.console import differences_in_use, output, show_differences, show_tables
-    from engine.evaluation.figure_table import FigureTable
+    from engine.core.figures import FigureTable
 
     with opened(name) as project:
         found = project.report()

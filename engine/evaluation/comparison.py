@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from engine.core.errors import TooLittleTextError
-from engine.evaluation.figure_table import FigureTable
+from engine.core.figures import Difference, FigureTable, Interval
 from engine.evaluation.judgments import Judgment
-from engine.metrics.bootstrap import SAMPLES, Interval, bootstrap_means, interval
-from engine.metrics.differences import Difference, difference
+from engine.metrics.bootstrap import SAMPLES, bootstrap_means, interval
+from engine.metrics.differences import difference
 from engine.metrics.multihop import first_found, multihop_ap_at_k
 from engine.metrics.power import with_needed
 from engine.metrics.randomisation import randomisation_p

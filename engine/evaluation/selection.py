@@ -17,9 +17,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from engine.core.figures import Difference, Interval
 from engine.core.systems import ADAPTED, BASE, weight_of
-from engine.metrics.bootstrap import SAMPLES, Interval, bootstrap_means, interval
-from engine.metrics.differences import Difference
+from engine.metrics.bootstrap import SAMPLES, bootstrap_means, interval
 from engine.metrics.power import tested_difference
 from engine.queries.heldout import MIN_TO_CHOOSE, MORE
 

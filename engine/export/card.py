@@ -10,8 +10,8 @@ from typing import Any
 
 from engine.core.assets import asset_path
 from engine.core.errors import EngineError
+from engine.core.figures import FigureTable
 from engine.core.systems import label_of
-from engine.evaluation.figure_table import FigureTable
 from engine.evaluation.reporting.report import read_report, tables_of
 from engine.export.models import CHUNK_FOLDER, MODEL_FOLDER, QUERY_FOLDER
 from engine.export.source import Source

@@ -6,29 +6,15 @@ n of the n queries with replacement, the same for every system, which is what ma
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import ArrayLike
 
+from engine.core.figures import Interval
 from engine.metrics.relevance import Floats
 
 SAMPLES = 10_000
 CONFIDENCE = 0.95
 BLOCK = 2_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class Interval:
-    """A mean with the bounds of its interval."""
-
-    value: float
-    low: float
-    high: float
-
-    def percent(self) -> Interval:
-        """The same in percent."""
-        return Interval(100 * self.value, 100 * self.low, 100 * self.high)
 
 
 def bootstrap_means(values: ArrayLike, samples: int = SAMPLES, seed: int = 0) -> Floats:

@@ -7,56 +7,16 @@ both; what guards against harm wants the interval alone (`harms`), since there t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Literal
-
 import numpy as np
 from numpy.typing import ArrayLike
 
+from engine.core.figures import Difference, Verdict
 from engine.metrics.bootstrap import CONFIDENCE, SAMPLES, bootstrap_means, bounds, checked_column
 from engine.metrics.randomisation import randomisation_p
 from engine.metrics.relevance import Floats
 
-Verdict = Literal["better", "worse", "no difference shown"]
-
 MIN_QUERIES = 6
 """With fewer no verdict can come out: five queries that all agree have p = 2 · ½⁵ = 6 %, six have 3 %."""
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """Mean of a - b with its interval; `p_better`: share of resamples in which a is ahead, ties counted half.
-
-    `p_value`: of Fisher's randomisation test. Where no difference is shown: the number of queries `needed` to show one as
-    large (engine/metrics/power.py).
-    """
-
-    value: float
-    low: float
-    high: float
-    p_better: float
-    verdict: Verdict
-    p_value: float
-    needed: int | None = None
-
-    def percent(self) -> Difference:
-        """The same in percent; probabilities stay shares."""
-        return replace(self, value=100 * self.value, low=100 * self.low, high=100 * self.high)
-
-    @property
-    def harms(self) -> bool:
-        """Whether the whole interval lies below 0: enough to leave a change out, too little to call it worse."""
-        return self.high < 0
-
-    @property
-    def format_p(self) -> str:
-        """As a sentence has it, such as `p = 0.031`."""
-        return "p < 0.001" if self.p_value < 0.001 else f"p = {self.p_value:.3f}"
-
-    @property
-    def format_needed(self) -> str:
-        """For the end of a sentence: how many queries would be needed; empty where nothing is known of it."""
-        return "" if self.needed is None else f"; about {self.needed:,} queries would be needed to show one as large"
 
 
 def paired_difference(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from engine.metrics.bootstrap import Interval
+from engine.core.figures import Interval
 from engine.metrics.samples import SAMPLES, SIZE, draw_fitting, percentile_interval
 
 PSI = 5.0

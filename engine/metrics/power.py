@@ -9,8 +9,9 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import ArrayLike
 
+from engine.core.figures import Difference
 from engine.metrics.bootstrap import CONFIDENCE
-from engine.metrics.differences import MIN_QUERIES, Difference, difference
+from engine.metrics.differences import MIN_QUERIES, difference
 from engine.metrics.randomisation import randomisation_p
 from engine.metrics.relevance import Floats
 

@@ -11,7 +11,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from engine.metrics.bootstrap import CONFIDENCE, Interval
+from engine.core.figures import Interval
+from engine.metrics.bootstrap import CONFIDENCE
 from engine.metrics.relevance import Floats, Ints
 
 SAMPLES = 500

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from engine.metrics.bootstrap import CONFIDENCE, Interval, bounds
-from engine.metrics.differences import Difference, difference_of
+from engine.core.figures import Difference, Interval
+from engine.metrics.bootstrap import CONFIDENCE, bounds
+from engine.metrics.differences import difference_of
 from engine.metrics.relevance import Floats
 
 RESAMPLES = 2_000

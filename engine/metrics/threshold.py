@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from engine.core.figures import Difference
 from engine.metrics.bootstrap import SAMPLES as RESAMPLES
-from engine.metrics.differences import Difference, paired_difference
+from engine.metrics.differences import paired_difference
 from engine.metrics.power import with_needed
 from engine.metrics.relevance import Floats
 from engine.metrics.samples import SAMPLES, SIZE, draw

@@ -12,10 +12,8 @@ from engine.cli import console
 from engine.cli.app import print_json
 from engine.core import events
 from engine.core.errors import InputError
+from engine.core.figures import Difference, Differences, FigureTable, Interval, Verdict
 from engine.core.text import harmless, visible
-from engine.evaluation.figure_table import Differences, FigureTable
-from engine.metrics.bootstrap import Interval
-from engine.metrics.differences import Difference, Verdict
 
 EVIL = "a\x1b[2J\x1b]0;title\x07\x9b31m\u202egpj.exe\u2066\x7f\udcff\u200b"
 
@@ -137,5 +135,5 @@ def test_what_is_in_use_is_compared_with_its_chance_and_the_queries_that_would_t
     assert out.file.getvalue().splitlines() == [  # type: ignore[attr-defined]
         "in use − base: +2.40 (+1.40 to +3.40) nDCG@10: better (p < 0.001)",
         "hybrid (RRF), in use − hybrid (RRF), base: +0.50 (-0.50 to +1.50) nDCG@10: no difference shown (p = 0.250); about 1,250 "
-        "queries would be needed to show one as large",
+        "queries would show one as large",
     ]

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from engine.core.errors import TooLittleTextError
+from engine.core.figures import FigureTable
 from engine.evaluation.comparison import MULTIHOP, collapse, compare
-from engine.evaluation.figure_table import FigureTable
 from engine.evaluation.judgments import Judgment
 
 

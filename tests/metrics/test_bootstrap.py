@@ -7,7 +7,8 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from engine.metrics.bootstrap import CONFIDENCE, SAMPLES, Interval, bootstrap_means, checked_column, interval
+from engine.core.figures import Interval
+from engine.metrics.bootstrap import CONFIDENCE, SAMPLES, bootstrap_means, checked_column, interval
 from engine.metrics.differences import paired_difference
 
 

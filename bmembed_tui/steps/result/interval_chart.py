@@ -8,6 +8,8 @@ from textual.content import Content
 
 from bmembed_tui.steps.result.model import VERDICT_SIGNS, Figure
 from bmembed_tui.widgets.plain import plain
+from engine.core.figures import Interval
+from engine.core.systems import BASE
 
 NAME_WIDTH = 16  # at least
 MIN_PLOT = 10
@@ -21,12 +23,12 @@ def interval_chart(figures: Sequence[Figure], width: int) -> Content:
     """
     if not figures:
         return plain("Nothing was measured.")
-    low, high = min(figure.low for figure in figures), max(figure.high for figure in figures)
+    low, high = min(one.interval.low for one in figures), max(one.interval.high for one in figures)
     gaps = [_gap(figure, short=width < 96) for figure in figures]
     names = max(NAME_WIDTH, *(len(figure.name) + 1 for figure in figures))
     plot = width - names - 7 - max(map(len, gaps)) - 2
     if plot >= MIN_PLOT:
-        intervals = [f" {interval_line(figure, low, high, plot)} " for figure in figures]
+        intervals = [f" {interval_line(figure.interval, low, high, plot)} " for figure in figures]
     else:
         intervals = _format_intervals(figures)
         if width < names + 7 + len(intervals[0]) + max(map(len, gaps)):
@@ -35,25 +37,29 @@ def interval_chart(figures: Sequence[Figure], width: int) -> Content:
             gaps = [gap.partition(" [")[0] for gap in gaps]
     lines = []
     for figure, interval, gap in zip(figures, intervals, gaps, strict=True):
-        parts = [plain(f"{figure.name:<{names}}", "bold"), plain(f"{figure.value:5.1f} ")]
-        parts += [plain(interval, "$text-accent"), plain(" "), plain(gap, STYLES.get(figure.verdict, "$text-muted"))]
+        parts = [plain(f"{figure.name:<{names}}", "bold"), plain(f"{figure.interval.value:5.1f} ")]
+        parts += [
+            plain(interval, "$text-accent"),
+            plain(" "),
+            plain(gap, STYLES.get(figure.gap.verdict if figure.gap else "", "$text-muted")),
+        ]
         lines.append(Content.assemble(*parts))
     return Content("\n").join(lines)
 
 
 def _format_intervals(figures: Sequence[Figure]) -> list[str]:
-    intervals = [f"{figure.low:.1f}–{figure.high:.1f}" for figure in figures]
+    intervals = [f"{one.interval.low:.1f}–{one.interval.high:.1f}" for one in figures]
     return [text.ljust(max(map(len, intervals))) for text in intervals]
 
 
-def interval_line(figure: Figure, low: float, high: float, width: int) -> str:
+def interval_line(interval: Interval, low: float, high: float, width: int) -> str:
     """`├──●──┤` in `width` cells, where the first cell is `low` and the last is `high`."""
 
     def place(value: float) -> int:
         return round((value - low) / (high - low) * (width - 1)) if high > low else 0
 
     cells = [" "] * width
-    first, middle, last = place(figure.low), place(figure.value), place(figure.high)
+    first, middle, last = place(interval.low), place(interval.value), place(interval.high)
     cells[first : last + 1] = "─" * (last - first + 1)
     cells[first], cells[last] = "├", "┤"
     cells[middle] = "●"
@@ -61,9 +67,10 @@ def interval_line(figure: Figure, low: float, high: float, width: int) -> str:
 
 
 def _gap(figure: Figure, *, short: bool) -> str:
-    if figure.gap is None:
-        return "the measure" if figure.system == "base" else ""
-    sign = VERDICT_SIGNS.get(figure.verdict, "=")
+    gap = figure.gap
+    if gap is None:
+        return "the measure" if figure.system == BASE else ""
+    sign = VERDICT_SIGNS[gap.verdict]
     if short:
-        return f"{sign} {figure.gap:+.1f} [{figure.gap_low:+.1f}, {figure.gap_high:+.1f}]"
-    return f"{sign} {figure.gap:+.1f} ({figure.gap_low:+.1f} to {figure.gap_high:+.1f}) {figure.verdict}"
+        return f"{sign} {gap.value:+.1f} [{gap.low:+.1f}, {gap.high:+.1f}]"
+    return f"{sign} {gap.value:+.1f} ({gap.low:+.1f} to {gap.high:+.1f}) {gap.verdict}"

@@ -3,36 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
+from engine.core.figures import Difference, FigureTable, Interval
 from engine.core.messages.project import EvaluationReport
+from engine.core.systems import BASE, IN_USE
 
 METRICS = ("ndcg@10", "hit@1", "hit@10", "mrr@10", "recall@10")
 VERDICT_SIGNS = {"better": "▲", "worse": "▼", "no difference shown": "="}
-MILLION = 1_000_000
 FEW = 200  # queries under which a difference of some points may be chance
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A system's figure in percent with its 95 % interval; `gap`: the same of its difference to base, with a verdict
-    and the randomisation test's p, None in reports of before. `needed`: where no difference is shown, at how many queries one as
-    large would be; None where that is not known.
-
-    `name`: how the engine calls the system where there is little room.
-    """
+    """What a system reaches, in percent, and its `gap` to base. `name`: how the engine calls it where there is little room."""
 
     system: str
-    value: float
-    low: float
-    high: float
-    gap: float | None = None
-    gap_low: float = 0.0
-    gap_high: float = 0.0
-    verdict: str = ""
-    p_value: float | None = None
-    needed: int | None = None
+    interval: Interval
+    gap: Difference | None = None
     name: str = ""
 
 
@@ -47,61 +36,53 @@ class Change:
 
 @dataclass(frozen=True)
 class QuerySet:
-    """One set of queries with known answers. `kind`: judged or synthetic, and `synthetic`: how many are. `fusion`: how hybrid
-    search joins its rankings.
+    """One set of queries with known answers. `kind`: judged or synthetic. `fusion`: how hybrid search fuses its rankings.
 
-    `names`: system → what the engine calls it, in the order in which they are shown.
-    `pairs`: "one system − another" → metric → difference. `better`, `worse` and `counts` are of the system `changed` against
-    base: the adapted one where base is served.
+    `names`: system → what the engine calls it, in the order in which they are shown. `better`, `worse` and `counts` are of the
+    system `changed` against base: the adapted one where base is in use.
     """
 
     name: str
     kind: str
-    queries: int
-    left_out: int
-    systems: Mapping[str, Any]
-    differences: Mapping[str, Any]
+    table: FigureTable
     better: tuple[Change, ...]
     worse: tuple[Change, ...]
     counts: tuple[int, int, int]
     fusion: str = "rrf"
-    changed: str = "served"
+    changed: str = IN_USE
     names: Mapping[str, str] = field(default_factory=dict)
-    synthetic: int = 0
-    pairs: Mapping[str, Any] = field(default_factory=dict)
 
     def figures(self, metric: str) -> list[Figure]:
         """Every system that was measured, in a fixed order; hybrid ones as search fuses the rankings."""
-        other = "rrf_" if self.fusion == "weighted" else "weighted_"
-        names = [name for name in {**self.names, **self.systems} if not name.startswith(other)]
-        return [self._figure(name, metric) for name in names if metric in self.systems.get(name, {})]
-
-    def _figure(self, name: str, metric: str) -> Figure:
-        own, gap = self.systems[name][metric], self.differences.get(name, {}).get(metric)
-        found = Figure(name, own["value"], own["low"], own["high"], name=self.names.get(name, name))
-        if gap is None:
-            return found
-        shown = {"gap": gap["value"], "gap_low": gap["low"], "gap_high": gap["high"], "p_value": gap.get("p_value"),
-                 "needed": gap.get("needed")}  # fmt: skip
-        return replace(found, **shown, verdict=str(gap["verdict"]))
+        other, systems = "rrf_" if self.fusion == "weighted" else "weighted_", self.table.systems
+        return [
+            Figure(
+                name,
+                systems[name][metric],
+                self.table.differences.get(name, {}).get(metric),
+                self.names.get(name, name),
+            )
+            for name in {**self.names, **systems}
+            if not name.startswith(other) and metric in systems.get(name, {})
+        ]
 
     @property
     def caution(self) -> str:
         if self.kind != "judged":
             return "Made from your documents by the same generator as the training queries: they flatter the adapted encoder."
-        if self.synthetic:
-            return f"{self.synthetic} of these queries were made from your documents: they are easier than what people ask."
-        if self.queries < FEW:
-            return f"Only {self.queries} judged queries: small differences cannot be told from chance."
+        if self.table.synthetic:
+            return f"{self.table.synthetic} of these queries were made from your documents: they are easier than what people ask."
+        if self.table.queries < FEW:
+            return f"Only {self.table.queries} judged queries: small differences cannot be told from chance."
         return ""
 
 
 @dataclass(frozen=True)
 class Result:
-    """What was found, what is served, and why. `plain`: the system that is what is served without taking off what makes chunks near
-    to every query; empty where search does not take that off. `advice`: what to set otherwise, if there is something."""
+    """What was found, what is in use, and why. `plain`: the system that is what is in use, without hubness correction; empty where
+    search has none. `advice`: what to set otherwise, if there is something."""
 
-    served: str
+    in_use: str
     reason: str
     sets: tuple[QuerySet, ...]
     folder: str
@@ -123,34 +104,27 @@ def result_from(answer: EvaluationReport) -> Result:
     )  # fmt: skip
 
 
-def hybrid_of(queries: QuerySet, served_name: str) -> str:
-    """One sentence on hybrid search, the usual mode: with the served encoder and with base. Empty where it was not measured."""
-    found = {figure.system: figure for figure in queries.figures("ndcg@10")}
-    base, served = found.get(f"{queries.fusion}_base"), found.get(f"{queries.fusion}_served")
-    if base is None or served is None:
+def hybrid_of(queries: QuerySet, in_use: str) -> str:
+    """One sentence on hybrid search, the usual mode: as it is in use and with base. Empty where it was not measured."""
+    names = f"{queries.fusion}_{BASE}", f"{queries.fusion}_{IN_USE}"
+    base, own = (queries.table.systems.get(name, {}).get("ndcg@10") for name in names)
+    if base is None or own is None:
         return ""
-    if served_name == "base":
-        return f"Hybrid search, with BM25: {served.value:.1f} nDCG@10."
-    found_gap = queries.pairs.get(f"{queries.fusion}_served − {queries.fusion}_base", {}).get("ndcg@10")
-    text = f"Hybrid search, with BM25: {served.value:.1f} nDCG@10 with what is served, {base.value:.1f} with base"
-    return f"{text}: {_format_gap(found_gap)}." if found_gap else f"{text}."
-
-
-def _format_gap(gap: Mapping[str, Any]) -> str:
-    chance = _chance(gap.get("p_value"))
-    return f"{gap['verdict']}, {gap['value']:+.1f} ({gap['low']:+.1f} to {gap['high']:+.1f}{chance})" + _needed(
-        gap.get("needed")
-    )
+    if in_use == BASE:
+        return f"Hybrid search, with BM25: {own.value:.1f} nDCG@10."
+    text = f"Hybrid search, with BM25: {own.value:.1f} nDCG@10 with what is in use, {base.value:.1f} with base"
+    gap = queries.table.gap(names[1], names[0])
+    if gap is None:
+        return f"{text}."
+    return f"{text}: {gap.verdict}, {gap.value:+.1f} ({gap.low:+.1f} to {gap.high:+.1f}, {gap.format_p}){gap.format_needed}."
 
 
 def _query_set(data: Mapping[str, Any], fusion: str, names: Mapping[str, str]) -> QuerySet:
-    comparison, changes = data["comparison"], data["changes"]
+    changes = data["changes"]
     return QuerySet(
-        str(data["name"]), str(data["kind"]), int(comparison["queries"]), int(comparison.get("left_out", 0)),
-        comparison["systems"], comparison["differences"], _changes(changes["better"]), _changes(changes["worse"]),
-        (int(changes["count_better"]), int(changes["count_worse"]), int(changes["count_equal"])), fusion,
-        str(data.get("changed_system") or "served"), names, int(comparison["synthetic"]),
-        comparison.get("pairs") or {},
+        str(data["name"]), str(data["kind"]), FigureTable.from_dict(data["comparison"]), _changes(changes["better"]),
+        _changes(changes["worse"]), (int(changes["count_better"]), int(changes["count_worse"]), int(changes["count_equal"])),
+        fusion, str(data.get("changed_system") or IN_USE), names,
     )  # fmt: skip
 
 
@@ -164,33 +138,22 @@ def verdict_of(result: Result) -> tuple[str, str]:
     return sign, sentence + (" Chunks that are near to every query count less." if result.plain else "")
 
 
-def _chance(p_value: float | None) -> str:
-    return "" if p_value is None else ", p < 0.001" if p_value < 0.001 else f", p = {p_value:.3f}"
-
-
-def _needed(queries: int | None) -> str:
-    if queries is None:
-        return ""
-    return f"; {'over a million' if queries > MILLION else f'about {queries:,}'} queries would show one as large"
-
-
 def _verdict(result: Result) -> tuple[str, str]:
-    judged = next((one for one in result.sets if one.kind == "judged" and one.queries), None)
+    judged = next((one for one in result.sets if one.kind == "judged" and one.table.queries), None)
     measured = judged or next(iter(result.sets), None)
-    if result.served == "base":
-        served = "the base encoder" if result.plain else "the base encoder, untouched"
-        return "=", f"The adapted encoder was not shown to be better: search serves {served}."
-    system = result.plain or "served"
-    figure = next((one for one in measured.figures("ndcg@10") if one.system == system), None) if measured else None
-    if measured is None or figure is None or figure.gap is None:
-        return "=", f"Search serves {result.served}."
-    needed = _needed(figure.needed)
-    interval = f"95 % interval {figure.gap_low:+.1f} to {figure.gap_high:+.1f}{_chance(figure.p_value)}"
-    by = f"{figure.gap:+.1f} nDCG@10 ({interval}) on {measured.queries} {measured.name}"
-    if measured.kind == "judged" and figure.verdict == "no difference shown":
-        shown = "Search serves {}: better on held-out queries. On {} judged ones no difference is shown: {:+.1f} nDCG@10 ({}){}."
-        text = shown.format(result.served, measured.queries, figure.gap, interval, needed)
-        return VERDICT_SIGNS[figure.verdict], text
-    words = {"better": "Adaptation helped", "worse": "Adaptation made it worse"}
-    word = words.get(figure.verdict, "No difference shown")
-    return VERDICT_SIGNS.get(figure.verdict, "="), f"{word}: {by}{needed}. Search serves {result.served}."
+    if result.in_use == BASE:
+        encoder = "the base encoder" if result.plain else "the base encoder, untouched"
+        return "=", f"The adapted encoder was not shown to be better: search uses {encoder}."
+    gap = measured.table.gap(result.plain or IN_USE, BASE) if measured else None
+    if measured is None or gap is None:
+        return "=", f"Search uses {result.in_use}."
+    count, interval = measured.table.queries, f"95 % interval {gap.low:+.1f} to {gap.high:+.1f}, {gap.format_p}"
+    sign = VERDICT_SIGNS[gap.verdict]
+    if measured.kind == "judged" and gap.verdict == "no difference shown":
+        shown = (
+            f"On {count} judged ones no difference is shown: {gap.value:+.1f} nDCG@10 ({interval}){gap.format_needed}."
+        )
+        return sign, f"Search uses {result.in_use}: better on held-out queries. {shown}"
+    word = {"better": "Adaptation helped", "worse": "Adaptation made it worse"}.get(gap.verdict, "No difference shown")
+    by = f"{gap.value:+.1f} nDCG@10 ({interval}) on {count} {measured.name}"
+    return sign, f"{word}: {by}{gap.format_needed}. Search uses {result.in_use}."

@@ -1,4 +1,4 @@
-"""Step Result: whether adaptation helped, what search serves and why, and which queries changed."""
+"""Step Result: whether adaptation helped, what is in use and why, and which queries changed."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SIGN_STYLES = {"▲": "bold $text-success", "▼": "bold $text-error", "=": "bol
 NOTHING = """Nothing has been measured yet.
 Evaluation asks every system the same questions, whose answers are known, and compares what they find:
 BM25, the untouched base encoder, the adapted one, merges of the two, and hybrid search with each.
-An adapted encoder is served only if it is shown to be better than base."""
+An adapted encoder comes into use only if it is shown to be better than base."""
 
 
 class ResultPane(StepPane):
@@ -55,7 +55,7 @@ interval holds 0, or Fisher's randomisation test finds none).
 Judged queries are real questions with known answers: yours, or marked in Search with + and −. Held-out queries were made
 from your documents, kept out of training; they flatter the adapted encoder, so judge some hits yourself.
 
-Search serves the gentlest merge of base and adapted that is about as good as the best one, and base where nothing is shown to
+Search uses the smallest interpolation weight within one standard error of the best one, and base where nothing is shown to
 be better. Below the figures: the queries that changed most. Enter on one searches for it.
 
 Export takes the adapter and the model away, as folders for peft and sentence-transformers, and more if you choose it."""
@@ -132,8 +132,8 @@ Export takes the adapter and the model away, as folders for peft and sentence-tr
             verdict.update(NOTHING)
             return
         sign, sentence = verdict_of(result)
-        judged = next((one for one in result.sets if one.kind == "judged" and one.queries), queries)
-        hybrid = hybrid_of(judged, "" if result.plain else result.served) if judged else ""
+        judged = next((one for one in result.sets if one.kind == "judged" and one.table.queries), queries)
+        hybrid = hybrid_of(judged, "" if result.plain else result.in_use) if judged else ""
         verdict.update(
             Content.assemble(
                 plain(f"{sign} {sentence}", SIGN_STYLES[sign]),
@@ -155,8 +155,12 @@ Export takes the adapter and the model away, as folders for peft and sentence-tr
             return False
 
     def _draw_figures(self, queries: QuerySet) -> None:
-        title = f"{metric_name(self._metric)} in percent, {queries.queries} {queries.name}"
-        more = f" ({queries.left_out} without an answer in the corpus are left out)" if queries.left_out else ""
+        title = f"{metric_name(self._metric)} in percent, {queries.table.queries} {queries.name}"
+        more = (
+            f" ({queries.table.left_out} without an answer in the corpus are left out)"
+            if queries.table.left_out
+            else ""
+        )
         self.query_one("#figures-title", SafeStatic).update(plain(f"\n{title}{more}", "bold", lines=True))
         width = max(40, self.query_one("#result-scroll").scrollable_content_region.width - 1)
         self.query_one("#figures", SafeStatic).update(interval_chart(queries.figures(self._metric), width))
@@ -167,7 +171,7 @@ Export takes the adapter and the model away, as folders for peft and sentence-tr
         shown = queries.worse if self._worse else queries.better
         way = "lost" if self._worse else "gained"
         counts = f"{better} queries better, {worse} worse, {equal} equal"
-        what = "Adapted, which is not served," if queries.changed == "adapted" else "Served"
+        what = "Adapted, which is not in use," if queries.changed == "adapted" else "In use"
         title = f"\n{what} against base: {counts}." + (f" The most {way}:" if shown else "")
         self.query_one("#changes-title", SafeStatic).update(plain(title, "bold", lines=True))
         self._shown = shown

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from engine.core.figures import FigureTable
 from engine.core.systems import BM25, IN_USE
-from engine.evaluation.figure_table import FigureTable
 
 HOW = 'To search so by default, set search.mode = "bm25" in project.toml (in the app: Ctrl+S, search.mode).'
 

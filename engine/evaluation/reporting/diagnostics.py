@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.core.figures import Interval
 from engine.core.similarity import COSINE, Similarity
 from engine.evaluation.judgments import Judgment
 from engine.evaluation.rankings import products_of
-from engine.metrics.bootstrap import Interval
 from engine.metrics.geometry import alignment, isoscore, isotropy_a, uniformity
 from engine.metrics.overlap import overlap
 from engine.metrics.samples import bootstrapped_accuracy

@@ -11,11 +11,10 @@ from typing import Any, Literal
 
 from engine.core.errors import DamagedError
 from engine.core.events import Choice, Event, Warned, read
-from engine.evaluation.figure_table import FigureTable
+from engine.core.figures import FigureTable, Interval
 from engine.evaluation.reporting.changes import Changes
 from engine.evaluation.selection import Selection
 from engine.evaluation.studies.robustness import Robustness
-from engine.metrics.bootstrap import Interval
 from engine.project.store.artifact_info import TrainingHistory
 
 SCHEMA = 2

@@ -16,8 +16,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from engine.core.figures import Difference
 from engine.metrics.bootstrap import CONFIDENCE, SAMPLES, bootstrap_means
-from engine.metrics.differences import Difference
 from engine.metrics.power import tested_difference
 from engine.metrics.randomisation import best_of_p
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from engine.core.figures import Difference
 from engine.evaluation.query_sets import QuerySet
 from engine.evaluation.selection import MIN_QUERIES as MIN_JUDGED
 from engine.evaluation.studies.fusion import MIN_QUERIES as MIN_HELD_OUT
 from engine.evaluation.studies.fusion import format_points
 from engine.evaluation.studies.hybrid import Measure, Rankings
-from engine.metrics.differences import Difference, paired_difference
+from engine.metrics.differences import paired_difference
 from engine.settings.schema import Settings
 
 Gain = tuple[Difference, int]

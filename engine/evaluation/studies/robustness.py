@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.core.figures import Differences, Figures
 from engine.core.records import Chunk
 from engine.evaluation.comparison import DocumentOf, compared, measure
-from engine.evaluation.figure_table import Differences, Figures
 from engine.evaluation.query_sets import QuerySet
 from engine.evaluation.studies.perturbation import CONDITIONS, Perturber, words_of
 from engine.evaluation.studies.synonyms import corpus_synonyms

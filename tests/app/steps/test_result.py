@@ -12,9 +12,10 @@ from rich.cells import cell_len
 from textual.pilot import Pilot
 
 from bmembed_tui.steps.result.interval_chart import interval_chart, interval_line
-from bmembed_tui.steps.result.model import Figure, Result, hybrid_of, result_from, verdict_of
+from bmembed_tui.steps.result.model import Result, hybrid_of, result_from, verdict_of
 from bmembed_tui.steps.result.pane import ResultPane
 from engine.core.errors import DamagedError
+from engine.core.figures import Interval
 from engine.core.messages.project import EvaluationReport
 from engine.core.messages.wire import from_json
 
@@ -23,19 +24,25 @@ def interval(value: float, low: float, high: float) -> dict[str, float]:
     return {"value": value, "low": low, "high": high}
 
 
+def gap(value: float, low: float, high: float, verdict: str) -> dict[str, Any]:
+    return {**interval(value, low, high), "verdict": verdict, "p_better": 0.9, "p_value": 0.01, "needed": None}
+
+
 def answer(served: str = "adapted", verdict: str = "better", kind: str = "judged", queries: int = 60) -> dict[str, Any]:
     comparison = {
         "queries": queries,
+        "base": "base",
         "left_out": 0,
         "synthetic": 0,
+        "pairs": {},
         "systems": {
             "bm25": {"ndcg@10": interval(60, 50, 70)},
             "base": {"ndcg@10": interval(40, 30, 50)},
             "served": {"ndcg@10": interval(45, 35, 55)},
         },
         "differences": {
-            "bm25": {"ndcg@10": {**interval(20, 10, 30), "verdict": "better"}},
-            "served": {"ndcg@10": {**interval(5, 1, 9), "verdict": verdict}},
+            "bm25": {"ndcg@10": gap(20, 10, 30, "better")},
+            "served": {"ndcg@10": gap(5, 1, 9, verdict)},
         },
     }
     changes = {"better": [{"key": "1", "text": "[/ q", "before": 0, "after": 100}], "worse": [], "count_better": 1,
@@ -53,9 +60,11 @@ def test_the_report_is_read() -> None:
     result = read(answer())
     (queries,) = result.sets
     bm25, base, served = queries.figures("ndcg@10")
-    assert (bm25.value, bm25.gap, bm25.verdict) == (60, 20, "better")
-    assert (base.value, base.gap) == (40, None)
-    assert (served.gap, served.gap_low, served.gap_high) == (5, 1, 9)
+    assert bm25.gap is not None
+    assert served.gap is not None
+    assert (bm25.interval.value, bm25.gap.value, bm25.gap.verdict) == (60, 20, "better")
+    assert (base.interval.value, base.gap) == (40, None)
+    assert (served.gap.value, served.gap.low, served.gap.high) == (5, 1, 9)
     assert queries.better[0].text == "[/ q"
     assert queries.figures("hit@1") == []
 
@@ -69,10 +78,10 @@ def test_what_the_report_advises_is_read_where_it_advises_something() -> None:
 @pytest.mark.parametrize(
     ("parts", "sign", "words"),
     [
-        ({}, "▲", "Adaptation helped: +5.0 nDCG@10 (95 % interval +1.0 to +9.0) on 60 judged queries"),
+        ({}, "▲", "Adaptation helped: +5.0 nDCG@10 (95 % interval +1.0 to +9.0, p = 0.010) on 60 judged queries"),
         ({"verdict": "no difference shown"}, "=", "On 60 judged ones no difference is shown: +5.0"),
         ({"verdict": "worse"}, "▼", "Adaptation made it worse"),
-        ({"served": "base"}, "=", "serves the base encoder, untouched"),
+        ({"served": "base"}, "=", "uses the base encoder, untouched"),
         ({"kind": "synthetic"}, "▲", "on 60 synthetic queries"),
     ],
 )
@@ -92,7 +101,7 @@ def test_the_sentence_tells_the_p_that_decided(p_value: float, told: str) -> Non
 @pytest.mark.parametrize("kind", ["judged", "synthetic"])
 @pytest.mark.parametrize(
     ("needed", "told"),
-    [(1234, "about 1,234 queries would"), (2_000_000, "over a million queries would"), (None, "+9.0)")],
+    [(1234, "about 1,234 queries would"), (2_000_000, "over a million queries would"), (None, "+9.0, p = 0.010)")],
 )
 def test_the_sentence_tells_how_many_queries_would_show_the_difference(
     kind: str, needed: int | None, told: str
@@ -110,10 +119,10 @@ def test_hybrid_search_is_told_where_it_was_measured() -> None:
     systems = found["report"]["query_sets"][0]["comparison"]["systems"]
     systems["rrf_base"] = {"ndcg@10": interval(61.6, 50, 70)}
     systems["rrf_served"] = {"ndcg@10": interval(61.2, 50, 70)}
-    assert "61.2 nDCG@10 with what is served, 61.6 with base" in hybrid_of(read(found).sets[0], "adapted")
+    assert "61.2 nDCG@10 with what is in use, 61.6 with base" in hybrid_of(read(found).sets[0], "adapted")
     assert hybrid_of(read(found).sets[0], "base").endswith("BM25: 61.2 nDCG@10.")  # there is nothing to compare
-    gap = {**interval(-0.4, -1.2, 0.3), "verdict": "no difference shown", "p_value": 0.31, "needed": 9876}
-    found["report"]["query_sets"][0]["comparison"]["pairs"] = {"rrf_served − rrf_base": {"ndcg@10": gap}}
+    found_gap = {**gap(-0.4, -1.2, 0.3, "no difference shown"), "p_value": 0.31, "needed": 9876}
+    found["report"]["query_sets"][0]["comparison"]["pairs"] = {"rrf_served − rrf_base": {"ndcg@10": found_gap}}
     assert hybrid_of(read(found).sets[0], "adapted").endswith(
         "61.6 with base: no difference shown, -0.4 (-1.2 to +0.3, p = 0.310); about 9,876 queries would show one as large."
     )
@@ -126,7 +135,7 @@ def test_hybrid_search_is_told_as_search_joins_its_rankings() -> None:
         systems[name] = {"ndcg@10": interval(value, value - 5, value + 5)}
     found["report"]["fusion"] = {"method": "weighted", "weight": 0.6, "reason": ""}
     (queries,) = read(found).sets
-    assert "63.4 nDCG@10 with what is served, 62.6 with base" in hybrid_of(queries, "adapted")
+    assert "63.4 nDCG@10 with what is in use, 62.6 with base" in hybrid_of(queries, "adapted")
     shown = [figure.system for figure in queries.figures("ndcg@10")]
     assert "weighted_served" in shown
     assert "rrf_served" not in shown
@@ -138,14 +147,14 @@ def test_what_is_taken_off_hubs_is_told(served: str) -> None:
     found["report"]["fusion"] = {"method": "rrf", "plain_system": served}
     sentence = verdict_of(read(found))[1]
     assert sentence.endswith(
-        f"erves {'the base encoder' if served == 'base' else served}. Chunks that are near to every query count less."
+        f"earch uses {'the base encoder' if served == 'base' else served}. Chunks that are near to every query count less."
     )
     found["report"]["fusion"]["plain_system"] = ""
     assert "near to every query" not in verdict_of(read(found))[1]
 
 
 def test_no_queries_no_claim() -> None:
-    assert verdict_of(Result("adapted", "", (), "", "")) == ("=", "Search serves adapted.")
+    assert verdict_of(Result("adapted", "", (), "", "")) == ("=", "Search uses adapted.")
 
 
 @pytest.mark.parametrize(
@@ -158,9 +167,9 @@ def test_cautions(kind: str, queries: int, words: str) -> None:
 
 
 def test_an_interval_is_drawn_to_scale() -> None:
-    assert interval_line(Figure("base", 50, 25, 75), 0, 100, 9) == "  ├─●─┤  "
-    assert interval_line(Figure("base", 0, 0, 100), 0, 100, 5) == "●───┤"
-    assert interval_line(Figure("base", 7, 7, 7), 7, 7, 4) == "●   "
+    assert interval_line(Interval(50, 25, 75), 0, 100, 9) == "  ├─●─┤  "
+    assert interval_line(Interval(0, 0, 100), 0, 100, 5) == "●───┤"
+    assert interval_line(Interval(7, 7, 7), 7, 7, 4) == "●   "
 
 
 @pytest.mark.parametrize("width", [40, 51, 54, 70, 96, 170])

@@ -6,10 +6,8 @@ from typing import Any
 
 import pytest
 
-from engine.evaluation.figure_table import FigureTable
+from engine.core.figures import Difference, FigureTable, Interval, Verdict
 from engine.evaluation.reporting.advice import HOW, advice
-from engine.metrics.bootstrap import Interval
-from engine.metrics.differences import Difference, Verdict
 
 
 def compared(**gaps: tuple[float, float, float, Verdict]) -> FigureTable:

@@ -15,6 +15,7 @@ from lxml import html
 
 from engine.core.errors import DamagedError
 from engine.core.events import Choice, EventLog, Warned
+from engine.core.figures import Difference, Interval
 from engine.core.records import Chunk
 from engine.core.systems import label_of
 from engine.core.text import metric_name
@@ -34,8 +35,6 @@ from engine.evaluation.reporting.report import (
 from engine.evaluation.selection import choose_candidate
 from engine.evaluation.studies.forgetting import measure_general
 from engine.evaluation.studies.robustness import METRICS, Robustness, Row, Synonyms
-from engine.metrics.bootstrap import Interval
-from engine.metrics.differences import Difference
 from engine.project.store.artifact_info import TrainingHistory
 
 TEMPLATE = Path(__file__).resolve().parents[3] / "assets" / "report" / "report.html.j2"

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from engine.core.figures import Interval
 from engine.core.records import Chunk
 from engine.evaluation.candidates import AdapterCandidate
 from engine.evaluation.judgments import Judgment
@@ -19,7 +20,6 @@ from engine.evaluation.studies.perturbation import CONDITIONS
 from engine.evaluation.studies.robustness import make_trial, measure_trial
 from engine.evaluation.studies.robustness_study import RobustnessStudy, drop_unused_substitutes
 from engine.lexical.filenames import FilenameMatch
-from engine.metrics.bootstrap import Interval
 from engine.ranking.hubness import Csls
 from engine.settings.schema import Settings
 

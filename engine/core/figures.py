@@ -1,0 +1,105 @@
+"""Figures with their intervals, and the table of them that an evaluation makes of one set of queries.
+
+It is measured, kept in report.json, shown in the terminal and in the app in this one form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Literal, Self
+
+Verdict = Literal["better", "worse", "no difference shown"]
+MILLION = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A mean with the bounds of its interval."""
+
+    value: float
+    low: float
+    high: float
+
+    def percent(self) -> Interval:
+        """The same in percent."""
+        return Interval(100 * self.value, 100 * self.low, 100 * self.high)
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Mean of a - b with its interval; `p_better`: share of resamples in which a is ahead, ties counted half.
+
+    `p_value`: of Fisher's randomisation test. Where no difference is shown: the number of queries `needed` to show one as
+    large (engine/metrics/power.py).
+    """
+
+    value: float
+    low: float
+    high: float
+    p_better: float
+    verdict: Verdict
+    p_value: float
+    needed: int | None = None
+
+    def percent(self) -> Difference:
+        """The same in percent; probabilities stay shares."""
+        return replace(self, value=100 * self.value, low=100 * self.low, high=100 * self.high)
+
+    @property
+    def harms(self) -> bool:
+        """Whether the whole interval lies below 0: enough to leave a change out, too little to call it worse."""
+        return self.high < 0
+
+    @property
+    def format_p(self) -> str:
+        """As a sentence has it, such as `p = 0.031`."""
+        return "p < 0.001" if self.p_value < 0.001 else f"p = {self.p_value:.3f}"
+
+    @property
+    def format_needed(self) -> str:
+        """For the end of a sentence: how many queries would be needed; empty where nothing is known of it."""
+        if self.needed is None:
+            return ""
+        return f"; {'over a million' if self.needed > MILLION else f'about {self.needed:,}'} queries would show one as large"
+
+
+Figures = Mapping[str, Mapping[str, Interval]]
+Differences = Mapping[str, Mapping[str, Difference]]
+
+
+@dataclass(frozen=True, slots=True)
+class FigureTable:
+    """System → metric → figure, in percent, and the paired differences to `base` and of further `pairs` ("one − another").
+
+    `left_out`: queries without an answer in the corpus; `synthetic`: of those measured, how many were made from the documents.
+    """
+
+    base: str
+    queries: int
+    left_out: int
+    systems: Figures
+    differences: Differences
+    pairs: Differences = field(default_factory=dict)
+    synthetic: int = 0
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Read the JSON form."""
+        systems = {
+            name: {metric: Interval(**cell) for metric, cell in row.items()} for name, row in data["systems"].items()
+        }
+        differences, pairs = (
+            {name: {metric: Difference(**cell) for metric, cell in row.items()} for name, row in data[part].items()}
+            for part in ("differences", "pairs")
+        )
+        return cls(data["base"], data["queries"], data["left_out"], systems, differences, pairs, data["synthetic"])
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form."""
+        return asdict(self)
+
+    def gap(self, one: str, other: str, metric: str = "ndcg@10") -> Difference | None:
+        """How much `one` lies above `other`; None where that was not compared."""
+        row = self.differences.get(one) if other == self.base else self.pairs.get(f"{one} − {other}")
+        return row[metric] if row else None
