@@ -14,7 +14,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
-from engine.queries.none_left import MEANS
+from engine.queries.rejection import NONE_LEFT
 from fixtures.errors import error_of
 from fixtures.pipeline import SAMPLE, copy_documents, engine, engine_here
 
@@ -87,7 +87,7 @@ def test_a_corpus_of_three_words_is_searchable(make_project: Callable[[Path], Pa
     (project / "documents").mkdir()
     (project / "documents" / "a.txt").write_text("cold blue freezer")
     done = engine_here("run", str(project))
-    assert MEANS in done.stderr
+    assert NONE_LEFT in done.stderr
     assert [hit["path"] for hit in hits(project, "freezer")] == ["a.txt"]
     (hit,) = hits(project, "blue freezer", "hybrid")
     assert set(hit["rankers"]) == {"bm25", "semantic"}
