@@ -14,12 +14,12 @@ from typing import Any
 from unittest import mock
 
 import pytest
-from engine.queries.rejection import NONE_LEFT
 from fixtures.errors import error_of
 from fixtures.pipeline import SAMPLE, copy_documents, engine, engine_here
 
 from engine.core.messages.project import UP_TO_DATE
 from engine.project.folder import ProjectFolder
+from engine.queries.rejection import NONE_LEFT
 from engine.service import methods
 
 NOISE = bytes(range(256)) * 8
