@@ -44,7 +44,7 @@ def language_model(snapshot: ProjectSnapshot) -> str:
 
 
 def substitutes(
-    context: StageContext, asked: Sequence[tuple[str, Sequence[str]]], progress: Callable[[int], None]
+    context: StageContext, queries: Sequence[tuple[str, Sequence[str]]], progress: Callable[[int], None]
 ) -> tuple[list[Found], str]:
     """For each query and its words: lower-case word → another, of those for which the model knows one; and the model's name.
 
@@ -54,7 +54,7 @@ def substitutes(
     model: ChatModel | None = None
     found = []
     try:
-        for number, (query, words) in enumerate(asked):
+        for number, (query, words) in enumerate(queries):
             if context.should_stop():
                 raise CancelledError("Cancelled.")
             wanted = list(dict.fromkeys(word.lower() for word in words))[:MAX_WORDS]
@@ -120,7 +120,7 @@ class _Kept:
         self._wanted: set[str] = set()
         with suppress(OSError):
             for line in path.read_text(encoding="utf-8").splitlines():
-                with suppress(ValueError, KeyError, TypeError):  # a line torn by a crash is asked for again
+                with suppress(ValueError, KeyError, TypeError):  # a line that makes no sense is asked for again
                     entry = json.loads(line)
                     self._entries[entry["key"]] = {str(word): str(other) for word, other in entry["words"].items()}
 
@@ -129,12 +129,8 @@ class _Kept:
         return self._entries.get(key)
 
     def add(self, query: str, words: Sequence[str], found: Found) -> None:
-        self._path.parent.mkdir(mode=0o700, exist_ok=True)
-        with self._path.open("a", encoding="utf-8") as file:
-            file.write("\n" if file.tell() and not self._ends() else "")
-            file.write(_line(_key(query, words), found))
-        self._path.chmod(0o600)
         self._entries[_key(query, words)] = found
+        self._save()
 
     def forget_others(self) -> None:
         """Drop answers that were not asked for since it was opened, and those of other recipes: words must not stay behind."""
@@ -143,15 +139,13 @@ class _Kept:
                 path.unlink(missing_ok=True)
         left = {key: found for key, found in self._entries.items() if key in self._wanted}
         if len(left) < len(self._entries):
-            write_text(self._path, "".join(_line(key, found) for key, found in left.items()))
             self._entries = left
+            self._save()
 
-    def _ends(self) -> bool:
-        return self._path.read_bytes()[-1:] == b"\n"
-
-
-def _line(key: str, found: Found) -> str:
-    return json.dumps({"key": key, "words": found}) + "\n"
+    def _save(self) -> None:
+        self._path.parent.mkdir(mode=0o700, exist_ok=True)
+        lines = (json.dumps({"key": key, "words": found}) + "\n" for key, found in self._entries.items())
+        write_text(self._path, "".join(lines))
 
 
 def _key(query: str, words: Sequence[str]) -> str:

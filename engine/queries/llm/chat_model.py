@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 from engine.queries.llm.prompts import Message
@@ -87,44 +86,10 @@ class ConcurrentModel(Protocol):
         """How many answers may be on their way."""
 
     def submit(self, request: Request) -> int:
-        """Begin an answer; its ticket. Raises UnansweredError where it cannot even be begun."""
+        """Begin an answer; its ticket."""
 
     def step(self) -> list[tuple[int, Outcome]]:
         """Go on with all of them for a moment; those that have ended, by ticket. Raises as `ChatModel.complete`."""
 
     def drop(self) -> None:
         """Forget the answers that are on their way."""
-
-
-class SequentialModel:
-    """`ConcurrentModel` for a model that answers one message after the other. `clock` stands still while a run is paused."""
-
-    concurrency = 1
-
-    def __init__(self, model: ChatModel, clock: Callable[[], float]) -> None:
-        self._model, self._clock = model, clock
-        self._waiting: list[tuple[int, Request]] = []
-        self._tickets = 0
-
-    def submit(self, request: Request) -> int:
-        """It is answered in the next step."""
-        self._tickets += 1
-        self._waiting.append((self._tickets, request))
-        return self._tickets
-
-    def step(self) -> list[tuple[int, Outcome]]:
-        """Answer the message that waits."""
-        if not self._waiting:
-            return []
-        ticket, one = self._waiting.pop(0)
-        before = self._clock()
-        try:
-            reply = self._model.complete(one.message, one.shape, one.most, one.limit, one.seed)
-        except UnansweredError as error:
-            error.seconds = self._clock() - before
-            return [(ticket, error)]
-        return [(ticket, replace(reply, seconds=self._clock() - before))]
-
-    def drop(self) -> None:
-        """Nothing waits any more."""
-        self._waiting.clear()

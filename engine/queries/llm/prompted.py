@@ -4,26 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
 from engine.core.errors import SettingsError
 from engine.core.records import QueryKind
 from engine.queries.llm.answer import Answer, Passage
-from engine.queries.llm.chat_model import ChatModel, ConcurrentModel, Outcome, Request, SequentialModel, UnansweredError
+from engine.queries.llm.chat_model import ChatModel, ConcurrentModel, Outcome, Request, UnansweredError
 from engine.queries.llm.conversation import MIN_ROOM, WANTED, Asker
 from engine.queries.llm.prompts import load_prompt, place_of
 
 LISTED = 64  # tokens that the list of facts takes beside their words
 KINDS: tuple[QueryKind, ...] = ("question",)
 Talk = Generator[Request, Outcome, Answer]
-
-
-@dataclass
-class _Open:
-    """A chunk that is being asked about, and the outcome that its conversation has not heard yet."""
-
-    number: int
-    talk: Talk
 
 
 class Prompted:
@@ -40,8 +32,7 @@ class Prompted:
         kinds: Sequence[QueryKind] = KINDS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._chat = model
-        self._queue: ConcurrentModel = model if isinstance(model, ConcurrentModel) else SequentialModel(model, clock)
+        self._chat, self._clock = model, clock
         two = prompt == "two-step"
         room = _space(model, ("events", "questions") if two else ("one-step",), per_chunk, answer_tokens)
         context = model.context
@@ -65,37 +56,57 @@ class Prompted:
         """Let go of the model."""
         self._chat.close()
 
-    def answers(self, asked: Iterable[Passage]) -> Iterator[tuple[int, Answer]]:
-        """The queries of each, by number, as they come: not in order. A further one is taken from `asked` whenever the model
+    def answers(self, passages: Iterable[Passage]) -> Iterator[tuple[int, Answer]]:
+        """The queries of each, by number, as they come: not in order. A further one is taken from `passages` whenever the model
         has room. Raises as `ChatModel.complete`."""
-        waiting = iter(asked)
-        open_ones: dict[int, _Open] = {}
+        if isinstance(self._chat, ConcurrentModel):
+            yield from self._together(self._chat, iter(passages))
+            return
+        for passage in passages:
+            talk = self._asker.talk(passage.chunk, passage.title)
+            found = _advanced(talk)
+            while isinstance(found, Request):
+                found = _advanced(talk, self._outcome(found))
+            yield passage.number, found
+
+    def _together(self, model: ConcurrentModel, waiting: Iterator[Passage]) -> Iterator[tuple[int, Answer]]:
+        """As many at once as the model can answer."""
+        talks: dict[int, tuple[int, Talk]] = {}
         try:
             while True:
-                while len(open_ones) < self._queue.concurrency and (passage := next(waiting, None)) is not None:
-                    one = _Open(passage.number, self._asker.talk(passage.chunk, passage.title))
-                    yield from self._hear(one, None, open_ones)
-                if not open_ones:
+                ready: list[tuple[int, Talk, Outcome | None]] = []
+                while len(talks) + len(ready) < model.concurrency and (passage := next(waiting, None)) is not None:
+                    ready.append((passage.number, self._asker.talk(passage.chunk, passage.title), None))
+                if not (talks or ready):
                     return
-                for ticket, outcome in self._queue.step():
-                    yield from self._hear(open_ones.pop(ticket), outcome, open_ones)
+                if not ready:
+                    ready = [(*talks.pop(ticket), outcome) for ticket, outcome in model.step()]
+                for number, talk, outcome in ready:
+                    found = _advanced(talk, outcome)
+                    if isinstance(found, Answer):
+                        yield number, found
+                    else:
+                        talks[model.submit(found)] = number, talk
         finally:
-            self._queue.drop()
+            model.drop()
 
-    def _hear(self, one: _Open, outcome: Outcome | None, open_ones: dict[int, _Open]) -> Iterator[tuple[int, Answer]]:
-        """Hand a conversation what came of its request, and take its next one; its answer where there is none."""
-        while True:
-            try:
-                request = next(one.talk) if outcome is None else one.talk.send(outcome)
-            except StopIteration as ended:
-                yield one.number, ended.value
-                return
-            try:
-                open_ones[self._queue.submit(request)] = one
-            except UnansweredError as error:
-                outcome = error
-            else:
-                return
+    def _outcome(self, request: Request) -> Outcome:
+        before = self._clock()
+        try:
+            reply = self._chat.complete(request.message, request.shape, request.most, request.limit, request.seed)
+        except UnansweredError as error:
+            error.seconds = self._clock() - before
+            return error
+        return replace(reply, seconds=self._clock() - before)
+
+
+def _advanced(talk: Talk, outcome: Outcome | None = None) -> Request | Answer:
+    """The next request of a conversation that is given what came of the last one; its answer where there is none."""
+    try:
+        return next(talk) if outcome is None else talk.send(outcome)
+    except StopIteration as ended:
+        answer: Answer = ended.value
+        return answer
 
 
 def _space(model: ChatModel, prompts: Sequence[str], most: int, limit: int) -> int:

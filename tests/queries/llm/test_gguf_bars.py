@@ -24,7 +24,7 @@ from engine.core.records import Chunk
 from engine.endpoint.address import Address
 from engine.project.folder import ProjectFolder
 from engine.queries.llm import endpoint_model as endpoint_module
-from engine.queries.llm.chat_model import Reply, Request, SequentialModel, UnansweredError
+from engine.queries.llm.chat_model import Reply, Request, UnansweredError
 from engine.queries.llm.endpoint_model import Endpoint
 from engine.queries.llm.gguf_model import GgufModel
 from engine.queries.llm.ledger import answer_files
@@ -207,10 +207,9 @@ def through_a_bad_line(url: str) -> None:
         for seed in range(2):
             if len(proxy.met) < 2:  # a server that knows one form of the schema only is asked twice at first
                 assert model.complete(Message("Be brief.", "What is in it?"), QUESTIONS, 1, 40, seed).text
-        desk = SequentialModel(model, time.monotonic)
         for seed, (fault, why) in enumerate(wanted):
-            desk.submit(Request(Message("Be brief.", "What is in it?"), QUESTIONS, 1, 40, seed))
-            ((_, outcome),) = desk.step()
+            model.submit(Request(Message("Be brief.", "What is in it?"), QUESTIONS, 1, 40, seed))
+            ((_, outcome),) = model.step()
             if why:
                 assert isinstance(outcome, UnansweredError), fault
                 assert why in str(outcome)
