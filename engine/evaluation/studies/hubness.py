@@ -14,30 +14,29 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from engine.core.figures import Difference
 from engine.core.records import Query
 from engine.core.systems import ADAPTED, BASE, BM25, IN_USE, PLAIN, WAYS
 from engine.evaluation.query_sets import QuerySet, training_questions
 from engine.evaluation.rankers import Floats, Ids
 from engine.evaluation.selection import MIN_QUERIES as MIN_JUDGED
-from engine.evaluation.studies.gains import (
-    Gain,
-    format_gain,
-    harm_on_judged,
-    held_out_and_judged,
-    measured_gain,
-    reason_against,
-)
-from engine.evaluation.studies.hybrid import Measure
+from engine.evaluation.studies.fusion import MIN_QUERIES as MIN_HELD_OUT
+from engine.evaluation.studies.fusion import format_points
+from engine.evaluation.studies.hybrid import Measure, Rankings
+from engine.metrics.differences import paired_difference
 from engine.project.stage import StageContext, fingerprint
 from engine.queries.articles import article_numbers
 from engine.ranking.hubness import MAX_QUERIES, MIN_ARTICLES, MIN_QUERIES, NEIGHBOURS, HubnessReference
+from engine.settings.schema import Settings
 
 if TYPE_CHECKING:
     from engine.core.similarity import Similarity
     from engine.evaluation.rankers import Among, Rankers
 
-WHAT = "similarities with hubness correction"
 SET_BY_HAND = "Similarities are plain cosines, because project.toml says so (search.csls)."
+
+Gain = tuple[Difference, int]
+"""A difference in nDCG@10, in percent, and the number of its queries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,31 +67,51 @@ def uncorrected(why: str) -> HubnessCorrection:
     return HubnessCorrection(reason=f"Similarities are plain cosines: {why}.")
 
 
+def measured_gain(
+    one: QuerySet, ranking: Rankings, before: Rankings, measure: Measure, settings: Settings
+) -> Gain | None:
+    """What `ranking` gains over `before` in nDCG@10, both (q, depth); None where no query can be measured.
+
+    Extractive queries do not count: what they show does not hold for questions. Nor do judged ones that no person has asked.
+    """
+    usable = one.deciding()
+    if not usable:
+        return None
+    judgments = [one.judgments[row] for row in usable]
+    gap = paired_difference(
+        measure(ranking[usable], judgments), measure(before[usable], judgments),
+        settings.evaluation.bootstrap_samples, settings.training.seed,
+    )  # fmt: skip
+    return gap.percent(), len(usable)
+
+
 def decide(
     reference: HubnessReference, key: str, plain: str, held_out: Gain | None, judged: Gain | None, *, extractive: bool = False,
 ) -> HubnessCorrection:  # fmt: skip
-    """Similarities are corrected unless semantic search seems to be harmed by it, on held-out queries or on judged ones.
+    """Similarities are corrected unless semantic search seems to be harmed by it (`Difference.harms`), on judged queries or on
+    held-out ones.
 
     `extractive`: whether `reference` has extractive queries; held-out ones do not count then.
     """
-    why = harm_on_judged(WHAT, judged) if extractive else reason_against(WHAT, held_out, judged)
-    if why:
-        return uncorrected(why)
+    if not extractive and (held_out is None or held_out[1] < MIN_HELD_OUT):
+        return uncorrected(f"there are fewer than {MIN_HELD_OUT} held-out queries to try hubness correction on")
+    evidence = "extractive held-out queries cannot show what it does to questions; judged ones could"
+    for kind, gap in (("judged", judged), ("held-out", None if extractive else held_out)):
+        if gap is None or gap[1] < MIN_JUDGED:
+            continue
+        unsure = "seems to be worse" if gap[0].harms else "is not shown to be worse"
+        verdict = {"better": "is better", "worse": "is worse"}.get(gap[0].verdict, unsure)
+        text = f"semantic search {verdict} by it on {gap[1]} {kind} queries, {format_points(gap[0])}"
+        if gap[0].harms:
+            return uncorrected(text)
+        if extractive or kind == "held-out":
+            evidence = text
     queries = f"{len(reference.articles):,} {'extractive ' if extractive else ''}training queries"
     reason = (
         f"Half of a chunk's mean cosine to the {NEIGHBOURS} nearest of {queries} of other articles than its own is taken from its "
-        "similarity (CSLS), so that chunks that are near to every query do not stand before better ones: "
-        f"{_evidence_text(judged, 'judged') if extractive else _evidence_text(held_out, 'held-out')}."
+        f"similarity (CSLS), so that chunks that are near to every query do not stand before better ones: {evidence}."
     )
     return HubnessCorrection(reference, key, reason, plain)
-
-
-def _evidence_text(gap: Gain | None, kind: str) -> str:
-    """What a set of queries says of it; of judged ones only where they are enough to say something."""
-    if gap is None or gap[1] < MIN_JUDGED:
-        return "extractive held-out queries cannot show what it does to questions; judged ones could"
-    verdict = "better" if gap[0].verdict == "better" else "not shown to be worse"
-    return f"semantic search is {verdict} by it on {format_gain(gap, kind)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +164,8 @@ class HubnessStudy:
         encoder = self._rankers.candidate(self._weight).fingerprint
         key = fingerprint(queries=texts, articles=own.tolist(), encoder=encoder)
         plain = {0.0: BASE, 1.0: ADAPTED}.get(self._weight, PLAIN)
-        decision = decide(found.reference, key, plain, *held_out_and_judged(gaps, settings), extractive=extractive)
+        judged = gaps.get("judged") if settings.evaluation.veto else None
+        decision = decide(found.reference, key, plain, gaps.get("synthetic"), judged, extractive=extractive)
         if decision.reference is None:
             return decision
         self._rankers.in_use, self.corrected = found.similarity, found

@@ -38,7 +38,7 @@ def write_sweep(project: ProjectFolder, grid: Grid, rows: Sequence[Mapping[str, 
     `axes`: setting → values; `cells`: `number`, `changes`, `same_as` (the cell that trains exactly the same), `error`, and
     `figures`, null while a cell is not finished: `tables` (kind of queries → `queries`, `systems` → metric → {value, low,
     high} in percent, `against_base` → metric → {…, verdict, p_value, needed}, null without an adapter), `geometry`,
-    `seconds` by stage, `steps`, `best_step`, `side`, `reason`. Raises ResourceError when the disk is full.
+    `seconds` by stage, `steps`, `best_step`, `adapter_scope`, `reason`. Raises ResourceError when the disk is full.
     """
     data = {
         "schema": SCHEMA,

@@ -126,7 +126,7 @@ def figures_of(project: Project) -> dict[str, Any]:
         "geometry": {
             name: {key: diagnostics[name].get(key) for key in GEOMETRY} for name in SYSTEMS if name in diagnostics
         },
-        "side": adapter.adapter_scope,
+        "adapter_scope": adapter.adapter_scope,
         "steps": adapter.steps,
         "best_step": adapter.best_step,
         "reason": adapter.reason,

@@ -37,7 +37,7 @@ def figures(gain: float, low: float, high: float, verdict: str) -> dict[str, Any
     without = {"queries": 25, "systems": {"base": system(30)}, "against_base": None}
     return {
         "tables": {"synthetic": table, "judged": without}, "geometry": {"adapted": {"alignment": 1.25, "uniformity": 3.5}},
-        "side": "both", "steps": 40, "best_step": 20, "reason": "", "seconds": {"train": 12.0},
+        "adapter_scope": "both", "steps": 40, "best_step": 20, "reason": "", "seconds": {"train": 12.0},
     }  # fmt: skip
 
 
