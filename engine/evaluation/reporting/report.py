@@ -14,7 +14,9 @@ from engine.core.events import Choice, Event, Warned, read
 from engine.core.figures import FigureTable, Interval
 from engine.evaluation.reporting.changes import Changes
 from engine.evaluation.selection import Selection
+from engine.evaluation.studies.forgetting import Forgetting
 from engine.evaluation.studies.robustness import Robustness
+from engine.evaluation.studies.sentence_pairs import SentenceFigures
 from engine.project.store.artifact_info import TrainingHistory
 
 SCHEMA = 2
@@ -53,11 +55,11 @@ class ReportData:
     diagnostics: Mapping[str, Mapping[str, float | Interval]] = field(default_factory=dict)
     warnings: Sequence[str] = ()
     robustness: Robustness | None = None
-    general: Mapping[str, Any] | None = None
+    general: Forgetting | None = None
     threshold: Mapping[str, Any] | None = None
     similarities: Mapping[str, Any] | None = None
     baseline: Mapping[str, Any] | None = None
-    sentences: Mapping[str, Any] | None = None
+    sentences: SentenceFigures | None = None
     advice: str = ""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -91,7 +92,7 @@ def _report(
     return ReportData(
         advice=_advice(context, fusion, compared),
         project=context.project.name, created=datetime.now(UTC).isoformat(timespec="seconds"), version=__version__,
-        selection=selection, fusion={**fusion.as_dict(), **work.hubness.as_dict()},
+        selection=selection, fusion={**asdict(fusion), **work.hubness.as_dict()},
         query_sets=_query_set_reports(context, work, compared, ADAPTED if work.adapter and base_alone else IN_USE),
         training=work.trained.info.history,
         settings=context.settings.model_dump(),
@@ -100,7 +101,7 @@ def _report(
         similarities=work.diagnostics.similarities(),
         baseline=_baseline_summary(work),
         robustness=work.robustness,
-        threshold=work.threshold, sentences=work.sentences.as_dict(),
+        threshold=work.threshold, sentences=work.sentences.figures(),
         general=measure_general(work.general, work.distances, context.settings.evaluation.bootstrap_samples),
     )  # fmt: skip
 

@@ -6,12 +6,13 @@ And how it moved the documents' chunks away from general text: each one's distan
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.core.figures import Differences, Figures
 from engine.core.systems import BASE
 from engine.evaluation.comparison import compared
 from engine.evaluation.general_knowledge import METRICS, general_knowledge
@@ -30,23 +31,29 @@ def distance_summary(found: Mapping[str, NDArray[np.float64]]) -> dict[str, Any]
     return {"chunks": len(next(iter(found.values()))), "axis": axis, "systems": systems}
 
 
+@dataclass(frozen=True, slots=True)
+class Forgetting:
+    """Figures of every encoder on `questions`, each looked for among `passages`, and their differences to base, in percent;
+    `distances`: as `distance_summary` gives them."""
+
+    questions: int
+    passages: int
+    systems: Figures
+    differences: Differences
+    distances: Mapping[str, Any] | None
+
+
 def measure_general(
     values: Mapping[str, Mapping[str, NDArray[np.float64]]], distances: Mapping[str, NDArray[np.float64]], samples: int = SAMPLES,
     seed: int = 0,
-) -> dict[str, Any] | None:  # fmt: skip
-    """Figures of every encoder, and their differences to base, in percent, as the report holds them.
-
-    `values`: encoder → what `answered` gave; `distances`: encoder → each chunk's to its nearest passage (n,). None without base or
-    anything to compare with it.
-    """
+) -> Forgetting | None:  # fmt: skip
+    """`values`: encoder → what `answered` gave; `distances`: encoder → each chunk's to its nearest passage (n,). None without base
+    or anything to compare with it."""
     others = [name for name in values if name != BASE]
     if BASE not in values or not others:
         return None
     figures, gaps = compared(values, {(name, BASE): METRICS for name in others}, samples, seed)
-    return {
-        "questions": len(values[BASE][METRICS[0]]),
-        "passages": len(general_knowledge().passages),
-        "systems": {name: {metric: asdict(cell) for metric, cell in row.items()} for name, row in figures.items()},
-        "differences": {name: {metric: asdict(cell) for metric, cell in gaps[name, BASE].items()} for name in others},
-        "distances": distance_summary(distances) if distances and len(distances[BASE]) else None,
-    }
+    return Forgetting(
+        len(values[BASE][METRICS[0]]), len(general_knowledge().passages), figures, {name: gaps[name, BASE] for name in others},
+        distance_summary(distances) if distances and len(distances[BASE]) else None,
+    )  # fmt: skip

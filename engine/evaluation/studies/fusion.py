@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -40,10 +40,6 @@ class FusionChoice:
     def share(self) -> float | None:
         """The semantic score's share in hybrid search; None where RRF fuses."""
         return None if self.method == "rrf" else self.weight
-
-    def as_dict(self) -> dict[str, Any]:
-        """For the report."""
-        return {"method": self.method, "weight": self.weight, "reason": self.reason}
 
 
 def equal_weights(why: str) -> FusionChoice:

@@ -10,8 +10,8 @@ import hashlib
 import io
 import json
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.core.errors import DatasetError
+from engine.core.figures import Difference, Interval
 from engine.core.systems import BASE
 from engine.evaluation.candidates import Candidate
 from engine.metrics.power import with_needed_pairs
@@ -122,6 +123,16 @@ def _unusable(path: Path, why: str) -> DatasetError:
     )  # fmt: skip
 
 
+@dataclass(frozen=True, slots=True)
+class SentenceFigures:
+    """Each system's correlation with people's scores of the pairs of a `file`, and its difference to base."""
+
+    file: str
+    pairs: int
+    systems: Mapping[str, Interval]
+    differences: Mapping[str, Difference]
+
+
 class SentencePairs:
     """The cosines of each encoder on the pairs of a project; nothing where it has none."""
 
@@ -140,21 +151,15 @@ class SentencePairs:
             )
             self._cosines[name] = np.einsum("nd,nd->n", one, other).astype(np.float64)
 
-    def as_dict(self) -> dict[str, Any] | None:
-        """As the report holds them, correlations times 100; None without pairs."""
+    def figures(self) -> SentenceFigures | None:
+        """Correlations times 100; None without pairs."""
         if not self._pairs or BASE not in self._cosines:
             return None
-        gold = [pair.score for pair in self._pairs]
-        base = self._cosines[BASE]
+        gold, base = [pair.score for pair in self._pairs], self._cosines[BASE]
         intervals = {name: spearman_interval(found, gold, seed=self._seed) for name, found in self._cosines.items()}
         gaps = {
-            name: spearman_difference(found, base, gold, seed=self._seed)
+            name: with_needed_pairs(spearman_difference(found, base, gold, seed=self._seed), len(gold)).percent()
             for name, found in self._cosines.items()
             if name != BASE
         }
-        return {
-            "file": self._name,
-            "pairs": len(self._pairs),
-            "systems": {name: asdict(one.percent()) for name, one in intervals.items()},
-            "differences": {name: asdict(with_needed_pairs(gap, len(gold)).percent()) for name, gap in gaps.items()},
-        }
+        return SentenceFigures(self._name, len(gold), {name: one.percent() for name, one in intervals.items()}, gaps)

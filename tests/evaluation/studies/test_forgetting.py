@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections import Counter
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 from engine.core.assets import asset_path
+from engine.core.figures import Interval
 from engine.evaluation.general_knowledge import answered, general_knowledge
 from engine.evaluation.studies.forgetting import measure_general
 
@@ -46,13 +48,15 @@ def test_what_was_forgotten_is_shown_with_interval_and_verdict():
     distances = {"base": np.array([0.5, 1.0, 1.0, 1.5]), "adapted": np.array([1.0, 1.5, 1.5, 2.0])}
     found = measure_general(values, distances, samples=500)
     assert found is not None
-    assert found["questions"] == 60
-    assert found["systems"]["base"]["hit@1"] == {"value": 100.0, "low": 100.0, "high": 100.0}
-    loss = found["differences"]["adapted"]["hit@1"]
-    assert (loss["value"], loss["verdict"]) == (-50.0, "worse")
-    assert -65 < loss["low"] < -50 < loss["high"] < -35
-    assert json.loads(json.dumps(found)) == found
-    apart = found["distances"]
+    assert found.questions == 60
+    assert found.systems["base"]["hit@1"] == Interval(100.0, 100.0, 100.0)
+    loss = found.differences["adapted"]["hit@1"]
+    assert (loss.value, loss.verdict) == (-50.0, "worse")
+    assert -65 < loss.low < -50 < loss.high < -35
+    as_written = dataclasses.asdict(found)
+    assert json.loads(json.dumps(as_written)) == as_written
+    apart = found.distances
+    assert apart is not None
     assert apart["chunks"] == 4
     assert {name: (cell["mean"], cell["percentile_50"]) for name, cell in apart["systems"].items()} == {
         "base": (1.0, 1.0), "adapted": (1.5, 1.5)
@@ -74,4 +78,4 @@ def test_the_bundled_encoder_knows_most_and_noise_on_its_vectors_shows():
     noise = questions + np.random.default_rng(0).normal(0, 0.08, questions.shape).astype(np.float32)
     found = measure_general({"base": base, "adapted": answered(noise, passages)}, {}, samples=1_000)
     assert found is not None
-    assert found["differences"]["adapted"]["mrr@10"]["verdict"] == "worse"
+    assert found.differences["adapted"]["mrr@10"].verdict == "worse"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Sequence
 
@@ -111,7 +112,7 @@ def test_the_same_input_gives_the_same_choice_and_lengths_must_fit():
 
 
 def test_what_is_kept_of_a_choice():
-    assert equal_weights("there is nothing").as_dict() == {
+    assert dataclasses.asdict(equal_weights("there is nothing")) == {
         "method": "weighted",
         "weight": 0.5,
         "reason": "Hybrid search adds the scores of BM25 and of the encoder in equal parts: there is nothing.",

@@ -14,6 +14,7 @@ import pytest
 from fixtures.errors import fails
 
 from engine.core.errors import CancelledError, DatasetError
+from engine.core.figures import Interval
 from engine.evaluation.studies.sentence_pairs import MIN_PAIRS, Pair, SentencePairs, pairs_fingerprint, read_pairs
 from engine.settings.schema import EvaluationSettings, Settings
 
@@ -116,16 +117,16 @@ class Turned:
 def test_encoders_are_compared_by_rank_correlation(tmp_path: Path) -> None:
     written(tmp_path / "pairs.tsv", "".join(f"{a}\t{b}\t{s}\n" for a, b, s in ROWS))
     pairs = SentencePairs(snapshot(tmp_path, "pairs.tsv"))
-    assert pairs.as_dict() is None
+    assert pairs.figures() is None
     pairs.take("base", Turned(False))  # type: ignore[arg-type]
     pairs.take("adapted", Turned(True))  # type: ignore[arg-type]
-    found = pairs.as_dict()
+    found = pairs.figures()
     assert found is not None
-    assert (found["file"], found["pairs"]) == ("pairs.tsv", MIN_PAIRS)
-    assert found["systems"]["adapted"] == {"value": 100.0, "low": 100.0, "high": 100.0}
-    gap = found["differences"]["adapted"]
-    assert gap["value"] == pytest.approx(100 - found["systems"]["base"]["value"])
-    assert SentencePairs(snapshot(tmp_path, "")).as_dict() is None
+    assert (found.file, found.pairs) == ("pairs.tsv", MIN_PAIRS)
+    assert found.systems["adapted"] == Interval(100.0, 100.0, 100.0)
+    gap = found.differences["adapted"]
+    assert gap.value == pytest.approx(100 - found.systems["base"].value)
+    assert SentencePairs(snapshot(tmp_path, "")).figures() is None
 
 
 def test_a_run_is_cancelled_while_the_sentences_are_encoded(tmp_path: Path) -> None:
