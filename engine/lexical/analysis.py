@@ -76,13 +76,13 @@ def is_code(term: str) -> bool:
 class Analyzer:
     """Analyses text in one language: an ISO 639-1 code. One without a stemmer, or "none", only lower-cases and folds.
 
-    `stem` and `stop_words` switch those steps off. `mark` is put before every term that is not a code or a pair of
+    `stop_words` says whether they are dropped. `mark` is put before every term that is not a code or a pair of
     characters: it keeps the words of one language apart from those of another. Safe to use from several threads.
     """
 
-    def __init__(self, language: str, stem: bool = True, stop_words: bool = True, mark: str = "") -> None:
+    def __init__(self, language: str, stop_words: bool = True, mark: str = "") -> None:
         self.language, self._mark = language, mark
-        self._stemmer = _filter("stemmer", STEMMERS.get(language)) if stem else None
+        self._stemmer = _filter("stemmer", STEMMERS.get(language))
         self._stop_words = _filter("stopword", STOP_WORDS.get(language)) if stop_words else None
         self._word, self._compound = word_pattern(), compound_pattern()
         self._cache: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}

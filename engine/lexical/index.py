@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
@@ -57,14 +57,7 @@ class LexicalIndex:
 
     @classmethod
     def build(
-        cls,
-        folder: Path,
-        chunks: Iterable[tuple[int, str]],
-        language: str,
-        *,
-        languages: Languages | None = None,
-        stem: bool = True,
-        stop_words: bool = True,
+        cls, folder: Path, chunks: Iterable[tuple[int, str]], language: str, *, languages: Languages | None = None
     ) -> LexicalIndex:
         """Writes the index of (id, text) pairs into `folder`, which is made or empty, and opens it.
 
@@ -72,7 +65,7 @@ class LexicalIndex:
 
         Ids are unique and fit in 64 bits signed; ValueError otherwise.
         """
-        manifest, others = Manifest(language=language, stem=stem, stop_words=stop_words), languages or {}
+        manifest, others = Manifest(language=language), languages or {}
         _write(folder, _analysed(chunks, manifest, others), manifest, others)
         return cls.open(folder)
 
@@ -148,10 +141,6 @@ class LexicalIndex:
         """The terms of a text as they are indexed where it is in `language` (empty: the main one)."""
         return self._analyzers.of(language).analyse(text)
 
-    def matched_spans(self, query: str, text: str) -> list[tuple[int, int]]:
-        """See `Analyzer.matched_spans`."""
-        return self.analyzer.matched_spans(query, text)
-
     def search(self, text: str, k: int, *, bonus: bool = True) -> Ranking:
         """The k best chunks with a score above 0: ids (n,) int64 and scores (n,) float32, n ≤ k, by score, then id.
 
@@ -195,30 +184,18 @@ class LexicalIndex:
         return found
 
     def search_many(
-        self,
-        texts: Sequence[str],
-        k: int,
-        threads: int | None = None,
-        progress: Callable[[int], None] | None = None,
-        *,
-        bonus: bool = True,
+        self, texts: Sequence[str], k: int, threads: int | None = None, *, bonus: bool = True
     ) -> Iterator[Ranking]:
-        """`search` for many texts, in order. `progress` is called with the number of queries done so far.
+        """`search` for many texts, in order.
 
         `bonus=False` leaves the bonus for whole codes out: pure BM25 scores, as wanted for training labels.
         Deep rankings for many queries come from `PostingsScorer`, which is several times faster there and agrees with
         tantivy to float32 rounding; else tantivy searches with `threads` threads (default: all processors).
         """
-        rankings: Iterator[Ranking]
         if len(texts) >= _MINING_TEXTS and k >= _MINING_DEPTH:
             scorer = self.scorer()
-            rankings = (scorer.rank(self.query_terms(text, bonus), k) for text in texts)
-        else:
-            rankings = self._search_in_threads(texts, k, threads or os.cpu_count() or 1, bonus)
-        for done, ranking in enumerate(rankings, 1):
-            yield ranking
-            if progress:
-                progress(done)
+            return (scorer.rank(self.query_terms(text, bonus), k) for text in texts)
+        return self._search_in_threads(texts, k, threads or os.cpu_count() or 1, bonus)
 
     def scorer(self) -> PostingsScorer:
         """The whole index in memory, loaded on first use (8 bytes per distinct term of each chunk)."""
@@ -284,7 +261,7 @@ def _as_int(value: float | None) -> int:
 
 
 def _analyzers(manifest: Manifest) -> Analyzers:
-    return Analyzers(manifest.language, manifest.languages, manifest.stem, manifest.stop_words)
+    return Analyzers(manifest.language, manifest.languages)
 
 
 def _analysed(chunks: Iterable[tuple[int, str]], settings: Manifest, others: Languages) -> Iterator[StoredChunk]:

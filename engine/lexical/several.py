@@ -24,12 +24,10 @@ class Analyzers:
     `counts`: chunks per language, the main one's included; empty where there is no other.
     """
 
-    def __init__(self, language: str, counts: Mapping[str, int], stem: bool, stop_words: bool) -> None:
-        self.main = Analyzer(language, stem, stop_words)
+    def __init__(self, language: str, counts: Mapping[str, int]) -> None:
+        self.main = Analyzer(language)
         self._counts = {code: count for code, count in counts.items() if count}
-        self._others = {
-            code: Analyzer(code, stem, stop_words, mark=f"{code}:") for code in sorted(self._counts) if code != language
-        }
+        self._others = {code: Analyzer(code, mark=f"{code}:") for code in sorted(self._counts) if code != language}
 
     def of(self, language: str) -> Analyzer:
         """The analyzer of texts in `language`: the main one where there are no chunks in it."""

@@ -32,8 +32,6 @@ class Manifest:
     """
 
     language: str
-    stem: bool
-    stop_words: bool
     count: int = 0
     generation: int = 1
     files: dict[str, tuple[int, str]] = field(default_factory=dict)
@@ -121,7 +119,7 @@ def read_manifest(folder: Path) -> Manifest:
             raise damaged(folder, f"It has format {version}; this version reads format {FORMAT_VERSION}")
         files = {str(name): (int(size), str(digest)) for name, (size, digest) in data["files"].items()}
         manifest = Manifest(
-            language=str(data["language"]), stem=bool(data["stem"]), stop_words=bool(data["stop_words"]),
+            language=str(data["language"]),
             count=int(data["count"]), generation=int(data["generation"]), files=files,
             languages={str(code): int(count) for code, count in data.get("languages", {}).items()},
         )  # fmt: skip

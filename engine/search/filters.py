@@ -204,12 +204,10 @@ def _spec(globs: Iterable[str]) -> GitIgnoreSpec:
         ) from None  # fmt: skip
 
 
-def parse_date(text: str, *, end_of_day: bool = False) -> float:
-    """Seconds since the epoch of `YYYY-MM-DD` (local time); with `end_of_day`, of the next day. Raises UsageError."""
+def parse_date(text: str) -> float:
+    """Seconds since the epoch of `YYYY-MM-DD` (local time). Raises UsageError."""
     try:
         day = datetime.fromisoformat(text)
-        if end_of_day and len(text) <= 10:
-            day += timedelta(days=1)
         return (day if day.tzinfo else day.astimezone()).astimezone(UTC).timestamp()
     except (ValueError, OverflowError, OSError):
         raise UsageError(

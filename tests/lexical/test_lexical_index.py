@@ -127,9 +127,8 @@ def test_mining_gives_the_same_as_searching(tmp_path: Path) -> None:
     chunks = random_chunks(700)
     index = build(tmp_path, chunks, "none")
     queries = [" ".join(text.split()[:9]) for _, text in chunks[:250]] + ["", "the PHX-121 KL-7/B"]
-    progress: list[int] = []
-    mined = list(index.search_many(queries, 200, progress=progress.append))
-    assert progress == list(range(1, 253))
+    mined = list(index.search_many(queries, 200))
+    assert len(mined) == 252
     for query, (ids, scores) in zip(queries, mined, strict=True):
         expected_ids, expected_scores = index.search(query, 200)
         np.testing.assert_allclose(scores, expected_scores, rtol=1e-5)

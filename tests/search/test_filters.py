@@ -192,8 +192,7 @@ def test_any_glob_works_or_is_told(globs: list[str]) -> None:
 
 def test_a_date_is_midnight_local_time() -> None:
     assert parse_date("2031-04-30") == datetime(2031, 4, 30).timestamp()
-    assert parse_date("2031-04-30", end_of_day=True) == datetime(2031, 5, 1).timestamp()
-    assert parse_date("2031-04-30T12:00:00+00:00", end_of_day=True) == 1_935_316_800.0
+    assert parse_date("2031-04-30T12:00:00+00:00") == 1_935_316_800.0
 
 
 @pytest.mark.parametrize(
@@ -204,15 +203,7 @@ def test_what_is_not_a_date(text: str) -> None:
         parse_date(text)
 
 
-def test_the_last_day_has_no_day_after() -> None:
-    with fails(UsageError, "date-invalid"):
-        parse_date("9999-12-31", end_of_day=True)
-
-
-@given(
-    text=st.text() | st.dates().map(str) | st.datetimes(timezones=st.none() | st.timezones()).map(str),
-    end=st.booleans(),
-)
-def test_any_date_works_or_is_told(text: str, end: bool) -> None:
+@given(text=st.text() | st.dates().map(str) | st.datetimes(timezones=st.none() | st.timezones()).map(str))
+def test_any_date_works_or_is_told(text: str) -> None:
     with contextlib.suppress(UsageError):
-        assert isinstance(parse_date(text, end_of_day=end), float)
+        assert isinstance(parse_date(text), float)
