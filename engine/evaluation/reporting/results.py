@@ -46,7 +46,7 @@ def publish_results(
             write_reference(building.folder, work.hubness.reference)
     info = _info(context, work, selection, fusion, compared)
     context.store.put_artifact(Artifact(info, context.fingerprint, building.name))
-    return {"in use": selection.in_use, "reason": selection.reason, "report": f"{building.name}/report.html"}
+    return {"in_use": selection.in_use, "reason": selection.reason, "report": f"{building.name}/report.html"}
 
 
 def _info(
