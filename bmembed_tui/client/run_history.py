@@ -44,6 +44,11 @@ class History:
         run = state.stages.get(stage)
         return run if run is not None and run.state == "done" else self.stages.get(stage)
 
+    def reported(self, state: RunState, stage: str) -> StageRun:
+        """What a stage reports while it is at work, else what it reported last."""
+        at_work = state.running and state.current == stage
+        return state.stage(stage) if at_work else self.record(state, stage) or state.stage(stage)
+
     def curve(self, state: RunState, *, current: bool) -> Curve:
         """The training to show: the one of the run that is followed, with what runs that it resumes did before; else the
         adapter's own where that is `current`, else the newest."""

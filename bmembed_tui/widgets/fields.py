@@ -8,16 +8,17 @@ import os
 from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from textual import events, work
 from textual.binding import Binding, BindingType
+from textual.geometry import Region
 from textual.suggester import Suggester
 from textual.widgets import Input
 
 from bmembed_tui.widgets.plain import visible
 
-LOOKED_AT = 20_000  # entries of a folder that a completion looks at
+MAX_ENTRIES = 20_000  # entries of a folder that a completion looks at
 
 
 class Field(Input):
@@ -34,6 +35,10 @@ class Field(Input):
     def validate_value(self, value: str) -> str:
         """One sign for one sign: as they are, they would steer the terminal."""
         return visible(value)
+
+    def refresh(self, *regions: Region, repaint: bool = True, layout: bool = False, recompose: bool = False) -> Self:
+        """Draw anew. Its size does not depend on its text: a letter typed lays nothing out."""
+        return super().refresh(*regions, repaint=repaint, recompose=recompose)
 
 
 class PatternField(Field):
@@ -158,13 +163,7 @@ class _PathSuggester(Suggester):
 
 def completion(text: str, files: bool = False) -> str:
     """`text` made longer by what all paths that begin so share; `text` itself where that is nothing."""
-    found = matches(text, files)
-    if not found:
-        return text
-    first, last = found[0], found[-1]  # what these two share, all between them share
-    pairs = zip(first, last, strict=False)
-    shared = next((place for place, (one, other) in enumerate(pairs) if one != other), min(len(first), len(last)))
-    return first[:shared]
+    return os.path.commonprefix(matches(text, files)) or text  # noqa: RUF071 — by characters, as it is typed
 
 
 def matches(text: str, files: bool = False) -> list[str]:
@@ -178,7 +177,7 @@ def matches(text: str, files: bool = False) -> list[str]:
     try:
         folder = Path(f"{head}/").expanduser()
         with os.scandir(folder) as entries:
-            names = [_named(entry) for entry in islice(entries, LOOKED_AT) if entry.name.startswith(begun)]
+            names = [_named(entry) for entry in islice(entries, MAX_ENTRIES) if entry.name.startswith(begun)]
     except (OSError, RuntimeError, ValueError):
         return []
     return sorted(

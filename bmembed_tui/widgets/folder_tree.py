@@ -1,14 +1,13 @@
-"""Folders as a tree that never holds up the app: a folder is listed in a thread, and shown a page at a time."""
+"""Folders as a tree that never holds up the app: a folder is listed in a thread."""
 
 from __future__ import annotations
 
 import asyncio
+import heapq
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from heapq import merge
-from itertools import islice
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -21,31 +20,29 @@ from textual.widgets.tree import TreeNode
 from bmembed_tui.widgets.plain import rich_text
 from bmembed_tui.widgets.safe import SafeTree
 
-PAGE = 500  # entries shown at once
-LISTED = 500_000  # entries of one folder, at most: a listing must not fill the memory
-RUN = 5000  # entries sorted in one go: sorting holds up every other thread
+SHOWN = 1000  # entries of one folder
 
 
 @dataclass
 class Place:
-    """What a line of the tree stands for. `kind`: folder, file, more (the next page) or note."""
+    """What a line of the tree stands for. `kind`: folder, file or note."""
 
     path: Path
     kind: str
-    waiting: list[Entry] = field(default_factory=list)
     listed: bool = False
 
 
 class Entry(NamedTuple):
-    """Something in a folder. Folders come first, then by name."""
+    """Something in a folder. Folders come first, then by name. `size`: of a file, in words."""
 
     is_file: bool
     folded: str
     name: str
+    size: str = ""
 
 
 class FolderTree(SafeTree[Place]):
-    """The folders and files under some roots. Opening a folder lists it; `… 99,500 more` shows the next page.
+    """The folders and files under some roots. Opening a folder lists it; of a large one the first thousand are shown.
 
     `files`: whether files are shown, too. A file's size stands behind its name.
     """
@@ -105,11 +102,7 @@ class FolderTree(SafeTree[Place]):
     @on(SafeTree.NodeSelected)
     def _selected(self, event: SafeTree.NodeSelected[Place]) -> None:
         place = event.node.data
-        if place is None or place.kind == "note":
-            return
-        if place.kind == "more":
-            self.show_page(event.node)
-        else:
+        if place is not None and place.kind != "note":
             event.node.expand()
             self.post_message(self.Picked(self, place.path, place.kind == "folder"))
 
@@ -129,7 +122,7 @@ class FolderTree(SafeTree[Place]):
         place = node.data
         assert place is not None
         try:
-            entries = await asyncio.to_thread(list_entries, place.path, self._files, self._hidden)
+            entries, total = await asyncio.to_thread(list_entries, place.path, self._files, self._hidden)
         except NotADirectoryError:
             self._note(node, "a file")
             return
@@ -138,64 +131,38 @@ class FolderTree(SafeTree[Place]):
             return
         if not entries:
             self._note(node, "nothing to see here" if self._files else "no folders in it")
-            return
-        await self._show(node, entries)
-
-    @work(group="listing")
-    async def show_page(self, node: TreeNode[Place]) -> None:
-        """Put the next page in the place of a line `… more`."""
-        place, parent = node.data, node.parent
-        if place is None or parent is None or not place.waiting:
-            return
-        entries, place.waiting = place.waiting, []
-        await self._show(parent, entries)
-
-    async def _show(self, node: TreeNode[Place], entries: list[Entry]) -> None:
-        """The first page of `entries` as children of `node`, in the place of its last line, which said to wait."""
-        place = node.data
-        assert place is not None
-        page, waiting = entries[:PAGE], entries[PAGE:]
-        sizes = await asyncio.to_thread(file_sizes, place.path, page)
-        if not self.is_attached or not node.children:  # the tree shows something else by now
-            return
-        line = node.children[-1].line
-        was_here = line >= 0 and self.cursor_line == line
-        node.children[-1].remove()
-        for entry in page:
-            path = place.path / entry.name
-            if entry.is_file:
-                node.add_leaf(rich_text(f"{entry.name}  {sizes.get(entry.name, '')}"), Place(path, "file"))
-            else:
-                node.add(rich_text(f"{entry.name}/"), Place(path, "folder"))
-        if waiting:
-            node.add_leaf(rich_text(f"… {len(waiting):,} more"), Place(place.path, "more", waiting))
-        if was_here:
-            self.call_after_refresh(self._move_to, line)
-
-    def _move_to(self, line: int) -> None:
-        self.cursor_line = line
+        elif self.is_attached and node.children:  # else the tree shows something else by now
+            node.remove_children()
+            for entry in entries:
+                path = place.path / entry.name
+                if entry.is_file:
+                    node.add_leaf(rich_text(f"{entry.name}  {entry.size}"), Place(path, "file"))
+                else:
+                    node.add(rich_text(f"{entry.name}/"), Place(path, "folder"))
+            if total > len(entries):
+                node.add_leaf(rich_text(f"… {total - len(entries):,} more"), Place(place.path, "note"))
 
     def _note(self, node: TreeNode[Place], text: str) -> None:
         if self.is_attached and node.children:
             node.children[-1].set_label(rich_text(text))
 
 
-def list_entries(folder: Path, files: bool = True, hidden: bool = False) -> list[Entry]:
-    """What is in a folder, sorted, LISTED entries at most. Raises OSError where it cannot be listed."""
+def list_entries(folder: Path, files: bool = True, hidden: bool = False) -> tuple[list[Entry], int]:
+    """The first of what is in a folder, sorted, and how many there are in all. Raises OSError where it cannot be listed."""
+    counted = 0
+
+    def entries(found: Iterator[os.DirEntry[str]]) -> Iterator[Entry]:
+        nonlocal counted
+        for entry in found:
+            if (hidden or not entry.name.startswith(".")) and ((is_folder := _is_folder(entry)) or files):
+                counted += 1
+                yield Entry(not is_folder, entry.name.casefold(), entry.name)
+
     with os.scandir(folder) as found:
-        entries = (
-            Entry(not folder_like, entry.name.casefold(), entry.name)
-            for entry in islice(found, LISTED)
-            if (hidden or not entry.name.startswith(".")) and ((folder_like := _is_folder(entry)) or files)
-        )
-        return list(merge(*_sorted_runs(entries)))
-
-
-def _sorted_runs(entries: Iterator[Entry]) -> list[list[Entry]]:
-    runs = []
-    while run := sorted(islice(entries, RUN)):
-        runs.append(run)
-    return runs
+        first = heapq.nsmallest(SHOWN, entries(found))  # entry by entry: a sort of all would hold up every other thread
+    return [
+        entry._replace(size=_file_size(folder / entry.name)) if entry.is_file else entry for entry in first
+    ], counted
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:
@@ -205,14 +172,10 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-def file_sizes(folder: Path, entries: Sequence[Entry]) -> dict[str, str]:
-    """Name → size in words of the files of a page."""
-    found = {}
-    for entry in entries:
-        if entry.is_file:
-            with suppress(OSError):
-                found[entry.name] = size_text((folder / entry.name).stat().st_size)
-    return found
+def _file_size(file: Path) -> str:
+    with suppress(OSError):
+        return size_text(file.stat().st_size)
+    return ""
 
 
 def size_text(size: float) -> str:

@@ -2,92 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
-
-from rich.cells import cell_len
-from textual.app import ComposeResult
 from textual.binding import Binding
-from textual.reactive import reactive
-from textual.widgets import Footer
-from textual.widgets._footer import FooterKey
+from textual.content import Content
+from textual.style import Style
+
+from bmembed_tui.widgets.plain import plain
+from bmembed_tui.widgets.safe import SafeStatic
 
 USUAL = ("help", "run_all", "steps", "quit", "settings", "leave")  # actions known everywhere, the most wanted first
-BORDER = 2  # columns that the palette's key takes for its border
 
 
-class ShownKey(NamedTuple):
-    """All that is seen of a key, and what it does."""
-
-    key: str
-    display: str
-    description: str
-    action: str
-    disabled: bool
-    tooltip: str
-
-    @property
-    def width(self) -> int:
-        """Columns of the key with its description: a blank on each side of the key, one after the description."""
-        return cell_len(self.display) + cell_len(self.description) + 3
-
-    @property
-    def weight(self) -> int:
-        action = self.action.rpartition(".")[2]
-        return USUAL.index(action) + 1 if action in USUAL else 0
-
-
-class LineKey(FooterKey):
-    """A key of the place. It is never compact: one that looks whether it is has its styles computed three times."""
-
-    compact = reactive(False)
-
-
-class KeyLine(Footer):
-    """A `Footer` that begins with the keys of the place, and leaves out the least wanted ones instead of cutting one off.
-
-    All of them are in the help. The line is made anew only where other keys are to be shown: most moves of the focus
-    change none.
+class KeyLine(SafeStatic):
+    """Begins with the keys of the place, and leaves out the least wanted ones instead of cutting one off. The palette's comes
+    last. All of them are in the help; a click on one presses it.
     """
 
-    _shown: tuple[ShownKey, ...] = ()
+    DEFAULT_CSS = """
+    KeyLine { dock: bottom; height: 1; padding: 0 1; background: $footer-background; color: $footer-foreground; }
+    """
 
-    def compose(self) -> ComposeResult:
-        self._shown = self._wanted() if self._bindings_ready else ()
-        palette = self.app.COMMAND_PALETTE_BINDING
-        for key in self._shown:
-            yield FooterKey(*key, classes="-command-palette") if key.key == palette else LineKey(*key)
-
-    async def recompose(self) -> None:
-        if self.is_attached and self._bindings_ready and self._wanted() != self._shown:
-            await super().recompose()
+    def on_mount(self) -> None:
+        self.screen.bindings_updated_signal.subscribe(self, lambda _: self._draw())
 
     def on_resize(self) -> None:
-        if self._bindings_ready:
-            self.call_after_refresh(self.recompose)
+        self._draw()
 
-    def _wanted(self) -> tuple[ShownKey, ...]:
-        """The keys that there is room for; the palette's comes last."""
-        beside = list(self._palette())
-        keys = sorted(self._own_keys(), key=lambda key: key.weight)
-        room = self.app.size.width - sum(key.width + BORDER for key in beside)
-        while keys and sum(key.width for key in keys) > room:
+    def _draw(self) -> None:
+        if not self.is_attached:
+            return
+        active = self.screen.active_bindings
+        bindings = {one.binding.action: one.binding for one in active.values() if one.binding.show and one.enabled}
+        palette = active.get(self.app.COMMAND_PALETTE_BINDING)
+        last = [self._key(palette.binding)] if palette else []
+        keys = [self._key(binding) for binding in sorted(bindings.values(), key=_weight)]
+        room = self.content_size.width - sum(key.cell_length for key in last) - 1
+        while keys and sum(key.cell_length + 2 for key in keys) > room:
             keys.pop()
-        return (*keys, *beside)
+        shown = Content("  ").join(keys)
+        self.update(Content.assemble(shown, plain(" " * (room - shown.cell_length) + "▏"), *last), layout=False)
 
-    def _own_keys(self) -> Iterator[ShownKey]:
-        seen: set[str] = set()
-        for _node, binding, enabled, tooltip in self.screen.active_bindings.values():
-            if binding.show and binding.action not in seen:
-                seen.add(binding.action)
-                yield self._shown_key(binding, enabled, tooltip)
-
-    def _palette(self) -> Iterator[ShownKey]:
-        found = self.screen.active_bindings.get(self.app.COMMAND_PALETTE_BINDING)
-        if found is not None:
-            yield self._shown_key(found.binding, found.enabled, found.binding.tooltip or found.binding.description)
-
-    def _shown_key(self, binding: Binding, enabled: bool, tooltip: str) -> ShownKey:
-        return ShownKey(
-            binding.key, self.app.get_key_display(binding), binding.description, binding.action, not enabled, tooltip
+    def _key(self, binding: Binding) -> Content:
+        key = Content.assemble(
+            plain(self.app.get_key_display(binding), "bold $footer-key-foreground"), plain(f" {binding.description}")
         )
+        return key.stylize(Style.from_meta({"@click": f"app.simulate_key({binding.key!r})"}))
+
+
+def _weight(binding: Binding) -> int:
+    action = binding.action.rpartition(".")[2]
+    return USUAL.index(action) + 1 if action in USUAL else 0

@@ -18,7 +18,7 @@ from bmembed_tui.widgets.plain import visible
 
 Span = tuple[int, int]
 # Characters of one column each that steer nothing: most lines of most documents hold no others.
-_NARROW = re.compile(
+NARROW = re.compile(
     "[ -~\u00a1-\u00ac\u00ae-\u02ff\u0370-\u0377\u0384-\u0482\u048a-\u052f\u2010-\u2027\u2030-\u205e\u20a0-\u20bf]*"
 )
 
@@ -26,9 +26,9 @@ _NARROW = re.compile(
 def line_cuts(line: str, width: int) -> list[int]:
     """Where the rows of one line end, the last one at its own end; a row is at most `width` columns, blanks at its end apart."""
     width = max(1, width)
-    if len(line) <= width and _NARROW.fullmatch(line):
+    if len(line) <= width and NARROW.fullmatch(line):
         return [len(line)]
-    cuts = _narrow_cuts(line, width) if _NARROW.fullmatch(line) else _wide_cuts(visible(line), width)
+    cuts = _narrow_cuts(line, width) if NARROW.fullmatch(line) else _wide_cuts(visible(line), width)
     return [*cuts, len(line)]
 
 

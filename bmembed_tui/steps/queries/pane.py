@@ -11,9 +11,9 @@ from textual.binding import Binding, BindingType
 
 from bmembed_tui.client.project_status import STAGES
 from bmembed_tui.steps.base import StepPane
-from bmembed_tui.steps.queries.generation import SAMPLE_STATES, QueryGeneration
 from bmembed_tui.steps.queries.query_list import QueryList
 from bmembed_tui.steps.queries.sample import QuerySample
+from bmembed_tui.steps.queries.source import SAMPLE_STATES, QuerySource
 from bmembed_tui.steps.queries.text import OWN_STAGES, format_generation, format_state, queries_state
 from bmembed_tui.widgets.choice_row import ChoiceRow
 from bmembed_tui.widgets.safe import SafeButton, SafeStatic
@@ -58,7 +58,7 @@ again, and make ranking and training stale."""
         yield SafeStatic("", id="queries-state")
         views = (("table", "the queries"), ("source", "how they are made"))
         yield ChoiceRow("Show", views, "source", id="queries-view")
-        yield QueryGeneration(self.ask, self.host.project.path, id="queries-generation")
+        yield QuerySource(self.ask, self.host.project.path, id="queries-source")
         yield QueryList(self.ask, id="queries-list")
 
     def compose_buttons(self) -> ComposeResult:
@@ -76,7 +76,7 @@ again, and make ranking and training stale."""
         self.load(anew=True)
 
     def left(self) -> None:
-        self.query_one(QueryGeneration).leave()
+        self.query_one(QuerySource).leave()
 
     def show_status(self, status: ProjectStatus) -> None:
         self.draw()
@@ -106,11 +106,11 @@ again, and make ranking and training stale."""
         row.display = there
         row.show("table" if table else "source")
         self.query_one("#queries-list").display = table
-        generation = self.query_one(QueryGeneration)
-        generation.display = not table
-        generation.set_state(self._state, seen=not table and self.host.pane is self)
-        generation.show_notes(format_generation(self.host.run_state, self.host.history))
-        drawn = (self._state, table, generation.sampling)
+        source = self.query_one(QuerySource)
+        source.display = not table
+        report = format_generation(self.host.run_state, self.host.history)
+        source.set_state(self._state, report, seen=not table and self.host.pane is self)
+        drawn = (self._state, table, source.sampling)
         if drawn != self._drawn:
             self._drawn = drawn
             self.refresh_bindings()
@@ -131,28 +131,28 @@ again, and make ranking and training stale."""
         """Read anew what is seen. `anew`: what was typed and not used is forgotten."""
         if self._table_shown:
             self.query_one(QueryList).reload()
-        self.query_one(QueryGeneration).load(anew=anew)
+        self.query_one(QuerySource).load(anew=anew)
 
     # How they are made
 
     def action_sample(self) -> None:
         self._view = "source"
         self.draw()
-        self.query_one(QueryGeneration).sample()
+        self.query_one(QuerySource).sample()
 
     def action_stop_sample(self) -> None:
-        self.query_one(QueryGeneration).stop()
+        self.query_one(QuerySource).stop()
 
-    @on(QueryGeneration.Changed)
+    @on(QuerySource.Changed)
     def _source_changed(self) -> None:
         self._view = "source"
         self.host.load()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "stop_sample":
-            return self.is_attached and self.query_one(QueryGeneration).sampling
+            return self.is_attached and self.query_one(QuerySource).sampling
         if action == "sample":
-            return self._state in SAMPLE_STATES and not self.query_one(QueryGeneration).sampling
+            return self._state in SAMPLE_STATES and not self.query_one(QuerySource).sampling
         if action in ("edit", "find"):
             return self.is_attached and self._table_shown
         if action == "delete":  # one step on, the key has another meaning

@@ -11,7 +11,7 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.message import Message
-from textual.widgets import Input
+from textual.widgets import DataTable, Input
 
 from bmembed_tui.client.engine_client import Ask
 from bmembed_tui.dialogs.confirmations import QuestionDialog
@@ -27,8 +27,8 @@ from engine.core.messages.queries import PAGE, DeleteQueries, QueryInChunk, Quer
 
 ALL, LEFT_OUT = "all", "left out"
 STALE_NOW = "Ranking and training are stale now: the next run does them again."
-QUIET_SECONDS = 0.15  # of quiet typing before the table is filtered
 WIDE = 84  # columns from which the filters say how many there are of each
+QUIET_SECONDS = 0.15  # of quiet typing before the table is filtered
 
 
 class QueryList(Vertical):
@@ -53,14 +53,13 @@ class QueryList(Vertical):
     QueryList #list-find-row SafeLabel { width: 10; text-style: bold; }
     QueryList #list-find { width: 1fr; }
     QueryList #list-find-row #list-found { width: auto; padding-left: 2; text-style: none; }
-    QueryList #list-detail { height: auto; max-height: 5; background: $panel; padding: 0 1; }
+    QueryList #list-detail { height: auto; max-height: 4; background: $panel; padding: 0 1; }
     """
 
     def __init__(self, ask: Ask, **options: Any) -> None:
         super().__init__(**options)
         self._ask = ask
         self._fetching = self._deleting = False
-        self._page: QueryPage | None = None
 
     def compose(self) -> ComposeResult:
         yield SafeStatic("", id="list-counts")
@@ -94,14 +93,14 @@ class QueryList(Vertical):
 
     # Changing
 
-    def edit(self, row: QueryRow | None = None) -> None:
-        chosen = row or self.table.current
+    def edit(self) -> None:
+        chosen = self.table.current
         if chosen is not None and not self._shows_rejected:
             self.app.push_screen(EditQueryDialog(self._ask, chosen), self._edited)
 
-    @on(QueryTable.Opened)
-    def _opened(self, event: QueryTable.Opened) -> None:
-        self.edit(event.row)
+    @on(DataTable.RowSelected)
+    def _opened(self) -> None:
+        self.edit()
 
     def _edited(self, changed: QueryInChunk | None) -> None:
         if changed is not None and self.is_attached:
@@ -142,32 +141,30 @@ class QueryList(Vertical):
     # Reading
 
     def reload(self) -> None:
-        self.table.restart()
-        self._fetch(0)
+        self._fetch()
 
-    def _request(self, offset: int) -> ReadQueries:
+    @property
+    def _request(self) -> ReadQueries:
         kind, split = (self.query_one(f"#list-{name}", ChoiceRow).value for name in ("kind", "split"))
         text = self.query_one("#list-find", Input).value.strip()
         return ReadQueries(
-            offset, PAGE, text or None, None if split in (ALL, LEFT_OUT) else split, None if kind == ALL else kind,
+            text=text or None, split=None if split in (ALL, LEFT_OUT) else split, kind=None if kind == ALL else kind,
             rejected=split == LEFT_OUT,
         )  # fmt: skip
 
     @work(exclusive=True, group="pages")
-    async def _fetch(self, wait: float) -> None:
+    async def _fetch(self, wait: float = 0, *, more: bool = False) -> None:
+        """Read as many queries as are shown anew, or the next page."""
         self._fetching = True
         try:
             await asyncio.sleep(wait)
-            page: int | None = self.table.cursor // PAGE
-            while page is not None:
-                answer = await self._ask(self._request(page * PAGE))
-                if not self.is_attached:
-                    return
-                self.table.fill(
-                    page, answer.total, [table_row(row, page * PAGE + n) for n, row in enumerate(answer.queries)]
-                )
+            held = len(self.table.queries)
+            offset, limit = (held, PAGE) if more else (0, max(PAGE, held))
+            answer = await self._ask(replace(self._request, offset=offset, limit=limit))
+            if self.is_attached:
+                rows = [table_row(row, offset + number) for number, row in enumerate(answer.queries)]
+                self.table.fill(answer.total, rows, offset)
                 self._show_answer(answer)
-                page = self.table.missing_page()
         except EngineError as error:
             if self.is_attached:
                 self.query_one("#list-counts", SafeStatic).update(error_text(error))
@@ -175,7 +172,6 @@ class QueryList(Vertical):
             self._fetching = False
 
     def _show_answer(self, answer: QueryPage) -> None:
-        self._page = answer
         self.query_one("#list-counts", SafeStatic).update(format_counts(answer))
         every = sum(answer.rejected.values()) if self._shows_rejected else answer.kept
         self.query_one("#list-found", SafeLabel).update(f"{answer.total:,} of {max(every, answer.total):,}")
@@ -183,26 +179,20 @@ class QueryList(Vertical):
         self._show_detail()
 
     def _show_filters(self, page: QueryPage) -> None:
-        numbered = self.size.width >= WIDE
         for name, counted in (("kind", page.kinds), ("split", page.splits)):
             row, found = self.query_one(f"#list-{name}", ChoiceRow), dict(counted)
             lost = sum(page.rejected.values())
             if name == "split" and (lost or row.value == LEFT_OUT):
                 found[LEFT_OUT] = lost
-            names = [(key, f"{key} {number:,}" if numbered else key) for key, number in found.items()]
-            row.show(row.value, [(ALL, ALL), *names])
-
-    def on_resize(self) -> None:
-        """The numbers stand beside the filters where there is room; an answer may come before the width is known."""
-        if self._page:
-            self._show_filters(self._page)
+            names = {key: f"{key} {number:,}" if self.size.width >= WIDE else key for key, number in found.items()}
+            row.show(row.value, [(ALL, ALL), *names.items()])
 
     @on(QueryTable.Wanted)
     def _wanted(self) -> None:
         if not self._fetching:
-            self._fetch(0)
+            self._fetch(more=True)
 
-    @on(QueryTable.Moved)
+    @on(DataTable.RowHighlighted)
     def _show_detail(self) -> None:
         row, marked = self.table.current, len(self.table.marked)
         detail = self.query_one("#list-detail", SafeStatic)
@@ -226,10 +216,7 @@ class QueryList(Vertical):
         self._filter(0)
 
     def _filter(self, wait: float) -> None:
-        """Other queries are wanted: nothing stays marked that may not be seen."""
-        self.table.unmark()
-        self.table.restart()
-        self.table.action_to(0)
+        self.table.forget()
         self._fetch(wait)
 
 

@@ -11,18 +11,23 @@ from textual.containers import Container, VerticalScroll
 from textual.content import Content
 from textual.message import Message
 from textual.widgets import OptionList
+from textual.worker import Worker
 
 from bmembed_tui.client.engine_client import command, parsed
 from bmembed_tui.steps.queries.evidence import chunk_text
-from bmembed_tui.widgets.change_line import error_text
+from bmembed_tui.widgets.change_line import answer_or_error
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeOptions, SafeStatic
-from engine.core.errors import EngineError
 from engine.core.messages.queries import QuerySample as Sample
 from engine.core.messages.queries import SampledChunk, SampledQuery, SampleEstimate, evidence_span
 from engine.core.text import duration
 
 CHUNKS = 6  # of a sample
+
+
+async def make_sample(project: Path) -> Sample:
+    """The answer of `engine sample`. Raises EngineError."""
+    return parsed(Sample, await command("sample", str(project), "--count", str(CHUNKS), "--json"))
 
 
 class QuerySample(Container):
@@ -50,8 +55,6 @@ class QuerySample(Container):
     def __init__(self, project: Path, **options: Any) -> None:
         super().__init__(**options)
         self._project = project
-        self._number = 0
-        self.sampling = False
         self._lines: list[tuple[SampledChunk, SampledQuery | None]] = []
 
     def compose(self) -> ComposeResult:
@@ -67,17 +70,17 @@ class QuerySample(Container):
 
     # Sampling
 
+    @property
+    def sampling(self) -> bool:
+        return any(worker.node is self and not worker.is_finished for worker in self.workers)
+
     def begin(self) -> None:
-        self._number += 1
-        self.sampling = True
         self.show_message(f"Making queries of {CHUNKS} chunks … Esc stops.")
-        self._sample(self._number)
-        self.post_message(self.Changed())
+        self._sample()
 
     def stop(self) -> None:
         if self.sampling:
             self.workers.cancel_group(self, "sample")
-            self._ended(self._number)
             self.show_message("The sample was stopped. Key s begins it again.")
 
     def forget(self) -> None:
@@ -86,23 +89,13 @@ class QuerySample(Container):
         self.post_message(self.Changed())
 
     @work(exclusive=True, group="sample")
-    async def _sample(self, number: int) -> None:
-        try:
-            printed = await command("sample", str(self._project), "--count", str(CHUNKS), "--json")
-            found = parsed(Sample, printed)
-        except EngineError as error:
-            if self.is_attached:
-                self.show_message(error_text(error))
-                self._ended(number)
-            return
-        if self.is_attached:
+    async def _sample(self) -> None:
+        if found := await answer_or_error(self, make_sample(self._project), self.show_message):
             self.show(found)
-            self._ended(number)
 
-    def _ended(self, number: int) -> None:
-        if number == self._number:
-            self._number += 1
-            self.sampling = False
+    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
+        event.stop()
+        if self.is_attached:
             self.post_message(self.Changed())
 
     # Showing

@@ -1,24 +1,27 @@
-"""Where training queries come from: the backend, what it means, and what it needs."""
+"""Where training queries come from: the backend and what it needs, a sample, and changes on their way to project.toml."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from textual import on
+from textual import on, work
 from textual.app import ComposeResult
-from textual.containers import Horizontal, Vertical
+from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
 from textual.message import Message
 from textual.widgets import Button, Input
 
+from bmembed_tui.client.engine_client import Ask, command
 from bmembed_tui.steps.queries.model_list import ModelList
+from bmembed_tui.steps.queries.sample import QuerySample
+from bmembed_tui.widgets.change_line import ChangeLine, answer_or_error
 from bmembed_tui.widgets.choice_row import ChoiceRow
 from bmembed_tui.widgets.fields import Field, PathField
 from bmembed_tui.widgets.plain import plain, visible
 from bmembed_tui.widgets.safe import SafeButton, SafeLabel, SafeStatic
+from engine.core.messages.project import ReadSettings
 
 BACKENDS = (
     ("extractive", "built-in"), ("gguf", "GGUF file"), ("endpoint", "server"), ("imported", "imported"),
@@ -44,71 +47,81 @@ NEEDS = {
 }
 
 
+SAMPLE_STATES = ("new", "stale", "made")  # where the documents have been read and no run goes on
+IMPORTED = "✓ The file's queries were imported. The sample shows which passages they were joined to."
+IMPORT_STALE = " The queries there are, and what was made of them, are stale now: the next run makes them again."
+
+
 class QuerySource(Vertical):
-    """Shows the section [queries] of the settings. Posts what the user wants as `Wanted` or `Import`; writes nothing."""
+    """Shows and changes the section [queries] of the settings of the project in `project`; `ask`: requests to the engine.
+
+    The owner says by `set_state` where the queries stand. The first sample of `new` queries is shown at once where it costs
+    nothing. A server is used only when the user says so, for it gets the documents' text.
+    """
 
     DEFAULT_CSS = """
-    QuerySource { height: auto; }
+    QuerySource { height: 1fr; }
+    QuerySource #source-scroll { height: 1fr; }
     QuerySource .source-note { height: auto; padding-left: 10; }
     QuerySource .source-row { height: 1; }
     QuerySource .source-row SafeLabel { width: 10; }
     QuerySource .source-row Input { width: 1fr; }
     QuerySource .source-row SafeButton { margin-left: 1; }
+    QuerySource #sample-button { margin-left: 10; }
+    QuerySource #source-report { height: auto; }
     """
 
-    @dataclass
-    class Wanted(Message):
-        """Settings that the user wants."""
+    class Changed(Message):
+        """The source was changed: the stages may stand elsewhere now."""
 
-        changes: Mapping[str, Any]
-
-    @dataclass
-    class Import(Message):
-        """A file of queries to be imported; `backend` is to be used then."""
-
-        file: str
-        backend: str
-
-    class Forgotten(Message):
-        """The user went back to what is set, or to something that lacks what it needs: no change is on its way."""
-
-    def __init__(self, project: Path, **options: Any) -> None:
+    def __init__(self, ask: Ask, project: Path, **options: Any) -> None:
         super().__init__(**options)
-        self._project = project
+        self._ask, self._project = ask, project
         self._queries: Mapping[str, Any] = {}
+        self._state, self._seen, self._sampled = "unknown", False, False
 
     def compose(self) -> ComposeResult:
-        yield ChoiceRow("Made by", BACKENDS, id="source-backend")
-        yield SafeStatic("", id="source-meaning", classes="source-note")
-        with Horizontal(classes="source-row for-gguf"):
-            yield SafeLabel("GGUF file")
-            yield PathField(files=True, placeholder="/path/to/model.gguf", id="source-gguf")
-            yield SafeButton("Use", id="use-gguf")
-        yield ModelList(id="source-models")
-        with Horizontal(classes="source-row for-endpoint"):
-            yield SafeLabel("Address")
-            yield Field(placeholder="http://127.0.0.1:8080/v1", id="source-endpoint")
-        with Horizontal(classes="source-row for-endpoint"):
-            yield SafeLabel("Its model")
-            yield Field(placeholder="empty where it has one only", id="source-endpoint-model")
-            yield SafeButton("Use", id="use-endpoint")
-        with Horizontal(classes="source-row for-imported for-both"):
-            yield SafeLabel("File")
-            yield PathField(files=True, placeholder="/path/to/queries.jsonl", id="source-import")
-            yield SafeButton("Import", id="use-imported")
-        yield SafeStatic("", id="source-note", classes="source-note")
+        with VerticalScroll(id="source-scroll", can_focus=False):
+            yield ChoiceRow("Made by", BACKENDS, id="source-backend")
+            yield SafeStatic("", id="source-meaning", classes="source-note")
+            with Horizontal(classes="source-row for-gguf"):
+                yield SafeLabel("GGUF file")
+                yield PathField(files=True, placeholder="/path/to/model.gguf", id="source-gguf")
+                yield SafeButton("Use", id="use-gguf")
+            yield ModelList(id="source-models")
+            with Horizontal(classes="source-row for-endpoint"):
+                yield SafeLabel("Address")
+                yield Field(placeholder="http://127.0.0.1:8080/v1", id="source-endpoint")
+            with Horizontal(classes="source-row for-endpoint"):
+                yield SafeLabel("Its model")
+                yield Field(placeholder="empty where it has one only", id="source-endpoint-model")
+                yield SafeButton("Use", id="use-endpoint")
+            with Horizontal(classes="source-row for-imported for-both"):
+                yield SafeLabel("File")
+                yield PathField(files=True, placeholder="/path/to/queries.jsonl", id="source-import")
+                yield SafeButton("Import", id="use-imported")
+            yield SafeStatic("", id="source-note", classes="source-note")
+            yield SafeButton("Show a sample", id="sample-button")
+            yield SafeStatic("", id="source-report")
+            yield QuerySample(self._project, id="sample")
+        yield ChangeLine(self._ask, id="queries-change")
 
     def on_mount(self) -> None:
         self._show_backend("extractive")
 
-    @property
-    def backend(self) -> str:
-        return self.query_one(ChoiceRow).value
+    # What is set
 
-    def show(self, queries: Mapping[str, Any], *, anew: bool = False) -> None:
-        """Show the settings of [queries]. What the user has typed stays where they did not change, unless `anew`."""
-        if queries == self._queries and not anew:
+    @work(exclusive=True, group="settings")
+    async def load(self, *, anew: bool = False) -> None:
+        """Read the settings. What was typed stays where they did not change, unless `anew`."""
+        if self.query_one(ChangeLine).waiting:
             return
+        found = await answer_or_error(self, self._ask(ReadSettings()), self.show_note)
+        if found is not None and (anew or found.settings["queries"] != self._queries):
+            self._show(found.settings["queries"])
+        self._sample_at_first()
+
+    def _show(self, queries: Mapping[str, Any]) -> None:
         self._queries = queries
         self.query_one(ChoiceRow).show(str(queries["backend"]))
         if queries["model"]:
@@ -144,6 +157,38 @@ class QuerySource(Vertical):
         count = self.imported_files
         return f"✓ {count} file{'s were' if count > 1 else ' was'} imported so far." if count else ""
 
+    # The sample
+
+    def set_state(self, state: str, report: Content, *, seen: bool) -> None:
+        """Where the queries stand, and what the stage reports. `seen`: whether this is on the screen."""
+        self._state, self._seen = state, seen
+        sample, line = self.query_one(QuerySample), self.query_one("#source-report", SafeStatic)
+        self.query_one("#sample-button").display = state in SAMPLE_STATES and not (sample.sampling or sample.shown)
+        line.display = bool(report.plain)
+        line.update(report)
+        self._sample_at_first()
+
+    def _sample_at_first(self) -> None:
+        built_in = self._queries.get("backend") == "extractive"
+        if self._seen and self._state == "new" and built_in and not self._sampled:
+            self.sample()
+
+    @property
+    def sampling(self) -> bool:
+        return self.query_one(QuerySample).sampling
+
+    @on(Button.Pressed, "#sample-button")
+    def sample(self) -> None:
+        self._sampled = True
+        self.query_one(QuerySample).begin()
+
+    def stop(self) -> None:
+        self.query_one(QuerySample).stop()
+
+    def leave(self) -> None:
+        self.stop()
+        self.query_one(ChangeLine).clear()
+
     # What is wanted
 
     @on(ChoiceRow.Chosen)
@@ -151,7 +196,7 @@ class QuerySource(Vertical):
         backend = event.value
         self._show_backend(backend)
         if self._lacks(backend):
-            self.post_message(self.Forgotten())
+            self.query_one(ChangeLine).clear()
             self.show_note(NEEDS[backend])
             self.query(f".for-{backend} Input").first().focus()
         else:
@@ -166,7 +211,11 @@ class QuerySource(Vertical):
     def _want(self, backend: str, more: Mapping[str, Any]) -> None:
         wanted = {"queries.backend": backend, **more}
         changes = {key: value for key, value in wanted.items() if value != self._queries.get(key.partition(".")[2])}
-        self.post_message(self.Wanted(changes) if changes else self.Forgotten())
+        if changes:
+            self.query_one(QuerySample).forget()
+            self.query_one(ChangeLine).propose(changes)
+        else:
+            self.query_one(ChangeLine).clear()
 
     @on(Input.Submitted, "#source-gguf")
     @on(Button.Pressed, "#use-gguf")
@@ -198,15 +247,36 @@ class QuerySource(Vertical):
         fields = {f"queries.{name}": f"#source-{name.replace('_', '-')}" for name in ("endpoint", "endpoint_model")}
         self._use("endpoint", {key: self.query_one(field, Input).value.strip() for key, field in fields.items()})
 
+    @on(ChangeLine.Written)
+    def _written(self, event: ChangeLine.Written) -> None:
+        self._show(event.settings["queries"])
+        self.post_message(self.Changed())
+
+    @on(ChangeLine.Dropped)
+    def _dropped(self) -> None:
+        self.load(anew=True)
+
     @on(Input.Submitted, "#source-import")
     @on(Button.Pressed, "#use-imported")
     def _import(self) -> None:
         path = self.query_one("#source-import", PathField).path
         if path is None:
             self.show_note(f"✗ {NEEDS['imported']}")
+        else:
+            self.show_note("importing …")
+            self._import_file(str(path), self.query_one(ChoiceRow).value)
+
+    @work(exclusive=True, group="import")
+    async def _import_file(self, file: str, backend: str) -> None:
+        printed = await answer_or_error(self, command("import-queries", str(self._project), file), self.show_note)
+        if printed is None:
             return
-        self.show_note("importing …")
-        self.post_message(self.Import(str(path), self.backend))
+        stale = self._state in ("made", "stale") and self._queries.get("backend") in ("imported", "both")
+        self.show_note(IMPORTED + IMPORT_STALE if stale else IMPORTED)
+        self._want(backend, {})
+        if backend == self._queries.get("backend"):
+            self.query_one(QuerySample).forget()
+            self.post_message(self.Changed())
 
 
 def typed_path(field: PathField) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from textual.content import Content
 
-from bmembed_tui.client.progress import bar
+from bmembed_tui.client.progress import format_progress
 from bmembed_tui.client.run_history import History
 from bmembed_tui.client.run_state import RunState
 from bmembed_tui.widgets.plain import plain
@@ -12,8 +12,6 @@ from engine.core.messages.project import UP_TO_DATE, ProjectStatus
 
 OWN_STAGES = ("ingest", "index", "generate")
 DOING = {"ingest": "reading the documents", "index": "building the BM25 index", "generate": "making the queries"}
-CHECKED = "chunks encoded"  # what the stage counts once the queries are made and are checked by the base encoder
-CHECKING = "checking the queries by the base encoder"
 BY_MODEL = ("queries", "cost", "gpu layers")  # shown only where a language model is used, or could have been
 NONE_MADE = (
     "✗ problem: no query could be made, so nothing can be trained. A sample shows why; choose another way below."
@@ -36,11 +34,6 @@ def queries_state(status: ProjectStatus, run: RunState, going: bool) -> str:
     return "stale" if status.counts.get("queries") else "new"
 
 
-def problem(status: ProjectStatus) -> bool:
-    """Whether an error keeps the stage from running: no query can be made before its cure."""
-    return not status.done("generate") and bool(status.stage("generate").code)
-
-
 def format_state(state: str, status: ProjectStatus, run: RunState) -> Content:
     """What the user should know first; empty where there is nothing to say."""
     if state == "unknown" and status.problem:
@@ -54,48 +47,31 @@ def format_state(state: str, status: ProjectStatus, run: RunState) -> Content:
     if state == "busy":
         return plain(f"▶ A run is at stage {run.current}: queries can be changed when it has ended.", "$text-accent")
     reason = status.stage("generate").reason
+    if state == "made" and not status.counts.get("queries"):
+        return plain(NONE_MADE, "bold $text-error")
     if state == "made":
-        return _made_text(reason, bool(status.counts.get("queries")))
-    if problem(status):
+        return Content("") if reason == UP_TO_DATE else plain(f"· {reason}.", "$text-muted")
+    if status.stage("generate").code:  # no query can be made before its cure
         return plain(f"✗ problem: {reason}", "bold $text-error")
     if state == "stale":
         return plain(f"~ stale: {reason}. Generate them again to bring them up to date.", "$text-warning")
     return Content("")
 
 
-def _made_text(reason: str, some: bool) -> Content:
-    if not some:
-        return plain(NONE_MADE, "bold $text-error")
-    return Content("") if reason == UP_TO_DATE else plain(f"· {reason}.", "$text-muted")
-
-
 def format_run(run: RunState) -> Content:
     """The stage that goes on, and how far it is."""
     if not (run.running and run.current):
         return plain("▶ starting …", "$text-accent")
-    sign, paused = ("‖", "paused: ") if run.paused else ("▶", "")
-    stage = run.stages.get(run.current)
-    progress = stage.progress if stage else None
-    checking = progress is not None and progress.unit == CHECKED
-    doing = CHECKING if checking else DOING.get(run.current, run.current)
-    head = plain(f"{sign} {paused}{doing}", "bold $text-accent")
-    if progress is None or not progress.total:
-        return Content.assemble(head, " …")
-    cost = stage.choices.get("cost") if stage and run.current == "generate" and not checking else None
-    generate = f"\n· After the first chunks: {cost.value}." if cost else ""
-    return Content.assemble(
-        head,
-        plain(f" {bar(progress.done / progress.total)} {progress.done:,} of {progress.total:,} {progress.unit}"),
-        plain(generate, lines=True),
-    )
+    sign = "‖ paused:" if run.paused else "▶"
+    progress = format_progress(run, " ", with_bar=True) or " …"
+    return plain(f"{sign} {DOING.get(run.current, run.current)}{progress}", "bold $text-accent")
 
 
 def format_generation(run: RunState, history: History) -> Content:
     """What the stage reports of how a language model is asked, what that takes and what each filter leaves, and its warnings;
     while it does not run, what it reported last. Empty where there is nothing of this."""
-    going = run.running and run.current == "generate"
-    record = run.stages.get("generate") if going else history.record(run, "generate")
-    choices, warnings = (record.choices, record.warnings) if record else ({}, [])
+    stage = history.reported(run, "generate")
+    choices, warnings = stage.choices, stage.warnings
     generate = choices if any(setting in choices for setting in BY_MODEL) else {}
     lines = [plain(f"· {name}: {choice.value} ({choice.reason})", "$text-muted") for name, choice in generate.items()]
     return Content("\n").join([*lines, *(plain(f"! {text}", "$text-warning") for text in warnings)])

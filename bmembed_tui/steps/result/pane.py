@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -195,7 +194,7 @@ Export takes the adapter and the model away, as folders for peft and sentence-tr
         if self.host.status.done("evaluate", "embed"):
             self.host.go("search")
         elif self.host.going:  # a button that cannot be pressed would lose the focus, and Enter with it
-            self.notify("It is at work. The step goes on by itself.", markup=False)
+            self.notify("Running. The step goes on by itself.", markup=False)
         else:
             self.host.start_run(STAGES, follow=True)
 
@@ -229,14 +228,3 @@ Export takes the adapter and the model away, as folders for peft and sentence-tr
         if self._result is not None:
             self.app.copy_to_clipboard(str(Path(self._result.folder) / "report.html"))
             self.notify("The report's path is on the clipboard.", markup=False)
-
-    def palette_commands(self) -> Mapping[str, tuple[str, str]]:
-        if self._result is None:
-            return {}
-        return {
-            "Next metric": ("nDCG@10, Hit@1, Hit@10 …", "metric"),
-            "Judged or held-out queries": ("measured on which queries", "queries"),
-            "Queries that got better or worse": ("the most gained or lost", "changes"),
-            "Open the report": ("the whole report in a browser", "open_report"),
-            "Copy the report's path": ("to the clipboard", "copy_path"),
-        }

@@ -4,32 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any
 
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
-from textual.geometry import Region
 from textual.message import Message
 from textual.widgets import Button, Input, OptionList
 
 from bmembed_tui.steps.search.model import FACETS, Filters
+from bmembed_tui.widgets.fields import Field
 from bmembed_tui.widgets.plain import plain, visible
 from bmembed_tui.widgets.safe import SafeButton, SafeLabel, SafeOptions
 
 EXAMPLES = {"paths": "contracts/**, *.md", "after": "YYYY-MM-DD", "before": "YYYY-MM-DD"}
-
-
-class CleanInput(Input):
-    """An input that shows control characters instead of sending them to the terminal."""
-
-    def validate_value(self, value: str) -> str:
-        return visible(value)
-
-    def refresh(self, *regions: Region, repaint: bool = True, layout: bool = False, recompose: bool = False) -> Self:
-        """Draw anew. Its size does not depend on its text: a letter typed lays nothing out."""
-        return super().refresh(*regions, repaint=repaint, recompose=recompose)
 
 
 class FilterRow(Vertical):
@@ -49,7 +38,7 @@ class FilterRow(Vertical):
         with Horizontal(classes="filter-line"):
             for name, example in EXAMPLES.items():
                 yield SafeLabel(name.removesuffix("s"))
-                yield CleanInput(placeholder=visible(example), compact=True, id=f"filter-{name}", select_on_focus=False)
+                yield Field(placeholder=visible(example), id=f"filter-{name}")
             yield SafeButton("Clear", id="filter-clear")
         yield SafeOptions(id="filter-facets")
 

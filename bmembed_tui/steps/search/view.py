@@ -14,11 +14,12 @@ from textual.timer import Timer
 from bmembed_tui.dialogs.help import key_name
 from bmembed_tui.steps.base import StepPane
 from bmembed_tui.steps.search import text as texts
-from bmembed_tui.steps.search.filters import CleanInput, FilterRow
+from bmembed_tui.steps.search.filters import FilterRow
 from bmembed_tui.steps.search.hit_list import HitList, Results
 from bmembed_tui.steps.search.model import ALL, NAMES, Answer, Question
 from bmembed_tui.steps.search.search_as_you_type import Judgments, Searching
 from bmembed_tui.widgets.choice_row import ChoiceRow
+from bmembed_tui.widgets.fields import Field
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeButton, SafeStatic
 from bmembed_tui.widgets.text_rows import line_cuts
@@ -29,7 +30,7 @@ TALL = 32  # lines of the terminal from which there is room for an introduction
 KEYS = {"hybrid": "f5", "semantic": "f6", "bm25": "f7", ALL: "f8"}
 
 
-class QueryInput(CleanInput):
+class QueryInput(Field):
     """The search field; Down goes to the hits."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("down", "submit", show=False)]
@@ -60,7 +61,7 @@ class SearchView(StepPane):
             yield SafeStatic(texts.NOTHING)
             yield SafeButton("Read and index", id="primary", variant="primary")
         with Vertical(id="search-all"):
-            yield QueryInput(placeholder="words or a question", compact=True, id="search-query", select_on_focus=False)
+            yield QueryInput(placeholder="words or a question", id="search-query")
             yield ChoiceRow("", (), id="search-modes")
             yield FilterRow(id="search-filters")
             yield SafeStatic("", id="search-status")

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from importlib import import_module
-from itertools import count
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import events, work
@@ -14,19 +13,20 @@ from textual.containers import Container, Vertical
 from textual.content import Content
 
 from bmembed_tui.client.run_history import Curve
-from bmembed_tui.steps.train.curves import Point, envelope, finite, limits, smoothed, thinned, ticks
+from bmembed_tui.steps.train.curves import Point, envelope, finite, limits, smoothed
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeStatic
 
 if TYPE_CHECKING:
-    from textual_plot import PlotWidget
+    from bmembed_tui.steps.train.plot import Plot
 
 WAITING = "The curve is drawn here from the first step on."
+TOO_SMALL = "Too little room for the curve: make the window larger."
 LEFT, RIM = 8, 2  # cells beside a drawing: for numbers, and for its frame
 MIN_WIDTH, MIN_HEIGHT = 40, 7
 LOW = 18  # rows from which the two drawings stand one above the other, else side by side
 ROWS_PER_TICK, COLUMNS_PER_TICK = 2, 9
-ROOM = 0.6  # cells between a curve and the frame
+REACH = 1.05  # of the last step, so that its number has room below the axis
 
 
 class LossChart(Vertical):
@@ -39,8 +39,8 @@ class LossChart(Vertical):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        self.curve, self._total, self.drawn = Curve(), 0, (0, 0, 0, 0, 0, "")
-        self._plots: list[PlotWidget] = []
+        self.curve, self.drawn = Curve(), (0, 0, 0, 0, "")
+        self._plots: list[Plot] = []
         self._loading = False
         self._losses: list[Point] = []
         self._figures: list[Point] = []
@@ -52,9 +52,8 @@ class LossChart(Vertical):
     def on_resize(self, _event: events.Resize) -> None:
         self._draw()
 
-    def show(self, curve: Curve, total: int) -> None:
-        """Show a curve; `total`: the steps that the axis reaches to, 0 for those that were made."""
-        self.curve, self._total = curve, total
+    def show(self, curve: Curve) -> None:
+        self.curve = curve
         self._draw()
 
     @property
@@ -73,16 +72,14 @@ class LossChart(Vertical):
     def _draw(self) -> None:
         steps, checks, size = self.curve.steps, self.curve.held_out, self.content_size
         last = (steps[-1].step if steps else -1, len(steps), len(checks))
-        looks = (*last, self._total, size.width * 10_000 + size.height, self.app.theme)
+        looks = (*last, size.width * 10_000 + size.height, self.app.theme)
         if looks == self.drawn:
             return
         self._losses = finite((one.step, one.loss) for one in steps)
         self._figures = finite((one.step, one.hit_at_10) for one in checks)
         has_room = size.width >= MIN_WIDTH and size.height >= MIN_HEIGHT
         if not (self._losses or self._figures) or not has_room:
-            self._hide(
-                WAITING if has_room or not size.area else "Too little room for the curve: make the window larger."
-            )
+            self._hide(WAITING if has_room or not size.area else TOO_SMALL)
             self.drawn = looks
             return
         if not self._plots:
@@ -90,7 +87,7 @@ class LossChart(Vertical):
                 self._loading = True
                 self._load()
             return
-        resized, self.drawn = looks[4:] != self.drawn[4:], looks
+        resized, self.drawn = looks[3:] != self.drawn[3:], looks
         self.query_one("#chart-plots").set_class(self._beside, "beside")
         self._draw_loss()
         self._draw_checks()
@@ -127,11 +124,12 @@ class LossChart(Vertical):
         plot = self._cleared(self._plots[0], self._losses, bottom=1 if self._beside or not self._figures else 0)
         if plot is None:
             return
-        raw, mean = envelope(self._losses, self._columns), thinned(smoothed(self._losses), self._columns)
+        raw, mean = envelope(self._losses, self._columns), smoothed(self._losses)[:: 1 + len(self._losses) // 500]
         plot.scatter(*_axes(raw), marker_style=self._style("chart--raw"), hires_mode=HiResMode.BRAILLE)
         if len(mean) > 1:
             plot.plot(*_axes(mean), line_style=self._style("chart--mean"), hires_mode=HiResMode.QUADRANT)
-        self._mark_best(plot)
+        if self._best is not None:
+            plot.add_v_line(self._best[0], line_style=self._style("chart--best"))
 
     def _draw_checks(self) -> None:
         from textual_plot import HiResMode
@@ -139,42 +137,32 @@ class LossChart(Vertical):
         plot = self._cleared(self._plots[1], self._figures, bottom=1)
         if plot is None:
             return
-        points = thinned(self._figures, self._columns)
-        style = self._style("chart--held-out")
+        points, style = envelope(self._figures, self._columns), self._style("chart--held-out")
         if len(points) > 1:
             plot.plot(*_axes(points), line_style=style, hires_mode=HiResMode.BRAILLE)
         plot.scatter(*_axes(points), marker="●", marker_style=style)
-        best = self.curve.best
-        if best is not None and best.step > 0:  # a line would hide the point that it goes through
-            plot.scatter([best.step], [best.hit_at_10], marker="◆", marker_style=self._style("chart--best"))
+        if self._best is not None:  # a line would hide the point that it goes through
+            plot.scatter(*_axes([self._best]), marker="◆", marker_style=self._style("chart--best"))
 
-    def _cleared(self, plot: PlotWidget, points: Sequence[Point], bottom: int) -> PlotWidget | None:
+    @property
+    def _best(self) -> Point | None:
+        """Step and Hit@10 of the best check, where that is not the first."""
+        best = self.curve.best
+        return (best.step, best.hit_at_10) if best is not None and best.step > 0 else None
+
+    def _cleared(self, plot: Plot, points: Sequence[Point], bottom: int) -> Plot | None:
         """The drawing with its axes; None, and hidden, where there are no points."""
         plot.display = bool(points)
         if not points:
             return None
         plot.clear()
         plot.margin_top, plot.margin_bottom, plot.margin_left = 0, bottom, LEFT
-        low, high = limits(value for _, value in points)
-        last, rows, columns = self._reach(), self._rows, self._columns
-        plot.set_xlimits(*_widened(0.0, last, columns))
-        plot.set_ylimits(*_widened(low, high, rows))
-        plot.set_yticks(ticks(low, high, max(2, rows // ROWS_PER_TICK)))
-        plot.set_xticks(_steps_shown(last, columns))
+        rows, columns = self._rows, self._columns
+        last = max(1.0, *(part[-1][0] for part in (self._losses, self._figures) if part))
+        plot.set_xlimits(-last / columns, REACH * last)
+        plot.set_ylimits(*limits(points, rows))
+        plot.set_ticks(max(2, columns // COLUMNS_PER_TICK), max(2, rows // ROWS_PER_TICK))
         return plot
-
-    def _reach(self) -> float:
-        """The last step on the axis: the training's end once that is near, else a round number, so that the first steps are
-        not pressed into a corner."""
-        made = max(1.0, *(points[-1][0] for points in (self._losses, self._figures) if points))
-        if self._total <= 2 * made:
-            return max(made, float(self._total))
-        return next(end for end in _round_numbers() if end >= 1.3 * made)
-
-    def _mark_best(self, plot: PlotWidget) -> None:
-        best = self.curve.best
-        if best is not None and best.step > 0:
-            plot.add_v_line(best.step, line_style=self._style("chart--best"))
 
     def _style(self, name: str) -> str:
         return str(self.get_component_rich_style(name, partial=True))
@@ -183,30 +171,9 @@ class LossChart(Vertical):
         parts = [plain("loss "), plain("⠂each step", "$primary"), plain(" "), plain("▀smoothed", "bold $text-primary")]
         if self._figures:
             parts += [plain("  "), plain("●Hit@10 %", "$text-success")]
-            parts += (
-                [plain("  "), plain("│◆best", "$text-accent")] if self.curve.best and self.curve.best.step > 0 else []
-            )
+            parts += [plain("  "), plain("│◆best", "$text-accent")] if self._best else []
         return Content.assemble(*parts)
-
-
-def _round_numbers() -> Iterator[float]:
-    for power in count(1):
-        yield from (1.0 * 10**power, 2.0 * 10**power, 5.0 * 10**power)
 
 
 def _axes(points: Sequence[Point]) -> tuple[list[float], list[float]]:
     return [x for x, _ in points], [y for _, y in points]
-
-
-def _steps_shown(last: float, columns: int) -> list[float]:
-    """Whole round numbers of steps, or the last one, without one whose digits would not fit at the right end."""
-    marks = [tick for tick in ticks(0.0, last, max(2, columns // COLUMNS_PER_TICK)) if tick == int(tick)]
-    if len(marks) < 2:
-        marks = [0.0, last]
-    return [mark for mark in marks if (last - mark) / last * columns + RIM >= len(str(int(mark))) / 2]
-
-
-def _widened(low: float, high: float, cells: int) -> Point:
-    """The limits of an axis: a little beyond the outermost points, which the frame would hide."""
-    room = (high - low) * ROOM / max(1, cells)
-    return low - room, high + room

@@ -17,9 +17,9 @@ from bmembed_tui.steps.train.text import format_details, format_status
 from bmembed_tui.widgets.safe import SafeButton, SafeStatic
 
 WIDE = 100  # columns from which more lines of choices are shown
-KEEP_QUESTION = "It ends with its best adapter and cannot be gone on with. The stages after it go on."
+KEEP_QUESTION = "It ends with its best adapter and cannot be resumed. The stages after it go on."
 KEEP_NOTICE = "Training ends after this step with its best adapter. The stages after it go on."
-STOP_NOTICE = "Stopping at the next safe point. The next run goes on from there."
+STOP_NOTICE = "Stopping at the next safe point. The next run resumes there."
 DETACH_NOTICE = "The run goes on without the app. Open the project again to see it."
 
 
@@ -76,17 +76,10 @@ Closing the app or losing the connection does not stop a run."""
         self.query_one("#train-status", SafeStatic).update(format_status(status, state, history, host.activity))
         curve = history.curve(state, current=status.done("train"))
         going = state.running and state.current == "train"
-        total = curve.steps[-1].steps if curve.steps and not curve.finished else 0
         self.set_class(not (curve.steps or curve.held_out or going), "empty")
-        self.query_one(LossChart).show(curve, total)
-        self._draw_details(going)
-
-    def _draw_details(self, going: bool) -> None:
-        state, record = self.host.run_state, self.host.history.record(self.host.run_state, "train")
-        choices, warnings = record.choices if record else {}, record.warnings if record else []
-        if going or record is None:
-            current = state.stage("train")
-            choices, warnings = current.choices, [*current.warnings, *state.warnings]
+        self.query_one(LossChart).show(curve)
+        stage = history.reported(state, "train")
+        choices, warnings = stage.choices, [*stage.warnings, *state.warnings]
         self.query_one("#train-choices", SafeStatic).update(format_details(choices, warnings))
         self.query_one("#train-more").display = bool(choices or warnings)
 
@@ -123,7 +116,7 @@ Closing the app or losing the connection does not stop a run."""
     def action_primary(self) -> None:
         host = self.host
         if host.going:
-            self.notify("It is at work. p pauses it, x stops it, d leaves it running.", markup=False)
+            self.notify("Running. p pauses, x stops, d leaves it running.", markup=False)
         elif host.status.done("train"):
             host.go("result")
         else:
@@ -144,7 +137,7 @@ Closing the app or losing the connection does not stop a run."""
         self.host.control("resume" if self.host.waits else "pause")
 
     def action_keep(self) -> None:
-        """End the training with its best adapter, after a question: it cannot be gone on with."""
+        """End the training with its best adapter, after a question: it cannot be resumed."""
         answers = [("go-on", "Train on"), ("keep", "Keep the best")]
         ask(self.app, "End the training now?", KEEP_QUESTION, answers, keep=self._keep)
 

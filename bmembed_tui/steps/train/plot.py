@@ -6,7 +6,7 @@ from textual.app import ComposeResult
 from textual.containers import Grid
 from textual.strip import Strip
 from textual_hires_canvas import Canvas
-from textual_plot import PlotWidget
+from textual_plot import NumericAxisFormatter, PlotWidget
 from textual_plot.plot_widget import Legend
 
 
@@ -18,6 +18,22 @@ class Plot(PlotWidget, can_focus=False, inherit_bindings=False):
             for name in ("margin-top", "margin-left", "plot", "margin-bottom"):
                 yield SoundCanvas(1, 1, id=name)
         yield Legend(id="legend")
+
+    def set_ticks(self, most_x: int, most_y: int) -> None:
+        """At most so many numbers on each axis."""
+        self.set_x_formatter(FewTicks(most_x))
+        self.set_y_formatter(FewTicks(most_y))
+
+
+class FewTicks(NumericAxisFormatter):
+    """Round numbers, at most `most`."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self._most = most
+
+    def get_ticks(self, min_: float, max_: float, max_ticks: int = 8) -> list[float]:
+        return super().get_ticks(min_, max_, self._most)
 
 
 class SoundCanvas(Canvas):

@@ -35,19 +35,9 @@ def format_status(status: ProjectStatus, state: RunState, history: History, requ
     curve = history.curve(state, current=current)
     if state.running and state.current == "train":
         return Content("\n").join(_at_work(state, curve, requested))
-    lines = list(_elsewhere(state, requested)) if state.running else []
+    lines = [plain(f"▶ {state.current or 'starting'}{format_progress(state)}", "bold")] if state.running else []
     lines += _at_rest(status, state, curve, history.record(state, "train"))
     return Content("\n").join(lines)
-
-
-def _elsewhere(state: RunState, requested: str) -> Iterator[Content]:
-    run = state.stages.get("train")
-    place = "Before training" if run is not None and run.state == "waiting" else "Now"
-    how = requested or ("paused" if state.paused else "")
-    yield Content.assemble(
-        plain(f"{place}: ", "bold"), plain(f"{state.current or 'starting'}{format_progress(state)}"),
-        plain(f"  {how}" if how else "", "bold $text-warning"),
-    )  # fmt: skip
 
 
 def _at_work(state: RunState, curve: Curve, requested: str) -> Iterator[Content]:
@@ -64,10 +54,10 @@ def _at_work(state: RunState, curve: Curve, requested: str) -> Iterator[Content]
             plain(f" {100 * share:.0f} %  "), plain(left, style),
         )  # fmt: skip
         yield plain(
-            f"loss {last.loss:.3f} · learning rate {last.learning_rate:.2g} · {last.tokens_per_second:,.0f} tokens/s"
+            f"loss {last.loss:.3f} · learning rate {last.learning_rate:.2g} · {last.tokens_per_second:,.0f} tokens/s · "
+            f"{last.memory_mb:,.0f} MB"
         )
     yield from _held_out(curve)
-    yield plain(format_setup(state.stage("train").choices, last.memory_mb if state.steps and last else None))
 
 
 def _held_out(curve: Curve) -> Iterator[Content]:
@@ -75,22 +65,13 @@ def _held_out(curve: Curve) -> Iterator[Content]:
     if first is None or best is None:
         return
     last = curve.held_out[-1]
-    if last is first:
-        yield plain(f"Held-out Hit@10 {first.hit_at_10:.1f} %, nDCG@10 {first.ndcg_at_10:.1f} % at step {first.step:,}")
-        return
-    hit = f"{first.hit_at_10:.1f} → {last.hit_at_10:.1f} %"
-    yield plain(f"Held-out Hit@10 {hit}, nDCG@10 {first.ndcg_at_10:.1f} → {last.ndcg_at_10:.1f} %")
+    hit, ndcg = (
+        f"Hit@10 {first.hit_at_10:.1f} → {last.hit_at_10:.1f} %",
+        f"{first.ndcg_at_10:.1f} → {last.ndcg_at_10:.1f} %",
+    )
+    yield plain(f"Held-out {hit}, nDCG@10 {ndcg}")
     place = "before training" if best.step == 0 else f"at step {best.step:,}"
     yield plain(f"Kept is the best nDCG@10: {best.ndcg_at_10:.1f} % {place}")
-
-
-def format_setup(choices: Mapping[str, Choice], memory_mb: float | None = None) -> str:
-    """`cpu, float32, 527 MB · preset 'quick', mixed loss`: device, precision, memory in use, and target."""
-    parts = [choices[name].value for name in ("device", "dtype") if name in choices]
-    hardware = ", ".join([*parts, f"{memory_mb:,.0f} MB"] if memory_mb is not None else parts)
-    objective = choices.get("objective")
-    target = f"{objective.reason}, {objective.value} loss" if objective else ""
-    return " · ".join(part for part in (hardware, target) if part)
 
 
 def _at_rest(status: ProjectStatus, state: RunState, curve: Curve, record: StageRun | None) -> Iterator[Content]:
@@ -116,7 +97,7 @@ def _ending(state: RunState, curve: Curve) -> str:
         return f"The last run {STOPPED}." if state.state == "lost" else ""
     place = f" at step {curve.steps[-1].step:,} of {curve.steps[-1].steps:,}" if curve.steps else ""
     if state.state == "cancelled":
-        return f"Stopped{place}. The next run goes on from there."
+        return f"Stopped{place}. The next run resumes there."
     if state.state == "lost":
         return f"Training {STOPPED}{place and ':' + place}."
     return f"Training failed{place}." if state.state == "failed" else ""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bmembed_tui.client.progress import format_progress
@@ -17,7 +17,7 @@ from bmembed_tui.client.run_history import read_history
 from bmembed_tui.client.run_state import CURVE_POINTS, RunState
 from bmembed_tui.project.run_line import RunLine
 from bmembed_tui.steps.index.text import format_status as index_status
-from bmembed_tui.steps.train.curves import envelope, finite, limits, smoothed, thinned, ticks
+from bmembed_tui.steps.train.curves import envelope, finite, limits, smoothed
 from bmembed_tui.steps.train.text import format_status as train_status
 from engine.core.events import (
     KINDS,
@@ -251,11 +251,9 @@ def test_curves_lose_what_is_no_number_and_keep_their_spikes() -> None:
     assert len(drawn) <= 2 * 41
     assert (54_321.0, 80.0) in drawn
     assert (54_322.0, -80.0) in drawn
-    line = thinned(points, 40)
-    assert len(line) <= 42
-    assert (line[0], line[-1]) == (points[0], points[-1])
-    assert envelope([], 40) == thinned([], 40) == smoothed([]) == []
-    assert thinned([(3.0, 1.0)], 40) == [(3.0, 1.0)]
+    assert (drawn[0], drawn[-1][1]) == (points[0], 1.0)
+    assert envelope([], 40) == smoothed([]) == []
+    assert envelope([(3.0, 1.0)], 40) == [(3.0, 1.0)]
 
 
 def test_a_smoothed_curve_is_the_running_mean() -> None:
@@ -265,29 +263,10 @@ def test_a_smoothed_curve_is_the_running_mean() -> None:
     assert all(value == pytest.approx(2.5) for _, value in smoothed([(float(n), 2.5) for n in range(500)]))
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "most", "expected"),
-    [
-        (0, 10, 3, [0, 5, 10]), (0.13, 0.38, 3, [0.2, 0.3]), (0, 100_000, 5, [0, 50_000, 100_000]), (1, 1, 3, []),
-        (math.nan, 1, 3, []),
-    ],
-)  # fmt: skip
-def test_ticks_are_round(low: float, high: float, most: int, expected: list[float]) -> None:
-    assert ticks(low, high, most) == pytest.approx(expected)
-
-
-@given(st.floats(-1e6, 1e6), st.floats(1e-6, 1e6), st.integers(2, 12))
-@example(-879609.9999999999, 1e-6, 6)
-def test_ticks_lie_within_and_are_not_too_many(low: float, width: float, most: int) -> None:
-    found = ticks(low, low + width, most)
-    assert len(found) <= most
-    assert all(low <= tick <= low + width for tick in found)
-
-
 def test_limits_have_room() -> None:
-    assert limits([]) == (0.0, 1.0)
-    assert limits([2.0, 3.0]) == (2.0, 3.0)
-    low, high = limits([4.0, 4.0])
+    low, high = limits([(0.0, 2.0), (1.0, 3.0)], 10)
+    assert (low, high) == pytest.approx((1.94, 3.06))
+    low, high = limits([(0.0, 4.0)], 10)
     assert low < 4.0 < high
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 import shutil
 import threading
 import tomllib
@@ -29,15 +28,15 @@ from bmembed_tui.client.run_state import RunState, StageRun
 from bmembed_tui.dialogs.confirmations import QuestionDialog
 from bmembed_tui.project.screen import ProjectScreen
 from bmembed_tui.steps.queries.edit_query import EditQueryDialog, QueryText
-from bmembed_tui.steps.queries.generation import QueryGeneration
 from bmembed_tui.steps.queries.pane import QueriesPane
-from bmembed_tui.steps.queries.table import PAGES_HELD, QueryTable
+from bmembed_tui.steps.queries.source import QuerySource
+from bmembed_tui.steps.queries.table import QueryTable
 from bmembed_tui.steps.queries.text import format_generation, format_run, format_state, queries_state
 from bmembed_tui.widgets.choice_row import ChoiceRow
 from engine.core.errors import StageError
 from engine.core.events import Choice, Progress, RunStarted, StageStarted
 from engine.core.messages.project import UP_TO_DATE, ProjectStatus, StageState
-from engine.core.messages.queries import evidence_span
+from engine.core.messages.queries import PAGE, evidence_span
 from engine.core.records import Query
 from engine.project.folder import ProjectFolder
 from engine.project.store.artifact_info import QueriesInfo
@@ -137,9 +136,9 @@ def test_a_sample_stands_beside_its_chunks(read_project: Path, size: tuple[int, 
         await until_text(pilot, "Sample of 6 chunks:")
         made = [query for item in found["items"] for query in item["queries"]]
         kept = sum(query["kept"] for query in made)
-        told = str(pane.query_one("#sample-summary").render())
-        assert f"{kept} of {len(made)} queries kept ({kept / len(made):.0%})" in told
-        assert f"All {found['estimate']['chunks']} chunks: about" in told
+        summary = str(pane.query_one("#sample-summary").render())
+        assert f"{kept} of {len(made)} queries kept ({kept / len(made):.0%})" in summary
+        assert f"All {found['estimate']['chunks']} chunks: about" in summary
         options = pane.query_one("#sample-queries", OptionList)
         texts = [str(options.get_option_at_index(number).prompt) for number in range(options.option_count)]
         assert texts[0] == f"✓ {item['queries'][0]['kind']}: {item['queries'][0]['text']}"
@@ -192,9 +191,7 @@ def test_automatic_asks_a_server_that_is_named_only_when_the_user_says_so(read_p
             await until_text(pilot, "Sample of 6 chunks:")
             await choose(pilot, "source-backend", "auto")
             await until(pilot, lambda: settings(read_project).get("backend") == "auto", "the backend")
-            making = pane.query_one(QueryGeneration)
-            await until(pilot, lambda: not making.sample_due, "the look at the new settings")
-            assert not making.sampling
+            assert not pane.query_one(QuerySource).sampling
             assert not endpoint.requests
             await pilot.press("s")
             await until(pilot, lambda: bool(endpoint.requests), "a request")
@@ -280,22 +277,6 @@ def test_importing_says_what_becomes_stale(finished_project: Path, tmp_path: Pat
         await until(pilot, lambda: pilot.app.screen.query_one("#source-import").display, "the field")
         await typed(pilot, "source-import", str(file))
         await until_text(pilot, "are stale now")
-
-    drive(story, finished_project)
-
-
-def test_the_filters_say_how_many_there_are_where_there_is_room(finished_project: Path) -> None:
-    def numbered(pilot: Pilot[Any]) -> bool:
-        return re.search(r"○ train \d", screen_text(pilot.app)) is not None  # type: ignore[arg-type]
-
-    async def story(pilot: Pilot[Any]) -> None:
-        await queries_step(pilot)
-        await until(pilot, lambda: numbered(pilot), "the counts")
-        await pilot.resize_terminal(80, 24)
-        await until(pilot, lambda: not numbered(pilot))
-        await until_text(pilot, "○ train")
-        await pilot.resize_terminal(140, 40)
-        await until(pilot, lambda: numbered(pilot), "the counts again")
 
     drive(story, finished_project)
 
@@ -432,18 +413,20 @@ def test_eight_thousand_queries_are_read_a_page_at_a_time(finished_project: Path
     async def story(pilot: Pilot[Any]) -> None:
         table = await table_of(pilot)
         assert table.total == 8000
-        assert len(table.pages) <= 2
+        assert len(table.queries) == PAGE
         table.focus()
         await pilot.press("end")
-        await until_text(pilot, "query number 7999")
-        assert len(table.pages) <= 4
-        await pilot.press("home", *["pagedown"] * 30)
-        await until(pilot, lambda: table.missing_page() is None and table.current, "the pages in sight")
+        await until(pilot, lambda: len(table.queries) == 2 * PAGE, "the second page")
         assert table.current is not None
-        assert table.current.text == f"query number {table.cursor}"
-        assert len(table.pages) <= PAGES_HELD
-        table.scroll_to(y=0, animate=False)  # by the wheel: the cursor stays, what is in sight comes
+        assert table.current.text == "query number 99"
+        await pilot.press(*["pagedown"] * 12)
+        await until(pilot, lambda: len(table.queries) >= 3 * PAGE, "more pages")
+        assert table.current.text == f"query number {table.cursor_row}"
+        table.scroll_to(y=0, animate=False)
         await until_text(pilot, "query number 3 ")
+        table.scroll_end(animate=False)  # by the wheel: the cursor stays, what is in sight comes
+        held = len(table.queries)
+        await until(pilot, lambda: len(table.queries) > held, "the page in sight")
 
     drive(story, finished_project, (100, 30))
 
@@ -466,7 +449,7 @@ def test_hostile_queries_show_as_typed(finished_project: Path) -> None:
     assert stored(finished_project)[0].text == HOSTILE
 
 
-def test_a_source_that_cannot_be_used_is_told_in_place(read_project: Path, tmp_path: Path) -> None:
+def test_a_source_that_cannot_be_used_is_refused_in_place(read_project: Path, tmp_path: Path) -> None:
     (tmp_path / "bad.jsonl").write_text('{"query": "what?"\n')
     good = tmp_path / "good.jsonl"
     good.write_text(json.dumps({"query": "Who reported it?", "evidence": "Reported by Catarina Valdrez"}) + "\n")
@@ -492,6 +475,8 @@ def test_a_source_that_cannot_be_used_is_told_in_place(read_project: Path, tmp_p
         await typed(pilot, "source-import", str(good))
         await until(pilot, lambda: settings(read_project)["backend"] == "imported", "the backend")
         await until_text(pilot, "1 file was imported so far")
+        pane.query_one("#sample-button").focus()
+        await pilot.press("s")
         await until_text(pilot, "Who reported it?")
 
     drive(story, read_project)
@@ -526,11 +511,12 @@ def test_a_model_is_chosen_among_those_on_this_machine(
         await pilot.press("down", "enter")
         await until(pilot, lambda: settings(read_project).get("model") == str(tiny), "the model")
         assert settings(read_project)["backend"] == "gguf"
+        await pilot.press("s")
         await until_text(pilot, "Sample of 6 chunks by tiny.gguf:")
         pane.query_one("#only").focus()
         await pilot.press("enter")
         await until_text(pilot, "· gpu layers: none (")
-        await until_text(pilot, "· After the first chunks: about ")
+        await until_text(pilot, "· cost: about ")
         pane.query_one("#stop").focus()
         await pilot.press("enter")
         await until(pilot, lambda: pane.host.run_state.over, "the end of the run")
@@ -559,21 +545,18 @@ def test_where_the_queries_stand() -> None:
     assert queries_state(replace(stale, counts={"queries": 0}), run, False) == "new"
     assert "no query could be made" in format_state("made", replace(done, counts={"queries": 0}), run).plain
     assert format_state("made", done, run).plain == ""
-    told = replace(done, stages=(*done.stages[:2], StageState("generate", "done", "a model is there now")))
-    assert format_state("made", told, run).plain == "· a model is there now."
+    noted = replace(done, stages=(*done.stages[:2], StageState("generate", "done", "a model is there now")))
+    assert format_state("made", noted, run).plain == "· a model is there now."
     run.apply_all([RunStarted(run="a", stages=["generate", "train"]),
                    StageStarted(stage="generate", fingerprint="", reason=""),
                    Progress(stage="generate", done=30, total=120, unit="chunks")])  # fmt: skip
     assert queries_state(done, run, True) == "running"
     assert format_run(run).plain == f"▶ making the queries {'█' * 3}{'░' * 9} 30 of 120 chunks"
-    run.apply(Progress(stage="generate", done=60, total=120, unit="chunks encoded"))
-    bar = f"{'█' * 6}{'░' * 6}"
-    assert format_run(run).plain == f"▶ checking the queries by the base encoder {bar} 60 of 120 chunks encoded"
     run.apply(StageStarted(stage="train", fingerprint="", reason=""))
     assert queries_state(done, run, True) == "busy"
 
 
-def test_what_the_queries_take_and_how_they_are_asked_for_is_told() -> None:
+def test_what_the_queries_take_and_how_they_are_asked_for_is_reported() -> None:
     backend = Choice(stage="generate", setting="backend", value="gguf", reason="queries are written by tiny.gguf")
     cost = Choice(
         stage="generate",
@@ -584,17 +567,12 @@ def test_what_the_queries_take_and_how_they_are_asked_for_is_told() -> None:
     begun = [RunStarted(run="a", stages=["generate"]), StageStarted(stage="generate", fingerprint="", reason="")]
     going, history = RunState(), History()
     going.apply_all([*begun, backend])
-    assert format_generation(going, history).plain == "", "the built-in generator tells its name, too"
+    assert format_generation(going, history).plain == "", "the built-in generator reports its name, too"
     going.apply_all([cost, Progress(stage="generate", done=5, total=20, unit="chunks")])
     assert format_generation(going, history).plain == (
         "· backend: gguf (queries are written by tiny.gguf)\n"
         "· cost: about 12 min for 17 more chunks (20 of 40 are within the budget) (31 tokens/s)"
     )
-    assert format_run(going).plain.endswith(
-        "5 of 20 chunks\n· After the first chunks: about 12 min for 17 more chunks (20 of 40 are within the budget)."
-    )
-    going.apply(Progress(stage="generate", done=5, total=20, unit="chunks encoded"))
-    assert "After the first" not in format_run(going).plain
     history.stages["generate"] = StageRun("generate", choices={"cost": cost}, warnings=["2 queries equal judged ones."])
     assert format_generation(RunState(), history).plain == (
         "· cost: about 12 min for 17 more chunks (20 of 40 are within the budget) (31 tokens/s)\n! 2 queries equal judged ones."

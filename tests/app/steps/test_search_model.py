@@ -61,7 +61,7 @@ def test_rows_know_their_places() -> None:
 
 
 def test_characters_taken_for_harmless_are_so() -> None:
-    narrow = [char for char in map(chr, range(sys.maxunicode)) if text_rows._NARROW.fullmatch(char)]
+    narrow = [char for char in map(chr, range(sys.maxunicode)) if text_rows.NARROW.fullmatch(char)]
     assert len(narrow) > 800
     assert all(get_character_cell_size(char) == 1 and visible(char) == char for char in narrow)
 

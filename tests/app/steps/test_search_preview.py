@@ -19,7 +19,6 @@ from bmembed_tui.open_file import Opened, open_at, open_file
 from bmembed_tui.steps.search.document_view import DocumentView
 from bmembed_tui.steps.search.hit_text import open_hit
 from bmembed_tui.steps.search.preview import PreviewScreen
-from bmembed_tui.widgets.text_rows import TextRows
 from engine.core.errors import EngineError, UsageError
 from engine.core.messages.search import DocumentText, Hit, ReadDocument
 from engine.core.messages.wire import from_json
@@ -60,7 +59,7 @@ def test_millions_of_characters_open_at_the_place() -> None:
         screen = await opened(pilot, text, hit_at(len(head), len(head) + len(chunk)), ("seal",))
         view = screen.query_one(DocumentView)
         await until(pilot, lambda: view.ready and "match" in shown(pilot), "the text")
-        assert view.rows == len(TextRows(text, view._room)) > 60_000
+        assert view.rows > 60_000
         line = "\n ▌ Here stands the ␛[31mhit with a seal\ufffd in it."
         await until(pilot, lambda: line in shown(pilot), "the place")
         assert "match 50,000 of 50,000+" in shown(pilot) or "50,000+ matches" in shown(pilot)
@@ -194,7 +193,6 @@ def test_the_last_wish_counts_while_the_rows_are_on_their_way() -> None:
         view.lay_out(len(text) // 2, 0)  # as a resize does
         view.go_to(10_000, 0)
         await until(pilot, lambda: view.ready, "the place")
-        row = view._rows.row_of(10_000) if view._rows else -1
-        assert view.scroll_offset.y == row
+        assert view.top_offset <= 10_000 < view.top_offset + 80
 
     drive(story, size=(80, 24))

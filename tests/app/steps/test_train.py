@@ -55,7 +55,7 @@ class ChartApp(App[None]):
         self.theme = DARK.name
 
 
-def charted(*curves: Curve, total: int = 100, size: tuple[int, int] = (80, 24), theme: str = DARK.name) -> list[str]:
+def charted(*curves: Curve, size: tuple[int, int] = (80, 24), theme: str = DARK.name) -> list[str]:
     """What the chart shows of each curve, one after another."""
 
     async def run() -> list[str]:
@@ -64,7 +64,7 @@ def charted(*curves: Curve, total: int = 100, size: tuple[int, int] = (80, 24), 
             app.theme = theme
             chart, shown = app.query_one(LossChart), []
             for curve in curves:
-                chart.show(curve, total)
+                chart.show(curve)
                 await until(pilot, lambda: chart.drawn[:3] == (chart.curve.steps[-1].step if chart.curve.steps else -1,
                             len(chart.curve.steps), len(chart.curve.held_out)), "the drawing")  # fmt: skip
                 await pilot.pause(0.1)
@@ -108,7 +108,7 @@ def test_the_second_curve_is_the_hit_rate() -> None:
 
 def test_a_long_curve_costs_no_more_than_a_short_one() -> None:
     curve = Curve("f", falling(100_000), [check(n, 50.0) for n in range(0, 100_000, 50)])
-    (shown,) = charted(curve, total=100_000)
+    (shown,) = charted(curve)
     assert "80000" in shown
     assert "1000\n" not in shown + "\n"  # no number that is cut
 
@@ -133,7 +133,7 @@ def test_a_chart_that_is_told_many_things_at_once_makes_its_drawings_once() -> N
         async with app.run_test(size=(80, 24)) as pilot:
             chart = app.query_one(LossChart)
             for count in range(1, 20):
-                chart.show(Curve("f", falling(count)), 100)
+                chart.show(Curve("f", falling(count)))
             await until(pilot, lambda: "┏" in screen_text(app))  # type: ignore[arg-type]
             return len(chart.query(".chart-plot"))
 
@@ -150,7 +150,7 @@ def test_resizing_draws_anew() -> None:
         app, shown = ChartApp(), []
         async with app.run_test(size=(120, 40)) as pilot:
             chart = app.query_one(LossChart)
-            chart.show(Curve("f", falling(80), [check(n, 5.0, best=not n) for n in range(0, 81, 10)]), 100)
+            chart.show(Curve("f", falling(80), [check(n, 5.0, best=not n) for n in range(0, 81, 10)]))
             await until(pilot, lambda: "┏" in screen_text(app))  # type: ignore[arg-type]
             for size in ((54, 12), (20, 4), (200, 60), (80, 24)):
                 await pilot.resize_terminal(*size)
@@ -208,7 +208,7 @@ def test_numbers_of_a_training_at_work() -> None:
 
 def test_before_it_and_after_it() -> None:
     before = run_of(StageStarted(stage="rank", fingerprint="r", reason="x"))
-    assert "Before training: rank" in text_of(status("to do", True), before)
+    assert "▶ rank" in text_of(status("to do", True), before)
     assert "a small adapter is trained beside it" in text_of(status("to do"), RunState())
     record = StageRun(
         "train", seconds=200.0, summary={"adapter": "a", "steps": 1200, "best_step": 900, "ended": "no gain"}
@@ -225,7 +225,7 @@ def test_before_it_and_after_it() -> None:
 
 def test_ends_before_the_end() -> None:
     cut = RunFinished(run="r", state="cancelled", seconds=1.0)
-    assert "Stopped at step 3 of 100. The next run goes on from there." in text_of(
+    assert "Stopped at step 3 of 100. The next run resumes there." in text_of(
         status("to do"), run_of(BEGUN, step(3), cut)
     )
     error = {"type": "StageError", "what": "It broke.", "why": "", "to_do": "Mend it."}
