@@ -157,7 +157,7 @@ def test_resizing_draws_anew() -> None:
                 await until(pilot, lambda: app.size == size, "the size")  # noqa: B023
                 await until(
                     pilot,
-                    lambda: chart.drawn[4] == chart.content_size.width * 10_000 + chart.content_size.height,
+                    lambda: chart.drawn[3] == chart.content_size.width * 10_000 + chart.content_size.height,
                     "the drawing",
                 )
                 shown.append(screen_text(app))  # type: ignore[arg-type]
