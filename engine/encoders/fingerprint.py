@@ -74,24 +74,20 @@ def adapter_digest(folder: Path) -> str:
 
 def check_adapter(folder: Path) -> dict[str, Any]:
     """The adapter's settings, after its files were checked. Raises ModelError."""
-    again = "Train the adapter again, or copy its folder again, completely."
     if not (folder / "adapter_config.json").is_file():
-        raise ModelError(
-            f"{folder} is not an adapter folder.", "It has no adapter_config.json.", again, code="adapter-invalid"
-        )
+        raise _unsound(f"{folder} is not an adapter folder.", "It has no adapter_config.json.")
     if not (folder / "adapter_model.safetensors").is_file():
-        raise ModelError(
-            f"The adapter {folder} has no adapter_model.safetensors.", "Only safetensors is loaded.", again,
-            code="adapter-invalid",
-        )  # fmt: skip
+        raise _unsound(f"The adapter {folder} has no adapter_model.safetensors.", "Only safetensors is loaded.")
     config = read_object(folder / "adapter_config.json")
     if config.get("peft_type") != "LORA":
-        raise ModelError(
-            f"The adapter {folder} is not a LoRA adapter.", "Only LoRA adapters can be merged and scaled.", again,
-            code="adapter-invalid",
-        )  # fmt: skip
+        raise _unsound(f"The adapter {folder} is not a LoRA adapter.", "Only LoRA adapters can be merged and scaled.")
     tensor_names(folder / "adapter_model.safetensors")
     return config
+
+
+def _unsound(what: str, why: str) -> ModelError:
+    to_do = "Train the adapter again, or copy its folder again, completely."
+    return ModelError(what, why, to_do, code="adapter-invalid")
 
 
 def effective_max_tokens(model: ModelFolder, max_tokens: int) -> int:

@@ -30,6 +30,11 @@ class Weight:
     token: int
     context: int
 
+    @property
+    def memory(self) -> int:
+        """Bytes of the weights and of the cache of the context."""
+        return self.size + self.token * self.context
+
 
 def weighed(path: Path, context: int) -> Weight:
     """By the file's header; of one that cannot be read, as far as it is known."""
@@ -45,7 +50,7 @@ def too_large(weight: Weight) -> str:
     """What to say of a model that does not fit into the free memory; empty where it does."""
     import psutil
 
-    free, needed = psutil.virtual_memory().available, weight.size + weight.token * weight.context
+    free, needed = psutil.virtual_memory().available, weight.memory
     if needed <= free:
         return ""
     return (
@@ -86,12 +91,11 @@ def choose_layers(gpus: Sequence[tuple[str, int]], weight: Weight) -> tuple[int,
         return 0, "this build of llama.cpp has no GPU support, or finds no GPU"
     free = sum(free for _, free in gpus)
     where = f"{free / 1e9:.1f} GB are free on {', '.join(dict.fromkeys(name for name, _ in gpus))}"
-    cache = weight.token * weight.context
-    if weight.size + cache + GPU_WORKSPACE * len(gpus) <= free:
-        return ALL_LAYERS, f"{where}, the model takes {(weight.size + cache) / 1e9:.1f} GB"
+    if weight.memory + GPU_WORKSPACE * len(gpus) <= free:
+        return ALL_LAYERS, f"{where}, the model takes {weight.memory / 1e9:.1f} GB"
     if not weight.layers:
         return 0, f"{where}, which is too little for a model of {weight.size / 1e9:.1f} GB"
-    each = (weight.size + cache) / (weight.layers + 1)
+    each = weight.memory / (weight.layers + 1)
     layers = max(0, min(weight.layers, int((free - GPU_WORKSPACE * len(gpus)) / each)))
     return layers, f"{where}; each of the model's {weight.layers} layers takes {each / 1e9:.2f} GB"
 

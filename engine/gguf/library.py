@@ -18,7 +18,7 @@ from engine.gguf.header import Header, not_a_writer, read_header
 from engine.gguf.places import Found, find_models
 
 BLOCK = 1 << 20
-CHECK = "engine.gguf.check_process"
+CHECK = "engine.gguf.llama"
 WORKSPACE = 300_000_000  # bytes of llama.cpp's buffers beside the weights and the cache
 _FROM_HEADER = ("architecture", "quantisation", "parameters", "context", "chat_template")
 

@@ -1,4 +1,7 @@
-"""llama.cpp with its log in our hands: it alone says why a file cannot be loaded."""
+"""llama.cpp with its log in our hands: it alone says why a file cannot be loaded.
+
+`python -m engine.gguf.llama FILE` says whether llama.cpp can use a model, which may crash it.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.core.errors import ModelError
+from engine.core.subprocesses import answer
 from engine.gguf.file import unusable
 from engine.gguf.header import not_a_writer, read_header
 
@@ -68,3 +72,7 @@ def check_vocabulary(path: Path) -> None:
     if model is None:
         raise unusable(path, why_not_loaded(path))
     lib.llama_model_free(model)
+
+
+if __name__ == "__main__":
+    answer(lambda _should_stop, file: check_vocabulary(Path(file)))

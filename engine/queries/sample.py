@@ -1,5 +1,8 @@
 """A look at the queries before a run: some chunks spread over the corpus, and what the chosen backend makes of them. Nothing is
-stored."""
+stored.
+
+`python -m engine.queries.sample FOLDER COUNT` prints it, made by a model that may crash llama.cpp.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,13 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 
 from engine.core.errors import CancelledError, StageError
 from engine.core.messages.queries import QuerySample, SampledChunk, SampledQuery, SampleEstimate
-from engine.core.messages.wire import from_json
+from engine.core.messages.wire import from_json, to_json
 from engine.core.records import Chunk, Query
-from engine.core.subprocesses import run_in_subprocess
+from engine.core.subprocesses import answer, run_in_subprocess
 from engine.corpus.imports import imported_queries
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot
@@ -29,7 +33,6 @@ from engine.queries.rules.languages import language_of
 from engine.queries.rules.statistics import TermStatistics
 from engine.queries.stage import bm25_ranks, quality_filter
 
-SUBPROCESS = "engine.queries.sample_process"
 NO_ANSWER = Answer()
 
 
@@ -52,7 +55,7 @@ def sample(
     """As `sample_here`; llama.cpp runs in a process of its own, which a model's file may crash."""
     if reporter is None and _by_llama_cpp(project):
         arguments = [str(project.path), str(count)]
-        return from_json(QuerySample, run_in_subprocess(SUBPROCESS, arguments, "The sample", should_stop))
+        return from_json(QuerySample, run_in_subprocess("engine.queries.sample", arguments, "The sample", should_stop))
     return sample_here(project, count, should_stop, reporter)
 
 
@@ -205,3 +208,9 @@ class _Sampler:
         limits += f", {hours:g} hours (queries.max_hours)" if hours else ""
         basis = f"{pace.summary()}; {self._opening:.1f} s to begin; {limits}; the filters' own time comes on top"
         return SampleEstimate(chunks, round(self._opening + pace.each * chunks, 1), basis, checked)
+
+
+if __name__ == "__main__":
+    answer(
+        lambda should_stop, folder, count: to_json(sample_here(ProjectFolder(Path(folder)), int(count), should_stop))
+    )

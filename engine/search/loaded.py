@@ -199,7 +199,7 @@ class Loaded:
         return self._encoders[role].get((info.encoder, info.model, adapter, scale, info.max_tokens), load)
 
     def fusion(self, settings: SearchSettings) -> SearchSettings:
-        """The settings with `auto` fusion put in concrete terms: what the last evaluation chose, the even sum before one."""
+        """The settings with `auto` fusion replaced by what the last evaluation chose, the equal-weight sum before one."""
         if settings.fusion != "auto":
             return settings
         artifact = self.artifact(EvaluationInfo)

@@ -399,7 +399,7 @@ def test_what_reads_a_model_leaves_when_the_one_that_asked_is_killed(tmp_path: P
     os.mkfifo(endless)  # whoever opens it waits
     code = (
         "import sys; from engine.core.subprocesses import run_in_subprocess; "
-        "run_in_subprocess('engine.gguf.check_process', [sys.argv[1]], 'it')"
+        "run_in_subprocess('engine.gguf.llama', [sys.argv[1]], 'it')"
     )
     asking = subprocess.Popen([sys.executable, "-c", code, str(endless)], env=environment())
     try:
