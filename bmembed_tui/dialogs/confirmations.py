@@ -55,11 +55,12 @@ class ErrorDialog(ModalScreen[str]):
     def on_mount(self) -> None:
         """Enter does the likeliest thing; nothing but closing in a dialog that comes unasked."""
         if self._unprompted:
-            self.set_timer(QUIET_SECONDS, self._listen)
+            self.set_timer(QUIET_SECONDS, self.listen)
         else:
-            self._listen()
+            self.listen()
 
-    def _listen(self) -> None:
+    def listen(self) -> None:
+        """Take keys from now on."""
         first = self._actions[0][0] if self._actions and not self._unprompted else None
         self._listens = True
         self.query_one(f"#action-{first}" if first else "#close").focus()

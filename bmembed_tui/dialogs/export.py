@@ -59,6 +59,7 @@ class ExportScreen(ModalScreen[None]):
         self._project = project
         self._wanted = set(USUAL)
         self._at_work = False
+        self.outcome: Exported | EngineError | None = None
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog export-dialog"):
@@ -107,8 +108,10 @@ class ExportScreen(ModalScreen[None]):
                 missing = "Type the name of a folder that is not there yet." if folder is None else "Choose a part."
                 raise UsageError("Nothing was exported.", "", missing, code="export-incomplete-choice")
             made = await command("export", str(self._project.path), str(folder), *self._only(), "--json")
-            self._done(parsed(Exported, made))
+            self.outcome = parsed(Exported, made)
+            self._done(self.outcome)
         except EngineError as error:
+            self.outcome = error
             self._show_note(error_text(error))
         finally:
             self._at_work = False

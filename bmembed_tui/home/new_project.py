@@ -120,6 +120,8 @@ Enter goes from field to field; on the last one it makes the project."""
         self._first = documents
         self._suggested = ""
         self._picked = False
+        self.problems: tuple[EngineError | None, EngineError | None] = (None, None)
+        """What stands against the documents, and against the place."""
 
     def compose(self) -> ComposeResult:
         with Vertical(id="new-project"):
@@ -203,7 +205,7 @@ Enter goes from field to field; on the last one it makes the project."""
         if not self._is_shown:
             return
         wanted = self.wanted()
-        documents, place = await asyncio.to_thread(wanted.problems)
+        self.problems = documents, place = await asyncio.to_thread(wanted.problems)
         if not self._is_shown:
             return
         self._show_problem("#new-documents-note", documents if wanted.typed else None)
@@ -236,7 +238,7 @@ Enter goes from field to field; on the last one it makes the project."""
     @work(exclusive=True, group="check")
     async def action_create(self) -> None:
         wanted = self.wanted()
-        documents, place = await asyncio.to_thread(wanted.problems)
+        self.problems = documents, place = await asyncio.to_thread(wanted.problems)
         try:
             if documents or place:
                 raise documents or place or UsageError("")

@@ -39,7 +39,7 @@ class RemovalScreen(ModalScreen[bool]):
     def __init__(self, project: ProjectFolder) -> None:
         super().__init__()
         self._project = project
-        self._over, self._gone = False, False
+        self.outcome: Purged | EngineError | None = None
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog"):
@@ -54,22 +54,20 @@ class RemovalScreen(ModalScreen[bool]):
 
     @work(exclusive=True, group="removal")
     async def remove_project(self) -> None:
-        title, text = f"{self._project.name} was not removed.", plain("")
         try:
-            done = parsed(Purged, await order("purge", str(self._project.path), "--yes", "--json"))
-            self._gone = True
-            title, text = f"{self._project.name} is removed.", plain(format_purged(done), lines=True)
+            self.outcome = parsed(Purged, await order("purge", str(self._project.path), "--yes", "--json"))
+            title, text = f"{self._project.name} is removed.", plain(format_purged(self.outcome), lines=True)
         except EngineError as error:
-            text = error_text(error)
-        self._over = True
+            self.outcome = error
+            title, text = f"{self._project.name} was not removed.", error_text(error)
         if self.is_attached:
             self.query_one("#removal-title", SafeStatic).update(title)
             self.query_one("#removal-outcome", SafeStatic).update(text)
             self.query_one("#removal-body").focus()
 
     def action_close(self) -> None:
-        if self._over:
-            self.dismiss(self._gone)
+        if self.outcome is not None:
+            self.dismiss(isinstance(self.outcome, Purged))
 
 
 def format_purged(done: Purged) -> str:

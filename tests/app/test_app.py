@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fixtures.app import drive, opened, screen_strips, screen_text, until, until_text
+from fixtures.app import drive, opened, screen_strips, screen_text, until, until_screen, until_text
 from rich.style import Style
 from textual.pilot import Pilot
 
@@ -17,9 +17,10 @@ from bmembed_tui import faults, keymap
 from bmembed_tui.app import BmembedApp
 from bmembed_tui.client.in_app import advice, with_ways
 from bmembed_tui.client.run_state import RunState
-from bmembed_tui.dialogs.confirmations import ErrorDialog
+from bmembed_tui.dialogs.confirmations import ErrorDialog, QuestionDialog
 from bmembed_tui.dialogs.help import HelpDialog, key_name
 from bmembed_tui.dialogs.jump import JumpScreen, labels
+from bmembed_tui.home.new_project import NewProjectScreen
 from bmembed_tui.home.screen import HomeScreen
 from bmembed_tui.palette import Commands
 from bmembed_tui.project.screen import ProjectScreen
@@ -74,7 +75,7 @@ def test_help_is_closed_by_the_mouse_alone(size: tuple[int, int]) -> None:
 def test_jump_mode_takes_clicks() -> None:
     async def story(pilot: Pilot[Any]) -> None:
         await pilot.press("n")
-        await until_text(pilot, "Kept in")
+        await until_screen(pilot, NewProjectScreen)
         wanted = pilot.app.screen.query_one("#new-name")
         for right, focused in ((20, False), (0, True)):
             await pilot.press("ctrl+o")
@@ -227,12 +228,12 @@ def test_quitting_says_that_a_run_goes_on(new_project: Path, monkeypatch: pytest
         await opened(pilot)
         monkeypatch.setattr(ProjectScreen, "going", True)
         await pilot.press("ctrl+q")
-        await until_text(pilot, "A run is going on")
+        await until_screen(pilot, QuestionDialog)
         await pilot.press("escape")
-        await until(pilot, lambda: "A run is going on" not in screen_text(pilot.app))  # type: ignore[arg-type]
+        await until_screen(pilot, ProjectScreen)
         assert pilot.app.return_code is None
         await pilot.press("ctrl+q")
-        await until_text(pilot, "A run is going on")
+        await until_screen(pilot, QuestionDialog)
         await pilot.press("enter")
         await until(pilot, lambda: pilot.app.return_code is not None)
 

@@ -9,13 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fixtures.app import drive, opened, screen_text, until, until_text
+from fixtures.app import drive, opened, screen_text, until, until_screen, until_text
 from fixtures.pipeline import SETTINGS, copy_documents, engine_here
 from textual.pilot import Pilot
 from textual.widgets import Input
 
 from bmembed_tui.client.project_status import STEPS
 from bmembed_tui.dialogs.confirmations import ErrorDialog, QuestionDialog
+from bmembed_tui.dialogs.folder_picker import FolderPicker
+from bmembed_tui.home.new_project import NewProjectScreen
 from bmembed_tui.project.screen import ProjectScreen
 from bmembed_tui.steps.queries.sample import QuerySample
 from engine.core.errors import EngineError
@@ -140,7 +142,7 @@ def test_why_preview_folder_picker_and_sample(hostile_project: Path, monkeypatch
         screen.go("documents")
         await until(pilot, lambda: at_step(screen, "documents"), "the step")
         screen.pane.action_add()  # type: ignore[union-attr]
-        await until_text(pilot, "Add a folder")
+        await until_screen(pilot, FolderPicker)
         pilot.app.screen.query_one("#picker-path", Input).value = f"{hostile_project}/documents/"
         await shows_as_typed(pilot, "FolderPicker", NAMES[0][:20])
         screen.go("queries")
@@ -157,7 +159,7 @@ def test_a_new_project_over_hostile_folders(hostile_project: Path, monkeypatch: 
 
     async def story(pilot: Pilot[Any]) -> None:
         await pilot.press("n")
-        await until_text(pilot, "Kept in")
+        await until_screen(pilot, NewProjectScreen)
         pilot.app.screen.query_one("#new-documents", Input).value = f"{hostile_project}/documents/"
         await shows_as_typed(pilot, "NewProjectScreen", NAMES[0][:20])
 

@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 import pytest
 from fixtures import pictures
-from fixtures.app import drive, opened, until, until_text
+from fixtures.app import drive, opened, until, until_screen, until_text
 from fixtures.fake_endpoint import Raw, serving
 from fixtures.long_training import end_run, lengthen, newest, state_of
 from fixtures.pipeline import engine
@@ -22,7 +22,7 @@ from fixtures.scripted import ScriptedDesk
 from textual.pilot import Pilot
 
 from bmembed_tui.app import BmembedApp
-from bmembed_tui.dialogs.confirmations import ErrorDialog
+from bmembed_tui.dialogs.confirmations import ErrorDialog, QuestionDialog
 from bmembed_tui.project.screen import ProjectScreen
 from bmembed_tui.widgets.fields import PatternField
 from engine.core.errors import EngineError, StageError
@@ -200,7 +200,7 @@ def test_patterns_that_are_not_kept_are_asked_about_on_the_way_out(
         screen.query_one("#exclude", PatternField).value = "drafts/"
         for keys in (("enter",), ("right", "enter")):
             await pilot.press("ctrl+w")
-            await until_text(pilot, "Leave without keeping the patterns?")
+            await until_screen(pilot, QuestionDialog)
             await pilot.press(*keys)
             await pilot.pause()
             assert (pilot.app.screen is screen) == (len(keys) == 1)

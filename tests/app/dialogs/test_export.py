@@ -8,16 +8,20 @@ from typing import Any
 
 import psutil
 import pytest
-from fixtures.app import drive, notifications, opened, screen_text, until, until_text
+from fixtures.app import drive, notifications, opened, screen_text, until, until_screen, until_text
 from textual.pilot import Pilot
 
 from bmembed_tui.client.engine_client import EngineClient
 from bmembed_tui.dialogs import export
+from bmembed_tui.dialogs.confirmations import QuestionDialog
 from bmembed_tui.home.recents import recent, remember
+from bmembed_tui.home.removal import RemovalScreen
 from bmembed_tui.home.screen import HomeScreen
 from bmembed_tui.project.screen import ProjectScreen
 from bmembed_tui.widgets.fields import PathField
 from bmembed_tui.widgets.safe import SafeOptions
+from engine.core.errors import EngineError
+from engine.core.messages.project import Exported, Purged
 from engine.export.kinds import ALL, DEFAULT, KINDS
 from engine.project.folder import ProjectFolder
 
@@ -34,12 +38,14 @@ async def _export_dialog(pilot: Pilot[Any]) -> export.ExportScreen:
     await until(pilot, lambda: not pilot.app.screen.query_one("#export").disabled, "the report")
     pilot.app.screen.query_one("#export").focus()
     await pilot.press("enter")
-    await until_text(pilot, "Export handbook")
-    assert isinstance(pilot.app.screen, export.ExportScreen)
-    return pilot.app.screen
+    return await until_screen(pilot, export.ExportScreen)
 
 
-def _told(pilot: Pilot[Any]) -> str:
+def code(screen: export.ExportScreen | RemovalScreen) -> str:
+    return screen.outcome.code if isinstance(screen.outcome, EngineError) else ""
+
+
+def _shown(pilot: Pilot[Any]) -> str:
     """What the dialog says, without white space: a long path is broken anywhere."""
     lines = screen_text(pilot.app).splitlines()  # type: ignore[arg-type]
     return "".join("".join(line.split("│")[1].split()) for line in lines if line.count("│") > 1)
@@ -53,12 +59,14 @@ def test_the_parts_are_those_of_the_engine() -> None:
 
 def test_the_usual_parts_are_exported_by_enter_alone(finished_project: Path, tmp_path: Path) -> None:
     async def story(pilot: Pilot[Any]) -> str:
-        await _export_dialog(pilot)
+        screen = await _export_dialog(pilot)
         await pilot.press("enter")
-        await until(pilot, lambda: "✓/" in _told(pilot), "what was exported")
-        shown = _told(pilot)
+        await until(pilot, lambda: screen.outcome, "what was exported")
+        shown = _shown(pilot)
         await pilot.press("enter")
-        await until(pilot, lambda: isinstance(pilot.app.screen, ProjectScreen), "the project")
+        await until_screen(pilot, ProjectScreen)
+        assert isinstance(screen.outcome, Exported)
+        assert screen.outcome.with_text == ()
         return shown
 
     shown = drive(story, finished_project)
@@ -66,11 +74,10 @@ def test_the_usual_parts_are_exported_by_enter_alone(finished_project: Path, tmp
     assert (made / "README.md").is_file()
     assert json.loads((made / "manifest.json").read_text())["kinds"] == ["adapter", "model"]
     assert f"✓{made}:" in shown
-    assert "Wordsofyourdocuments" not in shown
 
 
 def test_other_parts_are_chosen_and_what_holds_text_is_said(finished_project: Path, tmp_path: Path) -> None:
-    async def story(pilot: Pilot[Any]) -> str:
+    async def story(pilot: Pilot[Any]) -> Any:
         screen = await _export_dialog(pilot)
         screen.query_one("#export-folder", PathField).value = str(tmp_path / "taken")
         parts = screen.query_one("#export-parts", SafeOptions)
@@ -78,12 +85,13 @@ def test_other_parts_are_chosen_and_what_holds_text_is_said(finished_project: Pa
         await pilot.press("home", "space", "down", "enter", "end", "up", "space")  # no adapter, no model, but chunks
         screen.query_one("#export").focus()
         await pilot.press("enter")
-        await until(pilot, lambda: "✓/" in _told(pilot), "what was exported")
-        return screen_text(pilot.app)
+        await until(pilot, lambda: screen.outcome, "what was exported")
+        return screen.outcome
 
-    shown = drive(story, finished_project)
+    outcome = drive(story, finished_project)
+    assert isinstance(outcome, Exported)
+    assert outcome.with_text == ("chunks",)
     assert json.loads((tmp_path / "taken" / "manifest.json").read_text())["kinds"] == ["chunks"]
-    assert "Words of your documents are in: chunks." in shown
 
 
 def test_what_the_engine_refuses_is_told_and_can_be_put_right(finished_project: Path, tmp_path: Path) -> None:
@@ -95,16 +103,16 @@ def test_what_the_engine_refuses_is_told_and_can_be_put_right(finished_project: 
         field, button = screen.query_one("#export-folder", PathField), screen.query_one("#export")
         field.value = str(tmp_path / "taken")
         await pilot.press("enter")
-        await until_text(pilot, "exists already")
+        await until(pilot, lambda: code(screen) == "target-exists", "the reason")
         assert button.region in screen.query_one(".dialog").region
         field.value = ""
         await until(pilot, lambda: not button.has_class("-active"), "the button")  # held down, it is not pressed
         await pilot.press("enter")
-        await until_text(pilot, "Type the name of a folder")
+        await until(pilot, lambda: code(screen) == "export-incomplete-choice", "the reason")
         field.value = str(tmp_path / "second")
         await until(pilot, lambda: not button.has_class("-active"), "the button")
         await pilot.press("enter")
-        await until(pilot, lambda: "✓/" in _told(pilot), "what was exported")
+        await until(pilot, lambda: isinstance(screen.outcome, Exported), "what was exported")
         assert screen.query_one("#cancel").region in screen.query_one(".dialog").region
 
     drive(story, finished_project, size=(80, 24))
@@ -119,14 +127,13 @@ def test_a_folder_is_offered_that_is_not_there_yet(tmp_path: Path) -> None:
 
 
 async def _ask_to_remove(pilot: Pilot[Any], answer: str) -> None:
-    await until_text(pilot, "Remove the project handbook?")
-    assert "Your documents and your exports stay" in screen_text(pilot.app).replace("\n", " ")
+    await until_screen(pilot, QuestionDialog)
     pilot.app.screen.query_one(f"#answer-{answer}").focus()
     await pilot.press("enter")
 
 
 def test_a_project_is_removed_from_within_and_what_may_hold_text_is_told(finished_project: Path) -> None:
-    async def story(pilot: Pilot[Any]) -> str:
+    async def story(pilot: Pilot[Any]) -> Purged:
         screen = await opened(pilot)
         await until(pilot, lambda: screen.status.stages, "the status")
         screen.action_remove()
@@ -135,20 +142,22 @@ def test_a_project_is_removed_from_within_and_what_may_hold_text_is_told(finishe
         assert (finished_project / "project.toml").exists()
         screen.action_remove()
         await _ask_to_remove(pilot, "remove")
-        await until_text(pilot, "handbook is removed.")
-        told = screen_text(pilot.app)
+        removal = await until_screen(pilot, RemovalScreen)
+        await until(pilot, lambda: removal.outcome, "the outcome")
+        outcome = removal.outcome
+        assert isinstance(outcome, Purged)
+        await until_text(pilot, outcome.removed[0].what)
         await pilot.press("end")
-        await until_text(pilot, "free space of the disk")
+        await until_text(pilot, outcome.elsewhere[-1].what)
         await pilot.press("escape")
-        await until(pilot, lambda: isinstance(pilot.app.screen, HomeScreen), "the first screen")
+        await until_screen(pilot, HomeScreen)
         await until(pilot, lambda: "handbook" not in screen_text(pilot.app), "the list without it")
-        return told
+        return outcome
 
     documents = sorted(path for path in (finished_project / "documents").rglob("*") if path.is_file())
-    told = drive(story, finished_project, size=(120, 60))
+    outcome = drive(story, finished_project, size=(120, 60))
     assert sorted(path for path in finished_project.rglob("*") if path.is_file()) == documents
-    assert "vector index" in told
-    assert "Kept there, as this program did not make it: documents" in told
+    assert outcome.kept == ("documents",)
     assert recent() == []
 
 
@@ -162,7 +171,8 @@ def test_a_marked_project_is_removed_on_the_first_screen(finished_project: Path)
         await until(pilot, lambda: any("Mark a project" in text for text in said), "the hint")
         await pilot.press("end", "delete")
         await _ask_to_remove(pilot, "remove")
-        await until_text(pilot, "handbook is removed.")
+        removal = await until_screen(pilot, RemovalScreen)
+        await until(pilot, lambda: isinstance(removal.outcome, Purged), "the outcome")
         await pilot.press("escape")
         await until(pilot, lambda: "handbook" not in screen_text(pilot.app), "the list without it")
 
@@ -176,8 +186,8 @@ def test_while_a_run_holds_it_a_project_is_not_removed_and_goes_on_working(finis
         screen.action_remove()
         with ProjectFolder(finished_project).locked():
             await _ask_to_remove(pilot, "remove")
-            await until_text(pilot, "handbook was not removed.")
-            assert "A run holds the project" in screen_text(pilot.app)
+            removal = await until_screen(pilot, RemovalScreen)
+            await until(pilot, lambda: code(removal) == "project-busy", "the reason")
         await pilot.press("escape")
         await until(pilot, lambda: pilot.app.screen is screen, "the project")
         assert (await screen.client.call("status"))["name"] == "handbook"

@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fixtures.app import drive, screen_text, until, until_text
+from fixtures.app import drive, screen_text, until, until_screen, until_text
 from textual.pilot import Pilot
-from textual.widgets import OptionList
+from textual.widgets import Input, OptionList
 
 from bmembed_tui.client.engine_client import command
+from bmembed_tui.dialogs.confirmations import ErrorDialog, QuestionDialog
+from bmembed_tui.dialogs.folder_picker import FolderPicker
 from bmembed_tui.home.new_project import NewProjectScreen, suggested_name
 from bmembed_tui.home.projects import Known, look_at, run_doing
 from bmembed_tui.home.recents import recent, remember
@@ -245,25 +247,25 @@ def test_another_folder_is_opened_by_its_path_and_one_without_a_project_is_told(
 
     async def story(pilot: Pilot[Any]) -> str:
         await pilot.press("o")
-        await until_text(pilot, "Open another folder")
+        field = (await until_screen(pilot, FolderPicker)).query_one("#picker-path", Input)
         await _type(pilot, f"{tmp_path}/elsewhere/pl")
         await pilot.press("tab")
-        await until_text(pilot, "elsewhere/plain/")
+        await until(pilot, lambda: field.value == f"{tmp_path}/elsewhere/plain/", "the whole path")
         await pilot.press("enter")
-        await until_text(pilot, "holds no project.toml")
-        told = screen_text(pilot.app)
+        error = (await until_screen(pilot, ErrorDialog)).error
         await pilot.press("escape", "o")
+        picker = await until_screen(pilot, FolderPicker)
         await _type(pilot, f"{tmp_path}/nowhere")
         await pilot.press("enter")
-        await until_text(pilot, "nowhere does not exist", 20)
+        await until(pilot, lambda: "nowhere" in str(picker.query_one("#picker-note").render()), "the reason")
         await pilot.press("escape", "o")
         await _type(pilot, str(project.path))
         await pilot.press("enter")
         await until(pilot, lambda: _opened(pilot), "the project")
         assert pilot.app.screen.project.path == project.path
-        return told
+        return error.code
 
-    assert "There is no project at" in drive(story, size=(200, 50))
+    assert drive(story, size=(200, 50)) == "project-missing"
 
 
 def test_a_run_in_progress_stands_first_with_what_it_does(new_project: Path) -> None:
@@ -328,7 +330,7 @@ def test_a_new_project_is_made_by_enter_alone_after_the_path_is_typed(tmp_path: 
         await until(pilot, lambda: isinstance(pilot.app.screen, NewProjectScreen), "the new project")
         await _type(pilot, f"{tmp_path}/Our")
         await pilot.press("tab")
-        await until_text(pilot, f"Its folder will be {projects_root()}/Our Hand-book")
+        await until_text(pilot, f"{projects_root()}/Our Hand-book")
         await until_text(pilot, "a.txt")
         await pilot.press("enter", "enter", "enter", "down", "enter")
         await until(pilot, lambda: _opened(pilot), "the project")
@@ -351,29 +353,33 @@ def test_a_new_project_says_while_typing_what_the_engine_would_refuse(tmp_path: 
         await pilot.press("n")
         await until(pilot, lambda: isinstance(pilot.app.screen, NewProjectScreen), "the new project")
         fields = pilot.app.screen
+
+        async def until_codes(*codes: str) -> None:
+            await until(
+                pilot, lambda: [error.code if error else "" for error in fields.problems] == [*codes], str(codes)
+            )
+
         await pilot.press("enter", "enter", "enter", "enter")
-        await until_text(pilot, "No documents are chosen yet.")
+        await until_codes("documents-not-chosen", "project-name-invalid")
         await _type(pilot, f"{tmp_path}/paperz")
-        await until_text(pilot, "paperz does not exist.")
+        await until_codes("path-missing", "")
         await pilot.press("backspace", "s")
-        await until_text(pilot, "Its folder will be")
+        await until_codes("", "")
         name = fields.query_one("#new-name")
         assert name.value == "papers"
         name.value = "taken"
-        await until_text(pilot, "already holds a project")
+        await until_codes("", "project-exists")
         name.value = "a:b"
-        await until_text(pilot, "'a:b' is not a project name.")
+        await until_codes("", "project-name-invalid")
         name.value = "fine"
         fields.query_one("#new-place").value = str(tmp_path / "kept")
-        await until_text(pilot, f"Its folder will be {tmp_path}/kept/fine")
-        await pilot.press("escape")
-        await until_text(pilot, "Make no project?")
-        await pilot.press("enter")
-        await until(pilot, lambda: isinstance(pilot.app.screen, NewProjectScreen), "the form")
-        await pilot.press("escape")
-        await until_text(pilot, "Make no project?")
-        await pilot.press("right", "enter")
-        await until(pilot, lambda: isinstance(pilot.app.screen, HomeScreen), "the first screen")
+        await until_text(pilot, f"{tmp_path}/kept/fine")
+        for keys in (("enter",), ("right", "enter")):
+            await until_screen(pilot, NewProjectScreen)
+            await pilot.press("escape")
+            await until_screen(pilot, QuestionDialog)
+            await pilot.press(*keys)
+        await until_screen(pilot, HomeScreen)
 
     drive(story, size=(200, 50))
     assert sorted(path.name for path in projects_root().iterdir()) == ["taken"]
@@ -387,8 +393,9 @@ def test_a_folder_whose_name_is_no_text_is_refused_with_the_reason(tmp_path: Pat
     async def story(pilot: Pilot[Any]) -> None:
         await pilot.press("n")
         await until(pilot, lambda: isinstance(pilot.app.screen, NewProjectScreen), "the new project")
-        pilot.app.screen.query_one("#new-documents").pick(folder)
-        await until_text(pilot, "bytes that are not text")
+        screen = pilot.app.screen
+        screen.query_one("#new-documents").pick(folder)
+        await until(pilot, lambda: screen.problems[0] and screen.problems[0].code == "text-not-storable", "the reason")
 
     drive(story, size=(200, 50))
 

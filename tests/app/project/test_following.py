@@ -246,7 +246,7 @@ def test_a_run_that_fails_between_two_stages_tells_the_error_of_its_record(
 
 
 def test_a_stage_failure_is_told_by_its_event(finished_project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bmembed_tui.dialogs.confirmations.QUIET_SECONDS", 5.0)  # keys may be slow on a busy machine
+    monkeypatch.setattr("bmembed_tui.dialogs.confirmations.QUIET_SECONDS", 1e6)
     folder = finished_project / "runs" / "29990101-000000-000-0000"
 
     async def story(pilot: Pilot[Any]) -> str:
@@ -263,11 +263,12 @@ def test_a_stage_failure_is_told_by_its_event(finished_project: Path, monkeypatc
                 RunFinished(run="x", state="failed", seconds=1.0),
             ):
                 log(event)
-            await dialog(pilot)
-            await until_text(pilot, "Copy")
+            shown_dialog = await dialog(pilot)
+            await until_text(pilot, "broke")
             await pilot.press("enter", "escape", "c", "enter")  # meant for what the dialog has covered
+        assert pilot.app.screen is shown_dialog
         shown = screen_text(pilot.app)  # type: ignore[arg-type]
-        assert "broke" in shown
+        shown_dialog.listen()
         await until(pilot, lambda: pilot.app.focused is pilot.app.screen.query_one("#close"), "the focus")
         await pilot.press("enter")
         await until(pilot, lambda: pilot.app.screen is screen)

@@ -9,13 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fixtures.app import drive, screen_text, until, until_text
+from fixtures.app import drive, screen_text, until, until_screen, until_text
 from fixtures.pipeline import engine
 from textual import events
 from textual.pilot import Pilot
 from textual.widgets import Input
 from textual.widgets.tree import TreeNode
 
+from bmembed_tui.dialogs.confirmations import ErrorDialog, QuestionDialog
+from bmembed_tui.dialogs.folder_picker import FolderPicker
 from bmembed_tui.project.screen import ProjectScreen
 from bmembed_tui.steps.documents.pane import DocumentsPane
 from bmembed_tui.steps.documents.text import skipped_rows
@@ -123,7 +125,7 @@ def test_patterns_are_counted_while_typing_and_written_by_enter(new_project: Pat
         await pilot.press("comma", "exclamation_mark")
         await until_text(pilot, "✗ A pattern in corpus.include")
         await pilot.press("enter")
-        await until_text(pilot, "Copy")
+        await until_screen(pilot, ErrorDialog)
         await pilot.press("escape")
         assert (new_project / "project.toml").read_text() == kept
         field.value = ""
@@ -149,7 +151,7 @@ def test_folders_are_added_and_removed(new_project: Path, tmp_path: Path) -> Non
     async def story(pilot: Pilot[Any]) -> None:
         pane = await _at_documents(pilot)
         await pilot.press("a")
-        await until_text(pilot, "Add a folder")
+        await until_screen(pilot, FolderPicker)
         for char in str(more):
             pilot.app.screen.focused.insert_text_at_cursor(char)
         await pilot.press("enter")
@@ -157,7 +159,7 @@ def test_folders_are_added_and_removed(new_project: Path, tmp_path: Path) -> Non
         assert _labels(pane)[0] == "documents"
         assert ProjectFolder(new_project).settings().corpus.paths == ["documents", str(more)]
         await pilot.press("x")
-        await until_text(pilot, "Read documents no longer?")
+        await until_screen(pilot, QuestionDialog)
         await pilot.press("enter")
         await until_text(pilot, "1 file (")
 
@@ -176,7 +178,7 @@ def test_what_a_change_makes_stale_is_said_before_it_is_written(new_project: Pat
             field.focus()
             field.value = "incidents/"
             await pilot.press("enter")
-            await until_text(pilot, "Makes stale: ingest")
+            await until_screen(pilot, QuestionDialog)
             assert ProjectFolder(new_project).settings().corpus.exclude == []
             await pilot.press(answer)
             await until(pilot, lambda: isinstance(pilot.app.screen, ProjectScreen))

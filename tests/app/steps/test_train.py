@@ -304,7 +304,7 @@ def test_pause_go_on_and_keep_the_best(long_project: Path) -> None:
             await pilot.press(*keys)
             await until(pilot, lambda: pilot.app.screen is screen, "the answer")
             assert screen.run_state.stages["train"].state == "running" or "right" in keys
-            assert (screen.requested != "") == ("right" in keys)
+            assert screen.requested == "" or "right" in keys  # what was asked for may have come about already
         await until(pilot, lambda: screen.run_state.stages["train"].state == "done", "the best adapter")
         await until(pilot, lambda: screen.run_state.state == "done", "the rest")
         await until(pilot, lambda: screen.pane is not None and screen.pane.step == "result", "the result")

@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fixtures.app import drive, opened, screen_text, until, until_text
+from fixtures.app import drive, opened, screen_text, until, until_screen, until_text
 from textual import events
 from textual.pilot import Pilot
 
+from bmembed_tui.dialogs.confirmations import QuestionDialog
 from bmembed_tui.home.new_project import NewProjectScreen
 from bmembed_tui.project.screen import ProjectScreen
 from bmembed_tui.widgets.dropped import dropped_path
@@ -53,7 +54,7 @@ def test_on_the_first_screen_a_project_is_opened_and_of_other_folders_one_is_mad
         await until_text(pilot, "My papers")
         assert pilot.app.screen.query_one("#new-name").value == "My papers"
         await pilot.press("escape")
-        await until_text(pilot, "Make no project?")
+        await until_screen(pilot, QuestionDialog)
         await pilot.press("right", "enter")
         await until_text(pilot, "Try the sample")
         drop(pilot, str(project.path))
