@@ -68,10 +68,12 @@ class History:
 
     def add(self, state: RunState) -> None:
         """Take in a run that is over."""
-        if TRAIN in state.stages and (state.steps or state.held_out):
+        train = state.stage(TRAIN)
+        if state.steps or state.held_out:
             self.newest = self.curve(state, current=False)
-            if self.newest.finished and self.newest.steps:
-                self.trained = self.newest
+        if train.state == "done" and self.newest.steps and self.newest.fingerprint == train.fingerprint:
+            self.newest.finished = True
+            self.trained = self.newest
         self.stages |= {name: stage for name, stage in state.stages.items() if stage.state == "done"}
 
 

@@ -208,6 +208,13 @@ def test_a_training_of_other_settings_or_begun_anew_stands_alone(tmp_path: Path)
     assert [one.loss for one in read_history(tmp_path).curve(again, current=False).steps] == [3.0]
 
 
+def test_a_training_that_was_killed_after_its_last_step_is_finished_by_the_run_that_resumes_it(tmp_path: Path) -> None:
+    write(tmp_path, "1", started("train"), check(0), step(1), step(2))
+    write(tmp_path, "2", started("train"), finished("train", adapter="a"))
+    curve = read_history(tmp_path).trained
+    assert ([one.step for one in curve.steps], curve.finished) == ([1, 2], True)
+
+
 def test_the_adapters_own_curve_is_found_below_later_runs(tmp_path: Path) -> None:
     write(tmp_path, "1", started("train"), step(1), step(2), finished("train", 7.0, adapter="a", steps=2))
     write(tmp_path, "2", StageSkipped(stage="train", reason="up to date"), started("embed"), finished("embed"))
