@@ -135,12 +135,12 @@ def answers(checkout: Path, project: Path) -> Iterator[tuple[str, Any]]:
 
 
 def _comparable(answer: Any, project: Path) -> Any:
-    """All but the sentences, which each version words as it likes, and where the copy lies."""
+    """All but the sentences, which each version words as it likes, the commands in them, and where the copy lies."""
     if isinstance(answer, dict):
         return {
             RENAMED.get(key, key): _comparable(value, project)
             for key, value in answer.items()
-            if key not in ("notes", "note", "error")
+            if key not in ("notes", "note", "error", "commands")
         }
     if isinstance(answer, list):
         return [_comparable(value, project) for value in answer]
