@@ -16,6 +16,7 @@ from engine.project.store.schema import MIGRATIONS, SCHEMA, SCHEMA_VERSION
 
 BUSY_SECONDS = 30.0  # so long a writer waits for another
 UNPLACED = 5  # the last version that did not store on which line a chunk begins
+_NOT_WRITTEN, _FREE_SPACE = "The project's database could not be written.", "Free some disk space and run again."
 _NO_ROOM_FOR_A_LOG = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR}
 
 
@@ -207,13 +208,8 @@ def check_schema(connection: sqlite3.Connection, path: Path, every_page: bool) -
 
 def damaged(path: Path, detail: str) -> DamagedError:
     """The error of a database that cannot be trusted."""
-    return DamagedError(
-        f"{path} is damaged.",
-        f"SQLite says: {detail}.",
-        "Run 'engine run': it restores the last good copy and builds the rest anew.",
-        code="database-damaged",
-        command="run",
-    )
+    to_do = "Run 'engine run': it restores the last good copy and builds the rest anew."
+    return DamagedError(f"{path} is damaged.", f"SQLite says: {detail}.", to_do, code="database-damaged", command="run")
 
 
 @contextmanager
@@ -233,29 +229,21 @@ def guarded(path: Path) -> Iterator[None]:
     except UnicodeDecodeError as error:  # SQLite quotes a damaged page in its message
         raise damaged(path, f"it holds bytes that are not text ({error.reason})") from error
     except OSError as error:
-        raise ResourceError(
-            "The project's database could not be written.",
-            f"{error}.",
-            "Check the disk's space and the folder's permissions.",
-            code="write-failed",
-        ) from error
+        to_do = "Check the disk's space and the folder's permissions."
+        raise ResourceError(_NOT_WRITTEN, f"{error}.", to_do, code="write-failed") from error
     except sqlite3.DatabaseError as error:
-        text, code = str(error), getattr(error, "sqlite_errorcode", 0) & 0xFF
-        if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
-            raise ResourceError(
-                "The project's database could not be written.",
-                f"SQLite says: {text}.",
-                "Free some disk space and run again.",
-                code="disk-full" if code == sqlite3.SQLITE_FULL else "write-failed",
-                command="run",
-            ) from error
-        if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-            raise EngineError(
-                "The project's database is busy.", text, "Try again when the other program is done.",
-                code="project-busy",
-            ) from error  # fmt: skip
-        if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN):
-            raise EngineError(
-                f"{path} cannot be opened.", text, "Check the folder's permissions.", code="file-access"
-            ) from error
-        raise damaged(path, text) from error
+        raise _explained(error, path) from error
+
+
+def _explained(error: sqlite3.DatabaseError, path: Path) -> EngineError:
+    text, code = str(error), getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code == sqlite3.SQLITE_FULL:
+        return ResourceError(_NOT_WRITTEN, f"SQLite says: {text}.", _FREE_SPACE, code="disk-full", command="run")
+    if code == sqlite3.SQLITE_IOERR:
+        return ResourceError(_NOT_WRITTEN, f"SQLite says: {text}.", _FREE_SPACE, code="write-failed", command="run")
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        what, to_do = "The project's database is busy.", "Try again when the other program is done."
+        return EngineError(what, text, to_do, code="project-busy")
+    if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN):
+        return EngineError(f"{path} cannot be opened.", text, "Check the folder's permissions.", code="file-access")
+    return damaged(path, text)
