@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from engine.core import environment
 from engine.core.events import Event
 from engine.project.folder import ProjectFolder, locate
 from engine.project.stage import ORDER, ProjectSnapshot
-from engine.project.store.artifact_info import EvaluationInfo, QueriesInfo
+from engine.project.store.artifact_info import EvaluationInfo, InUseInfo, QueriesInfo
 from engine.settings.schema import Settings
 
 if TYPE_CHECKING:
@@ -21,10 +22,24 @@ if TYPE_CHECKING:
     from engine.core.messages.project import Exported, StageState
     from engine.core.messages.queries import QueryRow
     from engine.core.messages.search import Found
+    from engine.core.figures import FigureTable
     from engine.search.filters import SearchFilter
     from engine.search.searcher import Searcher
 
 environment.prepare()
+
+
+@dataclass(frozen=True)
+class Report:
+    """What an evaluation found: the encoder that is in use and why, figures in percent by kind of queries, and the report's folder.
+    Its fields are the keys of `engine report --json`."""
+
+    served: InUseInfo
+    reason: str
+    advice: str
+    fusion: Mapping[str, Any]
+    tables: Mapping[str, FigureTable]
+    folder: Path
 
 
 class Project:
@@ -161,18 +176,15 @@ class Project:
 
         return retry_matching(self.folder, paths)
 
-    def report(self) -> dict[str, Any]:
-        """What the last evaluation found: `served`, `reason`, `tables` (kind of queries → figures in percent), `folder`."""
-        with closing(self.folder.store()) as store:
-            artifact = ProjectSnapshot(self.folder, self.settings(), store).need(EvaluationInfo)
+    def report(self) -> Report:
+        """What the last evaluation found."""
         from engine.evaluation.reporting.report import read_report, tables_of
 
+        with closing(self.folder.store()) as store:
+            artifact = ProjectSnapshot(self.folder, self.settings(), store).need(EvaluationInfo)
         folder, info = self.folder.folder_of(artifact), artifact.info
         found = read_report(folder)
-        return {
-            "served": info.in_use.to_dict(), "reason": info.reason, "advice": info.advice, "fusion": found["fusion"],
-            "tables": {kind: table.to_dict() for kind, table in tables_of(found).items()}, "folder": str(folder),
-        }  # fmt: skip
+        return Report(info.in_use, info.reason, info.advice, found["fusion"], tables_of(found), folder)
 
     def export(self, target: str | os.PathLike[str], kinds: Iterable[str] | None = None) -> Exported:
         """Write what was made into `target`, a new folder: adapter and model, or the `kinds` that are named, or ["all"]."""

@@ -233,17 +233,15 @@ def demo(
     """Run every stage on the sample corpus, show the table, and try three searches."""
     from engine.cli.console import differences_in_use, output, show_differences, show_found, show_tables
     from engine.cli.demo import SEARCHES, SHOWN_DIFFERENCES, sample_project
-    from engine.core.figures import FigureTable
     from engine.project.stage import ORDER
 
     sample = sample_project(project)
     execute(sample, ORDER, force=False, as_json=False)
     console, found = output(), sample.report()
     console.print()
-    tables = {kind: FigureTable.from_dict(table) for kind, table in found["tables"].items()}
-    show_tables(tables, console)
-    print(found["reason"])
-    if judged := tables.get("judged"):
+    show_tables(found.tables, console)
+    print(found.reason)
+    if judged := found.tables.get("judged"):
         console.print(f"\nOn the {judged.queries} questions that were not made from the documents:")
         rows = differences_in_use(judged)
         show_differences({name: rows[name] for name in rows if name in SHOWN_DIFFERENCES}, console)
@@ -252,5 +250,5 @@ def demo(
         console.rule(query, align="left", style="dim")
         show_found(sample.search(query, top=3), console)
     sample.close()
-    print(f"\nProject: {sample.path}\nReport:  {Path(found['folder']) / 'report.html'}")
+    print(f"\nProject: {sample.path}\nReport:  {found.folder / 'report.html'}")
     print(f"Next:    engine search {shlex.quote(project)} 'your question'")

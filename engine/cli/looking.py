@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -152,22 +151,20 @@ def finish(name: ProjectName) -> None:
 def report(name: ProjectName, as_json: AsJson = False) -> None:
     """Show what the last evaluation found: the table, what is in use, and why."""
     from engine.cli.console import differences_in_use, output, show_differences, show_tables
-    from engine.core.figures import FigureTable
 
     with opened(name) as project:
         found = project.report()
         is_followed = project.settings().search.mode == "bm25"
     if as_json:
-        print_json({name: found[name] for name in ("served", "reason", "tables", "folder", "advice")})
+        print_json(found)
         return
-    for kind, data in found["tables"].items():
-        table = FigureTable.from_dict(data)
+    for kind, table in found.tables.items():
         show_tables({kind: table}, output())
         show_differences(differences_in_use(table), output())
-    print(found["reason"])
-    if found["advice"] and not is_followed:
-        print(found["advice"])
-    print(harmless(f"Report: {Path(found['folder']) / 'report.html'}"))
+    print(found.reason)
+    if found.advice and not is_followed:
+        print(found.advice)
+    print(harmless(f"Report: {found.folder / 'report.html'}"))
 
 
 @app.command()

@@ -190,16 +190,17 @@ def _refuse_another(project: Project, dataset: Path, chosen: dict[str, dict[str,
 
 def _result(dataset: Path, project: Project, stages: dict[str, dict[str, Any]]) -> dict[str, Any]:
     report = project.report()
-    if "judged" not in report["tables"]:
+    tables = {kind: table.to_dict() for kind, table in report.tables.items()}
+    if "judged" not in tables:
         raise DatasetError(
             f"{dataset} cannot be measured.", "None of its judgments names an entry of corpus.jsonl.",
             "Check the ids in qrels.", code="dataset-without-judgments",
         )  # fmt: skip
     return {
         "dataset": dataset.name,
-        **report["tables"]["judged"],
-        "fusion": report["fusion"],
-        "held_out": report["tables"].get("synthetic", {}).get("systems", {}),
-        "served": {**report["served"], "reason": report["reason"]},
+        **tables["judged"],
+        "fusion": report.fusion,
+        "held_out": tables.get("synthetic", {}).get("systems", {}),
+        "served": {**report.served.to_dict(), "reason": report.reason},
         "stages": stages,
     }

@@ -53,8 +53,8 @@ def test_it_opens_searches_shows_its_report_and_runs_on(former: Path) -> None:
     assert project.search("leave of absence").hits
     assert project.search("leave of absence", mode="semantic").hits
     found = project.report()
-    assert found["served"]["name"] in found["reason"]
-    assert found["tables"].keys() == json.loads(before["evaluation"])["tables"].keys()
+    assert found.served.name in found.reason
+    assert found.tables.keys() == json.loads(before["evaluation"])["tables"].keys()
     project.close()
     shown = json.loads(engine_here("report", str(former), "--json").stdout)
     assert shown["tables"] == json.loads(before["evaluation"])["tables"]

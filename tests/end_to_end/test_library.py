@@ -50,7 +50,7 @@ def test_an_opened_project_searches_and_tells(finished: Path) -> None:
     assert {stage.state for stage in project.status()} == {"done"}
     assert project.counts()["judged_queries"] == 60
     assert project.skipped() == {}
-    assert project.report()["served"]["name"] in project.report()["reason"]
+    assert project.report().served.name in project.report().reason
     project.close()
     project.close()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 from engine.api import Project
@@ -120,9 +119,9 @@ def figures_of(project: Project) -> dict[str, Any]:
     report = project.report()
     with closing(project.folder.store()) as store:
         adapter = ProjectSnapshot(project.folder, project.settings(), store).need(AdapterInfo).info
-    diagnostics = read_report(Path(report["folder"]))["diagnostics"]
+    diagnostics = read_report(report.folder)["diagnostics"]
     return {
-        "tables": {kind: _table(table) for kind, table in report["tables"].items()},
+        "tables": {kind: _table(table.to_dict()) for kind, table in report.tables.items()},
         "geometry": {
             name: {key: diagnostics[name].get(key) for key in GEOMETRY} for name in SYSTEMS if name in diagnostics
         },
