@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from engine.api import Project
     from engine.core.events import Event
 
-HELP = """The `engine` command. Data goes to standard output, narration to standard error.
+HELP = """The `engine` command. Data goes to standard output, progress messages to standard error.
 
 Exit codes: 0 done, 1 internal fault, 2 wrong use or settings, 3 bad input or nothing built yet, 4 project busy, 5 stage
 failed, 6 out of disk or memory, 7 damaged project, 130 cancelled (0 where torchrun or accelerate launch has started it: they

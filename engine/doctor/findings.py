@@ -60,8 +60,8 @@ def needs(project: ProjectFolder | None, settings: Settings, model: str) -> list
     try:
         hardware = choose_hardware(settings.encoder.device, settings.encoder.dtype, purpose="train")
         folder = resolve_model(model)
-        chunks, copied, first = corpus_extent(project) if project else (0, 0, None)
-        config = config_of(settings, first)
+        chunks, copied, hit_at_1 = corpus_extent(project) if project else (0, 0, None)
+        config = config_of(settings, hit_at_1)
         return [
             _memory_need(folder, config, hardware, chunks),
             *([_disk_need(project, folder, settings, config, chunks, copied)] if project else []),
@@ -75,9 +75,9 @@ def corpus_extent(project: ProjectFolder) -> tuple[int, int, float | None]:
     from engine.ranking.hit_at_1 import bm25_hit_at_1
 
     with closing(project.store()) as store:
-        chunks, first = store.counts()["chunks"], bm25_hit_at_1(store)
+        chunks, hit_at_1 = store.counts()["chunks"], bm25_hit_at_1(store)
     files = [project.path / "project.db", *(project.path / "lexical").rglob("*")]
-    return chunks, sum(map(file_size, files)), first
+    return chunks, sum(map(file_size, files)), hit_at_1
 
 
 def file_size(path: Path) -> int:

@@ -48,14 +48,14 @@ def _hit_at_1(project: ProjectFolder) -> float | None:
     return None
 
 
-def _preset(chosen: Settings, first: float | None) -> dict[str, Any]:
+def _preset(chosen: Settings, hit_at_1: float | None) -> dict[str, Any]:
     """By training key: what the recipe takes where project.toml leaves it out, also where that follows from other settings."""
     from engine.training.config import PRESETS
     from engine.training.recipe import config_of
 
     config = taken = PRESETS[chosen.training.preset]
     with suppress(SettingsError):  # values that do not go together are reported by the next run
-        taken = config_of(chosen, first)
+        taken = config_of(chosen, hit_at_1)
     fields = type(chosen.training).model_fields
     names = [name for name, field in fields.items() if field.default is None and hasattr(config, name)]
     return {name: getattr(taken if getattr(chosen.training, name) is None else config, name) for name in names}

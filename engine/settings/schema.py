@@ -210,7 +210,7 @@ class SearchSettings(Section):
     fusion: Literal["auto", "rrf", "weighted"] = key(
         "auto",
         "how hybrid search joins both rankings: by reciprocal rank fusion (rrf), by a weighted sum of scores (weighted), "
-        "or by the even sum, unless held-out queries show another way to be better (auto)",
+        "or by the equal-weight sum, unless held-out queries show another way to be better (auto)",
     )
     rrf_k: int = key(40, "constant of reciprocal rank fusion", ge=1, le=MAX_WHOLE_NUMBER)
     weight: float = key(0.5, "weight of the semantic score where fusion is weighted", ge=0, le=1)

@@ -32,14 +32,14 @@ _PLAIN: dict[str, Any] = {
 }  # fmt: skip
 
 
-def baseline_config(settings: Settings, first: float | None = None) -> TrainingConfig:
+def baseline_config(settings: Settings, hit_at_1: float | None = None) -> TrainingConfig:
     """The project's recipe with plain InfoNCE in place of its loss: the same queries, steps, learning rate and LoRA.
 
     It is for queries and chunks, and then for queries alone where the recipe is.
     Of preset `paper` it is preset `cl`, the published pair; lists of `queries_per_step` are then queries.
     Raises SettingsError for values that do not go together.
     """
-    config = config_of(settings, first)
+    config = config_of(settings, hit_at_1)
     if settings.training.preset == "paper" and settings.training.queries_per_step is None:
         config = replace(config, queries_per_step=PRESETS["cl"].queries_per_step)
     return replace(

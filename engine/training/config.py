@@ -218,4 +218,4 @@ CONTRASTIVE: dict[str, TrainingConfig] = {
     "quick": replace(PRESETS["quick"], **_BY_CONTRAST),
     "standard": replace(PRESETS["standard"], **_BY_CONTRAST, steps=150, queries_per_step=32, eval_every=75),
 }
-"""What a preset takes instead for built queries that BM25 does not solve (`engine.training.recipe`)."""
+"""What a preset takes instead for extractive queries that BM25 does not solve (`engine.training.recipe`)."""

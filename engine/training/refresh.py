@@ -71,10 +71,10 @@ def hardest(
     found = np.full((len(queries), count), -1, dtype=np.int64)
     columns = np.searchsorted(ids, positives)
     depth = min(count, len(ids) - 1)
-    asked, passages = similarity.query_form(queries), similarity.chunk_form(chunks)
+    query_vectors, chunk_vectors = similarity.query_form(queries), similarity.chunk_form(chunks)
     for start in range(0, len(queries), _BLOCK):
         rows = slice(start, start + _BLOCK)
-        scores = asked[rows] @ passages.T  # (b, u)
+        scores = query_vectors[rows] @ chunk_vectors.T  # (b, u)
         scores[np.arange(len(scores)), columns[rows]] = -np.inf
         best = np.sort(np.argpartition(-scores, depth - 1, axis=1)[:, :depth], axis=1)  # a full sort takes long
         order = np.argsort(-np.take_along_axis(scores, best, axis=1), axis=1, kind="stable")

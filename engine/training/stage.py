@@ -92,9 +92,9 @@ class TrainStage(Stage):
                 "tokens of a text", config.max_tokens, "longer ones are cut in training (training.max_tokens)"
             )
         if config.method != "PT":
-            settings, first = with_backend(context), bm25_hit_at_1(context.store)
-            context.choose("objective", config.objective, objective_reason(settings, first))
-            context.choose("adapter scope", config.adapter_scope, scope_reason(settings, config, first))
+            settings, hit_at_1 = with_backend(context), bm25_hit_at_1(context.store)
+            context.choose("objective", config.objective, objective_reason(settings, hit_at_1))
+            context.choose("adapter scope", config.adapter_scope, scope_reason(settings, config, hit_at_1))
             context.choose("teacher", *teacher_choice(config, context.settings.ranking.m))
             if context.settings.training.false_negatives not in (None, config.false_negatives):
                 why = f"the loss '{config.objective}' follows the teacher in every chunk: it has no negatives"
