@@ -18,11 +18,11 @@ from engine.project.store.artifact_info import EvaluationInfo, InUseInfo, Querie
 from engine.settings.schema import Settings
 
 if TYPE_CHECKING:
+    from engine.core.figures import FigureTable
     from engine.core.messages.documents import FileOutcome
     from engine.core.messages.project import Exported, StageState
     from engine.core.messages.queries import QueryRow
     from engine.core.messages.search import Found
-    from engine.core.figures import FigureTable
     from engine.search.filters import SearchFilter
     from engine.search.searcher import Searcher
 
