@@ -204,7 +204,7 @@ def _known(preset: str) -> str:
     from engine.settings.section import PRESETS
 
     if preset not in PRESETS:
-        raise unknown("preset", preset, PRESETS, code="preset-unknown")
+        raise unknown("--preset", preset, PRESETS, code="preset-unknown")
     return preset
 
 
