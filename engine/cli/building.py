@@ -160,19 +160,13 @@ def benchmark(
     preset: Preset = "standard",
     seed: Annotated[int, typer.Option(help="seed of training and of the split")] = 0,
     keep: Annotated[Path | None, typer.Option(help="make the project here and keep it")] = None,
-    recipes: Annotated[
-        str | None,
-        typer.Option(
-            help="also train by these recipes: all, losses, teachers, methods, memory, published, or names with commas"
-        ),
-    ] = None,
     changes: Annotated[
         Texts, typer.Option("--set", help="a setting of project.toml, such as training.steps=60")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Adapt to a BEIR data set and measure every system on its judgments, with 95 % intervals."""
-    from engine.cli.console import RunView, output, show_differences, show_recipes, show_tables
+    from engine.cli.console import RunView, output, show_differences, show_tables
     from engine.core.figures import FigureTable
     from engine.experiments.benchmark import benchmark as measure
 
@@ -182,11 +176,8 @@ def benchmark(
 
         chosen = model if model == DEFAULT_MODEL else str(resolve_model(model).path)
         settings.setdefault("encoder", {})["model"] = chosen
-    names = [name.strip() for name in recipes.split(",")] if recipes else []
     with stoppable() as asked, RunView() as snapshot:
-        result = measure(
-            dataset, queries=queries, settings=settings, keep=keep, recipes=names, on_event=snapshot, should_stop=asked
-        )
+        result = measure(dataset, queries=queries, settings=settings, keep=keep, on_event=snapshot, should_stop=asked)
     if as_json:
         print_json(result)
         return
@@ -194,8 +185,6 @@ def benchmark(
     show_tables({"judged": table}, output(), tuple(table.systems))
     print(f"{result['served']['reason']}")
     show_differences({f"{name} − base": row for name, row in table.differences.items()} | dict(table.pairs), output())
-    if "recipes" in result:
-        show_recipes(result["recipes"], output())
 
 
 def _known(preset: str) -> str:

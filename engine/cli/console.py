@@ -187,31 +187,6 @@ def differences_in_use(table: FigureTable) -> Differences:
     return {**({f"{IN_USE} − {table.base}": row} if row else {}), **table.pairs}
 
 
-def show_recipes(rows: Mapping[str, Mapping[str, Any]], console: Console) -> None:
-    """A row for each training recipe: nDCG@10 of semantic and hybrid search with it, and the paired differences to base."""
-    from engine.core.figures import FigureTable
-
-    shown = _table(
-        "recipes · nDCG@10 in percent, paired differences with 95 % intervals",
-        "recipe", "adapted", "adapted − base", "hybrid in use", "− hybrid base", "trained in",
-    )  # fmt: skip
-    for name, row in rows.items():
-        if problem := next((word for word in ("skipped", "failed") if word in row), ""):
-            shown.add_row(name, problem, Text(row[problem], justify="left"))
-            continue
-        table, method = FigureTable.from_dict(row), row["fusion"]["method"]
-        adapted, hybrid = table.systems.get(ADAPTED), table.systems[f"{method}_{IN_USE}"]
-        gaps = table.gap(ADAPTED, BASE), table.gap(f"{method}_{IN_USE}", f"{method}_{BASE}")
-        same = row.get("same_as")
-        shown.add_row(
-            name, f"{adapted['ndcg@10'].value:.1f}" if adapted else "none",
-            _verdict(gaps[0]) if gaps[0] else Text(row["served"]["reason"], justify="left"),
-            f"{hybrid['ndcg@10'].value:.1f}", _verdict(gaps[1]) if gaps[1] else "",
-            f"as '{same}'" if same else duration(row["stages"]["train"]["seconds"]) if "train" in row["stages"] else "",
-        )  # fmt: skip
-    console.print(shown)
-
-
 def _verdict(gap: Difference) -> str:
     needed = "" if gap.needed is None else f",\nwould need {gap.needed:,} queries"
     return f"{_gap(gap)}\n{gap.verdict} ({gap.format_p}){needed}"

@@ -98,35 +98,6 @@ def table(differences: Differences, pairs: Differences, **values: float) -> Figu
     return FigureTable("base", 60, 0, systems, differences, pairs)
 
 
-def test_a_row_for_each_recipe_with_its_intervals() -> None:
-    unsure = {"weighted_served − weighted_base": gap(-0.5, "no difference shown", 0.25, 1_234)}
-    trained = {
-        **table({"adapted": gap(2.4)}, unsure, base=37.2, adapted=39.6, weighted_served=41.0).to_dict(),
-        "fusion": {"method": "weighted"}, "stages": {"train": {"seconds": 75.0}},
-    }  # fmt: skip
-    untrained = {
-        **table({}, {}, base=37.2, rrf_served=41.5).to_dict(),
-        "fusion": {"method": "rrf"}, "stages": {}, "served": {"reason": "No text."},
-    }  # fmt: skip
-    out = Console(file=io.StringIO(), width=140)
-    rows = {
-        "listnet": trained, "none": untrained, "compiled": {"skipped": "It runs on a CUDA GPU alone."},
-        "listmle": {"failed": "Training went astray."}, "twin": {**untrained, "same_as": "none"},
-    }  # fmt: skip
-    console.show_recipes(rows, out)
-    shown = out.file.getvalue()  # type: ignore[attr-defined]
-    cells = [[cell.strip() for cell in line.split("│")[1:-1]] for line in shown.splitlines() if line.startswith("│")]
-    assert cells == [
-        ["listnet", "39.6", "+2.40 (+1.40 to +3.40)", "41.0", "-0.50 (-1.50 to +0.50)", "1 min 15 s"],
-        ["", "", "better (p = 0.010)", "", "no difference shown (p = 0.250),", ""],
-        ["", "", "", "", "would need 1,234 queries", ""],
-        ["none", "none", "No text.", "41.5", "", ""],
-        ["compiled", "skipped", "It runs on a CUDA GPU alone.", "", "", ""],
-        ["listmle", "failed", "Training went astray.", "", "", ""],
-        ["twin", "none", "No text.", "41.5", "", "as 'none'"],
-    ]
-
-
 def test_what_is_in_use_is_compared_with_its_chance_and_the_queries_that_would_tell() -> None:
     pairs = {"rrf_served − rrf_base": gap(0.5, "no difference shown", 0.25, 1_250)}
     found = table({"bm25": gap(9), "served": gap(2.4, p=0.0001)}, pairs)

@@ -9,20 +9,16 @@ import subprocess
 import sys
 import tempfile
 import time
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fixtures.errors import error_of, fails
-from fixtures.pipeline import SAMPLE, SETTINGS, engine, environment
+from fixtures.pipeline import SAMPLE, SETTINGS, environment
 
-from engine.core.errors import StageError, UsageError
-from engine.experiments.benchmark import Measurement, benchmark
-from engine.experiments.recipes import RECIPES, recipes_of
+from engine.core.errors import UsageError
+from engine.experiments.benchmark import benchmark
 from engine.project.folder import ProjectFolder
-from engine.project.store.artifact_info import RankingsInfo
-from engine.project.store.artifacts import Artifact
 
 
 @pytest.fixture(scope="module")
@@ -168,84 +164,6 @@ def test_a_benchmark_can_be_stopped_by_its_caller(dataset: Path, tiny_model: Pat
     assert caught.value.command == "benchmark"
     (record,) = ProjectFolder.open(tmp_path / "kept").path.glob("runs/*/run.json")
     assert json.loads(record.read_text())["state"] == "cancelled"
-
-
-@pytest.mark.slow
-def test_recipes_are_trained_side_by_side_and_kept_for_another_look(
-    dataset: Path, tiny_model: Path, tmp_path: Path
-) -> None:
-    settings, keep = small(tiny_model), tmp_path / "kept"
-    found = benchmark(dataset, settings=settings, keep=keep, recipes=["triplet"])
-    assert list(found["recipes"]) == ["default", "triplet"]
-    assert found["recipes"]["default"]["systems"] == found["systems"]
-    trained = ProjectFolder.open(tmp_path / "kept-triplet").settings().training
-    assert (trained.objective, trained.steps) == ("triplet", 2)
-    stages = found["recipes"]["triplet"]["stages"]
-    assert "train" in stages
-    assert stages["ingest"]["files_read"] == 0
-    assert not {"index", "generate"} & set(stages), "what does not depend on the recipe was made again"
-    for row in found["recipes"].values():
-        assert {"weighted_served − weighted_base", "rrf_served − rrf_base"} <= set(row["pairs"])
-        assert row["systems"]["base"] == found["systems"]["base"]
-    again = benchmark(dataset, settings=settings, keep=keep, recipes=["triplet"])
-    assert "train" not in again["recipes"]["triplet"]["stages"], "a recipe that was measured is not trained again"
-    assert again["recipes"]["triplet"]["systems"] == found["recipes"]["triplet"]["systems"]
-
-
-@pytest.mark.parametrize(
-    ("solved", "same"),
-    [(None, {"teacher-mixture", "adapter-scope-queries", "mixed"}), (0.6, set[str]())],
-    ids=["easy", "hard"],
-)
-def test_every_recipe_ends_with_a_row_or_a_reason(
-    dataset: Path,
-    tiny_model: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    solved: float | None,
-    same: set[str],
-) -> None:
-    def of(_self: object, place: Path, recipe: dict[str, Any], _like: Path) -> dict[str, Any]:
-        if recipe.get("objective") == "listmle":
-            raise StageError("Training went astray at step 1.", "It is no number.", "Halve the rate.")
-        return {"trained": recipe, "place": place.name}
-
-    monkeypatch.setattr(Measurement, "of", of)
-    settings = small(tiny_model)
-    settings["training"]["negatives_per_query"] = 0
-    measurement = Measurement(dataset, None, settings, None, None)
-    with closing(ProjectFolder.create(tmp_path / "kept", {}).store()) as store:
-        store.put_artifact(Artifact(RankingsInfo(bm25_hit_at_1=solved), "f"))
-    rows = measurement.rows(recipes_of(["all"]), tmp_path / "kept", {"trained": {}})
-    assert set(rows) == set(RECIPES)
-    assert list(rows["listmle"]) == ["failed"]
-    assert rows["infonce"] == {"trained": {"objective": "infonce"}, "place": "kept-infonce"}
-    assert rows["gradcache"]["trained"] == {"graph_memory_mb": 0.0}
-    # What is trained already is not trained again: the default's loss and teacher, and its side with queries from sentences.
-    assert {name for name, row in rows.items() if row.get("same_as") == "default"} == same
-    assert "negatives_per_query = 0" in rows["triplet"]["skipped"]
-    assert "cross-encoder" in rows["teacher-cross-encoder"]["skipped"]
-    assert "GPU" in rows["compiled"]["skipped"]
-
-
-def test_an_unknown_recipe_is_refused_before_anything_is_made(dataset: Path, tiny_model: Path, tmp_path: Path) -> None:
-    with fails(UsageError, "recipe-unknown", "'lstnet'") as caught:
-        benchmark(dataset, settings=small(tiny_model), keep=tmp_path / "kept", recipes=["lstnet"])
-    assert "listnet" in caught.value.why
-    assert not (tmp_path / "kept").exists()
-
-
-@pytest.mark.slow
-def test_the_command_shows_a_row_for_each_recipe(dataset: Path, tiny_model: Path) -> None:
-    done = engine(
-        "benchmark", str(dataset), "--model", str(tiny_model), "--preset", "quick", "--recipes", "infonce",
-        "--set", "training.steps=2", "--set", "encoder.device=cpu", "--set", "evaluation.bootstrap_samples=200",
-    )  # fmt: skip
-    _, recipes = done.stdout.split("recipes · nDCG@10")
-    named = [line.split("│")[1].strip() for line in recipes.splitlines() if line.startswith("│ ")]
-    # A cell of many words takes several lines; only the first of them names the recipe.
-    assert [name for name in named if name] == ["default", "infonce"]
-    assert "hybrid (weighted), in use − hybrid (weighted), base:" in done.stdout
 
 
 @pytest.mark.parametrize(
