@@ -43,22 +43,17 @@ def open_at(path: Path, page: int | None = None) -> Opened:
         if command is None:
             return Opened(f"There is no display here to open it on. It lies at {path}")
         paged = _paged_command(path.absolute(), page) if page and path.suffix.lower() == ".pdf" else []
-        if paged or command:
-            subprocess.Popen(
-                paged or [command, str(path.absolute())], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL, start_new_session=True,
-            )  # fmt: skip
-        elif sys.platform == "win32":
-            os.startfile(path)
+        subprocess.Popen(
+            paged or [command, str(path.absolute())], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL, start_new_session=True,
+        )  # fmt: skip
     except (OSError, ValueError) as error:
         return Opened(f"{path} could not be opened: {error}.")
     return Opened("", bool(paged))
 
 
 def _viewer() -> str | None:
-    """The program that opens files with what is theirs; empty where the system itself does; None without a display."""
-    if sys.platform == "win32":
-        return ""
+    """The program that opens files with what is theirs; None without a display."""
     if sys.platform == "darwin":
         return "open"
     if not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):

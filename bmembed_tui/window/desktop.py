@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bmembed_tui.window.install import install_command
+from bmembed_tui.window.libraries import install_command
 from engine import __version__
 from engine.core.errors import EngineError
 
@@ -75,9 +75,9 @@ def _report(error: EngineError) -> None:
     if sys.stderr is not None:
         print(f"Error: {error}", file=sys.stderr)
     if sys.stderr is None or not sys.stderr.isatty():
-        from bmembed_tui.window.notice import show
+        from bmembed_tui.window.system import show_notice
 
-        show(str(error))
+        show_notice(str(error))
 
 
 def open_window(project: str | None) -> int:
@@ -107,7 +107,7 @@ def _show(bridge: Bridge, page: Page) -> None:
     import webview
 
     from bmembed_tui.window.bridge import NOTHING, offered
-    from bmembed_tui.window.clipboard import copier
+    from bmembed_tui.window.system import copier
 
     webview.settings["OPEN_EXTERNAL_LINKS_IN_BROWSER"] = False
     window = webview.create_window(
@@ -144,10 +144,7 @@ def _show(bridge: Bridge, page: Page) -> None:
         _load_qt()
     window.events.before_load += fill
     window.events.loaded += begin
-    webview.start(
-        gui="qt" if sys.platform.startswith("linux") else None, http_server=False, private_mode=True,
-        icon=_icon("bmembed.ico") if sys.platform == "win32" else None,
-    )  # fmt: skip
+    webview.start(gui="qt" if sys.platform.startswith("linux") else None, http_server=False, private_mode=True)
 
 
 def _load_qt() -> None:

@@ -12,7 +12,7 @@ import secrets
 from dataclasses import dataclass
 from pathlib import Path
 
-from bmembed_tui.window.install import install_command
+from bmembed_tui.window.libraries import install_command
 from engine.core.errors import EngineError
 
 _HERE = Path(__file__).parent / "page"

@@ -7,29 +7,22 @@ import plistlib
 import re
 import shlex
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
-from bmembed_tui.window.shell_link import shell_link
 from engine import __version__
 from engine.core.assets import asset_path
 from engine.core.errors import EngineError
 
 NAME = "bmembed"
 COMMAND = (sys.executable, "-P", "-m", "bmembed_tui.window.desktop")
-ABOUT = "Adapt an embedding model to your documents, offline, and search them"
 
 
 def install(platform: str = sys.platform, home: Path | None = None) -> list[Path]:
     """Write the shortcut and its icon; returns the files. Raises EngineError where they cannot be written."""
     place = home or Path.home()
     try:
-        if platform == "darwin":
-            return _on_macos(place)
-        if platform == "win32":
-            return _on_windows(place)
-        return _on_linux(place)
+        return _on_macos(place) if platform == "darwin" else _on_linux(place)
     except OSError as error:
         raise EngineError(
             "The shortcut could not be made.", f"{error}.", "Check the folder's permissions.", code="write-failed"
@@ -74,19 +67,6 @@ def _on_macos(home: Path) -> list[Path]:
     plist.write_bytes(plistlib.dumps(facts))
     _copy(asset_path("desktop") / "bmembed.icns", icon)
     return [plist, program, icon]
-
-
-def _on_windows(home: Path) -> list[Path]:
-    """A link in the start menu. Its icon lies beside the program's settings: an update may move ours."""
-    roaming = Path(os.environ.get("APPDATA") or home / "AppData" / "Roaming")
-    link = roaming / "Microsoft" / "Windows" / "Start Menu" / "Programs" / f"{NAME}.lnk"
-    icon = roaming / NAME / f"{NAME}.ico"
-    _copy(asset_path("desktop") / "bmembed.ico", icon)
-    windowed = Path(COMMAND[0]).with_name("pythonw.exe")
-    target = windowed if windowed.exists() else COMMAND[0]
-    link.parent.mkdir(parents=True, exist_ok=True)
-    link.write_bytes(shell_link(str(target), subprocess.list2cmdline(COMMAND[1:]), str(icon), ABOUT))
-    return [link, icon]
 
 
 def _copy(source: Path, target: Path) -> None:

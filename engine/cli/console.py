@@ -187,11 +187,6 @@ def differences_in_use(table: FigureTable) -> Differences:
     return {**({f"{IN_USE} − {table.base}": row} if row else {}), **table.pairs}
 
 
-def _verdict(gap: Difference) -> str:
-    needed = "" if gap.needed is None else f",\nwould need {gap.needed:,} queries"
-    return f"{_gap(gap)}\n{gap.verdict} ({gap.format_p}){needed}"
-
-
 def show_sweep(found: Mapping[str, Any], console: Console) -> None:
     """One table of cells for each kind of queries: the adapted encoder's nDCG@10 and its paired difference to base."""
     from engine.core.figures import Difference, Interval
@@ -207,9 +202,11 @@ def show_sweep(found: Mapping[str, Any], console: Console) -> None:
         shown.add_row("base", _cell(Interval(**rows[0][1]["systems"][BASE][VERSUS])), "")
         for cell, table in rows:
             adapted, gap = table["systems"].get(ADAPTED), (table["against_base"] or {}).get(VERSUS)
-            figures = (
-                (_cell(Interval(**adapted[VERSUS])), _verdict(Difference(**gap))) if adapted and gap else ("none", "")
-            )
+            figures = "none", ""
+            if adapted and gap:
+                own = Difference(**gap)
+                shown_gap = f"{_gap(own)}\n{own.verdict} ({own.format_p}){own.format_needed}"
+                figures = _cell(Interval(**adapted[VERSUS])), shown_gap
             same = f" (as cell {cell['same_as']})" if cell["same_as"] else ""
             shown.add_row(f"{cell['number']}: {label_of(cell, varied(found))}{same}", *figures)
         console.print(shown)

@@ -31,7 +31,7 @@ TEXT_COPIES = 18  # measured: database and BM25 index together up to 9 times sma
 
 def gpu() -> list[Finding]:
     """What is there; without a GPU, what one would change: facts of this program's own settings and plain arithmetic."""
-    from engine.encoders.gpu import find_gpus
+    from engine.encoders.hardware import find_gpus
 
     gpus = find_gpus()
     if gpus.usable:
@@ -109,7 +109,7 @@ def free_memory(hardware: Hardware) -> tuple[int, str]:
         import psutil
 
         return int(psutil.virtual_memory().available), ""
-    from engine.encoders.gpu import find_gpus
+    from engine.encoders.hardware import find_gpus
 
     number = int(hardware.device.partition(":")[2] or 0)
     return find_gpus().usable[number].free, " on the GPU"

@@ -72,12 +72,6 @@ class VectorCache:
         return len(self._hashes) + sum(len(part) for part in self._fresh)
 
     @property
-    def table_bytes(self) -> int:
-        """What the sorted table of hashes takes in memory."""
-        self._sort()
-        return self._hashes.nbytes + self._places.nbytes
-
-    @property
     def blocks(self) -> list[np.ndarray]:
         """All vectors, (m, d) float16 each, mapped; one after the other in the order of `find`'s positions."""
         return list(self._shards)

@@ -102,13 +102,6 @@ class Encoder:
         """Vectors of questions: as `encode_chunks`, with the model's query prompt."""
         return self._encode(texts, self._prompts.query, progress)
 
-    def count_tokens(self, texts: Sequence[str]) -> list[int]:
-        """Tokens per text, special tokens included, before any cut and without a prompt."""
-        counts: list[int] = []
-        for start in range(0, len(texts), _TOKENISE_BLOCK):
-            counts += map(len, self.text_model.token_rows(texts[start : start + _TOKENISE_BLOCK], cut=False))
-        return counts
-
     def _encode(self, texts: Sequence[str], prompt: str, progress: Progress | None) -> np.ndarray:
         vectors = np.empty((len(texts), self.dimension), dtype=np.float32)  # (n, d)
         ids = self._token_ids(texts, prompt)

@@ -23,16 +23,16 @@ class TextModel:
         self.device, self.max_tokens = device, max_tokens
         self._truncate_dim = loaded.truncate_dim
 
-    def encoded(self, texts: Sequence[str], *, cut: bool = True) -> Any:
+    def encoded(self, texts: Sequence[str]) -> Any:
         """What the tokenizer makes of texts, without padding."""
         return self.tokenizer(
-            list(map(encodable, texts)), truncation=cut, max_length=self.max_tokens if cut else None, padding=False,
+            list(map(encodable, texts)), truncation=True, max_length=self.max_tokens, padding=False,
             return_attention_mask=False, return_token_type_ids=False, verbose=False,
         )  # fmt: skip
 
-    def token_rows(self, texts: Sequence[str], *, cut: bool = True) -> list[list[int]]:
+    def token_rows(self, texts: Sequence[str]) -> list[list[int]]:
         """Token ids of every text."""
-        return self.never_empty(self.encoded(texts, cut=cut)["input_ids"])
+        return self.never_empty(self.encoded(texts)["input_ids"])
 
     def never_empty(self, rows: list[list[int]]) -> list[list[int]]:
         """Rows of which none is left without a token."""

@@ -68,10 +68,7 @@ def _project(place: Path, dataset: Path, queries: Path | None, chosen: dict[str,
 
 
 def _measured(
-    dataset: Path,
-    project: Project,
-    on_event: Callable[[Event], None] | None,
-    should_stop: Callable[[], bool] | None,
+    dataset: Path, project: Project, on_event: Callable[[Event], None] | None, should_stop: Callable[[], bool] | None
 ) -> dict[str, Any]:
     stages: dict[str, dict[str, Any]] = {}
 

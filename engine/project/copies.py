@@ -8,12 +8,10 @@ from contextlib import closing
 from pathlib import Path
 
 from engine.core.disk import complete_folder, disk_errors
-from engine.project.folder import ARTIFACT_ROOTS, ProjectFolder
-
-MADE = (*ARTIFACT_ROOTS, "checkpoints", "imports", "cache")
+from engine.project.folder import ProjectFolder
 
 
-def copied(project: ProjectFolder, place: Path, names: Iterable[str] = MADE) -> ProjectFolder:
+def copied(project: ProjectFolder, place: Path, names: Iterable[str]) -> ProjectFolder:
     """A new project in `place` with the settings, the database and the `names` of folders of `project`: whole or absent.
 
     Its runs are not copied. Raises ProjectBusyError while a run holds the project, ResourceError when the disk is full.

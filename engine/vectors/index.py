@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from engine.core.disk import write_text
 from engine.core.errors import DamagedError, EngineError, ResourceError
-from engine.core.similarity import COSINE, Similarity
-from engine.ranking.similarities import index_form
+from engine.core.similarity import COSINE, IndexForm, Similarity
+from engine.ranking.hubness import Csls
 
 if TYPE_CHECKING:
     import numpy as np
@@ -283,3 +283,8 @@ def _damaged(folder: Path, why: str) -> DamagedError:
         "Run 'engine embed --force' to build it again; BM25 search goes on meanwhile.",
         code="index-damaged", stage="embed", command="embed --force",
     )  # fmt: skip
+
+
+def index_form(manifest: Mapping[str, Any]) -> IndexForm:
+    """The form of an index's rows; that of cosines where the manifest names none."""
+    return Csls.index_form if manifest.get("lifted") else COSINE.index_form

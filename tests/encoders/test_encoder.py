@@ -138,10 +138,6 @@ def test_nothing_to_encode(tiny_model: Path) -> None:
     assert made.dtype == np.float32
 
 
-def test_count_tokens_before_the_cut(tiny_model: Path) -> None:
-    assert encoder(tiny_model, max_tokens=16).count_tokens(["the heat", "", "heat " * 300]) == [4, 2, 302]
-
-
 def test_progress_reaches_the_end(tiny_model: Path) -> None:
     seen: list[int] = []
     encoder(tiny_model).encode_chunks(["heat " * (1 + i % 100) for i in range(300)], seen.append)

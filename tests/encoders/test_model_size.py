@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.encoders.gpu import nvidia_cards
+from engine.encoders.hardware import nvidia_cards
 from engine.encoders.model_folder import resolve_model
 from engine.encoders.model_size import ModelSize, model_size
 from engine.encoders.weights_file import tensor_names, tensor_shapes

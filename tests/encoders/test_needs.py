@@ -12,9 +12,8 @@ import engine.encoders.needs
 from engine.core.text import megabytes
 from engine.doctor import findings
 from engine.doctor.findings import gpu, needs
-from engine.encoders import gpu as gpus_module
-from engine.encoders.gpu import Gpu, Gpus
-from engine.encoders.hardware import Hardware
+from engine.encoders import hardware as gpus_module
+from engine.encoders.hardware import Gpu, Gpus, Hardware
 from engine.encoders.model_size import ModelSize
 from engine.encoders.needs import Need, disk_need, training_need
 from engine.project.folder import ProjectFolder

@@ -14,7 +14,7 @@ from textual.widgets import TextArea
 
 from bmembed_tui.client.engine_client import Ask
 from bmembed_tui.dialogs.confirmations import ask
-from bmembed_tui.steps.queries.evidence import chunk_text
+from bmembed_tui.steps.queries.text import chunk_text
 from bmembed_tui.widgets.change_line import answer_or_error, error_text
 from bmembed_tui.widgets.plain import plain, visible
 from bmembed_tui.widgets.safe import SafeButton, SafeStatic

@@ -14,7 +14,7 @@ from textual.widgets import OptionList
 from textual.worker import Worker
 
 from bmembed_tui.client.engine_client import command, parsed
-from bmembed_tui.steps.queries.evidence import chunk_text
+from bmembed_tui.steps.queries.text import chunk_text
 from bmembed_tui.widgets.change_line import answer_or_error
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeOptions, SafeStatic

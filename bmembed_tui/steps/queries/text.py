@@ -7,7 +7,7 @@ from textual.content import Content
 from bmembed_tui.client.progress import format_progress
 from bmembed_tui.client.run_history import History
 from bmembed_tui.client.run_state import RunState
-from bmembed_tui.widgets.plain import plain
+from bmembed_tui.widgets.plain import marked, plain
 from engine.core.messages.project import UP_TO_DATE, ProjectStatus
 
 OWN_STAGES = ("ingest", "index", "generate")
@@ -75,3 +75,13 @@ def format_generation(run: RunState, history: History) -> Content:
     generate = choices if any(setting in choices for setting in BY_MODEL) else {}
     lines = [plain(f"· {name}: {choice.value} ({choice.reason})", "$text-muted") for name, choice in generate.items()]
     return Content("\n").join([*lines, *(plain(f"! {text}", "$text-warning") for text in warnings)])
+
+
+def chunk_text(path: str, title: str, chunk: str, span: tuple[int, int] | None, evidence: str = "") -> Content:
+    """A chunk under its document's path and title, the evidence marked. `evidence` follows where it is not in it."""
+    parts = [Content("\n").join(part for part in (plain(path, "$text-muted"), plain(title, "bold")) if part.plain)]
+    parts.append(Content("\n\n"))
+    parts.append(marked(chunk, [span] if span else [], lines=True) if chunk else plain("The document is gone."))
+    if evidence and span is None:
+        parts.append(plain(f"\n\nIts evidence: {evidence}", lines=True))
+    return Content.assemble(*parts)

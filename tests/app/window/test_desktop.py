@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 from fixtures.pipeline import environment
 
-from bmembed_tui.window import clipboard, desktop, libraries, notice
+from bmembed_tui.window import desktop, libraries, system
 from bmembed_tui.window import page as pages
-from bmembed_tui.window.install import install_command
+from bmembed_tui.window.libraries import install_command
 from engine.core.errors import EngineError
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -213,16 +213,12 @@ def test_an_unknown_terminal_is_refused(monkeypatch: pytest.MonkeyPatch) -> None
     assert caught.value.code == "window-unavailable"
 
 
-@pytest.mark.parametrize(("platform", "encoding"), [("darwin", "utf-8"), ("win32", "utf-16")])
-def test_the_clipboards_of_other_systems(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, platform: str, encoding: str
-) -> None:
-    keep = ["sh", "-c", 'cat > "$0"', str(tmp_path / "clipboard")]
-    monkeypatch.setitem(clipboard.PROGRAMS, platform, (keep, encoding))
-    clipboard.copier(platform)("Übergröße 東京")
-    assert (tmp_path / "clipboard").read_bytes().decode(encoding) == "Übergröße 東京"
-    monkeypatch.setitem(clipboard.PROGRAMS, platform, (["no-such-program"], encoding))
-    clipboard.copier(platform)("lost without harm")
+def test_the_clipboard_of_another_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(system.COPIERS, "darwin", ["sh", "-c", 'cat > "$0"', str(tmp_path / "clipboard")])
+    system.copier("darwin")("Übergröße 東京")
+    assert (tmp_path / "clipboard").read_text("utf-8") == "Übergröße 東京"
+    monkeypatch.setitem(system.COPIERS, "darwin", ["no-such-program"])
+    system.copier("darwin")("lost without harm")
 
 
 def test_a_shortcut_is_made_only_where_a_window_can_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -241,7 +237,7 @@ def test_what_went_wrong_is_shown_where_nobody_reads_standard_error(
     """A click in a menu: no terminal, and on Windows no standard error at all."""
     keep = ["sh", "-c", 'printf %s "$0" > told', "--"]
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setitem(notice.PROGRAMS, sys.platform, keep[:-1])
+    monkeypatch.setitem(system.NOTIFIERS, sys.platform, keep[:-1])
     monkeypatch.setattr(sys, "stderr", io.StringIO() if has_stream else None)
     give_extra(monkeypatch, "textual_serve")
     with pytest.raises(SystemExit):
@@ -250,9 +246,9 @@ def test_what_went_wrong_is_shown_where_nobody_reads_standard_error(
 
 
 def test_no_notification_is_no_second_fault(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(notice.PROGRAMS, "linux", ["no-such-program"])
-    notice.show("text", "linux")
-    notice.show("text", "plan9")
+    monkeypatch.setitem(system.NOTIFIERS, "linux", ["no-such-program"])
+    system.show_notice("text", "linux")
+    system.show_notice("text", "plan9")
 
 
 REFUSED = '''
