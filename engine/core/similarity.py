@@ -5,7 +5,6 @@ An index serves it by cosine, over rows that may be wider than the vectors: how,
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from engine.core.unit_vectors import unit_rows
@@ -20,13 +19,13 @@ if TYPE_CHECKING:
 class IndexForm:
     """How an index of cosines serves a similarity: this one as the cosine of the vectors themselves, others override it.
 
-    `added`: how many numbers a row has more than a vector. `manifest`: what names the form in an index's manifest. `corrects`:
-    whether the similarity is the vectors' cosine less a correction of each chunk.
+    `name`: what an index's manifest calls the form. `added`: how many numbers a row has more than a vector. `corrects`: whether
+    the similarity is the vectors' cosine less a correction of each chunk.
     """
 
+    name: ClassVar[str] = "cosine"
     added: ClassVar[int] = 0
     corrects: ClassVar[bool] = False
-    manifest: Mapping[str, Any] = {}
 
     def query_rows(self, queries: Floats) -> Floats:
         """Rows (…, d + added) of queries (…, d), to be compared with those of chunks."""

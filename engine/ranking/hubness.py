@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import zipfile
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -56,8 +56,7 @@ class HubnessReference:
 class CslsIndexForm(IndexForm):
     """Two numbers more: twice the cosine is the similarity."""
 
-    added, corrects = 2, True
-    manifest: Mapping[str, Any] = {"lifted": True}
+    name, added, corrects = "csls", 2, True
 
     def query_rows(self, queries: NDArray[np.float32]) -> NDArray[np.float32]:
         """[q, 1, 0]/√2."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from engine.core.disk import write_text
 from engine.core.errors import DamagedError, EngineError, ResourceError
 from engine.core.similarity import COSINE, IndexForm, Similarity
-from engine.ranking.hubness import Csls
+from engine.ranking import INDEX_FORMS
 
 if TYPE_CHECKING:
     import numpy as np
@@ -101,7 +101,7 @@ class VectorIndex:
             "dtype": dtype,
             "expansion": expansion,
             "removed": removed,
-            **similarity.index_form.manifest,
+            "form": similarity.index_form.name,
             "sha256": _sha256(path),
         }
         write_text(folder / "manifest.json", json.dumps(manifest))
@@ -201,13 +201,10 @@ class VectorIndex:
         """`search`, restricted to the keys in `allowed`: exact, whatever the size of the index."""
         import numpy as np
 
-        query_row = self.query_row(vector)
         keys, rows = self._held(allowed)
         if rows is None or k < 1:
             return np.empty(0, np.int64), np.empty(0, np.float32)
-        lengths = np.linalg.norm(rows, axis=1) * np.linalg.norm(query_row)
-        cosines = np.divide(rows @ query_row, lengths, out=np.zeros(len(keys), np.float32), where=lengths > 0)
-        keys, found = _ordered(keys, self.form.similarities(cosines, query_row))
+        keys, found = _ordered(keys, self.similarities(rows, vector))
         return keys[:k], found[:k]
 
 
@@ -255,7 +252,7 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
         manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
         version, expected = manifest["version"], manifest["sha256"]
         numbers = [manifest[key] for key in ("count", "dimension", "expansion", "removed")]
-        known = manifest["dtype"] in DTYPES
+        form = index_form(manifest)
         found = _sha256(folder / "index.usearch")
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise _damaged(folder, f"{type(error).__name__}: {error}") from None
@@ -264,9 +261,8 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
     if found != expected:
         raise _damaged(folder, "its checksum does not match")
     if (
-        not known
-        or not all(type(number) is int and 0 <= number < 2**31 for number in numbers)
-        or manifest["dimension"] <= index_form(manifest).added
+        not all(type(number) is int and 0 <= number < 2**31 for number in numbers)
+        or manifest["dimension"] <= form.added
     ):
         raise _damaged(folder, "its manifest holds impossible values")
     return cast(dict[str, Any], manifest)
@@ -286,5 +282,5 @@ def _damaged(folder: Path, why: str) -> DamagedError:
 
 
 def index_form(manifest: Mapping[str, Any]) -> IndexForm:
-    """The form of an index's rows; that of cosines where the manifest names none."""
-    return Csls.index_form if manifest.get("lifted") else COSINE.index_form
+    """The form of an index's rows. Former manifests name none: theirs is CSLS where they say "lifted", else that of cosines."""
+    return INDEX_FORMS[manifest.get("form", "csls" if manifest.get("lifted") else "cosine")]

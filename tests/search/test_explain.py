@@ -18,10 +18,10 @@ from engine.core.similarity import IndexForm
 from engine.encoders.embedding_cache import VectorCache, hash_keys
 from engine.project.folder import ProjectFolder
 from engine.project.store.artifact_info import VectorsInfo
+from engine.ranking import INDEX_FORMS
 from engine.ranking.hubness import Csls
 from engine.search.loaded import Loaded
 from engine.search.searcher import Searcher
-from engine.vectors import index as vector_index
 from engine.vectors.index import VectorIndex
 
 TEXTS = ["alpha", "beta", "gamma", "delta"]
@@ -155,7 +155,7 @@ class Distances(IndexForm):
 def test_a_similarity_that_is_no_dot_product_explains_itself(
     searcher: Searcher, adapted: Any, project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(vector_index, "index_form", lambda _manifest: Distances())
+    monkeypatch.setitem(INDEX_FORMS, "cosine", Distances())
     hits = searcher.search("anything", mode="semantic").hits
     found = searcher.explain("anything", [hit.chunk_id for hit in hits])
     assert [hit.score for hit in hits] == pytest.approx(-np.arccosh(2 - np.array([1.0, 0.6, 0.0, -1.0])), abs=3e-2)

@@ -15,6 +15,8 @@ from fixtures.errors import fails
 
 import engine.vectors.index as module
 from engine.core.errors import DamagedError, EngineError, ResourceError
+from engine.core.similarity import Cosine, IndexForm
+from engine.ranking import INDEX_FORMS
 from engine.ranking.hubness import Csls
 from engine.vectors.index import VectorIndex
 
@@ -306,6 +308,9 @@ def test_every_flipped_bit_of_the_manifest_is_found_or_harmless(folder: Path) ->
         {"version": None},
         {"sha256": ""},
         {"sha256": None},
+        {"form": "unknown"},
+        {"form": ["csls"]},
+        {"form": None},
     ],
 )
 def test_a_manifest_with_impossible_values(folder: Path, change: dict[str, Any]) -> None:
@@ -390,3 +395,44 @@ def test_an_index_with_offsets_is_updated_with_offsets(tmp_path: Path) -> None:
             assert one == pytest.approx(other, abs=1e-6)
     with pytest.raises(ValueError, match="do not fit"):
         VectorIndex.update(tmp_path / "former", tmp_path / "plain", ids[36:], vectors[36:], [])
+
+
+class HalvedForm(IndexForm):
+    name = "halved"
+
+    def similarities(self, cosines: Any, query_row: Any) -> Any:
+        return cosines / 2
+
+
+class Halved(Cosine):
+    index_form = HalvedForm()
+
+
+def test_an_index_opens_in_the_form_that_its_manifest_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("plain", "halved"):
+        (tmp_path / name).mkdir()
+    plain = VectorIndex.build(tmp_path / "plain", ids_of(40), unit(40), dtype="f32")
+    monkeypatch.setitem(INDEX_FORMS, "halved", Halved.index_form)
+    VectorIndex.build(tmp_path / "halved", ids_of(40), unit(40), similarity=Halved(), dtype="f32")
+    assert json.loads((tmp_path / "halved" / "manifest.json").read_text())["form"] == "halved"
+    query = unit(1, seed=1)[0]
+    ids, scores = VectorIndex.open(tmp_path / "halved").search(query, 40)
+    expected, cosines = plain.search(query, 40)
+    assert ids.tolist() == expected.tolist()
+    assert scores == pytest.approx(cosines / 2, abs=1e-6)
+    monkeypatch.delitem(INDEX_FORMS, "halved")
+    with fails(DamagedError, "index-damaged"):
+        VectorIndex.open(tmp_path / "halved")
+
+
+@pytest.mark.parametrize(("former", "form"), [({"lifted": True}, "csls"), ({}, "cosine")])
+def test_an_index_of_the_version_before_opens(tmp_path: Path, former: dict[str, bool], form: str) -> None:
+    """Its manifest names no form."""
+    similarity = Csls(np.full(40, 0.1, np.float32)) if former else Cosine()
+    VectorIndex.build(tmp_path, ids_of(40), unit(40), similarity=similarity, dtype="f32")
+    file = tmp_path / "manifest.json"
+    manifest = json.loads(file.read_text())
+    assert manifest.pop("form") == form
+    file.write_text(json.dumps(manifest | former))
+    index = VectorIndex.open(tmp_path)
+    assert (index.form.name, index.width, index.count) == (form, WIDTH, 40)
