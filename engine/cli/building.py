@@ -168,6 +168,7 @@ def benchmark(
     """Adapt to a BEIR data set and measure every system on its judgments, with 95 % intervals."""
     from engine.cli.console import RunView, output, show_differences, show_tables
     from engine.core.figures import FigureTable
+    from engine.core.messages.wire import from_json
     from engine.experiments.benchmark import benchmark as measure
 
     settings = _settings({"training": {"preset": _known(preset), "seed": seed}}, changes or [])
@@ -181,7 +182,7 @@ def benchmark(
     if as_json:
         print_json(result)
         return
-    table = FigureTable.from_dict(result)
+    table = from_json(FigureTable, result)
     show_tables({"judged": table}, output(), tuple(table.systems))
     print(f"{result['served']['reason']}")
     show_differences({f"{name} − base": row for name, row in table.differences.items()} | dict(table.pairs), output())

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 Verdict = Literal["better", "worse", "no difference shown"]
 MILLION = 1_000_000
@@ -82,18 +82,6 @@ class FigureTable:
     differences: Differences
     pairs: Differences = field(default_factory=dict)
     synthetic: int = 0
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Read the JSON form."""
-        systems = {
-            name: {metric: Interval(**cell) for metric, cell in row.items()} for name, row in data["systems"].items()
-        }
-        differences, pairs = (
-            {name: {metric: Difference(**cell) for metric, cell in row.items()} for name, row in data[part].items()}
-            for part in ("differences", "pairs")
-        )
-        return cls(data["base"], data["queries"], data["left_out"], systems, differences, pairs, data["synthetic"])
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form."""

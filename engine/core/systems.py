@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from engine.core.messages.project import SystemName
-
 BM25, BASE, CL, ADAPTED, IN_USE = "bm25", "base", "cl", "adapted", "served"
 PLAIN = "served_cosine"
 """An interpolation that is in use with CSLS, without it."""
@@ -87,12 +85,6 @@ def ordered(names: Iterable[str]) -> list[str]:
         return (places[ADAPTED] - 0.5 if name.startswith(MERGE) else places.get(name, len(places))), name
 
     return sorted(names, key=place)
-
-
-def named(names: Iterable[str]) -> dict[str, SystemName]:
-    """What systems are called, in the order of reports."""
-    systems = map(system_of, ordered(names))
-    return {system.name: SystemName(system.label, system.short, system.what) for system in systems}
 
 
 def candidate_name(weight: float) -> str:

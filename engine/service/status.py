@@ -8,16 +8,15 @@ from dataclasses import replace
 from engine.core.errors import EngineError, SettingsError, UsageError
 from engine.core.messages.project import (
     Effect,
-    EvaluationReport,
     Examine,
     Findings,
     ProjectStatus,
-    ReadReport,
     ReadStatus,
     StageChange,
     StageState,
     WhatIf,
 )
+from engine.core.messages.report import EvaluationReport, ReadReport
 from engine.project.folder import ProjectFolder
 from engine.project.store.artifact_info import EvaluationInfo
 from engine.project.store.store import Store
@@ -84,17 +83,18 @@ def _present(project: ProjectFolder, text: str, store: Store) -> dict[str, Stage
 
 def report(project: ProjectFolder, _request: ReadReport) -> EvaluationReport:
     """Raises NotBuiltError before the first evaluation."""
-    from engine.core.systems import named
-    from engine.evaluation.reporting.report import read_report
+    from engine.evaluation.reporting.report import query_sets_of, read_report
     from engine.project.stage import ProjectSnapshot
     from engine.settings.schema import Settings
 
     with closing(project.store()) as store:
         artifact = ProjectSnapshot(project, Settings(), store).need(EvaluationInfo)
-    folder = project.folder_of(artifact)
+    folder, info = project.folder_of(artifact), artifact.info
     found = read_report(folder)
-    names = {name for part in found["query_sets"] for name in part["comparison"]["systems"]}
-    return EvaluationReport(found, folder, named(names), artifact.info.reason)
+    return EvaluationReport(
+        info.in_use.name, info.reason, query_sets_of(found), folder, info.fusion.method,
+        found["fusion"].get("plain_system", ""), info.advice,
+    )  # fmt: skip
 
 
 def doctor(project: ProjectFolder, request: Examine) -> Findings:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from engine.core.messages.project import SystemName
-from engine.core.systems import ENCODERS, SYSTEMS, WAYS, label_of, named, ordered
+from engine.core.systems import ENCODERS, SYSTEMS, WAYS, label_of, ordered
 
 
 def test_every_encoder_is_known_in_every_way_of_search() -> None:
@@ -21,9 +20,8 @@ def test_each_is_called_otherwise_and_explained() -> None:
 
 
 def test_what_is_reported_stands_in_the_order_of_reports() -> None:
-    found = named(["rrf_served", "adapted", "merge-0.5", "merge-0.25", "base", "bm25"])
-    assert list(found) == ["bm25", "base", "merge-0.25", "merge-0.5", "adapted", "rrf_served"]
-    assert found["base"] == SystemName("base", "base", SYSTEMS["base"].what)
+    names = ["rrf_served", "adapted", "merge-0.5", "merge-0.25", "base", "bm25"]
+    assert ordered(names) == ["bm25", "base", "merge-0.25", "merge-0.5", "adapted", "rrf_served"]
 
 
 def test_interpolations_are_called_by_their_weight() -> None:

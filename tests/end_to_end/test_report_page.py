@@ -16,9 +16,9 @@ import pytest
 from fixtures.pipeline import ROOT, engine_here
 from lxml import html
 
+from engine.core.messages.report import Change, FoundHit
 from engine.core.systems import MERGE, WAYS, label_of
 from engine.core.text import metric_name
-from engine.evaluation.reporting.changes import Change, FoundHit
 from engine.evaluation.reporting.page import render
 from engine.evaluation.reporting.report import read_report
 from engine.project.folder import ProjectFolder

@@ -9,6 +9,7 @@ import pytest
 
 from engine.core.errors import TooLittleTextError
 from engine.core.figures import FigureTable
+from engine.core.messages.wire import from_json
 from engine.evaluation.comparison import MULTIHOP, collapse, compare
 from engine.evaluation.judgments import Judgment
 
@@ -114,7 +115,7 @@ def test_systems_are_tested_with_the_bootstrap_and_with_fishers_randomisation():
     assert small.needed == 314  # 7.849 · s² / d², s² = 0.025 · 0.975 · 40 / 39, d = 0.025
     assert found.table.gap("near", "base") == found.table.differences["near"]["ndcg@10"]
     assert found.table.gap("near", "best") is None
-    assert FigureTable.from_dict(json.loads(json.dumps(found.table.to_dict()))) == found.table
+    assert from_json(FigureTable, json.loads(json.dumps(found.table.to_dict()))) == found.table
 
 
 def test_equal_systems_need_no_number_of_queries():

@@ -9,6 +9,7 @@ from fixtures.errors import fails
 from fixtures.pipeline import ingest_here
 
 from engine.core.errors import DatasetError, NotBuiltError, ProjectBusyError, ResourceError, UsageError
+from engine.core.messages.report import QuerySetReport
 from engine.core.records import Chunk
 from engine.evaluation.comparison import Comparison, compare
 from engine.evaluation.judgments import relevant_chunks
@@ -182,7 +183,7 @@ def compared(project: ProjectFolder) -> Comparison:
 
 def test_the_report_with_its_changes(project: ProjectFolder, call: Any) -> None:
     from engine.evaluation.reporting.changes import query_changes
-    from engine.evaluation.reporting.report import QuerySetReport, ReportData, tables_of, write_report
+    from engine.evaluation.reporting.report import ReportData, write_report
 
     with fails(NotBuiltError, "not-built", stage="evaluate"):
         call("report")
@@ -198,8 +199,10 @@ def test_the_report_with_its_changes(project: ProjectFolder, call: Any) -> None:
     answer = call("report")
     assert answer["reason"] == "because"
     assert answer["folder"] == str(project.path / building.name)
-    assert tables_of(answer["report"]).keys() == {"judged"}
-    changes = answer["report"]["query_sets"][0]["changes"]
+    assert answer["in_use"] == "base"
+    (queries,) = answer["query_sets"]
+    assert queries["kind"] == "judged"
+    changes = queries["changes"]
     assert [row["text"] for row in changes["better"]] == ["query 0"]
     assert [row["text"] for row in changes["worse"]] == ["query 1"]
     assert (changes["better"][0]["before"], changes["better"][0]["after"]) == (pytest.approx(63.09, abs=0.01), 100)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 from typing import Any, ClassVar
 
 from textual import events, on, work
@@ -18,19 +17,12 @@ from bmembed_tui.client.run_state import RunState
 from bmembed_tui.open_file import open_file
 from bmembed_tui.steps.base import StepPane
 from bmembed_tui.steps.result.interval_chart import interval_chart
-from bmembed_tui.steps.result.model import (
-    METRICS,
-    Change,
-    QuerySet,
-    Result,
-    hybrid_of,
-    result_from,
-    verdict_of,
-)
+from bmembed_tui.steps.result.model import METRICS, caution, figures, hybrid_of, verdict_of
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeButton, SafeOptions, SafeStatic
 from engine.core.errors import EngineError, NotBuiltError
-from engine.core.messages.project import ProjectStatus, ReadReport
+from engine.core.messages.project import ProjectStatus
+from engine.core.messages.report import Change, EvaluationReport, QuerySetReport, ReadReport
 from engine.core.text import metric_name
 
 SIGN_STYLES = {"▲": "bold $text-success", "▼": "bold $text-error", "=": "bold $text-warning"}
@@ -68,7 +60,7 @@ Export takes the adapter and the model away, as folders for peft and sentence-tr
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        self._result: Result | None = None
+        self._result: EvaluationReport | None = None
         self._metric, self._set, self._worse = METRICS[0], 0, False
         self._shown: tuple[Change, ...] = ()
         self._problem: object = None
@@ -102,7 +94,7 @@ Export takes the adapter and the model away, as folders for peft and sentence-tr
     @work(exclusive=True, group="report")
     async def load(self) -> None:
         try:
-            self._result = result_from(await self.ask(ReadReport()))
+            self._result = await self.ask(ReadReport())
         except NotBuiltError:
             self._result = None
         except EngineError as error:
@@ -110,8 +102,6 @@ Export takes the adapter and the model away, as folders for peft and sentence-tr
                 self._problem = error.as_dict()
                 self.host.show_error(error)
             return
-        except (KeyError, TypeError, ValueError):
-            self._result = None  # written by another version; the next evaluation writes it anew
         self._problem = None
         if self.is_attached:
             self.draw()
@@ -119,8 +109,8 @@ Export takes the adapter and the model away, as folders for peft and sentence-tr
     # Drawing
 
     @property
-    def _queries(self) -> QuerySet | None:
-        sets = self._result.sets if self._result else ()
+    def _queries(self) -> QuerySetReport | None:
+        sets = self._result.query_sets if self._result else ()
         return sets[self._set % len(sets)] if sets else None
 
     def draw(self) -> None:
@@ -131,19 +121,17 @@ Export takes the adapter and the model away, as folders for peft and sentence-tr
             verdict.update(NOTHING)
             return
         sign, sentence = verdict_of(result)
-        judged = next((one for one in result.sets if one.kind == "judged" and one.table.queries), queries)
-        hybrid = hybrid_of(judged, "" if result.plain else result.in_use) if judged else ""
         verdict.update(
             Content.assemble(
                 plain(f"{sign} {sentence}", SIGN_STYLES[sign]),
                 plain(f"\n! {result.advice}" if result.advice and not self._follows_advice() else "", "$text-warning"),
-                plain(f"\n{hybrid}\n{result.reason}", lines=True),
+                plain(f"\n{hybrid_of(result)}\n{result.reason}", lines=True),
             )
         )
         if queries is None:
             self.query_one("#figures", SafeStatic).update("There were no queries to measure with.")
             return
-        self._draw_figures(queries)
+        self._draw_figures(result, queries)
         self._draw_changes(queries)
 
     def _follows_advice(self) -> bool:
@@ -153,24 +141,21 @@ Export takes the adapter and the model away, as folders for peft and sentence-tr
         except EngineError:
             return False
 
-    def _draw_figures(self, queries: QuerySet) -> None:
-        title = f"{metric_name(self._metric)} in percent, {queries.table.queries} {queries.name}"
-        more = (
-            f" ({queries.table.left_out} without an answer in the corpus are left out)"
-            if queries.table.left_out
-            else ""
-        )
+    def _draw_figures(self, report: EvaluationReport, queries: QuerySetReport) -> None:
+        table = queries.comparison
+        title = f"{metric_name(self._metric)} in percent, {table.queries} {queries.name}"
+        more = f" ({table.left_out} without an answer in the corpus are left out)" if table.left_out else ""
         self.query_one("#figures-title", SafeStatic).update(plain(f"\n{title}{more}", "bold", lines=True))
         width = max(40, self.query_one("#result-scroll").scrollable_content_region.width - 1)
-        self.query_one("#figures", SafeStatic).update(interval_chart(queries.figures(self._metric), width))
-        self.query_one("#caution", SafeStatic).update(f"! {queries.caution}" if queries.caution else "")
+        self.query_one("#figures", SafeStatic).update(interval_chart(figures(report, table, self._metric), width))
+        self.query_one("#caution", SafeStatic).update(f"! {warning}" if (warning := caution(queries)) else "")
 
-    def _draw_changes(self, queries: QuerySet) -> None:
-        better, worse, equal = queries.counts
-        shown = queries.worse if self._worse else queries.better
+    def _draw_changes(self, queries: QuerySetReport) -> None:
+        changes = queries.changes
+        shown = changes.worse if self._worse else changes.better
         way = "lost" if self._worse else "gained"
-        counts = f"{better} queries better, {worse} worse, {equal} equal"
-        what = "Adapted, which is not in use," if queries.changed == "adapted" else "In use"
+        counts = f"{changes.count_better} queries better, {changes.count_worse} worse, {changes.count_equal} equal"
+        what = "Adapted, which is not in use," if queries.changed_system == "adapted" else "In use"
         title = f"\n{what} against base: {counts}." + (f" The most {way}:" if shown else "")
         self.query_one("#changes-title", SafeStatic).update(plain(title, "bold", lines=True))
         self._shown = shown
@@ -220,11 +205,11 @@ Export takes the adapter and the model away, as folders for peft and sentence-tr
     @work(exclusive=True, group="open")
     async def action_open_report(self) -> None:
         if self._result is not None:
-            problem = await asyncio.to_thread(open_file, Path(self._result.folder) / "report.html")
+            problem = await asyncio.to_thread(open_file, self._result.folder / "report.html")
             if problem and self.is_attached:
                 self.notify(problem, markup=False, severity="warning")
 
     def action_copy_path(self) -> None:
         if self._result is not None:
-            self.app.copy_to_clipboard(str(Path(self._result.folder) / "report.html"))
+            self.app.copy_to_clipboard(str(self._result.folder / "report.html"))
             self.notify("The report's path is on the clipboard.", markup=False)

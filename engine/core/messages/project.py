@@ -1,4 +1,4 @@
-"""A project: how far it is, its files and settings, what its evaluation found, and what the machine can do."""
+"""A project: how far it is, its files and settings, and what the machine can do."""
 
 from __future__ import annotations
 
@@ -196,30 +196,6 @@ class Examine(Request[Findings], method="doctor"):
     """Examine the machine. `model`: a model folder, instead of the project's own."""
 
     model: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class SystemName:
-    """What a system that was measured is called, in full and in short, and what it is."""
-
-    label: str
-    short: str
-    what: str
-
-
-@dataclass(frozen=True, slots=True)
-class EvaluationReport:
-    """report.json of the last evaluation and its folder; its systems by name, and why search uses the encoder that it uses."""
-
-    report: dict[str, Any]
-    folder: Path
-    systems: dict[str, SystemName]
-    reason: str
-
-
-@dataclass(frozen=True)
-class ReadReport(Request[EvaluationReport], method="report"):
-    """What the last evaluation found. NotBuiltError before the first."""
 
 
 @dataclass(frozen=True, slots=True)

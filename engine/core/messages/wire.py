@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import types
+from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import cache
 from pathlib import Path
@@ -123,11 +124,11 @@ def _read(kind: Any, data: Any, where: str) -> Any:
         return _sequence(parts, data, where)
     if origin is list:
         return list(_sequence((*parts, Ellipsis), data, where))
-    if kind is EngineError or origin is dict or is_dataclass(kind):
+    if kind is EngineError or origin in (dict, Mapping) or is_dataclass(kind):
         _checked(data, isinstance(data, dict) and all(isinstance(name, str) for name in data), where, "an object")
         if kind is EngineError:
             return EngineError.from_dict(data)
-        return _mapping(parts[0], parts[1], data, where) if origin is dict else _message(kind, data, where)
+        return _mapping(parts[0], parts[1], data, where) if parts else _message(kind, data, where)
     allowed, named = _LEAVES[kind]
     _checked(data, type(data) in allowed, where, named)
     return Path(data) if kind is Path else data

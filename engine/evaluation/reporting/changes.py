@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from textwrap import shorten
 
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.core.messages.report import Change, Changes, FoundHit
 from engine.core.records import Chunk
 from engine.evaluation.comparison import Comparison
 from engine.evaluation.judgments import Judgment
@@ -19,44 +19,7 @@ EXCERPT = 160
 _DIGITS = 2
 
 
-@dataclass(frozen=True, slots=True)
-class FoundHit:
-    """A hit: its `rank` from 1, whether it is `right`, its document's title, and the beginning of its text."""
-
-    rank: int
-    right: bool
-    title: str
-    excerpt: str
-
-
 Finder = Callable[[str, int], Sequence[FoundHit]]
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """One query: its metric under the base and under the system, in percent, and the first hits of both."""
-
-    key: str
-    text: str
-    before: float
-    after: float
-    hits_before: Sequence[FoundHit] = ()
-    hits_after: Sequence[FoundHit] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Changes:
-    """The largest gains and losses, largest first, and how many queries changed at all.
-
-    `differences`: of every query, in points, the largest gain first.
-    """
-
-    better: tuple[Change, ...]
-    worse: tuple[Change, ...]
-    count_better: int
-    count_worse: int
-    count_equal: int
-    differences: tuple[float, ...] = ()
 
 
 def query_changes(

@@ -88,13 +88,10 @@ def _bars(query_set: Mapping[str, Any], report: Mapping[str, Any]) -> str:
 
 def _shift(query_set: Mapping[str, Any], report: Mapping[str, Any]) -> str:
     """How each query's nDCG@10 changed, from the largest gain to the largest loss."""
-    changes, named = query_set["changes"], _Names(report)
-    if not changes:
-        return ""
-    base = query_set["comparison"]["base"]
+    base, named = query_set["comparison"]["base"], _Names(report)
     title = f"Change of nDCG@10 from {named(base)} to {named(query_set['changed_system'])}, query by query"
     order = "queries, from the largest gain to the largest loss"
-    return change_chart(title, changes["differences"], order, "change of nDCG@10, points")
+    return change_chart(title, query_set["changes"]["differences"], order, "change of nDCG@10, points")
 
 
 def _colour(name: str) -> int:

@@ -7,12 +7,13 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from engine.core.errors import DamagedError
 from engine.core.events import Choice, Event, Warned, read
 from engine.core.figures import FigureTable, Interval
-from engine.evaluation.reporting.changes import Changes
+from engine.core.messages.report import QuerySetReport
+from engine.core.messages.wire import from_json
 from engine.evaluation.selection import Selection
 from engine.evaluation.studies.forgetting import Forgetting
 from engine.evaluation.studies.robustness import Robustness
@@ -22,19 +23,6 @@ from engine.project.store.artifact_info import TrainingHistory
 SCHEMA = 2
 FORMER_KEYS = {"served": "in_use", "strength": "weight", "standing": "outcome"}
 """Of `selection` in schema 1, key → its name now."""
-
-
-@dataclass(frozen=True, slots=True)
-class QuerySetReport:
-    """One set of queries, and every system on them. `changes` are those of `changed_system` against the comparison's base;
-    `unmatched` names judged answers that the corpus does not have."""
-
-    name: str
-    kind: Literal["judged", "synthetic"]
-    comparison: FigureTable
-    changes: Changes | None = None
-    changed_system: str = ""
-    unmatched: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +93,7 @@ def read_report(folder: Path) -> dict[str, Any]:
             report["selection"] = {**_with_present_keys(selection), "table": rows}
         for part in report["query_sets"]:
             part["comparison"].setdefault("synthetic", part.get("synthetic", 0))
+        query_sets_of(report)  # what is no such set is damaged, too
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise DamagedError(
             f"The report in {folder} cannot be read.", f"{type(error).__name__}: {error}", "Run the stage 'evaluate' again.",
@@ -117,9 +106,14 @@ def _with_present_keys(entry: Mapping[str, Any]) -> dict[str, Any]:
     return {FORMER_KEYS.get(key, key): value for key, value in entry.items()}
 
 
+def query_sets_of(report: Mapping[str, Any]) -> tuple[QuerySetReport, ...]:
+    """Of what `read_report` gave."""
+    return from_json(tuple[QuerySetReport, ...], report["query_sets"])
+
+
 def tables_of(report: Mapping[str, Any]) -> dict[str, FigureTable]:
     """Kind of queries (`judged`, `synthetic`) → table, of what `read_report` gave."""
-    return {part["kind"]: FigureTable.from_dict(part["comparison"]) for part in report["query_sets"]}
+    return {one.kind: one.comparison for one in query_sets_of(report)}
 
 
 def plain(value: Any) -> Any:

@@ -16,9 +16,10 @@ from engine.project.store.artifacts import Artifact
 from engine.version import __version__
 
 if TYPE_CHECKING:
+    from engine.core.messages.report import QuerySetReport
     from engine.evaluation.comparison import Comparison
     from engine.evaluation.evaluating import Evaluation
-    from engine.evaluation.reporting.report import QuerySetReport, ReportData
+    from engine.evaluation.reporting.report import ReportData
     from engine.evaluation.selection import Selection
     from engine.evaluation.studies.fusion import FusionChoice
 
@@ -117,8 +118,8 @@ def _query_set_reports(
     context: StageContext, work: Evaluation, compared: Compared, changed: str
 ) -> list[QuerySetReport]:
     """`changed`: the system whose queries are shown one by one, against base."""
+    from engine.core.messages.report import QuerySetReport
     from engine.evaluation.reporting.changes import hit_finder, query_changes
-    from engine.evaluation.reporting.report import QuerySetReport
 
     chunks = {chunk.id: chunk for chunk in work.chunks}
     titles = {document.id: document.title or document.path for document in context.store.documents()}
@@ -126,7 +127,7 @@ def _query_set_reports(
         QuerySetReport(
             one.name, "judged" if one.kind == "judged" else "synthetic", comparison.table,
             query_changes(comparison, changed, hits=hit_finder(one.rankings, one.judgments, chunks, titles)), changed,
-            [text for judgment in one.judgments for text in judgment.unmatched],
+            tuple(text for judgment in one.judgments for text in judgment.unmatched),
         )
         for one, comparison in compared
     ]  # fmt: skip

@@ -12,11 +12,11 @@ from rich.cells import cell_len
 from textual.pilot import Pilot
 
 from bmembed_tui.steps.result.interval_chart import interval_chart, interval_line
-from bmembed_tui.steps.result.model import Result, hybrid_of, result_from, verdict_of
+from bmembed_tui.steps.result.model import Figure, caution, figures, hybrid_of, verdict_of
 from bmembed_tui.steps.result.pane import ResultPane
 from engine.core.errors import DamagedError
 from engine.core.figures import Interval
-from engine.core.messages.project import EvaluationReport
+from engine.core.messages.report import EvaluationReport
 from engine.core.messages.wire import from_json
 
 
@@ -48,31 +48,27 @@ def answer(served: str = "adapted", verdict: str = "better", kind: str = "judged
     changes = {"better": [{"key": "1", "text": "[/ q", "before": 0, "after": 100}], "worse": [], "count_better": 1,
                "count_worse": 0, "count_equal": 59}  # fmt: skip
     sets = [{"name": f"{kind} queries", "kind": kind, "comparison": comparison, "changes": changes}]
-    report = {"selection": {"in_use": served}, "query_sets": sets, "created": "2026-11-21"}
-    return {"report": report, "folder": "/x", "systems": {}, "reason": "because"}
+    return {"in_use": served, "reason": "because", "query_sets": sets, "folder": "/x"}
 
 
-def read(found: dict[str, Any]) -> Result:
-    return result_from(from_json(EvaluationReport, found))
+def read(found: dict[str, Any]) -> EvaluationReport:
+    return from_json(EvaluationReport, found)
+
+
+def shown(report: EvaluationReport, metric: str = "ndcg@10") -> list[Figure]:
+    return figures(report, report.query_sets[0].comparison, metric)
 
 
 def test_the_report_is_read() -> None:
-    result = read(answer())
-    (queries,) = result.sets
-    bm25, base, served = queries.figures("ndcg@10")
+    report = read(answer())
+    bm25, base, served = shown(report)
     assert bm25.gap is not None
     assert served.gap is not None
     assert (bm25.interval.value, bm25.gap.value, bm25.gap.verdict) == (60, 20, "better")
     assert (base.interval.value, base.gap) == (40, None)
     assert (served.gap.value, served.gap.low, served.gap.high) == (5, 1, 9)
-    assert queries.better[0].text == "[/ q"
-    assert queries.figures("hit@1") == []
-
-
-def test_what_the_report_advises_is_read_where_it_advises_something() -> None:
-    told = answer()
-    assert read(told).advice == ""
-    assert read({**told, "report": {**told["report"], "advice": "Set it."}}).advice == "Set it."
+    assert report.query_sets[0].changes.better[0].text == "[/ q"
+    assert shown(report, "hit@1") == []
 
 
 @pytest.mark.parametrize(
@@ -94,7 +90,7 @@ def test_the_sentence_says_what_was_measured(parts: dict[str, Any], sign: str, w
 @pytest.mark.parametrize(("p_value", "told"), [(0.0625, "+9.0, p = 0.062)"), (0.0001, "+9.0, p < 0.001)")])
 def test_the_sentence_tells_the_p_that_decided(p_value: float, told: str) -> None:
     found = answer(verdict="no difference shown")
-    found["report"]["query_sets"][0]["comparison"]["differences"]["served"]["ndcg@10"]["p_value"] = p_value
+    found["query_sets"][0]["comparison"]["differences"]["served"]["ndcg@10"]["p_value"] = p_value
     assert told in verdict_of(read(found))[1]
 
 
@@ -107,7 +103,7 @@ def test_the_sentence_tells_how_many_queries_would_show_the_difference(
     kind: str, needed: int | None, told: str
 ) -> None:
     found = answer(verdict="no difference shown", kind=kind)
-    found["report"]["query_sets"][0]["comparison"]["differences"]["served"]["ndcg@10"]["needed"] = needed
+    found["query_sets"][0]["comparison"]["differences"]["served"]["ndcg@10"]["needed"] = needed
     sentence = verdict_of(read(found))[1]
     assert told in sentence
     assert ("would show one as large." in sentence) == (needed is not None)
@@ -115,55 +111,52 @@ def test_the_sentence_tells_how_many_queries_would_show_the_difference(
 
 def test_hybrid_search_is_told_where_it_was_measured() -> None:
     found = answer()
-    assert hybrid_of(read(found).sets[0], "adapted") == ""
-    systems = found["report"]["query_sets"][0]["comparison"]["systems"]
+    assert hybrid_of(read(found)) == ""
+    systems = found["query_sets"][0]["comparison"]["systems"]
     systems["rrf_base"] = {"ndcg@10": interval(61.6, 50, 70)}
     systems["rrf_served"] = {"ndcg@10": interval(61.2, 50, 70)}
-    assert "61.2 nDCG@10 with what is in use, 61.6 with base" in hybrid_of(read(found).sets[0], "adapted")
-    assert hybrid_of(read(found).sets[0], "base").endswith("BM25: 61.2 nDCG@10.")  # there is nothing to compare
+    assert "61.2 nDCG@10 with what is in use, 61.6 with base" in hybrid_of(read(found))
+    assert hybrid_of(read({**found, "in_use": "base"})).endswith("BM25: 61.2 nDCG@10.")  # there is nothing to compare
     found_gap = {**gap(-0.4, -1.2, 0.3, "no difference shown"), "p_value": 0.31, "needed": 9876}
-    found["report"]["query_sets"][0]["comparison"]["pairs"] = {"rrf_served − rrf_base": {"ndcg@10": found_gap}}
-    assert hybrid_of(read(found).sets[0], "adapted").endswith(
+    found["query_sets"][0]["comparison"]["pairs"] = {"rrf_served − rrf_base": {"ndcg@10": found_gap}}
+    assert hybrid_of(read(found)).endswith(
         "61.6 with base: no difference shown, -0.4 (-1.2 to +0.3, p = 0.310); about 9,876 queries would show one as large."
     )
 
 
 def test_hybrid_search_is_told_as_search_joins_its_rankings() -> None:
     found = answer()
-    systems = found["report"]["query_sets"][0]["comparison"]["systems"]
+    systems = found["query_sets"][0]["comparison"]["systems"]
     for name, value in {"rrf_base": 61.6, "rrf_served": 61.2, "weighted_base": 62.6, "weighted_served": 63.4}.items():
         systems[name] = {"ndcg@10": interval(value, value - 5, value + 5)}
-    found["report"]["fusion"] = {"method": "weighted", "weight": 0.6, "reason": ""}
-    (queries,) = read(found).sets
-    assert "63.4 nDCG@10 with what is in use, 62.6 with base" in hybrid_of(queries, "adapted")
-    shown = [figure.system for figure in queries.figures("ndcg@10")]
-    assert "weighted_served" in shown
-    assert "rrf_served" not in shown
+    report = read({**found, "fusion": "weighted"})
+    assert "63.4 nDCG@10 with what is in use, 62.6 with base" in hybrid_of(report)
+    names = [figure.system for figure in shown(report)]
+    assert "weighted_served" in names
+    assert "rrf_served" not in names
 
 
 @pytest.mark.parametrize("served", ["base", "adapted"])
 def test_what_is_taken_off_hubs_is_told(served: str) -> None:
     found = answer(served=served)
-    found["report"]["fusion"] = {"method": "rrf", "plain_system": served}
-    sentence = verdict_of(read(found))[1]
+    sentence = verdict_of(read({**found, "plain_system": served}))[1]
     assert sentence.endswith(
         f"earch uses {'the base encoder' if served == 'base' else served}. Chunks that are near to every query count less."
     )
-    found["report"]["fusion"]["plain_system"] = ""
     assert "near to every query" not in verdict_of(read(found))[1]
 
 
 def test_no_queries_no_claim() -> None:
-    assert verdict_of(Result("adapted", "", (), "", "")) == ("=", "Search uses adapted.")
+    assert verdict_of(EvaluationReport("adapted", "", (), Path())) == ("=", "Search uses adapted.")
 
 
 @pytest.mark.parametrize(
     ("kind", "queries", "words"), [("judged", 60, "Only 60"), ("judged", 2000, ""), ("synthetic", 2000, "flatter")]
 )
 def test_cautions(kind: str, queries: int, words: str) -> None:
-    caution = read(answer(kind=kind, queries=queries)).sets[0].caution
-    assert words in caution
-    assert bool(words) == bool(caution)
+    warning = caution(read(answer(kind=kind, queries=queries)).query_sets[0])
+    assert words in warning
+    assert bool(words) == bool(warning)
 
 
 def test_an_interval_is_drawn_to_scale() -> None:
@@ -174,8 +167,7 @@ def test_an_interval_is_drawn_to_scale() -> None:
 
 @pytest.mark.parametrize("width", [40, 51, 54, 70, 96, 170])
 def test_the_chart_fits_its_width(width: int) -> None:
-    (queries,) = read(answer()).sets
-    lines = interval_chart(queries.figures("ndcg@10"), width).plain.splitlines()
+    lines = interval_chart(shown(read(answer())), width).plain.splitlines()
     assert len(lines) == 3
     assert all(cell_len(line) <= max(width, 47) for line in lines)
     drawn = width >= 70
@@ -194,14 +186,14 @@ def test_the_step_shows_the_engines_figures(finished_project: Path) -> None:
         await until_text(pilot, "done")
         pilot.app.screen.go("result")  # type: ignore[attr-defined]
         await until_text(pilot, "nDCG@10 in percent")
-        shown = [screen_text(pilot.app)]  # type: ignore[arg-type]
+        screens = [screen_text(pilot.app)]  # type: ignore[arg-type]
         await pilot.press("m")
         await until_text(pilot, "Hit@1 in percent")
-        shown.append(screen_text(pilot.app))  # type: ignore[arg-type]
+        screens.append(screen_text(pilot.app))  # type: ignore[arg-type]
         await pilot.press("j")
         await until_text(pilot, "held-out queries")
-        shown.append(screen_text(pilot.app))  # type: ignore[arg-type]
-        return shown
+        screens.append(screen_text(pilot.app))  # type: ignore[arg-type]
+        return screens
 
     ndcg, hit, heldout = drive(story, finished_project)
     line = next(line for line in ndcg.splitlines() if "BM25  " in line)

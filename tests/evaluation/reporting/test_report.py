@@ -16,6 +16,7 @@ from lxml import html
 from engine.core.errors import DamagedError
 from engine.core.events import Choice, EventLog, Warned
 from engine.core.figures import Difference, Interval
+from engine.core.messages.report import QuerySetReport
 from engine.core.records import Chunk
 from engine.core.systems import label_of
 from engine.core.text import metric_name
@@ -24,7 +25,6 @@ from engine.evaluation.judgments import Judgment
 from engine.evaluation.reporting.changes import hit_finder, query_changes
 from engine.evaluation.reporting.page import render
 from engine.evaluation.reporting.report import (
-    QuerySetReport,
     ReportData,
     choices_made,
     read_report,
@@ -60,7 +60,7 @@ def example(text: str = "which firm was fined?") -> ReportData:
     hits = hit_finder({name: np.array(ids) for name, ids in systems.items()}, judgments, chunks, titles)
     changes = query_changes(found, f"adapted {text}", top=5, hits=hits)
     sets = [
-        QuerySetReport(f"Judged {text}", "judged", found.table, changes, f"adapted {text}", [text] * 60),
+        QuerySetReport(f"Judged {text}", "judged", found.table, changes, f"adapted {text}", (text,) * 60),
         QuerySetReport("Held-out generated queries", "synthetic", found.table),
     ]
     return ReportData(

@@ -1,0 +1,82 @@
+"""What the last evaluation found. The sets of queries are written to report.json and read from it in this form."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from engine.core.figures import FigureTable
+from engine.core.messages.wire import Request
+
+
+@dataclass(frozen=True, slots=True)
+class FoundHit:
+    """A hit: its `rank` from 1, whether it is `right`, its document's title, and the beginning of its text."""
+
+    rank: int
+    right: bool
+    title: str
+    excerpt: str
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One query: its metric under the base and under the system, in percent, and the first hits of both."""
+
+    key: str
+    text: str
+    before: float
+    after: float
+    hits_before: tuple[FoundHit, ...] = ()
+    hits_after: tuple[FoundHit, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """The largest gains and losses, largest first, and how many queries changed at all.
+
+    `differences`: of every query, in points, the largest gain first.
+    """
+
+    better: tuple[Change, ...] = ()
+    worse: tuple[Change, ...] = ()
+    count_better: int = 0
+    count_worse: int = 0
+    count_equal: int = 0
+    differences: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class QuerySetReport:
+    """One set of queries, and every system on them. `changes` are those of `changed_system` against the comparison's base;
+    `unmatched` names judged answers that the corpus does not have."""
+
+    name: str
+    kind: Literal["judged", "synthetic"]
+    comparison: FigureTable
+    changes: Changes = field(default_factory=Changes)
+    changed_system: str = ""
+    unmatched: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationReport:
+    """What is in use and why, and what was measured. `folder`: of report.json.
+
+    `fusion`: rrf or weighted. `plain_system`: the system that is what is in use, without hubness correction; empty where search
+    has none. `advice`: what to set otherwise, if there is something.
+    """
+
+    in_use: str
+    reason: str
+    query_sets: tuple[QuerySetReport, ...]
+    folder: Path
+    fusion: str = "rrf"
+    plain_system: str = ""
+    advice: str = ""
+
+
+@dataclass(frozen=True)
+class ReadReport(Request[EvaluationReport], method="report"):
+    """What the last evaluation found. NotBuiltError before the first."""
