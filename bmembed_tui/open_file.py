@@ -41,7 +41,7 @@ def open_at(path: Path, page: int | None = None) -> Opened:
             return Opened(f"{path} is not there any more.")
         command = _viewer()
         if command is None:
-            return Opened(f"There is no display here to open it on. It lies at {path}")
+            return Opened(f"There is no display here to open it on. It is at {path}")
         paged = _paged_command(path.absolute(), page) if page and path.suffix.lower() == ".pdf" else []
         subprocess.Popen(
             paged or [command, str(path.absolute())], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,

@@ -1,4 +1,4 @@
-"""The app's only way to the engine's work: processes. Requests to `engine serve`, and other `engine` commands."""
+"""The app's only way to the engine: requests to `engine serve`, other commands. Long, as both start and end processes alike."""
 
 from __future__ import annotations
 

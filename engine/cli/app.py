@@ -152,10 +152,10 @@ def execute(project: Project, stages: tuple[str, ...], force: bool, as_json: boo
             unread = True
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
-    with stoppable() as asked, RunView() as snapshot:
+    with stoppable() as stop, RunView() as snapshot:
         project.run(
             stages,
             force=stages if force else (),
             on_event=as_line if as_json else snapshot,
-            should_stop=lambda: unread or asked(),
+            should_stop=lambda: unread or stop(),
         )

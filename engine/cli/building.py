@@ -120,8 +120,8 @@ for _name, _text in {
     "generate": "Stage 3: make training queries from the chunks, or take the imported ones.",
     "rank": "Stage 4: mine BM25's ranking of every query.",
     "train": "Stage 5: train the adapter. Resumes from its last checkpoint.",
-    "evaluate": "Stage 6: compare base, adapted and merged encoders on held-out queries, and choose what to serve.",
-    "embed": "Stage 7: embed the chunks with the served encoder. Semantic search works from here on.",
+    "evaluate": "Stage 6: compare base, adapted and merged encoders on held-out queries, and choose which to use.",
+    "embed": "Stage 7: embed the chunks with the encoder in use. Semantic search works from here on.",
 }.items():
     _stage_command(_name, _text)
 
@@ -177,8 +177,8 @@ def benchmark(
 
         chosen = model if model == DEFAULT_MODEL else str(resolve_model(model).path)
         settings.setdefault("encoder", {})["model"] = chosen
-    with stoppable() as asked, RunView() as snapshot:
-        result = measure(dataset, queries=queries, settings=settings, keep=keep, on_event=snapshot, should_stop=asked)
+    with stoppable() as stop, RunView() as snapshot:
+        result = measure(dataset, queries=queries, settings=settings, keep=keep, on_event=snapshot, should_stop=stop)
     if as_json:
         print_json(result)
         return
@@ -198,7 +198,7 @@ def _known(preset: str) -> str:
     return preset
 
 
-def _settings(asked: dict[str, dict[str, Any]], changes: list[str]) -> dict[str, dict[str, Any]]:
+def _settings(chosen: dict[str, dict[str, Any]], changes: list[str]) -> dict[str, dict[str, Any]]:
     """The settings with every `section.key=value` of `changes`. Raises SettingsError, UsageError."""
     from engine.core.errors import UsageError
     from engine.settings.edit import with_changes
@@ -211,9 +211,9 @@ def _settings(asked: dict[str, dict[str, Any]], changes: list[str]) -> dict[str,
                 f"{change} sets nothing.", "There is no '=' in it.", "Write, say, training.steps=60.",
                 code="settings-no-value",
             )  # fmt: skip
-        asked = with_changes(asked, {key.strip(): value_of(value.strip())})
-        validate(asked, f"--set {change}")
-    return asked
+        chosen = with_changes(chosen, {key.strip(): value_of(value.strip())})
+        validate(chosen, f"--set {change}")
+    return chosen
 
 
 @app.command()

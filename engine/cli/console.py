@@ -41,7 +41,7 @@ NEVER_LEFT_OUT = ("kept", "queries")  # of a stage's summary: without queries no
 METRICS = ("hit@1", "hit@4", "hit@10", "mrr@10", "ndcg@10")
 
 
-def narration() -> Console:
+def progress_console() -> Console:
     """The console of everything that is not data."""
     return Console(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
 
@@ -56,7 +56,7 @@ class RunView:
     """Shows a run's events: bars on a terminal, plain lines elsewhere. Use as a context manager; call it with events."""
 
     def __init__(self, console: Console | None = None) -> None:
-        self._console = console or narration()
+        self._console = console or progress_console()
         self._bars = Progress(
             SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(),
             TextColumn("{task.fields[note]}", markup=False), TimeElapsedColumn(),
@@ -222,7 +222,7 @@ def show_found(found: Found, console: Console, sources: Iterable[str] = ()) -> N
     `sources`: the project's folders. Where there are several, a path begins with the name of its own.
     """
     for note in found.notes:
-        narration().print(Text(harmless(note), style="yellow"))
+        progress_console().print(Text(harmless(note), style="yellow"))
     names = source_names({*sources, *(hit.source for hit in found.hits)})
     mark = "bold underline" if console.no_color else "bold yellow"
     for hit in found.hits:
@@ -270,7 +270,7 @@ def _day(seconds: float | None) -> str:
 
 def show_error(error: EngineError) -> None:
     """An error as a user meets it: what happened, why, what to do."""
-    console = narration()
+    console = progress_console()
     console.print(Text(harmless(f"Error: {error.what}"), style="bold red"))
     for line in (error.why, error.to_do):
         if line:

@@ -28,7 +28,7 @@ ORIGINS = {
     "judged": "of this project with hits that have no mark",
     "generated": (
         "that were made from the documents and held out from training (synthetic: your own say more, and only these have a say "
-        "in what is served)"
+        "in which encoder is used)"
     ),
 }
 
@@ -73,7 +73,7 @@ def judge(
 
 @dataclass(frozen=True)
 class QuerySummary:
-    """What was answered of one query in a sitting; `open`: hits that have no mark yet."""
+    """What was answered of one query in a session; `open`: hits that have no mark yet."""
 
     query: str
     origin: str
@@ -86,7 +86,7 @@ class QuerySummary:
 
 @dataclass(frozen=True)
 class Summary:
-    """What was judged in a sitting, how many queries are judged now, and what to run next. Its fields are the keys of `--json`."""
+    """What was judged in a session, how many queries are judged now, and what to run next. Its fields are the keys of `--json`."""
 
     project: Path
     ended: str
@@ -101,7 +101,7 @@ class Summary:
 
 @dataclass
 class Subject:
-    """A query with its hits, the numbers of those to ask about, and this sitting's answers by number."""
+    """A query with its hits, the numbers of those to ask about, and this session's answers by number."""
 
     number: int
     query: ToJudge
@@ -117,13 +117,13 @@ class Subject:
 
 
 class JudgingSession:
-    """One sitting: asks, keeps every answer at once through the code that the app uses, and can take answers back."""
+    """Asks about queries, keeps every answer at once through the code that the app uses, and can take answers back."""
 
     def __init__(self, project: ProjectFolder, pooler: Pooler, known: KnownAnswers) -> None:
-        from engine.cli.console import narration
+        from engine.cli.console import progress_console
 
         self._project, self._pooler, self._known = project, pooler, known
-        self._console = narration()
+        self._console = progress_console()
         self._subjects: list[Subject] = []
 
     def hold(self, queries: Iterable[ToJudge], most: int | None) -> str:
@@ -266,7 +266,7 @@ def _show_summary(summary: Summary) -> None:
         print(f"{summary.open} hits have no mark yet: the same command goes on with them.", file=sys.stderr)
     if summary.judged_queries < ENOUGH_QUERIES:
         few = "A query counts once a hit of it was right; from"
-        print(f"{few} {ENOUGH_QUERIES} of your own on they have a say in what is served.", file=sys.stderr)
+        print(f"{few} {ENOUGH_QUERIES} of your own on they have a say in which encoder is used.", file=sys.stderr)
     if summary.right + summary.wrong:
         print(f"Next: {summary.next}", file=sys.stderr)
 

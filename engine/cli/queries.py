@@ -25,8 +25,8 @@ def sample(
     """Show the queries that the backend in project.toml makes of some chunks. Nothing is stored."""
     from engine.queries.sample import sample as take
 
-    with opened(name) as project, stoppable() as asked:
-        found = take(project.folder, count, asked)
+    with opened(name) as project, stoppable() as stop:
+        found = take(project.folder, count, stop)
     if as_json:
         print_json(found)
     else:
@@ -90,7 +90,7 @@ def models(
     context: Annotated[int, typer.Option(help="tokens of context to keep memory for", min=1)] = 4096,
     as_json: AsJson = False,
 ) -> None:
-    """List the GGUF language models that lie on this machine, from their headers alone, or add one."""
+    """List the GGUF language models on this machine, from their headers alone, or add one."""
     from engine.core.errors import UsageError
     from engine.gguf.library import add_model, list_models
 
@@ -100,8 +100,8 @@ def models(
             code="action-unknown", command="models",
         )  # fmt: skip
     if file is not None:
-        with stoppable() as asked:
-            added = add_model(file, link=link, name=name, should_stop=asked)
+        with stoppable() as stop:
+            added = add_model(file, link=link, name=name, should_stop=stop)
         print_json({"path": str(added)}) if as_json else print(added)
         print(f"Set queries.backend to gguf and queries.model to {added.name} to use it.", file=sys.stderr)
         return

@@ -35,7 +35,7 @@ def sweep(
 ) -> None:
     """Train and measure every combination of settings of [ranking] and [training], in a copy of the project.
 
-    The project itself stays as it is: its settings, its adapter, what is served. Each cell is compared with the base
+    The project itself stays as it is: its settings, its adapter, the encoder in use. Each cell is compared with the base
     encoder on held-out queries (synthetic: made from the documents) and on judged ones, if there are some. BM25 rankings
     and the base encoder's vectors are made once. Ctrl-C stops it; the same command goes on where it stopped.
     """
@@ -62,8 +62,8 @@ def sweep(
         def begin(cell: Cell) -> None:
             print(harmless(f"▸ cell {cell.number} of {len(cells.cells)}: {cell.name}"), file=sys.stderr)
 
-        with stoppable() as asked, RunView() as snapshot:
-            found = work.run(on_event=snapshot, should_stop=asked, on_cell=begin)
+        with stoppable() as stop, RunView() as snapshot:
+            found = work.run(on_event=snapshot, should_stop=stop, on_cell=begin)
     if as_json:
         print_json(found)
     else:

@@ -106,7 +106,7 @@ class Progress(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice(Event):
-    """An automatic choice and its reason (device, precision, what is served …)."""
+    """An automatic choice and its reason (device, precision, encoder in use …)."""
 
     stage: str
     setting: str

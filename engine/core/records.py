@@ -66,7 +66,7 @@ class Query:
     """A training query with the chunk that answers it.
 
     `evidence` is the verbatim passage that the query was made from (may be empty for imported ones without evidence).
-    `split`: `train`; `validation` decides when training stops; `heldout` decides what is served and is reported. Queries
+    `split`: `train`; `validation` decides when training stops; `heldout` decides what is used and is reported. Queries
     of one document are all on one side; where documents are few, those of neighbouring chunks are.
     """
 

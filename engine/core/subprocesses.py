@@ -131,7 +131,7 @@ def run_folder_missing(stage: str, folder: Path) -> EngineError:
     """The error of a run whose folder is gone: nothing can be kept, and nobody could cancel it any more."""
     return StageError(
         f"The folder of the run, {folder}, is gone.", f"It was deleted or moved while the stage '{stage}' was running.",
-        "Run again where the project lies now.", code="run-folder-missing", stage=stage,
+        "Run again where the project is now.", code="run-folder-missing", stage=stage,
     )  # fmt: skip
 
 

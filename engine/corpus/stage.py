@@ -87,7 +87,7 @@ STAGE = IngestStage()
 
 
 def _report_prompts(context: StageContext, model: ModelFolder) -> None:
-    """Warn where the model is known to want prompts, and nothing names them: it would be measured and served below its worth."""
+    """Warn where the model is known to want prompts, and nothing names them: it would be measured and used below its worth."""
     from engine.encoders.fingerprint import missing_prompts
 
     chosen = context.settings.encoder

@@ -65,13 +65,15 @@ def reported_hardware(context: StageContext, purpose: str) -> Hardware:
     return hardware
 
 
-def load_encoder(context: StageContext, hardware: Hardware, adapter: Path | None = None, scale: float = 1.0) -> Encoder:
-    """The project's encoder, with an adapter merged in at `scale` (λ)."""
+def load_encoder(
+    context: StageContext, hardware: Hardware, adapter: Path | None = None, weight: float = 1.0
+) -> Encoder:
+    """The project's encoder, with an adapter merged in at the interpolation `weight`."""
     from engine.encoders.encoder import Encoder
 
     settings = context.settings.encoder
     return Encoder.load(
-        project_model(context.settings), adapter=adapter, adapter_scale=scale, hardware=hardware,
+        project_model(context.settings), adapter=adapter, adapter_scale=weight, hardware=hardware,
         max_tokens=settings.max_tokens,
     )  # fmt: skip
 
@@ -81,9 +83,9 @@ def model_fingerprint(snapshot: ProjectSnapshot) -> str:
     return project_model(snapshot.settings).fingerprint
 
 
-def served_fingerprint(snapshot: ProjectSnapshot, adapter: Path | None, scale: float) -> str:
+def encoder_fingerprint_of(snapshot: ProjectSnapshot, adapter: Path | None, weight: float) -> str:
     """Fingerprint of the encoder that `load_encoder` would give, without loading it."""
-    return encoder_fingerprint(project_model(snapshot.settings), adapter, scale, snapshot.settings.encoder.max_tokens)
+    return encoder_fingerprint(project_model(snapshot.settings), adapter, weight, snapshot.settings.encoder.max_tokens)
 
 
 def open_cache(snapshot: ProjectSnapshot) -> EmbeddingCache:

@@ -74,8 +74,7 @@ def resolve_model(spec: str = DEFAULT_MODEL) -> ModelFolder:
     path = Path(spec).expanduser()
     if not path.is_dir():
         raise _not_a_folder(spec, path)
-    path = path.resolve()
-    return _resolve_folder(path, path.name, None)
+    return _resolve_folder(path.resolve(), path.resolve().name, None)
 
 
 def read_json(path: Path) -> Any:

@@ -60,7 +60,7 @@ class Address:
             return number
         where = number if number == self.host else f"{self.host} ({number})"
         raise SettingsError(
-            f"The endpoint {where} lies outside this machine and private networks.",
+            f"The endpoint {where} is outside this machine and private networks.",
             "The documents' text would be sent there.",
             "Name a server on this machine or in your own network in queries.endpoint, or set "
             "queries.endpoint_allow_public to true if this is meant.",

@@ -15,13 +15,13 @@ _writing = threading.Lock()
 def note_server(folder: Path, url: str) -> None:
     """Keep that a server is about to be sent text of the project in `folder`. Raises OSError where that cannot be written."""
     with _writing:
-        known = asked_servers(folder)
+        known = known_servers(folder)
         if url not in known:
             write_text(folder / RECORD, json.dumps([*known, url], ensure_ascii=False, indent=1) + "\n")
 
 
-def asked_servers(folder: Path) -> list[str]:
-    """Their addresses, the first asked first; none where the record is gone or cannot be read."""
+def known_servers(folder: Path) -> list[str]:
+    """Their addresses, in the order of first use; none where the record is gone or cannot be read."""
     try:
         found = json.loads((folder / RECORD).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):

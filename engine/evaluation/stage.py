@@ -6,7 +6,7 @@ from typing import Any
 
 from engine.core.errors import DamagedError, NotBuiltError
 from engine.core.systems import IN_USE
-from engine.encoders.for_project import check_device, model_fingerprint, served_fingerprint
+from engine.encoders.for_project import check_device, encoder_fingerprint_of, model_fingerprint
 from engine.evaluation.evaluating import Evaluation
 from engine.evaluation.reporting.results import publish_results
 from engine.evaluation.studies.sentence_pairs import pairs_fingerprint
@@ -41,7 +41,7 @@ class EvaluateStage(Stage):
             "evaluation": snapshot.settings.evaluation.model_dump(),
             "search": snapshot.settings.search.model_dump(include=_fused(snapshot)),
             "lexical": [snapshot.settings.lexical.titles, snapshot.need(LexicalInfo).info.language],
-            "base": served_fingerprint(snapshot, None, 1.0),
+            "base": encoder_fingerprint_of(snapshot, None, 1.0),
             **({"coarse": True} if snapshot.settings.vectors.dtype == "i8" else {}),
             "cl": _baseline(snapshot),
             **_synonyms(snapshot),

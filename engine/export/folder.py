@@ -44,14 +44,14 @@ def checked_target(project: ProjectFolder, target: Path) -> Path:
     final = parent / path.name
     if final.is_relative_to(project.path.resolve()):
         raise UsageError(
-            f"{path} lies in the project.", "An export is to be taken away from it.", "Choose a folder elsewhere.",
+            f"{path} is in the project.", "An export is to be taken away from it.", "Choose a folder elsewhere.",
             code="target-in-project",
         )  # fmt: skip
     for source in project.sources(project.settings()):
         if source.is_dir() and final.is_relative_to(source.resolve()):
             why = f"The next run would read it as documents of {source}."
             raise UsageError(
-                f"{path} lies among the documents.", why, "Choose a folder elsewhere.", code="target-in-documents"
+                f"{path} is among the documents.", why, "Choose a folder elsewhere.", code="target-in-documents"
             )
     return final
 

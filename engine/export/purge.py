@@ -14,7 +14,7 @@ from engine.core.disk import disk_errors, write_text
 from engine.core.errors import EngineError
 from engine.core.messages.project import Elsewhere, Purged, Removed
 from engine.endpoint.servers import RECORD as SERVERS
-from engine.endpoint.servers import asked_servers
+from engine.endpoint.servers import known_servers
 from engine.export.folder import RECORD, finished_exports, known_exports, tidied, unfinished_exports
 from engine.project.folder import OWN_FOLDERS, ProjectFolder
 
@@ -138,12 +138,12 @@ def _elsewhere(project: ProjectFolder) -> Iterator[Elsewhere]:
 
 def _servers(project: ProjectFolder) -> Iterator[Elsewhere]:
     """Those that text was sent to; the one that is set, too, though nothing is known of it: an older version kept no list."""
-    asked = asked_servers(project.path)
+    servers = known_servers(project.path)
     why = "It was sent text of the documents, and may have been sent judged questions (evaluation.robustness)."
-    yield from (Elsewhere("a server that was asked for queries", why, url, True) for url in asked)
+    yield from (Elsewhere("a server that was asked for queries", why, url, True) for url in servers)
     with suppress(EngineError):
         url = project.settings().queries.endpoint
-        if url and url.rstrip("/") not in {one.rstrip("/") for one in asked}:
+        if url and url.rstrip("/") not in {one.rstrip("/") for one in servers}:
             yield Elsewhere(
                 "the server in queries.endpoint", "It may have been sent text by a former version of this program.", url
             )

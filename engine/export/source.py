@@ -90,12 +90,12 @@ class Source(ProjectSnapshot):
 
     def _check_evaluated(self, info: VectorsInfo) -> None:
         """What the last evaluation chose must be what is embedded: its figures go into the card."""
-        from engine.vectors.stage import hubs_of
+        from engine.vectors.stage import hubness_key_of
 
         if self.evaluation is None:
             return
         chosen = self.evaluation.info.in_use
-        same = chosen.adapter == info.adapter and hubs_of(self) == info.hubness_key
+        same = chosen.adapter == info.adapter and hubness_key_of(self) == info.hubness_key
         if not same or (info.adapter and chosen.interpolation_weight != info.interpolation_weight):
             raise NotBuiltError(
                 "The documents are not yet embedded with the encoder that the last evaluation chose.",

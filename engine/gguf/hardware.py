@@ -36,7 +36,7 @@ class Weight:
         return self.size + self.token * self.context
 
 
-def weighed(path: Path, context: int) -> Weight:
+def weight_of(path: Path, context: int) -> Weight:
     """By the file's header; of one that cannot be read, as far as it is known."""
     size = sum(part.stat().st_size for part in parts_of(path) if part.exists())
     try:

@@ -8,7 +8,7 @@ id order.
 score(q, c) = Σ_t w_t · idf_t · (k1 + 1) · tf / (tf + k1 · (1 − b + b · |c| / avg |c|)),
 idf_t = ln(1 + (N − df + ½)/(df + ½)), k1 = 1.2, b = 0.75, |c| rounded to one byte (tantivy, after Lucene), w_t how
 often the word occurs in the query; plus `code_bonus` for each of the query's codes that the chunk holds as a whole. What
-is different in a corpus of several languages: `engine/lexical/several.py`.
+is different in a corpus of several languages: `engine/lexical/several.py`. Long, as one class reads and writes it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A project folder: create, open, lock, paths, and artifacts that are complete or absent."""
+"""A project folder: create, open, lock, paths, and artifacts that are complete or absent. Long, as one class holds all of it."""
 
 from __future__ import annotations
 
@@ -235,7 +235,7 @@ class ProjectFolder:
         if not self.path.is_dir():  # the lock would make the folder anew
             raise UsageError(
                 f"There is no project at {self.path}.", "Its folder was deleted or moved.",
-                "Open it where it lies now.", code="project-missing",
+                "Open it where it is now.", code="project-missing",
             )  # fmt: skip
         lock = FileLock(self.path / f"{name}.lock", mode=0o600)
         try:

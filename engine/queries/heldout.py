@@ -44,12 +44,12 @@ def cap_queries(keys: Sequence[str], max_queries: int, seed: int = 0) -> list[in
 
 
 def too_few_to_choose(heldout: int) -> str:
-    """What to say before a training whose result could not be served, with what mends it; empty where it could be."""
+    """What to say before a training whose result could not be used, with what mends it; empty where it could be."""
     if heldout >= MIN_TO_CHOOSE:
         return ""
     counted = "no held-out query" if not heldout else f"only {heldout} held-out quer{'y' if heldout == 1 else 'ies'}"
     return (
-        f"What is trained now could not be served, however good: there {'are' if heldout > 1 else 'is'} {counted} to compare "
+        f"What is trained now could not be used, however good: there {'are' if heldout > 1 else 'is'} {counted} to compare "
         f"it with the base encoder on, and at least {MIN_TO_CHOOSE} are needed; judged ones do not count. {MORE}"
     )
 

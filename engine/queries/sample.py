@@ -123,7 +123,7 @@ class _Sampler:
             answers = dict(backend.answers(passages))
         finally:
             backend.close()
-        if answers and not any(answer.settled for answer in answers.values()):
+        if answers and not any(answer.is_final for answer in answers.values()):
             raise StageError(
                 f"The language model answered none of {len(answers)} chunks.", f"The first time: {answers[0].problem}.",
                 "Correct that (the server, or the settings under [queries] in project.toml), and take the sample again.",
@@ -200,7 +200,7 @@ class _Sampler:
         hours = self._settings.max_hours if self._backend in MODELS else 0.0
         course = Course(Budget(self._settings.max_queries, hours * HOUR))
         for one in sampled:
-            if one.answer.settled:
+            if one.answer.is_final:
                 course.take(Pace(1, one.seconds, len(one.queries)), own=True)
         pace = course.pace
         chunks = pace.chunks_within(course.budget, chunks)

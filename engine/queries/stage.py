@@ -1,4 +1,4 @@
-"""Stage `generate`: chunks → training queries, split into trained and held-out ones by document."""
+"""Stage `generate`: chunks → training queries, split into trained and held-out ones by document. Long: one stage, step by step."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class GenerateStage(Stage):
     version, artifact = VERSION, QueriesInfo
 
     def inputs(self, snapshot: ProjectSnapshot) -> dict[str, Any]:
-        """The recipe, and the corpus as it was when the adapter was last made, unless it has drifted away since."""
+        """The recipe, and the corpus as it was when the adapter was last made, unless too much of it changed since."""
         snapshot.need(LexicalInfo)
         snapshot.need(CorpusInfo)
         return {"recipe": recipe(snapshot), "corpus": adaptation_corpus(snapshot)[0]}
@@ -60,9 +60,9 @@ class GenerateStage(Stage):
     def status_note(self, snapshot: ProjectSnapshot) -> str:
         """That the queries are kept although the corpus has changed, or that there is none."""
         notes = []
-        if drift := adaptation_corpus(snapshot)[1]:
+        if share := adaptation_corpus(snapshot)[1]:
             limit = f"up to {100 * snapshot.settings.corpus.retrain_threshold:g} % may (corpus.retrain_threshold)"
-            notes.append(f"kept: {100 * drift:.1f} % of the chunks changed since, {limit}")
+            notes.append(f"kept: {100 * share:.1f} % of the chunks changed since, {limit}")
         if not snapshot.store.counts()["queries"]:
             notes.append(f"there is no training query: {NONE_LEFT}")
         return "; ".join(notes)
@@ -122,8 +122,8 @@ def adaptation_corpus(snapshot: ProjectSnapshot) -> tuple[str, float]:
     former = snapshot.store.artifact(QueriesInfo)
     if former is None or former.info.corpus == current or former.info.recipe != fingerprint(recipe=recipe(snapshot)):
         return current, 0.0
-    drift = snapshot.store.drift()
-    return (former.info.corpus, drift) if drift <= snapshot.settings.corpus.retrain_threshold else (current, drift)
+    share = snapshot.store.changed_share()
+    return (former.info.corpus, share) if share <= snapshot.settings.corpus.retrain_threshold else (current, share)
 
 
 def _candidates(context: StageContext, chunks: Sequence[Chunk], choice: Choice) -> Written:
@@ -217,9 +217,8 @@ def quality_filter(
 
 def _report_share(context: StageContext, name: str, filtered: Filtered, asks: str) -> None:
     total = len(filtered.kept) + len(filtered.rejected)
-    if not total:
-        return
-    context.choose(name, f"{format_share(filtered.share)} kept", f"of {total} queries: {asks}")
+    if total:
+        context.choose(name, f"{format_share(filtered.share)} kept", f"of {total} queries: {asks}")
 
 
 def bm25_ranks(
@@ -266,17 +265,17 @@ def _capped(context: StageContext, found: Filtered) -> Filtered:
 
 
 def split_queries(context: StageContext, queries: list[Query], chunks: Sequence[Chunk]) -> list[Query]:
-    """Half of the held-out documents' queries decide when training stops, the other half what is served."""
+    """Half of the held-out documents' queries decide when training stops, the other half what is used."""
     keys = document_keys(context.store.documents())
-    asked = {query.document_id: keys[query.document_id] for query in queries}
-    if not asked:
+    groups = {query.document_id: keys[query.document_id] for query in queries}
+    if not groups:
         return []
-    if len(set(asked.values())) < MIN_GROUPS:
+    if len(set(groups.values())) < MIN_GROUPS:
         return _split_by_parts(context, queries, chunks)
     share, seed = context.settings.evaluation.heldout_share, context.settings.training.seed
-    aside = assign_split(asked, share, seed)
-    several = len({asked[key] for key in aside}) > 1  # of a single one, what is served is decided, not when to stop
-    validation = assign_split({key: asked[key] for key in aside}, 0.5, seed + 1) if several else frozenset()
+    aside = assign_split(groups, share, seed)
+    several = len({groups[key] for key in aside}) > 1  # of a single one, what is used is decided, not when to stop
+    validation = assign_split({key: groups[key] for key in aside}, 0.5, seed + 1) if several else frozenset()
     sides: dict[int, Split] = {key: "validation" if key in validation else "heldout" for key in aside}
     return [replace(query, split=sides.get(query.document_id, "train")) for query in queries]
 

@@ -163,7 +163,7 @@ class _Walk:
             entry = self.ledger.add(key, answer)
             if entry.problem:
                 self._report_problem(entry.problem)
-            self._count(entry, own=entry.settled)
+            self._count(entry, own=entry.is_final)
             yield position, entry
 
     def _title(self, position: int) -> str:
@@ -192,7 +192,7 @@ class _Walk:
         if own and course.answered == MEASURED:
             self._report_cost()
         if not course.done.queries:
-            self._fruitless += entry.settled and (own or not self.context.forced)
+            self._fruitless += entry.is_final and (own or not self.context.forced)
             left = len(self._order) - course.done.chunks
             if (
                 self._fruitless >= GIVE_UP and left > 0

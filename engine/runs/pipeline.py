@@ -1,4 +1,4 @@
-"""The stages in order: is it up to date? then skip it; else run it in a fresh child process."""
+"""The stages in order: is it up to date? then skip it; else run it in a fresh child process. Long: all of one run."""
 
 from __future__ import annotations
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from stat import S_ISDIR
 from typing import Any
 
 from engine.core.errors import (
@@ -84,12 +85,6 @@ def _wait(dirty: threading.Event, stop: threading.Event, seconds: float) -> None
         pass
 
 
-def watched_folders(sources: Sequence[Path]) -> list[Path]:
-    """The folders to watch for some sources: of a file, the one that it lies in."""
-    found = (source.parent if source.is_file() else source for source in sources)
-    return list(dict.fromkeys(folder for folder in found if folder.is_dir()))
-
-
 @dataclass
 class SourceFolders:
     """The folders of a project: those that its settings name now, and which ones on the disk these are."""
@@ -102,10 +97,11 @@ class SourceFolders:
         with suppress(SettingsError):  # who brings the project in line says what is wrong with them
             self._paths = self.project.sources(self.project.settings())
         found = {}
-        for folder in watched_folders(self._paths):
+        for folder in (path.parent if path.is_file() else path for path in self._paths):
             with suppress(OSError):  # gone at this moment
                 status = folder.stat()
-                found[folder] = (status.st_dev, status.st_ino)
+                if S_ISDIR(status.st_mode):
+                    found[folder] = (status.st_dev, status.st_ino)
         return found
 
 
@@ -169,7 +165,7 @@ class ProjectUpdater:
             self.embedded = time.monotonic()
             self._problem = ""
             if changed:
-                self.report_drift()
+                self.report_changed_share()
         except ProjectBusyError:
             return BUSY_SECONDS  # a run of the user's own: it reads the folders as well
         except CancelledError:
@@ -217,14 +213,14 @@ class ProjectUpdater:
         run(self.project, stages=stages, on_event=note, should_stop=should_stop)
         return done
 
-    def report_drift(self) -> None:
+    def report_changed_share(self) -> None:
         """Where more of the chunks changed since training than the settings allow."""
         with closing(self.project.store()) as store:
-            drift = store.drift() if store.artifact(QueriesInfo) is not None else 0.0
+            share = store.changed_share() if store.artifact(QueriesInfo) is not None else 0.0
         limit = self.project.settings().corpus.retrain_threshold
-        if drift > limit:
+        if share > limit:
             self.report(
-                f"{100 * drift:.0f} % of the chunks changed since the adapter was trained (corpus.retrain_threshold is "
+                f"{100 * share:.0f} % of the chunks changed since the adapter was trained (corpus.retrain_threshold is "
                 f"{100 * limit:.0f} %): a new adaptation is worthwhile, with 'engine run {self.project.argument}'."
             )
 

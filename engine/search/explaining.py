@@ -83,14 +83,14 @@ class Explainer:
             (query, self._loaded.state, artifact.folder),
             lambda: index.similarities(stored.rows, vector)[population.places],
         )
-        served = ranked = _placed(population.ids, found, chunk_ids)
+        in_use = ranked = _placed(population.ids, found, chunk_ids)
         taken: dict[int, float] = {}
         if index.form.corrects:
             corrections = index.form.corrections(stored.rows)[population.places]
-            served = _placed(population.ids, found + corrections, chunk_ids)
+            in_use = _placed(population.ids, found + corrections, chunk_ids)
             taken = {row: float(corrections[np.searchsorted(population.ids, row)]) for row in ranked}
-        name = served_name(artifact.info)
-        base, note = served, ""
+        name = encoder_name(artifact.info)
+        base, note = in_use, ""
         if name != "base":
             base, cached = {}, self._base_vectors(artifact, index.width, population)
             if missing := cached.missing:
@@ -102,7 +102,7 @@ class Explainer:
             else:
                 base = _placed(population.ids, self._by_base(query, artifact, cached), chunk_ids)
         chunks = {
-            row: _comparison(base.get(row), served.get(row), ranked.get(row), taken.get(row)) for row in chunk_ids
+            row: _comparison(base.get(row), in_use.get(row), ranked.get(row), taken.get(row)) for row in chunk_ids
         }
         return Explained(name, chunks, note)
 
@@ -114,7 +114,7 @@ class Explainer:
         import numpy as np
 
         artifact, index = self._loaded.vector_index()
-        if served_name(artifact.info) == "base" and not index.form.corrects:
+        if encoder_name(artifact.info) == "base" and not index.form.corrects:
             return None
         population = self._chunks(artifact, self._stored_rows(artifact, index).keys)
         cached = self._base_vectors(artifact, index.width, population)
@@ -178,15 +178,15 @@ class Explainer:
         )
 
 
-def served_name(info: VectorsInfo) -> str:
-    """`base`, `adapted` or `merge-λ`: what made the vectors of an index."""
+def encoder_name(info: VectorsInfo) -> str:
+    """`base`, `adapted` or `merge-WEIGHT`: what made the vectors of an index."""
     from engine.core.systems import candidate_name
 
     return candidate_name(info.interpolation_weight if info.adapter else 0.0)
 
 
-def _comparison(base: Place | None, served: Place | None, ranked: Place | None, taken: float | None) -> RankComparison:
-    (base_rank, base_cosine), (served_rank, served_cosine) = base or NOWHERE, served or NOWHERE
+def _comparison(base: Place | None, in_use: Place | None, ranked: Place | None, taken: float | None) -> RankComparison:
+    (base_rank, base_cosine), (served_rank, served_cosine) = base or NOWHERE, in_use or NOWHERE
     rank, similarity = ranked or NOWHERE
     return RankComparison(base_rank, base_cosine, served_rank, served_cosine, rank, similarity, taken)
 

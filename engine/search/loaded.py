@@ -184,7 +184,7 @@ class Loaded:
         """The same model without an adapter."""
         return self._encoder("base", artifact.info, None, 1.0)
 
-    def _encoder(self, role: str, info: VectorsInfo, adapter: str | None, scale: float) -> Encoder:
+    def _encoder(self, role: str, info: VectorsInfo, adapter: str | None, weight: float) -> Encoder:
         def load() -> Encoder:
             from engine.encoders.encoder import Encoder
             from engine.encoders.for_project import model_of
@@ -192,11 +192,11 @@ class Loaded:
 
             settings = self.settings().encoder
             return Encoder.load(
-                model_of(info), adapter=self.project.path / adapter if adapter else None, adapter_scale=scale,
+                model_of(info), adapter=self.project.path / adapter if adapter else None, adapter_scale=weight,
                 hardware=choose_hardware(settings.device, settings.dtype, purpose="encode"), max_tokens=info.max_tokens,
             )  # fmt: skip
 
-        return self._encoders[role].get((info.encoder, info.model, adapter, scale, info.max_tokens), load)
+        return self._encoders[role].get((info.encoder, info.model, adapter, weight, info.max_tokens), load)
 
     def fusion(self, settings: SearchSettings) -> SearchSettings:
         """The settings with `auto` fusion replaced by what the last evaluation chose, the equal-weight sum before one."""

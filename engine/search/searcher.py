@@ -15,7 +15,7 @@ from engine.corpus.invisible import visible
 from engine.lexical.filenames import FilenameMatch
 from engine.project.control import run_hints
 from engine.project.folder import ProjectFolder
-from engine.search.explaining import Explainer, served_name
+from engine.search.explaining import Explainer, encoder_name
 from engine.search.filters import SearchFilter, facets, unmet
 from engine.search.fusing import Fused, Ranking, fuse
 from engine.search.loaded import Loaded
@@ -138,7 +138,7 @@ class Searcher:
 
     @_with_run_hints
     def explain(self, query: str, chunk_ids: Sequence[int]) -> Explained:
-        """Where the served encoder and the base encoder put these chunks among all for `query`: did the adapter move them?
+        """Where the encoder in use and the base encoder put these chunks among all for `query`: did the adapter move them?
 
         A chunk that is not in the vector index, or whose document was deleted, has a rank by neither. Raises as `search`.
         """
@@ -146,7 +146,7 @@ class Searcher:
         query = _clean(query)
         if problem := unsearchable(query):
             artifact, _ = self._loaded.vector_index()
-            return Explained(served_name(artifact.info), {row: RankComparison() for row in chunk_ids}, problem)
+            return Explained(encoder_name(artifact.info), {row: RankComparison() for row in chunk_ids}, problem)
         _, match = self._match(query, None, self._loaded.settings().search.named_documents)
         return self._explainer.explain(match.text, chunk_ids)
 

@@ -1,7 +1,7 @@
 """`engine serve --stdio`: JSON-RPC 2.0 on standard input and output, one message a line. No port is opened.
 
 Methods: those of `engine.core.messages.search`, `shutdown`, and those given as `extra`. There are three threads, so that
-none waits for another's models: lexical (BM25, `document`, `ping`), semantic (all that needs the encoder) and desk
+none waits for another's models: lexical (BM25, `document`, `ping`), semantic (all that needs the encoder) and other
 (`extra`). Each works in order; answers may come in another order than requests, and carry their `id`.
 
 Typing ahead: searches of one `series` (any text) replace each other. One that still waits in its thread when a newer
@@ -48,7 +48,7 @@ class Server:
         self._turns = threading.Lock()
         self._own = {light: OwnSearcher(project) for light in (True, False)}
         self._searching = {light: Worker(own.close) for light, own in self._own.items()}
-        self._desk = Worker()
+        self._other = Worker()
 
     def serve(self, lines: Iterable[str]) -> None:
         """Answer until the input ends, `shutdown` is asked for, or nobody reads; then finish what was asked and return.
@@ -59,7 +59,7 @@ class Server:
         for line in source:
             if self._gone or (line.strip() and not self._take(line)):
                 break
-        for worker in (*self._searching.values(), self._desk):
+        for worker in (*self._searching.values(), self._other):
             worker.finish()
 
     def _take(self, line: str | bytes) -> bool:
@@ -84,8 +84,8 @@ class Server:
             if task := self._checked(key, partial(task_of, method), params):
                 self._search_later(key, task, is_light(method, params), params.get("series"))
         elif method in self._extra:
-            if desk_task := self._checked(key, lambda named: self._extra[method](**named), params):
-                self._desk.put(lambda: self._run(key, desk_task))
+            if extra_task := self._checked(key, lambda named: self._extra[method](**named), params):
+                self._other.put(lambda: self._run(key, extra_task))
         else:
             self._answer(key, error=(NO_METHOD, f"no method '{method}'", sorted([*METHODS, *self._extra, "shutdown"])))
 

@@ -20,7 +20,7 @@ def preload() -> None:
     """Import what several threads need, once: two first imports at once can meet a half-loaded module.
 
     The first task that needs these modules calls this; others wait until it is done. Torch stays for later, as only the
-    semantic thread needs it. A desk task that needs numpy or an index calls this first, too.
+    semantic thread needs it. An `extra` task that needs numpy or an index calls this first, too.
     """
     global heavy_loaded
     with _loading:

@@ -86,7 +86,7 @@ class QuerySettings(Section):
 
     backend: Literal["extractive", "gguf", "endpoint", "imported", "both", "auto"] = key(
         "extractive",
-        "where training queries come from: built from the documents (extractive), written by a language model in a "
+        "where training queries come from: sentences of the documents (extractive), written by a language model in a "
         "file (gguf) or on a server (endpoint), imported, or extractive and imported (both); auto: the server or the "
         "file that is named here, else a model that 'engine models add' has added, else extractive",
     )
@@ -96,7 +96,7 @@ class QuerySettings(Section):
     per_chunk: int = key(3, "queries per chunk, at most", ge=1, le=20)
     model: str = key(
         "",
-        "GGUF file of the language model for gguf; a relative one lies in the project folder, or, by its name alone, "
+        "GGUF file of the language model for gguf; a relative one is in the project folder, or, by its name alone, "
         "where 'engine models add' puts it",
     )
     endpoint: str = key(
@@ -106,7 +106,7 @@ class QuerySettings(Section):
     )
     endpoint_model: str = key("", "the model's name on that server; empty where it has one only")
     endpoint_allow_public: bool = key(
-        False, "whether that server may lie outside this machine and private networks: it gets the documents' text"
+        False, "whether that server may be outside this machine and private networks: it gets the documents' text"
     )
     endpoint_seconds: int = key(300, "longest wait for one answer of that server", ge=1, le=3600)
     prompt: Literal["two-step", "one-step"] = key(
@@ -187,7 +187,7 @@ class EvaluationSettings(Section):
     sentence_pairs: str = key(
         "",
         "file of sentence pairs with people's scores of how similar they are, which the encoders are compared on, too: .jsonl, "
-        ".csv or .tsv with sentence1, sentence2 and score; a relative one lies in the project folder",
+        ".csv or .tsv with sentence1, sentence2 and score; a relative one is in the project folder",
     )
     cl_baseline: bool = key(
         False,

@@ -35,7 +35,7 @@ class TrainingSettings(Section):
         "(rrf) of both, or a cross-encoder; auto is mixture for mixed and shared_listnet, else bm25",
     )
     cross_encoder: str = key(
-        "", "folder of the teacher cross-encoder; a relative one lies in the project folder; slow without a GPU"
+        "", "folder of the teacher cross-encoder; a relative one is in the project folder; slow without a GPU"
     )
     query_share: float = key(
         1.0, "share of the training queries that are learnt from, the same with every run", gt=0, le=1
@@ -54,7 +54,7 @@ class TrainingSettings(Section):
     )
     adapter_scope: AdapterScope | None = key(
         None,
-        "what the adapter acts on; left out: queries alone where they are built from sentences, or, where the texts are much "
+        "what the adapter acts on; left out: queries alone where they are extractive, or, where the texts are much "
         "alike, both; else both, and then queries alone",
     )
     query_steps: int | None = key(

@@ -1,6 +1,6 @@
 """The CL baseline (METHODS.md §1): an adapter trained by plain in-batch InfoNCE on the project's own training queries.
 
-It is trained to be compared with and is never served: it has an artifact of its own, which the stage `evaluate` makes where
+It is trained to be compared with and is never used: it has an artifact of its own, which the stage `evaluate` makes where
 `evaluation.cl_baseline` asks for it, and the adapter that the stage `train` made stays what it is.
 """
 
@@ -91,7 +91,7 @@ def _trained(context: StageContext, wanted: str) -> BaselineInfo:
     context.choose(
         "CL baseline",
         f"{config.steps} steps of {config.queries_per_step} queries",
-        "evaluation.cl_baseline is set: one more training, by InfoNCE alone; it is compared with and never served",
+        "evaluation.cl_baseline is set: one more training, by InfoNCE alone; it is compared with and never used",
     )
     checkpoints = context.project.path / "checkpoints" / f"{BaselineInfo.kind}-{wanted}"
     checkpoints.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -114,7 +114,7 @@ def _trained(context: StageContext, wanted: str) -> BaselineInfo:
 
 
 def as_part_of(stage: str, emit: Emit) -> Emit:
-    """Its steps as progress of another stage: events of a training are those of the adapter that may be served."""
+    """Its steps as progress of another stage: events of a training are those of the adapter that may be used."""
 
     def relayed(event: Event) -> None:
         match event:

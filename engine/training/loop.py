@@ -116,8 +116,8 @@ class Loop(ABC):
         self.data, self.config = setup.job.data, setup.job.config
         self.hardware, self.emit = setup.job.hardware, setup.job.emit
         self.steps, self.pool, self.key = steps, pool, key
-        asked = [self.data.heldout_queries[i] for i in pool.queries] if pool else []
-        self.pool_queries: Rows = self.student.query_rows(asked)
+        queries = [self.data.heldout_queries[i] for i in pool.queries] if pool else []
+        self.pool_queries: Rows = self.student.query_rows(queries)
         self.pool_chunks: Rows | None = None
         self.encoder = StudentEncoder(
             self.student, self.workers, self.plan.micro_batch_tokens, self._stop_if_asked, self.peers

@@ -24,7 +24,7 @@ MIN_CONTRAST = 8
 """Of fewer queries in a step the chunks of the others are too few to contrast it with."""
 HARD = 0.7
 """Below this share of training queries whose evidence chunk BM25 ranks first, extractive ones teach the chunks' vectors, too
-(docs/log/training.md, "Built queries that BM25 does not solve")."""
+(docs/log/training.md, "Extractive queries that BM25 does not solve")."""
 
 
 def resolve_config(snapshot: ProjectSnapshot) -> TrainingConfig:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.core.errors import DamagedError, NotBuiltError
-from engine.encoders.for_project import CHUNKS, check_device, project_model, served_fingerprint
+from engine.encoders.for_project import CHUNKS, check_device, encoder_fingerprint_of, project_model
 from engine.project.stage import ProjectSnapshot, Stage, StageContext
 from engine.project.store.artifact_info import AdapterInfo, QueriesInfo, RankingsInfo, TrainingHistory
 from engine.project.store.artifacts import Artifact
@@ -47,7 +47,7 @@ class TrainStage(Stage):
             "config": recipe_identity(asdict(config))
             | {"cross_encoder": teacher.fingerprint if teacher else ""}
             | added_inputs(snapshot.settings),
-            "base": served_fingerprint(snapshot, None, 1.0) if config.needs_vectors else "",
+            "base": encoder_fingerprint_of(snapshot, None, 1.0) if config.needs_vectors else "",
             "lists": snapshot.settings.ranking.model_dump(include={"m", "strategy"}),
             "model": project_model(snapshot.settings).fingerprint,
         }

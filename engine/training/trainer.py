@@ -108,7 +108,7 @@ class _Training(Loop):
         state = self.state
         if ended == "all steps":
             return ""
-        why = f"you asked to stop at step {state.step}"
+        why = f"stopped on request at step {state.step}"
         if ended == "no gain":
             why = f"no gain in {state.stale} held-out checks"
         return f"{why}; the adapter of step {state.step if self.pool is None else state.best_step} is kept"

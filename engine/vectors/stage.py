@@ -12,11 +12,11 @@ from engine.encoders.for_project import (
     check_device,
     chunk_adapter,
     chunk_vectors,
+    encoder_fingerprint_of,
     load_encoder,
     model_fingerprint,
     open_cache,
     reported_hardware,
-    served_fingerprint,
 )
 from engine.project.stage import ProjectSnapshot, Stage, StageContext
 from engine.project.store.artifact_info import CorpusInfo, EvaluationInfo, HubnessInfo, LexicalInfo, VectorsInfo
@@ -42,12 +42,12 @@ class EmbedStage(Stage):
     def inputs(self, snapshot: ProjectSnapshot) -> dict[str, Any]:
         """The chunks, the encoder in use, and how vectors are stored."""
         snapshot.need(CorpusInfo)
-        adapter, scale, scope = _in_use(snapshot)
+        adapter, weight, scope = _in_use(snapshot)
         return {
             "chunks": snapshot.store.corpus_fingerprint(),
-            "encoder": served_fingerprint(snapshot, adapter, scale),
-            **_chunk_scope(snapshot, adapter, scale, scope),
-            **({"hubs": key} if (key := hubs_of(snapshot)) else {}),
+            "encoder": encoder_fingerprint_of(snapshot, adapter, weight),
+            **_chunk_scope(snapshot, adapter, weight, scope),
+            **({"hubs": key} if (key := hubness_key_of(snapshot)) else {}),
             "vectors": snapshot.settings.vectors.model_dump(),
         }
 
@@ -67,7 +67,7 @@ class EmbedStage(Stage):
                 "The adapter was trained anew.", "", "Run 'engine embed'.", code="adapter-changed", stage="embed",
                 command="embed",
             )  # fmt: skip
-        if artifact.info.hubness_key != hubs_of(snapshot):
+        if artifact.info.hubness_key != hubness_key_of(snapshot):
             raise DamagedError(
                 "The index does not correct hubness as evaluation chose.", "", "Run 'engine embed'.",
                 code="index-outdated", stage="embed", command="embed",
@@ -76,10 +76,10 @@ class EmbedStage(Stage):
     def run(self, context: StageContext) -> dict[str, Any]:
         """Embed what is new, build or update the index, make it current, and drop what nothing names any more."""
 
-        adapter, scale, scope = _in_use(context)
+        adapter, weight, scope = _in_use(context)
         hardware = reported_hardware(context, "encode")
         of_chunks = chunk_adapter(adapter, scope)
-        encoder = load_encoder(context, hardware, *((of_chunks, scale) if of_chunks else ()))  # of the chunks
+        encoder = load_encoder(context, hardware, *((of_chunks, weight) if of_chunks else ()))  # of the chunks
         chunks = context.store.chunks()
         if not chunks:
             raise TooLittleTextError(
@@ -92,8 +92,8 @@ class EmbedStage(Stage):
         settings = context.settings.encoder
         info = VectorsInfo(
             settings.model, settings.max_tokens, (settings.query_prompt, settings.document_prompt),
-            _named(context, adapter), _named(context, of_chunks), scale, served_fingerprint(context, adapter, scale),
-            encoder.fingerprint, VERSION, encoder.dimension, len(chunks), hubs_of(context) if reference else "",
+            _named(context, adapter), _named(context, of_chunks), weight, encoder_fingerprint_of(context, adapter, weight),
+            encoder.fingerprint, VERSION, encoder.dimension, len(chunks), hubness_key_of(context) if reference else "",
         )  # fmt: skip
         context.store.put_artifact(Artifact(info, context.fingerprint, building.name))
         _tidy(context, encoder.fingerprint)
@@ -102,21 +102,21 @@ class EmbedStage(Stage):
             "added": added,
             "dimension": encoder.dimension,
             "encoder": "adapted" if adapter else "base",
-            "scale": scale,
+            "scale": weight,
         }
 
 
 STAGE = EmbedStage()
 
 
-def _chunk_scope(snapshot: ProjectSnapshot, adapter: Path | None, scale: float, scope: str) -> dict[str, Any]:
+def _chunk_scope(snapshot: ProjectSnapshot, adapter: Path | None, weight: float, scope: str) -> dict[str, Any]:
     """What else decides the chunks' vectors; nothing where it is as ever, so that former indexes stay valid."""
     if scope == "both-then-queries":
-        return {"side": scope, "chunk_encoder": served_fingerprint(snapshot, chunk_adapter(adapter, scope), scale)}
+        return {"side": scope, "chunk_encoder": encoder_fingerprint_of(snapshot, chunk_adapter(adapter, scope), weight)}
     return {"side": scope} if scope != "both" else {}
 
 
-def hubs_of(snapshot: ProjectSnapshot) -> str:
+def hubness_key_of(snapshot: ProjectSnapshot) -> str:
     """The key of the queries that correct hubness, where evaluation chose to correct it; else empty."""
     evaluation = snapshot.store.artifact(EvaluationInfo)
     hubness = evaluation.info.hubness if evaluation else HubnessInfo()
@@ -128,7 +128,7 @@ def _reference(context: StageContext) -> HubnessReference | None:
     """The queries that correct hubness; None where it is not corrected, or cannot be now, which is a warning."""
     from engine.ranking.hubness import read_reference
 
-    if not hubs_of(context):
+    if not hubness_key_of(context):
         return None
     try:
         return read_reference(context.project.folder_of(context.need(EvaluationInfo)))
@@ -179,11 +179,10 @@ def _write(
         return reference.similarity(vectors[rows], articles[rows], context.check_stop)
 
     former = context.store.artifact(VectorsInfo)
-    forced = (
-        former is not None and former.fingerprint == context.fingerprint
-    )  # forced, or damaged: not to be built upon
+    # forced, or damaged: not to be built upon
+    forced = former is not None and former.fingerprint == context.fingerprint
     made = (former.info.chunk_encoder, former.info.version, former.info.hubness_key) if former else ()
-    if former and not forced and made == (encoder, VERSION, hubs_of(context) if reference else ""):
+    if former and not forced and made == (encoder, VERSION, hubness_key_of(context) if reference else ""):
         try:
             source = context.project.folder_of(former)
             old = VectorIndex.open(source)
@@ -208,5 +207,5 @@ def _tidy(context: StageContext, in_use: str) -> None:
     lexical = context.store.artifact(LexicalInfo)
     if lexical and lexical.info.chunks_fingerprint == context.store.corpus_fingerprint():
         context.store.purge_dead()
-    base = served_fingerprint(context, None, 1.0)
+    base = encoder_fingerprint_of(context, None, 1.0)
     open_cache(context).drop_others({base, in_use})

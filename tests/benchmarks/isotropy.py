@@ -48,7 +48,7 @@ def read(folder: Path) -> tuple[list[str], list[str], list[dict[int, int]]]:
 def main() -> None:
     texts, queries, grades = read(Path(sys.argv[1]) if len(sys.argv) > 1 else DATA)
     encoder = Encoder.load(resolve_model(DEFAULT_MODEL))
-    chunks, asked = encoder.encode_chunks(texts), encoder.encode_queries(queries)
+    chunks, query_vectors = encoder.encode_chunks(texts), encoder.encode_queries(queries)
     ways = {
         "as they are": None,
         "standardised": standardise(chunks),
@@ -58,7 +58,7 @@ def main() -> None:
     print(f"{len(texts)} chunks, {len(queries)} queries; percent, 95 % intervals")
     base = None
     for name, way in ways.items():
-        moved, looked_for = (chunks, asked) if way is None else (way(chunks), way(asked))
+        moved, looked_for = (chunks, query_vectors) if way is None else (way(chunks), way(query_vectors))
         ids, _ = rank_all(looked_for, moved, np.arange(len(moved), dtype=np.int64), 10)
         found = evaluate_run(Relevance.from_rankings(ids, grades), ("ndcg@10", "hit@10"))
         base = found["ndcg@10"] if base is None else base

@@ -118,11 +118,11 @@ def _spread(items: Sequence[str], count: int) -> list[str]:
 
 def answers(checkout: Path, project: Path) -> Iterator[tuple[str, Any]]:
     """What an engine finds: (what was asked, the answer)."""
-    asked = queries(project)
+    wanted = queries(project)
     for settings in SETTINGS:
         with copied(project, settings) as copy:
             engine = Engine(checkout, copy)
-            for number, query in enumerate(asked):
+            for number, query in enumerate(wanted):
                 where, facets = FILTERS[number // 2 % len(FILTERS)], number % 2 == 0
                 for mode in MODES:
                     for params in ({"facets": facets}, {"facets": not facets, **where}):
@@ -170,14 +170,14 @@ def _differences(former: Any, now: Any, place: str = "") -> Iterator[str]:
 
 def times(checkouts: Sequence[Path], project: Path) -> None:
     """Print the median and the 95th percentile of a search in each mode, in milliseconds."""
-    asked = [query for query in queries(project) if query.strip("! ")]
+    wanted = [query for query in queries(project) if query.strip("! ")]
     taken: dict[tuple[Path, str], list[float]] = {}
     with ExitStack() as stack:
         engines = {each: Engine(each, stack.enter_context(copied(project, {}))) for each in checkouts}
         for mode in MODES:
             for each in engines.values():
                 each.ask("warm_up", mode=mode)
-            for query in asked * PATIENCE:
+            for query in wanted * PATIENCE:
                 for checkout, engine in engines.items():
                     start = time.perf_counter()
                     engine.ask("search", query=query, mode=mode)

@@ -39,12 +39,12 @@ def states(project: Path) -> dict[str, str]:
         opened.close()
 
 
-def test_queries_made_anew_within_the_drift_are_never_joined_to_former_rankings(project: Path) -> None:
+def test_queries_made_anew_within_the_threshold_are_never_joined_to_former_rankings(project: Path) -> None:
     set_key(project, "retrain_threshold", "0.9")
     copy_documents(project / "documents", ("minutes",), 2)
     engine_here("ingest", str(project))
     engine_here("index", str(project))
-    assert states(project)["generate"] == "done", "a small drift keeps the queries"
+    assert states(project)["generate"] == "done", "a small change keeps the queries"
     engine_here("generate", str(project), "--force")
     after = states(project)
     assert after["generate"] == "done", "what was made just now is up to date"
@@ -53,7 +53,7 @@ def test_queries_made_anew_within_the_drift_are_never_joined_to_former_rankings(
     assert (code, error["code"], error["stage"], error["command"]) == (3, "rankings-outdated", "rank", "rank")
 
 
-def test_a_changed_recipe_is_up_to_date_after_one_run_within_the_drift(project: Path) -> None:
+def test_a_changed_recipe_is_up_to_date_after_one_run_within_the_threshold(project: Path) -> None:
     set_key(project, "retrain_threshold", "0.9")
     copy_documents(project / "documents", ("minutes",), 1)
     engine_here("ingest", str(project))

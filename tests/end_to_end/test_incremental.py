@@ -45,10 +45,10 @@ def paths(project: Path, query: str) -> list[str]:
     return [hit["path"] for hit in hits(project, query)]
 
 
-def set_drift(project: Path, drift: float) -> None:
+def set_threshold(project: Path, threshold: float) -> None:
     settings = project / "project.toml"
     settings.write_text(
-        re.sub(r"^retrain_threshold = .*$", f"retrain_threshold = {drift}", settings.read_text(), flags=re.M)
+        re.sub(r"^retrain_threshold = .*$", f"retrain_threshold = {threshold}", settings.read_text(), flags=re.M)
     )
 
 
@@ -70,7 +70,7 @@ def small(indexed: Path, tmp_path: Path) -> Path:
 
 
 def test_one_changed_file_is_all_that_is_read_indexed_and_embedded(project: Path) -> None:
-    set_drift(project, 0.5)
+    set_threshold(project, 0.5)
     changed = project / "documents" / "policies" / "new.txt"
     changed.write_text(POLICY.format("nothing"))
     first = summary("ingest", str(project))
@@ -161,8 +161,8 @@ def test_a_file_that_comes_back_is_found_again(small: Path) -> None:
     assert "07.md" in paths(small, "rule 7")
 
 
-def test_below_the_drift_the_adapter_is_kept_and_the_reason_told(project: Path) -> None:
-    set_drift(project, 0.3)
+def test_below_the_threshold_the_adapter_is_kept_and_the_reason_shown(project: Path) -> None:
+    set_threshold(project, 0.3)
     shutil.copy(SAMPLE / "documents" / "mail" / "2031-03-03-heron-decision.txt", project / "documents")
     engine_here("ingest", str(project))
     engine_here("index", str(project))
@@ -178,8 +178,8 @@ def test_below_the_drift_the_adapter_is_kept_and_the_reason_told(project: Path) 
     assert states == {**dict.fromkeys(states, "done"), "embed": "stale"}
 
 
-def test_above_the_drift_the_adapter_is_made_anew(project: Path) -> None:
-    set_drift(project, 0.001)
+def test_above_the_threshold_the_adapter_is_made_anew(project: Path) -> None:
+    set_threshold(project, 0.001)
     shutil.rmtree(project / "documents" / "incidents")
     engine_here("ingest", str(project))
     engine_here("index", str(project))

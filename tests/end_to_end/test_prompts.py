@@ -11,7 +11,7 @@ from fixtures.pipeline import SAMPLE, engine_here, ingest_here
 
 from engine.encoders.encoder import Encoder
 from engine.encoders.fingerprint import Prompts, missing_prompts, read_prompts
-from engine.encoders.for_project import project_model, served_fingerprint
+from engine.encoders.for_project import encoder_fingerprint_of, project_model
 from engine.encoders.hardware import choose_hardware
 from engine.encoders.model_folder import resolve_model
 from engine.project.folder import ProjectFolder
@@ -73,7 +73,7 @@ def test_search_looks_with_the_prompt_for_chunks_with_theirs(tmp_path: Path, tin
     project.change_settings({"encoder.query_prompt": "other "})
     states = {one.stage: one.state for one in all_status(ProjectSnapshot(project, project.settings(), store))}
     assert (states["ingest"], states["embed"]) == ("done", "stale")
-    before = served_fingerprint(ProjectSnapshot(project, project.settings(), store), None, 1.0)
+    before = encoder_fingerprint_of(ProjectSnapshot(project, project.settings(), store), None, 1.0)
     assert before != encoder.fingerprint
     store.close()
 

@@ -10,7 +10,7 @@ from fixtures.fake_endpoint import FakeEndpoint, good, serving
 
 from engine.endpoint.address import Address
 from engine.endpoint.exchange import Exchange, ExchangeError
-from engine.endpoint.servers import RECORD, asked_servers, note_server
+from engine.endpoint.servers import RECORD, known_servers, note_server
 from engine.queries.llm.endpoint_model import Endpoint
 from engine.queries.llm.prompts import Message
 from engine.queries.llm.shapes import PAIRS
@@ -27,7 +27,7 @@ def exchanged(server: FakeEndpoint | str, body: bytes | None, **more: Any) -> Ex
 def test_each_server_is_kept_once_and_for_the_user_alone(tmp_path: Path):
     for url in ("http://10.0.0.1/v1", "http://10.0.0.2/v1", "http://10.0.0.1/v1"):
         note_server(tmp_path, url)
-    assert asked_servers(tmp_path) == ["http://10.0.0.1/v1", "http://10.0.0.2/v1"]
+    assert known_servers(tmp_path) == ["http://10.0.0.1/v1", "http://10.0.0.2/v1"]
     assert (tmp_path / RECORD).stat().st_mode & 0o777 == 0o600
 
 
@@ -35,7 +35,7 @@ def test_each_server_is_kept_once_and_for_the_user_alone(tmp_path: Path):
 def test_a_record_that_is_gone_or_damaged_names_none(tmp_path: Path, content: bytes | None):
     if content is not None:
         (tmp_path / RECORD).write_bytes(content)
-    assert asked_servers(tmp_path) == []
+    assert known_servers(tmp_path) == []
 
 
 def test_nothing_is_sent_where_it_cannot_be_kept():

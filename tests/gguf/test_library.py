@@ -28,7 +28,7 @@ from engine.core.errors import CancelledError, ModelError, ResourceError, UsageE
 from engine.core.messages.queries import ModelFile
 from engine.gguf import library as gguf_library
 from engine.gguf.file import content_identity, gguf_file, own_folder
-from engine.gguf.hardware import weighed
+from engine.gguf.hardware import weight_of
 from engine.gguf.header import FILE_TYPES, TENSOR_TYPES, Header, read_header
 from engine.gguf.library import add_model, list_models, memory_need
 from engine.gguf.places import OWN, own_models
@@ -359,7 +359,7 @@ def parts(home: Path, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]
 def test_a_model_in_parts_is_known_as_a_whole(parts: list[Path], tiny: Path):
     assert read_header(parts[0]) == read_header(tiny)
     size = sum(part.stat().st_size for part in parts)
-    assert weighed(parts[0], 4096).size == size
+    assert weight_of(parts[0], 4096).size == size
     (model,) = listed()
     assert (model.size, model.problem, model.fits) == (size, "", True)
     before = content_identity(parts[0])

@@ -19,7 +19,7 @@ DOCUMENTS = 6
 def indexed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Six documents of three sentences, one chunk each. Tests copy it; they do not change it."""
     path = tmp_path_factory.mktemp("indexed") / "project"
-    chosen = {"corpus": {"paths": ["documents"], "drift": 0.0}, "queries": {"consistency_top": 0}}
+    chosen = {"corpus": {"paths": ["documents"], "retrain_threshold": 0.0}, "queries": {"consistency_top": 0}}
     ProjectFolder.create(path, chosen)
     (path / "documents").mkdir()
     for number, thing in enumerate(("pump", "crane", "kiln", "lathe", "press", "oven")):

@@ -458,7 +458,7 @@ def test_what_auto_chose_is_forgotten_when_a_backend_is_named(auto: Auto):
 
 
 def test_the_adapter_is_trained_for_what_auto_chose(auto: Auto):
-    """Built queries move the queries' vectors alone: a model that is added later changes nothing of that."""
+    """Extractive queries move the queries' vectors alone: a model that is added later changes nothing of that."""
 
     def trained() -> tuple[str, bool]:
         store = auto.project.store()

@@ -22,7 +22,6 @@ from engine.runs.watching import (
     RepeatedWarnings,
     SourceFolders,
     watch_folders,
-    watched_folders,
 )
 
 Begin = Callable[[ProjectFolder], threading.Event]
@@ -38,28 +37,31 @@ def make(tmp_path: Path) -> ProjectFolder:
 
 def test_of_a_file_its_folder_is_watched_and_missing_folders_are_not(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
+    (tmp_path / "missing").mkdir()
     (tmp_path / "a" / "x.txt").write_text("x")
-    sources = [tmp_path / "a" / "x.txt", tmp_path / "a", tmp_path / "missing"]
-    assert watched_folders(sources) == [tmp_path / "a"]
+    sources = [str(tmp_path / "a" / "x.txt"), str(tmp_path / "a"), str(tmp_path / "missing")]
+    project = ProjectFolder.create(tmp_path / "project", {"corpus": {"paths": sources}})
+    (tmp_path / "missing").rmdir()
+    assert list(SourceFolders(project).identities()) == [tmp_path / "a"]
 
 
-def test_drift_is_reported_above_the_limit_only(tmp_path: Path) -> None:
+def test_the_changed_share_is_reported_above_the_limit_only(tmp_path: Path) -> None:
     project = make(tmp_path)
     ingest_here(project.path)
     reported: list[str] = []
     updater = ProjectUpdater(project, reported.append, None, threading.Event(), Changes())
     (tmp_path / "documents" / "new.txt").write_text("The pelican boards.")
     ingest_here(project.path)
-    updater.report_drift()
+    updater.report_changed_share()
     assert reported == []  # there is no adapter yet
     store = project.store()
     store.replace_queries([], Artifact(QueriesInfo(), "f"))
     store.close()
-    updater.report_drift()
+    updater.report_changed_share()
     assert reported == []
     (tmp_path / "documents" / "0.txt").write_text("The heron moors.")
     ingest_here(project.path)
-    updater.report_drift()
+    updater.report_changed_share()
     assert len(reported) == 1
     assert "20 %" in reported[0]
     assert "engine run" in reported[0]
@@ -247,7 +249,7 @@ def test_how_long_a_change_took_counts_from_when_it_was_seen(tmp_path: Path, mon
         return outcome
 
     monkeypatch.setattr(updater, "run_stages", run)
-    monkeypatch.setattr(updater, "report_drift", lambda: None)
+    monkeypatch.setattr(updater, "report_changed_share", lambda: None)
     dirty.set()
     now[0] = 1004.0
     dirty.set()  # another one, which waits no longer than the first

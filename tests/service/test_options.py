@@ -37,7 +37,7 @@ def test_settings_say_what_is_set_and_what_the_preset_gives(project: ProjectFold
 
 
 def test_what_is_left_out_is_reported_as_training_takes_it(project: ProjectFolder, call: Any) -> None:
-    """The preset's own numbers are not the whole recipe: built queries are trained alone, and texts are as long as encoded."""
+    """The preset's own numbers are not the whole recipe: extractive queries are trained alone, and texts are as long as encoded."""
     project.change_settings({"training.preset": "standard", "encoder.max_tokens": 512})
     preset = call("settings")["preset"]
     assert (preset["adapter_scope"], preset["shared_chunks"], preset["max_tokens"]) == ("queries", 8192, 512)

@@ -23,7 +23,7 @@ from engine.runs.progress import ResumePoint, resume_point
 def ranked(tiny: ModelFolder, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("ranked") / "project"
     chosen: dict[str, dict[str, Any]] = {
-        "corpus": {"paths": ["documents"], "chunk_tokens": 96, "drift": 0.0},
+        "corpus": {"paths": ["documents"], "chunk_tokens": 96, "retrain_threshold": 0.0},
         "encoder": {"model": str(tiny.path), "max_tokens": 96},
         "queries": {"max_queries": 80, "consistency_top": 0},
         "ranking": {"k": 20},

@@ -1,4 +1,4 @@
-"""The GGUF language models that lie on this machine, to choose one instead of typing its path."""
+"""The GGUF language models on this machine, to choose one instead of typing its path."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ MEANINGS = {
     "own sentences. The run shows which, and why.",
 }
 NEEDS = {
-    "gguf": "Type the path of a GGUF file, then Enter; or take one of those that lie on this machine.",
+    "gguf": "Type the path of a GGUF file, then Enter; or take one of those on this machine.",
     "endpoint": "Type the server's address, such as http://127.0.0.1:8080/v1, then Enter.",
     "imported": "Type the path of a file with queries, then Enter imports it.",
     "both": "Type the path of a file with queries, then Enter imports it.",

@@ -25,7 +25,7 @@ pause, stop, or close the app at any time: nothing is lost."""
 ENDED = {
     "all steps": "it made all its steps",
     "no gain": "held-out queries showed no gain any more",
-    "asked": "you asked it to stop and keep the best",
+    "asked": "it was stopped, and keeps the best",
 }
 
 

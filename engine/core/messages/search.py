@@ -141,8 +141,8 @@ class ReadDocument(Request[DocumentText], method="document"):
 class RankComparison:
     """Where two encoders put a chunk: rank from 1 among all chunks, and cosine; None where that cannot be said.
 
-    `rank` and `similarity` are those of semantic search: by the served cosine less `hub_offset`, which is None where search
-    ranks by cosines.
+    `rank` and `similarity` are those of semantic search: by the cosine of the encoder in use less `hub_offset`, which is
+    None where search ranks by cosines.
     """
 
     base_rank: int | None = None

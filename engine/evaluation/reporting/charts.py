@@ -153,7 +153,7 @@ def line_chart(title: str, lines: Sequence[Line], x_name: str, y_name: str, y_mo
 
 def _plot(axes: Axes, line: Line, number: int, of: int) -> Line2D:
     """Draw one of `of` lines, with whiskers beside those of the others, which they would cover."""
-    points = _thinned(line.points)
+    points = _evenly_chosen(line.points)
     signs = line.name and len(points) <= MAX_SIGNS
     place = _beside(axes, _BESIDE * (number - (of - 1) / 2) if line.whiskers else 0)
     ends = [(x, low, high) for (x, _), (low, high) in zip(line.points, line.whiskers, strict=False)]
@@ -231,7 +231,7 @@ def _colour(number: int) -> str:
     return SERIES[number % len(SERIES)]
 
 
-def _thinned(points: Sequence[Point]) -> list[Point]:
+def _evenly_chosen(points: Sequence[Point]) -> list[Point]:
     """At most about `MAX_POINTS` points, evenly chosen, the last one kept."""
     step = math.ceil(len(points) / MAX_POINTS)
     chosen = list(points[::step])

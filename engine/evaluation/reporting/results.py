@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from engine.core.systems import ADAPTED, BASE, BM25, CL, FUSED, IN_USE, MERGE, WAYS, ordered
-from engine.encoders.for_project import model_fingerprint, served_fingerprint
+from engine.encoders.for_project import encoder_fingerprint_of, model_fingerprint
 from engine.evaluation.query_sets import QuerySet
 from engine.project.stage import StageContext
 from engine.project.store.artifact_info import EvaluationInfo, FusionInfo, HubnessInfo, InUseInfo, ThresholdInfo
@@ -55,7 +55,7 @@ def _info(
 ) -> EvaluationInfo:
     """What search and the status need of the evaluation; all figures are in report.json."""
     trained = work.trained.info
-    encoder = served_fingerprint(context, work.adapter if selection.weight else None, selection.weight or 1.0)
+    encoder = encoder_fingerprint_of(context, work.adapter if selection.weight else None, selection.weight or 1.0)
     return EvaluationInfo(
         in_use=InUseInfo(
             selection.in_use, selection.weight, trained.adapter if selection.weight else None, trained.adapter_scope

@@ -37,10 +37,10 @@ def drop_unused_substitutes(snapshot: ProjectSnapshot) -> None:
     from engine.queries.substitutes import forget_substitutes, language_model
 
     try:
-        asked = snapshot.settings.evaluation.robustness and language_model(snapshot)
+        model = snapshot.settings.evaluation.robustness and language_model(snapshot)
     except EngineError:  # the one that is named is not there now, and may be again
         return
-    if not asked:
+    if not model:
         forget_substitutes(snapshot.project.path)
 
 
@@ -94,15 +94,15 @@ class RobustnessStudy:
     def _scorer(index: Any) -> Callable[[Sequence[str], Ids], Any]:
         return lambda texts, ids: index.scores_many([without_masks(text) for text in texts], ids)
 
-    def _ask(self, asked: Words) -> tuple[list[dict[str, str]], str]:
+    def _ask(self, words: Words) -> tuple[list[dict[str, str]], str]:
         """A language model's own words; nothing, and a warning, where it cannot be asked."""
         from engine.queries.substitutes import substitutes
 
         def progress(done: int) -> None:
-            self._context.progress(done, len(asked), "queries whose words are exchanged")
+            self._context.progress(done, len(words), "queries whose words are exchanged")
 
         try:
-            return substitutes(self._context, asked, progress)
+            return substitutes(self._context, words, progress)
         except CancelledError:
             raise
         except EngineError as error:

@@ -9,7 +9,7 @@ from typing import Any
 from engine.api import Project
 from engine.core.errors import CancelledError, EngineError, ProjectBusyError, ResourceError, StageError
 from engine.core.events import Event, StageFinished
-from engine.encoders.for_project import open_cache, served_fingerprint
+from engine.encoders.for_project import encoder_fingerprint_of, open_cache
 from engine.experiments.sweep.grid import Cell, Grid
 from engine.experiments.sweep.report import write_sweep
 from engine.experiments.sweep.workspace import Basis, Workspace
@@ -141,7 +141,7 @@ def _drop_vectors(copy: ProjectFolder) -> None:
     """Of all vectors only the untouched encoder's are of use to the next cells."""
     with closing(copy.store()) as store:
         snapshot = ProjectSnapshot(copy, copy.settings(), store)
-        open_cache(snapshot).drop_others({served_fingerprint(snapshot, None, 1.0)})
+        open_cache(snapshot).drop_others({encoder_fingerprint_of(snapshot, None, 1.0)})
 
 
 def failure(failed: Mapping[int, EngineError]) -> StageError:

@@ -40,7 +40,7 @@ class QueryTables(ArtifactTables):
         rows = self._rows(f"SELECT {_REJECTED} FROM rejected_queries ORDER BY id")
         return [(Query(*row[:5]), str(row[5])) for row in rows]
 
-    def drift(self) -> float:
+    def changed_share(self) -> float:
         """Share of the chunks that came or went since the training queries were made, from 0 to 1."""
         now = {row[0] for row in self._rows("SELECT content_hash FROM chunks WHERE live")}
         then = {row[0] for row in self._rows("SELECT content_hash FROM adaptation_chunks")}

@@ -31,12 +31,12 @@ def consistency_filter(queries: Sequence[Query], rank_of: Sequence[RankOf], top:
     """
     open_positions = list(range(len(queries)))
     for rank in rank_of:
-        asked = [queries[position] for position in open_positions]
-        if not asked:
+        open_queries = [queries[position] for position in open_positions]
+        if not open_queries:
             break
-        ranks = np.asarray(rank(asked))
-        if ranks.shape != (len(asked),):
-            raise ValueError(f"ranks of shape {ranks.shape} for {len(asked)} queries")
+        ranks = np.asarray(rank(open_queries))
+        if ranks.shape != (len(open_queries),):
+            raise ValueError(f"ranks of shape {ranks.shape} for {len(open_queries)} queries")
         open_positions = [
             position for position, found in zip(open_positions, ranks.tolist(), strict=True) if not 0 < found <= top
         ]

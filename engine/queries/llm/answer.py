@@ -44,7 +44,7 @@ class Answer:
     seconds: float = 0.0
 
     @property
-    def settled(self) -> bool:
+    def is_final(self) -> bool:
         """Whether another try would bring nothing new."""
         return not self.problem or self.lasting
 

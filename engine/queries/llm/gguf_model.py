@@ -17,7 +17,7 @@ from typing import Any
 
 from engine.core.errors import ModelError
 from engine.gguf.file import check_gguf
-from engine.gguf.hardware import ALL_LAYERS, choose_layers, free_gpu_memory, free_threads, too_large, weighed
+from engine.gguf.hardware import ALL_LAYERS, choose_layers, free_gpu_memory, free_threads, too_large, weight_of
 from engine.gguf.llama import clear_log, complaint, library, why_not_loaded
 from engine.queries.llm.chat_model import Reply, TooLongError, UnansweredError, ended
 from engine.queries.llm.chat_template import Frame, Piece, framed, rendered
@@ -119,7 +119,7 @@ class GgufModel:
 
     def _load(self, reporter: Reporter, context: int) -> None:
         gpus = free_gpu_memory() if self._lib.llama_supports_gpu_offload() else ()
-        weight = weighed(self._path, context)
+        weight = weight_of(self._path, context)
         layers, reason = choose_layers(gpus, weight)
         if not layers and (short := too_large(weight)):
             reporter.warn(f"{self.model} {short}")

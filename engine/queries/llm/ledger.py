@@ -50,12 +50,12 @@ class Ledger:
     def get(self, key: str) -> Entry | None:
         """The answer of a chunk, if there is one that stands."""
         entry = self._entries.get(key)
-        return entry if entry is not None and entry.settled else None
+        return entry if entry is not None and entry.is_final else None
 
     def refused(self, key: str) -> bool:
         """Whether a server refused this chunk in a run before, though it has answered others: it may well do so for good."""
         entry = self._entries.get(key)
-        before = entry is not None and not entry.settled and entry.refused
+        before = entry is not None and not entry.is_final and entry.refused
         return before and any(not other.problem for other in self._entries.values())
 
     def add(self, key: str, answer: Answer) -> Entry:

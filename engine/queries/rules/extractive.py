@@ -148,8 +148,8 @@ class Writer:
         return text if text is not None and len(text) > 3 else None
 
     def _ask(self, clause: Clause, rng: random.Random) -> str | None:
-        asked = questions(generalise_clause(clause, self.table, rng), self.table, rng)
-        return asked[0].text if asked else None
+        found = questions(generalise_clause(clause, self.table, rng), self.table, rng)
+        return found[0].text if found else None
 
     def _loosened(self, text: str, kind: QueryKind, rng: random.Random) -> str:
         """Less specific, and with everyday words exchanged: the student must not live by exact matches alone."""

@@ -59,10 +59,8 @@ def mixture_logits(bm25: Tensor, base: Tensor | None, *, bm25_weight: float, alp
     return bm25_weight * bm25.float() / alpha + (1 - bm25_weight) * BASE_SCALE * base.float()
 
 
-def rrf_logits(
-    bm25: Tensor, base: Tensor, *, alpha: float, candidates: Tensor | None = None, u: float = RRF_CONSTANT
-) -> Tensor:
-    """20·(u + 1)/α · Σ_a 1/(u + rank_a), a = BM25 and base cosine: reciprocal rank fusion (METHODS.md §1) as logits.
+def rrf_logits(bm25: Tensor, base: Tensor, *, alpha: float, candidates: Tensor | None = None) -> Tensor:
+    """20·(rrf_k + 1)/α · Σ_a 1/(rrf_k + rank_a), a = BM25 and base cosine: reciprocal rank fusion (METHODS.md §1) as logits.
 
     Ranks count from 1 among the chunks of the batch, or among a query's `candidates`; equals share the best rank. A chunk
     outside the query's BM25 ranking (BM25 0) gets nothing from BM25. At α = 2 a chunk that is first twice has 20, like a
@@ -71,9 +69,9 @@ def rrf_logits(
     total = torch.zeros_like(bm25, dtype=torch.float32)
     for scores, found in ((bm25.float(), bm25 > 0), (base.float(), torch.ones_like(base, dtype=torch.bool))):
         seen = scores if candidates is None else scores.masked_fill(~candidates, -torch.inf)
-        gains = 1 / (u + _ranks(seen))
+        gains = 1 / (RRF_CONSTANT + _ranks(seen))
         total += gains.masked_fill(~found, 0.0)
-    return BASE_SCALE * (u + 1) / alpha * total
+    return BASE_SCALE * (RRF_CONSTANT + 1) / alpha * total
 
 
 def _ranks(scores: Tensor) -> Tensor:

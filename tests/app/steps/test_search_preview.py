@@ -128,7 +128,7 @@ def test_without_a_display_the_path_is_shown(tmp_path: Path, monkeypatch: pytest
     assert "not there any more" in open_file(file)
     file.write_text("text")
     if os.name == "posix":
-        assert open_file(file) == f"There is no display here to open it on. It lies at {file}"
+        assert open_file(file) == f"There is no display here to open it on. It is at {file}"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="xdg-open and its viewers")

@@ -309,7 +309,7 @@ def test_pause_go_on_and_keep_the_best(long_project: Path) -> None:
         await until(pilot, lambda: screen.run_state.state == "done", "the rest")
         await until(pilot, lambda: screen.pane is not None and screen.pane.step == "result", "the result")
         screen.action_go("train")
-        await until_told(pilot, "you asked it to stop")
+        await until_told(pilot, "it was stopped")
         await until_text(pilot, "Continue")
 
     drive(story, long_project)

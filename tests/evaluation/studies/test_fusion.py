@@ -162,7 +162,7 @@ def test_nothing_is_tuned_on_built_queries() -> None:
 
 
 def test_an_encoder_that_does_not_know_the_language_counts_less() -> None:
-    """Built queries tune no weight, but an encoder that finds nothing of them must not have half a say."""
+    """Extractive queries tune no weight, but an encoder that finds nothing of them must not have half a say."""
     settings = validate({"evaluation": {"bootstrap_samples": 200}})
     one = queries([True] * 60)
     one.rankings["served"] = np.tile([4, 5, 6, 7], (60, 1))

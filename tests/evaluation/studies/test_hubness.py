@@ -222,7 +222,7 @@ def test_else_similarities_are_cosines(trained: int, backend: str, built: bool, 
 
 
 def built_bank(judge: NDArray[np.float64] | None = None) -> tuple[HubnessCorrection, QuerySet]:
-    """The trial with built queries alone; `judge` (60,): what is added to the values of the judged queries' new ranking."""
+    """The trial with extractive queries alone; `judge` (60,): what is added to the values of the judged queries' new ranking."""
     ranked = Ranked()
     sets = [held_out(ranked, built=True)]
     if judge is not None:

@@ -42,7 +42,7 @@ def use_everything(path: Path) -> None:
         store.artifacts()
         store.queries()
         store.counts()
-        store.drift()
+        store.changed_share()
     finally:
         store.close()
 

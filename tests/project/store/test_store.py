@@ -177,23 +177,23 @@ def test_sample_is_spread_over_the_corpus(store: Store, count: int, least: int, 
         assert store.sample_chunk_texts(5) == [f"text {n}" for n in (1, 3, 5, 7, 9)]
 
 
-def test_drift_is_the_share_of_chunks_that_came_or_went(store: Store) -> None:
-    assert store.drift() == 0
+def test_the_changed_share_counts_chunks_that_came_or_went(store: Store) -> None:
+    assert store.changed_share() == 0
     row = put_document(store, ["a", "b", "c", "d"])
-    assert store.drift() == 1
+    assert store.changed_share() == 1
     query = Query("q", "question", 1, row, "a", "heldout")
     lost = Query("r", "claim", 1, row, "b")
     store.replace_queries([query], ARTIFACT, [(lost, "copied"), (query, "why not")])
     assert store.queries() == [replace(query, id=1)]
     assert store.rejected_queries() == [(lost, "copied"), (replace(query, split="train"), "why not")]
     assert store.artifact(QueriesInfo) == ARTIFACT
-    assert store.drift() == 0
+    assert store.changed_share() == 0
     store.replace_chunks(row, [chunk(n, text) for n, text in enumerate("abcx")])
-    assert store.drift() == pytest.approx(2 / 5)
+    assert store.changed_share() == pytest.approx(2 / 5)
     store.replace_chunks(row, [])
-    assert store.drift() == 1
+    assert store.changed_share() == 1
     store.replace_queries([], ARTIFACT)
-    assert (store.drift(), store.queries(), store.rejected_queries()) == (0, [], [])
+    assert (store.changed_share(), store.queries(), store.rejected_queries()) == (0, [], [])
 
 
 def test_judged_queries_replace_those_with_their_key(store: Store) -> None:

@@ -23,7 +23,7 @@ from engine.gguf.hardware import (
     devices,
     free_gpu_memory,
     threads_for,
-    weighed,
+    weight_of,
 )
 from engine.gguf.llama import library
 from engine.queries.llm import chat_template
@@ -380,11 +380,11 @@ def test_llama_cpp_tells_the_free_memory_of_what_it_computes_on():
 
 
 def test_what_a_model_weighs_is_in_its_header(tiny: Path, tmp_path: Path):
-    assert weighed(tiny, 4096) == Weight(tiny.stat().st_size, 2, 512, 4096)
-    assert weighed(tiny, 100_000).context == 16_384
+    assert weight_of(tiny, 4096) == Weight(tiny.stat().st_size, 2, 512, 4096)
+    assert weight_of(tiny, 100_000).context == 16_384
     broken = tmp_path / "broken.gguf"
     broken.write_bytes(b"GGUF")
-    assert weighed(broken, 4096) == Weight(4, 0, 0, 4096)
+    assert weight_of(broken, 4096) == Weight(4, 0, 0, 4096)
 
 
 def test_a_model_that_does_not_fit_into_memory_is_told_and_loaded_all_the_same(
