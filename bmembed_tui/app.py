@@ -60,7 +60,7 @@ class BmembedApp(App[None]):
     COMMANDS: ClassVar[set[Any]] = {_commands}
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+q", "quit", "quit", id="app.quit", priority=True),
-        Binding("f1,question_mark", "help", "help", id="app.help", key_display="?"),
+        Binding("question_mark,f1", "help", "help", id="app.help"),
         Binding("f12", "diagnostics", "diagnostics", show=False, id="app.diagnostics"),
         Binding("ctrl+o", "jump", "jump", show=False, id="app.jump"),
         Binding("ctrl+t", "switch_theme", "light/dark", show=False, id="app.theme"),

@@ -40,7 +40,7 @@ What is searchable now stays searchable until then."""
 
     def __init__(self, client: EngineClient, project: ProjectFolder) -> None:
         super().__init__()
-        self._client, self._project = client, project
+        self.client, self._project = client, project
         self.settings: dict[str, Setting] = {}
         self.values: dict[str, Any] = {}
         self._written: set[str] = set()
@@ -57,7 +57,7 @@ What is searchable now stays searchable until then."""
             with Vertical(id="setting-details"):
                 yield SafeStatic("", id="setting-help")
                 yield Field(id="setting-value")
-            yield ChangeLine(self._client.ask)
+            yield ChangeLine(self.client.ask)
             with Horizontal(classes="dialog-buttons"):
                 yield SafeButton("Close", id="close", action="screen.back")
         yield KeyLine()
@@ -70,16 +70,16 @@ What is searchable now stays searchable until then."""
     @work(exclusive=True, group="settings")
     async def load(self) -> None:
         try:
-            schema = await self._client.ask(ReadSchema())
-            found = await self._client.ask(ReadSettings())
+            schema = await self.client.ask(ReadSchema())
+            found = await self.client.ask(ReadSettings())
         except EngineError as error:
             if self.is_attached:
                 self.app.push_screen(ErrorDialog(error), lambda _: self.dismiss(self._written_once))
             return
         if not self.is_attached:
             return
-        made = [Setting(f"{part.name}.{key.name}", key) for part in schema.sections for key in part.keys]
-        self.settings = {setting.name: setting for setting in made}
+        for part in schema.sections:
+            self.settings |= {name: Setting(name, key) for key in part.keys if (name := f"{part.name}.{key.name}")}
         self.values = {
             f"{section}.{key}": value for section, keys in found.settings.items() for key, value in keys.items()
         }

@@ -31,10 +31,11 @@ class KeyLine(SafeStatic):
         if not self.is_attached:
             return
         active = self.screen.active_bindings
-        bindings = {one.binding.action: one.binding for one in active.values() if one.binding.show and one.enabled}
+        bindings = [one.binding for one in active.values() if one.binding.show and one.enabled]
+        first = {binding.action: binding for binding in reversed(bindings)}  # of the keys of an action
         palette = active.get(self.app.COMMAND_PALETTE_BINDING)
         last = [self._key(palette.binding)] if palette else []
-        keys = [self._key(binding) for binding in sorted(bindings.values(), key=_weight)]
+        keys = [self._key(binding) for binding in sorted(bindings, key=_weight) if first[binding.action] is binding]
         room = self.content_size.width - sum(key.cell_length for key in last) - 1
         while keys and sum(key.cell_length + 2 for key in keys) > room:
             keys.pop()

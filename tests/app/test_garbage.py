@@ -10,8 +10,8 @@ import weakref
 from collections.abc import Iterator
 
 import pytest
-from fixtures.app import until
-from textual.widgets._footer import FooterKey
+from fixtures.app import screen_text, until
+from textual.widget import Widget
 
 from bmembed_tui import garbage
 from bmembed_tui.app import BmembedApp
@@ -95,20 +95,22 @@ def test_the_screen_is_painted_twice_as_often_as_is_usual_unless_the_user_says_o
     assert done.stdout.strip() == fps
 
 
-def test_keys_that_are_shown_no_more_are_let_go() -> None:
+def test_no_widget_of_a_former_size_is_kept() -> None:
+    def alive() -> int:
+        gc.unfreeze()
+        gc.collect()
+        return sum(isinstance(one, Widget) for one in gc.get_objects())
+
     async def run() -> None:
         app = BmembedApp()
         async with app.run_test(size=(120, 40)) as pilot:
-            await until(pilot, lambda: len(app.screen.query(FooterKey)) > 3, "the keys")
-            shown = len(app.screen.query(FooterKey))
+            await until(pilot, lambda: "open a folder" in screen_text(app), "the keys")
+            before = alive()
             for _ in range(10):
                 await pilot.resize_terminal(30, 40)
-                await until(pilot, lambda: len(app.screen.query(FooterKey)) < shown, "fewer keys")
+                await until(pilot, lambda: "open a folder" not in screen_text(app), "fewer keys")
                 await pilot.resize_terminal(120, 40)
-                await until(pilot, lambda: len(app.screen.query(FooterKey)) == shown, "all keys")
-            gc.unfreeze()
-            gc.collect()
-            alive = sum(isinstance(one, FooterKey) for one in gc.get_objects())
-            assert alive < 3 * shown  # those of the last time may still be on their way out
+                await until(pilot, lambda: "open a folder" in screen_text(app), "all keys")
+            assert alive() < before + 10
 
     asyncio.run(run())

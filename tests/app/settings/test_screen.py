@@ -22,7 +22,7 @@ class AloneScreen(SettingsScreen):
     """Ends the server that the project's screen owns in the app."""
 
     async def on_unmount(self) -> None:
-        await self._client.close()
+        await self.client.close()
 
 
 async def opened(pilot: Pilot[Any], project: Path) -> SettingsScreen:
