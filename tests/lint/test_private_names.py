@@ -24,6 +24,8 @@ def test_no_test_touches_a_private_name_of_another_module() -> None:
         ("CODE = '''\nimport engine.core.text as text\ntext._hidden()\n'''", ["_hidden"]),
         ("class Own:\n    def __init__(self):\n        self._own = 1\nOwn()._own", []),
         ("def _own(): ...\n_own()", []),
+        ("from textual.app import App\nApp()._driver", []),
+        ("import torch\napp._driver", ["_driver"]),
         ("import os, sys\nos._exit(sys._getframe(1).f_lineno)\nx.__class__", []),
     ],
 )

@@ -59,8 +59,7 @@ def formats_rows(scan: Scanned | None) -> list[tuple[Text, Text, Text]]:
     """Format, files, size; a last row with the sums."""
     if scan is None:
         return []
-    found = scan.formats
-    rows = [_row(FORMATS.get(one.format, one.format), one.files, one.bytes, "") for one in found]
+    rows = [_row(FORMATS.get(one.format, one.format), one.files, one.bytes, "") for one in scan.formats]
     return [*rows, _row("together", scan.files, scan.bytes, "bold")]
 
 
