@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from fixtures.errors import error_of
-from fixtures.pipeline import copy_documents, engine_here
+from fixtures.pipeline import copy_documents, engine_here, figures
 from fixtures.tiny_model import build_tiny_model
 from fixtures.training import stir
 
@@ -20,7 +20,8 @@ from engine.encoders.encoder import Encoder
 from engine.encoders.fingerprint import adapter_digest
 from engine.encoders.hardware import choose_hardware
 from engine.encoders.model_folder import resolve_model
-from engine.project.store.artifact_info import AdapterInfo, EvaluationInfo, InUseInfo, VectorsInfo
+from engine.project.store.artifact_info import AdapterInfo, EvaluationInfo, InUseInfo, QueriesInfo, VectorsInfo
+from engine.queries.rejection import Reason
 
 
 def set_key(project: Path, key: str, value: str) -> None:
@@ -73,13 +74,16 @@ def test_judged_questions_are_not_trained_on(project: Path, tmp_path: Path) -> N
     file = tmp_path / "judged.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     engine_here("import-judgments", str(project), str(file))
-    told = engine_here("evaluate", str(project)).stderr
-    assert "5 judged queries" in told
-    told = engine_here("generate", str(project), "--force").stderr
-    assert "5 queries equal judged ones" in told
+    engine_here("evaluate", str(project))
+    table = figures(project)["tables"]["judged"]
+    engine_here("generate", str(project), "--force")
     store = Project.open(project).folder.store()
     left = {query.text for query in store.queries()}
+    made, judged = store.artifact(QueriesInfo), len(store.judged())
     store.close()
+    assert table["queries"] + table["left_out"] == judged - 5
+    assert made
+    assert made.info.rejected[Reason.JUDGED] == 5
     assert not left & {query.text for query in trained}
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from fixtures.errors import error_of
+from fixtures.numbers import numbers
 from fixtures.pipeline import ROOT, engine, environment
 from platformdirs import user_state_path
 
@@ -21,7 +22,7 @@ from engine.core.messages.project import Purged
 from engine.endpoint.servers import note_server
 from engine.export import purge as purging
 from engine.export.folder import RECORD, known_exports
-from engine.export.purge import UNFINISHED, purge
+from engine.export.purge import UNFINISHED, extent, purge
 from engine.export.take import export_project
 from engine.project.folder import ProjectFolder
 
@@ -144,22 +145,12 @@ def test_where_else_text_may_be_is_said(project: Path) -> None:
     fault.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     fault.write_text("x")
     done = purge(ProjectFolder.open(project))
-    assert found(done)[str(fault)] == "a file of this program"
+    assert str(fault) in found(done)
     fault.unlink()
-    told = " ".join(one.what + one.path for one in done.elsewhere if not one.found)
-    places = [
-        "recent files",
-        "thumbnails",
-        "search index",
-        "core dumps",
-        "scrollback",
-        "history",
-        "clipboard",
-        "backups",
-        "swap",
-    ]
-    for place in (*places, "free space", "http://127.0.0.1:9/v1"):
-        assert place in told
+    unknown = [one for one in done.elsewhere if not one.found]
+    assert [one.path for one in unknown if one.path] == ["http://127.0.0.1:9/v1"]
+    reminders = {one.what: one.why for one in unknown if not one.path}
+    assert (len(reminders), all(reminders.values())) == (9, True), "of what only the user can look for"
 
 
 def test_a_link_is_removed_and_what_it_leads_to_named(project: Path, tmp_path: Path) -> None:
@@ -168,7 +159,7 @@ def test_a_link_is_removed_and_what_it_leads_to_named(project: Path, tmp_path: P
     done = purge(ProjectFolder.open(project))
     assert not (project / "cache").is_symlink()
     assert any((tmp_path / "big-disk").iterdir())
-    assert found(done)[str(tmp_path / "big-disk")] == "what a link led to"
+    assert str(tmp_path / "big-disk") in found(done)
 
 
 def test_a_damaged_project_can_be_purged(project: Path) -> None:
@@ -248,14 +239,14 @@ def answer(project: Path, reply: bytes) -> tuple[int, str]:
 def test_the_command_asks(project: Path) -> None:
     refused, error = error_of("purge", str(project))
     assert (refused, error["code"]) == (2, "confirmation-impossible")
+    files, _ = extent(ProjectFolder.open(project))
     code, told = answer(project, b"n\n")
     assert code == 130
-    assert re.search(r": \d+ files, [\d.]+ MB\?", told)
+    assert files in numbers(told)
     assert (project / "project.toml").exists()
     code, told = answer(project, b"y\n")
     assert (code, sorted(path.name for path in project.iterdir())) == (0, ["documents"])
-    assert re.search(r"Kept .*: documents", told)
-    assert "terminal scrollback" in told
+    assert str(project / "documents") in told, "what is left elsewhere"
     code, error = error_of("purge", str(project), "--yes")
     assert (code, error["code"]) == (2, "project-missing")
 

@@ -72,7 +72,7 @@ def test_the_end_of_input_waits_for_what_was_asked(project: ProjectFolder, slow:
 def test_desk_methods_are_checked_and_answered_like_the_others(project: ProjectFolder) -> None:
     def double(number: int) -> Any:
         if number < 0:
-            raise ValueError("number must not be negative")
+            raise ValueError("number")
         return lambda: {"twice": 2 * number}
 
     answers = {
@@ -91,15 +91,17 @@ def test_desk_methods_are_checked_and_answered_like_the_others(project: ProjectF
     }
     assert answers[1]["result"] == {"twice": 8}
     assert [code(answers[key]) for key in (2, 3, 4, 5)] == [INVALID_PARAMS] * 4
-    assert answers[4]["error"]["message"] == "number must not be negative"
+    assert answers[4]["error"]["message"] == "number"
     assert code(answers[6]) == NO_METHOD
     assert {"double", "search", "shutdown"} <= set(answers[6]["error"]["data"])
     assert set(answers) == {1, 2, 3, 4, 5, 6}
 
 
 def test_faults_of_desk_methods_are_answers(project: ProjectFolder) -> None:
+    error = ProjectBusyError("what", "why", "to do")
+
     def busy() -> Any:
-        raise ProjectBusyError("A run holds the project.", "why", "Wait.")
+        raise error
 
     def clumsy() -> Any:
         raise KeyError("a fault of the program")
@@ -114,13 +116,13 @@ def test_faults_of_desk_methods_are_answers(project: ProjectFolder) -> None:
     answers = {answer["id"]: answer for answer in ask(project, *(request(n, n) for n in extra), extra=extra)}
     assert answers["busy"]["error"] == {
         "code": ENGINE,
-        "message": "A run holds the project.",
+        "message": error.what,
         "data": {
             "type": "ProjectBusyError",
             "code": "project-busy",
-            "what": "A run holds the project.",
-            "why": "why",
-            "to_do": "Wait.",
+            "what": error.what,
+            "why": error.why,
+            "to_do": error.to_do,
             "stage": "",
             "command": "",
         },

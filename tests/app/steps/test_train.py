@@ -14,18 +14,21 @@ import pytest
 from fixtures import pictures
 from fixtures.app import drive, notifications, opened, screen_text, until, until_text, until_told
 from fixtures.long_training import STEPS, newest, state_of
+from fixtures.numbers import numbers
 from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 
 from bmembed_tui.app import DARK, LIGHT
-from bmembed_tui.client.progress import bar
+from bmembed_tui.client.progress import STOPPED, bar
 from bmembed_tui.client.run_history import Curve, History
-from bmembed_tui.client.run_state import RunState, StageRun
+from bmembed_tui.client.run_state import LOST, RunState, StageRun
 from bmembed_tui.dialogs.confirmations import QuestionDialog
-from bmembed_tui.project.screen import STYLES
+from bmembed_tui.project.run_line import ENDINGS
+from bmembed_tui.project.screen import STYLES, ProjectScreen
 from bmembed_tui.steps.queries.pane import QueriesPane
 from bmembed_tui.steps.train.loss_chart import WAITING, LossChart
-from bmembed_tui.steps.train.text import format_status
+from bmembed_tui.steps.train.pane import DETACH_NOTICE
+from bmembed_tui.steps.train.text import ENDED, WHAT_IT_DOES, format_status
 from bmembed_tui.widgets.safe import SafeButton
 from engine.core.events import HeldOut, RunFinished, RunStarted, StageFailed, StageStarted, TrainStep
 from engine.core.messages.project import ProjectStatus, StageState
@@ -180,7 +183,7 @@ def test_without_colour_the_curves_can_be_told_apart(monkeypatch: pytest.MonkeyP
 
 
 def status(state: str, running: bool = False) -> ProjectStatus:
-    return ProjectStatus(running=running, stages=(StageState("train", state, "its settings or inputs changed"),))
+    return ProjectStatus(running=running, stages=(StageState("train", state, "why it is so"),))
 
 
 def text_of(status_: ProjectStatus, state: RunState, history: History | None = None, asked: str = "") -> str:
@@ -199,43 +202,49 @@ BEGUN = StageStarted(stage="train", fingerprint="f", reason="not built yet")
 def test_numbers_of_a_training_at_work() -> None:
     state = run_of(BEGUN, check(0, 61.0, best=True), step(30, 1.23456), check(20, 68.5, best=True))
     shown = text_of(status("to do", running=True), state)
-    assert "step 30 of 100  ████░░░░░░░░ 30 %  4 min 10 s left" in shown
-    assert "loss 1.235 · learning rate 0.0012 · 1,234 tokens/s" in shown
-    assert "Held-out Hit@10 71.0 → 78.5 %, nDCG@10 61.0 → 68.5 %\nKept is the best nDCG@10: 68.5 % at step 20" in shown
-    assert "512 MB" in shown
-    assert "pausing …" in text_of(status("to do", running=True), state, asked="pausing …")
+    assert [numbers(line) for line in shown.splitlines()] == [
+        [30, 100, 30, 4, 10],  # the step of all, its share, minutes and seconds left
+        [1.235, 0.0012, 1234, 512],  # loss, learning rate, tokens a second, memory
+        [71.0, 78.5, 61.0, 68.5],  # Hit@10 and nDCG@10, from the first check to the last
+        [68.5, 20],  # the best nDCG@10, and its step
+    ]
+    assert bar(0.3) in shown
+    asked = text_of(status("to do", running=True), state, asked="as asked")
+    assert "as asked" in asked.splitlines()[0]
+    assert numbers(asked.splitlines()[0]) == [30, 100, 30]
 
 
 def test_before_it_and_after_it() -> None:
     before = run_of(StageStarted(stage="rank", fingerprint="r", reason="x"))
     assert "▶ rank" in text_of(status("to do", True), before)
-    assert "a small adapter is trained beside it" in text_of(status("to do"), RunState())
+    assert WHAT_IT_DOES in text_of(status("to do"), RunState())
     record = StageRun(
         "train", seconds=200.0, summary={"adapter": "a", "steps": 1200, "best_step": 900, "ended": "no gain"}
     )
     shown = text_of(status("done"), RunState(), History({"train": record}))
-    assert "Trained 1,200 steps in 3 min 20 s: the adapter of step 900 is kept." in shown
-    assert "no gain any more" in shown
+    assert numbers(shown) == [1200, 3, 20, 900]  # steps, minutes and seconds, the step that is kept
+    assert ENDED["no gain"] in shown
+    assert WHAT_IT_DOES not in shown
     nothing = StageRun("train", summary={"adapter": None, "reason": "too few [/ queries"})
-    assert "No adapter was trained: too few [/ queries." in text_of(
-        status("done"), RunState(), History({"train": nothing})
-    )
-    assert "out of date: its settings" in text_of(status("stale"), RunState(), History({"train": record}))
+    assert "too few [/ queries" in text_of(status("done"), RunState(), History({"train": nothing}))
+    assert "why it is so" in text_of(status("stale"), RunState(), History({"train": record}))
+    assert "why it is so" not in shown
 
 
 def test_ends_before_the_end() -> None:
     cut = RunFinished(run="r", state="cancelled", seconds=1.0)
-    assert "Stopped at step 3 of 100. The next run resumes there." in text_of(
-        status("to do"), run_of(BEGUN, step(3), cut)
-    )
+    shown = text_of(status("to do"), run_of(BEGUN, step(3), cut))
+    assert (numbers(shown), STOPPED in shown) == ([3, 100], False)
     error = {"type": "StageError", "what": "It broke.", "why": "", "to_do": "Mend it."}
     failed = run_of(
         BEGUN, step(3), StageFailed(stage="train", error=error), RunFinished(run="r", state="failed", seconds=1.0)
     )
-    assert "Training failed at step 3 of 100.\nIt broke. Mend it." in text_of(status("to do"), failed)
+    first, second = text_of(status("to do"), failed).splitlines()
+    assert (numbers(first), second) == ([3, 100], f"{error['what']} {error['to_do']}")
     lost = run_of(BEGUN, step(3))
     lost.lose()
-    assert "Training stopped unexpectedly; run again to resume: at step 3 of 100." in text_of(status("to do"), lost)
+    shown = text_of(status("to do"), lost)
+    assert (numbers(shown), STOPPED in shown) == ([3, 100], True)
 
 
 def test_bars() -> None:
@@ -251,46 +260,58 @@ def test_bars() -> None:
 # The step in the app
 
 
+def offers(screen: ProjectScreen, button: str) -> bool:
+    return bool(screen.query_one(f"#train #{button}").display)
+
+
+async def ready_to_train(pilot: Pilot[Any]) -> ProjectScreen:
+    """The step of an adapter that is out of date."""
+    screen = await opened(pilot, "train")
+    primary = screen.query_one("#train #primary")
+    await until(pilot, lambda: screen.status.state("train") == "stale" and primary.has_focus, "the step")
+    return screen
+
+
 @pytest.mark.parametrize("size", [(80, 24), (200, 60)])
 def test_a_finished_training_is_shown_with_its_curve(finished_project: Path, size: tuple[int, int]) -> None:
     async def story(pilot: Pilot[Any]) -> str:
         screen = await opened(pilot, "train")
-        await until_text(pilot, "smoothed")
-        await until_text(pilot, "Continue")
+        await until_text(pilot, "┏")
+        await until(pilot, lambda: screen.status.done("train"), "the status")
+        record = screen.history.reported(screen.run_state, "train")
+        assert record.summary["steps"] == 12
+        assert record.choices["objective"].value == "mixed"
+        assert numbers(record.warnings[0])[0] == 15  # held-out queries
+        assert not offers(screen, "keep")
         shown = screen_text(pilot.app)  # type: ignore[arg-type]
         await pilot.press("enter")
         await until(pilot, lambda: screen.pane is not None and screen.pane.step == "result")
         return shown
 
     shown = drive(story, finished_project, size)
-    assert "Trained 12 steps" in shown
-    assert ("objective: mixed" if size[0] > 80 else "there are only 15 held-out queries") in shown
-    assert "Keep best" not in shown
+    assert {12, 15} <= set(numbers(shown))
+    assert ("objective: mixed" in shown) == (size[0] > 80)
 
 
 def test_a_new_project_says_what_training_is(new_project: Path) -> None:
-    async def story(pilot: Pilot[Any]) -> str:
-        await opened(pilot, "train")
-        await until_text(pilot, "small adapter")
-        return screen_text(pilot.app)  # type: ignore[arg-type]
+    async def story(pilot: Pilot[Any]) -> None:
+        screen = await opened(pilot, "train")
+        await until_told(pilot, " ".join(WHAT_IT_DOES.split()))
+        assert not any(offers(screen, button) for button in ("pause", "keep", "stop", "detach"))
 
-    shown = drive(story, new_project, (80, 24))
-    assert "held-out" in shown
-    assert "Pause" not in shown.split("Train", 1)[0]
+    drive(story, new_project, (80, 24))
 
 
 def test_pause_go_on_and_keep_the_best(long_project: Path) -> None:
     async def story(pilot: Pilot[Any]) -> None:
-        screen = await opened(pilot, "train")
-        await until_text(pilot, "out of date")
+        screen = await ready_to_train(pilot)
         await pilot.press("enter")
         await until(pilot, lambda: screen.run_state.running and len(screen.run_state.steps) > 2, "steps")
-        await until_text(pilot, "Keep best")
+        await until(pilot, lambda: offers(screen, "keep"), "the button")
         await pilot.press("p")
-        await until_text(pilot, "paused: train")
-        shown = screen_text(pilot.app)  # type: ignore[arg-type]
-        assert "‖ 5 Train" in shown
-        assert "Resume" in shown
+        await until(pilot, lambda: screen.run_state.paused, "the pause")
+        await until_text(pilot, "‖ 5 Train")
+        assert (screen.run_state.current, screen.waits) == ("train", True)
         held = screen.run_state.steps[-1].step
         await pilot.pause(1.0)
         assert screen.run_state.steps[-1].step == held
@@ -309,8 +330,8 @@ def test_pause_go_on_and_keep_the_best(long_project: Path) -> None:
         await until(pilot, lambda: screen.run_state.state == "done", "the rest")
         await until(pilot, lambda: screen.pane is not None and screen.pane.step == "result", "the result")
         screen.action_go("train")
-        await until_told(pilot, "it was stopped")
-        await until_text(pilot, "Continue")
+        await until_told(pilot, ENDED["asked"])
+        await until(pilot, lambda: screen.status.done("train"), "the status")
 
     drive(story, long_project)
     made = [line for line in (newest(long_project) / "events.jsonl").read_text().splitlines() if '"train_step"' in line]
@@ -319,14 +340,13 @@ def test_pause_go_on_and_keep_the_best(long_project: Path) -> None:
 
 def test_stop_and_detach(long_project: Path) -> None:
     async def story(pilot: Pilot[Any]) -> None:
-        screen = await opened(pilot, "train")
-        await until_text(pilot, "out of date")
+        screen = await ready_to_train(pilot)
         await pilot.press("enter")
         await until(pilot, lambda: screen.run_state.running and screen.run_state.steps, "steps")
         said = notifications(pilot.app)
         await pilot.press("d")
         await until(pilot, lambda: pilot.app.screen is not screen)
-        assert any("The run goes on without the app" in text for text in said)
+        assert DETACH_NOTICE in said
         made = newest(long_project) / "events.jsonl"
         size, end = made.stat().st_size, time.monotonic() + 60
         while made.stat().st_size <= size and time.monotonic() < end:
@@ -334,12 +354,11 @@ def test_stop_and_detach(long_project: Path) -> None:
         assert made.stat().st_size > size
         pilot.app.open_project(ProjectFolder(long_project))  # type: ignore[attr-defined]
         again = await opened(pilot, "train")
-        await until_text(pilot, "Keep best")
+        await until(pilot, lambda: offers(again, "keep"), "the button")
         await pilot.press("x")
-        await until_text(pilot, "Stopped at step")
-        await until_text(pilot, "Resume")
+        await until(pilot, lambda: again.run_state.state == "cancelled", "the end")
         await until(pilot, lambda: not again.status.running)
-        await until_text(pilot, "the last run was stopped")
+        await until_text(pilot, ENDINGS["cancelled"])
 
     drive(story, long_project)
     assert state_of(long_project) == "cancelled"
@@ -351,8 +370,9 @@ def test_a_run_whose_process_is_gone_is_shown_nowhere_as_running(
     pictures.play_record(monkeypatch, tmp_path)
 
     async def story(pilot: Pilot[Any]) -> str:
-        await pictures.open_project(pilot, pictures.LOST)
-        await until_text(pilot, "the last run stopped unexpectedly")
+        screen = await pictures.open_project(pilot, pictures.LOST)
+        await until(pilot, lambda: screen.run_state.state == LOST, "the end")
+        await until_text(pilot, ENDINGS[LOST])
         await until(pilot, lambda: re.search(r"5 Train +to do", screen_text(pilot.app)), "the sidebar")  # type: ignore[arg-type]
         return screen_text(pilot.app)  # type: ignore[arg-type]
 
@@ -376,7 +396,7 @@ def test_a_run_that_is_only_being_started_cannot_be_paused_or_stopped(
         pilot.app.open_project(pictures.RecordedProject(pictures.PROJECT), "train")  # type: ignore[attr-defined]
         screen = await opened(pilot, "train")
         screen.start_run()
-        await until_text(pilot, "starting …")
+        await until(pilot, lambda: screen.is_starting, "the start")
         await pilot.press("p", "x")
         assert ordered == ["run"]
         shown = {name: screen.query_one(f"#train #{name}").display for name in ("pause", "stop", "detach", "keep")}

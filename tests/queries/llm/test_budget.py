@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from fixtures.fake_endpoint import Raw, Request, completion, good, serving
+from fixtures.numbers import numbers
 from fixtures.pipeline import generate_here
 from fixtures.tiny_gguf import build_tiny_gguf
 
@@ -90,7 +91,7 @@ def test_word_vectors_by_hand():
 
 def test_a_budget_and_what_it_reaches_by_hand():
     pace = Pace(chunks=3, seconds=6.0, queries=4)
-    assert pace.summary() == "2.00 s and 1.3 queries a chunk, the mean of 3"
+    assert (pace.each, numbers(pace.summary())) == (2.0, [2.0, 1.3, 3])
     assert pace.chunks_within(Budget(8, 0), 100) == 6
     assert pace.chunks_within(Budget(8, 5.0), 100) == 3
     assert pace.chunks_within(Budget(1000, 0), 100) == 100
@@ -120,11 +121,10 @@ def test_a_run_tells_after_three_chunks_what_all_of_them_take(asked_project: Mak
     with serving(good) as server:
         choices = generated(pointed(asked_project, server.url, max_queries=13))
     cost, why = choices["cost"]
-    assert all(data in cost for data in ("2 more chunks", "5 of 6"))
-    assert "3.0 queries a chunk, the mean of 2" in why
-    assert "13 queries (queries.max_queries)" in why
-    assert "2 clusters" in choices["chunks asked"][0]
-    assert "TF-IDF" in choices["chunks asked"][1]
+    assert numbers(cost)[-3:] == [2, 5, 6], "chunks left, within the budget, in all"
+    assert numbers(why)[1:] == [3.0, 2, 13], "queries a chunk, chunks measured, queries at most"
+    assert "queries.max_queries" in why
+    assert numbers(choices["chunks asked"][0]) == [2], "clusters"
 
 
 def test_what_a_resumed_run_will_take_is_measured_on_its_own_chunks(asked_project: Make):
@@ -144,10 +144,10 @@ def test_what_a_resumed_run_will_take_is_measured_on_its_own_chunks(asked_projec
             generated(project, lambda: stopped)
         stopped = False
         cost, why = generated(project)["cost"]
-    assert all(data in cost for data in ("1 more chunk", "6 in all"))
-    each = float(why.split(" s and")[0])
+    assert numbers(cost)[-2:] == [1, 6], "chunks left, in all"
+    each, _, measured, *_ = numbers(why)
     assert 0.3 <= each < 1, "the two that took no time are no part of the mean"
-    assert "the mean of 2" in why
+    assert measured == 2
 
 
 def test_how_far_a_run_is_follows_the_answers_as_they_come(asked_project: Make):
@@ -181,7 +181,7 @@ def test_how_far_a_run_is_follows_the_answers_as_they_come(asked_project: Make):
     steps = [one for one in told if isinstance(one, Progress) and one.unit == "chunks"]
     assert (steps[0].done, steps[-1].done, steps[-1].total) == (0, 6, 6)
     cost = next(one for one in told if isinstance(one, Choice) and one.setting == "cost")
-    assert all(data in cost.value for data in ("3 more chunks", "6 in all"))
+    assert numbers(cost.value)[-2:] == [3, 6], "chunks left, in all"
 
 
 def test_what_a_run_before_has_spent_and_given_counts_by_hand():
@@ -239,8 +239,8 @@ def test_a_sample_heeds_the_hours(asked_project: Make, tmp_path: Any):
     model = build_tiny_gguf(tmp_path / "tiny.gguf")
     project = asked_project(backend="gguf", model=str(model), answer_tokens=64, prompt="one-step", max_hours=1e-9)
     estimate = sample(project, 3).estimate
-    assert "the mean of 2" in estimate.basis
-    assert "1e-09 hours (queries.max_hours)" in estimate.basis
+    assert (numbers(estimate.basis)[2], numbers(estimate.basis)[-1]) == (2, 1e-9), "chunks measured, hours at most"
+    assert "queries.max_hours" in estimate.basis
     assert estimate.chunks == 1
 
 

@@ -11,10 +11,11 @@ from engine.project.folder import ProjectFolder
 from engine.queries.llm.answer import Answer, Dropped, Item
 from engine.queries.llm.ledger import Ledger, answer_files, forget_others, passage_key
 from engine.queries.llm.shapes import NOT_JSON
+from engine.queries.rejection import Reason
 
 ANSWER = Answer(
     [Item("Where is it?", "In hall 4, near the gate.")],
-    [Dropped(Item("a", "b"), "evidence not in the chunk"), Dropped(Item("c", "d"), "evidence not in the chunk")],
+    [Dropped(Item("a", "b"), Reason.NOT_FOUND), Dropped(Item("c", "d"), Reason.NOT_FOUND)],
 )
 
 
@@ -29,7 +30,7 @@ def test_answers_are_read_back_as_they_were_written(project: ProjectFolder):
     again = reopened(ledger, project)
     assert again.get("one") == written
     assert again.get("one").items == (Item("Where is it?", "In hall 4, near the gate.", "question"),)
-    assert again.get("one").counts == {"evidence not in the chunk": 2}
+    assert again.get("one").counts == {Reason.NOT_FOUND: 2}
     assert again.get("two") is None
     assert (again.path.stat().st_mode & 0o777, again.path.parent.name) == (0o600, "cache")
 
