@@ -45,7 +45,7 @@ class ChangeLine(Vertical):
         """The changes are in project.toml."""
 
         changes: Mapping[str, Any]
-        settings: Mapping[str, Any]
+        settings: dict[str, Any]
 
     class Dropped(Message):
         """Nothing was written: show the settings as they are. The line says why where there was an error."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -22,7 +23,8 @@ from bmembed_tui.widgets.hanging import HangingStatic
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeButton, SafeStatic
 from engine.core.messages.project import Examine, Finding, ProjectStatus, ReadSettings
-from engine.settings.schema import DEFAULT_MODEL
+from engine.settings.load import validate
+from engine.settings.schema import DEFAULT_MODEL, Settings
 
 BUNDLED = (DEFAULT_MODEL, f"sentence-transformers/{DEFAULT_MODEL}")
 DEVICES = tuple((name, name) for name in ("auto", "cpu", "cuda"))
@@ -51,7 +53,7 @@ Everything else about training is in the settings."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        self._settings: Mapping[str, Any] = {}
+        self._settings: Settings | None = None
         self._values: Mapping[str, Any] = {}
 
     def compose_body(self) -> ComposeResult:
@@ -100,8 +102,8 @@ Everything else about training is in the settings."""
         found = await answer_or_error(self, self.ask(ReadSettings()), self.query_one("#model-note", SafeStatic).update)
         if found is None:
             return
-        former, self._settings, self._values = self._settings, found.settings, found.preset
-        if former.get("encoder") != self._settings["encoder"]:
+        former, self._settings, self._values = self._settings, validate(found.settings), found.preset
+        if former is None or former.encoder != self._settings.encoder:
             self._restore()
         self._show_choices()
         if former != self._settings:
@@ -109,7 +111,7 @@ Everything else about training is in the settings."""
 
     @property
     def _model(self) -> str:
-        return str(self._settings.get("encoder", {}).get("model", DEFAULT_MODEL)).strip()
+        return self._settings.encoder.model if self._settings else DEFAULT_MODEL
 
     def _restore(self) -> None:
         field, own = self.query_one("#model-folder", PathField), self._model not in BUNDLED
@@ -120,11 +122,11 @@ Everything else about training is in the settings."""
         self._show_choices()
 
     def _show_choices(self) -> None:
+        if self._settings is None:
+            return
         for name, key in KEYS.items():
-            section, _, setting = key.partition(".")
-            self.query_one(f"#{name}", ChoiceRow).show(str(self._settings.get(section, {}).get(setting, "")))
-        training = self._settings.get("training", {})
-        note = format_preset(str(training.get("preset", "")), training, self._values)
+            self.query_one(f"#{name}", ChoiceRow).show(attrgetter(key)(self._settings))
+        note = format_preset(self._settings.training, self._values)
         self.query_one("#preset-note", SafeStatic).update(note)
 
     def _show_folder(self, shown: bool) -> None:
@@ -190,7 +192,7 @@ Everything else about training is in the settings."""
 
     @on(ChangeLine.Written)
     def _written(self, event: ChangeLine.Written) -> None:
-        self._settings = event.settings
+        self._settings = validate(event.settings)
         self._restore()
         self.host.load()
         self.look()

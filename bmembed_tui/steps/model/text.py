@@ -10,6 +10,7 @@ from textual.content import Content
 from bmembed_tui.home.new_project import PRESETS
 from bmembed_tui.widgets.plain import plain
 from engine.core.messages.project import Finding
+from engine.settings.training_schema import TrainingSettings
 
 MACHINE = ("gpu", "memory", "memory need", "disk", "disk need", "threads", "python", "network", "permissions")
 OWN_LINES = ("model", "device", "dtype")  # these stand beside what they are about
@@ -44,8 +45,8 @@ def _line(finding: Finding, name: str) -> Content:
     return Content.assemble(plain(*sign), plain(name, "bold"), plain(finding.found), follows)
 
 
-def format_preset(preset: str, settings: Mapping[str, Any], values: Mapping[str, Any]) -> Content:
-    """What a training preset means. `settings`: of training; `values`: the preset's own where those are null."""
-    steps, queries = (settings.get(key) or values.get(key) for key in ("steps", "queries_per_step"))
+def format_preset(training: TrainingSettings, values: Mapping[str, Any]) -> Content:
+    """What a training preset means. `values`: its own, where those of `training` are null."""
+    steps, queries = (getattr(training, key) or values.get(key) for key in ("steps", "queries_per_step"))
     size = f" At most {steps:,} steps of {queries:,} queries." if steps and queries else ""
-    return plain(f"{PRESETS.get(preset, '')}.{size}")
+    return plain(f"{PRESETS.get(training.preset, '')}.{size}")

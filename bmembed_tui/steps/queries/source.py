@@ -22,6 +22,8 @@ from bmembed_tui.widgets.fields import Field, PathField
 from bmembed_tui.widgets.plain import plain, visible
 from bmembed_tui.widgets.safe import SafeButton, SafeLabel, SafeStatic
 from engine.core.messages.project import ReadSettings
+from engine.settings.load import validate
+from engine.settings.schema import QuerySettings
 
 BACKENDS = (
     ("extractive", "built-in"), ("gguf", "GGUF file"), ("endpoint", "server"), ("imported", "imported"),
@@ -77,7 +79,7 @@ class QuerySource(Vertical):
     def __init__(self, ask: Ask, project: Path, **options: Any) -> None:
         super().__init__(**options)
         self._ask, self._project = ask, project
-        self._queries: Mapping[str, Any] = {}
+        self._queries: QuerySettings | None = None
         self._state, self._seen, self._sampled = "unknown", False, False
 
     def compose(self) -> ComposeResult:
@@ -117,25 +119,31 @@ class QuerySource(Vertical):
         if self.query_one(ChangeLine).waiting:
             return
         found = await answer_or_error(self, self._ask(ReadSettings()), self.show_note)
-        if found is not None and (anew or found.settings["queries"] != self._queries):
-            self._show(found.settings["queries"])
+        queries = validate(found.settings).queries if found is not None else self._queries
+        if queries is not None and (anew or queries != self._queries):
+            self._show(queries)
         self._sample_at_first()
 
-    def _show(self, queries: Mapping[str, Any]) -> None:
+    def _show(self, queries: QuerySettings) -> None:
         self._queries = queries
-        self.query_one(ChoiceRow).show(str(queries["backend"]))
-        if queries["model"]:
-            self.query_one("#source-gguf", PathField).pick(Path(queries["model"]))
-        self.query_one("#source-endpoint", Field).value = visible(str(queries["endpoint"]))
-        self.query_one("#source-endpoint-model", Field).value = visible(str(queries["endpoint_model"]))
-        self._show_backend(str(queries["backend"]))
+        self.query_one(ChoiceRow).show(queries.backend)
+        if queries.model:
+            self.query_one("#source-gguf", PathField).pick(Path(queries.model))
+        self.query_one("#source-endpoint", Field).value = visible(queries.endpoint)
+        self.query_one("#source-endpoint-model", Field).value = visible(queries.endpoint_model)
+        self._show_backend(queries.backend)
+
+    @property
+    def _backend(self) -> str:
+        """What is set; empty before it was read."""
+        return self._queries.backend if self._queries else ""
 
     def _show_backend(self, backend: str) -> None:
         for row in self.query(".source-row"):
             row.display = row.has_class(f"for-{backend}")
         models = self.query_one(ModelList)
         if backend == "gguf" and not models.display:
-            models.look(int(self._queries.get("context_tokens", 4096)))
+            models.look((self._queries or QuerySettings()).context_tokens)
         models.display = backend == "gguf"
         self.query_one("#source-meaning", SafeStatic).update(plain(MEANINGS.get(backend, ""), "$text-muted"))
         self.show_note(self._imports_text() if backend in ("imported", "both") else "")
@@ -169,8 +177,7 @@ class QuerySource(Vertical):
         self._sample_at_first()
 
     def _sample_at_first(self) -> None:
-        built_in = self._queries.get("backend") == "extractive"
-        if self._seen and self._state == "new" and built_in and not self._sampled:
+        if self._seen and self._state == "new" and self._backend == "extractive" and not self._sampled:
             self.sample()
 
     @property
@@ -210,7 +217,9 @@ class QuerySource(Vertical):
 
     def _want(self, backend: str, more: Mapping[str, Any]) -> None:
         wanted = {"queries.backend": backend, **more}
-        changes = {key: value for key, value in wanted.items() if value != self._queries.get(key.partition(".")[2])}
+        changes = {
+            key: value for key, value in wanted.items() if value != getattr(self._queries, key.partition(".")[2], None)
+        }
         if changes:
             self.query_one(QuerySample).forget()
             self.query_one(ChangeLine).propose(changes)
@@ -249,7 +258,7 @@ class QuerySource(Vertical):
 
     @on(ChangeLine.Written)
     def _written(self, event: ChangeLine.Written) -> None:
-        self._show(event.settings["queries"])
+        self._show(validate(event.settings).queries)
         self.post_message(self.Changed())
 
     @on(ChangeLine.Dropped)
@@ -271,10 +280,10 @@ class QuerySource(Vertical):
         printed = await answer_or_error(self, command("import-queries", str(self._project), file), self.show_note)
         if printed is None:
             return
-        stale = self._state in ("made", "stale") and self._queries.get("backend") in ("imported", "both")
+        stale = self._state in ("made", "stale") and self._backend in ("imported", "both")
         self.show_note(IMPORTED + IMPORT_STALE if stale else IMPORTED)
         self._want(backend, {})
-        if backend == self._queries.get("backend"):
+        if backend == self._backend:
             self.query_one(QuerySample).forget()
             self.post_message(self.Changed())
 
