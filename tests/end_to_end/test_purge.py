@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 from fixtures.errors import error_of
-from fixtures.numbers import numbers
 from fixtures.pipeline import ROOT, engine, environment
+from fixtures.shown_numbers import numbers
 from platformdirs import user_state_path
 
 from engine.core.errors import ProjectBusyError

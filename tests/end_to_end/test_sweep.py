@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 from fixtures.errors import error_of
-from fixtures.numbers import numbers
 from fixtures.pipeline import engine, environment, figures
+from fixtures.shown_numbers import numbers
 
 from engine import Project
 from engine.core import events

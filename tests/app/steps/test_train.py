@@ -14,7 +14,7 @@ import pytest
 from fixtures import pictures
 from fixtures.app import drive, notifications, opened, screen_text, until, until_text, until_told
 from fixtures.long_training import STEPS, newest, state_of
-from fixtures.numbers import numbers
+from fixtures.shown_numbers import numbers
 from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 from fixtures.fake_endpoint import Raw, Request, completion, good, serving
-from fixtures.numbers import numbers
 from fixtures.pipeline import generate_here
+from fixtures.shown_numbers import numbers
 from fixtures.tiny_gguf import build_tiny_gguf
 
 from engine.core.errors import CancelledError

@@ -10,7 +10,7 @@ import pytest
 from fixtures.control_tokens import FAMILIES, WORDED
 from fixtures.errors import fails
 from fixtures.fake_endpoint import FakeEndpoint, Raw, completion, serving
-from fixtures.numbers import numbers
+from fixtures.shown_numbers import numbers
 
 from engine.core.errors import CancelledError, EngineError, ModelError, SettingsError, StageError
 from engine.endpoint.address import Address, is_private
