@@ -156,7 +156,10 @@ def report(name: ProjectName, as_json: AsJson = False) -> None:
         found = project.report()
         is_followed = project.settings().search.mode == "bm25"
     if as_json:
-        print_json(found)
+        from engine.core.messages.wire import to_json
+        from engine.project.store.artifact_info import with_former_keys
+
+        print_json({**to_json(found), "served": with_former_keys(found.served.to_dict())})
         return
     for kind, table in found.tables.items():
         show_tables({kind: table}, output())

@@ -165,6 +165,8 @@ def test_status_and_report_as_json(finished: Path) -> None:
     report = json.loads(engine_here("report", str(finished), "--json").stdout)
     assert set(report["tables"]) == {"judged", "synthetic"}
     assert report["served"]["name"] in report["reason"]
+    former = {"scale": "interpolation_weight", "side": "adapter_scope"}  # keys of before 0.2
+    assert {key: report["served"][key] for key in former} == {key: report["served"][now] for key, now in former.items()}
     assert (Path(report["folder"]) / "report.html").is_file()
     text = engine_here("report", str(finished)).stdout
     assert "BM25" in text

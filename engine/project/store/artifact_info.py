@@ -22,6 +22,11 @@ FORMER_KEYS = {
 """Field → its key in projects made before 0.2, read where the field's own name is missing."""
 
 
+def with_former_keys(data: Mapping[str, Any]) -> dict[str, Any]:
+    """JSON for programs that know the keys of before 0.2: these beside the present ones, for this version."""
+    return {**data, **{FORMER_KEYS[name]: value for name, value in data.items() if name in FORMER_KEYS}}
+
+
 @dataclass(frozen=True)
 class Record:
     """A dataclass with a JSON form. Lists are read as tuples; keys that no field has are left out."""
