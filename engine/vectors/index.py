@@ -201,6 +201,7 @@ class VectorIndex:
         """`search`, restricted to the keys in `allowed`: exact, whatever the size of the index."""
         import numpy as np
 
+        self.query_row(vector)  # refuses a vector that does not fit, also where none of `allowed` is here
         keys, rows = self._held(allowed)
         if rows is None or k < 1:
             return np.empty(0, np.int64), np.empty(0, np.float32)

@@ -131,6 +131,11 @@ def test_search_among_takes_unknown_repeated_and_no_ids(folder: Path) -> None:
     assert index.search_among(query, np.array([0]), 9)[0].tolist() == []
 
 
+def test_search_among_refuses_another_width_where_no_chunk_is_allowed(folder: Path) -> None:
+    with fails(EngineError, "model-changed"):
+        VectorIndex.open(folder).search_among(unit(1)[0, :-1], np.empty(0, np.int64), 9)
+
+
 def test_a_vector_of_zeros_has_a_finite_score(tmp_path: Path) -> None:
     vectors = np.vstack([unit(1), np.zeros((1, WIDTH), np.float32)])
     index = VectorIndex.build(tmp_path, np.array([1, 2]), vectors)
