@@ -34,12 +34,17 @@ class Report:
     """What an evaluation found: the encoder that is in use and why, figures in percent by kind of queries, and the report's folder.
     Its fields are the keys of `engine report --json`."""
 
-    served: InUseInfo
+    in_use: InUseInfo
     reason: str
     advice: str
     fusion: Mapping[str, Any]
     tables: Mapping[str, FigureTable]
     folder: Path
+
+    @property
+    def served(self) -> InUseInfo:
+        """`in_use`, as it was called before 0.2."""
+        return self.in_use
 
 
 class Project:

@@ -180,11 +180,15 @@ def benchmark(
     with stoppable() as stop, RunView() as snapshot:
         result = measure(dataset, queries=queries, settings=settings, keep=keep, on_event=snapshot, should_stop=stop)
     if as_json:
-        print_json(result)
+        from engine.core.former_systems import with_former_names
+        from engine.project.store.artifact_info import InUseInfo
+
+        former = {**InUseInfo.from_dict(result["in_use"]).to_former_dict(), "reason": result["in_use"]["reason"]}
+        print_json(with_former_names({**result, "served": former}))
         return
     table = from_json(FigureTable, result)
     show_tables({"judged": table}, output(), tuple(table.systems))
-    print(f"{result['served']['reason']}")
+    print(f"{result['in_use']['reason']}")
     show_differences({f"{name} − base": row for name, row in table.differences.items()} | dict(table.pairs), output())
 
 

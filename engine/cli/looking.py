@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from engine.cli.app import AsJson, MaybeProject, ProjectName, Texts, app, opened, print_json
+from engine.cli.app import AsJson, MaybeProject, ProjectName, Texts, app, opened, print_json, print_plain_json
 from engine.core.text import harmless
 
 if TYPE_CHECKING:
@@ -156,10 +156,10 @@ def report(name: ProjectName, as_json: AsJson = False) -> None:
         found = project.report()
         is_followed = project.settings().search.mode == "bm25"
     if as_json:
+        from engine.core.former_systems import with_former_names
         from engine.core.messages.wire import to_json
-        from engine.project.store.artifact_info import with_former_keys
 
-        print_json({**to_json(found), "served": with_former_keys(found.served.to_dict())})
+        print_plain_json(with_former_names({**to_json(found), "served": found.in_use.to_former_dict()}))
         return
     for kind, table in found.tables.items():
         show_tables({kind: table}, output())

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-BM25, BASE, CL, ADAPTED, IN_USE = "bm25", "base", "cl", "adapted", "served"
-PLAIN = "served_cosine"
+BM25, BASE, CL, ADAPTED, IN_USE = "bm25", "base", "cl", "adapted", "in_use"
+PLAIN = "in_use_without_csls"
 """An interpolation that is in use with CSLS, without it."""
-HYBRID_BASE, HYBRID_IN_USE = "hybrid base", "hybrid served"
+HYBRID_BASE, HYBRID_IN_USE = "hybrid base", "hybrid in use"
 """Of robustness, where hybrid search is measured only as it is in use."""
 ENCODERS = (BASE, CL, ADAPTED, PLAIN, IN_USE)
 """Those that rank by themselves, and fused with BM25."""
-MERGE = "merge-"
+INTERPOLATED = "interpolated-"
 """What the name of an interpolation of base and adapted begins with; its weight follows."""
 WAYS = ("", "rrf_", "weighted_")
 """What stands before an encoder's name: nothing, or how its ranking is fused with BM25's."""
@@ -54,7 +54,7 @@ def _systems() -> Iterable[System]:
         for name, label, _, short, what in _WITH_ENCODER:
             yield System(f"{way}{name}", f"{word}, {label}", f"hybrid, {short}", f"{what}; {how}")
     yield System(HYBRID_BASE, HYBRID_BASE, "hybrid, base", "hybrid search with the encoder before adaptation")
-    yield System(HYBRID_IN_USE, "hybrid in use", "hybrid, in use", "hybrid search as it is in use")
+    yield System(HYBRID_IN_USE, HYBRID_IN_USE, "hybrid, in use", "hybrid search as it is in use")
 
 
 SYSTEMS = {system.name: system for system in _systems()}
@@ -65,9 +65,9 @@ def system_of(name: str) -> System:
     """What a system is. One that is none of ours goes by its own name."""
     if name in SYSTEMS:
         return SYSTEMS[name]
-    if not name.startswith(MERGE):
+    if not name.startswith(INTERPOLATED):
         return System(name, name, name, "")
-    weight = name.removeprefix(MERGE)
+    weight = name.removeprefix(INTERPOLATED)
     what = "an interpolation of the encoder before and after adaptation"
     return System(name, f"interpolation, {weight}", f"weight {weight}", what)
 
@@ -82,23 +82,26 @@ def ordered(names: Iterable[str]) -> list[str]:
     places = {name: place for place, name in enumerate(SYSTEMS)}
 
     def place(name: str) -> tuple[float, str]:
-        return (places[ADAPTED] - 0.5 if name.startswith(MERGE) else places.get(name, len(places))), name
+        return (places[ADAPTED] - 0.5 if name.startswith(INTERPOLATED) else places.get(name, len(places))), name
 
     return sorted(names, key=place)
 
 
 def candidate_name(weight: float) -> str:
-    """Interpolation weight → name: 0 is `base`, 1 is `adapted`, between them `merge-0.25` and so on. ValueError outside [0, 1]."""
+    """Interpolation weight → name: 0 is `base`, 1 is `adapted`, between them `interpolated-0.25` and so on. ValueError
+    outside [0, 1]."""
     if not 0 <= weight <= 1:
         raise ValueError(f"an interpolation weight must lie in [0, 1], not {weight}")
-    return BASE if weight == 0 else ADAPTED if weight == 1 else f"{MERGE}{weight:g}"
+    return BASE if weight == 0 else ADAPTED if weight == 1 else f"{INTERPOLATED}{weight:g}"
 
 
 def weight_of(name: str) -> float:
     """Name → interpolation weight. ValueError for a name that `candidate_name` does not give."""
     if name in (BASE, ADAPTED):
         return 1.0 if name == ADAPTED else 0.0
-    weight = float(name.removeprefix(MERGE)) if name.startswith(MERGE) else 0.0
+    weight = float(name.removeprefix(INTERPOLATED)) if name.startswith(INTERPOLATED) else 0.0
     if not 0 < weight < 1:
-        raise ValueError(f"{name!r} is no candidate: base, adapted or {MERGE}WEIGHT with a weight between 0 and 1")
+        raise ValueError(
+            f"{name!r} is no candidate: base, adapted or {INTERPOLATED}WEIGHT with a weight between 0 and 1"
+        )
     return weight

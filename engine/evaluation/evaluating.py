@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from engine.core.systems import BASE, CL, ENCODERS, FUSED, IN_USE, MERGE, PLAIN
+from engine.core.systems import BASE, CL, ENCODERS, FUSED, IN_USE, INTERPOLATED, PLAIN
 from engine.evaluation.query_sets import QuerySet, query_sets
 from engine.evaluation.reporting.encoder_diagnostics import EncoderDiagnostics
 from engine.evaluation.studies.hubness import HubnessCorrection
@@ -170,7 +170,7 @@ class Evaluation:
             forms = similarity.query_form(queries), similarity.chunk_form(vectors)
             ranking, _ = rank_within(*forms, keys, 10, self._among[heldout.kind])
             values[name] = self._measure(ranking, heldout.judgments)
-            if name.startswith(MERGE) and (
+            if name.startswith(INTERPOLATED) and (
                 everything or self.rankers.share_chunks
             ):  # else it has no vectors of all chunks
                 whole = candidate.chunk_vectors(self.chunks)

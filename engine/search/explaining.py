@@ -109,7 +109,7 @@ class Explainer:
     def base_ranking(self, query: str, top: int, allowed: NDArray[np.int64] | None) -> Ranking | None:
         """Ids and cosines of the `top` chunks, of those in `allowed` (None: of all), that the untouched encoder puts first.
 
-        None where that is what is served, or its vectors are not all at hand.
+        None where that is what is in use, or its vectors are not all at hand.
         """
         import numpy as np
 
@@ -179,16 +179,16 @@ class Explainer:
 
 
 def encoder_name(info: VectorsInfo) -> str:
-    """`base`, `adapted` or `merge-WEIGHT`: what made the vectors of an index."""
+    """`base`, `adapted` or `interpolated-WEIGHT`: what made the vectors of an index."""
     from engine.core.systems import candidate_name
 
     return candidate_name(info.interpolation_weight if info.adapter else 0.0)
 
 
 def _comparison(base: Place | None, in_use: Place | None, ranked: Place | None, taken: float | None) -> RankComparison:
-    (base_rank, base_cosine), (served_rank, served_cosine) = base or NOWHERE, in_use or NOWHERE
+    (base_rank, base_cosine), (in_use_rank, in_use_cosine) = base or NOWHERE, in_use or NOWHERE
     rank, similarity = ranked or NOWHERE
-    return RankComparison(base_rank, base_cosine, served_rank, served_cosine, rank, similarity, taken)
+    return RankComparison(base_rank, base_cosine, in_use_rank, in_use_cosine, rank, similarity, taken)
 
 
 def _placed(ids: NDArray[np.int64], scores: NDArray[np.float32], wanted: Sequence[int]) -> Places:

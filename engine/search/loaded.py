@@ -171,7 +171,7 @@ class Loaded:
     def query_encoder(self, artifact: Artifact[VectorsInfo]) -> Encoder:
         """The encoder that the vectors were made with, whatever has been trained since."""
         info = artifact.info
-        encoder = self._encoder("served", info, info.adapter, info.interpolation_weight)
+        encoder = self._encoder("in use", info, info.adapter, info.interpolation_weight)
         if encoder.fingerprint != info.encoder:
             raise NotBuiltError(
                 f"The model {info.model} is not the one that the documents were embedded with.",

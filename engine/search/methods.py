@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from engine.core.errors import UsageError
-from engine.core.messages.search import DocumentText, Explain, Ping, ReadDocument, Search, WarmUp
+from engine.core.former_systems import former_name
+from engine.core.messages.search import DocumentText, Explain, Explained, Ping, ReadDocument, Search, WarmUp
 from engine.core.messages.wire import Request, params_of, to_json
 from engine.search.filters import SearchFilter, parse_date
 from engine.search.workers import OwnSearcher
@@ -50,7 +51,15 @@ def _document(request: ReadDocument) -> Task:
 
 
 def _explain(request: Explain) -> Task:
-    return lambda own: own.ready().explain(request.query, request.chunk_ids)
+    return lambda own: _with_former_keys(own.ready().explain(request.query, request.chunk_ids))
+
+
+def _with_former_keys(found: Explained) -> dict[str, Any]:
+    """The answer, with the keys of before 0.2 beside the present ones."""
+    answer = to_json(found)
+    for chunk in answer["chunks"].values():
+        chunk |= {"served_rank": chunk["in_use_rank"], "served_cosine": chunk["in_use_cosine"]}
+    return {**answer, "served": former_name(found.in_use)}
 
 
 HANDLERS: dict[type[Request[Any]], Callable[[Any], Task]] = {

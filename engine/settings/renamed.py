@@ -26,11 +26,16 @@ def current_scope(scope: str) -> str:
     return SCOPES.get(scope, scope)
 
 
+def former_scope(scope: str) -> str:
+    """An adapter scope under its old name."""
+    return {new: old for old, new in SCOPES.items()}.get(scope, scope)
+
+
 def recipe_identity(recipe: Mapping[str, Any]) -> dict[str, Any]:
     """A training recipe under its old names, as fingerprints have it: adapters trained before stay up to date."""
     identity = dict(recipe)
-    scope = identity.pop("adapter_scope")
-    return {**identity, "side": {new: old for old, new in SCOPES.items()}.get(scope, scope), "quantisation": "none"}
+    scope = former_scope(identity.pop("adapter_scope"))
+    return {**identity, "side": scope, "quantisation": "none"}
 
 
 def old_names(tables: Mapping[str, Any]) -> dict[str, str]:

@@ -99,8 +99,8 @@ def table(differences: Differences, pairs: Differences, **values: float) -> Figu
 
 
 def test_what_is_in_use_is_compared_with_its_chance_and_the_queries_that_would_tell() -> None:
-    pairs = {"rrf_served − rrf_base": gap(0.5, "no difference shown", 0.25, 1_250)}
-    found = table({"bm25": gap(9), "served": gap(2.4, p=0.0001)}, pairs)
+    pairs = {"rrf_in_use − rrf_base": gap(0.5, "no difference shown", 0.25, 1_250)}
+    found = table({"bm25": gap(9), "in_use": gap(2.4, p=0.0001)}, pairs)
     out = Console(file=io.StringIO(), width=200)
     console.show_differences(console.differences_in_use(found), out)
     assert out.file.getvalue().splitlines() == [  # type: ignore[attr-defined]

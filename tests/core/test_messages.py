@@ -34,7 +34,7 @@ def hit(**parts: Any) -> Hit:
     "message",
     [
         Found("q", "hybrid", (hit(), hit(page=3, place="slide 3")), ("a note",), {"type": {"md": 2}}),
-        Explained("merge-0.5", {7: RankComparison(3, 0.5, 1, 0.75), 8: RankComparison()}, "a note"),
+        Explained("interpolated-0.5", {7: RankComparison(3, 0.5, 1, 0.75), 8: RankComparison()}, "a note"),
         ProjectStatus(
             "/p", "p", True, RunRecord("r", Path("/p/runs/r")), {"files": 3}, (StageState("ingest", "done", ""),)
         ),
@@ -75,7 +75,7 @@ def test_what_is_wrong_is_named(change: dict[str, Any], reported: str) -> None:
         from_json(Found, data)
 
 
-@pytest.mark.parametrize("data", [None, [], "x", {}, {"served": "base", "chunks": {"one": {}}}])
+@pytest.mark.parametrize("data", [None, [], "x", {}, {"in_use": "base", "chunks": {"one": {}}}])
 def test_what_is_no_such_message(data: Any) -> None:
     with pytest.raises(MessageError):
         from_json(Explained, data)

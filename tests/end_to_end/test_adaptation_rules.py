@@ -133,7 +133,7 @@ def test_an_adapter_for_queries_alone_keeps_the_vector_index(project: Path) -> N
     engine_here(
         "embed", str(project)
     )  # whatever is served: the chunks' vectors are the untouched encoder's from here on
-    served = InUseInfo("merge-0.5", 0.5, trained.info.adapter, "queries")
+    served = InUseInfo("interpolated-0.5", 0.5, trained.info.adapter, "queries")
     store.put_artifact(replace(evaluation, fingerprint="another", info=replace(evaluation.info, in_use=served)))
     engine_here("embed", str(project))
     vectors = store.artifact(VectorsInfo)
@@ -176,7 +176,7 @@ def test_queries_and_chunks_are_encoded_each_with_their_own_adapter(project: Pat
     evaluation = store.artifact(EvaluationInfo)
     assert evaluation is not None
     assert evaluation.info.in_use.adapter_scope == "both-then-queries"
-    served = InUseInfo("merge-0.5", 0.5, info.adapter, "both-then-queries")
+    served = InUseInfo("interpolated-0.5", 0.5, info.adapter, "both-then-queries")
     store.put_artifact(replace(evaluation, fingerprint="another", info=replace(evaluation.info, in_use=served)))
     engine_here("embed", str(project))
     vectors = store.artifact(VectorsInfo)

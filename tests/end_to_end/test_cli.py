@@ -20,6 +20,8 @@ from fixtures.errors import error_of
 from fixtures.pipeline import SAMPLE, copy_documents, engine, engine_here, environment
 
 from engine.core import events
+from engine.core.former_systems import former_name
+from engine.settings.renamed import former_scope
 
 COMMANDS = (
     "new", "run", "ingest", "index", "generate", "rank", "train", "evaluate", "embed", "search", "serve", "status",
@@ -164,9 +166,15 @@ def test_status_and_report_as_json(finished: Path) -> None:
     assert status.stderr == ""
     report = json.loads(engine_here("report", str(finished), "--json").stdout)
     assert set(report["tables"]) == {"judged", "synthetic"}
-    assert report["served"]["name"] in report["reason"]
-    former = {"scale": "interpolation_weight", "side": "adapter_scope"}  # keys of before 0.2
-    assert {key: report["served"][key] for key in former} == {key: report["served"][now] for key, now in former.items()}
+    assert report["in_use"]["name"] in report["reason"]
+    in_use, former = report["in_use"], report["served"]  # also under the keys of before 0.2
+    assert former == {
+        "name": former_name(in_use["name"]), "scale": in_use["interpolation_weight"], "adapter": in_use["adapter"],
+        "side": former_scope(in_use["adapter_scope"]),
+    }  # fmt: skip
+    for table in report["tables"].values():
+        assert table["systems"]["rrf_served"] == table["systems"]["rrf_in_use"]
+        assert table["pairs"]["rrf_served − rrf_base"] == table["pairs"]["rrf_in_use − rrf_base"]
     assert (Path(report["folder"]) / "report.html").is_file()
     text = engine_here("report", str(finished)).stdout
     assert "BM25" in text
@@ -189,13 +197,13 @@ def test_the_report_on_request_measures_robustness_and_search_hides_weak_hits(pr
     robustness = report["robustness"]
     assert (robustness["kind"], len(robustness["rows"])) == ("judged", 13)
     found = set(robustness["rows"][0]["systems"]) - {"adapted"}  # where it is not what is served
-    assert found == {"bm25", "base", "served", "hybrid base", "hybrid served"}
-    for system in ("bm25", "base", "served"):  # a clean query is ranked as in the comparison
+    assert found == {"bm25", "base", "in_use", "hybrid base", "hybrid in use"}
+    for system in ("bm25", "base", "in_use"):  # a clean query is ranked as in the comparison
         clean = robustness["rows"][0]["systems"][system]["ndcg@10"]["value"]
         assert clean == pytest.approx(after["tables"]["judged"]["systems"][system]["ndcg@10"]["value"])
     assert report["general"]["questions"] == 60
     assert {"alignment", "uniformity", "COE, percent"} <= set(report["diagnostics"]["adapted"])
-    assert "rrf_served − rrf_base" in after["tables"]["judged"]["pairs"]
+    assert "rrf_in_use − rrf_base" in after["tables"]["judged"]["pairs"]
     text = engine_here("report", str(project)).stdout
     assert "in use − base: " in text
     assert "(p " in text

@@ -447,7 +447,7 @@ def test_figures_and_model_must_belong_together(project: Path, tmp_path: Path) -
     evaluation, trained = store.artifact(EvaluationInfo), store.artifact(AdapterInfo)
     assert evaluation is not None
     assert trained is not None
-    served = InUseInfo("merge-0.25", 0.25, trained.info.adapter)
+    served = InUseInfo("interpolated-0.25", 0.25, trained.info.adapter)
     store.put_artifact(replace(evaluation, info=replace(evaluation.info, in_use=served)))
     store.close()
     with fails(NotBuiltError, "index-outdated"):

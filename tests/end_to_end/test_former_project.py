@@ -12,6 +12,7 @@ import pytest
 from fixtures.pipeline import engine_here
 
 from engine.api import Project
+from engine.core.former_systems import former_name, with_former_names
 from engine.evaluation.reporting.report import read_report, tables_of
 from engine.project.store.artifact_info import FORMER_KEYS
 
@@ -23,7 +24,30 @@ def former_layout(info: Any) -> Any:
         return info
     keys = {name: FORMER_KEYS.get(name, name) for name in info}
     found = {keys[name]: former_layout(value) for name, value in info.items()}
+    if "served" in found:
+        found["served"]["name"] = former_name(found["served"]["name"])
     return found | ({"side": FORMER_SCOPES.get(found["side"], found["side"])} if "side" in found else {})
+
+
+def former_report(file: Path) -> None:
+    """Rewrite a report in schema 1."""
+    report = former_names(json.loads(file.read_bytes()))
+    choice = report["selection"]
+    choice["served"], choice["strength"] = former_name(choice["served"]), choice.pop("weight")
+    for row in choice["table"]:
+        outcome = row.pop("outcome").replace("in use", "served")
+        row |= {"name": former_name(row["name"]), "strength": row.pop("weight"), "standing": outcome}
+    for part in report["query_sets"]:
+        part["synthetic"] = part["comparison"].pop("synthetic")
+        part["changed_system"] = former_name(part["changed_system"])
+    report["fusion"]["plain_system"] = former_name(report["fusion"]["plain_system"])
+    file.write_text(json.dumps({**report, "schema": 1}))
+
+
+def former_names(data: Any) -> Any:
+    if isinstance(data, list):
+        return [former_names(one) for one in data]
+    return {former_name(key): former_names(value) for key, value in data.items()} if isinstance(data, dict) else data
 
 
 @pytest.fixture
@@ -36,6 +60,7 @@ def former(project: Path) -> Path:
                     name: table.to_dict() for name, table in tables_of(read_report(project / folder)).items()
                 }
                 info["adapter"] = info["served"]["adapter"]
+                former_report(project / folder / "report.json")
             database.execute("UPDATE artifacts SET info = ? WHERE kind = ?", (json.dumps(info), kind))
     return project
 
@@ -53,11 +78,12 @@ def test_it_opens_searches_shows_its_report_and_runs_on(former: Path) -> None:
     assert project.search("leave of absence").hits
     assert project.search("leave of absence", mode="semantic").hits
     found = project.report()
-    assert found.served.name in found.reason
+    assert found.in_use.name in found.reason
+    assert found.served == found.in_use
     assert found.tables.keys() == json.loads(before["evaluation"])["tables"].keys()
     project.close()
     shown = json.loads(engine_here("report", str(former), "--json").stdout)
-    assert shown["tables"] == json.loads(before["evaluation"])["tables"]
+    assert shown["tables"] == with_former_names(json.loads(before["evaluation"])["tables"])
     events = [json.loads(line) for line in engine_here("run", str(former), "--json").stdout.splitlines()]
     assert {event["stage"] for event in events if event["event"] == "stage_finished"} == {"ingest"}
     engine_here("evaluate", str(former), "--force")

@@ -26,9 +26,9 @@ def evaluated(project: Path, most: int) -> tuple[set[str], list[dict[str, Any]]]
 
 def test_interpolations_are_compared_among_fewer_chunks_of_a_large_corpus_and_it_is_reported(project: Path) -> None:
     candidates, choices = evaluated(project, 4000)
-    assert (candidates, choices) == ({"base", "merge-0.5", "adapted"}, [])
+    assert (candidates, choices) == ({"base", "interpolated-0.5", "adapted"}, [])
     candidates, choices = evaluated(project, 5)
-    assert candidates == {"base", "merge-0.5", "adapted"}
+    assert candidates == {"base", "interpolated-0.5", "adapted"}
     assert len(choices) == 1
     assert choices[0]["reason"].startswith("the corpus has more than 5 (evaluation.max_interpolation_chunks)")
     with closing(ProjectFolder(project).store()) as store:

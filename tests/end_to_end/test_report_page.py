@@ -184,8 +184,8 @@ def with_csls(report: dict[str, Any]) -> dict[str, Any]:
     found["fusion"] |= {"hub_queries": 300, "plain_system": "adapted"}
     for part in found["query_sets"]:
         gaps = part["comparison"]["differences"]["adapted"]
-        part["comparison"]["pairs"] |= {f"{way}served − {way}adapted": gaps for way in WAYS}
-    found["similarities"]["systems"]["served"] = {**found["similarities"]["systems"]["adapted"], "csls": True}
+        part["comparison"]["pairs"] |= {f"{way}in_use − {way}adapted": gaps for way in WAYS}
+    found["similarities"]["systems"]["in_use"] = {**found["similarities"]["systems"]["adapted"], "csls": True}
     return marked(found)
 
 
@@ -222,7 +222,7 @@ def test_the_baseline_stands_in_the_tables_and_changes_nothing_else(report, fini
     assert report["baseline"]["seconds"] > 0
     for part in report["query_sets"]:
         assert {"cl", "rrf_cl", "weighted_cl"} <= set(part["comparison"]["systems"])
-        assert {"served − cl", "rrf_served − rrf_cl", "weighted_served − weighted_cl"} <= set(
+        assert {"in_use − cl", "rrf_in_use − rrf_cl", "weighted_in_use − weighted_cl"} <= set(
             part["comparison"]["pairs"]
         )
     assert "cl" not in {row["name"] for row in report["selection"]["table"]}

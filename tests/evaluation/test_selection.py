@@ -30,30 +30,30 @@ def test_noise_serves_base_and_says_so():
 
 
 def test_a_worse_candidate_does_not_come_into_use():
-    chosen = choose_candidate({"base": BASE, "adapted": BASE - 0.1, "merge-0.5": BASE - 0.01}, samples=500)
+    chosen = choose_candidate({"base": BASE, "adapted": BASE - 0.1, "interpolated-0.5": BASE - 0.01}, samples=500)
     assert (chosen.in_use, [row.outcome for row in chosen.table]) == ("base", ["in use", "not ahead", "not ahead"])
 
 
 def test_within_one_standard_error_the_smaller_weight_wins():
     alike = BASE + 0.1 + NOISE - NOISE.mean()
-    values = {"base": BASE, "merge-0.25": BASE + 0.05, "merge-0.5": BASE + 0.0985, "adapted": alike}
+    values = {"base": BASE, "interpolated-0.25": BASE + 0.05, "interpolated-0.5": BASE + 0.0985, "adapted": alike}
     chosen = choose_candidate(values, samples=4_000)
-    # The adapted encoder leads merge-0.5 by 0.15 points; the standard error of that lead is 5/√200 = 0.35 points.
-    assert chosen.in_use == "merge-0.5"
+    # The adapted encoder leads interpolated-0.5 by 0.15 points; the standard error of that lead is 5/√200 = 0.35 points.
+    assert chosen.in_use == "interpolated-0.5"
     assert "0.15 points" in chosen.reason
     assert "standard error (0.3" in chosen.reason
     assert [row.outcome for row in chosen.table] == ["base", "ahead", "in use", "ahead"]
 
 
 def test_beyond_one_standard_error_the_best_wins():
-    values = {"base": BASE, "merge-0.5": BASE + 0.09 + NOISE - NOISE.mean(), "adapted": BASE + 0.1}
+    values = {"base": BASE, "interpolated-0.5": BASE + 0.09 + NOISE - NOISE.mean(), "adapted": BASE + 0.1}
     assert choose_candidate(values, samples=2_000).in_use == "adapted"
 
 
 def test_a_smaller_gain_that_is_shown_beats_a_larger_one_that_is_not():
     wild = np.where(np.arange(200) % 2, 0.5, -0.48)
-    chosen = choose_candidate({"base": BASE, "merge-0.25": BASE + 0.005, "adapted": BASE + wild}, samples=2_000)
-    assert chosen.in_use == "merge-0.25"
+    chosen = choose_candidate({"base": BASE, "interpolated-0.25": BASE + 0.005, "adapted": BASE + wild}, samples=2_000)
+    assert chosen.in_use == "interpolated-0.25"
 
 
 def test_few_queries_serve_base_whatever_they_say():
@@ -72,10 +72,10 @@ def test_no_queries_at_all():
 
 
 def test_real_queries_exclude_a_candidate_that_is_worse_on_them():
-    values = {"base": BASE, "merge-0.5": BASE + 0.05, "adapted": BASE + 0.2}
-    judged = {"base": BASE[:50], "merge-0.5": BASE[:50], "adapted": BASE[:50] - 0.1}
+    values = {"base": BASE, "interpolated-0.5": BASE + 0.05, "adapted": BASE + 0.2}
+    judged = {"base": BASE[:50], "interpolated-0.5": BASE[:50], "adapted": BASE[:50] - 0.1}
     chosen = choose_candidate(values, samples=1_000, judged=judged)
-    assert chosen.in_use == "merge-0.5"
+    assert chosen.in_use == "interpolated-0.5"
     assert "50 judged queries" in chosen.reason
     assert "10.0 points" in chosen.reason
     assert [row.outcome for row in chosen.table] == ["base", "in use", "vetoed"]
@@ -110,7 +110,7 @@ def test_the_sentence_tells_the_p_that_decided():
 
 
 def test_a_merge_that_was_not_judged_falls_with_the_adapted_encoder():
-    values = {"base": BASE, "merge-0.5": BASE + 0.05, "adapted": BASE + 0.2}
+    values = {"base": BASE, "interpolated-0.5": BASE + 0.05, "adapted": BASE + 0.2}
     chosen = choose_candidate(values, {"base": BASE, "adapted": BASE - 0.1}, samples=500)
     assert chosen.in_use == "base"
     assert [row.outcome for row in chosen.table] == ["in use", "vetoed", "vetoed"]
@@ -134,9 +134,14 @@ def test_too_few_real_queries_exclude_nobody_and_that_is_said():
 
 
 def test_names_and_weights():
-    assert [candidate_name(value) for value in (0, 0.25, 0.5, 1)] == ["base", "merge-0.25", "merge-0.5", "adapted"]
+    assert [candidate_name(value) for value in (0, 0.25, 0.5, 1)] == [
+        "base",
+        "interpolated-0.25",
+        "interpolated-0.5",
+        "adapted",
+    ]
     assert all(weight_of(candidate_name(value)) == value for value in (0, 0.1, 0.25, 1 / 8, 1))
-    for name in ("best", "merge-2", "merge-x", "merge-0"):
+    for name in ("best", "interpolated-2", "interpolated-x", "interpolated-0"):
         with pytest.raises(ValueError, match=r"candidate|float"):
             weight_of(name)
     with pytest.raises(ValueError, match="must lie in"):

@@ -28,7 +28,7 @@ TEXTS = ["alpha", "beta", "gamma", "delta"]
 SERVED = [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0], [-1.0, 0.0]]
 BASE = [[0.0, 1.0], [0.8, 0.6], [1.0, 0.0], [0.6, 0.8]]
 NOWHERE = dict.fromkeys(
-    ("base_rank", "base_cosine", "served_rank", "served_cosine", "rank", "similarity", "hub_offset")
+    ("base_rank", "base_cosine", "in_use_rank", "in_use_cosine", "rank", "similarity", "hub_offset")
 )
 
 
@@ -49,8 +49,8 @@ class Table:
 
 @pytest.fixture
 def encoders(monkeypatch: pytest.MonkeyPatch) -> dict[str, Table]:
-    made = {"served": Table("served", SERVED), "base": Table("base", BASE)}
-    monkeypatch.setattr(Loaded, "query_encoder", lambda self, artifact: made["served"])
+    made = {"in_use": Table("in_use", SERVED), "base": Table("base", BASE)}
+    monkeypatch.setattr(Loaded, "query_encoder", lambda self, artifact: made["in_use"])
     monkeypatch.setattr(Loaded, "base_encoder", lambda self, artifact: made["base"])
     monkeypatch.setattr("engine.search.explaining.Explainer.base_fingerprint", lambda self, artifact: "base")
     return made
@@ -58,12 +58,12 @@ def encoders(monkeypatch: pytest.MonkeyPatch) -> dict[str, Table]:
 
 @pytest.fixture
 def adapted(corpus: Any, project: ProjectFolder, encoders: dict[str, Table]) -> Any:
-    """Four chunks of two documents, indexed by the served encoder, a merge of strength ¾."""
+    """Four chunks of two documents, indexed by the encoder in use, an interpolation with weight ¾."""
     for path in list(DOCUMENT_PATHS):
         corpus.drop(path)
     corpus.put("a.md", ["alpha", "beta"])
     corpus.put("b.md", ["gamma", "delta"])
-    corpus.index(lexical=False, encoder=encoders["served"], adapter="adapters/x", scale=0.75)
+    corpus.index(lexical=False, encoder=encoders["in_use"], adapter="adapters/x", scale=0.75)
     return corpus
 
 
@@ -85,14 +85,14 @@ def searcher(project: ProjectFolder, adapted: Any) -> Iterator[Searcher]:
     made.close()
 
 
-def near(standing: RankComparison, base: tuple[int, float] | None, served: tuple[int, float] | None) -> bool:
+def near(standing: RankComparison, base: tuple[int, float] | None, in_use: tuple[int, float] | None) -> bool:
     def same(rank: int | None, cosine: float | None, wanted: tuple[int, float] | None) -> bool:
         if wanted is None or cosine is None:
             return wanted is None and rank is None and cosine is None
         return rank == wanted[0] and abs(cosine - wanted[1]) < 1e-3
 
     return same(standing.base_rank, standing.base_cosine, base) and same(
-        standing.served_rank, standing.served_cosine, served
+        standing.in_use_rank, standing.in_use_cosine, in_use
     )
 
 
@@ -103,20 +103,20 @@ def test_both_encoders_rank_all_chunks(
     cache_base(project, encoders["base"], ["delta", "beta"])
     ids = adapted.ids
     found = searcher.explain("anything", [ids["alpha"], ids["gamma"], ids["delta"]])
-    assert (found.served, found.note) == ("merge-0.75", "")
+    assert (found.in_use, found.note) == ("interpolated-0.75", "")
     assert list(found.chunks) == [ids["alpha"], ids["gamma"], ids["delta"]]
-    assert near(found.chunks[ids["alpha"]], base=(4, 0.0), served=(1, 1.0))
-    assert near(found.chunks[ids["gamma"]], base=(1, 1.0), served=(3, 0.0))
-    assert near(found.chunks[ids["delta"]], base=(3, 0.6), served=(4, -1.0))
+    assert near(found.chunks[ids["alpha"]], base=(4, 0.0), in_use=(1, 1.0))
+    assert near(found.chunks[ids["gamma"]], base=(1, 1.0), in_use=(3, 0.0))
+    assert near(found.chunks[ids["delta"]], base=(3, 0.6), in_use=(4, -1.0))
 
 
 def test_ranks_are_those_of_the_search(searcher: Searcher, adapted: Any) -> None:
     hits = searcher.search("anything", mode="semantic").hits
     found = searcher.explain("anything", [hit.chunk_id for hit in hits])
-    assert [standing.served_rank for standing in found.chunks.values()] == [1, 2, 3, 4]
+    assert [standing.in_use_rank for standing in found.chunks.values()] == [1, 2, 3, 4]
     for hit, standing in zip(hits, found.chunks.values(), strict=True):
-        assert standing.served_cosine == standing.similarity == pytest.approx(hit.score, abs=1e-3)
-        assert (standing.rank, standing.hub_offset) == (standing.served_rank, None)
+        assert standing.in_use_cosine == standing.similarity == pytest.approx(hit.score, abs=1e-3)
+        assert (standing.rank, standing.hub_offset) == (standing.in_use_rank, None)
         assert hit.rankers["semantic"].hub_offset is None
 
 
@@ -136,8 +136,8 @@ def test_what_is_taken_off_hubs_is_not_the_adapters_doing(
     found = searcher.explain("anything", [hit.chunk_id for hit in hits])
     assert [hit.chunk_id for hit in hits] == [ids[1], ids[0], ids[2], ids[3]]
     assert [hit.score for hit in hits] == pytest.approx([0.6, 0.5, 0.25, -1.0], abs=3e-3)
-    assert [one.served_cosine for one in found.chunks.values()] == pytest.approx([0.6, 1.0, 0.0, -1.0], abs=3e-3)
-    assert [one.served_rank for one in found.chunks.values()] == [2, 1, 3, 4]
+    assert [one.in_use_cosine for one in found.chunks.values()] == pytest.approx([0.6, 1.0, 0.0, -1.0], abs=3e-3)
+    assert [one.in_use_rank for one in found.chunks.values()] == [2, 1, 3, 4]
     assert [one.base_rank for one in found.chunks.values()] == [2, 4, 1, 3]
     assert [one.rank for one in found.chunks.values()] == [1, 2, 3, 4]  # as the search itself
     assert [one.similarity for one in found.chunks.values()] == pytest.approx([hit.score for hit in hits], abs=3e-3)
@@ -174,20 +174,20 @@ def test_the_untouched_encoders_hits_can_be_looked_at_for_judging(
     assert searcher.search_base("  ", 2) == ()
 
 
-def test_where_base_is_served_both_are_equal_and_no_second_model_is_loaded(
+def test_where_base_is_in_use_both_are_equal_and_no_second_model_is_loaded(
     adapted: Any, project: ProjectFolder, encoders: dict[str, Table]
 ) -> None:
-    adapted.index(lexical=False, encoder=encoders["served"])
+    adapted.index(lexical=False, encoder=encoders["in_use"])
     searcher = Searcher(project)
     found = searcher.explain("anything", [adapted.ids["beta"]])
     assert to_json(found) == {
-        "served": "base",
+        "in_use": "base",
         "chunks": {
             str(adapted.ids["beta"]): {
                 "base_rank": 2,
                 "base_cosine": pytest.approx(0.6, abs=1e-3),
-                "served_rank": 2,
-                "served_cosine": pytest.approx(0.6, abs=1e-3),
+                "in_use_rank": 2,
+                "in_use_cosine": pytest.approx(0.6, abs=1e-3),
                 "rank": 2,
                 "similarity": pytest.approx(0.6, abs=1e-3),
                 "hub_offset": None,
@@ -200,13 +200,13 @@ def test_where_base_is_served_both_are_equal_and_no_second_model_is_loaded(
 
 
 def test_equal_chunks_rank_by_id(adapted: Any, project: ProjectFolder, encoders: dict[str, Table]) -> None:
-    encoders["served"]._rows = {text: [1.0, 0.0] for text in TEXTS}
-    adapted.index(lexical=False, encoder=encoders["served"], adapter="adapters/x", scale=1.0)
+    encoders["in_use"]._rows = {text: [1.0, 0.0] for text in TEXTS}
+    adapted.index(lexical=False, encoder=encoders["in_use"], adapter="adapters/x", scale=1.0)
     searcher = Searcher(project)
     ids = sorted(adapted.ids[text] for text in TEXTS)
     found = searcher.explain("anything", ids[::-1])
-    assert found.served == "adapted"
-    assert [found.chunks[row].served_rank for row in ids] == [1, 2, 3, 4]
+    assert found.in_use == "adapted"
+    assert [found.chunks[row].in_use_rank for row in ids] == [1, 2, 3, 4]
     searcher.close()
 
 
@@ -218,17 +218,17 @@ def test_base_vectors_that_are_not_at_hand_are_said(
 ) -> None:
     wanted = [adapted.ids["alpha"]]
     found = searcher.explain("anything", wanted)
-    assert near(found.chunks[wanted[0]], base=None, served=(1, 1.0))
+    assert near(found.chunks[wanted[0]], base=None, in_use=(1, 1.0))
     assert "4 of 4 chunks" in found.note
     assert f"engine evaluate {project.path} --force" in found.note
     cache_base(project, encoders["base"], ["alpha", "gamma"])
     found = searcher.explain("anything", wanted)
-    assert near(found.chunks[wanted[0]], base=None, served=(1, 1.0))
+    assert near(found.chunks[wanted[0]], base=None, in_use=(1, 1.0))
     assert "2 of 4 chunks" in found.note
     assert encoders["base"].asked == 0
     cache_base(project, encoders["base"], ["beta", "delta"])
     found = searcher.explain("anything", wanted)
-    assert near(found.chunks[wanted[0]], base=(4, 0.0), served=(1, 1.0))
+    assert near(found.chunks[wanted[0]], base=(4, 0.0), in_use=(1, 1.0))
     assert found.note == ""
 
 
@@ -253,10 +253,10 @@ def test_deleted_documents_do_not_count(
     cache_base(project, encoders["base"], TEXTS)
     ids = adapted.ids
     before = searcher.explain("anything", [ids["gamma"]]).chunks[ids["gamma"]]
-    assert near(before, base=(1, 1.0), served=(3, 0.0))
+    assert near(before, base=(1, 1.0), in_use=(3, 0.0))
     adapted.drop("a.md")
     found = searcher.explain("anything", [ids["gamma"], ids["alpha"]])
-    assert near(found.chunks[ids["gamma"]], base=(1, 1.0), served=(1, 0.0))
+    assert near(found.chunks[ids["gamma"]], base=(1, 1.0), in_use=(1, 0.0))
     assert found.chunks[ids["alpha"]] == RankComparison()
 
 
@@ -274,24 +274,24 @@ def test_a_changed_document_still_ranks_by_its_former_text(
     former = adapted.ids["alpha"]
     adapted.put("a.md", ["not embedded yet", "beta"])
     found = searcher.explain("anything", [former])
-    assert near(found.chunks[former], base=(4, 0.0), served=(1, 1.0))
+    assert near(found.chunks[former], base=(4, 0.0), in_use=(1, 1.0))
 
 
 def test_a_new_index_is_noticed(searcher: Searcher, adapted: Any, encoders: dict[str, Table]) -> None:
     gamma = adapted.ids["gamma"]
-    assert searcher.explain("anything", [gamma]).chunks[gamma].served_rank == 3
-    encoders["served"]._rows["gamma"] = [2.0, 0.1]
-    encoders["served"]._rows["alpha"] = [0.0, 1.0]
-    adapted.index(lexical=False, encoder=encoders["served"], adapter="adapters/y", scale=1.0)
+    assert searcher.explain("anything", [gamma]).chunks[gamma].in_use_rank == 3
+    encoders["in_use"]._rows["gamma"] = [2.0, 0.1]
+    encoders["in_use"]._rows["alpha"] = [0.0, 1.0]
+    adapted.index(lexical=False, encoder=encoders["in_use"], adapter="adapters/y", scale=1.0)
     found = searcher.explain("anything", [gamma])
-    assert (found.served, found.chunks[gamma].served_rank) == ("adapted", 1)
+    assert (found.in_use, found.chunks[gamma].in_use_rank) == ("adapted", 1)
 
 
 def test_a_query_without_a_word(searcher: Searcher, adapted: Any) -> None:
     for query in ("", "!!!"):
         found = searcher.explain(query, [adapted.ids["alpha"]])
         assert found.chunks == {adapted.ids["alpha"]: RankComparison()}
-        assert (found.served, bool(found.note)) == ("merge-0.75", True)
+        assert (found.in_use, bool(found.note)) == ("interpolated-0.75", True)
 
 
 def test_before_anything_is_embedded(corpus: Any, project: ProjectFolder) -> None:
@@ -309,9 +309,12 @@ def test_over_the_server(adapted: Any, project: ProjectFolder, encoders: dict[st
     cache_base(project, encoders["base"], TEXTS)
     alpha = adapted.ids["alpha"]
     answer = one(project, request(1, "explain", query="anything", chunk_ids=[alpha]))
-    assert answer["result"]["served"] == "merge-0.75"
+    assert answer["result"]["in_use"] == "interpolated-0.75"
     assert answer["result"]["chunks"][str(alpha)]["base_rank"] == 4
+    assert answer["result"]["chunks"][str(alpha)]["in_use_rank"] == 1
+    assert answer["result"]["served"] == "merge-0.75"  # the keys of before 0.2
     assert answer["result"]["chunks"][str(alpha)]["served_rank"] == 1
+    assert answer["result"]["chunks"][str(alpha)]["served_cosine"] == pytest.approx(1.0, abs=1e-3)
     json.dumps(answer, allow_nan=False)
     assert one(project, request(1, "explain", query="x", chunk_ids=[]))["result"]["chunks"] == {}
 
@@ -371,14 +374,14 @@ def test_with_a_real_model_and_adapter(
     write_text(project.path / "project.toml", "[encoder]\ndevice = 'cpu'\ndtype = 'float32'")
     hardware = choose_hardware("cpu", "float32")
     base = Encoder.load(resolve_model(str(model)), hardware=hardware, max_tokens=64)
-    served = Encoder.load(
+    adapted_encoder = Encoder.load(
         resolve_model(str(model)),
         adapter=project.path / "adapters" / "x",
         adapter_scale=0.5,
         hardware=hardware,
         max_tokens=64,
     )
-    corpus.index(lexical=False, encoder=served, model=str(model), adapter="adapters/x", scale=0.5)
+    corpus.index(lexical=False, encoder=adapted_encoder, model=str(model), adapter="adapters/x", scale=0.5)
     store = project.store()
     chunks = store.chunks()
     store.close()
@@ -388,13 +391,13 @@ def test_with_a_real_model_and_adapter(
     query = "who repairs the roof"
     found = searcher.explain(query, [chunk.id for chunk in chunks])
     searcher.close()
-    assert (found.served, found.note) == ("merge-0.5", "")
+    assert (found.in_use, found.note) == ("interpolated-0.5", "")
     moved = False
-    for name, encoder in (("base", base), ("served", served)):
+    for name, encoder in (("base", base), ("in_use", adapted_encoder)):
         scores = encoder.encode_chunks(texts) @ encoder.encode_queries([query])[0]
         got = [getattr(found.chunks[chunk.id], f"{name}_cosine") for chunk in chunks]
         assert got == pytest.approx(scores.tolist(), abs=2e-3)
         ranks = [getattr(found.chunks[chunk.id], f"{name}_rank") for chunk in chunks]
         assert ranks == (np.argsort(np.argsort(-np.array(got), kind="stable")) + 1).tolist()
-        moved = moved or not np.allclose(got, [standing.served_cosine for standing in found.chunks.values()], atol=1e-2)
+        moved = moved or not np.allclose(got, [standing.in_use_cosine for standing in found.chunks.values()], atol=1e-2)
     assert moved

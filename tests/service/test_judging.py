@@ -176,7 +176,7 @@ def compared(project: ProjectFolder) -> Comparison:
     judgments = [Judgment(str(n), f"query {n}", "chunk", {10 + n: 1}) for n in range(2)]
     rankings = {
         "base": np.array([[20, 10, 21], [11, 22, 23]]),
-        "served": np.array([[10, 20, 21], [22, 11, 23]]),
+        "in_use": np.array([[10, 20, 21], [22, 11, 23]]),
     }
     return compare(rankings, judgments, lambda ids: ids, samples=100, seed=0)
 
@@ -188,7 +188,7 @@ def test_the_report_with_its_changes(project: ProjectFolder, call: Any) -> None:
     with fails(NotBuiltError, "not-built", stage="evaluate"):
         call("report")
     comparison = compared(project)
-    one = QuerySetReport("mine", "judged", comparison.table, query_changes(comparison, "served"), "served")
+    one = QuerySetReport("mine", "judged", comparison.table, query_changes(comparison, "in_use"), "in_use")
     with project.building("reports", "r") as building:
         write_report(building.folder, ReportData("p", "2031-01-01", "0", None, [one]))
     info = EvaluationInfo(reason="because")

@@ -92,14 +92,14 @@ def format_ranker(name: str, hit: Hit, ranks: RankComparison) -> str:
 
 def format_adapter(explained: Explained, ranks: RankComparison) -> str:
     """Whether the adapter moved the hit."""
-    if ranks.served_rank is None:
+    if ranks.in_use_rank is None:
         return "not ranked by the encoder"
-    after = f"{ranks.served_rank:,}"
-    if explained.served == "base":
+    after = f"{ranks.in_use_rank:,}"
+    if explained.in_use == "base":
         return f"none in use; base ranks it {after}"
     if ranks.base_rank is None:
-        return f"{explained.served}: rank {after}; base rank unknown"
-    text = f"{explained.served}: base rank {ranks.base_rank:,} → {after}"
-    if ranks.base_cosine is None or ranks.served_cosine is None:
+        return f"{explained.in_use}: rank {after}; base rank unknown"
+    text = f"{explained.in_use}: base rank {ranks.base_rank:,} → {after}"
+    if ranks.base_cosine is None or ranks.in_use_cosine is None:
         return text
-    return f"{text}, cosine {ranks.base_cosine:.3f} → {ranks.served_cosine:.3f}"
+    return f"{text}, cosine {ranks.base_cosine:.3f} → {ranks.in_use_cosine:.3f}"

@@ -147,8 +147,8 @@ class RankComparison:
 
     base_rank: int | None = None
     base_cosine: float | None = None
-    served_rank: int | None = None
-    served_cosine: float | None = None
+    in_use_rank: int | None = None
+    in_use_cosine: float | None = None
     rank: int | None = None
     similarity: float | None = None
     hub_offset: float | None = None
@@ -156,9 +156,10 @@ class RankComparison:
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """`served`: `base`, `adapted`, or a merge such as `merge-0.75`. `note` says why something is None, and what to do."""
+    """`in_use`: `base`, `adapted`, or an interpolation such as `interpolated-0.75`. `note` says why something is
+    None, and what to do."""
 
-    served: str
+    in_use: str
     chunks: dict[int, RankComparison]
     note: str = ""
 

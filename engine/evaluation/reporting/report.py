@@ -14,15 +14,14 @@ from engine.core.events import Choice, Event, Warned, read
 from engine.core.figures import FigureTable, Interval
 from engine.core.messages.report import QuerySetReport
 from engine.core.messages.wire import from_json
+from engine.evaluation.reporting.former import with_present_keys
 from engine.evaluation.selection import Selection
 from engine.evaluation.studies.forgetting import Forgetting
 from engine.evaluation.studies.robustness import Robustness
 from engine.evaluation.studies.sentence_pairs import SentenceFigures
 from engine.project.store.artifact_info import TrainingHistory
 
-SCHEMA = 2
-FORMER_KEYS = {"served": "in_use", "strength": "weight", "standing": "outcome"}
-"""Of `selection` in schema 1, key → its name now."""
+SCHEMA = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,13 +85,10 @@ def read_report(folder: Path) -> dict[str, Any]:
     """What report.json in `folder` says, under the present keys. DamagedError when it is missing, broken or of another schema."""
     try:
         report = json.loads((folder / "report.json").read_bytes())
-        if report["schema"] not in (1, SCHEMA):
+        if report["schema"] not in (1, 2, SCHEMA):
             raise ValueError(f"schema {report['schema']}, this program reads {SCHEMA}")
-        if selection := report["selection"]:
-            rows = [_with_present_keys(row) for row in selection["table"]]
-            report["selection"] = {**_with_present_keys(selection), "table": rows}
-        for part in report["query_sets"]:
-            part["comparison"].setdefault("synthetic", part.get("synthetic", 0))
+        if report["schema"] < SCHEMA:
+            report = with_present_keys(report)
         query_sets_of(report)  # what is no such set is damaged, too
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise DamagedError(
@@ -100,10 +96,6 @@ def read_report(folder: Path) -> dict[str, Any]:
             code="report-damaged", stage="evaluate", command="evaluate",
         ) from error  # fmt: skip
     return dict(report)
-
-
-def _with_present_keys(entry: Mapping[str, Any]) -> dict[str, Any]:
-    return {FORMER_KEYS.get(key, key): value for key, value in entry.items()}
 
 
 def query_sets_of(report: Mapping[str, Any]) -> tuple[QuerySetReport, ...]:

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from engine.core.systems import ADAPTED, BASE, BM25, CL, FUSED, IN_USE, MERGE, WAYS, ordered
+from engine.core.systems import ADAPTED, BASE, BM25, CL, FUSED, IN_USE, INTERPOLATED, WAYS, ordered
 from engine.encoders.for_project import encoder_fingerprint_of, model_fingerprint
 from engine.evaluation.query_sets import QuerySet
 from engine.project.stage import StageContext
@@ -72,7 +72,7 @@ def _info(
 def _compare(context: StageContext, work: Evaluation, one: QuerySet) -> Comparison:
     from engine.evaluation.comparison import compare
 
-    order = ordered(name for name in one.rankings if not name.startswith(MERGE))
+    order = ordered(name for name in one.rankings if not name.startswith(INTERPOLATED))
     wanted = (*PAIRS, *work.hubness.pairs())
     return compare(
         {name: one.rankings[name] for name in order}, one.judgments, work.document_of,

@@ -6,10 +6,11 @@ A default is what a missing key stands for, in a project that was made before th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, ClassVar, Self
 
-from engine.settings.renamed import current_scope
+from engine.core.former_systems import current_name, former_name
+from engine.settings.renamed import current_scope, former_scope
 
 FORMER_KEYS = {
     "bm25_hit_at_1": "found_first",
@@ -20,11 +21,6 @@ FORMER_KEYS = {
     "hubness_key": "hubs",
 }
 """Field → its key in projects made before 0.2, read where the field's own name is missing."""
-
-
-def with_former_keys(data: Mapping[str, Any]) -> dict[str, Any]:
-    """JSON for programs that know the keys of before 0.2: these beside the present ones, for this version."""
-    return {**data, **{FORMER_KEYS[name]: value for name, value in data.items() if name in FORMER_KEYS}}
 
 
 @dataclass(frozen=True)
@@ -182,6 +178,17 @@ class InUseInfo(Record):
     interpolation_weight: float = 0.0
     adapter: str | None = None
     adapter_scope: str = "both"
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """An evaluation of before 0.2 has the candidate's former name."""
+        found = super().from_dict(data)
+        return replace(found, name=current_name(found.name))
+
+    def to_former_dict(self) -> dict[str, Any]:
+        """The JSON form of before 0.2."""
+        scale, side = self.interpolation_weight, former_scope(self.adapter_scope)
+        return {"name": former_name(self.name), "scale": scale, "adapter": self.adapter, "side": side}
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ def gap(value: float, low: float, high: float, verdict: str) -> dict[str, Any]:
     return {**interval(value, low, high), "verdict": verdict, "p_better": 0.9, "p_value": 0.01, "needed": None}
 
 
-def answer(served: str = "adapted", verdict: str = "better", kind: str = "judged", queries: int = 60) -> dict[str, Any]:
+def answer(in_use: str = "adapted", verdict: str = "better", kind: str = "judged", queries: int = 60) -> dict[str, Any]:
     comparison = {
         "queries": queries,
         "base": "base",
@@ -38,17 +38,17 @@ def answer(served: str = "adapted", verdict: str = "better", kind: str = "judged
         "systems": {
             "bm25": {"ndcg@10": interval(60, 50, 70)},
             "base": {"ndcg@10": interval(40, 30, 50)},
-            "served": {"ndcg@10": interval(45, 35, 55)},
+            "in_use": {"ndcg@10": interval(45, 35, 55)},
         },
         "differences": {
             "bm25": {"ndcg@10": gap(20, 10, 30, "better")},
-            "served": {"ndcg@10": gap(5, 1, 9, verdict)},
+            "in_use": {"ndcg@10": gap(5, 1, 9, verdict)},
         },
     }
     changes = {"better": [{"key": "1", "text": "[/ q", "before": 0, "after": 100}], "worse": [], "count_better": 1,
                "count_worse": 0, "count_equal": 59}  # fmt: skip
     sets = [{"name": f"{kind} queries", "kind": kind, "comparison": comparison, "changes": changes}]
-    return {"in_use": served, "reason": "because", "query_sets": sets, "folder": "/x"}
+    return {"in_use": in_use, "reason": "because", "query_sets": sets, "folder": "/x"}
 
 
 def read(found: dict[str, Any]) -> EvaluationReport:
@@ -61,12 +61,12 @@ def shown(report: EvaluationReport, metric: str = "ndcg@10") -> list[Figure]:
 
 def test_the_report_is_read() -> None:
     report = read(answer())
-    bm25, base, served = shown(report)
+    bm25, base, in_use = shown(report)
     assert bm25.gap is not None
-    assert served.gap is not None
+    assert in_use.gap is not None
     assert (bm25.interval.value, bm25.gap.value, bm25.gap.verdict) == (60, 20, "better")
     assert (base.interval.value, base.gap) == (40, None)
-    assert (served.gap.value, served.gap.low, served.gap.high) == (5, 1, 9)
+    assert (in_use.gap.value, in_use.gap.low, in_use.gap.high) == (5, 1, 9)
     assert report.query_sets[0].changes.better[0].text == "[/ q"
     assert shown(report, "hit@1") == []
 
@@ -77,7 +77,7 @@ def test_the_report_is_read() -> None:
         ({}, "▲", "Adaptation helped: +5.0 nDCG@10 (95 % interval +1.0 to +9.0, p = 0.010) on 60 judged queries"),
         ({"verdict": "no difference shown"}, "=", "On 60 judged ones no difference is shown: +5.0"),
         ({"verdict": "worse"}, "▼", "Adaptation made it worse"),
-        ({"served": "base"}, "=", "uses the base encoder, untouched"),
+        ({"in_use": "base"}, "=", "uses the base encoder, untouched"),
         ({"kind": "synthetic"}, "▲", "on 60 synthetic queries"),
     ],
 )
@@ -90,7 +90,7 @@ def test_the_sentence_says_what_was_measured(parts: dict[str, Any], sign: str, w
 @pytest.mark.parametrize(("p_value", "told"), [(0.0625, "+9.0, p = 0.062)"), (0.0001, "+9.0, p < 0.001)")])
 def test_the_sentence_tells_the_p_that_decided(p_value: float, told: str) -> None:
     found = answer(verdict="no difference shown")
-    found["query_sets"][0]["comparison"]["differences"]["served"]["ndcg@10"]["p_value"] = p_value
+    found["query_sets"][0]["comparison"]["differences"]["in_use"]["ndcg@10"]["p_value"] = p_value
     assert told in verdict_of(read(found))[1]
 
 
@@ -103,7 +103,7 @@ def test_the_sentence_tells_how_many_queries_would_show_the_difference(
     kind: str, needed: int | None, told: str
 ) -> None:
     found = answer(verdict="no difference shown", kind=kind)
-    found["query_sets"][0]["comparison"]["differences"]["served"]["ndcg@10"]["needed"] = needed
+    found["query_sets"][0]["comparison"]["differences"]["in_use"]["ndcg@10"]["needed"] = needed
     sentence = verdict_of(read(found))[1]
     assert told in sentence
     assert ("would show one as large." in sentence) == (needed is not None)
@@ -114,11 +114,11 @@ def test_hybrid_search_is_told_where_it_was_measured() -> None:
     assert hybrid_of(read(found)) == ""
     systems = found["query_sets"][0]["comparison"]["systems"]
     systems["rrf_base"] = {"ndcg@10": interval(61.6, 50, 70)}
-    systems["rrf_served"] = {"ndcg@10": interval(61.2, 50, 70)}
+    systems["rrf_in_use"] = {"ndcg@10": interval(61.2, 50, 70)}
     assert "61.2 nDCG@10 with what is in use, 61.6 with base" in hybrid_of(read(found))
     assert hybrid_of(read({**found, "in_use": "base"})).endswith("BM25: 61.2 nDCG@10.")  # there is nothing to compare
     found_gap = {**gap(-0.4, -1.2, 0.3, "no difference shown"), "p_value": 0.31, "needed": 9876}
-    found["query_sets"][0]["comparison"]["pairs"] = {"rrf_served − rrf_base": {"ndcg@10": found_gap}}
+    found["query_sets"][0]["comparison"]["pairs"] = {"rrf_in_use − rrf_base": {"ndcg@10": found_gap}}
     assert hybrid_of(read(found)).endswith(
         "61.6 with base: no difference shown, -0.4 (-1.2 to +0.3, p = 0.310); about 9,876 queries would show one as large."
     )
@@ -127,21 +127,21 @@ def test_hybrid_search_is_told_where_it_was_measured() -> None:
 def test_hybrid_search_is_told_as_search_joins_its_rankings() -> None:
     found = answer()
     systems = found["query_sets"][0]["comparison"]["systems"]
-    for name, value in {"rrf_base": 61.6, "rrf_served": 61.2, "weighted_base": 62.6, "weighted_served": 63.4}.items():
+    for name, value in {"rrf_base": 61.6, "rrf_in_use": 61.2, "weighted_base": 62.6, "weighted_in_use": 63.4}.items():
         systems[name] = {"ndcg@10": interval(value, value - 5, value + 5)}
     report = read({**found, "fusion": "weighted"})
     assert "63.4 nDCG@10 with what is in use, 62.6 with base" in hybrid_of(report)
     names = [figure.system for figure in shown(report)]
-    assert "weighted_served" in names
-    assert "rrf_served" not in names
+    assert "weighted_in_use" in names
+    assert "rrf_in_use" not in names
 
 
-@pytest.mark.parametrize("served", ["base", "adapted"])
-def test_what_is_taken_off_hubs_is_told(served: str) -> None:
-    found = answer(served=served)
-    sentence = verdict_of(read({**found, "plain_system": served}))[1]
+@pytest.mark.parametrize("in_use", ["base", "adapted"])
+def test_what_is_taken_off_hubs_is_told(in_use: str) -> None:
+    found = answer(in_use=in_use)
+    sentence = verdict_of(read({**found, "plain_system": in_use}))[1]
     assert sentence.endswith(
-        f"earch uses {'the base encoder' if served == 'base' else served}. Chunks that are near to every query count less."
+        f"earch uses {'the base encoder' if in_use == 'base' else in_use}. Chunks that are near to every query count less."
     )
     assert "near to every query" not in verdict_of(read(found))[1]
 

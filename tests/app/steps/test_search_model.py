@@ -171,17 +171,17 @@ def test_the_snippets_rows_with_most_marks_are_shown() -> None:
 
 
 @pytest.mark.parametrize(
-    ("served", "ranks", "text"),
+    ("in_use", "ranks", "text"),
     [
-        ("merge-0.75", RankComparison(14, None, 3), "merge-0.75: base rank 14 → 3"),
+        ("interpolated-0.75", RankComparison(14, None, 3), "interpolated-0.75: base rank 14 → 3"),
         ("adapted", RankComparison(3, 0.25, 1204, 0.5), "adapted: base rank 3 → 1,204, cosine 0.250 → 0.500"),
         ("base", RankComparison(3, None, 3), "none in use; base ranks it 3"),
         ("adapted", RankComparison(None, None, 3), "adapted: rank 3; base rank unknown"),
         ("adapted", RankComparison(), "not ranked by the encoder"),
     ],
 )
-def test_whether_the_adapter_moved_a_hit(served: str, ranks: RankComparison, text: str) -> None:
-    assert format_adapter(Explained(served, {7: ranks}), ranks) == text
+def test_whether_the_adapter_moved_a_hit(in_use: str, ranks: RankComparison, text: str) -> None:
+    assert format_adapter(Explained(in_use, {7: ranks}), ranks) == text
 
 
 def test_shares_are_drawn() -> None:

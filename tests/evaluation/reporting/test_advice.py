@@ -26,7 +26,7 @@ UNSURE: tuple[float, float, float, Verdict] = (-2.0, -5.0, 1.0, "no difference s
 
 
 def test_bm25_that_is_better_than_both_is_advised_with_its_figures() -> None:
-    table = compared(served=(-20.0, -25.0, -15.0, "worse"), weighted_served=FAR, rrf_served=UNSURE)
+    table = compared(in_use=(-20.0, -25.0, -15.0, "worse"), weighted_in_use=FAR, rrf_in_use=UNSURE)
     text = advice(table, "weighted", "hybrid")
     for data in (
         "60 judged queries",
@@ -42,11 +42,11 @@ def test_bm25_that_is_better_than_both_is_advised_with_its_figures() -> None:
 @pytest.mark.parametrize(
     ("mode", "gaps"),
     [
-        ("hybrid", {"served": FAR, "weighted_served": UNSURE}),
-        ("hybrid", {"served": FAR, "weighted_served": (3.0, 1.0, 5.0, "better")}),
-        ("hybrid", {"served": FAR, "weighted_served": UNSURE, "rrf_served": FAR}),
-        ("semantic", {"served": UNSURE, "weighted_served": FAR}),
-        ("bm25", {"served": FAR, "weighted_served": FAR}),
+        ("hybrid", {"in_use": FAR, "weighted_in_use": UNSURE}),
+        ("hybrid", {"in_use": FAR, "weighted_in_use": (3.0, 1.0, 5.0, "better")}),
+        ("hybrid", {"in_use": FAR, "weighted_in_use": UNSURE, "rrf_in_use": FAR}),
+        ("semantic", {"in_use": UNSURE, "weighted_in_use": FAR}),
+        ("bm25", {"in_use": FAR, "weighted_in_use": FAR}),
     ],
 )
 def test_nothing_is_advised_where_the_default_mode_is_not_shown_to_be_worse(mode: str, gaps: dict[str, Any]) -> None:

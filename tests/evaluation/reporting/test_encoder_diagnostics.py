@@ -48,7 +48,7 @@ def test_densities_share_an_axis_that_holds_nearly_all_of_them():
     judgments = [by_chunk("a", 5), by_chunk("b", 20)]
     before = similarities_of(Ranked(ASKED, *rank_all(ASKED, CHUNKS, KEYS, 6)), judgments, CHUNKS, KEYS)
     assert before is not None
-    found = densities({"base": before, "served": before}, "judged", "judged queries")
+    found = densities({"base": before, "in_use": before}, "judged", "judged queries")
     assert found is not None
     assert (found["kind"], found["queries"], found["k"], found["random_chunks"]) == ("judged", 2, K, RANDOM)
     axis = np.array(found["cosines"])
@@ -77,10 +77,10 @@ def test_where_hubs_are_taken_off_the_similarities_are_those_that_search_ranks_b
     assert np.concatenate(found.correct) == pytest.approx([0.3, 0.6, 0.75])
     assert found.top[:, :2] == pytest.approx(np.array([[0.6, 0.3], [0.75, 0.0]]))
     assert set(np.round(found.random.ravel().astype(float), 2).tolist()) <= {0.3, 0.6, 0.0, -0.25, -0.5, 0.75}
-    told = densities({"served": found}, "judged", "judged queries")
+    told = densities({"in_use": found}, "judged", "judged queries")
     assert told is not None
-    assert told["systems"]["served"]["csls"]
-    assert told["systems"]["served"]["correct"]["mean"] == pytest.approx(0.55)
+    assert told["systems"]["in_use"]["csls"]
+    assert told["systems"]["in_use"]["correct"]["mean"] == pytest.approx(0.55)
 
 
 def test_the_first_queries_with_chunks_as_answers_describe_an_encoder():
@@ -90,12 +90,12 @@ def test_the_first_queries_with_chunks_as_answers_describe_an_encoder():
     assert diagnostics.basis is heldout
     for one in (by_document, heldout):
         diagnostics.take("base", one, ASKED, CHUNKS)
-    diagnostics.alias("served", "base")
+    diagnostics.alias("in_use", "base")
     diagnostics.alias("adapted", "nothing")
-    assert set(diagnostics.diagnostics) == {"base", "served"}
+    assert set(diagnostics.diagnostics) == {"base", "in_use"}
     similarities = diagnostics.similarities()
     assert similarities is not None
     assert similarities["kind"] == "synthetic"
-    assert set(similarities["systems"]) == {"base", "served"}
+    assert set(similarities["systems"]) == {"base", "in_use"}
     assert EncoderDiagnostics([by_document], KEYS, seed=0).basis is by_document
     assert EncoderDiagnostics([query_set("judged", [by_chunk("a")])], KEYS, seed=0).basis is None

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -27,6 +28,7 @@ from engine.evaluation.reporting.page import render
 from engine.evaluation.reporting.report import (
     ReportData,
     choices_made,
+    query_sets_of,
     read_report,
     tables_of,
     warnings_logged,
@@ -38,7 +40,7 @@ from engine.evaluation.studies.robustness import METRICS, Robustness, Row, Synon
 from engine.project.store.artifact_info import TrainingHistory
 
 TEMPLATE = Path(__file__).resolve().parents[3] / "assets" / "report" / "report.html.j2"
-SYSTEMS = ("bm25", "hybrid served")
+SYSTEMS = ("bm25", "hybrid in use")
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'&{{ 7*7 }}</title></style>]]>\ud800"
 
 
@@ -67,7 +69,9 @@ def example(text: str = "which firm was fined?") -> ReportData:
         project=f"Contracts {text}",
         created="2026-11-02T10:00:00Z",
         version="0.1.0",
-        selection=choose_candidate({"base": before, "merge-0.5": (before + after) / 2, "adapted": after}, samples=500),
+        selection=choose_candidate(
+            {"base": before, "interpolated-0.5": (before + after) / 2, "adapted": after}, samples=500
+        ),
         query_sets=sets,
         training=TrainingHistory(
             [(step, 3.0 - step / 500) for step in range(1_000)], [(0, 40.0), (50, 41.5), (100, float("nan"))]
@@ -250,21 +254,56 @@ def test_differences_carry_the_randomisation_test_and_the_queries_that_would_tel
         assert cell.endswith(f"would need {gap.needed:,} queries" if gap.needed else gap.format_p)
 
 
-def test_a_report_of_a_former_version_is_read_under_the_present_keys(tmp_path):
+def with_every_name(report: dict[str, Any]) -> dict[str, Any]:
+    """A report in which the name of what is in use stands wherever it may."""
+    queries, choice = report["query_sets"][0], report["selection"]
+    comparison = queries["comparison"]
+    for part in (comparison["systems"], comparison["differences"]):
+        part |= dict.fromkeys(("in_use", "in_use_without_csls", "rrf_in_use"), part["bm25"])
+    comparison["pairs"] = {"rrf_in_use − rrf_base": comparison["differences"]["bm25"]}
+    systems = {"base": 1.0, "in_use": 2.0}
+    return {
+        **report,
+        "query_sets": [{**queries, "changed_system": "in_use"}, *report["query_sets"][1:]],
+        "selection": {**choice, "in_use": "interpolated-0.5", "weight": 0.5},
+        "fusion": {"plain_system": "in_use_without_csls"},
+        "diagnostics": systems,
+        "similarities": {"systems": systems},
+        "robustness": {"rows": [{"systems": {"hybrid base": 1.0, "hybrid in use": 2.0}}]},
+        "general": {"systems": systems, "differences": systems, "distances": {"systems": systems}},
+        "sentences": {"systems": systems, "differences": systems},
+    }
+
+
+@pytest.mark.parametrize("schema", [1, 2])
+def test_a_report_of_a_former_version_is_read_under_the_present_names(tmp_path, schema):
     write_report(tmp_path, example(), TEMPLATE)
-    now = read_report(tmp_path)
-    former = json.loads((tmp_path / "report.json").read_bytes())
-    former["schema"], choice = 1, former["selection"]
-    choice["served"], choice["strength"] = choice.pop("in_use"), choice.pop("weight")
-    for row in choice["table"]:
-        row["strength"], row["standing"] = row.pop("weight"), row.pop("outcome")
-    for part in former["query_sets"]:
-        part["synthetic"] = part["comparison"].pop("synthetic")
-        part["comparison"]["any_two"] = []
-    (tmp_path / "report.json").write_text(json.dumps(former))
+    file = tmp_path / "report.json"
+    now = with_every_name(json.loads(file.read_bytes()))
+    text = json.dumps(now, ensure_ascii=False)
+    for name, old in {
+        "in_use_without_csls": "served_cosine",
+        "in_use": "served",
+        "hybrid in use": "hybrid served",
+    }.items():
+        text = text.replace(name, old)
+    former = json.loads(text.replace("interpolated-", "merge-"))
+    former["schema"], choice = schema, former["selection"]
+    if schema == 2:
+        choice["in_use"] = choice.pop("served")
+    for row in choice["table"] if schema == 1 else ():
+        row["strength"], row["standing"] = row.pop("weight"), row.pop("outcome").replace("in use", "served")
+    if schema == 1:
+        choice["strength"] = choice.pop("weight")
+        for part in former["query_sets"]:
+            part["synthetic"] = part["comparison"].pop("synthetic")
+    file.write_text(json.dumps(former))
     found = read_report(tmp_path)
-    assert found["selection"] == now["selection"]
-    assert tables_of(found) == tables_of(now)
+    assert tables_of(found)["judged"].gap("rrf_in_use", "rrf_base")
+    for part in ("selection", "fusion", "diagnostics", "similarities", "robustness", "general", "sentences"):
+        assert found[part] == now[part], part
+    for one, other in zip(query_sets_of(found), query_sets_of(now), strict=True):
+        assert one == other
 
 
 def blows() -> Robustness:
@@ -290,7 +329,7 @@ def test_robustness_is_shown_as_curves_and_a_table_where_it_was_measured(tmp_pat
         f"nDCG@10 by {what} per query" for what in ("mistyped words", "masked words", "words exchanged")
     ]
     for chart in charts:
-        assert texts(chart, "label") == [label_of("bm25"), label_of("hybrid served")]
+        assert texts(chart, "label") == [label_of("bm25"), label_of("hybrid in use")]
         assert [[round(y) for _, y in line] for line in values(chart, "line")] == [[60, 53, 46, 39]] * 2
         assert [len(line) for line in signs(chart)] == [4, 4]
     rows = [
@@ -354,7 +393,7 @@ def similarities() -> dict[str, object]:
             for kind, mean in (("correct", 0.71), ("top", 0.82), ("random", 0.13))
         }
 
-    systems = {"base": kinds(2.0), "adapted": kinds(4.0), "served": kinds(3.0)}
+    systems = {"base": kinds(2.0), "adapted": kinds(4.0), "in_use": kinds(3.0)}
     systems = {name: {**found, "csls": False} for name, found in systems.items()}
     return {"kind": "judged", "name": "judged queries", "queries": 60, "k": 5, "random_chunks": 20, "cosines": axis,
             "systems": systems}  # fmt: skip
@@ -371,7 +410,7 @@ def heights(chart: html.HtmlElement) -> list[float]:
 
 
 def test_similarities_before_and_after_stand_on_the_same_axes(tmp_path):
-    merged = dataclasses.replace(example().selection, in_use="merge-0.5", weight=0.5)
+    merged = dataclasses.replace(example().selection, in_use="interpolated-0.5", weight=0.5)
     data = dataclasses.replace(example(), similarities=similarities(), selection=merged)
     page = html.parse(str(write_report(tmp_path, data, TEMPLATE)), html.HTMLParser(encoding="utf-8"))
     section = section_of(page, "Similarities")
@@ -416,14 +455,14 @@ def test_what_is_served_stands_once_where_it_is_the_adapted_encoder(tmp_path):
     found = example()
     part = found.query_sets[0]
     systems = part.comparison.systems
-    alike = {**systems, "adapted": systems["bm25"], "served": systems["bm25"]}
+    alike = {**systems, "adapted": systems["bm25"], "in_use": systems["bm25"]}
     comparison = dataclasses.replace(part.comparison, systems=alike)
     data = dataclasses.replace(found, query_sets=[dataclasses.replace(part, comparison=comparison)])
     page = write_report(tmp_path, data, TEMPLATE).read_text(encoding="utf-8")
     assert found.selection.in_use == "adapted"
     assert "adapted (in use)" in page
     assert "<th>in use</th>" not in page
-    merged = dataclasses.replace(found.selection, in_use="merge-0.5", weight=0.5)
+    merged = dataclasses.replace(found.selection, in_use="interpolated-0.5", weight=0.5)
     page = write_report(tmp_path, dataclasses.replace(data, selection=merged), TEMPLATE).read_text(encoding="utf-8")
     assert "adapted (in use)" not in page
     assert "<th>in use</th>" in page

@@ -125,10 +125,10 @@ def queries(built: list[bool], count: int = 60) -> QuerySet:
     own = np.arange(1000, 1000 + count)[:, None]
     one = QuerySet("held-out queries", "synthetic", judgments, [FilenameMatch(one.text) for one in judgments], built)
     one.rankings["bm25"] = np.hstack([own, np.tile([1, 2, 3], (count, 1))])
-    one.rankings["served"] = np.hstack([np.tile([4, 5], (count, 1)), own, np.tile([6], (count, 1))])
+    one.rankings["in_use"] = np.hstack([np.tile([4, 5], (count, 1)), own, np.tile([6], (count, 1))])
     one.scores["bm25"] = np.tile([9.0, 1.0, 0.5, 0.1], (count, 1))
-    one.scores["served"] = np.tile([0.9, 0.8, 0.2, 0.1], (count, 1))
-    one.beside["served"] = np.tile([0.2, 0.0, 0.0, 0.0], (count, 1))
+    one.scores["in_use"] = np.tile([0.9, 0.8, 0.2, 0.1], (count, 1))
+    one.beside["in_use"] = np.tile([0.2, 0.0, 0.0, 0.0], (count, 1))
     return one
 
 
@@ -165,8 +165,8 @@ def test_an_encoder_that_does_not_know_the_language_counts_less() -> None:
     """Extractive queries tune no weight, but an encoder that finds nothing of them must not have half a say."""
     settings = validate({"evaluation": {"bootstrap_samples": 200}})
     one = queries([True] * 60)
-    one.rankings["served"] = np.tile([4, 5, 6, 7], (60, 1))
-    one.beside["served"] = np.tile([0.0, 0.8, 0.0, 0.0], (60, 1))  # and takes BM25's second for its second
+    one.rankings["in_use"] = np.tile([4, 5, 6, 7], (60, 1))
+    one.beside["in_use"] = np.tile([0.0, 0.8, 0.0, 0.0], (60, 1))  # and takes BM25's second for its second
     assert one.rankings["bm25"][0, 0] == 1000
     # (1 − w) · 1 for the query's own chunk, w · 1 for the encoder's first: with 0.5 it is the smaller id that stands first
     choice = HybridFusion(settings, ndcg, bm25_scores).choose(one)
@@ -174,7 +174,7 @@ def test_an_encoder_that_does_not_know_the_language_counts_less() -> None:
     assert "0.4 semantic and 0.6 BM25, the best of 5 weights" in choice.reason
     assert "on 60 held-out queries it has 0 % of BM25's nDCG@10" in choice.reason
     few = queries([True] * 19, 19)
-    few.rankings["served"] = np.tile([4, 5, 6, 7], (19, 1))
+    few.rankings["in_use"] = np.tile([4, 5, 6, 7], (19, 1))
     assert HybridFusion(settings, ndcg, bm25_scores).choose(few).weight == EQUAL
 
 
@@ -182,15 +182,15 @@ def test_the_weight_is_tuned_on_the_others() -> None:
     one = queries([False] * 60)
     fuser = HybridFusion(validate({"evaluation": {"bootstrap_samples": 200}}), ndcg, bm25_scores)
     # RRF puts the chunk first, 1/41 + 1/43; so does every sum that gives BM25 enough: neither can be better
-    assert fuser.fused(one, "served", None)[0, 0] == 1000
-    assert fuser.fused(one, "served", 0.9)[0, 0] == 4
+    assert fuser.fused(one, "in_use", None)[0, 0] == 1000
+    assert fuser.fused(one, "in_use", 0.9)[0, 0] == 4
     assert (fuser.choose(one).method, fuser.choose(one).weight) == ("weighted", EQUAL)
     # 0.9 · (0.2 − 0) / (0.9 − 0) + 0.1 · 1 = 0.3 for the query's own chunk, 0.9 · 0.8 / 0.9 for the encoder's second
-    assert fuser.fused(one, "served", 0.9)[0, :3].tolist() == [4, 5, 1000]
+    assert fuser.fused(one, "in_use", 0.9)[0, :3].tolist() == [4, 5, 1000]
 
 
 def test_a_sum_counts_what_an_encoder_thinks_of_bm25s_chunks() -> None:
     one = queries([False] * 60)
-    one.beside["served"] = np.tile([0.2, 0.85, 0.0, 0.0], (60, 1))
+    one.beside["in_use"] = np.tile([0.2, 0.85, 0.0, 0.0], (60, 1))
     fuser = HybridFusion(validate({}), ndcg, bm25_scores)
-    assert fuser.fused(one, "served", 0.9)[0, :3].tolist() == [4, 1, 5]  # BM25's second is its own third, too
+    assert fuser.fused(one, "in_use", 0.9)[0, :3].tolist() == [4, 1, 5]  # BM25's second is its own third, too

@@ -115,7 +115,7 @@ def held_out(ranked: Ranked, built: bool = False) -> QuerySet:
         "held-out", "synthetic", judgments, [FilenameMatch(judgment.text) for judgment in judgments], [built] * 60
     )
     asked = ranked.encoder(1.0).encode_queries(one.texts)
-    one.rankings["served"], one.scores["served"] = ranked.nearest(asked, ranked.vectors(), None)
+    one.rankings["in_use"], one.scores["in_use"] = ranked.nearest(asked, ranked.vectors(), None)
     one.rankings["bm25"] = np.tile(np.arange(5), (60, 1))
     return one
 
@@ -124,10 +124,10 @@ def first_right(ranking: NDArray[np.int64], judgments: Sequence[Judgment]) -> ND
     return np.array([float(row[0] in one.grades) for row, one in zip(ranking, judgments, strict=True)])
 
 
-def test_where_it_helps_the_served_rankings_are_made_anew() -> None:
+def test_where_it_helps_the_rankings_in_use_are_made_anew() -> None:
     ranked = Ranked()
     one = held_out(ranked)
-    assert (one.rankings["served"][:, 0] == HUB).mean() > 0.9
+    assert (one.rankings["in_use"][:, 0] == HUB).mean() > 0.9
     trial = HubnessStudy(context([query(row) for row in range(200)]), ranked, 1.0, first_right)
     correction = trial.take([one], {"synthetic": [None] * 60})
     assert correction.reference is not None
@@ -137,12 +137,12 @@ def test_where_it_helps_the_served_rankings_are_made_anew() -> None:
     assert correction.as_dict() == {"hub_queries": 200, "hubs_reason": correction.reason, "plain_system": "adapted"}
     assert trial.corrected is not None
     assert "60 held-out queries" in correction.reason
-    assert (one.rankings["served"][:, 0] == HUB).mean() < 0.2
+    assert (one.rankings["in_use"][:, 0] == HUB).mean() < 0.2
     assert ranked.offsets.argmax() == HUB
     asked = ranked.encoder(1.0).encode_queries(one.texts)
     similarities = asked @ ranked.vectors().T - ranked.offsets
-    assert one.scores["served"] == pytest.approx(np.sort(similarities, axis=1)[:, ::-1][:, :10], abs=1e-6)
-    assert one.beside["served"] == pytest.approx(similarities[:, :5], abs=1e-6)
+    assert one.scores["in_use"] == pytest.approx(np.sort(similarities, axis=1)[:, ::-1][:, :10], abs=1e-6)
+    assert one.beside["in_use"] == pytest.approx(similarities[:, :5], abs=1e-6)
 
 
 def test_a_run_is_cancelled_while_the_queries_are_encoded_that_show_hubs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,7 +193,7 @@ def test_where_base_is_served_it_is_not_compared_with_itself() -> None:
     trial = HubnessStudy(context([query(row) for row in range(200)]), ranked, 0.0, first_right)
     correction = trial.take([one], {"synthetic": [None] * 60})
     assert correction.plain == "base"
-    assert correction.pairs() == [("served", "base"), ("rrf_served", "rrf_base"), ("weighted_served", "weighted_base")]
+    assert correction.pairs() == [("in_use", "base"), ("rrf_in_use", "rrf_base"), ("weighted_in_use", "weighted_base")]
 
 
 def test_without_the_correction_there_is_nothing_to_compare() -> None:
@@ -211,13 +211,13 @@ def test_without_the_correction_there_is_nothing_to_compare() -> None:
 def test_else_similarities_are_cosines(trained: int, backend: str, built: bool, why: str) -> None:
     ranked = Ranked()
     one = held_out(ranked, built)
-    before = one.rankings["served"]
+    before = one.rankings["in_use"]
     kind = "question" if backend == "extractive" else "imported"
     rows = [query(row, kind) for row in range(trained)]
     correction = HubnessStudy(context(rows, backend), ranked, 1.0, first_right).take([one], {"synthetic": [None] * 60})
     assert correction.reference is None
     assert why in correction.reason
-    assert one.rankings["served"] is before
+    assert one.rankings["in_use"] is before
     assert ranked.in_use is COSINE
 
 
@@ -228,7 +228,7 @@ def built_bank(judge: NDArray[np.float64] | None = None) -> tuple[HubnessCorrect
     if judge is not None:
         sets.append(held_out(ranked))
         sets[1].kind, sets[1].extractive = "judged", []
-    before = [one.rankings["served"] for one in sets]
+    before = [one.rankings["in_use"] for one in sets]
 
     def measure(ranking: NDArray[np.int64], judgments: Sequence[Judgment]) -> NDArray[np.float64]:
         new = not any(ranking is one or np.array_equal(ranking, one) for one in before)
@@ -244,7 +244,7 @@ def test_built_queries_show_hubs_where_questions_are_too_few_and_held_out_ones_d
     assert correction.reference is not None
     assert correction.reference.vectors.shape == (200, WIDTH)
     assert "200 extractive training queries" in correction.reason
-    assert (one.rankings["served"][:, 0] == HUB).mean() < 0.2
+    assert (one.rankings["in_use"][:, 0] == HUB).mean() < 0.2
 
 
 def test_judged_queries_decide_about_built_ones() -> None:
@@ -255,7 +255,7 @@ def test_judged_queries_decide_about_built_ones() -> None:
     worse, one = built_bank(-step)
     assert worse.reference is None
     assert "60 judged queries, -2.0 points" in worse.reason
-    assert (one.rankings["served"][:, 0] == HUB).mean() > 0.9
+    assert (one.rankings["in_use"][:, 0] == HUB).mean() > 0.9
 
 
 def test_built_queries_are_not_asked_where_there_are_questions_enough() -> None:
@@ -271,14 +271,14 @@ def test_built_queries_are_not_asked_where_there_are_questions_enough() -> None:
 def test_a_merge_is_kept_by_plain_cosines_as_well() -> None:
     ranked = Ranked()
     one = held_out(ranked)
-    before = one.rankings["served"]
-    one.beside["served"] = np.zeros((60, 5))
+    before = one.rankings["in_use"]
+    one.beside["in_use"] = np.zeros((60, 5))
     correction = HubnessStudy(context([query(row) for row in range(200)]), ranked, 0.5, first_right).take(
         [one], {"synthetic": [None] * 60}
     )
     assert correction.plain == PLAIN
     assert one.rankings[PLAIN] is before
-    assert one.rankings["served"] is not before
+    assert one.rankings["in_use"] is not before
 
 
 def test_vectors_of_eight_bits_are_left_as_they_are() -> None:

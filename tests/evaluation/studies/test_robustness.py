@@ -181,10 +181,10 @@ def test_queries_are_encoded_once_for_each_encoder(weight, encoded):
     found = trial.measure([query_set()], lambda *_: None, document_of)
     assert [one for one, _ in rankers.asked] == encoded
     assert {count for _, count in rankers.asked} == {39 * len(CONDITIONS)}
-    assert list(found.rows[0].systems) == ["bm25", "base", "adapted", "served", "hybrid base", "hybrid served"]
+    assert list(found.rows[0].systems) == ["bm25", "base", "adapted", "in_use", "hybrid base", "hybrid in use"]
     # All cosines are equal: the first ten chunks are found, of which the third answers none of the queries that count.
     hits = {name: cells["hit@10"].value for name, cells in found.rows[0].systems.items()}
-    assert (hits["base"], hits["adapted"], hits["served"]) == pytest.approx([900 / 39, 900 / 39, 1000 / 39])
+    assert (hits["base"], hits["adapted"], hits["in_use"]) == pytest.approx([900 / 39, 900 / 39, 1000 / 39])
 
 
 @pytest.mark.parametrize(

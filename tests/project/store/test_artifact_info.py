@@ -74,7 +74,7 @@ FORMER: list[tuple[str, dict[str, Any], ArtifactInfo]] = [
             "threshold": {"similarity": 0.3, "kind": "judged", "reason": "", "encoder": "e", "hubs": "k"},
         },
         EvaluationInfo(
-            InUseInfo("merge-0.5", 0.5, "adapters/a", "both-then-queries"), "m", "because", "less",
+            InUseInfo("interpolated-0.5", 0.5, "adapters/a", "both-then-queries"), "m", "because", "less",
             FusionInfo("weighted", 0.4), HubnessInfo(300, "k"), ThresholdInfo(0.3, "", "e", "k"),
         ),
     ),
@@ -119,6 +119,12 @@ def test_folders_of_adapters_that_something_needs_are_known(store: Store) -> Non
     store.put_artifact(Artifact(LexicalInfo(), "f", "lexical/l"))
     needed = {kind: made.info.folders_read for kind, made in store.artifacts().items()}
     assert needed == {"evaluation": ("adapters/a",), "vectors": ("adapters/b",), "lexical": ()}
+
+
+def test_what_is_in_use_has_a_form_of_before() -> None:
+    assert InUseInfo("interpolated-0.5", 0.5, "adapters/a", "both-then-queries").to_former_dict() == {
+        "name": "merge-0.5", "scale": 0.5, "adapter": "adapters/a", "side": "both-then-query",
+    }  # fmt: skip
 
 
 def test_tables_of_figures_are_not_kept_in_the_database() -> None:
