@@ -74,7 +74,7 @@ def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str, left: 
     if name.rpartition("/")[2].startswith(".") or name.startswith(_LITTER) or name.endswith(_LITTER):
         return None
     if stat.S_ISLNK(member.external_attr >> 16):
-        return LeftOut(name, "skipped", "refused", "a link inside an archive")
+        return LeftOut(name, "skipped", "link", "a link inside an archive")
     locked = bool(member.flag_bits & _ENCRYPTED)
     try:
         content = _unlocked(archive, member, min(left, MAX_MEMBER), known() if locked else (None,))

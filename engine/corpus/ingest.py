@@ -210,7 +210,7 @@ class Ingest:
         record = former or record_of(file, "", "", "", "")
         remarked = record.state == "quarantined" or (record.state == "read" and (record.reason or record.kind))
         content_hash = "" if remarked else record.content_hash
-        unread = replace(record, state="skipped", reason=reason, kind="", content_hash=content_hash)
+        unread = replace(record, state="skipped", reason=reason, kind="no access", content_hash=content_hash)
         self._unopened.append(unread)
         self._report_unread(unread, former)
 

@@ -8,6 +8,8 @@ from pathlib import Path
 from engine.core.errors import InputError
 
 MAX_PASSWORDS = 1000
+NO_PASSWORD = "encrypted: it opens with a password only; corpus.passwords_file can name a file with it"
+NONE_FITS = "encrypted: it opens with a password only, and none of corpus.passwords_file fits"
 _known: tuple[str, ...] = ()
 _seconds = 30.0
 
@@ -39,8 +41,7 @@ def known() -> tuple[str, ...]:
 
 def why_closed() -> str:
     """Why a locked file is not read, with the setting that may open it, for the ledger."""
-    hint = ", and none of corpus.passwords_file fits" if _known else "; corpus.passwords_file can name a file with it"
-    return f"encrypted: it opens with a password only{hint}"
+    return NONE_FITS if _known else NO_PASSWORD
 
 
 def patience() -> float:

@@ -95,7 +95,7 @@ def _checked(text: str, path: Path) -> str:
     if not text.strip():
         raise UnreadableFileError(path, "empty")
     if len(_CONTROL.findall(text)) > _MAX_CONTROL * len(text):
-        raise UnreadableFileError(path, "binary content, not text")
+        raise UnreadableFileError(path, "binary content, not text", "binary")
     return text
 
 
@@ -113,7 +113,7 @@ def _decoded(data: bytes, path: Path) -> tuple[str, str]:
         if not (few and _is_narrow(kept)) and (wide := _wide(data)):
             return _with_note(data.decode(wide, "replace"), f"read as {wide.upper()}, which it does not say")
         if not few:
-            raise UnreadableFileError(path, "binary content, not text")
+            raise UnreadableFileError(path, "binary content, not text", "binary")
         data, nuls = kept, f"NULs replaced in {runs} place{'' if runs == 1 else 's'}"
     try:
         return data.decode("utf-8"), nuls
@@ -226,5 +226,7 @@ def _decoded_by_guess(data: bytes, path: Path) -> tuple[str, str]:
     if not encoding:
         sample = data[:_PIECE].decode("latin-1")
         binary = len(_CONTROL.findall(sample)) > _MAX_CONTROL * len(sample)
-        raise UnreadableFileError(path, "binary content, not text" if binary else "unknown text encoding")
+        if binary:
+            raise UnreadableFileError(path, "binary content, not text", "binary")
+        raise UnreadableFileError(path, "unknown text encoding")
     return _with_note(data.decode(encoding, "replace"), f"its encoding is a guess: {encoding}")

@@ -17,6 +17,7 @@ Kind = Literal[
     "",
     "encrypted",
     "damaged",
+    "binary",
     "empty",
     "needs OCR",
     "too large",
@@ -24,7 +25,13 @@ Kind = Literal[
     "out of memory",
     "unsupported",
     "refused",
+    "no access",
+    "link",
+    "broken link",
+    "project",
+    "data set",
 ]
+"""Why a file is left out; the last five are of those that are not even tried."""
 
 
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")

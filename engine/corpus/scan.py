@@ -40,7 +40,7 @@ class ScannedFile:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A file or folder that is left out, and why: in words, and in one word where there is one. `path` is relative to its
+    """A file or folder that is left out, and why: in words, and by its kind. `path` is relative to its
     source folder, `source`.
     """
 
@@ -151,7 +151,7 @@ class _Walk:
             self._closed(relative, error)
             return
         if found.keys() >= OWN_FILES:
-            self._skip(relative, "a bmembed project")  # its reports hold queries, not documents
+            self._skip(relative, "a bmembed project", "project")  # its reports hold queries, not documents
             return
         prefix = f"{relative}/" if relative else ""
         if self._is_beir(prefix, found):
@@ -177,10 +177,10 @@ class _Walk:
         try:
             status = absolute.stat()
         except FileNotFoundError as error:
-            self._skip(path, f"broken link: {_reason(error)}")
+            self._skip(path, f"broken link: {_reason(error)}", "broken link")
             return
         except OSError as error:
-            self._closed(path, error, "broken link: ")
+            self._closed(path, error, "broken link")
             return
         if not self._follow_links and os.path.commonpath([real, self._real]) != self._real:
             if self._matches(path):
@@ -189,9 +189,9 @@ class _Walk:
             self._folders.append((path, real))
         elif self._matches(path):
             if real in self._walked:
-                self._skip(path, "a link to a folder that is met already")
+                self._skip(path, "a link to a folder that is met already", "link")
             elif real in self._taken:
-                self._skip(path, "a link to a file that is read already")
+                self._skip(path, "a link to a file that is read already", "link")
             else:
                 self._take(path, status, real)
 
@@ -207,7 +207,7 @@ class _Walk:
             if name != BEIR_CORPUS and name not in _BEIR_COMPANIONS and self._matches(prefix + name):
                 is_document = ending_of(name) in FORMATS
                 if is_document or entry.is_dir():
-                    self._skip(prefix + name, f"beside a BEIR data set's {BEIR_CORPUS}")
+                    self._skip(prefix + name, f"beside a BEIR data set's {BEIR_CORPUS}", "data set")
         return {BEIR_CORPUS: found[BEIR_CORPUS]}
 
     def _matches(self, path: str) -> bool:
@@ -246,11 +246,12 @@ class _Walk:
                 )
             )
 
-    def _closed(self, path: str, error: OSError, kind: str = "") -> None:
+    def _closed(self, path: str, error: OSError, kind: Kind = "no access") -> None:
         self._result.closed.append((self._source, readable_path(path)))
-        self._skip(path, kind + _reason(error))
+        reason = _reason(error) if kind == "no access" else f"{kind}: {_reason(error)}"
+        self._skip(path, reason, kind)
 
-    def _skip(self, path: str, reason: str, kind: Kind = "") -> None:
+    def _skip(self, path: str, reason: str, kind: Kind) -> None:
         self._result.skipped.append(Skipped(readable_path(path) or ".", reason, self._source, kind))
 
 

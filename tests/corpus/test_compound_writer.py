@@ -69,5 +69,5 @@ def test_a_folder_is_taken_out_without_its_neighbours() -> None:
     }
     source = CompoundFile(compound_file(streams))
     assert read_back(taken_out(source, "Pool/_1/", 6)) == {"Workbook": b"one", "Pool/_2/Book": b"two"}
-    with pytest.raises(OverflowError, match="more than 5 bytes"):
+    with pytest.raises(OverflowError, match=r"\b5\b"):
         taken_out(source, "Pool/_1/", 5)

@@ -60,7 +60,7 @@ def emptied(source: bytes, part: str) -> bytes:
         ("a.doc", office.doc()[:2048], "damaged: its list of parts does not fit what is in it"),
     ],
 )
-def test_a_damaged_file_says_what_is_damaged(tmp_path: Path, name: str, content: bytes, reason: str) -> None:
+def test_a_damaged_file_has_a_reason_in_plain_words(tmp_path: Path, name: str, content: bytes, reason: str) -> None:
     assert reason_of(tmp_path, name, content) == ("damaged", reason)
 
 

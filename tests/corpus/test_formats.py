@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 from fixtures import office
+from fixtures.errors import unreadable
+from fixtures.shown_numbers import numbers
 
 from engine.corpus.formats import FORMATS, ending_of
 from engine.corpus.opening import everything_in
@@ -128,7 +130,7 @@ def test_pages_that_are_pictures_are_reported_beside_those_that_are_read(tmp_pat
     assert isinstance(left, LeftOut)
     assert document.text.split("\n\n") == list(filter(None, ["The pelican.", stamp, stamp, "The heron.", stamp]))
     assert (left.member, left.state, left.kind) == ("pages 2-3, 5", "quarantined", "needs OCR")
-    assert left.reason == "3 of 5 pages are pictures: without OCR they cannot be read"
+    assert numbers(left.reason) == [3, 5]
 
 
 def test_words_that_a_line_end_parts_are_put_together(tmp_path: Path) -> None:
@@ -192,21 +194,19 @@ def test_what_looks_like_a_table_in_a_pdf_comes_once_and_on_its_page(tmp_path: P
         ("a.mbox", b"no mail begins here", "damaged"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_read_says_truly_why(tmp_path: Path, name: str, content: bytes, kind: str) -> None:
+def test_what_cannot_be_read_has_the_kind_of_its_reason(tmp_path: Path, name: str, content: bytes, kind: str) -> None:
     with pytest.raises(UnreadableFileError) as error:
         opened(tmp_path, name, content)
     assert error.value.kind == kind
     assert error.value.why
 
 
-def test_of_an_old_file_it_is_not_said_that_it_holds_no_text(tmp_path: Path) -> None:
-    for name, content, why in (
-        ("a.doc", office.doc("\r\r"), "no text was found in it that can be read"),
-        ("a.odp", changed(office.odp(), "content.xml", "draw:page", "draw:none"), "it holds no text"),
-    ):
-        with pytest.raises(UnreadableFileError) as error:
-            opened(tmp_path, name, content)
-        assert (error.value.why, error.value.kind) == (why, "empty")
+def test_of_an_old_file_it_is_not_claimed_that_it_holds_no_text(tmp_path: Path) -> None:
+    with unreadable("empty") as old:
+        opened(tmp_path, "a.doc", office.doc("\r\r"))
+    with unreadable("empty") as new:
+        opened(tmp_path, "a.odp", changed(office.odp(), "content.xml", "draw:page", "draw:none"))
+    assert old.value.why != new.value.why
 
 
 def test_a_file_is_read_as_what_it_is_whatever_its_name_says(tmp_path: Path) -> None:
@@ -449,7 +449,7 @@ def with_parts(source: bytes, parts: dict[str, str], *, emptied: bool = False) -
 
 
 @pytest.mark.parametrize("emptied", [True, False])
-def test_what_a_chart_or_a_drawing_or_embedded_html_says_is_found(tmp_path: Path, emptied: bool) -> None:
+def test_the_text_of_a_chart_a_drawing_or_embedded_html_is_found(tmp_path: Path, emptied: bool) -> None:
     drawing = f"<x {DRAWN}><a:p><a:r><a:t>The ter</a:t></a:r><a:r><a:t>n.</a:t></a:r></a:p></x>"
     chart = (
         '<c:x xmlns:c="urn:c"><c:pt><c:v>Wharves</c:v></c:pt><c:pt><c:v>4.2999999999999998</c:v></c:pt>'

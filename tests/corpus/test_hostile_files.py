@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from fixtures import office
+from fixtures.errors import unreadable
 
 from engine.corpus import readers
 from engine.corpus.compound import CompoundFile
@@ -44,14 +45,12 @@ def test_an_archive_that_zeros_follow_is_read(tmp_path: Path) -> None:
     (found,) = opened(tmp_path, "a.zip", office.zipped({"a.txt": "The pelican."}) + bytes(100_000))
     assert isinstance(found, ReadDocument)
     assert found.text == "The pelican."
-    with pytest.raises(
-        UnreadableFileError, match=r"(?s)damaged: the list of its parts, which stands at its end, is not there"
-    ):
+    with unreadable("damaged"):
         opened(tmp_path, "b.zip", b"PK\x03\x04" + bytes(100))
 
 
-def test_an_archive_of_hidden_files_says_so(tmp_path: Path) -> None:
-    with pytest.raises(UnreadableFileError, match="hidden files only"):
+def test_an_archive_of_hidden_files_is_empty(tmp_path: Path) -> None:
+    with unreadable("empty"):
         opened(tmp_path, "a.zip", office.zipped({".env.txt": "The pelican."}))
 
 
@@ -63,19 +62,18 @@ def test_links_in_an_archive_are_not_followed(tmp_path: Path) -> None:
         archive.writestr(link, "/etc/passwd")
     (found,) = opened(tmp_path, "a.zip", file.getvalue())
     assert isinstance(found, LeftOut)
-    assert (found.state, found.reason) == ("skipped", "a link inside an archive")
+    assert (found.state, found.kind) == ("skipped", "link")
 
 
 @pytest.mark.parametrize("name", ["a.zip", "a.docx"])
-def test_a_bomb_is_refused_by_what_it_says_of_itself(tmp_path: Path, name: str) -> None:
+def test_a_bomb_is_refused_by_the_size_that_it_declares(tmp_path: Path, name: str) -> None:
     inside = (
         {"bomb.txt": bytes(80 * 2**20)}
         if name == "a.zip"
         else {"[Content_Types].xml": "<Types/>", "word/document.xml": bytes(80 * 2**20)}
     )
-    with pytest.raises(UnreadableFileError, match="unpacks to") as error:
+    with unreadable("too large"):
         opened(tmp_path, name, office.zipped(inside))
-    assert error.value.kind == "too large"
 
 
 def test_a_bomb_that_lies_about_its_size_is_stopped_while_it_unpacks(
@@ -143,9 +141,8 @@ def test_a_text_that_is_too_long_is_not_kept(tmp_path: Path, monkeypatch: pytest
     from engine.corpus import opening
 
     monkeypatch.setattr(opening, "MAX_TEXT_LENGTH", 1000)
-    with pytest.raises(UnreadableFileError, match="1,200 characters") as error:
+    with unreadable("too large", "1,200"):
         opened(tmp_path, "a.txt", b"x" * 1200)
-    assert error.value.kind == "too large"
     found = opened(tmp_path, "a.zip", office.zipped({"a.txt": "x" * 1200, "b.txt": "The heron."}))
     assert [getattr(item, "kind", "") for item in found] == ["too large", ""]
 
@@ -174,9 +171,8 @@ def test_a_mailbox_unpacks_nothing_however_large_it_is(tmp_path: Path, monkeypat
 
 def test_an_office_file_above_the_limit_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(readers, "MAX_FILE", 1000)
-    with pytest.raises(UnreadableFileError) as error:
+    with unreadable("too large"):
         opened(tmp_path, "a.docx", office.docx())
-    assert error.value.kind == "too large"
 
 
 def test_a_fault_of_a_reader_is_a_reason_like_any_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -189,8 +185,7 @@ def test_a_fault_of_a_reader_is_a_reason_like_any_other(tmp_path: Path, monkeypa
         raise PanicError
 
     monkeypatch.setattr(reading, "extract", fail)
-    with pytest.raises(UnreadableFileError) as error:
+    with unreadable("damaged", "PanicError"):
         opened(tmp_path, "a.docx", office.docx())
-    assert (error.value.kind, error.value.why) == ("damaged", "its reader failed (PanicError)")
     found = opened(tmp_path, "a.zip", office.zipped({"a.docx": office.docx(), "b.txt": "The heron."}))
     assert [item.member for item in found] == ["a.docx", "b.txt"]

@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import sys
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,12 +16,13 @@ from typing import Any
 import pytest
 from fixtures import office
 from fixtures.errors import fails
-from fixtures.locked import CLOSED, NONE_FITS
 from fixtures.pipeline import engine, ingest_here, stage_here
+from fixtures.shown_numbers import numbers
 
 from engine.api import Project
 from engine.core.errors import InputError, NoDocumentsError
 from engine.core.messages.documents import FileOutcome
+from engine.corpus.passwords import NO_PASSWORD, NONE_FITS
 from engine.project.folder import ProjectFolder
 from engine.project.store.store import Store
 
@@ -53,16 +55,19 @@ def ledger(project: Path) -> dict[str, FileOutcome]:
         store.close()
 
 
-def test_what_was_guessed_of_a_text_stands_in_its_line(tmp_path: Path) -> None:
+def test_what_was_guessed_of_a_text_is_noted(tmp_path: Path) -> None:
     (tmp_path / "documents").mkdir()
     (tmp_path / "documents" / "a.txt").write_bytes("Пеликан отдыхает на причале и ждёт корабль.".encode("koi8-r"))
     (tmp_path / "documents" / "b.jsonl").write_bytes(b'{"berth": "North pelican"}\n{"berth": "So')
     project = ProjectFolder.create(tmp_path / "project", {"corpus": {"paths": [str(tmp_path / "documents")]}}).path
     ingest_here(project)
-    assert {path: (row.state, row.kind, row.reason) for path, row in ledger(project).items()} == {
-        "a.txt": ("read", "", "its encoding is a guess: koi8-r"),
-        "b.jsonl": ("read", "", "line 2: not JSON, kept as it stands"),
+    rows = ledger(project)
+    assert {path: (row.state, row.kind) for path, row in rows.items()} == {
+        "a.txt": ("read", ""),
+        "b.jsonl": ("read", ""),
     }
+    assert "koi8-r" in rows["a.txt"].reason
+    assert numbers(rows["b.jsonl"].reason) == [2]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such names")
@@ -83,7 +88,7 @@ def test_files_whose_names_are_not_utf_8_are_read(tmp_path: Path) -> None:
     assert (done["files_read"], done["files_unchanged"]) == (0, 3)
 
 
-def test_every_file_has_its_line_and_every_failure_its_reason(project: Path) -> None:
+def test_every_file_has_its_row_and_every_failure_its_reason(project: Path) -> None:
     done, reported = ingest_here(project)
     rows = ledger(project)
     assert {path: (row.state, row.kind) for path, row in rows.items()} == {
@@ -95,18 +100,19 @@ def test_every_file_has_its_line_and_every_failure_its_reason(project: Path) -> 
     assert rows["mail.eml"].documents == 2
     assert all(row.reason for row in rows.values() if row.state != "read")
     assert (done["files_read"], done["files_skipped"], done["files_quarantined"], done["documents"]) == (5, 0, 4, 6)
-    assert f"locked.pdf was quarantined: {CLOSED}" in reported
+    assert any("locked.pdf" in text and NO_PASSWORD in text for text in reported)
 
 
-def test_files_and_what_is_inside_them_are_counted_apart_and_called_what_they_are(project: Path) -> None:
+def test_files_and_what_is_inside_them_are_counted_apart(project: Path) -> None:
     (project.parent / "documents" / "Contract 2.1").write_bytes(office.docx())
     ingest_here(project)
     listed = engine("documents", str(project))
     counts, hint = listed.stderr.splitlines()
-    assert counts == "6 read, 4 quarantined; inside them 1 skipped, 1 quarantined"
-    assert "corpus.ocr = true" in hint
+    assert [numbers(part) for part in counts.split(";")] == [[6, 4], [1, 1]]
+    assert "corpus.ocr" in hint
     assert ledger(project)["Contract 2.1"].format == "docx"
-    assert engine("documents", str(project), "--path", "none").stderr == "No file matches.\n"
+    none = engine("documents", str(project), "--path", "none")
+    assert (none.stdout, len(none.stderr.splitlines())) == ("", 1)
 
 
 def test_what_was_quarantined_is_not_read_again_until_it_changes(project: Path) -> None:
@@ -146,7 +152,7 @@ def test_a_broken_data_set_stops_no_run(project: Path) -> None:
     ingest_here(project)
     rows = ledger(project)
     assert (rows["set/corpus.jsonl"].state, rows["set/corpus.jsonl"].kind) == ("quarantined", "damaged")
-    assert rows["set/corpus.jsonl"].reason.startswith("damaged: line 2: it is not JSON (")
+    assert numbers(rows["set/corpus.jsonl"].reason)[0] == 2  # the line
     read = ("note.txt", "other/corpus.jsonl", "other/note.txt", "judged/corpus.jsonl")
     assert [rows[path].state for path in read] == ["read"] * 4
 
@@ -176,10 +182,11 @@ def test_deleted_files_leave_search_also_where_nothing_else_can_be_read(tmp_path
     ingest_here(project)
 
     def after_ingest() -> dict[str, str]:
-        with pytest.raises(NoDocumentsError) as caught:
+        with fails(NoDocumentsError, "no-documents"):
             ingest_here(project)
         rows = {path: row.state for path, row in ledger(project).items()}
-        assert ("stays so" in str(caught.value)) == ("read" in rows.values())
+        with closing(stored(project)) as store:
+            assert (store.counts()["chunks"] > 0) == ("read" in rows.values())
         return rows
 
     for file in documents.iterdir():
@@ -198,7 +205,7 @@ def test_deleted_files_leave_search_also_where_nothing_else_can_be_read(tmp_path
     assert after_ingest() == {"x.pages": "skipped"}
 
 
-def test_every_file_that_is_left_out_has_its_line_however_many_there_are(tmp_path: Path) -> None:
+def test_every_file_that_is_left_out_has_its_row_however_many_there_are(tmp_path: Path) -> None:
     for folder in ("first", "second"):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "photo.jpg").write_bytes(b"\xff\xd8")
@@ -208,9 +215,7 @@ def test_every_file_that_is_left_out_has_its_line_however_many_there_are(tmp_pat
     paths = [str(tmp_path / "first"), str(tmp_path / "second")]
     project = ProjectFolder.create(tmp_path / "project", {"corpus": {"paths": paths}}).path
     done, reported = ingest_here(project)
-    assert reported == [
-        "1202 left out: format not supported yet: .qqq (1200), a picture: without OCR it holds no text (2)."
-    ]
+    assert [numbers(text) for text in reported] == [[1202, 1200, 2]]
     store = stored(project)
     rows = [(row.source, row.path, row.state, row.kind) for row in store.ledger("skipped")]
     assert (done["files_skipped"], store.counts()["skipped"], len(rows)) == (1202, 1202, 1202)
@@ -225,7 +230,7 @@ def test_every_file_that_is_left_out_has_its_line_however_many_there_are(tmp_pat
     assert ingest_here(project)[0]["files_skipped"] == 1201
 
 
-def test_a_quarantined_file_that_was_closed_for_a_while_is_not_called_read(
+def test_a_quarantined_file_that_was_closed_for_a_while_is_quarantined_again(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from engine.corpus import ingest
@@ -245,12 +250,13 @@ def test_a_quarantined_file_that_was_closed_for_a_while_is_not_called_read(
         os.utime(project.parent / "documents" / name)
     for _ in range(2):
         ingest_here(project)
-        assert {ledger(project)[name].state for name in ("scan.pdf", "old.txt")} == {"skipped"}
+        closed_rows = [ledger(project)[name] for name in ("scan.pdf", "old.txt")]
+        assert {(row.state, row.kind) for row in closed_rows} == {("skipped", "no access")}
     monkeypatch.undo()
     done, _ = ingest_here(project)
     after = ledger(project)
     assert after == before
-    assert (after["scan.pdf"].kind, after["old.txt"].reason) == ("needs OCR", "its encoding is a guess: koi8-r")
+    assert (after["scan.pdf"].kind, "koi8-r" in after["old.txt"].reason) == ("needs OCR", True)
     assert done["new_chunks"] == 0
 
 
@@ -272,8 +278,8 @@ def test_what_lies_in_a_closed_folder_stays_where_nothing_else_is_there(
     with fails(NoDocumentsError, "no-documents"):
         ingest_here(project)
     rows = ledger(project)
-    assert {path: (row.state, row.reason) for path, row in rows.items()} == {
-        "deep": ("skipped", "permission denied"), "deep/a.txt": ("read", ""),
+    assert {path: (row.state, row.kind) for path, row in rows.items()} == {
+        "deep": ("skipped", "no access"), "deep/a.txt": ("read", ""),
     }  # fmt: skip
 
 
@@ -333,7 +339,7 @@ def test_a_text_of_5_gb_is_left_alone(project: Path) -> None:
         file.truncate(5 * 2**30)
     ingest_here(project)
     row = ledger(project)["note.txt"]
-    assert (row.state, row.kind, row.reason) == ("quarantined", "too large", "larger than 512 MB")
+    assert (row.state, row.kind, numbers(row.reason)) == ("quarantined", "too large", [512])
 
 
 def test_a_pipe_in_a_files_place_does_not_hold_the_run(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -367,9 +373,9 @@ def test_a_search_shows_page_slide_and_sheet(project: Path) -> None:
     }  # fmt: skip
 
 
-def test_before_anything_is_read_the_command_says_so(project: Path) -> None:
+def test_before_anything_is_read_the_command_names_the_one_that_reads(project: Path) -> None:
     listed = engine("documents", str(project))
-    assert (listed.stdout, listed.stderr) == ("", f"Nothing was read yet: 'engine ingest {project}' does.\n")
+    assert (listed.stdout, f"engine ingest {project}" in listed.stderr) == ("", True)
 
 
 def test_the_command_lists_retries_and_exports(project: Path) -> None:
@@ -377,7 +383,8 @@ def test_the_command_lists_retries_and_exports(project: Path) -> None:
     (project.parent / "documents" / "b\x1b[31m.txt").write_bytes(b"The tern rests.")
     ingest_here(project)
     listed = engine("documents", str(project), "--state", "quarantined")
-    assert f"quarantined (encrypted)    locked.pdf  {CLOSED}" in listed.stdout
+    (line,) = (line for line in listed.stdout.splitlines() if " locked.pdf " in line)
+    assert line.split() == ["quarantined", "(encrypted)", "locked.pdf", *NO_PASSWORD.split()]
     assert "a.pdf" not in listed.stdout
     reported = json.loads(engine("documents", str(project), "--json", "--path", "*.pdf").stdout)
     assert {(row["path"], row["state"]) for row in reported} == {
@@ -391,9 +398,10 @@ def test_the_command_lists_retries_and_exports(project: Path) -> None:
     assert f"engine ingest {project}" in again_read
     (again,) = json.loads(engine("documents", str(project), "--json", "--path", "scan.pdf").stdout)
     assert again["size"] == (project.parent / "documents" / "scan.pdf").stat().st_size
-    assert again["reason"].endswith("they hold no text; to be read again")
+    (before,) = (row["reason"] for row in reported if row["path"] == "scan.pdf")
+    assert again["reason"] != before
     ingest_here(project)
-    assert ledger(project)["scan.pdf"].reason.endswith("they hold no text")
+    assert ledger(project)["scan.pdf"].reason == before
     wrong = engine("documents", str(project), "--state", "lost", check=False)
     assert (wrong.returncode, "quarantined" in wrong.stderr) == (2, True)
 
@@ -450,9 +458,9 @@ def test_facets_count_all_that_was_found_however_many_are_shown(tmp_path: Path) 
         among = searcher.search("pelican", mode="bm25", where=SearchFilter(formats=("text",)), with_facets=True)
         assert among.facets["type"] == {"txt": 3}
         none = searcher.search("pelican", mode="bm25", where=SearchFilter(formats=("pages",)))
-        assert (none.hits, none.notes) == ((), ("Nothing of the file type 'pages' is read here.",))
+        assert (none.hits, len(none.notes), "pages" in none.notes[0]) == ((), 1, True)
         none = searcher.search("pelican", mode="bm25", where=SearchFilter(languages=("tlh",)))
-        assert (none.hits, none.notes) == ((), ("No document is in the language 'tlh'.",))
+        assert (none.hits, len(none.notes), "tlh" in none.notes[0]) == ((), 1, True)
     finally:
         searcher.close()
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from fixtures import office
+from fixtures.shown_numbers import numbers
 
 from engine.corpus import outlook
 from engine.corpus.compound import CompoundFile
@@ -91,7 +92,7 @@ def test_what_is_no_body_is_a_file_of_its_own_or_left_out(tmp_path: Path) -> Non
     assert text == "Come.\n\nSUMMARY:Pelican meeting"
     assert [(item.member, getattr(item, "format", "") or getattr(item, "kind", "")) for item in others] == [
         ("attachment-3.csv", "csv"), ("attachment-4.docx", "docx"), ("scan.png", "needs OCR"), ("report.2031.pdf", "pdf"),
-        ("attachment-7", "unsupported"), ("attachment-8.txt", "damaged"),
+        ("attachment-7", "unsupported"), ("attachment-8.txt", "binary"),
     ]  # fmt: skip
 
 
@@ -115,7 +116,8 @@ def test_encodings_are_those_that_parts_name(tmp_path: Path) -> None:
     path.write_bytes(b"Content-Type: text/plain; charset=utf-8\n\n" + "Пеликан ждёт корабль.".encode("koi8-r"))
     (document,) = everything_in(path, "eml")
     assert isinstance(document, ReadDocument)
-    assert (document.text, document.note) == ("Пеликан ждёт корабль.", "its encoding is a guess: koi8-r")
+    assert document.text == "Пеликан ждёт корабль."
+    assert "koi8-r" in document.note
 
 
 def test_a_report_and_a_body_without_its_boundaries_are_text(tmp_path: Path) -> None:
@@ -222,7 +224,7 @@ def test_of_damaged_lines_of_base64_the_rest_is_reported_and_how_many(tmp_path: 
     path.write_text(packed(SAID.encode(), lambda lines: [*lines[:4], lines[4][1:], *lines[5:]]))
     (found,) = everything_in(path, "eml")
     assert isinstance(found, ReadDocument)
-    assert found.note == "1 of 33 lines of its base64 could not be read"
+    assert numbers(found.note) == [1, 33]
     lost = SAID.encode()[4 * 57 : 5 * 57].decode(errors="ignore")
     assert found.text.partition("\n\n")[2] == SAID.replace(lost, "").strip()
 
@@ -238,7 +240,7 @@ def test_what_is_called_base64_and_is_plain_is_read_as_it_stands(tmp_path: Path)
     (found,) = everything_in(path, "eml")
     assert isinstance(found, ReadDocument)
     assert "Hello\nThe pelican boards" in found.text
-    assert found.note == "it says that it is base64, which it is not: it is read as it stands"
+    assert "base64" in found.note
 
 
 @pytest.mark.parametrize("charset", ["utf-8", "iso-8859-1", "windows-1252", ""])
@@ -261,9 +263,8 @@ def test_what_cannot_be_read_of_an_attachment_is_listed(tmp_path: Path) -> None:
     parts = "\n--x\n".join(mail.removeprefix(HEADER) for mail in (cut, gone))
     path.write_text(f"{HEADER}Content-Type: multipart/mixed; boundary=x\n\n--x\n{parts}\n--x--\n")
     found = list(everything_in(path, "eml"))
-    assert [(item.member, getattr(item, "reason", "")) for item in found] == [
-        ("", ""), ("log.txt", ""), ("log.txt/rest", "1 of 33 lines of its base64 could not be read"),
-        ("gone.txt", "its base64 cannot be read"),
+    assert [(item.member, getattr(item, "kind", ""), numbers(getattr(item, "reason", ""))) for item in found] == [
+        ("", "", []), ("log.txt", "", []), ("log.txt/rest", "damaged", [1, 33]), ("gone.txt", "damaged", []),
     ]  # fmt: skip
     assert isinstance(found[1], ReadDocument)
     assert "RoZSBwZWxpY2F" not in found[1].text
@@ -308,7 +309,8 @@ def test_a_message_attached_to_another_that_is_too_large_is_reported(
     monkeypatch.setattr(outlook, "MAX_MEMBER", 50)
     (tmp_path / "a.msg").write_bytes(with_inner_mail(office.msg(), office.msg()))
     _, left_out = everything_in(tmp_path / "a.msg", "msg")
-    assert left_out == LeftOut("About terns.msg", "quarantined", "too large", "it unpacks to more than 0 MB")
+    assert isinstance(left_out, LeftOut)
+    assert (left_out.member, left_out.state, left_out.kind) == ("About terns.msg", "quarantined", "too large")
 
 
 def test_a_message_whose_body_is_a_page_alone_is_read(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import signal
@@ -16,6 +17,7 @@ from pathlib import Path
 import psutil
 import pytest
 from fixtures import office
+from fixtures.shown_numbers import numbers
 
 import engine
 from engine.corpus.sandbox import fork_server as forking
@@ -119,7 +121,7 @@ def test_a_file_of_many_slow_things_is_given_up_after_a_while(tmp_path: Path, po
     members = {f"{number:04}.html": page for number in range(2000)}
     outcome = pool(seconds=2, whole=1).read(write(tmp_path / "a.zip", office.zipped(members)), "zip")
     assert (outcome.left_out[-1].kind, outcome.left_out[-1].member) == ("timed out", "…")
-    assert outcome.left_out[-1].reason == "the rest was given up: not all that is inside it was read within 2 s"
+    assert numbers(outcome.left_out[-1].reason) == [2]
     assert 0 < len(outcome.documents) < 2000
 
 
@@ -156,7 +158,7 @@ def test_a_crash_of_the_reader_costs_one_file(tmp_path: Path, pool: Callable[...
 
     threading.Thread(target=crash, daemon=True).start()
     outcome = reading.read(write(tmp_path / "a.html", SLOW), "html")
-    assert (outcome.kind, outcome.reason) == ("damaged", "its reader crashed (SIGSEGV)")
+    assert (outcome.kind, "SIGSEGV" in outcome.reason) == ("damaged", True)
     assert reading.read(write(tmp_path / "b.txt", b"The heron."), "txt").documents[0].text == "The heron."
 
 
@@ -202,8 +204,7 @@ def test_a_library_that_crashes_where_it_gets_no_memory_is_not_reported_as_a_dam
     path = write(tmp_path / "a.pdf", office.pdf("\n".join(["pelican " * 2500] * 80)))
     reading = pool(memory=256 * 2**20)
     outcome = reading.read(path, "pdf")
-    assert outcome.kind == "out of memory"
-    assert outcome.reason.startswith("reading it needs more than 268 MB of memory, it seems: its reader crashed with ")
+    assert (outcome.kind, numbers(outcome.reason)[0]) == ("out of memory", 268)
     assert reading.read(write(tmp_path / "b.txt", b"The heron."), "txt").documents[0].text == "The heron."
     assert pool().read(path, "pdf").documents
 
@@ -357,9 +358,9 @@ def test_without_a_fork_server_processes_are_started(
     assert reading.read(write(tmp_path / "a.html", SLOW), "html").kind == "timed out"
 
 
-def test_a_file_that_the_system_closes_to_us_says_so(tmp_path: Path, pool: Callable[..., Pool]) -> None:
+def test_a_file_that_the_system_does_not_open_is_closed(tmp_path: Path, pool: Callable[..., Pool]) -> None:
     outcome = pool().read(tmp_path / "gone.txt", "txt")
-    assert (outcome.closed, outcome.reason) == (True, "no such file or directory")
+    assert (outcome.closed, outcome.reason) == (True, os.strerror(errno.ENOENT).lower())
 
 
 def test_closing_ends_every_process(tmp_path: Path) -> None:

@@ -11,11 +11,14 @@ from pathlib import Path
 
 import pytest
 from fixtures import office
-from fixtures.locked import CLOSED, NONE_FITS, no_passwords_stay, read  # noqa: F401
+from fixtures.errors import unreadable
+from fixtures.locked import no_passwords_stay, read  # noqa: F401
+from fixtures.shown_numbers import numbers
 
 from engine.corpus import passwords, unlocking
 from engine.corpus.opening import everything_in
-from engine.corpus.readers import LeftOut, ReadDocument, UnreadableFileError
+from engine.corpus.passwords import NO_PASSWORD, NONE_FITS
+from engine.corpus.readers import LeftOut, ReadDocument
 from engine.corpus.unlocking import unlocked
 
 OLD = Path(__file__).resolve().parents[3] / "shared" / "data" / "office" / "msoffcrypto" / "inputs"
@@ -40,7 +43,7 @@ def test_a_locked_file_opens_in_the_reading_process_with_one_of_the_passwords(tm
     assert outcome.documents[0].format == "docx"
     outcome = read(tmp_path / "plan.docx", "wrong")
     assert (outcome.kind, outcome.reason) == ("encrypted", NONE_FITS)
-    assert read(tmp_path / "plan.docx").reason == CLOSED
+    assert read(tmp_path / "plan.docx").reason == NO_PASSWORD
     (tmp_path / "mail.eml").write_bytes(office.eml({"plan.docx": locked(office.docx(), "secret")}))
     outcome = read(tmp_path / "mail.eml", "secret")
     assert [document.member for document in outcome.documents] == ["", "plan.docx"]
@@ -55,23 +58,22 @@ def test_a_locked_file_that_is_damaged_is_not_one_that_the_system_keeps_from_us(
     content = bytearray(locked(office.docx(), "secret"))
     content[76] = 200  # where its table of sectors begins: beyond its end
     passwords.use(("secret",), 60)
-    with pytest.raises(UnreadableFileError, match="its list of parts does not fit what is in it") as reported:
+    with unreadable("damaged"):
         unlocked(Path("plan.docx"), bytes(content))
-    assert reported.value.kind == "damaged"
 
 
 def test_passwords_are_tried_for_a_while_only() -> None:
     passwords.use(("a", "b", "c"), 0)
-    with pytest.raises(UnreadableFileError, match="the first 1 of 3 passwords do not open it") as reported:
+    with unreadable("encrypted") as reported:
         unlocked(Path("plan.docx"), locked(office.docx(), "c"))
-    assert reported.value.kind == "encrypted"
+    assert numbers(reported.value.why) == [1, 3]
 
 
 def test_a_lock_that_is_damaged_is_reported(tmp_path: Path) -> None:
     passwords.use(("secret",), 30)
-    with pytest.raises(UnreadableFileError, match="its lock is of a kind that cannot be opened") as reported:
+    with unreadable("encrypted") as reported:
         unlocked(Path("plan.docx"), office.locked_package())
-    assert reported.value.kind == "encrypted"
+    assert reported.value.why not in (NO_PASSWORD, NONE_FITS)
     content = bytearray(locked(office.docx(), "secret"))
     content[-3000:] = bytes(3000)
     (tmp_path / "plan.docx").write_bytes(content)
@@ -135,7 +137,7 @@ def test_a_compression_that_is_not_known_is_no_damage(tmp_path: Path) -> None:
     left_out, read = everything_in(tmp_path / "a.zip", "zip")
     assert isinstance(left_out, LeftOut)
     assert (left_out.member, left_out.state, left_out.kind) == ("a.txt", "quarantined", "unsupported")
-    assert left_out.reason == "packed with Deflate64, which is not unpacked"
+    assert "Deflate64" in left_out.reason
     assert isinstance(read, ReadDocument)
     assert read.text == "The heron."
 

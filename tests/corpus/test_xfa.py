@@ -42,7 +42,7 @@ def text_of(content: bytes) -> str:
     return document.text
 
 
-def test_what_a_form_says_and_what_was_filled_in() -> None:
+def test_the_labels_of_a_form_and_what_was_filled_in() -> None:
     assert text_of(form(PREAMBLE, TEMPLATE, DATASETS, END)) == (
         "Please wait ...\n\nApplication for a berth\nName of the pilot\nPilot: Ada Quay\nBerth code: PHX-121"
     )
