@@ -7,6 +7,7 @@ from typing import Literal
 
 Split = Literal["train", "validation", "heldout"]
 QueryKind = Literal["question", "keyword", "title", "claim", "imported"]
+Origin = Literal["title", "subject", "heading", "faq", "caption", "glossary", "link", "filename"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +77,26 @@ class Query:
     document_id: int
     evidence: str
     split: Split = "train"
+    id: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentQuery:
+    """A text in which people say what a passage is about, as a query for it.
+
+    The chunk `chunk_id` answers it, or the document `document_id` as a whole where that is None. The text stands at
+    text[start:end] of the document `written_in`, which of a link is another one; both are -1 where it stands in no text, as a
+    file's name does. `target` is what a link names, as it is written.
+    """
+
+    text: str
+    origin: Origin
+    chunk_id: int | None
+    document_id: int
+    start: int = -1
+    end: int = -1
+    written_in: int = 0
+    target: str = ""
     id: int = 0
 
 

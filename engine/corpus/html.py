@@ -6,6 +6,7 @@ from codecs import BOM_UTF8
 from collections.abc import Iterator
 from pathlib import Path
 
+from engine.core.records import Origin
 from engine.corpus.list_numbers import in_figures
 from engine.corpus.meta_tags import said_in
 from engine.corpus.page_head import declared_encoding
@@ -13,10 +14,12 @@ from engine.corpus.page_menus import hide_menus
 from engine.corpus.page_nodes import BLOCKS, Element, ParsedPage, inline, is_shown, one_line, parsed, preformatted
 from engine.corpus.page_tables import Tables
 from engine.corpus.plain import decode_as, decoded
-from engine.corpus.readers import Heading, ReadDocument, UnreadableFileError, clean, read_bytes, title_from_name
+from engine.corpus.readers import Heading, Marked, ReadDocument, UnreadableFileError, clean, read_bytes, title_from_name
 
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _KINDS = frozenset({*_HEADINGS, "li"})
+_MARKS: dict[str, Origin] = {"a": "link", "caption": "caption", "dt": "glossary", "figcaption": "caption"}
+_MAX_PIECES = 50  # elements and texts in one that is marked: what holds more is no phrase
 _FIGURES = {"a": "lowerLetter", "A": "upperLetter", "i": "lowerRoman", "I": "upperRoman"}
 
 
@@ -38,7 +41,7 @@ class HtmlReader:
         said = said_in(source)
         yield ReadDocument(
             title or first or title_from_name(path), text, headings, format="html", note=note, author=said.author,
-            created=said.created, changed=said.changed,
+            created=said.created, changed=said.changed, marked=tuple(_marked(page)),
         )  # fmt: skip
 
 
@@ -55,6 +58,15 @@ def source_of(data: bytes, path: Path) -> tuple[str, str]:
     named = declared_encoding(data)
     marked = b"\0" in data or data.startswith(BOM_UTF8)
     return decode_as(data, named, path) if named and not marked else decoded(data, path)
+
+
+def _marked(page: ParsedPage) -> Iterator[Marked]:
+    """What a page marks as links, captions and terms, in menus, too."""
+    for element in page.elements:
+        origin = _MARKS.get(element.name)
+        text = inline(element, _MAX_PIECES) if origin else ""
+        if origin and text and (origin != "link" or element.get("href")):
+            yield Marked(origin, text, clean(element.get("href")))
 
 
 def _shown(page: ParsedPage) -> tuple[str, tuple[Heading, ...]]:

@@ -16,6 +16,7 @@ from engine.core.errors import DatasetError, NoDocumentsError
 from engine.core.records import Document
 from engine.corpus.attempts import passwords_file
 from engine.corpus.beir import MalformedError
+from engine.corpus.document_queries import queries_in, query_of_name
 from engine.corpus.formats import PICTURES, STREAMED
 from engine.corpus.former import BY_OCR, Former
 from engine.corpus.invisible import made_visible
@@ -183,6 +184,9 @@ class Ingest:
         renamed = self._former.renamed(looked.file, looked.content_hash)
         if renamed is not None:
             self._store.move_file(*renamed)
+            own = self._store.documents_of(renamed[0].id).get(looked.file.path)
+            if own is not None:
+                self._store.replace_document_queries(own[0], query_of_name(looked.file.path, own[0]), "filename")
         return renamed is not None
 
     def _read(self, looked: Looked, former: FileRecord | None) -> None:
@@ -272,8 +276,10 @@ class Ingest:
                 continue
             todo.append((replace(document, id=row), read))
         new_chunks = 0
-        for (document, _), chunks in zip(todo, self._chunker.chunk_many([read for _, read in todo]), strict=True):
-            new_chunks += self._store.replace_chunks(self._store.put_document(file_id, document), chunks)
+        for (document, read), chunks in zip(todo, self._chunker.chunk_many([read for _, read in todo]), strict=True):
+            row = self._store.put_document(file_id, document)
+            new_chunks += self._store.replace_chunks(row, chunks)
+            self._store.replace_document_queries(row, queries_in(read, document.path, self._store.chunks_of(row)))
         return new_chunks
 
     def _note_unread(self) -> None:

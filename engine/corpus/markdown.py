@@ -9,13 +9,18 @@ from pathlib import Path
 from engine.corpus.front_matter import split_front_matter
 from engine.corpus.hard_wrapped import with_whole_words
 from engine.corpus.plain import decoded
-from engine.corpus.readers import Heading, ReadDocument, UnreadableFileError, read_bytes, title_from_name
+from engine.corpus.readers import Heading, Marked, ReadDocument, UnreadableFileError, read_bytes, title_from_name
 
 _ATX = re.compile(r" {0,3}(#{1,6})((?:[ \t].*)?)")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
 _UNDERLINE = re.compile(r" {0,3}(=+|-+)[ \t]*")
 _NOT_A_PARAGRAPH = re.compile(r"[ \t]*(?:>|[-*+][ \t]|\d{1,9}[.)][ \t]|\||<)|(?: {4}|\t)")
 _LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
+_MARKED = re.compile(
+    r"(?P<picture>!?)\[(?P<shown>[^\[\]\n]{2,200})\]\([ ]*<?(?P<target>[^\s<>()]{1,500})>?(?:[ ]+[\"'][^\n\"']{0,200}[\"'])?[ ]*\)"
+    r"|^(?P<term>[^\s:#>|*+-][^\n]{1,80})\n\n?:[ \t]+\S",
+    re.MULTILINE,
+)
 _MAX_HEADING_LENGTH = 300  # characters; the two patterns take time with the square of the length
 _EMPHASIS = re.compile(r"(\*{1,3}|_{2,3}|`+)(?=\S)(.+?)(?<=\S)\1")
 
@@ -36,11 +41,22 @@ class MarkdownReader:
         first = next((heading.title for heading in headings if heading.level == 1), "")
         yield ReadDocument(
             said.title or first or title_from_name(path), text, headings, format="md", note=note, author=said.author,
-            created=said.created, changed=said.changed,
+            created=said.created, changed=said.changed, marked=tuple(_marked(text)),
         )  # fmt: skip
 
 
 READER = MarkdownReader()
+
+
+def _marked(text: str) -> Iterator[Marked]:
+    """Links, descriptions of pictures, and terms of lists in which a line with a colon explains the line above."""
+    for found in _MARKED.finditer(text):
+        if found["term"]:
+            yield Marked("glossary", found["term"])
+        elif found["picture"]:
+            yield Marked("caption", found["shown"])
+        else:
+            yield Marked("link", _EMPHASIS.sub(r"\2", found["shown"]), found["target"])
 
 
 def find_headings(text: str) -> Iterator[Heading]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from typing import NamedTuple
 
 from engine.corpus.readers import clean
@@ -96,11 +97,16 @@ def one_line(text: str) -> str:
     return " ".join(clean(text).split())
 
 
-def inline(element: Element) -> str:
-    """All that an element shows on one line, without recursion; only blocks and line breaks part its words."""
+def inline(element: Element, most: int = sys.maxsize) -> str:
+    """All that an element shows on one line, without recursion; only blocks and line breaks part its words. Nothing of one that
+    has more than `most` pieces in it.
+    """
     parts: list[str] = []
     stack = element.contents[::-1]
     while stack:
+        most -= 1
+        if most < 0:
+            return ""
         inner = stack.pop()
         if isinstance(inner, str):
             parts.append(inner)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 from engine.core.errors import InputError
+from engine.core.records import Origin
 
 MAX_FILE = 512 * 2**20
 
@@ -72,6 +73,15 @@ class Page:
 
 
 @dataclass(frozen=True, slots=True)
+class Marked:
+    """A text that is marked as a link to `target`, a caption or a term."""
+
+    origin: Origin
+    text: str
+    target: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class ReadDocument:
     """What a reader makes of a file, of one entry of a BEIR corpus, or of something inside a file. Line ends in `text`
     are "\\n".
@@ -92,6 +102,7 @@ class ReadDocument:
     changed: float | None = None
     member: str = ""
     note: str = ""
+    marked: tuple[Marked, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

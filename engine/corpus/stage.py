@@ -22,7 +22,7 @@ from engine.project.store.records import LeftOutRecord
 if TYPE_CHECKING:
     from engine.encoders.model_folder import ModelFolder
 
-VERSION = 4
+VERSION = 5
 
 
 class IngestStage(Stage):

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -20,6 +21,7 @@ from fixtures import office
 from fixtures.shown_numbers import numbers
 
 import engine
+from engine.corpus.readers import Marked
 from engine.corpus.sandbox import fork_server as forking
 from engine.corpus.sandbox.outcome import Limits
 from engine.corpus.sandbox.pool import Pool, WorkerSlot
@@ -394,10 +396,17 @@ def working_children() -> list[psutil.Process]:
 def test_nonsense_from_a_reading_process_is_not_believed(tmp_path: Path, pool: Callable[..., Pool]) -> None:
     outcome = pool().read(write(tmp_path / "a.pdf", office.pdf("The pelican.", "The heron.")), "pdf")
     assert not outcome.reason
-    document = outcome.documents[0]
+    document = replace(
+        outcome.documents[0], marked=(Marked("link", "The heron", "heron.md"), Marked("caption", "Pier"))
+    )
     message = as_message(document)
     assert finding(message) == document
-    for change in ({"pages": [[999, 1, "page 1"]]}, {"text": 5}, {"headings": [["0", 1, "x"]]}):
+    for change in (
+        {"pages": [[999, 1, "page 1"]]},
+        {"text": 5},
+        {"headings": [["0", 1, "x"]]},
+        {"marked": [["x", "", ""]]},
+    ):
         with pytest.raises((ValueError, TypeError)):
             finding({**message, **change})
 

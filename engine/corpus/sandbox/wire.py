@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import struct
 from dataclasses import asdict
-from typing import Any
+from typing import Any, cast, get_args
 
-from engine.corpus.readers import Heading, LeftOut, Page, ReadDocument
+from engine.core.records import Origin
+from engine.corpus.readers import Heading, LeftOut, Marked, Page, ReadDocument
 
 MAX_FRAME_LENGTH = 2**30
 HEADER = struct.Struct(">I")
@@ -29,6 +30,7 @@ def as_message(found: ReadDocument | LeftOut) -> dict[str, Any]:
         "type": "document", **{name: getattr(found, name) for name in _PLAIN},
         "headings": [[heading.start, heading.level, heading.title] for heading in found.headings],
         "pages": [[page.start, page.number, page.name] for page in found.pages],
+        "marked": [[one.origin, one.text, one.target] for one in found.marked],
     }  # fmt: skip
 
 
@@ -47,7 +49,14 @@ def finding(message: dict[str, Any]) -> ReadDocument | LeftOut:
         **{name: message[name] for name in _PLAIN},
         headings=tuple(Heading(_within(s, length), int(level), str(title)) for s, level, title in message["headings"]),
         pages=tuple(Page(_within(start, length), int(number), str(name)) for start, number, name in message["pages"]),
+        marked=tuple(Marked(_origin(origin), str(text), str(target)) for origin, text, target in message["marked"]),
     )
+
+
+def _origin(origin: Any) -> Origin:
+    if origin not in get_args(Origin):
+        raise ValueError("a text that is marked as nothing known")
+    return cast(Origin, origin)
 
 
 def _within(start: Any, length: int) -> int:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import astuple
 
-from engine.core.records import JudgedQuery, Query
+from engine.core.records import DocumentQuery, JudgedQuery, Origin, Query
 from engine.project.store.artifact_info import ArtifactInfo
 from engine.project.store.artifacts import Artifact, ArtifactTables
 from engine.project.store.connection import guarded
@@ -104,6 +104,27 @@ class QueryTables(ArtifactTables):
         """Within a transaction: as `put_artifact`."""
         with guarded(self.path):
             self._put_artifact(artifact)
+
+    def replace_document_queries(
+        self, document_id: int, queries: Iterable[DocumentQuery], origin: Origin | None = None
+    ) -> None:
+        """Within a transaction: put the queries that a document holds in place of its former ones; of one origin if it is named."""
+        with guarded(self.path):
+            sql = "DELETE FROM document_queries WHERE document_id = ?1 AND (?2 IS NULL OR origin = ?2)"
+            self._db.execute(sql, (document_id, origin))
+            self._db.executemany(
+                """INSERT INTO document_queries (text, origin, chunk_id, document_id, start, end, target)
+                VALUES (?, ?, ?, ?, ?, ?, ?)""",
+                [(q.text, q.origin, q.chunk_id, document_id, q.start, q.end, q.target) for q in queries],
+            )
+
+    def document_queries(self) -> list[DocumentQuery]:
+        """All that live documents hold, by the path of the document and in its order; that a link names is not looked up."""
+        rows = self._rows(
+            """SELECT q.text, origin, chunk_id, document_id, start, end, document_id, target, q.id
+            FROM document_queries q JOIN documents d ON d.id = document_id WHERE live ORDER BY path, source, q.id"""
+        )
+        return [DocumentQuery(*row) for row in rows]
 
     def drop_judged(self, keys: Iterable[str]) -> int:
         """Remove judged queries. Returns how many there are now."""

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-SCHEMA_VERSION = 6
-SCHEMA = """
+SCHEMA_VERSION = 7
+_DOCUMENT_QUERIES = """
+CREATE TABLE document_queries (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, text TEXT NOT NULL, origin TEXT NOT NULL, chunk_id INTEGER,
+    document_id INTEGER NOT NULL REFERENCES documents(id) ON DELETE CASCADE, start INTEGER NOT NULL, end INTEGER NOT NULL,
+    target TEXT NOT NULL);
+CREATE INDEX document_queries_by_document ON document_queries (document_id);
+"""
+SCHEMA = f"""
 CREATE TABLE files (
     id INTEGER PRIMARY KEY, source TEXT NOT NULL, path TEXT NOT NULL, format TEXT NOT NULL, size INTEGER NOT NULL,
     mtime_ns INTEGER NOT NULL, content_hash TEXT NOT NULL, state TEXT NOT NULL, reason TEXT NOT NULL DEFAULT '',
@@ -38,7 +45,7 @@ CREATE TABLE judged_queries (
 CREATE TABLE artifacts (
     kind TEXT PRIMARY KEY, fingerprint TEXT NOT NULL, folder TEXT NOT NULL, created REAL NOT NULL, info TEXT NOT NULL);
 CREATE TABLE adaptation_chunks (content_hash TEXT PRIMARY KEY) WITHOUT ROWID;
-"""
+{_DOCUMENT_QUERIES}"""
 
 # What brings a database of a version to the next one.
 MIGRATIONS = {
@@ -70,4 +77,5 @@ INSERT INTO left_out SELECT '', key, '', value FROM artifacts,
 ALTER TABLE chunks ADD COLUMN line INTEGER NOT NULL DEFAULT 1;
 ALTER TABLE chunks ADD COLUMN page INTEGER;
 """,
+    6: _DOCUMENT_QUERIES,
 }

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from engine.core.records import DocumentQuery
 from engine.project.store.schema import SCHEMA_VERSION
 from engine.project.store.store import Store
 
@@ -77,6 +78,9 @@ def test_a_project_of_the_first_version_is_brought_up_to_date(first: Path, tmp_p
     ]
     assert [(row.path, row.reason) for row in store.left_out()] == [("c.qqq", "format not supported yet: .qqq")]
     assert store.counts()["skipped"] == 2
+    with store.transaction():
+        store.replace_document_queries(1, [DocumentQuery("sea birds", "heading", 1, 1, 0, 5)])
+    assert [(query.text, query.written_in) for query in store.document_queries()] == [("sea birds", 1)]
     store.close()
     Store.create(tmp_path / "new.db").close()
     assert columns(first) == columns(tmp_path / "new.db")
