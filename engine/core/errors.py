@@ -162,10 +162,10 @@ class CancelledError(EngineError):
     code = "cancelled"
 
 
-def nearest(word: str, valid: Iterable[str]) -> str | None:
-    """The valid word closest to a mistyped one, or None when nothing is near."""
+def nearest(word: str, valid: Iterable[str], cutoff: float = 0.5) -> str | None:
+    """The valid word closest to a mistyped one, or None when none is alike by at least `cutoff`, from 0 to 1 (the same)."""
     spellings = {name.lower(): name for name in valid}
-    close = difflib.get_close_matches(word.lower(), list(spellings), n=1, cutoff=0.5)
+    close = difflib.get_close_matches(word.lower(), list(spellings), n=1, cutoff=cutoff)
     return spellings[close[0]] if close else None
 
 

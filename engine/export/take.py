@@ -12,6 +12,7 @@ from typing import Any
 from engine.core.messages.project import Exported
 from engine.export.card import facts, write_cards
 from engine.export.folder import checked_target, complete_or_absent
+from engine.export.former import with_former_keys
 from engine.export.kinds import ALL, DEFAULT, Kind, available, parse_kinds
 from engine.export.source import Source
 from engine.project.folder import ProjectFolder
@@ -53,7 +54,7 @@ def _fill(source: Source, kinds: list[Kind], folder: Path, report: Callable[[str
     write_cards(known, folder)
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     listed = {path.relative_to(folder).as_posix(): _described(path) for path in files}
-    text = json.dumps({**known, "files": listed}, ensure_ascii=False, indent=1)
+    text = json.dumps({**with_former_keys(known), "files": listed}, ensure_ascii=False, indent=1)
     (folder / MANIFEST).write_text(text + "\n", encoding="utf-8")
     return len(files) + 1, sum(int(one["bytes"]) for one in listed.values()) + len(text.encode()) + 1
 

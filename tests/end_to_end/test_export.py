@@ -324,6 +324,8 @@ def test_the_card_states_the_facts_and_no_text(projects: Callable[..., ProjectFo
     manifest = (made.folder / "manifest.json").read_text("utf-8")
     known = json.loads(manifest)
     assert len(pages) >= 4
+    assert known["served"] == known["in_use"]  # a key of before 0.2; the sample's choice is no interpolation
+    assert known["encoder"]["strength"] == known["encoder"]["interpolation_weight"]
     for page in pages:
         assert f"- chunks: {counts['chunks']}" in page
         assert f"- documents: {counts['documents']}" in page

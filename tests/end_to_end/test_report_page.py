@@ -17,7 +17,7 @@ from fixtures.pipeline import ROOT, engine_here
 from lxml import html
 
 from engine.core.messages.report import Change, FoundHit
-from engine.core.systems import MERGE, WAYS, label_of
+from engine.core.systems import INTERPOLATED, WAYS, label_of
 from engine.core.text import metric_name
 from engine.evaluation.reporting.page import render
 from engine.evaluation.reporting.report import read_report
@@ -129,7 +129,7 @@ def told_texts(report: dict[str, Any]) -> list[str]:
     texts = {str(value) for _, value in leaves(report) if isinstance(value, str)}
     names = {name for path, _ in leaves(report) for name in path}
     texts |= names | {metric_name(name) for name in names} | {label_of(name) for name in names}
-    texts |= {label_of(text) for text in texts if text.startswith(MERGE)}
+    texts |= {label_of(text) for text in texts if text.startswith(INTERPOLATED)}
     return sorted(
         (text for text in texts if re.search(r"\d", text) and re.search(r"[^\W\d]|\..*\.", text)), key=len, reverse=True
     )

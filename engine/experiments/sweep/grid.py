@@ -11,11 +11,13 @@ from engine.core.errors import SettingsError, UsageError, nearest
 from engine.project.stage import fingerprint
 from engine.settings.edit import with_changes
 from engine.settings.load import sections, toml_value, validate, value_of
+from engine.settings.renamed import KEYS, recipe_identity
 from engine.settings.schema import Settings
 from engine.training.config import TrainingConfig
 from engine.training.recipe import config_of
 
 SECTIONS = ("ranking", "training")
+_ALIKE = 0.75  # names of two settings of one section that have nothing else in common are less alike
 _EXAMPLE = "Write, say, --grid ranking.k=200,1000."
 
 
@@ -78,7 +80,7 @@ def make_grid(
 
 def _axis(text: str) -> tuple[str, list[Any]]:
     name, _, values = text.partition("=")
-    name = name.strip()
+    name = KEYS.get(name.strip()) or name.strip()
     _check_name(name)
     parts = [part.strip() for part in values.split(",")]
     if not all(parts):
@@ -107,11 +109,11 @@ def _check_name(name: str) -> None:
             "To compare its values, set one after the other in project.toml, and run 'engine run' each time.",
             code="grid-setting-untrained",
         )  # fmt: skip
-    near = nearest(key, [one.partition(".")[2] for one in ours])
-    meant = next((one for one in ours if near and one.endswith(f".{near}")), "")
+    spellings = {spelling: one for one in ours for spelling in (one, one.partition(".")[2])}
+    near = nearest(name, spellings, _ALIKE)
     raise SettingsError(
-        what, "Those of [ranking] and [training] in project.toml can be.", f"Did you mean '{meant}'?" if meant else _EXAMPLE,
-        code="grid-setting-unknown",
+        what, "Those of [ranking] and [training] in project.toml can be.",
+        f"Did you mean '{spellings[near]}'?" if near else _EXAMPLE, code="grid-setting-unknown",
     )  # fmt: skip
 
 
@@ -128,7 +130,7 @@ def _key(changes: Mapping[str, Any], settings: Settings, chunks: int, first: flo
 
 def _effective(config: TrainingConfig) -> dict[str, Any]:
     """The recipe; the teacher's numbers count only where something is learnt from one."""
-    found = asdict(config)
+    found = recipe_identity(asdict(config))
     for name in () if config.needs_teacher else ("teacher", "teacher_temperature", "target", "target_entropy"):
         del found[name]
     return found

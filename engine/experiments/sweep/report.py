@@ -16,6 +16,7 @@ from engine.experiments.sweep.grid import Grid
 from engine.project.folder import KEPT, ProjectFolder
 from engine.project.stage import fingerprint
 from engine.settings.load import toml_value
+from engine.settings.renamed import former_scope
 from engine.version import __version__
 
 SCHEMA = 1
@@ -38,7 +39,8 @@ def write_sweep(project: ProjectFolder, grid: Grid, rows: Sequence[Mapping[str, 
     `axes`: setting → values; `cells`: `number`, `changes`, `same_as` (the cell that trains exactly the same), `error`, and
     `figures`, null while a cell is not finished: `tables` (kind of queries → `queries`, `systems` → metric → {value, low,
     high} in percent, `against_base` → metric → {…, verdict, p_value, needed}, null without an adapter), `geometry`,
-    `seconds` by stage, `steps`, `best_step`, `adapter_scope`, `reason`. Raises ResourceError when the disk is full.
+    `seconds` by stage, `steps`, `best_step`, `adapter_scope` (also as `side`, its name before 0.2),
+    `reason`. Raises ResourceError when the disk is full.
     """
     data = {
         "schema": SCHEMA,
@@ -47,7 +49,7 @@ def write_sweep(project: ProjectFolder, grid: Grid, rows: Sequence[Mapping[str, 
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "axes": {name: list(values) for name, values in grid.axes.items()},
         "finished": sum(row["figures"] is not None for row in rows),
-        "cells": list(rows),
+        "cells": [{**row, "figures": _with_former_keys(row["figures"])} for row in rows],
     }
     folder = project.path / "reports" / (KEPT + fingerprint(cells=[dict(cell.changes) for cell in grid.cells]))
     found: dict[str, Any] = plain(data)
@@ -56,6 +58,10 @@ def write_sweep(project: ProjectFolder, grid: Grid, rows: Sequence[Mapping[str, 
         write_text(folder / "sweep.json", json.dumps(found, ensure_ascii=False, indent=1, allow_nan=False))
         write_text(folder / "sweep.html", render(found))
     return {**found, "folder": str(folder)}
+
+
+def _with_former_keys(figures: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    return {**figures, "side": former_scope(figures["adapter_scope"])} if figures else None
 
 
 def measured(found: Mapping[str, Any], kind: str) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:

@@ -17,6 +17,7 @@ from engine.project.copies import copied
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot, fingerprint
 from engine.project.store.artifact_info import CorpusInfo, LexicalInfo, QueriesInfo
+from engine.settings.renamed import current_scope
 
 FOLDER = "sweep"
 _COPIED = ("lexical", "rankings", "adapters", "reports", "checkpoints", "cache")
@@ -119,7 +120,7 @@ class Workspace:
         """What the cell of that key came to; None while it is not finished, or where its file was damaged."""
         with suppress(OSError, ValueError):
             found = json.loads((self.folder / "cells" / f"{key}.json").read_text(encoding="utf-8"))
-            return found if isinstance(found, dict) and found.get("key") == key else None
+            return _with_present_keys(found) if isinstance(found, dict) and found.get("key") == key else None
         return None
 
     def keep(self, key: str, figures: Mapping[str, Any]) -> None:
@@ -127,6 +128,11 @@ class Workspace:
         with disk_errors("The figures of a finished cell could not be kept."):
             (self.folder / "cells").mkdir(mode=0o700, exist_ok=True)
             write_text(self.folder / "cells" / f"{key}.json", json.dumps({"key": key, **figures}, ensure_ascii=False))
+
+
+def _with_present_keys(figures: dict[str, Any]) -> dict[str, Any]:
+    """Those of a cell that was finished before 0.2 under the present names."""
+    return {"adapter_scope": current_scope(figures["side"]), **figures} if "side" in figures else figures
 
 
 def sweeping(project: ProjectFolder) -> ProjectFolder:

@@ -105,6 +105,26 @@ def test_a_setting_that_is_none_names_the_nearest(axis: str, near: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("axis", "key"),
+    [("training.steps=5", "009d07bb9233839d"), ("training.adapter_scope=queries", "0af45151feeb135d")],
+)
+def test_cells_have_the_keys_that_version_0_1_gave_them(axis: str, key: str) -> None:
+    assert [cell.key for cell in make_grid([axis], settings(), 5000).cells] == [key]
+
+
+def test_where_no_name_is_near_an_example_is_given() -> None:
+    with fails(SettingsError, "grid-setting-unknown") as caught:
+        changes("ranking.depth=5")
+    assert "ranking.k=" in caught.value.to_do
+
+
+def test_a_setting_may_have_its_name_of_before() -> None:
+    assert changes("training.side=both,query") == [
+        {"training.adapter_scope": "both"}, {"training.adapter_scope": "query"},
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
     ("axes", "error", "code", "value"),
     [
         ([], UsageError, "grid-invalid", ""),

@@ -21,7 +21,7 @@ from engine.settings.load import validate
 EVIL = "<script>alert(1)</script>"
 
 
-def figures(gain: float, low: float, high: float, verdict: str) -> dict[str, Any]:
+def figures(gain: float, low: float, high: float, verdict: str, scope: str = "queries") -> dict[str, Any]:
     def cell(value: float) -> dict[str, float]:
         return {"value": value, "low": value - 3, "high": value + 3}
 
@@ -37,14 +37,14 @@ def figures(gain: float, low: float, high: float, verdict: str) -> dict[str, Any
     without = {"queries": 25, "systems": {"base": system(30)}, "against_base": None}
     return {
         "tables": {"synthetic": table, "judged": without}, "geometry": {"adapted": {"alignment": 1.25, "uniformity": 3.5}},
-        "adapter_scope": "both", "steps": 40, "best_step": 20, "reason": "", "seconds": {"train": 12.0},
+        "adapter_scope": scope, "steps": 40, "best_step": 20, "reason": "", "seconds": {"train": 12.0},
     }  # fmt: skip
 
 
 def written(project: ProjectFolder) -> dict[str, Any]:
     grid = make_grid(["ranking.k=200,1000", "training.objective=listnet,mixed"], validate({}), 5000)
     found: list[Any] = [
-        figures(4, 1, 7, "better"),
+        figures(4, 1, 7, "better", "both"),
         figures(-2, -5, -0.5, "worse"),
         None,
         figures(0.5, -1, 2, "no difference shown"),
@@ -64,6 +64,7 @@ def test_the_page_is_self_contained_and_says_what_the_figures_say(project: Proje
     told = json.loads((folder / "sweep.json").read_text())
     assert {**told, "folder": str(folder)} == found
     assert (told["schema"], told["finished"]) == (1, 3)
+    assert [cell["figures"] and cell["figures"]["side"] for cell in told["cells"]] == ["both", "query", None, "query"]
     assert told["axes"] == {"ranking.k": [200, 1000], "training.objective": ["listnet", "mixed"]}
     text = (folder / "sweep.html").read_text()
     page = html.fromstring(text)

@@ -81,6 +81,15 @@ def test_a_sweep_that_was_begun_is_gone_on_with_though_more_was_judged(project: 
     assert not (project.path / "sweep").exists()
 
 
+def test_a_cell_that_version_0_1_finished_counts(project: ProjectFolder) -> None:
+    work = workspace(project)
+    work.open()
+    work.keep("k1", {"side": "query", "steps": 3})
+    figures = work.figures("k1")
+    assert figures is not None
+    assert (figures["adapter_scope"], figures["steps"]) == ("queries", 3)
+
+
 def test_other_documents_queries_or_models_make_another_sweep(project: ProjectFolder) -> None:
     first = workspace(project)
     first.open()
@@ -165,7 +174,8 @@ class Scripted:
 def scripted(monkeypatch: pytest.MonkeyPatch, *ends: EngineError | None) -> Scripted:
     made = Scripted(*ends)
     monkeypatch.setattr("engine.experiments.sweep.running.Project", made)
-    monkeypatch.setattr("engine.experiments.sweep.running.figures_of", lambda _project: {"tables": {}, "geometry": {}})
+    figures = {"tables": {}, "geometry": {}, "adapter_scope": "both"}
+    monkeypatch.setattr("engine.experiments.sweep.running.figures_of", lambda _project: figures)
     return made
 
 
