@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from engine.core.figures import FigureTable
     from engine.core.messages.documents import FileOutcome
     from engine.core.messages.project import Exported, StageState
-    from engine.core.messages.queries import QueryRow
+    from engine.core.messages.queries import QueriesByOrigin, QueryRow
     from engine.core.messages.search import Found
     from engine.search.filters import SearchFilter
     from engine.search.searcher import Searcher
@@ -174,6 +174,14 @@ class Project:
         with closing(self.folder.store()) as store:
             ProjectSnapshot(self.folder, self.settings(), store).need(QueriesInfo)
             return listed(store, rejected)
+
+    def queries_by_origin(self, origin: str | None = None) -> QueriesByOrigin:
+        """All queries that the project has, with those that its documents hold (titles, headings and so on); of one origin where it
+        is named."""
+        from engine.service.queries import by_origin
+
+        with closing(self.folder.store()) as store:
+            return by_origin(store, origin)
 
     def retry(self, paths: Sequence[str] = ()) -> int:
         """Let the next ingest read files again that were not read, or not all of them: all, or those that match globs."""

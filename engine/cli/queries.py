@@ -13,7 +13,7 @@ from engine.cli.app import AsJson, ProjectName, app, opened, print_json, stoppab
 from engine.core.text import harmless
 
 if TYPE_CHECKING:
-    from engine.core.messages.queries import ModelFile, QueryRow, QuerySample
+    from engine.core.messages.queries import ModelFile, QueriesByOrigin, QueryRow, QuerySample
 
 
 @app.command()
@@ -39,10 +39,18 @@ def queries(
     rejected: Annotated[
         bool, typer.Option("--rejected", help="those that were left out when the queries were made, and why")
     ] = False,
+    by_origin: Annotated[
+        bool, typer.Option("--origin", help="all queries by origin, with those that documents hold: titles, headings …")
+    ] = False,
+    origin: Annotated[str | None, typer.Argument(help="with --origin: those of this one, such as heading")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the training queries of a project with their documents."""
+    """List the training queries of a project with their documents, or all its queries by origin."""
     with opened(name) as project:
+        if by_origin or origin is not None:
+            found = project.queries_by_origin(origin)
+            print_json(found) if as_json else _list_by_origin(found)
+            return
         rows = project.queries(rejected)
     if as_json:
         print_json(rows)
@@ -57,6 +65,14 @@ def _list(rows: list[QueryRow]) -> None:
     counts = Counter((row.reason or row.split).partition(": ")[0] for row in rows)
     summary = ", ".join(f"{count} {harmless(what)}" for what, count in counts.most_common())
     print(summary or "No queries.", file=sys.stderr)
+
+
+def _list_by_origin(found: QueriesByOrigin) -> None:
+    for query in found.queries:
+        print(f"{query.origin}: {harmless(query.text)}")
+        if query.path:
+            print(f"    {harmless(query.path)}")
+    print(", ".join(f"{count} {origin}" for origin, count in found.counts.items()) or "No queries.", file=sys.stderr)
 
 
 def _show(found: QuerySample) -> None:

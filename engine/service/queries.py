@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import asdict
+from typing import get_args
 
 from engine.core.disk import disk_errors
-from engine.core.errors import DamagedError, UsageError
+from engine.core.errors import DamagedError, UsageError, unknown
 from engine.core.messages.queries import (
     Deleted,
     DeleteQueries,
     EditQuery,
+    QueriesByOrigin,
     QueryInChunk,
+    QueryOfOrigin,
     QueryPage,
     QueryRow,
     ReadQueries,
     ReadQuery,
     evidence_span,
 )
-from engine.core.records import Query
+from engine.core.records import Origin, Query
 from engine.project.folder import ProjectFolder
 from engine.project.store.artifact_info import QueriesInfo
 from engine.project.store.store import Store
 
 MAX_PAGE_LENGTH = 1000
+ORIGINS = (*get_args(Origin), "language-model", "extractive", "imported", "judged")
 NOT_KEPT = "The change of the queries could not be kept."
 
 
@@ -52,6 +57,32 @@ def listed(store: Store, rejected: bool = False) -> list[QueryRow]:
     """All training queries, or those that were left out, each with the reason."""
     found = store.rejected_queries() if rejected else [(query, "") for query in store.queries()]
     return _rows(store, found)
+
+
+def by_origin(store: Store, origin: str | None = None) -> QueriesByOrigin:
+    """All queries of a project, those that its documents hold first; of one origin where it is named. Raises UsageError for an
+    origin that there is none of."""
+    from engine.corpus.document_queries import document_queries
+    from engine.queries.choosing import MODELS
+
+    if origin is not None and origin not in ORIGINS:
+        raise unknown("origin", origin, ORIGINS, code="origin-unknown")
+    paths = {document.id: document.path for document in store.documents()}
+    artifact = store.artifact(QueriesInfo)
+    made = "language-model" if artifact and artifact.info.backend in MODELS else "extractive"
+    found = [
+        QueryOfOrigin(
+            one.origin, one.text, paths[one.document_id], one.chunk_id, paths[one.written_in], one.start, one.end
+        )
+        for one in document_queries(store)
+    ]
+    for query in store.queries():
+        how = "imported" if query.kind == "imported" else made
+        found.append(QueryOfOrigin(how, query.text, paths.get(query.document_id, ""), query.chunk_id or None))
+    found += [QueryOfOrigin("judged", query.text, query.path or "") for query in store.judged()]
+    found.sort(key=lambda one: ORIGINS.index(one.origin))
+    counts = Counter(one.origin for one in found)
+    return QueriesByOrigin(dict(counts), tuple(one for one in found if origin in (None, one.origin)))
 
 
 def _rows(store: Store, found: Sequence[tuple[Query, str]]) -> list[QueryRow]:

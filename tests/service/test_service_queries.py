@@ -1,15 +1,18 @@
 from __future__ import annotations
 
+import json
 from collections import Counter
 from typing import Any
 
 import pytest
 from fixtures.errors import fails
-from fixtures.pipeline import stage_here
+from fixtures.pipeline import engine, stage_here
 
+from engine.api import Project
 from engine.core.errors import NotBuiltError, ProjectBusyError, UsageError
 from engine.core.messages.queries import evidence_span
 from engine.core.records import JudgedQuery, Query
+from engine.corpus.document_queries import document_queries
 from engine.project.folder import ProjectFolder
 from engine.service import methods
 
@@ -143,6 +146,37 @@ def test_nothing_is_changed_while_a_run_goes_on(project: ProjectFolder, call: An
         with pytest.raises(ProjectBusyError):
             call("delete_queries", ids=[first.id])
         assert call("query", id=first.id)["text"] == first.text
+
+
+def test_queries_by_origin(project: ProjectFolder) -> None:
+    store = project.store()
+    made, held = store.queries(), document_queries(store)
+    store.put_judged([JudgedQuery("k", "who pays", path="a.md"), JudgedQuery("l", "who does not")])
+    store.close()
+    opened = Project(project)
+    found, headings = opened.queries_by_origin(), opened.queries_by_origin("heading")
+    with fails(UsageError, "origin-unknown", "headings"):
+        opened.queries_by_origin("headings")
+    opened.close()
+    expected = Counter(query.origin for query in held) | Counter({"extractive": len(made), "judged": 2})
+    assert Counter(query.origin for query in found.queries) == found.counts == headings.counts == expected
+    assert expected["heading"] > 0
+    assert {query.text for query in headings.queries} == {query.text for query in held if query.origin == "heading"}
+    assert [(query.text, query.path) for query in found.queries[-2:]] == [("who pays", "a.md"), ("who does not", "")]
+    first = headings.queries[0]
+    assert (first.path, first.start >= 0, first.chunk_id is None) == (first.written_in, True, False)
+
+
+def test_the_command_lists_queries_by_origin(project: ProjectFolder) -> None:
+    every = json.loads(engine("queries", str(project.path), "--origin", "--json").stdout)
+    some = json.loads(engine("queries", str(project.path), "--origin", "heading", "--json").stdout)
+    assert some["counts"] == every["counts"]
+    assert some["queries"] == [query for query in every["queries"] if query["origin"] == "heading"] != []
+    lines = engine("queries", str(project.path), "--origin", "heading").stdout.splitlines()
+    assert [line.strip() for line in lines] == [
+        line for query in some["queries"] for line in (f"heading: {query['text']}", query["path"])
+    ]
+    assert engine("queries", str(project.path), "--origin", "headline", check=False).returncode == 2
 
 
 def test_before_anything_was_generated(tmp_path: Any) -> None:

@@ -29,6 +29,29 @@ class QueryRow:
 
 
 @dataclass(frozen=True, slots=True)
+class QueryOfOrigin:
+    """A query of whatever origin. The chunk `chunk_id` of the document at `path` answers it, or all of that where it is None;
+    judged queries, which several may answer, name neither. It stands at [start:end] of the document at `written_in`.
+    """
+
+    origin: str
+    text: str
+    path: str = ""
+    chunk_id: int | None = None
+    written_in: str = ""
+    start: int = -1
+    end: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class QueriesByOrigin:
+    """The queries of a project, or those of one origin, and how many there are of each."""
+
+    counts: dict[str, int]
+    queries: tuple[QueryOfOrigin, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class QueryPage:
     """A page of queries, `total` of which match; and counts over all queries. `rejected`: reason → queries."""
 

@@ -1,0 +1,104 @@
+"""Queries that documents hold, asked of these documents: what is taken out of them, and what does not count as wrong."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.core.records import Chunk, Document, DocumentQuery, Origin
+from engine.evaluation.document_set import NearCopies, without
+
+TEXT = "Berths for visitors\nBoats pay. Berths for visitors lie north, said Berths, for  Visitors in short."
+
+
+def chunk(
+    row: int, document: int, text: str, start: int = 0, headings: tuple[str, ...] = (), context: str = ""
+) -> Chunk:
+    return Chunk(document, 0, start, start + len(text), text, headings, 9, context + text, "h", row)
+
+
+def document(row: int, title: str = "", text: str = TEXT) -> Document:
+    return Document("a.md", "/d", "md", title, text, "h", 9, 0.0, id=row)
+
+
+def asked(
+    text: str, start: int = -1, end: int = -1, origin: Origin = "heading", chunk_id: int | None = 1
+) -> DocumentQuery:
+    return DocumentQuery(text, origin, chunk_id, 1, start, end, 1)
+
+
+PLACED = asked("Berths for visitors", 0, 19)
+
+
+@pytest.mark.parametrize(
+    ("query", "text", "expected"),
+    [
+        (PLACED, TEXT, TEXT[19:]),  # short: from its place alone
+        (PLACED, f"Harbour > BERTHS for visitors\n{TEXT}", f"Harbour\n{TEXT[19:]}"),
+        (PLACED, f"Berths for visitors\n{TEXT}", TEXT[19:]),
+        (PLACED, f"Fees for visitors\n{TEXT}", f"Fees for visitors\n{TEXT[19:]}"),
+        (PLACED, "Another text", "Another text"),
+        (
+            asked("said Berths for Visitors"),
+            TEXT,
+            "Berths for visitors\nBoats pay. Berths for visitors lie north,  in short.",
+        ),
+        (asked("Fees by length of boat"), f"Harbour > Fees\n{TEXT}", f"Harbour > Fees\n{TEXT}"),
+    ],
+)
+def test_the_text_asked_is_taken_out(query: DocumentQuery, text: str, expected: str) -> None:
+    assert without(text, query, chunk(1, 1, TEXT), document(1)) == expected
+
+
+def test_it_is_taken_out_of_chunks_that_hold_a_part_of_it_and_of_those_of_its_document_alone() -> None:
+    assert (
+        without("for visitors\nBoats pay.", PLACED, chunk(2, 1, "for visitors\nBoats pay.", 7), document(1))
+        == "\nBoats pay."
+    )
+    assert without("Boats pay.", PLACED, chunk(2, 1, "Boats pay.", 20), document(1)) == "Boats pay."
+    assert without(TEXT, PLACED, chunk(2, 2, TEXT), document(2)) == TEXT
+
+
+@pytest.mark.parametrize(
+    ("title", "query", "left"),
+    [
+        ("Quarterly report of berths 2024", "Quarterly report of berths", ""),
+        ("Berths — quarterly REPORT", "Quarterly report: berths", ""),
+        ("Fees", "Quarterly report", "Fees"),
+    ],
+)
+def test_a_title_that_is_asked_is_left_empty(title: str, query: str, left: str) -> None:
+    found = without(title, asked(query, origin="title", chunk_id=None), chunk(1, 1, TEXT), document(1, title))
+    assert found == left
+
+
+def test_near_copies() -> None:
+    chunks = [
+        chunk(1, 1, "Boats pay.", headings=("Fees of the harbour for boats",)),
+        chunk(2, 1, "Boats pay again.", headings=("Fees of the harbour for boats",)),
+        chunk(3, 2, "Ships pay.", headings=("Harbour", "FEES for boats of the Hárbour!")),
+        chunk(4, 2, "Ships sail.", headings=("Harbour", "Fees of harbours")),
+        chunk(5, 3, "See: fees of the\nharbour for boats, above."),
+        chunk(6, 3, "The fees for boats of the harbour."),
+        chunk(7, 4, "One."), chunk(8, 4, "Two."),
+    ]  # fmt: skip
+    documents = [
+        document(row, title) for row, title in enumerate(("A", "B", "C", "The fees of the harbour for boats"), 1)
+    ]
+    copies = NearCopies(documents, chunks)
+    query = asked("Fees of the harbour for boats")
+    assert copies.of(query) == {2, 3, 5, 7, 8}
+    whole = asked("Fees of the harbour for boats", origin="title", chunk_id=None)
+    assert copies.of(whole) == {3, 5, 7, 8}  # every chunk of its document answers
+    assert copies.of(asked("Ships sail")) == frozenset()  # two words, by chance
+    assert copies.of(asked("nothing of this kind")) == frozenset()
+
+
+def test_four_of_five_words_make_a_near_copy_and_three_of_four_do_not() -> None:
+    chunks = [
+        chunk(1, 1, "One."),
+        chunk(2, 2, "Two.", headings=("red green blue white",)),
+        chunk(3, 2, "Three.", headings=("red green blue",)),
+    ]
+    copies = NearCopies([document(1, "A"), document(2, "B")], chunks)
+    assert copies.of(asked("red green blue white black")) == {2}
+    assert copies.of(asked("red green blue grey")) == frozenset()
