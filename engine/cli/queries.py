@@ -59,10 +59,12 @@ def queries(
 
 
 def _list(rows: list[QueryRow]) -> None:
+    from engine.queries.rejection import words_of
+
     for row in rows:
         print(f"{row.kind}: {harmless(row.text)}")
         print(f"    {harmless(row.reason or row.split)}  {harmless(row.path)}".rstrip())
-    counts = Counter((row.reason or row.split).partition(": ")[0] for row in rows)
+    counts = Counter(words_of(row.code) if row.code else row.reason or row.split for row in rows)
     summary = ", ".join(f"{count} {harmless(what)}" for what, count in counts.most_common())
     print(summary or "No queries.", file=sys.stderr)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from engine.core.errors import StageError
 from engine.core.records import Query
@@ -14,26 +14,49 @@ NONE_LEFT = "nothing can be trained, and search uses the base encoder"
 
 
 class Reason(StrEnum):
-    """Each as users read it and as it is stored."""
+    """The code of a reason, which is stored, and its `words`, which users read."""
 
-    NO_ANSWER = "the language model gave no usable answer for the chunk"
-    CUT = "cut: its answer was longer than queries.answer_tokens"
-    NOT_FOUND = "evidence not in the chunk"
-    SHORT = "evidence too short to be found again"
-    NO_FACT = "about no fact that was given"
-    MORE = "more than were asked for"
-    UNUSABLE = "not a usable question"
-    OTHER_LANGUAGE = "another language"
-    COPIED = "copied from the text"
-    NOTHING_OWN = "nothing in it is particular to its document"
-    REPEATED = "says the same as another query"
-    DUPLICATE = "duplicate"
-    JUDGED = "equals a judged query"
-    CHUNK_NOT_FOUND = "source chunk not found"
-    BEYOND = "beyond queries.max_queries"
-    EMPTY = "empty query"
-    NO_EVIDENCE = "no evidence given"
-    EVIDENCE_NOT_FOUND = "evidence not found"
+    words: str
+
+    def __new__(cls, code: str, words: str) -> Self:
+        """A code with its words."""
+        one = str.__new__(cls, code)
+        one._value_, one.words = code, words
+        return one
+
+    NO_ANSWER = "no-answer", "the language model gave no usable answer for the chunk"
+    CUT = "answer-cut", "cut: its answer was longer than queries.answer_tokens"
+    NOT_FOUND = "evidence-not-in-chunk", "evidence not in the chunk"
+    SHORT = "evidence-too-short", "evidence too short to be found again"
+    NO_FACT = "no-fact", "about no fact that was given"
+    MORE = "more-than-asked", "more than were asked for"
+    UNUSABLE = "no-question", "not a usable question"
+    OTHER_LANGUAGE = "other-language", "another language"
+    COPIED = "copied", "copied from the text"
+    NOTHING_OWN = "nothing-particular", "nothing in it is particular to its document"
+    REPEATED = "repeated", "says the same as another query"
+    DUPLICATE = "duplicate", "duplicate"
+    JUDGED = "judged", "equals a judged query"
+    CHUNK_NOT_FOUND = "chunk-not-found", "source chunk not found"
+    BEYOND = "beyond-max-queries", "beyond queries.max_queries"
+    EMPTY = "empty", "empty query"
+    NO_EVIDENCE = "no-evidence", "no evidence given"
+    EVIDENCE_NOT_FOUND = "evidence-not-found", "evidence not found"
+
+
+def read_reason(stored: str) -> tuple[Reason | None, str]:
+    """Reason and detail of what is stored: `CODE`, `CODE: DETAIL`, or before 0.2 the words. Of another text, None and the text."""
+    for reason in Reason:
+        for name in (reason.value, reason.words):
+            if stored == name or stored.startswith(f"{name}: "):
+                return reason, stored[len(name) + 2 :]
+    return None, stored
+
+
+def words_of(stored: str) -> str:
+    """What is stored, as users read it."""
+    reason, detail = read_reason(stored)
+    return detail if reason is None else f"{reason.words}: {detail}" if detail else reason.words
 
 
 class Rejected(NamedTuple):
@@ -44,8 +67,8 @@ class Rejected(NamedTuple):
     detail: str = ""
 
     @property
-    def text(self) -> str:
-        """Both, as users read them."""
+    def stored(self) -> str:
+        """Both, as they are stored."""
         return f"{self.reason}: {self.detail}" if self.detail else self.reason
 
 
@@ -70,7 +93,7 @@ def by_reason(rejected: Iterable[Rejected]) -> Counter[str]:
 def format_reasons(rejected: Mapping[str, int]) -> str:
     """`12 × evidence not in the chunk, 3 × …`, the most frequent first; empty where there is none."""
     ordered = sorted(rejected, key=lambda reason: -rejected[reason])
-    return ", ".join(f"{rejected[reason]} × {reason}" for reason in ordered if rejected[reason])
+    return ", ".join(f"{rejected[reason]} × {words_of(reason)}" for reason in ordered if rejected[reason])
 
 
 def none_left(made: int, rejected: Mapping[str, int], project: str) -> str:

@@ -27,6 +27,7 @@ from engine.queries.imported import attach_imported
 from engine.queries.llm.answer import Answer, Passage
 from engine.queries.llm.cost import HOUR, Budget, Course, Pace
 from engine.queries.opening import corpus_language, open_model
+from engine.queries.rejection import words_of
 from engine.queries.reporter import NullReporter, Reporter
 from engine.queries.rules.extractive import Writer, rounds
 from engine.queries.rules.languages import language_of
@@ -168,7 +169,7 @@ class _Sampler:
         documents = {document.id: document for document in self._snapshot.store.documents()}
         for one in sampled:
             made = [(query, reasons.get(id(query), "")) for query in one.queries]
-            made += [(dropped.item.about(one.chunk), dropped.reason) for dropped in one.answer.dropped]
+            made += [(dropped.item.about(one.chunk), words_of(dropped.reason)) for dropped in one.answer.dropped]
             judged = (SampledQuery(query.text, query.kind, query.evidence, not why, why) for query, why in made)
             document = documents[one.chunk.document_id]
             yield SampledChunk(
@@ -185,7 +186,7 @@ class _Sampler:
         index = LexicalIndex.open(self._snapshot.project.folder_of(artifact)) if artifact and current else None
         language = corpus_language(self._snapshot)
         sound = quality_filter(self._snapshot, queries, self._chunks, language, index)
-        reasons = {id(one.query): one.text for one in (*deduplicate(sound.kept).rejected, *sound.rejected)}
+        reasons = {id(one.query): words_of(one.stored) for one in (*deduplicate(sound.kept).rejected, *sound.rejected)}
         if index is not None and top:
             beyond = f"its chunk is beyond BM25's top {top}; a run also tries the base encoder"
             ranks = bm25_ranks(index, queries, top).tolist()

@@ -20,7 +20,16 @@ from engine.queries.edits import apply_edits, content, read_edits
 from engine.queries.filters.consistency import consistency_filter, format_share
 from engine.queries.heldout import assign_split, cap_queries, least_of
 from engine.queries.opening import model_identity, query_recipe, writer_noted
-from engine.queries.rejection import NONE_LEFT, Filtered, Reason, Rejected, by_reason, format_reasons, none_left
+from engine.queries.rejection import (
+    NONE_LEFT,
+    Filtered,
+    Reason,
+    Rejected,
+    by_reason,
+    format_reasons,
+    none_left,
+    words_of,
+)
 from engine.queries.rules.tokens import fold
 from engine.queries.writing import Written, forget_gone, written
 
@@ -81,7 +90,7 @@ class GenerateStage(Stage):
         )  # fmt: skip
         # The corpus as it is now, also when the run was forced while a former one still stood for it.
         made_from = stage_fingerprint("generate", VERSION, {"recipe": recipe(context), "corpus": corpus})
-        lost = [(one.query, one.text) for one in (*candidates.lost, *filtered.rejected)]
+        lost = [(one.query, one.stored) for one in (*candidates.lost, *filtered.rejected)]
         context.store.replace_queries(queries, Artifact(info, made_from), lost)
         forget_gone(context)
         heldout = sum(query.split == "heldout" for query in queries)
@@ -90,7 +99,7 @@ class GenerateStage(Stage):
         return {
             "made": made,
             "kept": len(queries),
-            "rejected": rejected,
+            "rejected": {words_of(reason): count for reason, count in rejected.items()},
             "heldout": heldout,
             "kinds": dict(Counter(q.kind for q in queries)),
         }

@@ -27,6 +27,7 @@ from engine.core.records import Origin, Query
 from engine.project.folder import ProjectFolder
 from engine.project.store.artifact_info import QueriesInfo
 from engine.project.store.store import Store
+from engine.queries.rejection import read_reason, words_of
 
 MAX_PAGE_LENGTH = 1000
 ORIGINS = (*get_args(Origin), "language-model", "extractive", "imported", "judged")
@@ -50,7 +51,8 @@ def queries(project: ProjectFolder, request: ReadQueries) -> QueryPage:
         kinds, splits = store.query_counts()
         artifact = store.artifact(QueriesInfo)
     info = artifact.info if artifact else QueriesInfo()
-    return QueryPage(total, tuple(shown), info.made, sum(splits.values()), dict(info.rejected), kinds, splits)
+    rejected = {words_of(reason): count for reason, count in info.rejected.items()}
+    return QueryPage(total, tuple(shown), info.made, sum(splits.values()), rejected, kinds, splits)
 
 
 def listed(store: Store, rejected: bool = False) -> list[QueryRow]:
@@ -91,7 +93,7 @@ def _rows(store: Store, found: Sequence[tuple[Query, str]]) -> list[QueryRow]:
     return [
         QueryRow(
             query.text, query.kind, query.evidence, *cards[query.document_id], query.id, "" if reason else query.split,
-            query.chunk_id, query.document_id, reason,
+            query.chunk_id, query.document_id, words_of(reason), read_reason(reason)[0] or "",
         )
         for query, reason in found
     ]  # fmt: skip

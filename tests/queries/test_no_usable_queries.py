@@ -37,7 +37,7 @@ def test_the_filter_that_took_all_is_named_with_what_to_do(asked_project: Make):
         project = asked_project(backend="endpoint", endpoint=server.url, prompt="one-step")
         told = generate_here(project)
     (warning,) = warnings(told)
-    assert f"18 × {Reason.NOT_FOUND}" in warning
+    assert f"18 × {Reason.NOT_FOUND.words}" in warning
     assert NONE_LEFT in warning
     assert f"'engine sample {project.argument}'" in warning
     settings = [event.setting for event in told if isinstance(event, Choice)]
@@ -68,12 +68,12 @@ def test_a_filter_that_took_all_is_told_in_a_run(asked_project: Make, monkeypatc
     monkeypatch.setattr(stage, "bm25_ranks", lambda _index, queries, *_: np.zeros(len(queries), np.int64))
     monkeypatch.setattr(stage, "base_ranks", lambda _context, queries, *_: np.zeros(len(queries), np.int64))
     (warning,) = warnings(generate_here(asked_project(backend="extractive", consistency_top=5)))
-    assert f" × {Reason.CHUNK_NOT_FOUND}): " in warning
+    assert f" × {Reason.CHUNK_NOT_FOUND.words}): " in warning
 
 
 def test_reasons_are_listed_by_how_often_they_apply():
     text = none_left(9, {"duplicate": 2, Reason.CUT: 7, "none": 0}, "'my notes'")
-    assert f"Of 9 queries none is left (7 × {Reason.CUT}, 2 × duplicate): {NONE_LEFT}." in text
+    assert f"Of 9 queries none is left (7 × {Reason.CUT.words}, 2 × duplicate): {NONE_LEFT}." in text
     assert "'engine sample 'my notes''" in text
     assert none_left(0, {}, "p").startswith(f"Of 0 queries none is left: {NONE_LEFT}.")
 
@@ -89,7 +89,7 @@ def test_a_model_that_writes_nothing_usable_is_not_asked_about_every_chunk(
         with fails(StageError, "no-usable-queries", "2 chunks") as given_up:
             generate_here(project)
         assert len(server.requests) == 2
-        assert f"6 × {Reason.NOT_FOUND}" in given_up.value.why
+        assert f"6 × {Reason.NOT_FOUND.words}" in given_up.value.why
         assert " 4 " in given_up.value.why
         assert f"'engine generate {project.argument} --force'" in given_up.value.to_do
         with fails(StageError, "no-usable-queries", "2 chunks"):
@@ -100,7 +100,7 @@ def test_a_model_that_writes_nothing_usable_is_not_asked_about_every_chunk(
         assert len(server.requests) == 4
         *_, last = warnings(generate_here(project, forced=True))
         assert len(server.requests) == 6, "none is left that could be spared"
-    assert f"18 × {Reason.NOT_FOUND}" in last
+    assert f"18 × {Reason.NOT_FOUND.words}" in last
 
 
 def test_another_way_of_asking_begins_anew_and_a_usable_question_goes_on(

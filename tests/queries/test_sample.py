@@ -66,8 +66,8 @@ def test_the_share_kept_counts_what_the_filters_leave_out(asked_project: Make):
     reasons = [query.reason for query in everything(found)]
     assert reasons == [
         "",
-        f"{Reason.REPEATED}: {everything(found)[0].text}",
-        Reason.NOT_FOUND,
+        f"{Reason.REPEATED.words}: {everything(found)[0].text}",
+        Reason.NOT_FOUND.words,
     ]
     assert found.kept_share == pytest.approx(1 / 3, abs=1e-4)
     assert answer_files(project) == []
@@ -167,9 +167,9 @@ def test_the_command_prints_json_or_text_and_no_control_characters(asked_project
     assert set(printed["items"][0]) == {"path", "title", "chunk", "queries", "seconds", "problem"}
     assert set(printed["items"][0]["queries"][0]) == {"text", "kind", "evidence", "kept", "reason"}
     found = from_json(QuerySample, printed)
-    assert [query.reason for query in everything(found)] == [Reason.UNUSABLE] * 2
+    assert [query.reason for query in everything(found)] == [Reason.UNUSABLE.words] * 2
     assert "\x1b" not in text
-    assert f"left out: {Reason.UNUSABLE}" in text
+    assert f"left out: {Reason.UNUSABLE.words}" in text
     assert "Backend: endpoint. Kept: 0 %." in text
 
 

@@ -255,7 +255,7 @@ def test_a_random_model_in_a_file_goes_through_the_whole_stage(asked_project: Ma
     assert len(answer_files(project)[0].read_text().splitlines()) == 6
     assert queries_of(project) == []
     (warning,) = [event.text for event in told if isinstance(event, Warned)]
-    assert f"× {Reason.CUT}" in warning
+    assert f"× {Reason.CUT.words}" in warning
     assert NONE_LEFT in warning
     log = next(iter(sorted((project.path / "runs").iterdir())[-1].glob("generate.log")))
     assert log.read_text() == ""

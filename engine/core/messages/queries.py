@@ -13,8 +13,8 @@ PAGE = 100
 
 @dataclass(frozen=True, slots=True)
 class QueryRow:
-    """A query with path and title of its document, which are empty where there is none. One that was left out has a `reason`,
-    and neither an id nor a split."""
+    """A query with path and title of its document, which are empty where there is none. One that was left out has a `reason`
+    with its `code` (engine.queries.rejection), and neither an id nor a split."""
 
     text: str
     kind: str
@@ -26,6 +26,7 @@ class QueryRow:
     chunk_id: int = 0
     document_id: int = 0
     reason: str = ""
+    code: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from engine.core.records import Chunk, QueryKind
 from engine.project.folder import ProjectFolder
 from engine.queries.llm.answer import Answer, Dropped, Item
 from engine.queries.llm.shapes import well_formed
+from engine.queries.rejection import read_reason
 
 PATTERN = "answers-*.jsonl"
 
@@ -118,13 +119,18 @@ def _item(question: str, evidence: str, kind: QueryKind) -> Item:
     return Item(well_formed(str(question)), well_formed(str(evidence)), kind)
 
 
+def _code(reason: Any) -> str:
+    """Ledgers of before 0.2 hold the words."""
+    return read_reason(str(reason))[0] or str(reason)
+
+
 def _entry(data: dict[str, Any]) -> tuple[str, Entry]:
     lost = tuple(
-        Dropped(_item(question, evidence, kind), str(reason))
+        Dropped(_item(question, evidence, kind), _code(reason))
         for question, evidence, kind, reason in data.get("lost", [])
     )
     return str(data["key"]), Entry(
         tuple(_item(*item) for item in data["items"]), lost, str(data["problem"]), bool(data["lasting"]),
         bool(data.get("refused", False)), float(data.get("seconds", 0)),
-        {str(reason): int(count) for reason, count in data["dropped"].items()},
+        {_code(reason): int(count) for reason, count in data["dropped"].items()},
     )  # fmt: skip

@@ -96,7 +96,7 @@ def test_kept_when_any_retriever_finds_it_and_asked_no_further():
 
 def test_ranks_beyond_the_top_are_told():
     result = consistency_filter([query("a")], [lambda some: np.array([21])], top=20)
-    assert result.rejected[0].text == f"{Reason.CHUNK_NOT_FOUND}: {result.rejected[0].detail}"
+    assert result.rejected[0].stored == f"{Reason.CHUNK_NOT_FOUND}: {result.rejected[0].detail}"
     assert "top 20" in result.rejected[0].detail
     assert consistency_filter([], [lambda some: np.array([])]).share == 1.0
 

@@ -25,7 +25,7 @@ from engine.queries.filters.quality import (
     longest_run,
     sources,
 )
-from engine.queries.rejection import Reason, Rejected
+from engine.queries.rejection import Reason, Rejected, words_of
 
 Make = Callable[..., ProjectFolder]
 ENGLISH = (
@@ -57,16 +57,16 @@ def ask(text: str, chunk: int = 1, document: int = 1, kind: QueryKind = "questio
 def reason(found: Sources, name: str, query: Query) -> str:
     check = next(check for check in checks(found) if check.name == name)
     detail = check.detail(query)
-    return Rejected(query, check.reason, detail).text if detail else ""
+    return words_of(Rejected(query, check.reason, detail).stored) if detail else ""
 
 
 @pytest.mark.parametrize(
     ("text", "left_out"),
     [
         ("When was the oil of the pump changed?", ""),
-        ("Wie oft wird das Öl der Pumpe gewechselt?", f"{Reason.OTHER_LANGUAGE}: de instead of en"),
-        ("¿Con qué frecuencia se cambia el aceite de la bomba?", f"{Reason.OTHER_LANGUAGE}: es instead of en"),
-        ("泵的油多久更换一次？", f"{Reason.OTHER_LANGUAGE}: zh instead of en"),
+        ("Wie oft wird das Öl der Pumpe gewechselt?", f"{Reason.OTHER_LANGUAGE.words}: de instead of en"),
+        ("¿Con qué frecuencia se cambia el aceite de la bomba?", f"{Reason.OTHER_LANGUAGE.words}: es instead of en"),
+        ("泵的油多久更换一次？", f"{Reason.OTHER_LANGUAGE.words}: zh instead of en"),
         ("PHX-121 retrofit", ""),
         ("Castel 1994", ""),
     ],
@@ -79,7 +79,7 @@ def test_a_chunk_in_another_language_than_its_document_and_one_in_none_refuse_no
     german, english = ask("Wie oft wird das Öl der Pumpe gewechselt?"), ask("How often is the oil of the pump changed?")
     assert reason(known([GERMAN], [1], language="en"), "language check", german) == ""
     assert reason(known([GERMAN], [1], language="de"), "language check", english) != ""
-    assert reason(known([GERMAN], [1]), "language check", english) == f"{Reason.OTHER_LANGUAGE}: en instead of de"
+    assert reason(known([GERMAN], [1]), "language check", english) == f"{Reason.OTHER_LANGUAGE.words}: en instead of de"
     assert reason(known(["1994 / 17"], [1]), "language check", german) == ""
     names = known(["Steam Deck OLED, Steam Deck LCD"], [1])
     assert reason(names, "language check", ask("What does the Steam Deck OLED cost?")) == ""
@@ -108,11 +108,11 @@ def test_the_longest_run_by_hand(text: str, source: str, expected: tuple[int, in
 @pytest.mark.parametrize(
     ("text", "left_out"),
     [
-        ("was bought from Castel in 1994 and its oil", f"{Reason.COPIED}: 9 words in a row"),
+        ("was bought from Castel in 1994 and its oil", f"{Reason.COPIED.words}: 9 words in a row"),
         ("Is it true that the pump of hall four was bought from Castel in 1994?", ""),  # 11 of 15
         ("Who says that the pump of hall four was bought from Castel in 1994 or what else is there to say about it?", ""),
         ("Who says, in a letter of many pages that nobody has read, that the pump of hall four was bought from Castel in "
-         "1994 and why?", f"{Reason.COPIED}: 12 words in a row"),
+         "1994 and why?", f"{Reason.COPIED.words}: 12 words in a row"),
         ("Castel pump oil", ""),
     ],
 )  # fmt: skip
@@ -143,7 +143,7 @@ def test_one_word_that_is_rare_or_of_its_own_document_is_enough(tmp_path: Path):
     ]:
         left_out = reason(found, "own words check", ask(text, chunk=4, document=2))
         assert (left_out == "") == kept, text
-        assert kept or left_out.startswith(Reason.NOTHING_OWN)
+        assert kept or left_out.startswith(Reason.NOTHING_OWN.words)
     assert reason(found, "own words check", ask("Does it work in brine?", chunk=10, document=1)) != ""
     assert reason(found, "own words check", ask("What is on paper 2?", chunk=4, document=2)) == ""
 
@@ -216,16 +216,19 @@ def test_the_command_lists_what_was_left_out_also_of_an_answer_that_is_not_asked
         generate_here(project)
     rows = json.loads(engine("queries", str(project.path), "--rejected", "--json").stdout)
     assert set(rows[0]) == {
-        "text", "kind", "evidence", "path", "title", "reason", "id", "split", "chunk_id", "document_id",
+        "text", "kind", "evidence", "path", "title", "reason", "code", "id", "split", "chunk_id", "document_id",
     }  # fmt: skip
     assert {(row["id"], row["split"]) for row in rows} == {(0, "")}
+    assert {row["code"] for row in rows} == {
+        Reason.OTHER_LANGUAGE, Reason.COPIED, Reason.NOTHING_OWN, Reason.REPEATED, Reason.NOT_FOUND,
+    }  # fmt: skip
     of_pump = sorted((row["text"], row["reason"]) for row in rows if row["path"] == "pump.txt")
     assert of_pump == [
-        ("How often is the pump's oil changed?", f"{Reason.REPEATED}: How often is the oil of the pump changed?"),
-        ("The oil of the pump is changed every", f"{Reason.COPIED}: 8 words in a row"),
-        ("What is photosynthesis good for?", f"{Reason.NOTHING_OWN}: its document holds none of its words"),
-        ("Where is it?", Reason.NOT_FOUND),
-        ("Wie oft wird das Öl der Maschine gewechselt?", f"{Reason.OTHER_LANGUAGE}: de instead of en"),
+        ("How often is the pump's oil changed?", f"{Reason.REPEATED.words}: How often is the oil of the pump changed?"),
+        ("The oil of the pump is changed every", f"{Reason.COPIED.words}: 8 words in a row"),
+        ("What is photosynthesis good for?", f"{Reason.NOTHING_OWN.words}: its document holds none of its words"),
+        ("Where is it?", Reason.NOT_FOUND.words),
+        ("Wie oft wird das Öl der Maschine gewechselt?", f"{Reason.OTHER_LANGUAGE.words}: de instead of en"),
     ]
     store = project.store()
     counts = store.artifact(QueriesInfo).info.rejected  # type: ignore[union-attr]
@@ -234,8 +237,8 @@ def test_the_command_lists_what_was_left_out_also_of_an_answer_that_is_not_asked
         (Reason.OTHER_LANGUAGE, Reason.COPIED, Reason.NOTHING_OWN, Reason.REPEATED, Reason.NOT_FOUND), 6
     )
     told = engine("queries", str(project.path), "--rejected")
-    assert f"    {Reason.COPIED}: 8 words in a row  pump.txt\n" in told.stdout
-    assert f"6 {Reason.OTHER_LANGUAGE}" in told.stderr
+    assert f"    {Reason.COPIED.words}: 8 words in a row  pump.txt\n" in told.stdout
+    assert f"6 {Reason.OTHER_LANGUAGE.words}" in told.stderr
     assert {row["text"] for row in kept_of(project)} == {
         f"How often is the oil of the {thing} changed?" for thing in ("pump", "crane", "kiln", "lathe", "press", "oven")
     }
