@@ -50,7 +50,7 @@ again, and make ranking and training stale."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        self._state = "unknown"
+        self.state = "unknown"  # as queries_state has it
         self._view = ""  # what the user wants to see: table or source; empty: what fits
         self._drawn: tuple[object, ...] = ()
 
@@ -87,17 +87,17 @@ again, and make ranking and training stale."""
 
     @on(QuerySample.Changed)
     def draw(self) -> None:
-        status, run, before = self.host.status, self.host.run_state, self._state
-        self._state = queries_state(status, run, self.host.going)
-        if before == "running" and self._state != "running":
+        status, run, before = self.host.status, self.host.run_state, self.state
+        self.state = queries_state(status, run, self.host.going)
+        if before == "running" and self.state != "running":
             self._view = ""
-        text = format_state(self._state, status, run)
+        text = format_state(self.state, status, run)
         line = self.query_one("#queries-state", SafeStatic)
         line.display = bool(text.plain)
         line.update(text)
         self._draw_view(bool(status.counts.get("queries")))
         self._draw_buttons(run.paused)
-        if before == "running" != self._state and self.screen.focused is None and self.host.pane is self:
+        if before == "running" != self.state and self.screen.focused is None and self.host.pane is self:
             self.focus_primary()
 
     def _draw_view(self, there: bool) -> None:
@@ -109,18 +109,18 @@ again, and make ranking and training stale."""
         source = self.query_one(QuerySource)
         source.display = not table
         report = format_generation(self.host.run_state, self.host.history)
-        source.set_state(self._state, report, seen=not table and self.host.pane is self)
-        drawn = (self._state, table, source.sampling)
+        source.set_state(self.state, report, seen=not table and self.host.pane is self)
+        drawn = (self.state, table, source.sampling)
         if drawn != self._drawn:
             self._drawn = drawn
             self.refresh_bindings()
 
     def _draw_buttons(self, paused: bool) -> None:
         primary = self.query_one("#primary", SafeButton)
-        primary.label, primary.disabled = PRIMARY[self._state], self._state == "running"
+        primary.label, primary.disabled = PRIMARY[self.state], self.state == "running"
         for name in ("only", "again", "pause", "stop"):
             meant = name in ("only", "again") or self.host.has_run
-            self.query_one(f"#{name}").display = meant and name in BUTTONS.get(self._state, ())
+            self.query_one(f"#{name}").display = meant and name in BUTTONS.get(self.state, ())
         self.query_one("#pause", SafeButton).label = "Resume" if paused else "Pause"
 
     @property
@@ -152,7 +152,7 @@ again, and make ranking and training stale."""
         if action == "stop_sample":
             return self.is_attached and self.query_one(QuerySource).sampling
         if action == "sample":
-            return self._state in SAMPLE_STATES and not self.query_one(QuerySource).sampling
+            return self.state in SAMPLE_STATES and not self.query_one(QuerySource).sampling
         if action in ("edit", "find"):
             return self.is_attached and self._table_shown
         if action == "delete":  # one step on, the key has another meaning
@@ -192,9 +192,9 @@ again, and make ranking and training stale."""
         self.host.start_run(stages, follow=follow, force=force)
 
     def action_primary(self) -> None:
-        if self._state == "unread":
+        if self.state == "unread":
             self._start(READ)
-        elif self._state in ("new", "stale"):
+        elif self.state in ("new", "stale"):
             self._start(STAGES, follow=True)
         else:
             self.host.go("index")
