@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from engine.core.errors import DamagedError, NotBuiltError
 from engine.encoders.for_project import CHUNKS, check_device, encoder_fingerprint_of, project_model
 from engine.project.stage import ProjectSnapshot, Stage, StageContext
-from engine.project.store.artifact_info import AdapterInfo, QueriesInfo, RankingsInfo, TrainingHistory
+from engine.project.store.artifact_info import AdapterInfo, QueriesInfo, RankingsInfo
 from engine.project.store.artifacts import Artifact
 from engine.queries.choosing import with_backend
 from engine.queries.heldout import too_few_to_choose
@@ -18,6 +18,7 @@ from engine.ranking.hit_at_1 import bm25_hit_at_1
 from engine.settings.renamed import recipe_identity
 from engine.settings.schema import Settings
 from engine.training.config import TrainingConfig
+from engine.training.history import write_history
 from engine.training.recipe import objective_reason, resolve_config, scope_reason, teacher_choice, teacher_folder
 
 if TYPE_CHECKING:
@@ -114,13 +115,7 @@ class TrainStage(Stage):
             summary = _without_adapter(context, reason)
             shutil.rmtree(context.project.path / "checkpoints", ignore_errors=True)
             return summary
-        losses = tuple((int(entry["step"]), entry["loss"]) for entry in result.history if entry["step"])
-        held_out = tuple((int(entry["step"]), entry["ndcg_at_10"]) for entry in result.history)
-        info = replace(
-            publish_adapter(context, context.fingerprint, config, result),
-            model=model.fingerprint,
-            history=TrainingHistory(losses, held_out),
-        )
+        info = replace(publish_adapter(context, context.fingerprint, config, result), model=model.fingerprint)
         context.store.put_artifact(Artifact(info, context.fingerprint, info.adapter or ""))
         shutil.rmtree(context.project.path / "checkpoints", ignore_errors=True)
         return {
@@ -151,6 +146,7 @@ def publish_adapter(context: StageContext, name: str, config: TrainingConfig, re
         shutil.copytree(result.adapter, building.folder, dirs_exist_ok=True)
         if result.chunk_adapter is not None:
             shutil.copytree(result.chunk_adapter, building.folder / CHUNKS)
+        write_history(building.folder, result.history)
     scope = _trained_scope(config, result)
     return AdapterInfo(
         building.name, steps=result.steps, best_step=result.best_step, ended=result.ended, adapter_scope=scope,

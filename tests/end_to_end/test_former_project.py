@@ -15,6 +15,7 @@ from engine.api import Project
 from engine.core.former_systems import former_name, with_former_names
 from engine.evaluation.reporting.report import read_report, tables_of
 from engine.project.store.artifact_info import FORMER_KEYS
+from engine.training.history import FILE as HISTORY
 
 FORMER_SCOPES = {"queries": "query", "both-then-queries": "both-then-query"}
 
@@ -55,6 +56,10 @@ def former(project: Path) -> Path:
     with closing(sqlite3.connect(project / "project.db")) as database, database:
         for kind, folder, text in database.execute("SELECT kind, folder, info FROM artifacts").fetchall():
             info = former_layout(json.loads(text))
+            if kind == "adapter":
+                file = project / folder / HISTORY
+                info["history"] = json.loads(file.read_text())
+                file.unlink()
             if kind == "evaluation":
                 info["tables"] = {
                     name: table.to_dict() for name, table in tables_of(read_report(project / folder)).items()
@@ -86,8 +91,12 @@ def test_it_opens_searches_shows_its_report_and_runs_on(former: Path) -> None:
     assert shown["tables"] == with_former_names(json.loads(before["evaluation"])["tables"])
     events = [json.loads(line) for line in engine_here("run", str(former), "--json").stdout.splitlines()]
     assert {event["stage"] for event in events if event["event"] == "stage_finished"} == {"ingest"}
+    curves = read_report(found.folder)["training"]
+    assert curves["losses"]
     engine_here("evaluate", str(former), "--force")
     after = artifacts(former)["evaluation"]
     assert "tables" not in json.loads(after)
     assert len(after) < 4000
-    assert json.loads(engine_here("report", str(former), "--json").stdout)["tables"] == shown["tables"]
+    again = json.loads(engine_here("report", str(former), "--json").stdout)
+    assert again["tables"] == shown["tables"]
+    assert read_report(Path(again["folder"]))["training"] == curves

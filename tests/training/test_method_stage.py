@@ -14,9 +14,10 @@ from engine.core.errors import CancelledError
 from engine.encoders.model_folder import ModelFolder
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot, StageContext
-from engine.project.store.artifact_info import AdapterInfo
+from engine.project.store.artifact_info import AdapterInfo, TrainingHistory
 from engine.project.store.artifacts import Artifact
 from engine.runs.progress import ResumePoint, resume_point
+from engine.training.history import history_of
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +93,9 @@ def test_pt_with_a_gain_makes_one(project: ProjectFolder, monkeypatch: pytest.Mo
     summary, warnings = stage_here(project.path, "train")
     assert len(warnings) == 1
     assert (summary["steps"], summary["best_step"]) == (6, 2)
-    assert adapter_of(project).info.history.held_out == ([0, 70.0], [2, 80.0], [4, 75.0], [6, 70.0])
+    info = adapter_of(project).info
+    assert info.history == TrainingHistory()  # the database holds no curves
+    assert history_of(project, info).held_out == ([0, 70.0], [2, 80.0], [4, 75.0], [6, 70.0])
 
 
 def test_too_little_text_is_reported(project: ProjectFolder, monkeypatch: pytest.MonkeyPatch) -> None:

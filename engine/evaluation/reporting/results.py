@@ -87,6 +87,7 @@ def _report(
 ) -> ReportData:
     from engine.evaluation.reporting.report import ReportData, choices_made, warnings_logged
     from engine.evaluation.studies.forgetting import measure_general
+    from engine.training.history import history_of
 
     log = context.project.path / "runs" / context.run / "events.jsonl"
     base_alone = not selection.weight and work.hubness.reference is None
@@ -95,7 +96,7 @@ def _report(
         project=context.project.name, created=datetime.now(UTC).isoformat(timespec="seconds"), version=__version__,
         selection=selection, fusion={**asdict(fusion), **work.hubness.as_dict()},
         query_sets=_query_set_reports(context, work, compared, ADAPTED if work.adapter and base_alone else IN_USE),
-        training=work.trained.info.history,
+        training=history_of(context.project, work.trained.info),
         settings=context.settings.model_dump(),
         choices=choices_made(log), warnings=warnings_logged(log),
         sizes=context.store.counts(), diagnostics=work.diagnostics.diagnostics,

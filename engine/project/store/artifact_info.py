@@ -141,7 +141,8 @@ class TrainingHistory(Record):
 
 @dataclass(frozen=True)
 class AdapterInfo(ArtifactInfo):
-    """`adapter`: its folder; None, with a `reason`, where none was trained. `model`: fingerprint of the base model."""
+    """`adapter`: its folder; None, with a `reason`, where none was trained. `model`: fingerprint of the base model. `history`: the
+    curve of a training before 0.2 (engine/training/history.py)."""
 
     kind, stage, called = "adapter", "train", "adapter"
     adapter: str | None = None
