@@ -91,8 +91,8 @@ def file_size(path: Path) -> int:
 
 def _memory_need(model: ModelFolder, config: TrainingConfig, hardware: Hardware, chunks: int) -> Finding:
     from engine.core.text import megabytes
+    from engine.doctor.needs import training_need
     from engine.encoders.model_size import model_size
-    from engine.encoders.needs import training_need
 
     free, where = free_memory(hardware)
     need = training_need(model_size(model), config, hardware, chunks, free)
@@ -119,8 +119,8 @@ def _disk_need(
     project: ProjectFolder, model: ModelFolder, settings: Settings, config: TrainingConfig, chunks: int, copied: int
 ) -> Finding:
     from engine.core.text import megabytes
+    from engine.doctor.needs import disk_need
     from engine.encoders.model_size import model_size
-    from engine.encoders.needs import disk_need
 
     free, guess, known = shutil.disk_usage(project.path).free, "", chunks
     if not known:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
@@ -14,8 +15,7 @@ from engine.core.unit_vectors import unit_rows
 from engine.encoders.vector_shards import map_vectors, read_hashes, write_shard
 
 _WINDOW_SHARDS = 128
-PAIR_SCORES = "pair-scores-"
-"""How the names of folders begin in which a teacher's scores lie."""
+_FINGERPRINT = re.compile(r"[0-9a-f]{64}")
 
 
 class ChunkEncoder(Protocol):
@@ -113,7 +113,7 @@ class VectorCache:
 
 
 class EmbeddingCache:
-    """A folder with one sub-folder of vectors per encoder fingerprint."""
+    """A folder with one sub-folder of vectors per encoder fingerprint (64 hex digits). What has another name is not its own."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -134,9 +134,7 @@ class EmbeddingCache:
         """Delete the vectors of all encoders but `keep`; the number of encoders dropped."""
         folders = self.folder.iterdir() if self.folder.is_dir() else ()
         others = [
-            path
-            for path in folders
-            if path.is_dir() and not path.name.startswith(PAIR_SCORES) and path.name not in keep
+            path for path in folders if path.is_dir() and _FINGERPRINT.fullmatch(path.name) and path.name not in keep
         ]
         for path in others:
             self._open.pop(path.name, None)

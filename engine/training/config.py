@@ -17,6 +17,8 @@ from engine.settings.training_schema import (
 )
 
 SHARED_CHUNKS = 8192
+CUDA_SCALE = 32  # times the CPU's micro-batch and graph memory
+MIN_CUDA_SCALE = 4  # a GPU's micro-batch is not made smaller than this many times the CPU's
 
 WITHOUT_NEGATIVES = frozenset({"shared_listnet", "listnet", "listmle"})
 """Losses that follow the teacher in every chunk, so that none is a false negative."""

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from engine.core.errors import ModelError
-from engine.encoders.embedding_cache import PAIR_SCORES
 from engine.encoders.model_folder import read_object
 from engine.encoders.weights_file import file_sha256, tensor_names
 
@@ -43,7 +42,7 @@ def resolve_cross_encoder(path: Path, caches: Path) -> CrossEncoderFolder:
     files = [*_weights(path), *(path / name for name in _CONFIGS if (path / name).is_file())]
     digests = [f"{file.name} {file_sha256(file)}" for file in files]
     fingerprint = hashlib.sha256("\n".join(digests).encode()).hexdigest()
-    return CrossEncoderFolder(path, fingerprint, caches / f"{PAIR_SCORES}{fingerprint[:16]}")
+    return CrossEncoderFolder(path, fingerprint, caches / f"pair-scores-{fingerprint[:16]}")
 
 
 def _check_config(path: Path, config: dict[str, Any]) -> None:

@@ -95,6 +95,14 @@ def test_encoders_do_not_share(tmp_path: Path) -> None:
     assert len(first.calls) == 1
 
 
+def test_other_folders_beside_the_encoders_stay(tmp_path: Path) -> None:
+    others = [tmp_path / name for name in ("pair-scores-0123456789abcdef", "notes")]
+    for folder in (*others, tmp_path / ("c" * 64)):
+        folder.mkdir()
+    assert EmbeddingCache(tmp_path).drop_others(set()) == 1
+    assert sorted(tmp_path.iterdir()) == sorted(others)
+
+
 def test_drop_others_without_a_folder(tmp_path: Path) -> None:
     assert EmbeddingCache(tmp_path / "none").drop_others(set()) == 0
 

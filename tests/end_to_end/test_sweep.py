@@ -144,7 +144,7 @@ def test_a_half_trained_cell_resumes_and_what_cells_share_is_made_once(project: 
     assert "adapted − base" in shown
     assert "synthetic" in shown
     assert "sweep.html" in shown
-    assert figures(project)["served"], "the project's own report stands"
+    assert figures(project)["in_use"], "the project's own report stands"
     assert not ProjectFolder(project).is_running()
 
 

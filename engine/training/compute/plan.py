@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 import psutil
 
 from engine.encoders.hardware import Hardware, HardwareChoice
-from engine.encoders.needs import CUDA_SCALE, MIN_CUDA_SCALE
-from engine.training.config import TrainingConfig
+from engine.training.config import CUDA_SCALE, MIN_CUDA_SCALE, TrainingConfig
 
 if TYPE_CHECKING:
     from engine.training.model.student import Student

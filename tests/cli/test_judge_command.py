@@ -43,7 +43,7 @@ def counts(done: subprocess.CompletedProcess[str]) -> tuple[Any, ...]:
     return tuple(found[key] for key in ("ended", "right", "wrong", "skipped", "open", "judged_queries"))
 
 
-def test_a_sitting_is_kept_and_gone_on_with(project: ProjectFolder) -> None:
+def test_a_session_is_kept_and_continued(project: ProjectFolder) -> None:
     first = judge(project, "ysn")
     assert counts(first) == ("end of input", 1, 1, 1, 2, 1)
     assert marks(project) == [True, False]

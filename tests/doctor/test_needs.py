@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-import engine.encoders.needs
+import engine.doctor.needs
 from engine.core.text import megabytes
 from engine.doctor import findings
 from engine.doctor.findings import gpu, needs
+from engine.doctor.needs import Need, disk_need, training_need
 from engine.encoders import hardware as gpus_module
 from engine.encoders.hardware import Gpu, Gpus, Hardware
 from engine.encoders.model_size import ModelSize
-from engine.encoders.needs import Need, disk_need, training_need
 from engine.project.folder import ProjectFolder
 from engine.project.store.artifact_info import RankingsInfo
 from engine.project.store.artifacts import Artifact
@@ -129,7 +129,7 @@ def test_the_recipe_is_that_which_the_queries_decide(
         taken.append(config)
         return training_need(SIZE, replace(config, max_tokens=8), hardware, chunks, free)
 
-    monkeypatch.setattr(engine.encoders.needs, "training_need", told)
+    monkeypatch.setattr(engine.doctor.needs, "training_need", told)
     memory = needs(project, project.settings(), "all-MiniLM-L6-v2")[0]
     assert [(one.objective, one.queries_per_step, one.negatives_per_query) for one in taken] == [recipe]
     assert f"graphs {megabytes(graphs * 8 * TOKEN)} ×" in memory.follows
@@ -181,7 +181,7 @@ def test_what_a_gpu_is_or_would_be(monkeypatch: pytest.MonkeyPatch, there: Gpus,
 
 def test_what_is_said_of_a_gpu_agrees_with_the_code() -> None:
     from engine.encoders import encoder
-    from engine.encoders.needs import CUDA_SCALE
+    from engine.training.config import CUDA_SCALE
 
     for number in (CUDA_SCALE * TrainingConfig().micro_batch_tokens, TrainingConfig().micro_batch_tokens,
                    encoder.CUDA_BUDGET[0], encoder.CPU_BUDGET[0]):  # fmt: skip

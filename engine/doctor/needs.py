@@ -7,18 +7,16 @@ from typing import TYPE_CHECKING
 
 from engine.core.text import megabytes
 from engine.settings.schema import Settings
+from engine.training.config import CUDA_SCALE, MIN_CUDA_SCALE, TrainingConfig
 
 if TYPE_CHECKING:
     from engine.encoders.hardware import Hardware
     from engine.encoders.model_size import ModelSize
-    from engine.training.config import TrainingConfig
 
 PROGRAM_BYTES = 500_000_000  # measured: Python with torch, transformers and peft, before a model is loaded
 LINK_BYTES = 150  # measured: what usearch's graph adds to each vector
 WEIGHT_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 INDEX_BYTES = {"f32": 4, "f16": 2, "i8": 1}
-CUDA_SCALE = 32  # times the CPU's micro-batch and graph memory
-MIN_CUDA_SCALE = 4  # a GPU's micro-batch is not made smaller than this many times the CPU's
 CPU_SLACK = 3  # measured: what the system's allocator holds for graphs of ever other sizes, per byte of the largest
 ADAPTERS_AT_ONCE = (
     14  # the adapter, its copy, and three checkpoints of four: weights, the best ones, AdamW's two moments
