@@ -1,4 +1,4 @@
-"""Runs are followed, not owned: they outlive the app, are noticed wherever they began, and their deaths are told."""
+"""Runs are followed, not owned: they outlive the app, are noticed wherever they began, and their deaths are reported."""
 
 from __future__ import annotations
 
@@ -12,12 +12,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fixtures.app import drive, opened, screen_text, until, until_text
+from fixtures.app import drive, opened, screen_text, text_of, until, until_text
 from fixtures.long_training import newest, pid_of, state_of
 from fixtures.pipeline import environment
 from textual.pilot import Pilot
 
+from bmembed_tui.client.progress import STOPPED
 from bmembed_tui.dialogs.confirmations import ErrorDialog
+from bmembed_tui.project.run_line import ENDINGS
+from bmembed_tui.steps.train.loss_chart import LossChart
+from engine.core.errors import ResourceError
 from engine.core.events import (
     EventLog,
     RunFinished,
@@ -30,8 +34,6 @@ from engine.core.events import (
 )
 from engine.project.folder import ProjectFolder
 
-STOPPED = "stopped unexpectedly"
-
 
 async def dialog(pilot: Pilot[Any]) -> ErrorDialog:
     await until(pilot, lambda: isinstance(pilot.app.screen, ErrorDialog), "the error's dialog")
@@ -43,7 +45,7 @@ def head_line(pilot: Pilot[Any]) -> str:
     return screen_text(pilot.app).splitlines()[0]  # type: ignore[arg-type]
 
 
-def test_a_run_outlives_the_app_and_a_crash_of_its_stage_is_told_once(long_project: Path) -> None:
+def test_a_run_outlives_the_app_and_a_crash_of_its_stage_is_reported_once(long_project: Path) -> None:
     async def begin(pilot: Pilot[Any]) -> int:
         screen = await opened(pilot)
         screen.go("train")
@@ -65,14 +67,11 @@ def test_a_run_outlives_the_app_and_a_crash_of_its_stage_is_told_once(long_proje
         assert screen.pane.step == "train"  # where the work is
         await until(pilot, lambda: screen.run_state.steps and screen.run_state.steps[-1].step > left_at, "it to go on")
         assert screen.run_state.steps[0].step == 1  # what happened while nobody looked on is there too
-        await until_text(pilot, "smoothed")
+        await until(pilot, lambda: screen.query_one(LossChart).drawn[1] > 0, "the curve")
         os.kill(pid_of(long_project, "stage"), signal.SIGKILL)
-        await dialog(pilot)
-        await until_text(pilot, "Copy")
-        shown = screen_text(pilot.app)  # type: ignore[arg-type]
-        assert "was killed from outside" in shown
-        assert "it resumes" in shown
-        assert "Run again" in shown
+        killed = await dialog(pilot)
+        assert (killed.error.code, killed.error.stage, killed.error.command) == ("memory-full", "train", "run")
+        assert killed.query("#action-retry")
         log = [event for event, _ in read(first / "events.jsonl")]
         made = max(event.step for event in log if isinstance(event, TrainStep))
         await until(pilot, lambda: pilot.app.focused is pilot.app.screen.query_one("#close"), "the focus")
@@ -91,10 +90,9 @@ def test_a_run_outlives_the_app_and_a_crash_of_its_stage_is_told_once(long_proje
         await until(pilot, lambda: pilot.app.focused is pilot.app.screen.query_one("#close"), "the focus")
         await pilot.press("escape")
         await until(pilot, lambda: pilot.app.screen is screen and not screen.status.running)
-        await until_text(pilot, "Resume")
-        assert "the last run failed" in head_line(pilot)
-        assert "failed" in screen_text(pilot.app)  # type: ignore[arg-type]
-        await pilot.pause(2.5)  # two looks at the run: the error is not told again
+        await until(pilot, lambda: head_line(pilot).endswith(ENDINGS["failed"]), "the head line")
+        assert screen.run_state.stage("train").state == "failed"
+        await pilot.pause(2.5)  # two looks at the run: the error is not shown again
         assert pilot.app.screen is screen
 
     drive(again, long_project)
@@ -102,7 +100,7 @@ def test_a_run_outlives_the_app_and_a_crash_of_its_stage_is_told_once(long_proje
     async def later(pilot: Pilot[Any]) -> None:
         screen = await opened(pilot)
         await until(pilot, lambda: screen.run_state.over, "the history")
-        await until_text(pilot, "the last run failed")
+        await until(pilot, lambda: head_line(pilot).endswith(ENDINGS["failed"]), "the head line")
         assert not isinstance(pilot.app.screen, ErrorDialog)  # of a failure of long ago no dialog
 
     drive(later, long_project)
@@ -145,20 +143,20 @@ def test_a_run_of_the_command_line_is_noticed_and_its_death_too(long_project: Pa
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
         )  # fmt: skip
         await until(pilot, lambda: screen.run_state.running and screen.run_state.steps, "the run to be noticed")
-        await until_text(pilot, "running: train")
+        await until(pilot, lambda: "train" in head_line(pilot), "the head line")
         screen.action_go("train")
-        await until_text(pilot, "Keep best")
+        keep = screen.query_one("#train #keep")
+        await until(pilot, lambda: keep.display, "the button")
         run.kill()
         run.wait()
         await until(pilot, lambda: STOPPED in head_line(pilot), "the end to be noticed")
-        await until_text(pilot, "Resume")
-        await until(pilot, lambda: "Keep best" not in screen_text(pilot.app), "the buttons to go")  # type: ignore[arg-type]
+        await until(pilot, lambda: not keep.display, "the buttons to go")
+        await until(pilot, lambda: STOPPED in text_of(pilot, "#train-status"), "the end in the step")
         shown = screen_text(pilot.app)  # type: ignore[arg-type]
-        assert f"Training {STOPPED}" in shown
         await until(pilot, lambda: not screen.status.running)
         assert not any(line.endswith(("running", "paused")) for line in shown.splitlines())
         screen.action_go("index")
-        await until_text(pilot, "Rankings")
+        await until(pilot, lambda: screen.pane is not None and screen.pane.step == "index", "the step")
         assert STOPPED in head_line(pilot)
         assert pilot.app.screen is screen
 
@@ -184,7 +182,7 @@ def test_a_run_that_is_found_again_is_followed_until_a_step_is_chosen(
         log(StageFinished(stage="train", seconds=1.0, peak_memory_mb=1.0, summary={}))
         log(StageStarted(stage="evaluate", fingerprint="f", reason="r"))
         await until(pilot, lambda: screen.run_state.current == "evaluate")
-        await until(pilot, lambda: "running: evaluate" in head_line(pilot))
+        await until(pilot, lambda: "evaluate" in head_line(pilot), "the head line")
         shown = screen.pane
         await until(
             pilot, lambda: shown is not None and screen.focused is not None and shown in screen.focused.ancestors
@@ -217,13 +215,13 @@ def test_a_run_that_was_killed_before_the_app_was_opened_is_not_shown_as_running
     assert "running" not in drive(story, finished_project).split("\n", 1)[1].split("Search")[0]
 
 
-def test_a_run_that_fails_between_two_stages_tells_the_error_of_its_record(
+def test_a_run_that_fails_between_two_stages_shows_the_error_of_its_record(
     finished_project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("bmembed_tui.project.runs.RECORD_SECONDS", 60.0)  # the record may be late on a busy machine
     folder = finished_project / "runs" / "29990101-000000-000-0000"
 
-    async def story(pilot: Pilot[Any]) -> str:
+    async def story(pilot: Pilot[Any]) -> None:
         screen = await opened(pilot)
         await until(pilot, lambda: screen.run_state.over, "the history")
         folder.mkdir()
@@ -233,28 +231,29 @@ def test_a_run_that_fails_between_two_stages_tells_the_error_of_its_record(
             await until(pilot, lambda: screen.run_state.running)
             log(RunFinished(run="x", state="failed", seconds=1.0))
             await pilot.pause(0.5)
-            error = '{"type": "ResourceError", "what": "The disk [/ is full.", "why": "w", "to_do": "Free some."}'
-            (folder / "run.json").write_text(f'{{"run": "x", "state": "failed", "error": {error}}}')
+            record = {"run": "x", "state": "failed", "error": error.as_dict()}
+            (folder / "run.json").write_text(json.dumps(record))
         shown = await dialog(pilot)
-        await until_text(pilot, "Copy")
-        assert type(shown.error).__name__ == "ResourceError"
-        return screen_text(pilot.app)  # type: ignore[arg-type]
+        assert isinstance(shown.error, ResourceError)
+        assert shown.error.as_dict() == error.as_dict()
+        await until_text(pilot, error.what)
 
-    shown = drive(story, finished_project)
-    assert "The disk [/ is full." in shown
-    assert "Free some." in shown
+    error = ResourceError("Full [/.", "w", "Free some.", code="disk-full")
+    drive(story, finished_project)
 
 
-def test_a_stage_failure_is_told_by_its_event(finished_project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stage_failure_is_reported_by_its_event(finished_project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bmembed_tui.dialogs.confirmations.QUIET_SECONDS", 1e6)
     folder = finished_project / "runs" / "29990101-000000-000-0000"
 
-    async def story(pilot: Pilot[Any]) -> str:
+    what = "It [@click=app.quit]broke[/]."
+
+    async def story(pilot: Pilot[Any]) -> None:
         screen = await opened(pilot)
         await until(pilot, lambda: screen.run_state.over, "the history")
         folder.mkdir()
         log = EventLog(folder / "events.jsonl")
-        error = {"type": "Nonsense", "what": "It [@click=app.quit]broke[/].", "why": "", "to_do": ""}
+        error = {"type": "Nonsense", "what": what, "why": "", "to_do": ""}
         with ProjectFolder(finished_project).locked():
             for event in (
                 RunStarted(run="x", stages=["embed"]),
@@ -264,15 +263,13 @@ def test_a_stage_failure_is_told_by_its_event(finished_project: Path, monkeypatc
             ):
                 log(event)
             shown_dialog = await dialog(pilot)
-            await until_text(pilot, "broke")
+            await until_text(pilot, what)
             await pilot.press("enter", "escape", "c", "enter")  # meant for what the dialog has covered
         assert pilot.app.screen is shown_dialog
-        shown = screen_text(pilot.app)  # type: ignore[arg-type]
         shown_dialog.listen()
         await until(pilot, lambda: pilot.app.focused is pilot.app.screen.query_one("#close"), "the focus")
         await pilot.press("enter")
         await until(pilot, lambda: pilot.app.screen is screen)
         assert not screen.is_starting
-        return shown
 
-    assert "It [@click=app.quit]broke[/]." in drive(story, finished_project)
+    drive(story, finished_project)

@@ -1,4 +1,4 @@
-"""The settings screen: made from the engine's schema; says what a change makes stale before it is written."""
+"""The settings screen: made from the engine's schema; shows what a change makes stale before it is written."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def written(project: Path) -> dict[str, Any]:
     return tomllib.loads((project / "project.toml").read_text())
 
 
-def test_a_change_says_what_it_makes_stale_and_is_written_on_apply(finished_project: Path) -> None:
+def test_a_change_that_makes_stages_stale_is_written_on_apply(finished_project: Path) -> None:
     before = (finished_project / "project.toml").read_text()
 
     async def story(pilot: Pilot[Any]) -> None:
@@ -98,9 +98,9 @@ def test_a_choice_is_picked(new_project: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "told"), [("corpus.chunk_tokens", "3", "16"), ("ranking.k", "many", "ranking.k")]
+    ("name", "value", "shown"), [("corpus.chunk_tokens", "3", "16"), ("ranking.k", "many", "ranking.k")]
 )
-def test_a_wrong_value_can_be_corrected_where_it_stands(new_project: Path, name: str, value: str, told: str) -> None:
+def test_a_wrong_value_can_be_corrected_where_it_stands(new_project: Path, name: str, value: str, shown: str) -> None:
     before = (new_project / "project.toml").read_text()
 
     async def story(pilot: Pilot[Any]) -> None:
@@ -108,7 +108,7 @@ def test_a_wrong_value_can_be_corrected_where_it_stands(new_project: Path, name:
         await typed(pilot, name, value)
         await pilot.press("enter")
         await until_text(pilot, "✗")
-        assert told in screen_text(pilot.app)  # type: ignore[arg-type]
+        assert shown in screen_text(pilot.app)  # type: ignore[arg-type]
         assert (value_of(screen).value, value_of(screen).has_focus) == (value, True)
         await pilot.press("escape", "escape")
         await until(pilot, lambda: pilot.app.screen is not screen)

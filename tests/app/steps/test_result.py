@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fixtures.app import drive, opened, screen_text, until, until_text
+from fixtures.app import drive, opened, screen_text, text_of, until
+from fixtures.shown_numbers import numbers
 from rich.cells import cell_len
 from textual.pilot import Pilot
 
 from bmembed_tui.steps.result.interval_chart import interval_chart, interval_line
 from bmembed_tui.steps.result.model import Figure, caution, figures, hybrid_of, verdict_of
-from bmembed_tui.steps.result.pane import ResultPane
+from bmembed_tui.steps.result.pane import NOTHING, ResultPane
 from engine.core.errors import DamagedError
 from engine.core.figures import Interval
 from engine.core.messages.report import EvaluationReport
@@ -72,91 +73,88 @@ def test_the_report_is_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("parts", "sign", "words"),
+    ("parts", "sign", "figures"),
     [
-        ({}, "▲", "Adaptation helped: +5.0 nDCG@10 (95 % interval +1.0 to +9.0, p = 0.010) on 60 judged queries"),
-        ({"verdict": "no difference shown"}, "=", "On 60 judged ones no difference is shown: +5.0"),
-        ({"verdict": "worse"}, "▼", "Adaptation made it worse"),
-        ({"in_use": "base"}, "=", "uses the base encoder, untouched"),
-        ({"kind": "synthetic"}, "▲", "on 60 synthetic queries"),
+        ({}, "▲", [5.0, 95, 1.0, 9.0, 0.01, 60]),  # difference, its interval, p, queries
+        ({"verdict": "no difference shown"}, "=", [60, 5.0, 95, 1.0, 9.0, 0.01]),
+        ({"verdict": "worse"}, "▼", [5.0, 95, 1.0, 9.0, 0.01, 60]),
+        ({"in_use": "base"}, "=", []),
+        ({"kind": "synthetic"}, "▲", [5.0, 95, 1.0, 9.0, 0.01, 60]),
     ],
 )
-def test_the_sentence_says_what_was_measured(parts: dict[str, Any], sign: str, words: str) -> None:
-    found, sentence = verdict_of(read(answer(**parts)))
-    assert found == sign
-    assert words in sentence
+def test_the_verdict_has_the_figures_that_were_measured(parts: dict[str, Any], sign: str, figures: list[float]) -> None:
+    report = read(answer(**parts))
+    found, sentence = verdict_of(report)
+    assert (found, numbers(sentence)) == (sign, figures)
+    assert (report.query_sets[0].name in sentence) == (bool(figures) and sign != "=")
 
 
-@pytest.mark.parametrize(("p_value", "told"), [(0.0625, "+9.0, p = 0.062)"), (0.0001, "+9.0, p < 0.001)")])
-def test_the_sentence_tells_the_p_that_decided(p_value: float, told: str) -> None:
+@pytest.mark.parametrize(("p_value", "shown"), [(0.0625, "p = 0.062"), (0.0001, "p < 0.001")])
+def test_the_verdict_has_the_p_that_decided(p_value: float, shown: str) -> None:
     found = answer(verdict="no difference shown")
     found["query_sets"][0]["comparison"]["differences"]["in_use"]["ndcg@10"]["p_value"] = p_value
-    assert told in verdict_of(read(found))[1]
+    assert shown in verdict_of(read(found))[1]
 
 
 @pytest.mark.parametrize("kind", ["judged", "synthetic"])
-@pytest.mark.parametrize(
-    ("needed", "told"),
-    [(1234, "about 1,234 queries would"), (2_000_000, "over a million queries would"), (None, "+9.0, p = 0.010)")],
-)
-def test_the_sentence_tells_how_many_queries_would_show_the_difference(
-    kind: str, needed: int | None, told: str
-) -> None:
+@pytest.mark.parametrize("needed", [1234, 2_000_000, None])
+def test_the_verdict_has_how_many_queries_would_show_the_difference(kind: str, needed: int | None) -> None:
     found = answer(verdict="no difference shown", kind=kind)
     found["query_sets"][0]["comparison"]["differences"]["in_use"]["ndcg@10"]["needed"] = needed
-    sentence = verdict_of(read(found))[1]
-    assert told in sentence
-    assert ("would show one as large." in sentence) == (needed is not None)
+    report = read(found)
+    gap = shown(report)[-1].gap
+    assert gap is not None
+    assert gap.format_needed in verdict_of(report)[1]
+    assert numbers(gap.format_needed) == ([needed] if needed == 1234 else [])
+    assert bool(gap.format_needed) == (needed is not None)
 
 
-def test_hybrid_search_is_told_where_it_was_measured() -> None:
+def test_hybrid_search_is_shown_where_it_was_measured() -> None:
     found = answer()
     assert hybrid_of(read(found)) == ""
     systems = found["query_sets"][0]["comparison"]["systems"]
     systems["rrf_base"] = {"ndcg@10": interval(61.6, 50, 70)}
     systems["rrf_in_use"] = {"ndcg@10": interval(61.2, 50, 70)}
-    assert "61.2 nDCG@10 with what is in use, 61.6 with base" in hybrid_of(read(found))
-    assert hybrid_of(read({**found, "in_use": "base"})).endswith("BM25: 61.2 nDCG@10.")  # there is nothing to compare
+    assert numbers(hybrid_of(read(found))) == [61.2, 61.6]
+    assert numbers(hybrid_of(read({**found, "in_use": "base"}))) == [61.2]  # there is nothing to compare
     found_gap = {**gap(-0.4, -1.2, 0.3, "no difference shown"), "p_value": 0.31, "needed": 9876}
     found["query_sets"][0]["comparison"]["pairs"] = {"rrf_in_use − rrf_base": {"ndcg@10": found_gap}}
-    assert hybrid_of(read(found)).endswith(
-        "61.6 with base: no difference shown, -0.4 (-1.2 to +0.3, p = 0.310); about 9,876 queries would show one as large."
-    )
+    sentence = hybrid_of(read(found))
+    assert numbers(sentence) == [61.2, 61.6, 0.4, 1.2, 0.3, 0.31, 9876]
+    assert all(signed in sentence for signed in (found_gap["verdict"], "-0.4", "-1.2", "+0.3"))
 
 
-def test_hybrid_search_is_told_as_search_joins_its_rankings() -> None:
+def test_hybrid_search_is_shown_as_search_joins_its_rankings() -> None:
     found = answer()
     systems = found["query_sets"][0]["comparison"]["systems"]
     for name, value in {"rrf_base": 61.6, "rrf_in_use": 61.2, "weighted_base": 62.6, "weighted_in_use": 63.4}.items():
         systems[name] = {"ndcg@10": interval(value, value - 5, value + 5)}
     report = read({**found, "fusion": "weighted"})
-    assert "63.4 nDCG@10 with what is in use, 62.6 with base" in hybrid_of(report)
+    assert numbers(hybrid_of(report)) == [63.4, 62.6]
     names = [figure.system for figure in shown(report)]
     assert "weighted_in_use" in names
     assert "rrf_in_use" not in names
 
 
 @pytest.mark.parametrize("in_use", ["base", "adapted"])
-def test_what_is_taken_off_hubs_is_told(in_use: str) -> None:
+def test_the_verdict_has_one_sentence_more_where_csls_is_in_use(in_use: str) -> None:
     found = answer(in_use=in_use)
-    sentence = verdict_of(read({**found, "plain_system": in_use}))[1]
-    assert sentence.endswith(
-        f"earch uses {'the base encoder' if in_use == 'base' else in_use}. Chunks that are near to every query count less."
-    )
-    assert "near to every query" not in verdict_of(read(found))[1]
+    plain, corrected = (verdict_of(read({**found, "plain_system": system}))[1] for system in ("", in_use))
+    *_, last = corrected.split(". ")
+    assert last not in plain
 
 
 def test_no_queries_no_claim() -> None:
-    assert verdict_of(EvaluationReport("adapted", "", (), Path())) == ("=", "Search uses adapted.")
+    sign, sentence = verdict_of(EvaluationReport("adapted", "", (), Path()))
+    assert (sign, numbers(sentence), "adapted" in sentence) == ("=", [], True)
 
 
 @pytest.mark.parametrize(
-    ("kind", "queries", "words"), [("judged", 60, "Only 60"), ("judged", 2000, ""), ("synthetic", 2000, "flatter")]
+    ("kind", "queries", "figures"), [("judged", 60, [60]), ("judged", 2000, None), ("synthetic", 2000, [])]
 )
-def test_cautions(kind: str, queries: int, words: str) -> None:
+def test_cautions(kind: str, queries: int, figures: list[float] | None) -> None:
     warning = caution(read(answer(kind=kind, queries=queries)).query_sets[0])
-    assert words in warning
-    assert bool(words) == bool(warning)
+    assert (numbers(warning) if warning else None) == figures
 
 
 def test_an_interval_is_drawn_to_scale() -> None:
@@ -181,59 +179,54 @@ def test_the_step_shows_the_engines_figures(finished_project: Path) -> None:
     judged = next(one for one in report["query_sets"] if one["kind"] == "judged")
     bm25 = judged["comparison"]["systems"]["bm25"]
 
+    held_out = next(one for one in report["query_sets"] if one["kind"] != "judged")
+
     async def story(pilot: Pilot[Any]) -> list[str]:
-        await until(pilot, lambda: type(pilot.app.screen).__name__ == "ProjectScreen")
-        await until_text(pilot, "done")
-        pilot.app.screen.go("result")  # type: ignore[attr-defined]
-        await until_text(pilot, "nDCG@10 in percent")
-        screens = [screen_text(pilot.app)]  # type: ignore[arg-type]
-        await pilot.press("m")
-        await until_text(pilot, "Hit@1 in percent")
-        screens.append(screen_text(pilot.app))  # type: ignore[arg-type]
-        await pilot.press("j")
-        await until_text(pilot, "held-out queries")
-        screens.append(screen_text(pilot.app))  # type: ignore[arg-type]
+        await opened(pilot, "result")
+        screens = []
+        for keys, title in ((), "nDCG@10"), (("m",), "Hit@1 "), (("j",), held_out["name"]):
+            await pilot.press(*keys)
+            await until(pilot, lambda title=title: title in text_of(pilot, "#figures-title"), title)  # type: ignore[misc]
+            screens.append(screen_text(pilot.app))  # type: ignore[arg-type]
+        assert text_of(pilot, "#caution")
         return screens
 
-    ndcg, hit, heldout = drive(story, finished_project)
+    ndcg, hit, _ = drive(story, finished_project)
     line = next(line for line in ndcg.splitlines() if "BM25  " in line)
     assert f"{bm25['ndcg@10']['value']:.1f}" in line
     assert f"{bm25['hit@1']['value']:.1f}" in next(line for line in hit.splitlines() if "BM25  " in line)
-    assert "flatter" in heldout
     assert report["selection"]["reason"].split(",")[0] in ndcg
 
 
-def test_before_an_evaluation_it_says_what_evaluation_does(new_project: Path) -> None:
+def test_before_an_evaluation_the_step_explains_it(new_project: Path) -> None:
     async def story(pilot: Pilot[Any]) -> None:
-        await until(pilot, lambda: type(pilot.app.screen).__name__ == "ProjectScreen")
-        await until_text(pilot, "to do")
-        await until(pilot, lambda: pilot.app.screen.status.stages)  # type: ignore[attr-defined]
-        pilot.app.screen.go("result")  # type: ignore[attr-defined]
-        await until_text(pilot, "Nothing has been measured yet.")
-        await until_text(pilot, "Measure and embed")
+        screen = await opened(pilot, "result")
+        await until(pilot, lambda: screen.pane is not None and screen.pane.step == "result", "the step")
+        assert text_of(pilot, "#verdict") == NOTHING
+        assert pilot.app.focused is screen.query_one("#result #primary")
 
     drive(story, new_project, size=(80, 24))
 
 
-def test_an_error_of_the_report_is_told_once(finished_project: Path) -> None:
+def test_an_error_of_the_report_is_shown_once(finished_project: Path) -> None:
     dialogs: list[str] = []
 
     async def story(pilot: Pilot[Any]) -> None:
         screen = await opened(pilot, "result")
-        await until_text(pilot, "nDCG@10 in percent")
+        await until(pilot, lambda: "nDCG@10" in text_of(pilot, "#figures-title"), "the figures")
         call, broken = screen.client.call, [True]
 
         async def answered(method: str, **params: Any) -> Any:
             if method == "report" and broken[0]:
-                raise DamagedError("The report is damaged.", "", "")
+                raise DamagedError("Broken.", code="report-damaged")
             return await call(method, **params)
 
         screen.client.call = answered  # type: ignore[method-assign]
-        screen.show_error = lambda error: dialogs.append(error.what)  # type: ignore[method-assign]
+        screen.show_error = lambda error: dialogs.append(error.code)  # type: ignore[method-assign]
         (pane,) = screen.query(ResultPane)
         for good in (False, False, True, False):
             broken[0] = not good
             await pane.load().wait()
-        assert dialogs == ["The report is damaged."] * 2  # it was whole between them
+        assert dialogs == ["report-damaged"] * 2  # it was whole between them
 
     drive(story, finished_project)
