@@ -16,10 +16,12 @@ from textual.widgets import Input
 
 from bmembed_tui.client.project_status import STEPS
 from bmembed_tui.dialogs.confirmations import ErrorDialog, QuestionDialog
+from bmembed_tui.dialogs.diagnostics import DiagnosticsScreen
 from bmembed_tui.dialogs.folder_picker import FolderPicker
 from bmembed_tui.home.new_project import NewProjectScreen
 from bmembed_tui.project.screen import ProjectScreen
 from bmembed_tui.steps.queries.sample import QuerySample
+from bmembed_tui.steps.search.pane import SearchPane
 from engine.core.errors import EngineError
 from engine.project.folder import ProjectFolder
 
@@ -94,7 +96,7 @@ def test_every_step_shows_it_as_typed(hostile_project: Path, size: tuple[int, in
             await until(pilot, lambda: at_step(screen, step.key), step.key)  # noqa: B023
             if step.key == "search":
                 await pilot.press(*"zanzibar")
-                await until_text(pilot, " hits · ")
+                await until(pilot, lambda: screen.query_one(SearchPane).active_list.hits, "the hits")
             assert "[@click=app.quit]p[" in clean(pilot), step
             assert await click_every_trap(pilot), step
             for key in ("f1", "escape", "tab", "down", "down", "enter"):
@@ -134,7 +136,7 @@ def test_why_preview_folder_picker_and_sample(hostile_project: Path, monkeypatch
         screen = await opened(pilot, "search")
         await until(pilot, lambda: screen.run_state.over)
         screen.query_one("#search-query", Input).value = "zanzibar"
-        await until_text(pilot, " hits · ")
+        await until(pilot, lambda: screen.query_one(SearchPane).active_list.hits, "the hits")
         for key, kind in (("w", "WhyDialog"), ("enter", "PreviewScreen")):
             await pilot.press("down")
             await pilot.press(key)
@@ -210,7 +212,7 @@ def test_settings_and_diagnostics(hostile_project: Path) -> None:
         await click_every_trap(pilot)
         await pilot.press("escape")
         await pilot.press("f12")
-        await until_text(pilot, "Python")
+        await until_screen(pilot, DiagnosticsScreen)
         clean(pilot)
 
     drive(story, hostile_project)

@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 import pytest
 from fixtures import pictures
-from fixtures.app import drive, opened, until, until_screen, until_text
+from fixtures.app import drive, opened, until, until_screen
 from fixtures.fake_endpoint import Raw, serving
 from fixtures.long_training import end_run, lengthen, newest, state_of
 from fixtures.pipeline import engine
@@ -23,7 +23,9 @@ from textual.pilot import Pilot
 
 from bmembed_tui.app import BmembedApp
 from bmembed_tui.dialogs.confirmations import ErrorDialog, QuestionDialog
+from bmembed_tui.home.screen import HomeScreen
 from bmembed_tui.project.screen import ProjectScreen
+from bmembed_tui.widgets.choice_row import ChoiceRow
 from bmembed_tui.widgets.fields import PatternField
 from engine.core.errors import EngineError, StageError
 from engine.project.folder import ProjectFolder
@@ -51,7 +53,7 @@ def _quit(app: BmembedApp) -> None:
 
 
 @pytest.mark.parametrize("go", [_leave, _quit])
-def test_a_run_that_was_asked_for_begins_though_the_user_leaves_at_once(
+def test_a_run_that_was_requested_begins_though_the_user_leaves_at_once(
     new_project: Path, go: Callable[[BmembedApp], None]
 ) -> None:
     async def story(pilot: Pilot[Any]) -> None:
@@ -66,7 +68,7 @@ def test_a_run_that_was_asked_for_begins_though_the_user_leaves_at_once(
     end_run(new_project)
 
 
-def test_a_stop_that_was_asked_for_comes_about_though_the_app_is_closed(finished_project: Path) -> None:
+def test_a_stop_that_was_requested_comes_about_though_the_app_is_closed(finished_project: Path) -> None:
     lengthen(finished_project)
     engine("run", str(finished_project), "--only", "train", "--detach", "--json")
     try:
@@ -97,7 +99,8 @@ def test_a_sample_ends_with_the_app(new_project: Path) -> None:
             screen = await opened(pilot)
             await until(pilot, lambda: screen.pane is not None)
             screen.action_go("queries")
-            await until_text(pilot, "gets the documents'")
+            backend = screen.query_one("#source-backend", ChoiceRow)
+            await until(pilot, lambda: backend.value == "endpoint", "the backend")
             await pilot.press("s")
             await until(pilot, lambda: endpoint.requests, "a request")
             assert own_processes("sample", new_project)
@@ -112,7 +115,7 @@ def test_a_sample_ends_with_the_app(new_project: Path) -> None:
         assert not own_processes("serve", new_project)
 
 
-def test_a_project_that_vanishes_is_told_once(finished_project: Path) -> None:
+def test_a_project_that_vanishes_is_reported_once(finished_project: Path) -> None:
     dialogs: list[EngineError] = []
 
     async def story(pilot: Pilot[Any]) -> None:
@@ -121,12 +124,12 @@ def test_a_project_that_vanishes_is_told_once(finished_project: Path) -> None:
         screen.show_error = lambda error: dialogs.append(error)  # type: ignore[method-assign]
 
         async def call(method: str, **_: Any) -> Any:
-            raise StageError("The project is gone.", "Its folder was deleted.", "")
+            raise StageError("Gone.", code="project-missing")
 
         screen.client.call = call  # type: ignore[method-assign]
         for _ in range(5):
             await screen.refresh_status()
-        assert [error.what for error in dialogs] == ["The project is gone."]
+        assert [error.code for error in dialogs] == ["project-missing"]
         assert not isinstance(pilot.app.screen, ErrorDialog)
 
     drive(story, finished_project)
@@ -183,14 +186,12 @@ def test_search_may_be_left_as_soon_as_it_is_entered(tmp_path: Path, monkeypatch
             await asyncio.sleep(stay)
             app.screen.action_leave()
             await until(pilot, lambda: not isinstance(app.screen, ProjectScreen), "the way out")
-        await until_text(pilot, "Try the sample")
+        await until_screen(pilot, HomeScreen)
 
     drive(story, size=(80, 24))
 
 
-def test_patterns_that_are_not_kept_are_asked_about_on_the_way_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_leaving_with_patterns_that_are_not_kept_is_confirmed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pictures.play_record(monkeypatch, tmp_path)
 
     async def story(pilot: Pilot[Any]) -> None:

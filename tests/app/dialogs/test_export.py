@@ -10,6 +10,7 @@ import psutil
 import pytest
 from fixtures.app import drive, notifications, opened, screen_text, until, until_screen, until_text
 from textual.pilot import Pilot
+from textual.widgets import OptionList
 
 from bmembed_tui.client.engine_client import EngineClient
 from bmembed_tui.dialogs import export
@@ -46,7 +47,7 @@ def code(screen: export.ExportScreen | RemovalScreen) -> str:
 
 
 def _shown(pilot: Pilot[Any]) -> str:
-    """What the dialog says, without white space: a long path is broken anywhere."""
+    """What the dialog shows, without white space: a long path is broken anywhere."""
     lines = screen_text(pilot.app).splitlines()  # type: ignore[arg-type]
     return "".join("".join(line.split("│")[1].split()) for line in lines if line.count("│") > 1)
 
@@ -76,7 +77,7 @@ def test_the_usual_parts_are_exported_by_enter_alone(finished_project: Path, tmp
     assert f"✓{made}:" in shown
 
 
-def test_other_parts_are_chosen_and_what_holds_text_is_said(finished_project: Path, tmp_path: Path) -> None:
+def test_other_parts_are_chosen_and_those_that_hold_text_are_listed(finished_project: Path, tmp_path: Path) -> None:
     async def story(pilot: Pilot[Any]) -> Any:
         screen = await _export_dialog(pilot)
         screen.query_one("#export-folder", PathField).value = str(tmp_path / "taken")
@@ -94,7 +95,7 @@ def test_other_parts_are_chosen_and_what_holds_text_is_said(finished_project: Pa
     assert json.loads((tmp_path / "taken" / "manifest.json").read_text())["kinds"] == ["chunks"]
 
 
-def test_what_the_engine_refuses_is_told_and_can_be_put_right(finished_project: Path, tmp_path: Path) -> None:
+def test_what_the_engine_refuses_can_be_put_right(finished_project: Path, tmp_path: Path) -> None:
     (tmp_path / "taken").mkdir()
     (tmp_path / "taken" / "own.txt").write_text("mine")
 
@@ -132,7 +133,7 @@ async def _ask_to_remove(pilot: Pilot[Any], answer: str) -> None:
     await pilot.press("enter")
 
 
-def test_a_project_is_removed_from_within_and_what_may_hold_text_is_told(finished_project: Path) -> None:
+def test_a_project_is_removed_from_within_and_what_may_hold_text_is_listed(finished_project: Path) -> None:
     async def story(pilot: Pilot[Any]) -> Purged:
         screen = await opened(pilot)
         await until(pilot, lambda: screen.status.stages, "the status")
@@ -165,10 +166,12 @@ def test_a_marked_project_is_removed_on_the_first_screen(finished_project: Path)
     remember(finished_project)
 
     async def story(pilot: Pilot[Any]) -> None:
-        await until_text(pilot, "Open  handbook")
-        said = notifications(pilot.app)
-        await pilot.press("home", "delete")
-        await until(pilot, lambda: any("Mark a project" in text for text in said), "the hint")
+        choices = pilot.app.screen.query_one("#home-choices", OptionList)
+        await until(pilot, lambda: f"at:{finished_project}" in [one.id for one in choices.options], "the project")
+        notices = notifications(pilot.app)
+        await pilot.press("home", "delete")  # on a choice that is no project
+        await until(pilot, lambda: notices, "the hint")
+        assert isinstance(pilot.app.screen, HomeScreen)
         await pilot.press("end", "delete")
         await _ask_to_remove(pilot, "remove")
         removal = await until_screen(pilot, RemovalScreen)

@@ -19,6 +19,7 @@ from fixtures.pipeline import environment
 
 from bmembed_tui.window.bridge import NOTHING, Bridge, offered
 from bmembed_tui.window.child import AppProcess
+from engine import __version__
 
 SECONDS = 40
 
@@ -100,7 +101,7 @@ def test_keys_resize_paste_and_leaving(page: Page) -> None:
     assert page.messages[-1] == {"type": "ended", "code": 0, "text": ""}
 
 
-def test_the_window_is_told_the_colour_of_its_rim(page: Page) -> None:
+def test_the_window_gets_the_colour_of_its_rim(page: Page) -> None:
     def colours() -> list[str]:
         return [message["color"] for message in page.messages if message["type"] == "background"]
 
@@ -120,10 +121,10 @@ def test_the_systems_dialog_fills_the_field(page: Page) -> None:
     page.until(lambda: "Try the sample" in page.text)
     page.bridge.type("o")
     page.until(lambda: "Browse" in page.text)
-    asked: list[str] = []
+    dialogs: list[str] = []
 
     def choose() -> str:
-        asked.append("asked")
+        dialogs.append("opened")
         return "/srv/chosen one"
 
     page.bridge.choose_folder = choose
@@ -136,7 +137,7 @@ def test_the_systems_dialog_fills_the_field(page: Page) -> None:
     page.bridge.focus(False)  # the dialog has the keyboard
     page.bridge.pick_folder()
     page.until(lambda: "/srv/chosen one" in page.text)
-    assert asked == ["asked"]
+    assert dialogs == ["opened"]
     assert not re.search(r"/former\s*/srv|one/former", page.text)  # in its place, not beside it
 
 
@@ -148,7 +149,7 @@ def test_copied_text_goes_to_the_window(page: Page) -> None:
     page.bridge.to_clipboard = copied.append
     page.bridge.type("c")
     page.until(lambda: copied)
-    assert copied[0].startswith("App\n  bmembed ")
+    assert f"bmembed {__version__}" in copied[0]
     page.bridge.copy("selected")
     assert copied[1:] == ["selected"]
     assert "\x1b]52" not in page.shown
@@ -173,7 +174,7 @@ def test_when_the_windows_process_is_killed_the_app_leaves() -> None:
     window.stdout.close()
 
 
-def test_an_app_that_cannot_begin_says_why() -> None:
+def test_an_app_that_cannot_begin_reports_its_exit_code_and_last_words() -> None:
     messages: list[dict[str, Any]] = []
     app = AppProcess("/no/such/project", (80, 24), lambda _text: None, messages.append)
     assert app.close() is not None
@@ -183,17 +184,19 @@ def test_an_app_that_cannot_begin_says_why() -> None:
     while not found:
         assert time.monotonic() < end
         found = broken.read()["messages"]
-    assert (found[0]["code"], "no module of that name" in found[0]["text"]) == (3, True)
+    assert (found[0]["code"], _Broken.LAST_WORDS in found[0]["text"]) == (3, True)
 
 
 class _Broken(AppProcess):
     """An app whose process ends at once."""
 
+    LAST_WORDS = "no such module"
+
     def __init__(self, project: str | None, size: tuple[int, int], output: Any, message: Any) -> None:
         real = subprocess.Popen
 
         def popen(_command: list[str], **options: Any) -> subprocess.Popen[bytes]:
-            text = "import sys; sys.stderr.write('no module of that name'); sys.exit(3)"
+            text = f"import sys; sys.stderr.write({self.LAST_WORDS!r}); sys.exit(3)"
             return real([sys.executable, "-c", text], **options)
 
         subprocess.Popen = popen  # type: ignore[assignment,misc]

@@ -55,12 +55,12 @@ def assert_unavailable(*facts: str) -> None:
 
 
 @pytest.mark.parametrize("way", ["bmembed_tui.window.desktop", "bmembed_tui"])
-def test_without_the_extra_or_a_display_one_line_says_so(way: str) -> None:
+def test_without_the_extra_or_a_display_the_error_is_one_line(way: str) -> None:
     done = command(*(["--window"] if way == "bmembed_tui" else []), module=way)
     assert done.returncode != 0
     assert done.stdout == ""
     assert len(done.stderr.splitlines()) == 1
-    assert "Error: A window cannot be opened" in done.stderr
+    assert done.stderr.startswith("Error: ")
     assert "bmembed-tui" in done.stderr
 
 
@@ -235,14 +235,14 @@ def test_what_went_wrong_is_shown_where_nobody_reads_standard_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_stream: bool
 ) -> None:
     """A click in a menu: no terminal, and on Windows no standard error at all."""
-    keep = ["sh", "-c", 'printf %s "$0" > told', "--"]
+    keep = ["sh", "-c", 'printf %s "$0" > notice', "--"]
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(system.NOTIFIERS, sys.platform, keep[:-1])
     monkeypatch.setattr(sys, "stderr", io.StringIO() if has_stream else None)
     give_extra(monkeypatch, "textual_serve")
     with pytest.raises(SystemExit):
         desktop.main([])
-    assert "textual-serve is not installed" in (tmp_path / "told").read_text()
+    assert "textual-serve" in (tmp_path / "notice").read_text()
 
 
 def test_no_notification_is_no_second_fault(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -276,10 +276,10 @@ print(json.dumps([held, own, inside]))
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the kernel's refusal is Linux's")
 def test_the_kernel_refuses_the_network_to_the_window_and_its_programs() -> None:
-    told = subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-c", REFUSED], capture_output=True, text=True, check=True, env=environment()
     )
-    held, own, inside = json.loads(told.stdout)
+    held, own, inside = json.loads(done.stdout)
     if not held:
         pytest.skip("this kernel or processor has no such filter")
     assert (own, inside) == ([97], ["97", "97"])  # EAFNOSUPPORT

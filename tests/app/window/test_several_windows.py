@@ -138,9 +138,9 @@ def refused_calls(process: int) -> int:
     return int(status.partition("Seccomp:")[2].split()[0])
 
 
-def steps_told(project: Path) -> int:
-    told = events.read(newest(project) / "events.jsonl")
-    return max((event.step for event, _ in told if isinstance(event, events.TrainStep)), default=0)
+def newest_step(project: Path) -> int:
+    log = events.read(newest(project) / "events.jsonl")
+    return max((event.step for event, _ in log if isinstance(event, events.TrainStep)), default=0)
 
 
 def test_two_windows_are_two_apps(window: Opener, handbook: Path, tmp_path: Path) -> None:
@@ -181,15 +181,15 @@ def test_a_run_goes_on_when_its_window_is_gone(
     before = newest(at_work)
     first.press("ctrl+r")
     until(lambda: newest(at_work) != before and (newest(at_work) / "events.jsonl").exists(), lambda: first.lines)
-    until(lambda: steps_told(at_work) >= 5, lambda: first.lines)
+    until(lambda: newest_step(at_work) >= 5, lambda: first.lines)
     first.until("running: train")
     first.screen.save(tmp_path / "run.png")
     run = psutil.Process(pid_of(at_work, "run"))
     ends(first)
     first.wait_until_gone()
-    left_at = steps_told(at_work)
+    left_at = newest_step(at_work)
     assert (run.is_running(), state_of(at_work)) == (True, "running")
-    until(lambda: steps_told(at_work) > left_at + 20, lambda: "no step was made after the window had gone")
+    until(lambda: newest_step(at_work) > left_at + 20, lambda: "no step was made after the window had gone")
     second = window(at_work)
     second.until("running: train")
     second.screen.save(tmp_path / "followed.png")
@@ -212,7 +212,7 @@ def test_a_run_that_ended_while_no_window_was_open_is_shown_as_done(window: Open
     first = window(at_work)
     first.until("documents ·")
     first.press("ctrl+r")
-    until(lambda: state_of(at_work) == "running" and steps_told(at_work) >= 15, lambda: first.lines)
+    until(lambda: state_of(at_work) == "running" and newest_step(at_work) >= 15, lambda: first.lines)
     first.close()
     first.wait_until_gone()
     control.finish(ProjectFolder.open(at_work))

@@ -33,15 +33,15 @@ def test_a_shortcut_on_linux(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert {icon.suffix for icon in icons} == {".png", ".svg"}
 
 
-def test_the_shortcut_runs_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_shortcut_starts_the_window(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     entry, *_ = shortcut.install("linux", tmp_path / "home")
     assert not (tmp_path / "home").exists()
     (line,) = re.findall(r"(?m)^Exec=(.*)$", entry.read_text("utf-8"))
-    told = subprocess.run(
+    printed = subprocess.run(
         [*shlex.split(line), "--version"], capture_output=True, text=True, check=True, env=environment()
     ).stdout
-    assert told.startswith("bmembed-desktop ")
+    assert printed.startswith("bmembed-desktop ")
 
 
 def test_a_shortcut_on_macos(tmp_path: Path) -> None:
