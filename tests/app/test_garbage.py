@@ -84,7 +84,7 @@ def test_a_pause_in_which_nothing_was_made_since_the_last_costs_nothing(clock: C
 
 
 @pytest.mark.parametrize(("asked", "fps"), [(None, "120"), ("30", "30")])
-def test_the_screen_is_painted_twice_as_often_as_is_usual_unless_the_user_says_otherwise(
+def test_the_screen_is_painted_twice_as_often_as_is_usual_unless_set_otherwise(
     asked: str | None, fps: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("TEXTUAL_FPS", raising=False)

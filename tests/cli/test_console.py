@@ -81,7 +81,7 @@ def test_no_error_steers_the_terminal(capsys: pytest.CaptureFixture[str]) -> Non
     assert is_harmless(reported)
 
 
-def test_json_says_the_same_in_escapes(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_is_the_same_in_escapes(capsys: pytest.CaptureFixture[str]) -> None:
     print_json({"path": EVIL, "text": "Straße"})
     reported = capsys.readouterr().out
     assert json.loads(reported) == {"path": EVIL, "text": "Straße"}

@@ -64,7 +64,7 @@ def test_answers_can_be_taken_back_one_by_one(project: ProjectFolder) -> None:
     assert marks(project) == [False, True]
 
 
-def test_without_a_named_query_the_project_s_own_are_asked_about_and_said_to_be_made(project: ProjectFolder) -> None:
+def test_without_a_named_query_the_projects_own_are_judged_and_called_synthetic(project: ProjectFolder) -> None:
     done = judge(project, "yq", "--most", "3", "--depth", "2")
     assert "3 queries" in done.stderr
     assert "(synthetic" in done.stderr

@@ -73,7 +73,7 @@ def test_every_part_of_a_mail_is_shown(tmp_path: Path) -> None:
         ("鹈鹕在码头\n上休息。", "<p>鹈鹕在码头上休息。</p>", "鹈鹕在码头\n上休息。"),
     ],
 )
-def test_of_two_forms_the_plain_one_is_shown_where_it_says_as_much(
+def test_of_two_forms_the_plain_one_is_shown_where_it_has_as_much(
     tmp_path: Path, plain: str, page: str, shown: str
 ) -> None:
     both = several("alternative", part("text/plain", plain), several("related", part("text/html", page)))

@@ -179,7 +179,7 @@ def test_what_a_gpu_is_or_would_be(monkeypatch: pytest.MonkeyPatch, there: Gpus,
     assert follows in finding.follows
 
 
-def test_what_is_said_of_a_gpu_agrees_with_the_code() -> None:
+def test_what_is_reported_of_a_gpu_agrees_with_the_code() -> None:
     from engine.encoders import encoder
     from engine.training.config import CUDA_SCALE
 

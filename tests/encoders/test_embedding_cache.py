@@ -190,7 +190,7 @@ def test_leftover_temporary_file_is_removed(tmp_path: Path) -> None:
     assert not leftover.exists()
 
 
-def test_a_reading_shelf_finds_all_and_changes_nothing(tmp_path: Path) -> None:
+def test_a_reading_cache_finds_all_and_changes_nothing(tmp_path: Path) -> None:
     folder = tmp_path / "shelf"
     reading = VectorCache(folder, 2, reading=True)
     assert (len(reading), reading.blocks, folder.exists()) == (0, [], False)

@@ -59,7 +59,7 @@ def test_wishes_are_respected(machine: Machine, device: str, dtype: str, expecte
     assert (chosen.device, chosen.dtype) == expected
 
 
-def test_slow_bfloat16_says_so() -> None:
+def test_slow_bfloat16_is_reported() -> None:
     assert "slow" in decide(PLAIN, "cpu", "bfloat16", "encode").choices[1].reason
     assert "slow" not in decide(FAST_CPU, "cpu", "bfloat16", "encode").choices[1].reason
 

@@ -98,7 +98,7 @@ def test_stopping_and_choosing_use_different_documents(project: Path) -> None:
     assert not sides["validation"] & sides["heldout"]
 
 
-def test_an_adapter_of_another_model_is_not_served(project: Path, tmp_path: Path) -> None:
+def test_an_adapter_of_another_model_is_not_used(project: Path, tmp_path: Path) -> None:
     store = Project.open(project).folder.store()
     evaluation, adapter = store.artifact(EvaluationInfo), store.artifact(AdapterInfo)
     assert evaluation

@@ -94,7 +94,7 @@ def test_a_corpus_of_three_words_is_searchable(make_project: Callable[[Path], Pa
     assert "base encoder" in engine_here("report", str(project)).stdout
 
 
-def test_unreadable_files_beside_good_ones_are_told_once_and_listed(small: Path) -> None:
+def test_unreadable_files_beside_good_ones_are_warned_of_once_and_listed(small: Path) -> None:
     documents = small / "documents"
     (documents / "noise.txt").write_bytes(NOISE)
     (documents / "empty.md").write_bytes(b"")
@@ -159,7 +159,7 @@ def test_a_project_among_the_documents_is_not_read(small: Path, indexed: Path) -
     assert hits(small)
 
 
-def test_damaged_indexes_are_told_by_search_and_rebuilt_by_the_next_run(project: Path) -> None:
+def test_damaged_indexes_are_noted_by_search_and_rebuilt_by_the_next_run(project: Path) -> None:
     (lexical,) = project.glob("lexical/*/*/*.term")
     (vectors,) = project.glob("vectors/*/index.usearch")
     overwrite(vectors, 500)
@@ -290,7 +290,7 @@ def mounted(folder: Path, *options: str) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("stage", ["ingest", "index", "embed"])
-def test_a_full_disk_is_told_and_forgotten_once_there_is_room(
+def test_a_full_disk_is_an_error_and_forgotten_once_there_is_room(
     indexed: Path, tmp_path: Path, stage: str, disk_filler: Callable[[Path, int], None]
 ) -> None:
     with mounted(tmp_path / "disk", "-t", "tmpfs", "-o", "size=6m", "tmpfs") as disk:
@@ -315,7 +315,7 @@ def test_a_full_disk_is_told_and_forgotten_once_there_is_room(
         assert states[stage] == "done"
 
 
-def test_a_read_only_project_is_told(indexed: Path, tmp_path: Path) -> None:
+def test_a_read_only_project_is_an_error(indexed: Path, tmp_path: Path) -> None:
     project = Path(shutil.copytree(indexed, tmp_path / "project"))
     with mounted(project, "--bind", str(project)):
         subprocess.run(["mount", "-o", "remount,ro,bind", str(project)], check=True)

@@ -247,7 +247,7 @@ def test_hits_piped_are_whole_lines(finished: Path) -> None:
     assert "\x1b" not in done.stdout
 
 
-def test_nothing_found_is_said_aside(finished: Path) -> None:
+def test_that_nothing_was_found_goes_to_standard_error(finished: Path) -> None:
     done = engine_here("search", str(finished), "qqqqzzzz", "--mode", "bm25")
     assert done.stdout == ""
     assert "Nothing" in done.stderr

@@ -73,7 +73,7 @@ def test_an_unexpected_fault_has_the_same_shape(fault: str, status: int, kind: s
     assert value in error["what"]
 
 
-def test_people_are_told_once_and_in_sentences(empty: Path) -> None:
+def test_an_error_is_printed_once_and_in_sentences(empty: Path) -> None:
     done = engine("run", str(empty), check=False)
     assert done.returncode == 3
     (first,) = (line for line in done.stderr.splitlines() if line.startswith("Error: "))
@@ -105,7 +105,7 @@ def test_what_to_do_next_can_be_pasted_into_a_shell(tmp_path: Path) -> None:
     assert f"engine run {command}" in early.stderr
 
 
-def test_the_version_is_told() -> None:
+def test_the_version_is_printed() -> None:
     from engine.version import __version__
 
     assert engine("--version").stdout == f"engine {__version__}\n"

@@ -178,7 +178,7 @@ def test_an_exported_encoder_and_vectors_rank_as_search_does(corrected: Path, tm
     assert np.abs(scores - plain).max() > 0.01  # without the offsets it would be something else
 
 
-def test_a_card_without_vectors_says_where_the_offsets_are(corrected: Path, tmp_path: Path) -> None:
+def test_a_card_without_vectors_names_the_export_with_the_offsets(corrected: Path, tmp_path: Path) -> None:
     from engine.export.take import export_project
 
     made = export_project(ProjectFolder.open(corrected), tmp_path / "taken", ["model"])

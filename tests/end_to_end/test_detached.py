@@ -125,7 +125,7 @@ def test_a_detached_run_outlives_whoever_started_it(project: Path) -> None:
     wait_until(lambda: is_gone(begun["pid"]), "the end of its process")
 
 
-def test_a_detached_run_that_cannot_begin_says_why(project: Path) -> None:
+def test_a_detached_run_that_cannot_begin_has_an_error(project: Path) -> None:
     (project / "runs").rename(project / "former")
     (project / "runs").write_text("no folder")
     done = subprocess.run(

@@ -123,7 +123,7 @@ def test_the_merged_model_gives_the_products_own_vectors(
 
 
 @pytest.mark.parametrize("strength", [1.0, 0.5])
-def test_the_adapter_gives_the_served_vectors_with_peft(
+def test_the_adapter_gives_the_vectors_in_use_with_peft(
     projects: Callable[..., ProjectFolder], tmp_path: Path, strength: float
 ) -> None:
     project = projects(strength, "both")
@@ -196,7 +196,7 @@ def with_peft(model: str, adapter: Path) -> np.ndarray:
     return vectors
 
 
-def test_where_base_is_served_the_model_is_the_base(projects: Callable[..., ProjectFolder], tmp_path: Path) -> None:
+def test_where_base_is_in_use_the_model_is_the_base(projects: Callable[..., ProjectFolder], tmp_path: Path) -> None:
     project = projects(0.0, "query")
     made = export_project(project, tmp_path / "taken")
     assert made.kinds == ("adapter", "model")
@@ -362,7 +362,7 @@ def test_the_card_shows_no_path_that_a_setting_holds(project: Path, tmp_path: Pa
     assert "passwords_file" not in page
 
 
-def test_the_card_of_vectors_without_csls_says_nothing_of_it(project: Path, tmp_path: Path) -> None:
+def test_the_card_of_vectors_without_csls_has_nothing_on_it(project: Path, tmp_path: Path) -> None:
     folder = ProjectFolder.open(project)
     store = folder.store()
     vectors = store.artifact(VectorsInfo)
@@ -435,7 +435,7 @@ def test_what_cannot_be_had_is_refused_by_name_and_left_out_otherwise(
     assert made.with_text == ("vectors", "chunks", "beir")
 
 
-def test_a_project_that_never_ran_says_what_to_do(make_project: Callable[[Path], Path], tmp_path: Path) -> None:
+def test_a_project_that_never_ran_has_nothing_to_export(make_project: Callable[[Path], Path], tmp_path: Path) -> None:
     folder = ProjectFolder.open(make_project(tmp_path / "new"))
     for kinds in (None, ["all"], ["chunks"], ["vectors"], ["beir"]):
         with fails(NotBuiltError, "not-built", command="run"):
@@ -567,7 +567,7 @@ def test_an_export_that_is_killed_at_any_moment_leaves_nothing_half(project: Pat
     assert leftovers(target.parent) == sorted({"second", *(["taken"] if target.exists() else [])})
 
 
-def test_the_command_says_where_it_is_and_what_holds_text(project: Path, tmp_path: Path) -> None:
+def test_the_command_prints_where_it_is_and_what_holds_text(project: Path, tmp_path: Path) -> None:
     done = engine("export", str(project), str(tmp_path / "taken"), "--only", "adapter,chunks")
     assert done.stdout == f"{tmp_path / 'taken'}\n"
     assert "your documents are in: chunks" in done.stderr

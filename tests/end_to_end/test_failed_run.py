@@ -12,7 +12,7 @@ from fixtures.pipeline import engine_here
 from engine.project.folder import ProjectFolder
 
 
-def test_unusable_sentence_pairs_end_a_run_before_it_begins_and_status_says_so(project: Path) -> None:
+def test_unusable_sentence_pairs_end_a_run_before_it_begins_and_are_in_its_status(project: Path) -> None:
     (project / "pairs.csv").write_text("one,other,1\n")
     ProjectFolder.open(project).change_settings({"evaluation.sentence_pairs": "pairs.csv"})
     done = engine_here("run", str(project), "--force", "--json", check=False)

@@ -310,7 +310,7 @@ def test_an_ingest_that_is_stopped_before_it_changes_anything_leaves_the_project
     assert summary("index", str(small)) == {}
 
 
-def test_an_index_of_another_version_or_asked_for_by_force_is_built_anew(small: Path) -> None:
+def test_an_index_of_another_version_or_built_by_force_is_built_anew(small: Path) -> None:
     from engine.project.folder import ProjectFolder
 
     assert summary("index", str(small), "--force")["updated"] is False
@@ -400,7 +400,7 @@ def test_a_language_that_is_set_is_that_of_all_documents(small: Path) -> None:
     assert paths(small, "Kündigungsfristen") == []
 
 
-def test_languages_that_an_older_version_told_are_told_anew(small: Path) -> None:
+def test_languages_that_an_older_version_found_are_found_anew(small: Path) -> None:
     (small / "documents" / "brief.txt").write_text(GERMAN)
     summary("ingest", str(small))
     summary("index", str(small))
@@ -435,7 +435,7 @@ def test_a_deleted_file_leaves_search_before_anything_runs_and_comes_back_with_i
     assert found in paths(small, "countersigning the clauses")
 
 
-def test_what_an_index_does_not_hold_yet_is_told(small: Path) -> None:
+def test_what_an_index_does_not_hold_yet_is_noted(small: Path) -> None:
     def notes(mode: str) -> list[str]:
         found = engine_here("search", str(small), "capybara", "--mode", mode, "--json").stdout
         return list(json.loads(found)["notes"])

@@ -42,7 +42,7 @@ def test_the_example_of_the_readme(tiny_model: Path, tmp_path: Path) -> None:
     assert done.stderr == ""
 
 
-def test_an_opened_project_searches_and_tells(finished: Path) -> None:
+def test_an_opened_project_searches_and_reports(finished: Path) -> None:
     project = Project.open(finished)
     found = project.search("freezer door left open", mode="bm25", top=3, where=SearchFilter(paths=("incidents/**",)))
     assert [hit.rank for hit in found.hits] == [1, 2, 3]

@@ -88,7 +88,7 @@ def test_search_looks_with_the_prompt_for_chunks_with_theirs(tmp_path: Path, tin
         ("my-model", None),
     ],
 )
-def test_a_model_that_is_known_to_want_prompts_is_told(
+def test_a_model_that_is_known_to_want_prompts_is_warned_of(
     tmp_path: Path, tiny_model: Path, name: str, known: Prompts | None
 ) -> None:
     folder = tmp_path / name

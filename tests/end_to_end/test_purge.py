@@ -117,7 +117,7 @@ def test_a_record_that_names_other_folders_removes_none(
     assert sorted(place.rglob("*")) == before
 
 
-def test_an_unfinished_export_on_a_disk_that_is_away_is_remembered_and_told(project: Path, tmp_path: Path) -> None:
+def test_an_unfinished_export_on_a_disk_that_is_away_is_remembered_and_listed(project: Path, tmp_path: Path) -> None:
     half = tmp_path / "stick" / ".other.12ab34cd.part"
     entry = {"folder": str(half.with_name("other")), "building": str(half), "kinds": ["chunks"]}
     (project / RECORD).write_text(json.dumps([entry]))
@@ -137,7 +137,7 @@ def test_the_list_of_recents_forgets_it_alone(project: Path) -> None:
     file.unlink()
 
 
-def test_where_else_text_may_be_is_said(project: Path) -> None:
+def test_where_else_text_may_be_is_listed(project: Path) -> None:
     settings = project / "project.toml"
     text = settings.read_text()
     settings.write_text(re.sub(r"(?m)^(# )?endpoint = .*$", 'endpoint = "http://127.0.0.1:9/v1"', text, count=1))

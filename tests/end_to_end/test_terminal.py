@@ -160,7 +160,7 @@ def wait_until(true: Callable[[], object], what: str, seconds: float = 120) -> N
         time.sleep(0.1)
 
 
-def test_without_a_terminal_it_says_so() -> None:
+def test_without_a_terminal_there_is_an_error() -> None:
     command = [sys.executable, "-m", "bmembed_tui"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
     assert done.returncode == 2

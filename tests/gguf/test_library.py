@@ -85,7 +85,7 @@ def listed() -> list[ModelFile]:
     return list_models(4096, free=10**12)
 
 
-def test_the_header_tells_what_the_model_is(tiny: Path):
+def test_the_header_holds_what_the_model_is(tiny: Path):
     header = read_header(tiny)
     # 2 × 261·64 for both vocabularies, 64 for a norm; a layer: 2 norms, 4 × 64·64, 3 × 64·128. Cache: 2·4·32·2 bytes.
     parameters = 2 * 261 * 64 + 64 + 2 * (2 * 64 + 4 * 64 * 64 + 3 * 64 * 128)
@@ -120,7 +120,7 @@ def test_the_tables_of_types_are_those_of_the_format():
         (lambda data: data[:300] + b"\xff" * 300 + data[600:], "corrupt: before byte"),
     ],
 )
-def test_a_spoilt_file_is_told_with_its_true_reason_and_not_added(
+def test_a_damaged_file_is_refused_with_its_true_reason(
     home: Path, tiny: Path, tmp_path: Path, spoil: Callable[[bytes], bytes], why: str
 ):
     path = tmp_path / "spoilt.gguf"
@@ -197,7 +197,7 @@ def test_variables_of_the_other_programs_are_followed(
     assert [model.names for model in listed()] == [("e.gguf",), ("x:y",), ("a/b/d.gguf",)]
 
 
-def test_what_is_missing_cut_or_changed_is_told(home: Path, tiny: Path, tmp_path: Path):
+def test_what_is_missing_cut_or_changed_is_reported(home: Path, tiny: Path, tmp_path: Path):
     in_ollama(home, tiny, "library/longer/1", size=10**9)
     changed = in_ollama(home, tiny, "library/changed/1", digest="a" * 64)
     gone = in_ollama(home, tiny, "library/gone/1", digest="b" * 64)
@@ -223,7 +223,7 @@ def test_a_model_in_parts_is_one_and_needs_all_of_them(home: Path, tiny: Path):
     assert listed()[0].problem.startswith("m-00002-of-00002.gguf: ")
 
 
-def test_what_does_not_fit_is_told(home: Path, tiny: Path):
+def test_what_does_not_fit_is_reported(home: Path, tiny: Path):
     put(tiny, home, ".lmstudio/models/a.gguf")
     need = memory_need(tiny.stat().st_size, read_header(tiny), 100)
     assert [list_models(100, free=free)[0].fits for free in (need - 1, need)] == [False, True]
@@ -369,7 +369,7 @@ def test_a_model_in_parts_is_known_as_a_whole(parts: list[Path], tiny: Path):
     assert content_identity(parts[0]) != before
 
 
-def test_a_part_that_is_cut_off_or_missing_is_told(parts: list[Path]):
+def test_a_part_that_is_cut_off_or_missing_is_reported(parts: list[Path]):
     parts[2].write_bytes(parts[2].read_bytes()[:-9])
     (model,) = listed()
     assert f"{parts[2].stat().st_size:,}" in model.problem
@@ -378,7 +378,7 @@ def test_a_part_that_is_cut_off_or_missing_is_told(parts: list[Path]):
     assert model.problem.startswith("m-00003-of-00003.gguf: ")
 
 
-def test_a_model_in_parts_that_lacks_one_is_told_and_never_chosen_by_itself(parts: list[Path], home: Path):
+def test_a_model_in_parts_that_lacks_one_is_reported_and_never_chosen_by_itself(parts: list[Path], home: Path):
     parts[1].unlink()
     settings = Settings(queries=QuerySettings(backend="gguf", model=str(parts[0])))
     snapshot: Any = SimpleNamespace(
@@ -394,7 +394,7 @@ def test_a_model_in_parts_that_lacks_one_is_told_and_never_chosen_by_itself(part
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes here")
-def test_what_reads_a_model_leaves_when_the_one_that_asked_is_killed(tmp_path: Path) -> None:
+def test_the_process_that_reads_a_model_ends_with_its_parent(tmp_path: Path) -> None:
     endless = tmp_path / "endless.gguf"
     os.mkfifo(endless)  # whoever opens it waits
     code = (

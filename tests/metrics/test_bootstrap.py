@@ -68,7 +68,7 @@ def test_pairing_shows_a_small_steady_gain_that_the_intervals_hide():
     assert (gain.p_better, loss.p_better) == (1.0, 0.0)
 
 
-def test_no_difference_is_said_for_noise_and_for_equal_systems():
+def test_noise_and_equal_systems_show_no_difference():
     rng = np.random.default_rng(9)
     noise = paired_difference(rng.random(200), rng.random(200), samples=2_000)
     same = paired_difference([0.5] * 30, [0.5] * 30, samples=100)

@@ -75,7 +75,7 @@ def test_the_queries_needed_by_hand():
     assert queries_needed([1.0, 1.0, 1.0]) == 6
 
 
-def test_nothing_is_said_without_a_difference():
+def test_no_number_of_queries_is_given_without_a_difference():
     assert queries_needed([1.0, -1.0]) is None
     assert queries_needed([0.0] * 9) is None
     assert queries_needed([1.0]) is None

@@ -37,7 +37,7 @@ def test_interval_and_difference_tell_a_good_system_from_noise():
     assert spearman_difference(noise, good, gold, samples=400).verdict == "worse"
 
 
-def test_equal_systems_show_no_difference_and_a_small_one_says_how_many_pairs_would():
+def test_equal_systems_show_no_difference_and_a_small_one_gives_how_many_pairs_would():
     rng = np.random.default_rng(2)
     gold = rng.normal(size=40)
     one, other = gold + rng.normal(0, 1.0, 40), gold + rng.normal(0, 1.1, 40)

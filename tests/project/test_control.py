@@ -32,7 +32,7 @@ def at_stage(folder: Path, stage: str) -> None:
     (folder / "stage.json").write_text(json.dumps({"stage": stage, "pid": 1}))
 
 
-def test_what_is_asked_lies_in_the_folder_of_the_run_alone(project: ProjectFolder, run_folder: Path) -> None:
+def test_a_request_lies_in_the_folder_of_the_run_alone(project: ProjectFolder, run_folder: Path) -> None:
     at_stage(run_folder, "train")
     with project.locked():
         assert control.pause(project) == control.pause(project) == run_folder.name
@@ -61,7 +61,7 @@ def test_only_training_is_finished_early(project: ProjectFolder, run_folder: Pat
 
 
 @pytest.mark.parametrize("ask", [control.cancel, control.pause, control.resume, control.finish])
-def test_nothing_is_asked_of_a_run_that_is_over(
+def test_nothing_can_be_requested_of_a_run_that_is_over(
     project: ProjectFolder, run_folder: Path, ask: Callable[[ProjectFolder], str]
 ) -> None:
     at_stage(run_folder, "train")
@@ -118,7 +118,7 @@ class Waiting:
         return self.answers
 
 
-def test_a_safe_point_is_passed_at_once_when_nothing_is_asked(tmp_path: Path) -> None:
+def test_a_safe_point_is_passed_at_once_when_nothing_is_requested(tmp_path: Path) -> None:
     waiting = Waiting(tmp_path)
     assert waiting.join() == [False]
     assert (waiting.reported, waiting.gate.paused_seconds) == ([], 0.0)
@@ -145,7 +145,7 @@ def test_a_paused_stage_can_be_stopped(tmp_path: Path) -> None:
     assert waiting.reported == [events.Paused(stage="rank")]
 
 
-def test_a_stage_that_is_asked_to_stop_does_not_pause_first(tmp_path: Path) -> None:
+def test_a_stage_that_is_to_stop_does_not_pause_first(tmp_path: Path) -> None:
     (tmp_path / "pause").touch()
     reported: list[events.Event] = []
     assert control.Gate(tmp_path, "rank", reported.append, lambda: True)()
@@ -208,7 +208,7 @@ def test_a_run_paused_between_stages_can_be_cancelled(project: ProjectFolder) ->
     assert reported == ["run_started", "paused", "run_finished"]
 
 
-def test_a_failed_runs_record_says_why(project: ProjectFolder) -> None:
+def test_a_failed_runs_record_has_the_error(project: ProjectFolder) -> None:
     (project.path / "project.toml").write_text('[encoder]\ndevice = "toaster"\n')
     with pytest.raises(UsageError) as caught:
         pipeline.run(project, stages=["ingest"])

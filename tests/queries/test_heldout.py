@@ -75,7 +75,7 @@ def test_capping_is_a_seeded_choice_that_hardly_changes_when_queries_come():
         cap_queries(keys, 0)
 
 
-def test_what_is_served_is_decided_before_when_to_stop() -> None:
+def test_what_is_in_use_is_decided_before_when_to_stop() -> None:
     """Of a single article's entries that are held out, none may only stop the training: nothing could be served."""
     documents = [
         Document(f"corpus.jsonl#{n}", "corpus", "jsonl", f"article {n // 3}", "", str(n), 1, 0.0, str(n), n)
@@ -96,7 +96,7 @@ def test_what_is_served_is_decided_before_when_to_stop() -> None:
     assert alone > 5, "no seed held out a single article"
 
 
-def test_what_could_not_be_served_is_told_before_it_is_trained() -> None:
+def test_what_could_not_be_used_is_an_error_before_it_is_trained() -> None:
     assert too_few_to_choose(20) == ""
     for count, shown in ((19, "19 held-out queries"), (1, "1 held-out query"), (0, "no held-out query")):
         assert shown in too_few_to_choose(count)

@@ -62,7 +62,7 @@ def test_the_rankings_of_no_queries_are_none(asked_project: Make):
         assert "nothing can be trained" in reason
 
 
-def test_a_filter_that_took_all_is_told_in_a_run(asked_project: Make, monkeypatch: pytest.MonkeyPatch):
+def test_a_filter_that_took_all_ends_a_run(asked_project: Make, monkeypatch: pytest.MonkeyPatch):
     from engine.queries import stage
 
     monkeypatch.setattr(stage, "bm25_ranks", lambda _index, queries, *_: np.zeros(len(queries), np.int64))
@@ -78,7 +78,7 @@ def test_reasons_are_listed_by_how_often_they_apply():
     assert none_left(0, {}, "p").startswith(f"Of 0 queries none is left: {NONE_LEFT}.")
 
 
-def test_a_model_that_writes_nothing_usable_is_not_asked_about_every_chunk(
+def test_a_model_that_writes_nothing_usable_does_not_get_every_chunk(
     asked_project: Make, monkeypatch: pytest.MonkeyPatch
 ):
     from engine.queries import writing

@@ -73,7 +73,7 @@ def test_the_share_kept_counts_what_the_filters_leave_out(asked_project: Make):
     assert answer_files(project) == []
 
 
-def test_a_question_that_bm25_does_not_lead_back_is_told(asked_project: Make):
+def test_a_question_that_bm25_does_not_lead_back_is_left_out(asked_project: Make):
     def script(request: Request, number: int) -> str:
         evidence = json.loads(good(request, number))["questions"][0]["evidence"]
         others = "pump crane kiln lathe press oven".replace(evidence.split()[1], "")
@@ -96,7 +96,7 @@ def test_the_estimate_is_the_pace_of_the_sample_over_all_chunks(asked_project: M
     assert "3.0 queries a chunk" in found.estimate.basis
 
 
-def test_a_chunk_without_an_answer_says_why(asked_project: Make):
+def test_a_chunk_without_an_answer_has_a_reason(asked_project: Make):
     with serving(lambda *_: "I would rather not.") as server:
         found = sample(asked_project(backend="endpoint", endpoint=server.url, prompt="one-step"), 2)
     assert [(item.queries, item.problem) for item in found.items] == [((), NOT_JSON)] * 2
@@ -173,12 +173,12 @@ def test_the_command_prints_json_or_text_and_no_control_characters(asked_project
     assert "Backend: endpoint. Kept: 0 %." in text
 
 
-def test_the_command_tells_what_is_missing(asked_project: Make):
+def test_the_command_reports_what_is_missing(asked_project: Make):
     code, error = error_of("sample", str(asked_project(backend="gguf").path))
     assert (code, error["code"], "queries.model" in error["why"]) == (2, "language-model-not-chosen", True)
 
 
-def test_a_crash_of_llama_cpp_is_told(asked_project: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_crash_of_llama_cpp_is_an_error(asked_project: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     model = build_tiny_gguf(tmp_path / "tiny.gguf")
     project = asked_project(backend="gguf", model=str(model), answer_tokens=512, prompt="one-step")
     (tmp_path / "crashing").mkdir()

@@ -42,7 +42,7 @@ def script(request: dict[str, Any], _number: int) -> str:
     return json.dumps({"words": told})
 
 
-def test_the_model_is_asked_once_for_each_query_and_its_words(tmp_path: Path) -> None:
+def test_the_model_gets_each_query_and_its_words_once(tmp_path: Path) -> None:
     with serving(script) as server:
         seen: list[int] = []
         found, name = substitutes(context(tmp_path, server.url), ASKED, seen.append)
@@ -63,7 +63,7 @@ def test_a_word_that_the_limit_has_cut_is_none(tmp_path: Path) -> None:
     assert found == [{"roof": "top of the house"}]
 
 
-def test_a_bad_answer_gives_nothing_and_a_torn_line_is_asked_for_again(tmp_path: Path) -> None:
+def test_a_bad_answer_gives_nothing_and_a_torn_line_is_requested_again(tmp_path: Path) -> None:
     with serving(lambda *_: "no JSON") as server:
         assert substitutes(context(tmp_path, server.url), ASKED[:1], lambda _: None)[0] == [{}]
     with serving(script) as server:
@@ -96,7 +96,7 @@ def test_words_of_queries_that_are_gone_do_not_stay(tmp_path: Path) -> None:
         assert len(server.requests) == 2
 
 
-def test_a_query_that_a_busy_server_left_unanswered_is_asked_again(tmp_path: Path) -> None:
+def test_a_query_that_a_busy_server_left_unanswered_is_sent_again(tmp_path: Path) -> None:
     with serving(lambda request, number: script(request, number) if number else Raw(503)) as server:
         some = context(tmp_path, server.url)
         assert substitutes(some, ASKED[:2], lambda _: None)[0] == [{}, {}]
@@ -107,7 +107,7 @@ def test_a_query_that_a_busy_server_left_unanswered_is_asked_again(tmp_path: Pat
         assert len(server.requests) == 3
 
 
-def test_without_a_language_model_none_is_named_and_a_missing_one_is_told(tmp_path: Path) -> None:
+def test_without_a_language_model_there_are_none_and_a_missing_one_is_an_error(tmp_path: Path) -> None:
     plain = SimpleNamespace(
         store=EMPTY,
         settings=Settings(queries=QuerySettings(backend="extractive")),

@@ -95,7 +95,7 @@ def test_a_model_on_a_server_writes_the_queries(asked_project: Make):
         assert len(server.requests) == 12, "what was answered is not asked again"
 
 
-def test_a_server_is_asked_several_messages_at_once_where_that_is_set(asked_project: Make):
+def test_a_server_gets_several_messages_at_once_where_that_is_set(asked_project: Make):
     """Six chunks, each 0.4 s: two waves of three, with the very queries that one after the other gives."""
 
     def slow(request: Request, number: int) -> str:
@@ -212,7 +212,7 @@ def test_with_few_queries_wanted_chunks_are_taken_evenly_from_the_documents(aske
         assert len(set(server.passages())) == 5
 
 
-def test_another_prompt_or_model_is_asked_anew_and_gone_documents_are_forgotten(asked_project: Make):
+def test_with_another_prompt_or_model_chunks_are_sent_anew_and_gone_documents_are_forgotten(asked_project: Make):
     with serving(good) as server:
         project = pointed(asked_project, server)
         generate_here(project)
@@ -273,7 +273,7 @@ def test_a_random_model_in_a_file_goes_through_the_whole_stage(asked_project: Ma
         ({"backend": "endpoint", "endpoint": "http://1.1.1.1/v1"}, SettingsError, "endpoint-public"),
     ],
 )
-def test_what_a_backend_lacks_is_told_before_anything_is_asked(
+def test_what_a_backend_lacks_is_an_error_before_anything_is_sent(
     asked_project: Make, settings: dict[str, Any], kind: type[EngineError], code: str
 ):
     project = asked_project(**settings)
@@ -415,7 +415,7 @@ def test_a_model_that_is_added_later_makes_nothing_stale(auto: Auto):
     assert info(auto.project)["backend"] == "gguf"
 
 
-def test_a_run_by_force_tells_the_stage_so(auto: Auto):
+def test_a_run_by_force_takes_a_model_that_was_added(auto: Auto):
     run(auto.project)
     added("ours.gguf")
     told = run(auto.project, force=("generate",))
@@ -506,7 +506,7 @@ def test_answers_with_halves_of_characters_of_a_former_version_are_read(asked_pr
 
 
 @pytest.mark.parametrize("status", [400, 413, 503])
-def test_a_server_that_is_put_right_is_asked_about_every_chunk(asked_project: Make, status: int):
+def test_a_server_that_is_put_right_gets_every_chunk(asked_project: Make, status: int):
     right = False
 
     def script(request: Request, number: int) -> Any:

@@ -113,7 +113,7 @@ def test_what_was_kept_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [None, b"", b"no vectors", b"\x93NUMPY\x01\x00", b"PK\x03\x04 torn"])
-def test_a_damaged_bank_is_told(tmp_path: Path, content: bytes | None) -> None:
+def test_a_damaged_hubness_reference_is_an_error(tmp_path: Path, content: bytes | None) -> None:
     if content is not None:
         (tmp_path / FILE).write_bytes(content)
     with fails(DamagedError, "artifact-damaged", command="evaluate --force"):

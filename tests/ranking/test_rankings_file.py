@@ -79,7 +79,7 @@ def other_version(folder):
         lambda folder: (folder / "rankings.json").write_bytes(b"\xff\xfe"),
     ],
 )
-def test_damage_is_told_and_never_loaded(tmp_path, damage):
+def test_damage_is_an_error_and_never_loaded(tmp_path, damage):
     LISTS.save(tmp_path)
     damage(tmp_path)
     with pytest.raises(DamagedError) as caught:

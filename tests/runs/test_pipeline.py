@@ -167,7 +167,7 @@ def dead_pid() -> int:
     return child.pid
 
 
-def test_the_run_that_is_running_is_asked_to_stop(project: ProjectFolder, dead_pid: int) -> None:
+def test_the_run_that_is_running_gets_the_request_to_stop(project: ProjectFolder, dead_pid: int) -> None:
     current = record_run(project, "20260101-000000-000-aaaa", "running", os.getpid(), 200.0)
     others = [
         record_run(project, "20260102-000000-000-bbbb", "done", os.getpid(), 300.0),
@@ -182,7 +182,7 @@ def test_the_run_that_is_running_is_asked_to_stop(project: ProjectFolder, dead_p
     assert not any((folder / "cancel").exists() for folder in others)
 
 
-def test_nothing_is_asked_to_stop_when_nothing_runs(project: ProjectFolder) -> None:
+def test_nothing_can_be_stopped_when_nothing_runs(project: ProjectFolder) -> None:
     record_run(project, "20260101-000000-000-aaaa", "running", os.getpid(), 100.0)
     with fails(UsageError, "no-run"):
         control.cancel(project)

@@ -39,7 +39,7 @@ def test_each_stage_begins_anew(tmp_path: Path, log: events.EventLog) -> None:
     assert progress_of(tmp_path) == RunProgress("train", "", 40, 200, "steps", 0.7319, 95.0)
 
 
-def test_asked_to_pause_waiting_and_going_on(tmp_path: Path, log: events.EventLog) -> None:
+def test_pausing_waiting_and_resuming(tmp_path: Path, log: events.EventLog) -> None:
     log(events.StageStarted(stage="train", fingerprint="f", reason="not built yet"))
     log(STEP)
     (tmp_path / "pause").touch()

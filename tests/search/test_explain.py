@@ -213,7 +213,7 @@ def test_equal_chunks_rank_by_id(adapted: Any, project: ProjectFolder, encoders:
 # what is missing
 
 
-def test_base_vectors_that_are_not_at_hand_are_said(
+def test_base_vectors_that_are_not_at_hand_are_noted(
     searcher: Searcher, adapted: Any, project: ProjectFolder, encoders: dict[str, Table]
 ) -> None:
     wanted = [adapted.ids["alpha"]]

@@ -169,7 +169,7 @@ def test_languages_by_code_or_name() -> None:
     assert unknown_languages(("en", "fr", "Deutsch", "nn"), known) == ["fr", "Deutsch"]
 
 
-def test_what_no_document_meets_is_told() -> None:
+def test_what_no_document_meets_is_noted() -> None:
     known = [replace(document(1, "a/b.md"), language="en", author="Ada Quay"), document(2, "c.md")]
     where = SearchFilter(("a/**", "b/**"), ("md", "pages"), authors=("ada", "Bob"), languages=("en", "fr"))
     for note, value in zip(unmet(where, known), ("'pages'", "'fr'", "'Bob'", "'b/**'"), strict=True):
@@ -185,7 +185,7 @@ def test_malformed_globs(glob: str) -> None:
 
 @pytest.mark.filterwarnings("ignore:Possible nested set")
 @given(globs=st.lists(st.text(alphabet="ab/*?[]!-\\#{} ^", max_size=8) | st.text(max_size=6), max_size=3))
-def test_any_glob_works_or_is_told(globs: list[str]) -> None:
+def test_any_glob_works_or_is_an_error(globs: list[str]) -> None:
     with contextlib.suppress(UsageError):
         assert SearchFilter(paths=tuple(globs)).allowed(DOCUMENTS) <= {1, 2, 3, 4}
 
@@ -204,6 +204,6 @@ def test_what_is_not_a_date(text: str) -> None:
 
 
 @given(text=st.text() | st.dates().map(str) | st.datetimes(timezones=st.none() | st.timezones()).map(str))
-def test_any_date_works_or_is_told(text: str) -> None:
+def test_any_date_works_or_is_an_error(text: str) -> None:
     with contextlib.suppress(UsageError):
         assert isinstance(parse_date(text), float)

@@ -111,7 +111,7 @@ def test_punctuation_is_none(query: str) -> None:
 
 @pytest.mark.parametrize("mode", ["bm25", "semantic", "hybrid"])
 @pytest.mark.parametrize("query", ["!!!", "???", "...", "。", "♞", "☂"])
-def test_a_query_without_a_word_finds_nothing_and_says_so(
+def test_a_query_without_a_word_finds_nothing_and_is_noted(
     indexed: Any, project: ProjectFolder, mode: Any, query: str
 ) -> None:
     searcher = Searcher(project)

@@ -64,7 +64,7 @@ def test_where_the_source_cannot_be_reached_nothing_is_gone(tmp_path: Path, docu
     assert presence.notes("it") == []
 
 
-def test_what_is_gone_and_what_has_changed_is_told(tmp_path: Path, document: Make) -> None:
+def test_what_is_gone_and_what_has_changed_is_noted(tmp_path: Path, document: Make) -> None:
     presence = Presence(tmp_path / "project")
     assert presence.has(document("a.txt"))
     assert presence.notes("it") == []

@@ -41,7 +41,7 @@ def test_a_hit_in_plain_text() -> None:
     assert shown(replace(HIT, created=1e300)).startswith("1. a/lease.md:7  Lease › Rent  [bm25")
 
 
-def test_marks_are_told_by_colour_or_without_it_by_a_line() -> None:
+def test_marks_are_shown_by_colour_or_without_it_by_a_line() -> None:
     coloured = shown(HIT, force_terminal=True, color_system="standard", no_color=False)
     assert "\x1b[1;33mtenant\x1b[0m" in coloured
     plain = shown(HIT, force_terminal=True, color_system="standard", no_color=True)
@@ -105,7 +105,7 @@ def twice(project: ProjectFolder, corpus: Any, tmp_path: Path) -> list[Path]:
     return sources
 
 
-def test_the_command_tells_two_files_of_one_name_apart(project: ProjectFolder, twice: list[Path]) -> None:
+def test_the_command_distinguishes_two_files_of_one_name(project: ProjectFolder, twice: list[Path]) -> None:
     done = CliRunner().invoke(app, ["search", str(project.path), "wombats", "--mode", "bm25"])
     assert done.exit_code == 0, done.output
     assert "1. left/docs/same.md:3  Same  [bm25 #1]" in done.stdout

@@ -79,7 +79,7 @@ def test_semantic_gives_what_the_index_gives(searcher: Searcher, indexed: Any, f
     assert [hit.rankers["semantic"].rank for hit in found.hits] == [1, 2, 3, 4]
 
 
-def test_hybrid_fuses_both_and_tells_each_rank(searcher: Searcher, project: ProjectFolder) -> None:
+def test_hybrid_fuses_both_and_has_each_rank(searcher: Searcher, project: ProjectFolder) -> None:
     write_text(project.path / "project.toml", "[search]\nfusion = 'rrf'")
     bm25, semantic = (ids(searcher.search(QUERY, mode=mode)) for mode in ("bm25", "semantic"))
     found = searcher.search(QUERY)
@@ -164,7 +164,7 @@ def test_weighted_fusion_follows_the_settings(searcher: Searcher, project: Proje
     assert len(searcher.search(QUERY, mode="hybrid").hits) == 1
 
 
-def test_a_hit_says_where_it_is(searcher: Searcher, indexed: Any) -> None:
+def test_a_hit_has_its_place(searcher: Searcher, indexed: Any) -> None:
     hit = searcher.search("borrower interest loan", mode="bm25").hits[0]
     assert (hit.path, hit.format, hit.modified, hit.headings) == ("contracts/old/loan.html", "html", 20 * DAY, ("A",))
     assert hit.chunk_id == indexed.ids["The borrower pays interest on the loan."]
@@ -202,7 +202,7 @@ def test_wrong_arguments(searcher: Searcher) -> None:
             searcher.search(QUERY, **wrong)
 
 
-def test_a_typo_in_the_settings_is_told(searcher: Searcher, project: ProjectFolder) -> None:
+def test_a_typo_in_the_settings_is_an_error(searcher: Searcher, project: ProjectFolder) -> None:
     write_text(project.path / "project.toml", "[search]\ntopp = 3")
     with fails(SettingsError, "settings-unknown-key", "search.topp", "'search.top'"):
         searcher.search(QUERY)
@@ -286,7 +286,7 @@ def test_hybrid_goes_on_with_semantic_alone(
 
 
 @pytest.mark.parametrize(("kind", "other"), [("lexical", "semantic"), ("vectors", "bm25")])
-def test_a_damaged_index_is_told_and_the_other_answers(
+def test_a_damaged_index_is_noted_and_the_other_answers(
     indexed: Any, open_searcher: Callable[[], Searcher], damage: Callable[[Any], None], kind: str, other: Any
 ) -> None:
     damage(indexed.folder(kind))

@@ -50,7 +50,7 @@ def test_bm25_and_the_desk_answer_while_a_semantic_search_is_under_way(project: 
     assert output.ids() == ["quick", "ping", "desk", "slow"]
 
 
-def test_the_end_of_input_waits_for_what_was_asked(project: ProjectFolder, slow: Slow) -> None:
+def test_the_end_of_input_waits_for_open_requests(project: ProjectFolder, slow: Slow) -> None:
     output, desk = Answers(), threading.Event()
     asked = [request(n, "search", query="roof", mode="semantic") for n in range(5)] + [request("desk", "work")]
     extra = {"work": lambda: lambda: desk.wait(30)}

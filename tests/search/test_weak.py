@@ -34,7 +34,7 @@ def searcher(indexed: Any, project: ProjectFolder) -> Iterator[Searcher]:
     searcher.close()
 
 
-def test_hits_below_the_threshold_are_hidden_and_told_of(searcher: Searcher, project: ProjectFolder) -> None:
+def test_hits_below_the_threshold_are_hidden_and_counted(searcher: Searcher, project: ProjectFolder) -> None:
     everything = searcher.search(QUERY, mode="semantic").hits
     least = (everything[1].score + everything[2].score) / 2
     learn(project, similarity=least)
@@ -69,7 +69,7 @@ def test_nothing_is_hidden_unless_the_user_asks(searcher: Searcher, project: Pro
     assert (len(found.hits), found.notes) == (6, ())
 
 
-def test_without_a_fitting_threshold_it_says_why(searcher: Searcher, project: ProjectFolder) -> None:
+def test_without_a_fitting_threshold_there_is_a_reason(searcher: Searcher, project: ProjectFolder) -> None:
     assert searcher.search(QUERY, mode="semantic").notes[0]
     learn(project, similarity=None, reason="50 judged queries are needed")
     assert searcher.search(QUERY, mode="semantic").notes[0].endswith(": 50 judged queries are needed.")

@@ -49,7 +49,7 @@ def bm25_order(project: ProjectFolder, depth: int = 5) -> list[int]:
         store.close()
 
 
-def test_the_pool_holds_what_was_found_in_an_order_that_says_no_ranker(project: ProjectFolder) -> None:
+def test_the_pool_holds_what_was_found_in_an_order_that_shows_no_ranker(project: ProjectFolder) -> None:
     hits, found = pool(project), bm25_order(project)
     assert sorted(row for hit in hits for row in hit.chunk_ids) == sorted(found)
     assert [hit.chunk_ids[0] for hit in hits] != found
@@ -67,7 +67,7 @@ def test_what_is_not_built_is_reported_once(project: ProjectFolder) -> None:
     assert note.startswith("bm25 only")
 
 
-def test_the_same_text_is_asked_about_once(project: ProjectFolder) -> None:
+def test_the_same_text_is_judged_once(project: ProjectFolder) -> None:
     documents = project.path / "documents"
     shutil.copytree(documents / "incidents", documents / "again")
     for stage in ("ingest", "index"):
@@ -99,7 +99,7 @@ def test_queries_that_were_begun_come_before_judged_ones_and_those_before_made_o
     assert trained_on(project, [*found, ToJudge(learnt.upper(), "named")]) == 1
 
 
-def test_a_project_without_queries_says_what_to_do(tmp_path: Path) -> None:
+def test_a_project_without_queries_is_an_error(tmp_path: Path) -> None:
     with fails(UsageError, "no-queries-to-judge") as caught:
         list(worth_judging(ProjectFolder.create(tmp_path / "project", {})))
     assert "--query" in caught.value.to_do

@@ -186,7 +186,7 @@ def test_what_stands_for_no_value_stands_for_none_where_there_is_a_default() -> 
         validate({"search": {"mode": "from the preset"}})
 
 
-def test_the_template_says_what_the_preset_decides() -> None:
+def test_the_template_names_what_the_preset_decides() -> None:
     head = template({}).partition("[corpus]")[0]
     assert "'from the preset': the number depends on training.preset" in head
 

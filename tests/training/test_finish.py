@@ -30,7 +30,7 @@ def saved_state(folder: Path) -> dict[str, object]:
     return state
 
 
-def test_it_ends_at_the_step_with_a_last_check_and_says_so(run: Run, recipe: TrainingConfig) -> None:
+def test_it_ends_at_the_step_with_a_last_check_and_reports_it(run: Run, recipe: TrainingConfig) -> None:
     asked = After(6)
     result = run(recipe, emit=asked.listen, should_finish=asked)  # checks at 0, 4, 8, 12
     assert (result.steps, result.ended) == (6, "asked")
@@ -134,7 +134,9 @@ def test_a_pause_is_not_counted(run: Run, recipe: TrainingConfig, monkeypatch: p
     assert all(event.tokens_per_second > 0.5 for event in steps)  # a step has some hundred tokens
 
 
-def test_a_training_that_ended_by_itself_says_which_way(run: Run, recipe: TrainingConfig, data: TrainingData) -> None:
+def test_a_training_that_ended_by_itself_reports_which_way(
+    run: Run, recipe: TrainingConfig, data: TrainingData
+) -> None:
     assert run(recipe, "whole").ended == "all steps"
     copies = replace(data, heldout_queries=[data.chunks[p] for p in data.heldout_positives])
     early = run(recipe, "early", given=copies, steps=100, eval_every=5, patience=2, learning_rate=0.1, heldout_pool=200)

@@ -69,7 +69,9 @@ def test_pt_ft_makes_an_adapter(project: ProjectFolder) -> None:
     assert list((project.path / "checkpoints").glob("*")) == []
 
 
-def test_pt_without_a_gain_makes_none_and_says_why(project: ProjectFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pt_without_a_gain_makes_none_and_gives_the_reason(
+    project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from engine.training import loop
 
     figures = iter([(90.0, 80.0), *[(80.0, 70.0)] * 9])
@@ -108,7 +110,7 @@ def test_too_little_text_is_reported(project: ProjectFolder, monkeypatch: pytest
     assert "too little text" in summary["reason"]
 
 
-def test_a_broken_off_pre_training_says_where_it_goes_on(project: ProjectFolder) -> None:
+def test_a_broken_off_pre_training_reports_where_it_resumes(project: ProjectFolder) -> None:
     project.change_settings({"training.method": "PT-FT"})
 
     def stop() -> bool:

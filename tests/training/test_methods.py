@@ -193,7 +193,7 @@ def test_an_adapter_of_another_shape_is_no_start(
         train(Job(tiny, data, replace(masked, lora_rank=8), CPU, tmp_path / "ft", start=start))
 
 
-def test_a_pre_trained_adapter_is_served_and_merged_as_any_other(
+def test_a_pre_trained_adapter_is_used_and_interpolated_as_any_other(
     go: Pretrain, masked: TrainingConfig, bare: TrainingData, tiny: ModelFolder
 ) -> None:
     result = go(masked, given=bare, pretrain_steps=30)

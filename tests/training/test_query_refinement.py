@@ -128,7 +128,7 @@ def test_where_nothing_better_is_found_one_adapter_is_enough(go: Learn, staged: 
     assert (choice.value, "no step of 8" in choice.reason) == ("none", True)
 
 
-def test_asked_to_finish_in_the_first_part_there_is_no_second(go: Learn, staged: TrainingConfig) -> None:
+def test_finishing_in_the_first_part_leaves_out_the_second(go: Learn, staged: TrainingConfig) -> None:
     after = After(3)
     result = go(staged, listen=after.listen, should_finish=after)
     assert (result.chunk_adapter, result.steps, result.ended) == (None, 3, "asked")

@@ -68,7 +68,7 @@ def test_contrast_is_infonce_within_the_batch_of_queries_and_chunks() -> None:
         {"training": {"queries_per_step": 7}},
     ],
 )
-def test_what_is_asked_for_and_other_queries_leave_the_recipe_as_it_is(sections: dict[str, dict[str, object]]) -> None:
+def test_settings_and_other_queries_leave_the_recipe_as_it_is(sections: dict[str, dict[str, object]]) -> None:
     settings = validate(sections)
     assert config_of(settings, HARD) == config_of(settings)
 

@@ -94,7 +94,7 @@ def test_it_can_be_stopped_while_it_mines(run: Run, recipe: TrainingConfig) -> N
     assert same_training(whole, run(recipe, "broken", refresh_every=5))
 
 
-def test_it_says_what_it_found(run: Run, recipe: TrainingConfig) -> None:
+def test_it_reports_what_it_found(run: Run, recipe: TrainingConfig) -> None:
     reported: list[Event] = []
     run(recipe, emit=reported.append, refresh_every=5)
     found = [event for event in reported if isinstance(event, Choice) and event.setting == "hard negatives"]

@@ -230,7 +230,7 @@ def test_given_base_vectors_equal_those_made_before_training(
         np.testing.assert_allclose(value, adapter(handed)[name], atol=2e-3)
 
 
-def test_a_loss_that_is_not_finite_says_what_to_do(run: Run, recipe: TrainingConfig, data: TrainingData) -> None:
+def test_a_loss_that_is_not_finite_is_an_error(run: Run, recipe: TrainingConfig, data: TrainingData) -> None:
     broken = replace(data, base_queries=np.full((80, 32), np.nan), base_chunks=np.ones((200, 32)))
     with fails(StageError, "training-diverged", "step 1") as caught:
         run(recipe, given=broken)

@@ -158,7 +158,7 @@ def test_numbers_that_are_not_finite_are_refused(tmp_path: Path, folder: Path, b
         VectorIndex.open(folder).search_among(vectors[1], ids_of(40), 3)
 
 
-def test_a_query_of_another_width_is_told(folder: Path) -> None:
+def test_a_query_of_another_width_is_an_error(folder: Path) -> None:
     with fails(EngineError, "model-changed"):
         VectorIndex.open(folder).search(unit(1, width=8)[0], 3)
     with fails(EngineError, "model-changed"):
@@ -332,7 +332,7 @@ def test_a_manifest_that_is_something_else(folder: Path, content: bytes) -> None
         VectorIndex.open(folder)
 
 
-def test_update_of_a_damaged_index_says_so(folder: Path, tmp_path: Path) -> None:
+def test_update_of_a_damaged_index_is_an_error(folder: Path, tmp_path: Path) -> None:
     (folder / "index.usearch").write_bytes(b"")
     (tmp_path / "new").mkdir()
     with pytest.raises(DamagedError):
@@ -349,7 +349,7 @@ def test_files_are_private(folder: Path) -> None:
     assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o600}
 
 
-def test_a_full_disk_is_told(small_disk: Path, disk_filler: Callable[..., None]) -> None:
+def test_a_full_disk_is_an_error(small_disk: Path, disk_filler: Callable[..., None]) -> None:
     (small_disk / "index").mkdir()
     disk_filler(small_disk, leave=8192)
     with fails(ResourceError, "write-failed"):

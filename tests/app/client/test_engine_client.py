@@ -20,7 +20,7 @@ def children() -> list[psutil.Process]:
     return [child for child in psutil.Process().children() if child.status() != psutil.STATUS_ZOMBIE]
 
 
-def test_answers_come_to_those_who_asked(new_project: Path) -> None:
+def test_answers_come_to_their_requests(new_project: Path) -> None:
     async def story() -> list[object]:
         desk = EngineClient(new_project)
         try:
@@ -134,7 +134,7 @@ def test_a_line_that_answers_nothing_is_passed_over(monkeypatch: pytest.MonkeyPa
     assert asyncio.run(story()) == "pong"
 
 
-def test_an_engine_that_cannot_be_started_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_an_engine_that_cannot_be_started_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(engine_client, "engine_command", lambda *_: [str(tmp_path / "python"), "-m", "engine"])
     for call in (command("status"), order("pause", "x"), EngineClient(tmp_path).call("ping")):
         with pytest.raises(StageError) as caught:
@@ -150,7 +150,7 @@ def test_an_engine_that_cannot_be_started_is_told(monkeypatch: pytest.MonkeyPatc
         ("echo warning >&2; kill -9 $$", GoneError, "It may have run out of memory."),
     ],
 )
-def test_a_server_that_cannot_start_says_why(
+def test_a_server_that_cannot_start_gives_its_reason(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, serve: str, kind: type[EngineError], why: str
 ) -> None:
     monkeypatch.setattr(engine_client, "engine_command", lambda *_: ["sh", "-c", serve])
@@ -194,7 +194,7 @@ def test_an_order_comes_about_though_nobody_waits_for_it(monkeypatch: pytest.Mon
     assert (tmp_path / "done").exists()
 
 
-def test_a_command_tells_its_error_as_the_engine_means_it(tmp_path: Path) -> None:
+def test_a_commands_error_is_the_engines_own(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as caught:
         asyncio.run(command("status", str(tmp_path / "nowhere"), "--json"))
     assert "nowhere" in caught.value.what

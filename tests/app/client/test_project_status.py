@@ -49,7 +49,7 @@ def test_generation_that_kept_no_query_is_not_marked_as_done(counts: dict[str, i
     assert SIGNS[shown][0] == {"none": "✗", "done": "✓"}[shown]
 
 
-def test_nothing_is_said_before_anything_is_known() -> None:
+def test_steps_have_no_state_before_anything_is_known() -> None:
     assert {step_state(step, ProjectStatus(), RunState()) for step in STEPS} == {""}
 
 
@@ -69,7 +69,7 @@ def test_a_run_shows_where_it_is() -> None:
 
 
 @pytest.mark.parametrize("stage", ["index", "rank"])
-def test_a_stage_that_has_begun_since_the_status_was_asked_for_is_running(stage: str) -> None:
+def test_a_stage_that_has_begun_since_the_status_was_read_is_running(stage: str) -> None:
     """The rail said "4 Index to do" beside "Building the BM25 index …"."""
     run = RunState()
     run.apply_all([RunStarted(run="1", stages=list(STAGES)), StageStarted(stage=stage, fingerprint="", reason="")])

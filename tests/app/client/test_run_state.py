@@ -277,7 +277,7 @@ def test_limits_have_room() -> None:
     assert low < 4.0 < high
 
 
-def test_progress_without_a_total_says_nothing() -> None:
+def test_progress_without_a_total_is_empty() -> None:
     state = after(started("rank"), Progress(stage="rank", done=0, total=0, unit="queries"))
     assert format_progress(state) == ""
     state.apply(Progress(stage="rank", done=1000, total=2000, unit="queries"))

@@ -108,7 +108,7 @@ def test_a_log_that_is_a_folder_has_no_events(tmp_path: Path) -> None:
     assert LogReader(tmp_path).batch() == ([], False)
 
 
-def test_the_history_is_told_at_once_and_then_the_rest(tmp_path: Path) -> None:
+def test_the_history_is_reported_at_once_and_then_the_rest(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
     append(path, RunStarted(run="r", stages=["train"]), *(Warned(stage="train", text="x" * 2**14) for _ in range(50)))
     append(path, progress(7))
@@ -171,7 +171,7 @@ def test_a_batch_is_not_lost_when_nobody_waits_for_it_any_longer(
     assert asyncio.run(follow()) == "done"
 
 
-def test_what_was_caught_up_with_is_told_too(tmp_path: Path) -> None:
+def test_what_was_caught_up_with_is_reported_too(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
     append(path, RunStarted(run="r", stages=[]))
 

@@ -109,7 +109,7 @@ def test_a_file_whose_name_is_not_utf_8_is_found_again(tmp_path: Path) -> None:
     assert file_of(hit(source=str(tmp_path), path=named.name)) == named
 
 
-def test_a_hit_says_where_it_stands() -> None:
+def test_a_hit_shows_where_it_stands() -> None:
     assert place_of(hit()) == "line 4"
     assert place_of(hit(page=2)) == "page 2"
     assert heading_of(hit()) == "C › D"  # the title is not said twice

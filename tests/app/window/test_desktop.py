@@ -80,7 +80,7 @@ linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Qt is L
 
 
 @linux
-def test_without_qt_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_qt_one_line_names_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     give_extra(monkeypatch, "PySide6")
     assert_unavailable("PySide6", "-m pip install")
 

@@ -57,7 +57,7 @@ def written(project: ProjectFolder) -> dict[str, Any]:
     return write_sweep(project, grid, rows)
 
 
-def test_the_page_is_self_contained_and_says_what_the_figures_say(project: ProjectFolder) -> None:
+def test_the_page_is_self_contained_and_has_the_figures(project: ProjectFolder) -> None:
     found = written(project)
     folder = Path(found["folder"])
     assert folder.parent == project.path / "reports"

@@ -112,7 +112,7 @@ def test_a_torn_file_of_figures_is_a_cell_to_do(project: ProjectFolder) -> None:
     assert [cell.number for cell in work.to_do()] == [1, 2]
 
 
-def test_what_is_not_built_yet_is_told(tmp_path: Path) -> None:
+def test_what_is_not_built_yet_is_an_error(tmp_path: Path) -> None:
     with fails(NotBuiltError, "not-built", stage="generate"):
         basis_of(ProjectFolder.create(tmp_path / "new", {}))
 
@@ -223,7 +223,7 @@ def test_the_same_training_is_run_once(project: ProjectFolder, monkeypatch: pyte
     assert found["finished"] == 2
 
 
-def test_a_sweep_that_is_not_finished_is_told(project: ProjectFolder) -> None:
+def test_a_sweep_that_is_not_finished_is_an_error(project: ProjectFolder) -> None:
     assert unfinished(project) is None
     work = workspace(project)
     work.open()

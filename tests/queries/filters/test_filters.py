@@ -74,7 +74,7 @@ def test_nothing_to_deduplicate():
     assert deduplicate([]).kept == []
 
 
-def test_kept_when_any_retriever_finds_it_and_asked_no_further():
+def test_kept_when_any_retriever_finds_it_without_the_others():
     queries = [query(name) for name in "abcd"]
     first = {"a": 1, "b": 21, "c": 0, "d": 20}
     second = {"b": 20, "c": 0}
@@ -94,7 +94,7 @@ def test_kept_when_any_retriever_finds_it_and_asked_no_further():
     assert asked == [["a", "b", "c", "d"], ["b", "c"]]
 
 
-def test_ranks_beyond_the_top_are_told():
+def test_a_query_whose_rank_is_beyond_the_top_is_left_out():
     result = consistency_filter([query("a")], [lambda some: np.array([21])], top=20)
     assert result.rejected[0].stored == f"{Reason.CHUNK_NOT_FOUND}: {result.rejected[0].detail}"
     assert "top 20" in result.rejected[0].detail

@@ -148,7 +148,7 @@ def test_one_word_that_is_rare_or_of_its_own_document_is_enough(tmp_path: Path):
     assert reason(found, "own words check", ask("What is on paper 2?", chunk=4, document=2)) == ""
 
 
-def test_without_an_index_nothing_is_said_of_the_words():
+def test_without_an_index_words_are_not_judged():
     assert [check.name for check in checks(known([ENGLISH], [1]))] == [
         "language check",
         "copy check",
@@ -187,7 +187,7 @@ def shares(events: list[Event]) -> dict[str, str]:
     return {event.setting: event.value for event in events if isinstance(event, Choice) and "%" in event.value}
 
 
-def test_a_run_tells_each_filters_share_and_lists_what_it_left_out(asked_project: Make):
+def test_a_run_reports_each_filters_share_and_lists_what_it_left_out(asked_project: Make):
     with serving(poor) as server:
         project = asked_project(**SIX, endpoint=server.url)
         events = generate_here(project)
@@ -209,7 +209,7 @@ def kept_of(project: ProjectFolder) -> list[dict[str, Any]]:
     return found
 
 
-def test_the_command_lists_what_was_left_out_also_of_an_answer_that_is_not_asked_for_again(asked_project: Make):
+def test_the_command_lists_what_was_left_out_also_of_an_answer_from_before(asked_project: Make):
     with serving(poor) as server:
         project = asked_project(**SIX, endpoint=server.url)
         generate_here(project)
@@ -255,7 +255,7 @@ def test_queries_of_the_other_backends_are_listed_too(asked_project: Make):
     assert "train" in done.stderr
 
 
-def test_before_any_are_made_the_command_says_what_to_run(asked_project: Make):
+def test_before_any_are_made_the_command_names_what_to_run(asked_project: Make):
     code, error = error_of("queries", str(asked_project(backend="extractive").path))
     assert (code, error["code"], error["stage"]) == (3, "not-built", "generate")
 

@@ -117,7 +117,7 @@ def pointed(make: Make, url: str, **more: Any) -> ProjectFolder:
     return make(**{"backend": "endpoint", "endpoint": url, "prompt": "one-step", **more})
 
 
-def test_a_run_tells_after_three_chunks_what_all_of_them_take(asked_project: Make):
+def test_a_run_reports_after_three_chunks_what_all_of_them_take(asked_project: Make):
     with serving(good) as server:
         choices = generated(pointed(asked_project, server.url, max_queries=13))
     cost, why = choices["cost"]

@@ -56,7 +56,7 @@ def test_the_key_is_taken_from_the_environment(monkeypatch: pytest.MonkeyPatch):
     assert server.headers[0]["Authorization"] == "Bearer secret"
 
 
-def test_a_server_that_knows_no_schemas_is_asked_without_from_then_on():
+def test_a_server_that_knows_no_schemas_gets_none_from_then_on():
     def script(request: dict[str, object], number: int) -> Raw | str:
         return Raw(400, b'{"error": "unknown field"}') if "response_format" in request else GOOD
 
@@ -84,7 +84,7 @@ def test_a_server_that_wants_the_schema_otherwise_gets_it_so_from_then_on():
     ]  # fmt: skip
 
 
-def test_an_answer_ended_by_its_limit_is_told_and_made_whole():
+def test_an_answer_ended_by_its_limit_is_marked_and_made_whole():
     pair, begun = '{"evidence": "It rains.", "question": "Does it?"}', '{"evidence": "It sno'
     found = {
         '{"questions": [': Reply('{"questions": []}', cut=True),
@@ -114,7 +114,7 @@ def test_an_answer_ended_by_its_limit_is_told_and_made_whole():
         (Raw(200, b"", {"Transfer-Encoding": "chunked"}), "broke off"),
     ],
 )
-def test_an_answer_that_is_none_says_why(answer: Raw, why: str):
+def test_an_answer_that_is_none_has_a_reason(answer: Raw, why: str):
     with serving(lambda *_: answer) as server, pytest.raises(UnansweredError) as caught:
         ask(server)
     assert why in str(caught.value)
@@ -174,7 +174,7 @@ SENT = "The crane stands in hall 1 beside the northern gate. PIN: 4711. 公司�
         ("tokens [17, 4, 5, 91, 6, 77, 8, 9]", False),
     ],
 )
-def test_an_error_with_a_word_of_the_document_is_not_told(said: str, told: bool):
+def test_an_error_with_a_word_of_the_document_is_not_repeated(said: str, told: bool):
     answer = Raw(500, json.dumps({"error": {"message": said}}).encode())
     with serving(lambda *_: answer) as server, pytest.raises(UnansweredError) as caught:
         ask(server, SENT)
@@ -197,7 +197,7 @@ def test_a_prompt_that_cannot_be_used_hides_no_error(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("wrapped", ['{"error": {"message": %s}}', '{"detail": [{"msg": "bad", "input": %s}]}', "%s"])
-def test_what_a_server_repeats_of_a_document_is_not_told(wrapped: str):
+def test_what_a_server_repeats_of_a_document_is_not_shown(wrapped: str):
     text = "The salary of Ada Example is 91,250 a year, paid in twelve parts."
     answer = Raw(500, (wrapped % json.dumps(f"cannot read: {text}")).encode())
     with serving(lambda *_: answer) as server, pytest.raises(UnansweredError) as caught:
@@ -253,7 +253,7 @@ def test_a_stop_does_not_wait_for_the_answer():
         release.set()
 
 
-def test_what_is_no_http_at_all_is_told_so():
+def test_what_is_no_http_at_all_is_an_error():
     listener = socket.create_server(("127.0.0.1", 0))
 
     def answer() -> None:
@@ -363,7 +363,7 @@ def test_what_fails_together_counts_once(monkeypatch: pytest.MonkeyPatch):
             model.step()
 
 
-def test_each_message_is_asked_in_the_form_that_the_server_takes():
+def test_each_message_is_sent_in_the_form_that_the_server_takes():
     with serving(lambda asked, _: Raw(400) if "response_format" in asked else GOOD) as server:
         model = several(server, 2)
         tickets = [model.submit(request(name)) for name in "ab"]

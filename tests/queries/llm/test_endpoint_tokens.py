@@ -100,7 +100,7 @@ def test_a_long_text_is_counted_by_the_server_in_its_own_way(way: str):
     assert all(request.get("model", "small") == "small" for _, request in heard.asked if request)
 
 
-def test_a_server_that_does_not_count_is_asked_no_more_and_the_estimate_is_told():
+def test_a_server_that_does_not_count_gets_no_more_requests_and_the_estimate_is_reported():
     heard, told = Heard(), list[tuple[object, ...]]()
     with serving(good, heard) as server:
         one = model(server, report=lambda *choice: told.append(choice))
@@ -110,7 +110,7 @@ def test_a_server_that_does_not_count_is_asked_no_more_and_the_estimate_is_told(
     assert [(setting, value) for setting, value, _ in told] == [("long chunks", "by an estimate")]
 
 
-def test_a_server_that_fails_to_count_is_asked_no_more_after_three_times():
+def test_a_server_that_fails_to_count_gets_no_more_requests_after_three():
     heard = Heard(tokenize=lambda _: Raw(503))
     with serving(good, heard) as server:
         one = model(server)
@@ -165,7 +165,7 @@ def test_ollamas_context_is_that_of_the_model_that_it_has_loaded(rows: list[dict
     assert ("context tokens" in {setting for setting, *_ in told}) == (context < 4096)
 
 
-def test_an_ollama_that_cuts_silently_and_does_not_tell_where_is_told():
+def test_an_ollama_that_cuts_silently_and_has_no_known_limit_is_warned_of():
     heard, told = Ollama({"name": "small:latest"}), list[tuple[object, ...]]()
     with serving(good, heard) as server:
         one = model(server, report=lambda *choice: told.append(choice))
@@ -176,7 +176,7 @@ def test_an_ollama_that_cuts_silently_and_does_not_tell_where_is_told():
     assert "num_ctx" in str(why)
 
 
-def test_a_long_chunk_is_asked_about_in_pieces_of_the_servers_own_tokens():
+def test_a_long_chunk_is_sent_in_pieces_of_the_servers_own_tokens():
     """Two tokens a word, and a context of 1,024: less the prompt, the answer and a margin, pieces of some 600 tokens."""
     heard = Heard(
         tokenize=lambda request: as_body({"tokens": [7] * 2 * words(request)}),
@@ -211,7 +211,7 @@ def test_a_passage_that_is_too_long_is_halved_once_and_later_ones_are_cut_to_tha
     assert [len(answer.items) for answer in answers] == [144, 144]
 
 
-def test_what_is_still_too_long_in_halves_is_told_and_the_server_given_up_in_the_end():
+def test_what_is_still_too_long_in_halves_is_reported_and_the_server_given_up_in_the_end():
     with serving(lambda *_: Raw(400, TOO_LONG)) as server:
         one = model(server)
         answer = ask(one, LONG[:3000])

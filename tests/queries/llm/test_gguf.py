@@ -81,7 +81,7 @@ def test_an_answer_that_its_limit_ends_is_closed(model: GgufModel):
         )
 
 
-def test_one_seed_gives_one_answer_whatever_was_asked_before(model: GgufModel):
+def test_one_seed_gives_one_answer_whatever_came_before(model: GgufModel):
     first = model.complete(MESSAGE, PAIRS, 2, 60, 7)
     model.complete(Message("Be brief.", "What is in it?"), QUESTIONS, 1, 60, 8)
     assert model.complete(MESSAGE, PAIRS, 2, 60, 7) == first
@@ -116,7 +116,7 @@ def test_tokens_are_counted_as_the_model_counts_them(model: GgufModel):
     assert model.count("ä<|im_end|>") == 12  # two bytes and ten characters, none of them a control token
 
 
-def test_a_prompt_that_does_not_fit_is_told_and_the_next_one_goes_well(model: GgufModel):
+def test_a_prompt_that_does_not_fit_is_an_error_and_the_next_one_goes_well(model: GgufModel):
     with pytest.raises(UnansweredError, match=r"\b4096\b") as caught:
         model.complete(Message("s", "x" * 5000), PAIRS, 1, 100, 1)
     assert caught.value.lasting
@@ -172,7 +172,7 @@ def test_what_prompts_have_in_common_is_read_once(model: GgufModel, monkeypatch:
     assert set(computed[1:]) == {1}
 
 
-def test_a_computation_that_fails_is_told_and_the_model_works_on(model: GgufModel, monkeypatch: pytest.MonkeyPatch):
+def test_a_computation_that_fails_is_an_error_and_the_model_works_on(model: GgufModel, monkeypatch: pytest.MonkeyPatch):
     expected = model.complete(MESSAGE, PAIRS, 1, 30, 3)
     with monkeypatch.context() as patched:
         patched.setattr(library(), "llama_decode", lambda *_: 1)
@@ -371,7 +371,7 @@ def test_a_model_that_does_not_tell_its_layers_goes_whole_or_not_at_all():
     assert choose_layers([("Card", 9_000_000_000)], Weight(8_000_000_000, 0, 0, 4096))[0] == ALL_LAYERS
 
 
-def test_llama_cpp_tells_the_free_memory_of_what_it_computes_on():
+def test_llama_cpp_reports_the_free_memory_of_what_it_computes_on():
     """The processor is one of its devices; a build without GPU support knows no other."""
     (_, name, free), *_ = [one for one in devices() if one[0] == 0]
     assert name
@@ -387,7 +387,7 @@ def test_what_a_model_weighs_is_in_its_header(tiny: Path, tmp_path: Path):
     assert weight_of(broken, 4096) == Weight(4, 0, 0, 4096)
 
 
-def test_a_model_that_does_not_fit_into_memory_is_told_and_loaded_all_the_same(
+def test_a_model_that_does_not_fit_into_memory_is_warned_of_and_loaded_all_the_same(
     tiny: Path, monkeypatch: pytest.MonkeyPatch
 ):
     class Told(NullReporter):

@@ -156,14 +156,14 @@ def endpoint(url: str, seconds: float = 30) -> Endpoint:
 
 
 @pytest.mark.parametrize("shape", [EVENTS, QUESTIONS, PAIRS])
-def test_a_llama_cpp_server_is_asked(server: str, shape: Shape):
+def test_a_llama_cpp_server_answers(server: str, shape: Shape):
     """Its own grammar lets raw control characters into strings, so that not every answer of random weights is JSON."""
     model = endpoint(server)
     replies = [model.complete(Message("Be brief.", "What is in it?"), shape, 1, 200, seed) for seed in range(3)]
     assert all(reply.text.lstrip().startswith("{") for reply in replies)
 
 
-def test_a_chunk_is_asked_about_at_a_llama_cpp_server(server: str):
+def test_a_chunk_is_sent_to_a_llama_cpp_server(server: str):
     text = "The pump stands in hall 4. It was bought in 1998."
     answer = answer_about(
         Prompted(endpoint(server), "one-step", 1, 64),
@@ -185,7 +185,7 @@ def test_a_long_chunk_is_cut_by_a_llama_cpp_servers_own_tokens(server: str):
     assert "HTTP" not in answer.problem
 
 
-def test_a_chunk_that_a_llama_cpp_server_refuses_is_asked_about_in_halves(server: str):
+def test_a_chunk_that_a_llama_cpp_server_refuses_is_sent_in_halves(server: str):
     """The settings promise a context of 8,192 tokens; the server has 2,048."""
     text = "水泵在四号厅。" * 96  # 2,016 bytes
     model = Endpoint(Address.parse(server), "", 8192, 30, lambda: False)
@@ -224,10 +224,10 @@ def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(endpoint_module, "PAUSE_SECONDS", 0.001)
 
 
-def test_a_bad_line_is_told_and_the_next_message_goes_through(no_pauses: None):
+def test_a_bad_line_is_an_error_and_the_next_message_goes_through(no_pauses: None):
     with serving(lambda *_: '{"questions": []}') as served:
         through_a_bad_line(served.url)
 
 
-def test_a_bad_line_to_a_llama_cpp_server_is_told_and_the_next_message_goes_through(no_pauses: None, server: str):
+def test_a_bad_line_to_a_llama_cpp_server_is_an_error_and_the_next_message_goes_through(no_pauses: None, server: str):
     through_a_bad_line(server)

@@ -44,7 +44,7 @@ def test_a_ledger_of_before_has_words_for_reasons(project: ProjectFolder):
     assert [lost.reason for lost in entry.dropped] == [Reason.NOT_FOUND] * 2
 
 
-def test_a_lasting_problem_stands_and_a_passing_one_is_asked_again(project: ProjectFolder):
+def test_a_lasting_problem_stands_and_a_passing_one_is_tried_again(project: ProjectFolder):
     ledger = Ledger(project, "recipe")
     ledger.add("bad", Answer(problem=NOT_JSON))
     ledger.add("late", Answer(problem="no answer within 5 s", lasting=False))

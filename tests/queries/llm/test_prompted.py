@@ -80,11 +80,11 @@ def test_one_step_gives_both_at_once():
     assert len(model.asked) == 1
 
 
-def test_no_more_than_asked_for_is_taken():
+def test_no_more_than_requested_is_taken():
     assert len(ask(Scripted(good), per_chunk=2).items) == 2
 
 
-def test_a_fact_whose_words_do_not_stand_in_the_chunk_is_dropped_before_a_question_is_asked():
+def test_a_fact_whose_words_do_not_stand_in_the_chunk_is_dropped_before_a_question_is_requested():
     def script(request: dict[str, object], number: int) -> str:
         if step(request) == "events":
             return as_json(events=[event("The pump stands in hall 5."), event(PARTS[1])])
@@ -98,7 +98,7 @@ def test_a_fact_whose_words_do_not_stand_in_the_chunk_is_dropped_before_a_questi
     ]
 
 
-def test_without_a_single_good_fact_no_question_is_asked():
+def test_without_a_single_good_fact_no_question_is_requested():
     model = Scripted(lambda *_: as_json(events=[event("Something else altogether.")]))
     assert ask(model).items == []
     assert len(model.asked) == 1
@@ -125,7 +125,7 @@ def test_a_question_that_cannot_be_used_is_dropped():
     assert [reason for _, reason in answer.dropped] == [Reason.UNUSABLE, Reason.NOT_FOUND]
 
 
-def test_a_bad_answer_is_asked_for_once_more_with_another_seed():
+def test_a_bad_answer_is_requested_once_more_with_another_seed():
     model = Scripted(lambda request, number: "not JSON" if number == 0 else good(request, number))
     assert len(ask(model, prompt="one-step").items) == 3
     (_, _, first), (_, _, second) = model.asked
@@ -139,7 +139,7 @@ def test_two_bad_answers_are_the_end_of_a_chunk():
     assert len(model.asked) == 2
 
 
-def test_an_answer_cut_at_its_limit_is_asked_for_again_with_half_the_entries():
+def test_an_answer_cut_at_its_limit_is_requested_again_with_half_the_entries():
     whole = as_json(questions=[{"evidence": PARTS[0], "question": "Where is the pump?"}])
     model = Scripted(lambda _, number: Reply(whole[:30], cut=True) if number == 0 else whole)
     assert len(ask(model, prompt="one-step", per_chunk=4).items) == 1
@@ -183,7 +183,7 @@ def test_twice_cut_before_anything_was_written_names_the_setting():
     assert "256 tokens (queries.answer_tokens)" in answer.problem
 
 
-def test_no_answer_is_tried_once_more_and_may_be_asked_again_in_another_run():
+def test_no_answer_is_tried_once_more_and_again_in_another_run():
     def fail(*_: object) -> str:
         raise UnansweredError("connection refused")
 
@@ -192,7 +192,7 @@ def test_no_answer_is_tried_once_more_and_may_be_asked_again_in_another_run():
     assert (answer.problem, answer.lasting, len(model.asked)) == ("connection refused", False, 2)
 
 
-def test_a_chunk_longer_than_the_context_is_asked_piece_by_piece_and_shares_the_questions():
+def test_a_chunk_longer_than_the_context_is_sent_piece_by_piece_and_shares_the_questions():
     text = " ".join(f"The machine number {n} stands in the hall number {n} of the works." for n in range(60))
     model = Scripted(good, context=1500)
     answer = ask(model, text, per_chunk=6)
@@ -204,7 +204,7 @@ def test_a_chunk_longer_than_the_context_is_asked_piece_by_piece_and_shares_the_
     assert {item.evidence in first[0] for item in answer.items} == {True, False}
 
 
-def test_a_context_that_is_too_small_says_what_to_set():
+def test_a_context_that_is_too_small_names_what_to_set():
     with fails(SettingsError, "context-too-small") as caught:
         Prompted(Scripted(good, context=700), "two-step", 3, 256)
     assert "queries.context_tokens" in caught.value.to_do
@@ -249,7 +249,7 @@ def test_no_value_brings_the_prompts_own_lines_along():
         ("$passage $what", ("what",)),
     ],
 )
-def test_an_edited_prompt_that_cannot_be_filled_says_why(
+def test_an_edited_prompt_that_cannot_be_filled_is_an_error(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, user: str, values: tuple[str, ...]
 ):
     (tmp_path / "p.txt").write_text(f"version 3\n[system]\nAsk.\n[user]\n{user}\n")
@@ -276,7 +276,7 @@ def test_halves_of_characters_are_no_text():
         assert f"{item.question}{item.evidence}".encode()
 
 
-def test_what_was_not_asked_for_is_listed():
+def test_what_was_not_requested_is_listed():
     def script(request: dict[str, object], number: int) -> str:
         if step(request) == "events":
             return as_json(events=[event(part) for part in PARTS])
@@ -291,7 +291,7 @@ def test_what_was_not_asked_for_is_listed():
     ]
 
 
-def test_a_short_sentence_in_chinese_is_evidence_and_a_short_english_one_is_told_so():
+def test_a_short_sentence_in_chinese_is_evidence_and_a_short_english_one_is_none():
     text = "前文。公司成立于1998年。后文。It rained."
     pairs = [
         {"evidence": "公司成立于1998年。", "question": "公司何时成立?"},
@@ -302,7 +302,7 @@ def test_a_short_sentence_in_chinese_is_evidence_and_a_short_english_one_is_told
     assert [reason for _, reason in answer.dropped] == [Reason.SHORT]
 
 
-def test_the_same_chunk_is_always_asked_with_the_same_seed_and_another_with_another():
+def test_the_same_chunk_is_always_sent_with_the_same_seed_and_another_with_another():
     model = Scripted(good)
     for text in (TEXT, TEXT, TEXT + " More of it follows here."):
         ask(model, text, prompt="one-step")
@@ -331,7 +331,7 @@ def test_titles_and_headings_stay_on_one_line_and_short():
     assert place_of("", ()) == {"title": "(without a title)", "section": "(none)"}
 
 
-def test_queries_of_several_kinds_are_asked_for_and_named_so():
+def test_queries_of_several_kinds_are_requested_and_named():
     model = Scripted(good)
     kinds: tuple[QueryKind, ...] = ("question", "keyword", "title", "claim")
     answer = answer_about(Prompted(model, "two-step", 3, 256, kinds=kinds), chunk(TEXT), "Handbook")

@@ -23,7 +23,7 @@ def test_a_grammar_keeps_control_characters_out_of_strings_and_allows_only_the_w
     assert r'"\"type\":" ws ("\"fine-grained\"" | "\"general\"")' in text
 
 
-def test_a_schema_says_the_same():
+def test_a_schema_allows_the_same():
     schema = EVENTS.schema(4)
     entries = schema["properties"]["events"]
     assert entries["maxItems"] == 4

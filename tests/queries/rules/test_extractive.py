@@ -56,7 +56,7 @@ def test_evidence_stands_in_the_source_chunk_and_texts_are_distinct():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_each_kind_can_be_asked_for_alone(kind):
+def test_each_kind_can_be_generated_alone(kind):
     queries = generate(CHUNKS, TITLES, kinds=(kind,), per_chunk=2)
     assert {query.kind for query in queries} == {kind}
     assert all(query.text.endswith("?") == (kind == "question") for query in queries)

@@ -100,7 +100,7 @@ def test_a_wish_to_compile_on_a_cpu_is_refused_with_the_reason(student: Student)
 
 
 @pytest.mark.parametrize(("capability", "reason"), [((6, 1), "too old"), ((7, 5), ""), ((9, 0), "")])
-def test_a_gpu_is_asked_for_its_memory_once_what_is_unused_was_given_back(
+def test_free_memory_of_a_gpu_is_read_after_unused_memory_was_given_back(
     monkeypatch: pytest.MonkeyPatch, capability: tuple[int, int], reason: str
 ) -> None:
     import torch
@@ -115,7 +115,7 @@ def test_a_gpu_is_asked_for_its_memory_once_what_is_unused_was_given_back(
     assert bool(room.no_compiler) == bool(reason or importlib.util.find_spec("triton") is None)
 
 
-def test_training_says_the_choices(
+def test_training_reports_the_choices(
     tiny: ModelFolder, recipe: TrainingConfig, data: TrainingData, tmp_path: Path
 ) -> None:
     events: list[Event] = []

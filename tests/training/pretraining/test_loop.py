@@ -101,7 +101,7 @@ def test_before_fine_tuning_nothing_is_measured(go: Pretrain, masked: TrainingCo
     assert (result.steps, result.best_step, result.best_ndcg_at_10) == (10, 10, None)
 
 
-def test_a_loss_that_is_not_finite_says_what_to_do(go: Pretrain, masked: TrainingConfig, bare: TrainingData) -> None:
+def test_a_loss_that_is_not_finite_is_an_error(go: Pretrain, masked: TrainingConfig, bare: TrainingData) -> None:
     with fails(StageError, "training-diverged") as caught:
         go(masked, given=bare, pretrain_learning_rate=1.0, pretrain_steps=200, clip_norm=1e30, weight_decay=0.0,
            lora_alpha=1e30)  # fmt: skip
