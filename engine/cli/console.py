@@ -145,6 +145,7 @@ def show_tables(tables: Mapping[str, FigureTable], console: Console, systems: It
     """One table of systems × metrics for each kind of queries, every figure with its 95 % interval, in percent."""
     titles = {
         "judged": "judged queries",
+        "document": "document-written queries (titles, headings and the like; not trained on)",
         "synthetic": "held-out queries made from the documents (synthetic: they flatter every system)",
     }
     for kind, table in tables.items():

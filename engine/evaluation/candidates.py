@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -74,29 +75,22 @@ class AdapterCandidate:
 
     def passage_vectors(self, texts: Sequence[str]) -> Floats:
         """By the encoder of chunks."""
-        return self._family.passage_vectors(self._chunk_encoder, texts)
+        return self._chunk_encoder.encode_chunks(texts, self._family.between_batches)
 
+    @cached_property
     def _chunk_encoder(self) -> Encoder:
         weight = 1.0 if self.interpolation_weight is None else self.interpolation_weight
         return self._family.chunk_encoder(self._encoder, weight)
 
 
 class AdapterCandidates:
-    """Makes the candidates of an adapter. Where it is for queries alone, they share the base encoder's vectors of chunks."""
+    """Makes the candidates of an adapter."""
 
-    def __init__(self, context: StageContext, adapter: Path | None, scope: str, chunks: Sequence[Chunk]) -> None:
+    def __init__(self, context: StageContext, adapter: Path | None, scope: str) -> None:
         from engine.encoders.for_project import reported_hardware
 
         self._context, self._hardware = context, reported_hardware(context, "encode")
         self._adapter, self._scope = adapter, scope
-        self._ids = np.array([chunk.id for chunk in chunks], dtype=np.int64)  # ascending
-        self._shared: Floats | None = None
-        self._shared_passages: Floats | None = None
-
-    @property
-    def share_chunks(self) -> bool:
-        """Whether all candidates have the same vectors of chunks."""
-        return self._scope == "queries"
 
     def at(self, weight: float, name: str = "") -> AdapterCandidate:
         """The candidate of an interpolation weight, by its own name or another."""
@@ -118,25 +112,11 @@ class AdapterCandidates:
         of_chunks = chunk_adapter(self._adapter, self._scope) if weight else None
         return encoder if not weight or of_chunks == self._adapter else self._load(of_chunks, weight)
 
-    def chunk_vectors(self, name: str, encoder: Callable[[], Encoder], chunks: Sequence[Chunk]) -> Floats:
-        """Those of the chunks that were made before, where all candidates share them."""
+    def chunk_vectors(self, name: str, encoder: Encoder, chunks: Sequence[Chunk]) -> Floats:
+        """Encoded, or from the cache."""
         from engine.encoders.for_project import chunk_vectors
 
-        if self._shared is not None:
-            return self._shared[np.searchsorted(self._ids, [chunk.id for chunk in chunks])]
-        vectors = chunk_vectors(self._context, encoder(), chunks, f"chunks ({name})")
-        if self.share_chunks and len(chunks) == len(self._ids):
-            self._shared = vectors
-        return vectors
-
-    def passage_vectors(self, encoder: Callable[[], Encoder], texts: Sequence[str]) -> Floats:
-        """As `chunk_vectors`, of passages that are always the same."""
-        if self._shared_passages is not None:
-            return self._shared_passages
-        vectors = encoder().encode_chunks(texts, self.between_batches)
-        if self.share_chunks:
-            self._shared_passages = vectors
-        return vectors
+        return chunk_vectors(self._context, encoder, chunks, f"chunks ({name})")
 
     def _load(self, adapter: Path | None, weight: float) -> Encoder:
         from engine.encoders.for_project import load_encoder

@@ -1,67 +1,90 @@
-"""Documents searched for queries that they hold themselves: without the text asked, and without its copies counted as wrong.
+"""Document-written queries, asked of a corpus that does not hold them (docs/METHODS.md §5, "Document-written queries").
 
-See docs/METHODS.md §5, "Document-written queries".
+A title, heading or subject says what a passage is about in its author's words, and the encoder has not seen it as a query. Where it
+is asked, it is taken out of its document (text, heading lines, and the title that BM25 sees); passages of other documents that
+say the same are neither right nor wrong. Queries of documents that an adapter was trained on do not count.
 """
 
 from __future__ import annotations
 
-import re
+import shutil
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
 from engine.core.records import Chunk, Document, DocumentQuery
-from engine.corpus.document_queries import folded_words
+from engine.corpus.document_queries import document_queries, folded_words
+from engine.evaluation.evidence_index import CompactTexts
+from engine.evaluation.judgments import Judgment
+from engine.evaluation.query_sets import QuerySet
+from engine.evaluation.rankers import Rankers
+from engine.lexical.filenames import FilenameMatch
+from engine.lexical.stage import index_without
+from engine.project.stage import StageContext
+from engine.queries.document_written import MIN_JACCARD, without
+from engine.queries.heldout import cap_queries, untrained_documents
 
-MIN_JACCARD = 0.8  # shared words of two titles or headings that ask for the same
 MIN_VERBATIM = 3  # words of a query that a text repeats by more than chance
-_MIN_REPEATED = 4  # words of a query that is taken out wherever it comes again
-_BETWEEN_HEADINGS = " > "
+FOLDER = ".document-queries"
+"""Of the BM25 index, beside the project's own; the sweep at the end of the stage removes it."""
 
 
-def without(text: str, query: DocumentQuery, chunk: Chunk, document: Document) -> str:
-    """A text that is searched for `chunk` of `document`, without what `query` asks; the same where it does not hold it.
+def document_set(context: StageContext, chunks: Sequence[Chunk]) -> tuple[QuerySet, Rankers] | None:
+    """The queries, and the corpus to ask; None where there are none."""
+    asked = _asked(context, chunks)
+    if not asked:
+        return None
+    held: dict[int, list[DocumentQuery]] = defaultdict(list)
+    for query in asked:
+        for document in {query.document_id, query.written_in or query.document_id}:
+            held[document].append(query)
+    corpus = [without(chunk, held[chunk.document_id]) if chunk.document_id in held else chunk for chunk in chunks]
+    folder = context.project.path / "lexical" / FOLDER
+    shutil.rmtree(folder, ignore_errors=True)
+    lexical = index_without(context, folder, corpus, held.keys())
+    copies = NearCopies(context.store.documents(), corpus, asked)
+    found = QuerySet(
+        "document-written queries", "document", [_judgment(query) for query in asked],
+        [FilenameMatch(query.text) for query in asked], apart=[copies.of(query) for query in asked],
+    )  # fmt: skip
+    return found, Rankers(context, corpus, lexical)
 
-    `text` is the chunk's text, what is embedded of it, or the document's title. The query goes from its place, from the line of
-    headings or title before the chunk, and, if it is four words or longer, from wherever it comes again.
-    """
-    if text == document.title and text != chunk.text:
-        return "" if _says_the_same(text, query.text) else text
-    context, body = (text[: -len(chunk.text)], chunk.text) if chunk.text and text.endswith(chunk.text) else ("", text)
-    if body == chunk.text and document.id == query.written_in and query.start >= 0:
-        start, end = (min(max(at - chunk.start, 0), len(body)) for at in (query.start, query.end))
-        body = body[:start] + body[end:]
-    if context:
-        kept = [part for part in context.strip().split(_BETWEEN_HEADINGS) if not _says_the_same(part, query.text)]
-        context = _BETWEEN_HEADINGS.join(kept) + "\n" if kept else ""
-    words = re.findall(r"[^\W_]+", query.text)
-    if len(words) >= _MIN_REPEATED:
-        body = re.sub(r"\b" + r"[\W_]+".join(words) + r"\b", "", body, flags=re.IGNORECASE)
-    return text if len(context) + len(body) == len(text) else context + body
+
+def _asked(context: StageContext, chunks: Sequence[Chunk]) -> list[DocumentQuery]:
+    """Of documents that no training query was made from, at most `evaluation.max_heldout`."""
+    settings = context.settings
+    untrained = untrained_documents(context.store.queries(), {chunk.document_id for chunk in chunks})
+    fair = [query for query in document_queries(context.store) if {query.document_id, query.written_in} <= untrained]
+    keys = [f"{query.text}\0{query.document_id}\0{query.chunk_id}" for query in fair]
+    return [fair[row] for row in cap_queries(keys, settings.evaluation.max_heldout, settings.training.seed)]
+
+
+def _judgment(query: DocumentQuery) -> Judgment:
+    key = f"{query.origin}-{query.id}"
+    if query.chunk_id is None:
+        return Judgment(key, query.text, "document", {query.document_id: 1})
+    return Judgment(key, query.text, "chunk", {query.chunk_id: 1})
 
 
 class NearCopies:
     """Finds the chunks that say what a query asks though it was not written for them: to rank one of them first is not wrong."""
 
-    def __init__(self, documents: Iterable[Document], chunks: Sequence[Chunk]) -> None:
+    def __init__(
+        self, documents: Iterable[Document], chunks: Sequence[Chunk], queries: Iterable[DocumentQuery]
+    ) -> None:
         titles = {document.id: frozenset(folded_words(document.title)) for document in documents}
-        self._owners = {chunk.id: chunk.document_id for chunk in chunks}
-        self._texts = {chunk.id: f" {' '.join(folded_words(chunk.text))} " for chunk in chunks}
-        self._holding: defaultdict[str, set[int]] = defaultdict(set)
-        for row, text in self._texts.items():
-            for word in set(text.split()):
-                self._holding[word].add(row)
+        self._chunks = chunks
         self._labelled: defaultdict[frozenset[str], set[int]] = defaultdict(set)
-        for chunk in chunks:
-            labels = [
-                titles.get(chunk.document_id, frozenset()),
-                *(frozenset(folded_words(one)) for one in chunk.headings),
-            ]
-            for label in labels:
-                self._labelled[label].add(chunk.id)
+        for row, chunk in enumerate(chunks):
+            title = titles.get(chunk.document_id, frozenset())
+            for label in {title, *(frozenset(folded_words(heading)) for heading in chunk.headings)}:
+                self._labelled[label].add(row)
         self._labels: defaultdict[str, list[frozenset[str]]] = defaultdict(list)
         for label in self._labelled:
             for word in label:
                 self._labels[word].append(label)
+        wanted = {" ".join(words) for query in queries if len(words := folded_words(query.text)) >= MIN_VERBATIM}
+        texts = CompactTexts([" ".join(folded_words(chunk.embedded_text)) for chunk in chunks]) if wanted else None
+        self._verbatim = texts.find(wanted) if texts else {}
 
     def of(self, query: DocumentQuery) -> frozenset[int]:
         """Ids of the chunks that stand under a title or a heading with nearly the same words (Jaccard ≥ 0.8), or whose text has a
@@ -70,20 +93,10 @@ class NearCopies:
         words = folded_words(query.text)
         shared = Counter(label for word in set(words) for label in self._labels.get(word, ()))
         alike = (label for label, count in shared.items() if count >= MIN_JACCARD * len(label.union(words)))
-        found = set[int]().union(*(self._labelled[label] for label in alike))
-        if len(words) >= MIN_VERBATIM:
-            candidates = min((self._holding.get(word, set()) for word in words), key=len)
-            found |= {row for row in candidates if f" {' '.join(words)} " in self._texts[row]}
-        return frozenset(row for row in found if not self._answers(row, query))
-
-    def _answers(self, row: int, query: DocumentQuery) -> bool:
-        if query.chunk_id is None:
-            return self._owners[row] == query.document_id
-        return row == query.chunk_id
+        rows = set[int]().union(*(self._labelled[label] for label in alike))
+        rows |= {row for row, _, _ in self._verbatim.get(" ".join(words), ())}
+        return frozenset(self._chunks[row].id for row in rows if not _answers(self._chunks[row], query))
 
 
-def _says_the_same(text: str, asked: str) -> bool:
-    """Whether a title or a heading has nearly the words of a query, or all of two or more in their order."""
-    words, wanted = folded_words(text), folded_words(asked)
-    same = len(set(words) & set(wanted)) >= MIN_JACCARD * len(set(words) | set(wanted))
-    return same or (len(wanted) > 1 and f" {' '.join(wanted)} " in f" {' '.join(words)} ")
+def _answers(chunk: Chunk, query: DocumentQuery) -> bool:
+    return chunk.document_id == query.document_id if query.chunk_id is None else chunk.id == query.chunk_id

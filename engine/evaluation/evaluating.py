@@ -2,37 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from engine.core.systems import BASE, CL, ENCODERS, FUSED, IN_USE, INTERPOLATED, PLAIN
+from engine.core.systems import BASE, CL, ENCODERS, FUSED, IN_USE, PLAIN, weight_of
+from engine.evaluation.document_set import document_set
+from engine.evaluation.evidence import Evidence, Measured
+from engine.evaluation.gate import Decision, Selection, decide
 from engine.evaluation.query_sets import QuerySet, query_sets
+from engine.evaluation.rankers import Rankers
 from engine.evaluation.reporting.encoder_diagnostics import EncoderDiagnostics
-from engine.evaluation.studies.hubness import HubnessCorrection
+from engine.evaluation.studies.fusion import EQUAL, FUSIONS, FusionChoice, fusion_of, set_by_hand
+from engine.evaluation.studies.hubness import CORRECTED, HubnessCorrection, HubnessStudy, uncorrected
 from engine.evaluation.studies.hybrid import HybridFusion
 from engine.evaluation.studies.sentence_pairs import SentencePairs
+from engine.evaluation.verdicts import how_to_judge, verdict
 from engine.project.stage import StageContext
 from engine.project.store.artifact_info import AdapterInfo, BaselineInfo
-from engine.queries.heldout import MORE
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from engine.core.records import Chunk
     from engine.evaluation.candidates import Candidate
     from engine.evaluation.judgments import Judgment
-    from engine.evaluation.selection import Selection
-    from engine.evaluation.studies.fusion import FusionChoice
+    from engine.evaluation.rankers import Among
     from engine.evaluation.studies.robustness import Robustness
 
     Rankings = NDArray[np.int64]
+    Searches = Mapping[str, tuple[str, float | None]]
+    """What is compared: name → the system that ranks by meaning, and its share in hybrid search (None: RRF)."""
 
-POOL_DEPTH = 30
-UNTOUCHED = (
-    "The base encoder is in use, because no step of the training did better on held-out queries than the encoder it began with: "
+UNTRAINED = (
+    "The base encoder is in use, because no step of the training did better on validation queries than the encoder it began with: "
     "the adapter changes nothing. More queries, or queries by a language model, may help."
 )
 
@@ -41,16 +47,20 @@ class Evaluation:
     """One evaluation: the query sets, the adapter, and the rankings gathered so far."""
 
     def __init__(self, context: StageContext) -> None:
-        from engine.evaluation.rankers import Rankers
-
-        self._context = context
+        self._context, self._settings = context, context.settings
         self.trained = context.need(AdapterInfo)
         self.chunks: list[Chunk] = context.store.chunks()
         self.rankers = Rankers(context, self.chunks)
-        self._ids, self.adapter = self.rankers.ids, self.rankers.adapter
-        self._owners = np.array([chunk.document_id for chunk in self.chunks], dtype=np.int64)
+        self.adapter = self.rankers.adapter
         self.sets = query_sets(context, self.chunks)
-        self.diagnostics = EncoderDiagnostics(self.sets, self._ids, context.settings.training.seed)
+        self._corpora: dict[str, Rankers] = {one.kind: self.rankers for one in self.sets}
+        if written := document_set(context, self.chunks):
+            one, self._corpora["document"] = written
+            self.sets.insert(sum(one.kind == "judged" for one in self.sets), one)
+        self._among: dict[str, Among] = {one.kind: self._allowed(one) for one in self.sets}
+        own = self._of_the_corpus()
+        self.diagnostics = EncoderDiagnostics(own, self.rankers.ids, self._settings.training.seed)
+        self._fuser = HybridFusion(self._settings, self._bm25_scores)
         self.baseline: BaselineInfo | None = None
         self.robustness: Robustness | None = None
         self.threshold: dict[str, Any] = {}
@@ -58,36 +68,48 @@ class Evaluation:
         self.general: dict[str, Mapping[str, NDArray[np.float64]]] = {}
         self.sentences = SentencePairs(context)
         self.distances: dict[str, NDArray[np.float64]] = {}
-        self._among = {one.kind: self._named_chunks(one) for one in self.sets}
 
-    def _set(self, kind: str) -> QuerySet | None:
-        return next((one for one in self.sets if one.kind == kind), None)
+    def _of_the_corpus(self) -> list[QuerySet]:
+        """The sets whose queries are looked for in the corpus as it is."""
+        return [one for one in self.sets if self._corpora[one.kind] is self.rankers]
 
     def rank_bm25(self) -> None:
         """BM25's best `depth` chunks of every query."""
         for one in self.sets:
-            one.rankings["bm25"], one.scores["bm25"] = self.rankers.bm25(one.texts, self._among[one.kind])
+            rankers = self._corpora[one.kind]
+            one.rankings["bm25"], one.scores["bm25"] = rankers.bm25(one.texts, self._among[one.kind])
 
-    def _named_chunks(self, one: QuerySet) -> list[NDArray[np.int64] | None]:
-        """Per query, the chunks of the documents that it names; None where it names none."""
+    def _allowed(self, one: QuerySet) -> Among:
+        """Per query, the chunks that it is looked for among: those of the documents that it names, without those that are neither
+        right nor wrong; None for all."""
+        rankers = self._corpora.get(one.kind, self.rankers)
         named = {match.documents for match in one.matches if match.documents}
-        chunks = {documents: self._ids[np.isin(self._owners, list(documents))] for documents in named}
-        return [chunks.get(match.documents) for match in one.matches]
+        chunks = {documents: rankers.chunks_of(documents) for documents in named}
+        found = [chunks.get(match.documents) for match in one.matches]
+        for row, apart in enumerate(one.apart):
+            if apart:
+                allowed = found[row]
+                found[row] = np.setdiff1d(rankers.ids if allowed is None else allowed, list(apart))
+        return found
 
-    def rank_encoder(self, name: str, weight: float) -> None:
-        """The best `depth` chunks, over the whole corpus, by the candidate of an interpolation weight."""
-        self._rank_by(self.rankers.candidate(weight, name), general=self.adapter is not None)
+    def rank_candidates(self) -> None:
+        """The base encoder; with an adapter, interpolations of both and the adapted encoder."""
+        weights = (0.0, *sorted(self._settings.evaluation.interpolation_weights), 1.0) if self.adapter else (0.0,)
+        for weight in weights:
+            self._rank_by(self.rankers.candidate(weight), general=self.adapter is not None and weight in (0.0, 1.0))
 
     def _rank_by(self, candidate: Candidate, *, general: bool) -> None:
         """`general`: measure, too, how it answers questions of general knowledge, and how far the chunks lie from that."""
-        name, vectors = candidate.name, candidate.chunk_vectors(self.chunks)
+        name = candidate.name
+        vectors = {id(one): candidate.chunk_vectors(one.chunks) for one in self._corpora.values()}
         if general:
-            self._measure_general(candidate, vectors)
+            self._measure_general(candidate, candidate.chunk_vectors(self.chunks))
         self.sentences.take(name, candidate)
         for one in self.sets:
-            queries = candidate.query_vectors(one.texts)
-            self._rank(one, candidate, queries, vectors)
-            self.diagnostics.take(name, one, queries, vectors)
+            queries, chunks = candidate.query_vectors(one.texts), vectors[id(self._corpora[one.kind])]
+            self._rank(one, candidate, queries, chunks)
+            self.diagnostics.take(name, one, queries, chunks)
+        self._context.check_stop()
 
     def _measure_general(self, candidate: Candidate, vectors: NDArray[np.float32]) -> None:
         from engine.evaluation.general_knowledge import answered, general_knowledge
@@ -113,122 +135,151 @@ class Evaluation:
         self, one: QuerySet, candidate: Candidate, queries: NDArray[np.float32], vectors: NDArray[np.float32]
     ) -> None:
         """By similarity to the vectors `queries`; BM25's chunks get theirs, too, for sums of both."""
-        name, similarity = candidate.name, candidate.similarity
-        one.rankings[name], one.scores[name] = self.rankers.nearest(queries, vectors, self._among[one.kind], similarity)
-        one.beside[name] = self.rankers.scores_of(queries, vectors, one.rankings["bm25"], similarity)
+        name, similarity, rankers = candidate.name, candidate.similarity, self._corpora[one.kind]
+        one.rankings[name], one.scores[name] = rankers.nearest(queries, vectors, self._among[one.kind], similarity)
+        one.beside[name] = rankers.scores_of(queries, vectors, one.rankings["bm25"], similarity)
 
     def alias(self, name: str, system: str) -> None:
         """Let `name` stand for a system that has been ranked already."""
         for one in self.sets:
-            one.rankings[name], one.scores[name] = one.rankings[system], one.scores[system]
-            one.beside[name] = one.beside[system]
+            for table in (one.rankings, one.scores, one.beside):
+                table[name] = table[system]
         self.diagnostics.alias(name, system)
 
     def select(self) -> Selection:
-        """The never-worse-than-base rule, on the held-out queries, with the judged ones as a veto if the user wants that."""
-        from engine.evaluation.selection import Selection, choose_candidate
-
-        settings = self._context.settings.evaluation
-        heldout = self._set("synthetic")
-        if self.adapter is None or heldout is None:
-            reason = self.trained.info.reason or f"there are no held-out queries to compare with. {MORE}"
-            selection = Selection("base", 0.0, f"The base encoder is in use, because {reason.rstrip('.')}.", 0, ())
+        """What the gate lets into use: base, the adapted encoder, or an interpolation of both."""
+        weights = sorted(self._settings.evaluation.interpolation_weights)
+        names = [self.rankers.candidate(weight).name for weight in (*weights, 1.0)] if self.adapter else []
+        decision = self._decide({name: (name, self._share) for name in (BASE, *names)}, BASE, names)
+        if self.adapter is None:
+            why = self.trained.info.reason or "nothing was trained"
+            reason = f"The base encoder is in use, because {why.rstrip('.')}."
+        elif not decision.changes and self._untrained():
+            reason = UNTRAINED
         else:
-            values = self._candidates(heldout)
-            judged = self._set("judged") if settings.veto else None
-            known = [name for name in values if judged and name in judged.rankings]
-            veto = self._ndcg(judged, known) if judged and judged.deciding() else None
-            seed = self._context.settings.training.seed
-            selection = choose_candidate(values, veto, settings.bootstrap_samples, seed)
-            if selection.in_use == BASE and self._untrained():
-                selection = replace(selection, reason=UNTOUCHED)
+            reason = verdict(decision, "The base encoder", self._mode)
+            reason = reason if decision.changes else f"{reason} {how_to_judge(decision)}"
+        selection = Selection(decision.chosen, weight_of(decision.chosen), reason, decision)
+        self.alias(IN_USE, selection.in_use)
         self._context.choose("encoder in use", selection.in_use, selection.reason)
         return selection
 
     def _untrained(self) -> bool:
         """Whether the adapter is the one that training began with, before its first step."""
-        return self.trained.info.best_step == 0 and self._context.settings.training.method != "PT-FT"
+        return self.trained.info.best_step == 0 and self._settings.training.method != "PT-FT"
 
-    def _candidates(self, heldout: QuerySet) -> Mapping[str, NDArray[np.float64]]:
-        """nDCG@10 per held-out query of every candidate, all ranked over the same pool of chunks."""
-        from engine.evaluation.rankings import pool_of, rank_within
+    @property
+    def _mode(self) -> str:
+        """The default search mode, by which the gate goes; where that is BM25, an encoder is for hybrid search."""
+        mode = self._settings.search.mode
+        return "hybrid" if mode == "bm25" else mode
 
-        relevant = [key for judgment in heldout.judgments for key in judgment.grades]
-        most = self._context.settings.evaluation.max_interpolation_chunks
-        everything = len(self._ids) <= most
-        pool = set(self._ids.tolist()) if everything else pool_of(heldout.rankings.values(), POOL_DEPTH, relevant)
-        chunks = [chunk for chunk in self.chunks if chunk.id in pool]
-        if not everything and not self.rankers.share_chunks:
-            why = f"the corpus has more than {most:,} (evaluation.max_interpolation_chunks), and each one would embed all of them"
-            self._context.choose("interpolations compared among", f"{len(chunks):,} chunks", why)
-        keys = np.array([chunk.id for chunk in chunks], dtype=np.int64)
-        values = {}
-        for weight in (0.0, *sorted(self._context.settings.evaluation.interpolation_weights), 1.0):
-            candidate = self.rankers.candidate(weight)
-            name, similarity = candidate.name, candidate.similarity
-            vectors, queries = candidate.chunk_vectors(chunks), candidate.query_vectors(heldout.texts)
-            forms = similarity.query_form(queries), similarity.chunk_form(vectors)
-            ranking, _ = rank_within(*forms, keys, 10, self._among[heldout.kind])
-            values[name] = self._measure(ranking, heldout.judgments)
-            if name.startswith(INTERPOLATED) and (
-                everything or self.rankers.share_chunks
-            ):  # else it has no vectors of all chunks
-                whole = candidate.chunk_vectors(self.chunks)
-                for one in self.sets:
-                    self._rank(one, candidate, candidate.query_vectors(one.texts), whole)
-            self._context.check_stop()
-        return values
+    @property
+    def _share(self) -> float | None:
+        """The share of an encoder in hybrid search while that is not decided."""
+        search = self._settings.search
+        return {"auto": EQUAL, "weighted": search.weight, "rrf": None}[search.fusion]
 
-    def _ndcg(self, one: QuerySet, names: Sequence[str]) -> dict[str, NDArray[np.float64]]:
-        rows = one.deciding()
-        judgments = [one.judgments[row] for row in rows]
-        return {name: self._measure(one.rankings[name][rows], judgments) for name in names}
+    def _decide(self, searches: Searches, reference: str, candidates: Sequence[str]) -> Decision:
+        settings = self._settings
+        return decide(
+            self._ladder(searches), reference, candidates, settings.evaluation.bootstrap_samples, settings.training.seed
+        )
+
+    def _ladder(self, searches: Searches) -> list[Evidence]:
+        """nDCG@10 per query of what is compared, rung by rung."""
+        ladder = []
+        for one in self.sets:
+            for rung, rows in one.rungs().items():
+                if not rows or (rung == "judged" and not self._settings.evaluation.use_judged):
+                    continue
+                judgments = [one.judgments[row] for row in rows]
+                found = {
+                    name: Measured(
+                        self._measure(one.rankings[system][rows], judgments),
+                        self._measure(self._by_default(one, system, share)[rows], judgments),
+                    )
+                    for name, (system, share) in searches.items()
+                }
+                ladder.append(Evidence(rung, found))
+        return ladder
+
+    def _by_default(self, one: QuerySet, system: str, share: float | None) -> Rankings:
+        """A system's rankings in the default search mode."""
+        if self._mode == "semantic":
+            ranked: Rankings = one.rankings[system]
+            return ranked
+        return self._fuser.fused(one, system, share)
 
     def _measure(self, ranking: Rankings, judgments: Sequence[Judgment]) -> NDArray[np.float64]:
         from engine.evaluation.comparison import measure
 
-        return measure(ranking, list(judgments), self.document_of)["ndcg@10"]
+        return measure(ranking, list(judgments), self.rankers.document_of)["ndcg@10"]
 
-    def document_of(self, ids: Rankings) -> Rankings:
-        """The document of each chunk, in the shape of `ids`."""
-        return self._owners[np.searchsorted(self._ids, ids)]
+    def _bm25_scores(self, one: QuerySet, ids: Rankings) -> NDArray[np.float32]:
+        return self._corpora[one.kind].lexical.scores_many(one.texts, ids)
 
     def correct_hubness(self, selection: Selection) -> None:
-        """Rank by the encoder in use with hubness correction (CSLS), unless that seems to do harm."""
-        from engine.evaluation.studies.hubness import HubnessStudy
-
-        trial = HubnessStudy(self._context, self.rankers, selection.weight, self._measure)
-        self.hubness = trial.take(self.sets, self._among)
-        if self.hubness.plain == PLAIN:
-            self.diagnostics.alias(PLAIN, IN_USE)
-        if found := trial.corrected:
+        """Rank by the encoder in use with hubness correction (CSLS), where the gate lets it."""
+        study = HubnessStudy(self._context, self.rankers, selection.weight)
+        found = study.corrected()
+        if found is None:
+            self.hubness = uncorrected(study.reason)
+        else:
+            similarity = {id(rankers): found.similarity(rankers) for rankers in (self.rankers, *self._corpora.values())}
             for one in self.sets:
-                self.diagnostics.take(IN_USE, one, found.query_vectors[one.kind], found.vectors, self.rankers.in_use)
+                rankers = self._corpora[one.kind]
+                found.rank(one, rankers, self._among[one.kind], similarity[id(rankers)])
+            searches: Searches = {name: (name, self._share) for name in (IN_USE, CORRECTED)}
+            decision = self._decide(searches, IN_USE, [CORRECTED])
+            self.hubness = found.decided(
+                decision, verdict(decision, "Plain cosine similarity", self._mode, lambda _: "CSLS")
+            )
+            if self.hubness.reference is not None:
+                if self.hubness.plain == PLAIN:
+                    self.alias(PLAIN, IN_USE)
+                self.alias(IN_USE, CORRECTED)
+                self.rankers.in_use = similarity[id(self.rankers)]
+            for one in self.sets:
+                for table in (one.rankings, one.scores, one.beside):
+                    del table[CORRECTED]
         self._context.choose("csls", str(self.hubness.reference is not None).lower(), self.hubness.reason)
 
     def fuse(self) -> FusionChoice:
         """BM25 fused with every encoder: by RRF, and by a weighted sum."""
-        fuser = HybridFusion(self._context.settings, self._measure, self.rankers.lexical.scores_many)
-        choice = fuser.choose(self._set("synthetic"))
+        search = self._settings.search
+        if search.fusion != "auto":
+            choice = set_by_hand(search.fusion, search.weight)
+        elif (share := self._fuser.share_of_a_stranger(self.sets, self._measure)) is not None:
+            choice = share
+        else:
+            searches: Searches = {name: (IN_USE, share) for name, share in FUSIONS.items()}
+            reference, *others = FUSIONS
+            choice = fusion_of(self._decide(searches, reference, others), self._mode)
         self._context.choose("fusion", choice.method, choice.reason)
         for one in self.sets:
             for name in [name for name in ENCODERS if name in one.rankings]:
                 for way, weight in zip(FUSED, (None, choice.weight), strict=True):
-                    one.rankings[way + name] = fuser.fused(one, name, weight)
+                    one.rankings[way + name] = self._fuser.fused(one, name, weight)
         return choice
 
     def perturb(self, selection: Selection, fusion: FusionChoice) -> None:
         """Measure the judged queries, or else the held-out ones, with typos, masked words and other words."""
         from engine.evaluation.studies.robustness_study import RobustnessStudy
 
-        trial = RobustnessStudy(self._context, self.rankers, selection.weight, fusion, self._named_chunks)
-        self.robustness = trial.measure(self.sets, self._measure, self.document_of)
+        trial = RobustnessStudy(self._context, self.rankers, selection.weight, fusion, self._allowed)
+        self.robustness = trial.measure(self._of_the_corpus(), self.rankers.document_of)
 
     def learn_threshold(self) -> None:
         """How similar to the query a hit of semantic search must be not to count as weak."""
         from engine.evaluation.studies.similarity_threshold import learn_threshold
 
-        settings = self._context.settings
+        settings = self._settings
         self.threshold = learn_threshold(
-            self.sets, IN_USE, self.document_of, settings.evaluation.bootstrap_samples, settings.training.seed
-        )
+            self._of_the_corpus(), IN_USE, self.rankers.document_of, settings.evaluation.bootstrap_samples,
+            settings.training.seed,
+        )  # fmt: skip
+
+    def document_of(self, ids: Rankings) -> Rankings:
+        """The document of each chunk, in the shape of `ids`."""
+        return self.rankers.document_of(ids)

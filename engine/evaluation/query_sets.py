@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,8 @@ from engine.queries.heldout import cap_queries
 from engine.queries.rules.tokens import fold
 
 if TYPE_CHECKING:
+    from engine.core.messages.report import QuerySetKind
+    from engine.evaluation.evidence import RungName
     from engine.evaluation.judgments import Judgment
 
 
@@ -26,11 +28,11 @@ class QuerySet:
     `extractive`: per query, whether it is made of a sentence of its chunk (empty where none is), which BM25 finds easily.
     `generated`: of judged queries, whether a generator made them, not a person (empty where none was): they flatter, too.
     `matches`: per query, what it is looked for as, and in which documents. `beside`: per encoder, the cosines of BM25's
-    chunks.
+    chunks. `apart`: per query, chunks that are neither right nor wrong (empty where there are none).
     """
 
     name: str
-    kind: str
+    kind: QuerySetKind
     judgments: list[Judgment]
     matches: list[FilenameMatch]
     extractive: list[bool] = field(default_factory=list)
@@ -38,6 +40,7 @@ class QuerySet:
     scores: dict[str, Any] = field(default_factory=dict)
     beside: dict[str, Any] = field(default_factory=dict)
     generated: list[bool] = field(default_factory=list)
+    apart: Sequence[Collection[int]] = ()
 
     @property
     def synthetic(self) -> int:
@@ -54,6 +57,19 @@ class QuerySet:
         return [
             row for row, one in enumerate(self.judgments) if one.usable and not extractive[row] and not generated[row]
         ]
+
+    def rungs(self) -> dict[RungName, list[int]]:
+        """The rungs of the ladder of evidence that its queries belong to, and their rows."""
+        if self.kind == "document":
+            return {"document": self.usable()}
+        if self.kind == "judged":
+            return {"judged": self.deciding()}
+        worded = set(self.deciding())
+        return {"model": sorted(worded), "extractive": [row for row in self.usable() if row not in worded]}
+
+    def usable(self) -> list[int]:
+        """Rows of the queries that can be measured."""
+        return [row for row, one in enumerate(self.judgments) if one.usable]
 
     @property
     def texts(self) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,30 +26,45 @@ Among = Sequence[Ids | None]
 
 
 class Rankers:
-    """`ids`: of all `chunks`, ascending; `adapter`: the trained adapter's folder, or None. Depth as in the settings.
+    """A corpus as systems rank it. `ids`: of all `chunks`, ascending; `adapter`: the trained adapter's folder, or None. Depth as in
+    the settings. `lexical`: the BM25 index of the chunks, that of the project where None.
 
     `in_use`: the similarity by which search uses the encoder in use, once that is decided.
     """
 
-    def __init__(self, context: StageContext, chunks: list[Chunk]) -> None:
-        self._context, self.chunks = context, chunks
+    def __init__(self, context: StageContext, chunks: list[Chunk], lexical: LexicalIndex | None = None) -> None:
+        self._context, self.chunks, self._lexical = context, chunks, lexical
         artifact = context.need(AdapterInfo)
         self.adapter = context.project.path / artifact.info.adapter if artifact.info.adapter else None
         self.ids = np.array([chunk.id for chunk in chunks], dtype=np.int64)  # ascending
+        self._owners = np.array([chunk.document_id for chunk in chunks], dtype=np.int64)
         self.in_use: Similarity = COSINE
-        self._candidates = AdapterCandidates(context, self.adapter, artifact.info.adapter_scope, chunks)
+        self._scope = artifact.info.adapter_scope
 
-    @property
-    def share_chunks(self) -> bool:
-        """Whether all candidates have the same vectors of chunks."""
-        return self._candidates.share_chunks
+    @cached_property
+    def _candidates(self) -> AdapterCandidates:
+        return AdapterCandidates(self._context, self.adapter, self._scope)
 
     @cached_property
     def lexical(self) -> LexicalIndex:
         """The BM25 index."""
         from engine.lexical.index import LexicalIndex
 
+        if self._lexical is not None:
+            return self._lexical
         return LexicalIndex.open(self._context.project.folder_of(self._context.need(LexicalInfo)))
+
+    def chunks_of(self, documents: Collection[int]) -> Ids:
+        """The ids of the chunks of some documents, ascending."""
+        return self.ids[np.isin(self._owners, list(documents))]
+
+    def chunks_but(self, ids: Collection[int]) -> Ids:
+        """The ids of all chunks but some, ascending."""
+        return self.ids[~np.isin(self.ids, list(ids))]
+
+    def document_of(self, ids: Ids) -> Ids:
+        """The document of each chunk, in the shape of `ids`."""
+        return self._owners[np.searchsorted(self.ids, ids)]
 
     def bm25(self, texts: Sequence[str], among: Among) -> tuple[Ids, Floats]:
         """Ids and scores (q, depth) of each text's best chunks, of those that it is looked for `among`."""
@@ -67,7 +82,7 @@ class Rankers:
 
     def baseline(self, adapter: Path, scope: str, name: str) -> Candidate:
         """The encoder with another adapter, trained for `scope`."""
-        return AdapterCandidates(self._context, adapter, scope, self.chunks).trained(name)
+        return AdapterCandidates(self._context, adapter, scope).trained(name)
 
     def nearest(
         self, queries: Floats, chunks: Floats, among: Among, similarity: Similarity = COSINE

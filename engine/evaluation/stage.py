@@ -1,11 +1,10 @@
-"""Stage `evaluate`: base, adapted and interpolations of both are compared on held-out queries; one comes into use."""
+"""Stage `evaluate`: base, adapted and interpolations of both are compared on the best evidence there is; one comes into use."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from engine.core.errors import DamagedError, NotBuiltError
-from engine.core.systems import IN_USE
 from engine.encoders.for_project import check_device, encoder_fingerprint_of, model_fingerprint
 from engine.evaluation.evaluating import Evaluation
 from engine.evaluation.reporting.results import publish_results
@@ -13,11 +12,11 @@ from engine.evaluation.studies.sentence_pairs import pairs_fingerprint
 from engine.project.stage import ProjectSnapshot, Stage, StageContext
 from engine.project.store.artifact_info import AdapterInfo, EvaluationInfo, LexicalInfo
 
-VERSION = 16
+VERSION = 17
 
 
 class EvaluateStage(Stage):
-    """Base, adapted and interpolations of both are compared on held-out queries; one comes into use."""
+    """Base, adapted and interpolations of both are compared on the best evidence there is; one comes into use."""
 
     version, artifact = VERSION, EvaluationInfo
 
@@ -82,14 +81,8 @@ class EvaluateStage(Stage):
 
         work = Evaluation(context)
         work.rank_bm25()
-        work.rank_encoder("base", 0.0)
-        if work.adapter:
-            work.rank_encoder("adapted", 1.0)
+        work.rank_candidates()
         selection = work.select()
-        if selection.weight not in (0.0, 1.0):
-            work.rank_encoder(IN_USE, selection.weight)
-        else:
-            work.alias(IN_USE, selection.in_use)
         if context.settings.evaluation.cl_baseline:
             work.rank_baseline()
         if context.settings.search.csls:

@@ -86,7 +86,7 @@ def _measured(
 def _chosen(settings: dict[str, dict[str, Any]], queries: Path | None) -> dict[str, dict[str, Any]]:
     """The settings of the measurement: those that are asked for, with what it needs and what a kept project must match."""
     chosen = {name: dict(section) for name, section in settings.items()}
-    chosen.setdefault("evaluation", {})["veto"] = False
+    chosen.setdefault("evaluation", {})["use_judged"] = False
     chosen.setdefault("encoder", {}).setdefault("model", DEFAULT_MODEL)
     section = chosen.setdefault("queries", {})
     section["backend"] = "imported" if queries else section.get("backend", "extractive")

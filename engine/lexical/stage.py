@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import shutil
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from engine.core.errors import DamagedError, SettingsError, nearest
 from engine.core.records import Chunk
@@ -16,6 +16,9 @@ from engine.lexical.languages import analysed_in
 from engine.project.stage import ProjectSnapshot, Stage, StageContext
 from engine.project.store.artifact_info import CorpusInfo, LexicalInfo
 from engine.project.store.artifacts import Artifact
+
+if TYPE_CHECKING:
+    from engine.lexical.index import LexicalIndex
 
 VERSION = 5
 TITLES, LANGUAGES = "titles.json", "languages.json"
@@ -70,6 +73,22 @@ class IndexStage(Stage):
 
 
 STAGE = IndexStage()
+
+
+def index_without(
+    context: StageContext, folder: Path, chunks: Sequence[Chunk], untitled: Collection[int]
+) -> LexicalIndex:
+    """An index of other texts for the project's chunks, in `folder`, analysed as the project's own is. The documents `untitled`
+    have no title. Raises DamagedError."""
+    from engine.lexical.index import LexicalIndex
+
+    own = context.need(LexicalInfo)
+    source = context.project.folder_of(own)
+    titles = {key: title for key, title in _kept(source / TITLES).items() if key not in untitled}
+    wanted = _Wanted(own.info.language, titles, _kept(source / LANGUAGES))
+    return LexicalIndex.build(
+        folder, _texts(context, chunks, wanted.titles), wanted.language, languages=_of_chunks(context, wanted)
+    )
 
 
 def _with_titles(snapshot: ProjectSnapshot) -> bool:

@@ -27,14 +27,19 @@ def queries_needed(gap: ArrayLike, confidence: float = CONFIDENCE, power: float 
     defaults 7.85 (s/d)². None where d is 0 or there are fewer than two queries: nothing can be said then.
     """
     values = np.asarray(gap, dtype=np.float64)
-    if not (0 < confidence < 1 and 0 < power < 1):
-        raise ValueError(f"confidence {confidence} and power {power} must lie between 0 and 1")
     mean = abs(float(values.mean())) if len(values) else 0.0
     if len(values) < 2 or mean < 1e-12:
         return None
+    return queries_to_show(mean, float(values.std(ddof=1)), confidence, power)
+
+
+def queries_to_show(gain: float, spread: float, confidence: float = CONFIDENCE, power: float = POWER) -> int:
+    """As `queries_needed`, of a `gain` above 0; `spread` is the standard deviation of per-query differences, in the same unit."""
+    if not (0 < confidence < 1 and 0 < power < 1):
+        raise ValueError(f"confidence {confidence} and power {power} must lie between 0 and 1")
     normal = NormalDist()
     reach = normal.inv_cdf((1 + confidence) / 2) + normal.inv_cdf(power)
-    return max(MIN_QUERIES, math.ceil((reach * float(values.std(ddof=1)) / mean) ** 2))
+    return max(MIN_QUERIES, math.ceil((reach * spread / gain) ** 2))
 
 
 def with_needed(found: Difference, gap: ArrayLike) -> Difference:

@@ -34,21 +34,21 @@ def randomisation_p(gaps: ArrayLike, samples: int = SAMPLES, seed: int = 0) -> F
     return _share(extreme, len(matrix), samples)
 
 
-def best_of_p(gaps: ArrayLike, samples: int = SAMPLES, seed: int = 0) -> float:
-    """One-sided p that the best of c ways is better than what all are compared with, corrected for having been chosen.
+def max_t_p(gaps: ArrayLike, samples: int = SAMPLES, seed: int = 0) -> Floats:
+    """(c,) one-sided p that each of c ways is better than what all are compared with, corrected for there being several.
 
-    `gaps` (n, c): per-query differences of each way from the other. Westfall & Young's (1993) single-step max-T: p is the share
-    of all tosses, a query's gaps keeping or changing sign together, whose largest t = Σ gap / √Σ gap² reaches the largest
-    observed one.
+    `gaps` (n, c): per-query differences of each way from the other. Westfall & Young's (1993) single-step max-T: p of a way is the
+    share of all tosses, a query's gaps keeping or changing sign together, whose largest t = Σ gap / √Σ gap² of any way reaches
+    the way's observed one.
     Tosses and ValueError as in `randomisation_p`.
     """
     matrix = _checked(gaps, samples)
     scaled = matrix / np.maximum(np.sqrt((matrix**2).sum(axis=0)), 1e-300)
-    reached = scaled.sum(axis=0).max() - _TIE * np.sqrt(len(matrix))
-    extreme = np.zeros(1, dtype=np.int64)
+    reached = scaled.sum(axis=0) - _TIE * np.sqrt(len(matrix))
+    extreme = np.zeros(matrix.shape[1], dtype=np.int64)
     for signs in _tosses(len(matrix), samples, seed):
-        extreme += np.count_nonzero((signs @ scaled).max(axis=1) >= reached)
-    return float(_share(extreme, len(matrix), samples)[0])
+        extreme += ((signs @ scaled).max(axis=1)[:, None] >= reached).sum(axis=0)
+    return _share(extreme, len(matrix), samples)
 
 
 def _checked(gaps: ArrayLike, samples: int) -> Floats:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from engine.core.records import Query
 
 MIN_TO_CHOOSE = 20
-"""With fewer held-out queries neither a gain nor a loss is believed: the base encoder is used."""
-MORE = "More documents, a larger queries.per_chunk or a larger evaluation.heldout_share give more of them."
+"""Queries of one kind without which nothing is compared."""
 
 
 def assign_split(keys: Mapping[int, str], share: float, seed: int = 0) -> frozenset[int]:
@@ -43,14 +45,29 @@ def cap_queries(keys: Sequence[str], max_queries: int, seed: int = 0) -> list[in
     return sorted(order[:max_queries])
 
 
-def too_few_to_choose(heldout: int) -> str:
-    """What to say before a training whose result could not be used, with what mends it; empty where it could be."""
-    if heldout >= MIN_TO_CHOOSE:
+def untrained_documents(queries: Iterable[Query], documents: Collection[int]) -> frozenset[int]:
+    """Of the `documents`, those that no query was made from that a training learns from or is stopped by."""
+    return frozenset(documents) - {query.document_id for query in queries if query.split != "heldout"}
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceCounts:
+    """Queries that can decide what comes into use: judged ones, document-written ones of untrained documents, and held-out ones
+    by a language model."""
+
+    judged: int
+    document: int
+    model: int
+
+
+def too_few_to_choose(counts: EvidenceCounts) -> str:
+    """What to say before a training whose result cannot come into use, with what mends it; empty where it can."""
+    if max(counts.judged, counts.document, counts.model) >= MIN_TO_CHOOSE:
         return ""
-    counted = "no held-out query" if not heldout else f"only {heldout} held-out quer{'y' if heldout == 1 else 'ies'}"
     return (
-        f"What is trained now could not be used, however good: there {'are' if heldout > 1 else 'is'} {counted} to compare "
-        f"it with the base encoder on, and at least {MIN_TO_CHOOSE} are needed; judged ones do not count. {MORE}"
+        f"What is trained now cannot come into use: there are {counts.judged} judged questions, {counts.document} document-written "
+        f"queries of documents that are held out, and {counts.model} held-out queries by a language model, and it takes "
+        f"{MIN_TO_CHOOSE} of one kind to compare encoders. 'engine judge' collects judged questions."
     )
 
 

@@ -274,7 +274,7 @@ def _capped(context: StageContext, found: Filtered) -> Filtered:
 
 
 def split_queries(context: StageContext, queries: list[Query], chunks: Sequence[Chunk]) -> list[Query]:
-    """Half of the held-out documents' queries decide when training stops, the other half what is used."""
+    """A third of the held-out documents' queries decide when training stops, the others what is used."""
     keys = document_keys(context.store.documents())
     groups = {query.document_id: keys[query.document_id] for query in queries}
     if not groups:
@@ -284,7 +284,7 @@ def split_queries(context: StageContext, queries: list[Query], chunks: Sequence[
     share, seed = context.settings.evaluation.heldout_share, context.settings.training.seed
     aside = assign_split(groups, share, seed)
     several = len({groups[key] for key in aside}) > 1  # of a single one, what is used is decided, not when to stop
-    validation = assign_split({key: groups[key] for key in aside}, 0.5, seed + 1) if several else frozenset()
+    validation = assign_split({key: groups[key] for key in aside}, 1 / 3, seed + 1) if several else frozenset()
     sides: dict[int, Split] = {key: "validation" if key in validation else "heldout" for key in aside}
     return [replace(query, split=sides.get(query.document_id, "train")) for query in queries]
 
@@ -304,7 +304,7 @@ def _split_by_parts(context: StageContext, queries: list[Query], chunks: Sequenc
     why = f"the documents make fewer than {MIN_GROUPS} groups that could be held out as a whole"
     context.choose("held out", f"{len(aside)} of {len(parts)} parts of {run} chunks", why)
     sides: dict[str, Split] = {
-        key: "validation" if place < len(aside) // 2 else "heldout" for place, key in enumerate(aside)
+        key: "validation" if place < len(aside) // 3 else "heldout" for place, key in enumerate(aside)
     }
     return [replace(query, split=sides.get(part[query.chunk_id], "train")) for query in queries]
 

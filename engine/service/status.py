@@ -83,7 +83,7 @@ def _present(project: ProjectFolder, text: str, store: Store) -> dict[str, Stage
 
 def report(project: ProjectFolder, _request: ReadReport) -> EvaluationReport:
     """Raises NotBuiltError before the first evaluation."""
-    from engine.evaluation.reporting.report import query_sets_of, read_report
+    from engine.evaluation.reporting.report import query_sets_of, read_report, rung_of
     from engine.project.stage import ProjectSnapshot
     from engine.settings.schema import Settings
 
@@ -93,7 +93,7 @@ def report(project: ProjectFolder, _request: ReadReport) -> EvaluationReport:
     found = read_report(folder)
     return EvaluationReport(
         info.in_use.name, info.reason, query_sets_of(found), folder, info.fusion.method,
-        found["fusion"].get("plain_system", ""), info.advice,
+        found["fusion"].get("plain_system", ""), info.advice, rung_of(found),
     )  # fmt: skip
 
 

@@ -159,26 +159,19 @@ class EvaluationSettings(Section):
     """How candidates are compared."""
 
     heldout_share: float = key(
-        0.15,
-        "share of the documents whose queries are never trained on: half stop the training, half choose",
+        0.3,
+        "share of the documents whose queries are never trained on: a third stop the training, the others choose",
         gt=0,
         lt=0.9,
     )
     max_heldout: int = key(600, "held-out queries used, at most", ge=20, le=MAX_WHOLE_NUMBER)
     bootstrap_samples: int = key(10_000, "samples of every confidence interval", ge=100, le=1_000_000)
     interpolation_weights: list[Annotated[float, Field(ge=0.01, le=0.99, multiple_of=0.01)]] = key(
-        [0.25, 0.5, 0.75], "interpolation weights of the adapter (1: whole, 0: base) that compete with both"
-    )
-    max_interpolation_chunks: int = key(
-        4000,
-        "up to so many chunks, merges of an adapter that acts on chunks, too, are measured over all of them and in hybrid "
-        "search; that embeds every chunk once more for each. In larger corpora they compete among the chunks next to "
-        "held-out queries",
-        ge=0,
-        le=MAX_WHOLE_NUMBER,
+        [0.5],
+        "interpolation weights of the adapter (1: whole, 0: base) that compete with both; each embeds every chunk once more",
     )
     depth: int = key(100, "ranking depth that the systems are compared and fused at", ge=10, le=10_000)
-    veto: bool = key(True, "judged queries may forbid an adapter that is clearly worse than base on them")
+    use_judged: bool = key(True, "whether judged queries decide what comes into use, where there are enough")
     robustness: bool = key(
         False,
         "whether queries with typos, with masked words and with words exchanged are measured as well; takes "
@@ -210,7 +203,7 @@ class SearchSettings(Section):
     fusion: Literal["auto", "rrf", "weighted"] = key(
         "auto",
         "how hybrid search joins both rankings: by reciprocal rank fusion (rrf), by a weighted sum of scores (weighted), "
-        "or by the equal-weight sum, unless held-out queries show another way to be better (auto)",
+        "or by the equal-weight sum, unless another way is shown to be better (auto)",
     )
     rrf_k: int = key(40, "constant of reciprocal rank fusion", ge=1, le=MAX_WHOLE_NUMBER)
     weight: float = key(0.5, "weight of the semantic score where fusion is weighted", ge=0, le=1)
@@ -220,8 +213,7 @@ class SearchSettings(Section):
     )
     csls: bool = key(
         True,
-        "whether semantic search takes off what makes some chunks near to every query (CSLS), unless judged queries, or "
-        "held-out ones that are worded as questions, show that it harms",
+        "whether semantic search takes off what makes some chunks near to every query (CSLS), where that is shown to help",
     )
     hide_weak: bool = key(
         False, "whether semantic search hides hits that are less similar to the query than evaluation found useful"

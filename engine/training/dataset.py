@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from engine.core.errors import DamagedError
-from engine.core.records import Chunk, Query
+from engine.core.records import Chunk, DocumentQuery, Query
+from engine.corpus.document_queries import document_queries
+from engine.metrics.relevance import pad_rows
 from engine.project.stage import StageContext
-from engine.project.store.artifact_info import RankingsInfo
+from engine.project.store.artifact_info import LexicalInfo, RankingsInfo
+from engine.queries.document_written import without
 from engine.queries.heldout import cap_queries
 from engine.ranking.rankings_file import RankedLists
 from engine.ranking.sampling import SampledLists, sample_lists
@@ -21,6 +26,8 @@ from engine.training.recipe import teacher_folder
 
 MIN_QUERIES = 20
 HARD_PER_QUERY = 10
+MIN_WRITTEN = 50
+"""Document-written queries without which they do not decide when training stops."""
 
 
 def train_rows(settings: Settings, queries: Sequence[Query], chunks: Sequence[Chunk]) -> list[int]:
@@ -56,21 +63,74 @@ def training_data(context: StageContext, config: TrainingConfig) -> TrainingData
         )  # fmt: skip
     rows = train_rows(context.settings, queries, chunks)
     position = {chunk.id: place for place, chunk in enumerate(chunks)}
-    heldout_rows = [
-        row for row, query in enumerate(queries) if query.split == "validation" and query.chunk_id in position
-    ]
     places = _positions(ranked.ids, position)
+    stopping, chunks = _stopping(context, queries, chunks, places)
     base_queries, base_chunks = _base_vectors(context, config, [queries[row].text for row in rows], chunks)
     return TrainingData(
         queries=[queries[row].text for row in rows],
         positives=np.array([position[queries[row].chunk_id] for row in rows], dtype=np.int64), ranked_ids=places[rows],
         ranked_scores=ranked.scores[rows], chunks=[chunk.embedded_text for chunk in chunks], base_queries=base_queries,
-        base_chunks=base_chunks, heldout_queries=[queries[row].text for row in heldout_rows],
-        heldout_positives=np.array([position[queries[row].chunk_id] for row in heldout_rows], dtype=np.int64),
-        heldout_hard=places[heldout_rows][:, :HARD_PER_QUERY] if heldout_rows else None,
+        base_chunks=base_chunks, heldout_queries=stopping.texts, heldout_positives=stopping.positives,
+        heldout_hard=stopping.hard,
         lists=sampled_lists(context, ranked, rows, position) if config.uses_lists else None,
         cross_encoder=teacher_folder(context, config),
     )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class StoppingQueries:
+    """What decides when training stops: `positives` (h,), places of chunks that answer; `hard` (h, j): places of competitors."""
+
+    texts: Sequence[str]
+    positives: NDArray[np.int64]
+    hard: NDArray[np.int64] | None
+
+
+def _stopping(
+    context: StageContext, queries: Sequence[Query], chunks: list[Chunk], places: NDArray[np.int64]
+) -> tuple[StoppingQueries, list[Chunk]]:
+    """Document-written queries, with the chunks without what they ask; where these are few, the generated ones of split
+    `validation`, and the chunks as they are."""
+    position = {chunk.id: place for place, chunk in enumerate(chunks)}
+    written, stripped = written_for_stopping(queries, document_queries(context.store), chunks)
+    if written:
+        context.choose("stopped by", f"{len(written)} document-written queries", "they do not flatter what is trained")
+        first = {chunk.document_id: place for place, chunk in reversed(list(enumerate(chunks)))}
+        answers = [first[one.document_id] if one.chunk_id is None else position[one.chunk_id] for one in written]
+        texts = [one.text for one in written]
+        hard = _positions(_best_by_bm25(context, texts), position)
+        return StoppingQueries(texts, np.array(answers, dtype=np.int64), hard), stripped
+    rows = [row for row, query in enumerate(queries) if query.split == "validation" and query.chunk_id in position]
+    positives = np.array([position[queries[row].chunk_id] for row in rows], dtype=np.int64)
+    hard_ones = places[rows][:, :HARD_PER_QUERY] if rows else None
+    return StoppingQueries([queries[row].text for row in rows], positives, hard_ones), chunks
+
+
+def written_for_stopping(
+    queries: Sequence[Query], written: Sequence[DocumentQuery], chunks: Sequence[Chunk]
+) -> tuple[list[DocumentQuery], list[Chunk]]:
+    """Those of the documents whose `queries` are all of split `validation`, and the chunks without what they ask; none where they
+    are fewer than `MIN_WRITTEN`."""
+    splits: dict[int, set[str]] = defaultdict(set)
+    for query in queries:
+        splits[query.document_id].add(query.split)
+    present = {chunk.id for chunk in chunks} | {None}
+    documents = {chunk.document_id for chunk in chunks if splits.get(chunk.document_id) == {"validation"}}
+    chosen = [one for one in written if {one.document_id, one.written_in} <= documents and one.chunk_id in present]
+    if len(chosen) < MIN_WRITTEN:
+        return [], list(chunks)
+    held: dict[int, list[DocumentQuery]] = defaultdict(list)
+    for one in chosen:
+        held[one.document_id].append(one)
+    return chosen, [without(chunk, held[chunk.document_id]) if chunk.document_id in held else chunk for chunk in chunks]
+
+
+def _best_by_bm25(context: StageContext, texts: Sequence[str]) -> NDArray[np.int64]:
+    """(h, j) ids of the chunks that BM25 ranks first, padded with −1."""
+    from engine.lexical.index import LexicalIndex
+
+    index = LexicalIndex.open(context.project.folder_of(context.need(LexicalInfo)))
+    return pad_rows([ids for ids, _ in index.search_many(texts, HARD_PER_QUERY)], -1, np.int64, HARD_PER_QUERY)
 
 
 def _positions(ids: NDArray[np.int64], position: dict[int, int]) -> NDArray[np.int64]:

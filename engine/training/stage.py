@@ -12,8 +12,8 @@ from engine.encoders.for_project import CHUNKS, check_device, encoder_fingerprin
 from engine.project.stage import ProjectSnapshot, Stage, StageContext
 from engine.project.store.artifact_info import AdapterInfo, QueriesInfo, RankingsInfo
 from engine.project.store.artifacts import Artifact
-from engine.queries.choosing import with_backend
-from engine.queries.heldout import too_few_to_choose
+from engine.queries.choosing import EXTRACTIVE, made_by, with_backend
+from engine.queries.heldout import EvidenceCounts, too_few_to_choose, untrained_documents
 from engine.ranking.hit_at_1 import bm25_hit_at_1
 from engine.settings.renamed import recipe_identity
 from engine.settings.schema import Settings
@@ -22,6 +22,9 @@ from engine.training.history import write_history
 from engine.training.recipe import objective_reason, resolve_config, scope_reason, teacher_choice, teacher_folder
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from engine.core.records import Chunk, Query
     from engine.training.trainer import TrainResult
 
 VERSION = 1
@@ -81,8 +84,7 @@ class TrainStage(Stage):
         reason = too_few_queries(context.settings, queries, chunks)
         if reason:
             return _without_adapter(context, reason)
-        present = {chunk.id for chunk in chunks}
-        if in_vain := too_few_to_choose(sum(one.split == "heldout" and one.chunk_id in present for one in queries)):
+        if in_vain := too_few_to_choose(_evidence(context, queries, chunks)):
             context.warn(in_vain)
         from engine.encoders.for_project import reported_hardware
         from engine.training.methods import learn
@@ -128,6 +130,18 @@ def added_inputs(settings: Settings) -> dict[str, Any]:
     """Settings that came later count where they are set only: adapters of before are not trained anew."""
     added = {"query_share": settings.training.query_share, "lists_per_query": settings.ranking.lists_per_query}
     return {name: value for name, value in added.items() if value != 1}
+
+
+def _evidence(context: StageContext, queries: Sequence[Query], chunks: Sequence[Chunk]) -> EvidenceCounts:
+    documents = {chunk.id: chunk.document_id for chunk in chunks}
+    untrained = untrained_documents(queries, set(documents.values()))
+    extractive = made_by(context) in EXTRACTIVE
+    held_out = sum(one.split == "heldout" and one.chunk_id in documents for one in queries)
+    return EvidenceCounts(
+        judged=len(context.store.judged()) if context.settings.evaluation.use_judged else 0,
+        document=sum(one.document_id in untrained for one in context.store.document_queries()),
+        model=0 if extractive else held_out,
+    )
 
 
 def digest_of(folder: Path, scope: str) -> str:

@@ -165,7 +165,7 @@ def test_status_and_report_as_json(finished: Path) -> None:
     assert told["counts"]["documents"] == 24
     assert status.stderr == ""
     report = json.loads(engine_here("report", str(finished), "--json").stdout)
-    assert set(report["tables"]) == {"judged", "synthetic"}
+    assert set(report["tables"]) == {"judged", "document", "synthetic"}
     assert report["in_use"]["name"] in report["reason"]
     in_use, former = report["in_use"], report["served"]  # also under the keys of before 0.2
     assert former == {
@@ -277,7 +277,7 @@ def test_serve_answers_from_a_shell_pipe(finished: Path) -> None:
     requests = [
         {"jsonrpc": "2.0", "id": 1, "method": "ping"},
         {"jsonrpc": "2.0", "id": 2, "method": "search", "params": {"query": "freezer door", "mode": "bm25", "top": 2}},
-        {"jsonrpc": "2.0", "id": 3, "method": "search", "params": {"query": "freezer door", "top": 2}},
+        {"jsonrpc": "2.0", "id": 3, "method": "search", "params": {"query": "freezer door", "top": 100}},
         {"jsonrpc": "2.0", "id": 4, "method": "nonsense"},
     ]
     done = subprocess.run(

@@ -122,9 +122,8 @@ def test_without_the_bank_evaluation_is_done_again(corrected: Path) -> None:
     with closing(ProjectFolder(corrected).store()) as store:
         again = store.artifact(EvaluationInfo)
     assert again is not None
-    reference = read_reference(corrected / again.folder)  # of this project's own queries now
-    assert len(reference.articles) == again.info.hubness.hub_queries != 300
-    assert index_of(corrected).form.corrects
+    assert again.info.hubness.hub_queries == 0  # the gate finds no gain with weights that mean nothing
+    assert not index_of(corrected).form.corrects
     assert hits(corrected)
 
 

@@ -53,7 +53,7 @@ def test_parts_of_few_documents_are_held_out(tmp_path: Path, tiny_model: Path, k
     assert not sides["train"] & sides["validation"]
     assert not sides["train"] & sides["heldout"]
     assert not sides["validation"] & sides["heldout"]
-    assert len(sides["train"]) > 3 * len(sides["validation"] | sides["heldout"])
+    assert len(sides["train"]) > 2 * len(sides["validation"] | sides["heldout"])
     assert "10 groups" in " ".join(told.split())
 
 

@@ -35,9 +35,8 @@ def former_report(file: Path) -> None:
     report = former_names(json.loads(file.read_bytes()))
     choice = report["selection"]
     choice["served"], choice["strength"] = former_name(choice["served"]), choice.pop("weight")
-    for row in choice["table"]:
-        outcome = row.pop("outcome").replace("in use", "served")
-        row |= {"name": former_name(row["name"]), "strength": row.pop("weight"), "standing": outcome}
+    del choice["decision"], report["fusion"]["decision"]
+    choice["table"] = [{"name": former_name(choice["served"]), "strength": choice["strength"], "standing": "served"}]
     for part in report["query_sets"]:
         part["synthetic"] = part["comparison"].pop("synthetic")
         part["changed_system"] = former_name(part["changed_system"])

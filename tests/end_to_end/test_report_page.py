@@ -25,8 +25,7 @@ from engine.project.folder import ProjectFolder
 
 DOCUMENTED = ROOT / "docs" / "report.md"
 TEMPLATE = ROOT / "assets" / "report" / "report.html.j2"
-SHAPES = ("interval", "difference")
-AXIS = "weight (0 = base, 1 = adapted)"
+SHAPES = ("interval", "difference", "decision")
 NUMBER = re.compile(r"[-+]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?")
 Path_ = tuple[str, ...]
 
@@ -98,17 +97,21 @@ def test_report_json_is_what_its_page_describes(report):
     assert len(described) > 150
     strange = {path for path, value in found if not any(describes(*entry, path, value) for entry in described.items())}
     assert not strange
-    seen = {path for path, value in found if value is not None or path[-1] in ("needed", "p_value")}
+    seen = {
+        path for path, value in found if value is not None or path[-1] in ("needed", "p_value", "rung", "excluded_by")
+    }
     # A tiny model's adapter need not change a ranking.
     changes = [("query_sets", "[]", "changes", way, "[]") for way in ("better", "worse")]
     seen |= {(*path, part.name) for path in changes for part in dataclasses.fields(Change)}
     lists = [(*path, which, "[]") for path in changes for which in ("hits_before", "hits_after")]
     seen |= {(*path, part.name) for path in lists for part in dataclasses.fields(FoundHit)}
     empty = {path for path, value in found if value == []}
+    undecided = {path for path, value in found if value is None and path[-1] == "decision"}
     missing = [
         key
         for key, unit in described.items()
-        if not any(fits(key, path[: len(key)] if unit == "any" else path) for path in seen)
+        if not any(fits(key[: len(path)], path) for path in undecided)
+        and not any(fits(key, path[: len(key)] if unit == "any" else path) for path in seen)
         and not (key[-1] == "[]" and any(fits(key[:-1], path) for path in empty))
     ]
     assert not missing, missing
@@ -120,7 +123,7 @@ def own_words() -> list[str]:
     blocks = r"\{\{.*?\}\}|\{%.*?%\}"
     literals = (text for block in re.findall(blocks, source, re.DOTALL) for text in re.findall(r'"([^"]*)"', block))
     parts = re.split(f"{blocks}|<[^>]*>", source, flags=re.DOTALL)
-    words = [AXIS, *literals, *(" ".join(part.split()) for part in parts)]
+    words = [*literals, *(" ".join(part.split()) for part in parts)]
     return sorted({word for word in words if re.search(r"\d", word)}, key=len, reverse=True)
 
 
@@ -225,7 +228,7 @@ def test_the_baseline_stands_in_the_tables_and_changes_nothing_else(report, fini
         assert {"in_use − cl", "rrf_in_use − rrf_cl", "weighted_in_use − weighted_cl"} <= set(
             part["comparison"]["pairs"]
         )
-    assert "cl" not in {row["name"] for row in report["selection"]["table"]}
+    assert "cl" not in {row["name"] for row in report["selection"]["decision"]["candidates"]}
     heldout = [next(part for part in one["query_sets"] if part["kind"] == "synthetic") for one in (report, former)]
     for name in former["query_sets"][0]["comparison"]["systems"]:
         mine, before = (part["comparison"]["systems"][name]["ndcg@10"]["value"] for part in heldout)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
+
 import pytest
 
 from engine.core.records import Chunk, Document, DocumentQuery, Origin
-from engine.evaluation.document_set import NearCopies, without
+from engine.evaluation.document_set import NearCopies
+from engine.queries.document_written import without
 
 TEXT = "Berths for visitors\nBoats pay. Berths for visitors lie north, said Berths, for  Visitors in short."
 
@@ -30,45 +33,39 @@ PLACED = asked("Berths for visitors", 0, 19)
 
 
 @pytest.mark.parametrize(
-    ("query", "text", "expected"),
+    ("query", "context", "left"),
     [
-        (PLACED, TEXT, TEXT[19:]),  # short: from its place alone
-        (PLACED, f"Harbour > BERTHS for visitors\n{TEXT}", f"Harbour\n{TEXT[19:]}"),
-        (PLACED, f"Berths for visitors\n{TEXT}", TEXT[19:]),
-        (PLACED, f"Fees for visitors\n{TEXT}", f"Fees for visitors\n{TEXT[19:]}"),
-        (PLACED, "Another text", "Another text"),
+        (PLACED, "", TEXT[19:]),  # short: from its place alone
+        (PLACED, "Harbour > BERTHS for visitors\n", f"Harbour\n{TEXT[19:]}"),
+        (PLACED, "Berths for visitors\n", TEXT[19:]),
+        (PLACED, "Fees for visitors\n", f"Fees for visitors\n{TEXT[19:]}"),
         (
-            asked("said Berths for Visitors"),
-            TEXT,
+            asked("said Berths for Visitors"), "",
             "Berths for visitors\nBoats pay. Berths for visitors lie north,  in short.",
         ),
-        (asked("Fees by length of boat"), f"Harbour > Fees\n{TEXT}", f"Harbour > Fees\n{TEXT}"),
+        (asked("Fees by length of boat"), "Harbour > Fees\n", f"Harbour > Fees\n{TEXT}"),
+        (asked("Quarterly report: berths"), "Berths — quarterly REPORT\n", TEXT),
     ],
-)
-def test_the_text_asked_is_taken_out(query: DocumentQuery, text: str, expected: str) -> None:
-    assert without(text, query, chunk(1, 1, TEXT), document(1)) == expected
+)  # fmt: skip
+def test_the_text_asked_is_taken_out(query: DocumentQuery, context: str, left: str) -> None:
+    former = chunk(1, 1, TEXT, context=context)
+    found = without(former, [query])
+    assert found.embedded_text == left
+    assert (found is former) == (left == context + TEXT)
+    if found is not former:
+        assert found.content_hash == sha256(left.encode()).hexdigest()
+    assert (found.id, found.text, found.start, found.end) == (1, TEXT, 0, len(TEXT))
+
+
+def test_several_queries_go_together() -> None:
+    queries = [PLACED, asked("Boats", 20, 25), asked("for visitors\nBoats", 7, 25)]
+    assert without(chunk(1, 1, TEXT), queries).embedded_text == TEXT[25:]
 
 
 def test_it_is_taken_out_of_chunks_that_hold_a_part_of_it_and_of_those_of_its_document_alone() -> None:
-    assert (
-        without("for visitors\nBoats pay.", PLACED, chunk(2, 1, "for visitors\nBoats pay.", 7), document(1))
-        == "\nBoats pay."
-    )
-    assert without("Boats pay.", PLACED, chunk(2, 1, "Boats pay.", 20), document(1)) == "Boats pay."
-    assert without(TEXT, PLACED, chunk(2, 2, TEXT), document(2)) == TEXT
-
-
-@pytest.mark.parametrize(
-    ("title", "query", "left"),
-    [
-        ("Quarterly report of berths 2024", "Quarterly report of berths", ""),
-        ("Berths — quarterly REPORT", "Quarterly report: berths", ""),
-        ("Fees", "Quarterly report", "Fees"),
-    ],
-)
-def test_a_title_that_is_asked_is_left_empty(title: str, query: str, left: str) -> None:
-    found = without(title, asked(query, origin="title", chunk_id=None), chunk(1, 1, TEXT), document(1, title))
-    assert found == left
+    assert without(chunk(2, 1, "for visitors\nBoats pay.", 7), [PLACED]).embedded_text == "\nBoats pay."
+    for other in (chunk(2, 1, "Boats pay.", 20), chunk(2, 2, TEXT)):
+        assert without(other, [PLACED]) is other
 
 
 def test_near_copies() -> None:
@@ -84,8 +81,8 @@ def test_near_copies() -> None:
     documents = [
         document(row, title) for row, title in enumerate(("A", "B", "C", "The fees of the harbour for boats"), 1)
     ]
-    copies = NearCopies(documents, chunks)
     query = asked("Fees of the harbour for boats")
+    copies = NearCopies(documents, chunks, [query])
     assert copies.of(query) == {2, 3, 5, 7, 8}
     whole = asked("Fees of the harbour for boats", origin="title", chunk_id=None)
     assert copies.of(whole) == {3, 5, 7, 8}  # every chunk of its document answers
@@ -99,6 +96,7 @@ def test_four_of_five_words_make_a_near_copy_and_three_of_four_do_not() -> None:
         chunk(2, 2, "Two.", headings=("red green blue white",)),
         chunk(3, 2, "Three.", headings=("red green blue",)),
     ]
-    copies = NearCopies([document(1, "A"), document(2, "B")], chunks)
-    assert copies.of(asked("red green blue white black")) == {2}
-    assert copies.of(asked("red green blue grey")) == frozenset()
+    five, four = asked("red green blue white black"), asked("red green blue grey")
+    copies = NearCopies([document(1, "A"), document(2, "B")], chunks, [five, four])
+    assert copies.of(five) == {2}
+    assert copies.of(four) == frozenset()

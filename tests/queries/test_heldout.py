@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.core.records import Document, Query
-from engine.queries.heldout import assign_split, cap_queries, too_few_to_choose
+from engine.core.records import Document, Query, Split
+from engine.queries.heldout import EvidenceCounts, assign_split, cap_queries, too_few_to_choose, untrained_documents
 from engine.queries.stage import split_queries
 from engine.settings.load import validate
 
@@ -85,7 +85,8 @@ def test_what_is_in_use_is_decided_before_when_to_stop() -> None:
     alone = 0
     for seed in range(40):
         context: Any = SimpleNamespace(
-            store=SimpleNamespace(documents=lambda: documents), settings=validate({"training": {"seed": seed}})
+            store=SimpleNamespace(documents=lambda: documents),
+            settings=validate({"training": {"seed": seed}, "evaluation": {"heldout_share": 0.15}}),
         )
         sides = {
             side: {q.document_id // 3 for q in split_queries(context, queries, []) if q.split == side} for side in SIDES
@@ -96,8 +97,12 @@ def test_what_is_in_use_is_decided_before_when_to_stop() -> None:
     assert alone > 5, "no seed held out a single article"
 
 
-def test_what_could_not_be_used_is_an_error_before_it_is_trained() -> None:
-    assert too_few_to_choose(20) == ""
-    for count, shown in ((19, "19 held-out queries"), (1, "1 held-out query"), (0, "no held-out query")):
-        assert shown in too_few_to_choose(count)
-    assert "evaluation.heldout_share" in too_few_to_choose(0)
+@pytest.mark.parametrize("counts", [(20, 0, 0), (0, 20, 0), (0, 0, 20), (19, 19, 19)])
+def test_twenty_queries_of_one_kind_are_enough_to_choose(counts: tuple[int, int, int]) -> None:
+    assert (too_few_to_choose(EvidenceCounts(*counts)) == "") == (max(counts) >= 20)
+
+
+def test_a_document_is_untrained_where_all_its_queries_are_held_out() -> None:
+    splits: list[tuple[int, Split]] = [(1, "heldout"), (1, "heldout"), (2, "heldout"), (2, "validation"), (3, "train")]
+    queries = [Query("q", "question", 9, document, "", split) for document, split in splits]
+    assert untrained_documents(queries, {1, 2, 3, 4}) == {1, 4}

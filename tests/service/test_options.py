@@ -98,7 +98,7 @@ def test_the_schema_of_every_kind(call: Any) -> None:
     assert shown("queries.kinds")[0] == "choices"
     assert "keyword" in shown("queries.kinds")[1]
     assert shown("evaluation.interpolation_weights") == ("numbers", [], 0.01, 0.99, False)
-    assert shown("evaluation.veto") == ("flag", [], None, None, False)
+    assert shown("evaluation.use_judged") == ("flag", [], None, None, False)
     assert shown("training.steps") == ("integer", [], 1, 1_000_000_000, True)
     assert shown("training.seed") == ("integer", [], 0, 2**32 - 1, False)
     assert shown("training.model_dropout") == ("flag", [], None, None, True)

@@ -76,7 +76,7 @@ def test_a_key_like_no_other_is_to_be_removed(tmp_path: Path) -> None:
         ("training", "seed", -1),
         ("evaluation", "interpolation_weights", [0.5, 1.5]),
         ("evaluation", "heldout_share", 0.9),
-        ("evaluation", "veto", "yes"),
+        ("evaluation", "use_judged", "yes"),
         ("search", "top", 0),
         ("search", "weight", -0.1),
     ],
@@ -208,7 +208,7 @@ CHOSEN: dict[str, dict[str, Any]] = {
     "encoder": {"model": "/models/mini", "dtype": "float32"},
     "queries": {"kinds": ["title"]},
     "training": {"preset": "quick", "learning_rate": 1e-5, "steps": 12, "seed": 3},
-    "evaluation": {"veto": False, "interpolation_weights": []},
+    "evaluation": {"use_judged": False, "interpolation_weights": []},
     "search": {"mode": "bm25", "top": 3},
 }
 

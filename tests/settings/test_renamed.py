@@ -17,6 +17,8 @@ VALUES: dict[str, Any] = {
     "training.side": "both",
     "evaluation.lambdas": [0.4],
     "evaluation.merges_up_to": 7,
+    "evaluation.max_interpolation_chunks": 7,
+    "evaluation.veto": False,
     "search.rrf_u": 10,
     "search.hubs": False,
     "search.term_weights": False,

@@ -14,7 +14,7 @@ import pytest
 from fixtures.errors import fails
 
 from engine.core.errors import ModelError, SettingsError
-from engine.core.records import Chunk, Query
+from engine.core.records import Chunk, DocumentQuery, Query, Split
 from engine.encoders.model_folder import ModelFolder
 from engine.ranking.rankings_file import RankedLists
 from engine.settings.load import validate
@@ -22,7 +22,7 @@ from engine.settings.schema import Settings
 from engine.training import stage
 from engine.training.baseline import baseline_fingerprint
 from engine.training.config import TrainingConfig
-from engine.training.dataset import sampled_lists, train_rows
+from engine.training.dataset import MIN_WRITTEN, sampled_lists, train_rows, written_for_stopping
 from engine.training.recipe import config_of, resolve_config, teacher_choice, teacher_folder
 
 
@@ -150,3 +150,21 @@ CHOSEN = "chosen in project.toml; it scores up to {} pairs in a step"
 def test_the_teacher_is_reported_with_a_reason(recipe: dict[str, Any], reported: tuple[str, str]) -> None:
     config = replace(TrainingConfig(), **{"cross_encoder": "x", **recipe})
     assert teacher_choice(config, 9) == reported
+
+
+@pytest.mark.parametrize("missing", [0, 1])
+def test_titles_of_validation_documents_stop_the_training_where_they_are_enough(missing: int) -> None:
+    count = MIN_WRITTEN - missing
+    sides: dict[int, list[Split]] = {n: ["validation", "validation"] for n in range(count)}
+    sides |= {100: ["train"], 101: ["heldout"], 102: ["validation", "train"], 103: []}
+    queries = [Query("q", "question", n, n, "", side) for n, own in sides.items() for side in own]
+    texts = {n: f"Report of the harbour {n}\nShips pay." for n in sides}
+    chunks = [Chunk(n, 0, 0, len(texts[n]), texts[n], (), 9, texts[n], "h", n) for n in sides]
+    written = [DocumentQuery(f"Report of the harbour {n}", "title", None, n, 0, 23, n) for n in sides]
+    found, stripped = written_for_stopping(queries, written, chunks)
+    if missing:
+        assert (found, stripped) == ([], chunks)
+        return
+    assert [one.document_id for one in found] == list(range(count))
+    assert [chunk.embedded_text for chunk in stripped[:2]] == ["\nShips pay."] * 2
+    assert stripped[count:] == chunks[count:]

@@ -16,6 +16,7 @@ from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot, StageContext
 from engine.project.store.artifact_info import AdapterInfo, TrainingHistory
 from engine.project.store.artifacts import Artifact
+from engine.queries.heldout import MIN_TO_CHOOSE
 from engine.runs.progress import ResumePoint, resume_point
 from engine.training.history import history_of
 
@@ -62,7 +63,7 @@ def test_pt_ft_makes_an_adapter(project: ProjectFolder) -> None:
     store.close()
     assert 1 < heldout < 20
     summary, (warning,) = stage_here(project.path, "train")
-    assert f"{heldout} held-out queries" in warning
+    assert f"it takes {MIN_TO_CHOOSE} of one kind" in warning
     assert "20" in warning
     assert summary["steps"] == 4
     assert (project.path / summary["adapter"] / "adapter_model.safetensors").is_file()

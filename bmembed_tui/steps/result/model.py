@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from engine.core.figures import Difference, FigureTable, Interval
-from engine.core.messages.report import EvaluationReport, QuerySetReport
+from engine.core.messages.report import EvaluationReport, QuerySetKind, QuerySetReport
 from engine.core.systems import BASE, IN_USE, ordered, system_of
 
 METRICS = ("ndcg@10", "hit@1", "hit@10", "mrr@10", "recall@10")
 VERDICT_SIGNS = {"better": "▲", "worse": "▼", "no difference shown": "="}
+DECIDED_BY: dict[str, QuerySetKind] = {"judged": "judged", "document": "document", "model": "synthetic"}
+"""Rung of the ladder of evidence → the set that its queries are in."""
 FEW = 200  # queries under which a difference of some points may be chance
 
 
@@ -40,7 +42,9 @@ def figures(report: EvaluationReport, table: FigureTable, metric: str) -> list[F
 def caution(queries: QuerySetReport) -> str:
     """Why the figures of these queries may mislead; empty where nothing is known against them."""
     table = queries.comparison
-    if queries.kind != "judged":
+    if queries.kind == "document":
+        return "Titles, headings and the like, taken out of the documents before they were asked; nothing was trained on them."
+    if queries.kind == "synthetic":
         return (
             "Made from your documents by the same generator as the training queries: they flatter the adapted encoder."
         )
@@ -54,9 +58,10 @@ def caution(queries: QuerySetReport) -> str:
 
 
 def _decisive(report: EvaluationReport) -> QuerySetReport | None:
-    """The judged queries where there are some, else the first ones."""
-    judged = (one for one in report.query_sets if one.kind == "judged" and one.comparison.queries)
-    return next(judged, next(iter(report.query_sets), None))
+    """The queries that decided what is in use; else the judged ones where there are some, else the first ones."""
+    kinds = [DECIDED_BY[report.rung]] if report.rung else ["judged"]
+    measured = (one for one in report.query_sets if one.kind in kinds and one.comparison.queries)
+    return next(measured, next(iter(report.query_sets), None))
 
 
 def hybrid_of(report: EvaluationReport) -> str:
@@ -78,7 +83,7 @@ def hybrid_of(report: EvaluationReport) -> str:
 
 
 def verdict_of(report: EvaluationReport) -> tuple[str, str]:
-    """(sign, sentence): whether adaptation helped, on the judged queries where there are some, else on the held-out ones."""
+    """(sign, sentence): whether adaptation helped, on the queries that decided what is in use."""
     sign, sentence = _verdict(report)
     return sign, sentence + (" Chunks that are near to every query count less." if report.plain_system else "")
 
@@ -90,14 +95,9 @@ def _verdict(report: EvaluationReport) -> tuple[str, str]:
         return "=", f"The adapted encoder was not shown to be better: search uses {encoder}."
     gap = measured.comparison.gap(report.plain_system or IN_USE, BASE) if measured else None
     if measured is None or gap is None:
-        return "=", f"Search uses {report.in_use}."
-    count, interval = measured.comparison.queries, f"95 % interval {gap.low:+.1f} to {gap.high:+.1f}, {gap.format_p}"
-    sign = VERDICT_SIGNS[gap.verdict]
-    if measured.kind == "judged" and gap.verdict == "no difference shown":
-        shown = (
-            f"On {count} judged ones no difference is shown: {gap.value:+.1f} nDCG@10 ({interval}){gap.format_needed}."
-        )
-        return sign, f"Search uses {report.in_use}: better on held-out queries. {shown}"
+        return "=", f"Search uses {system_of(report.in_use).what}."
+    interval = f"95 % interval {gap.low:+.1f} to {gap.high:+.1f}, {gap.format_p}"
+    by = f"{gap.value:+.1f} nDCG@10 ({interval}) on {measured.comparison.queries} {measured.name}"
     word = {"better": "Adaptation helped", "worse": "Adaptation made it worse"}.get(gap.verdict, "No difference shown")
-    by = f"{gap.value:+.1f} nDCG@10 ({interval}) on {count} {measured.name}"
-    return sign, f"{word}: {by}{gap.format_needed}. Search uses {report.in_use}."
+    now = f"Search uses {system_of(report.in_use).what}."
+    return VERDICT_SIGNS[gap.verdict], f"{word}: semantic search {by}{gap.format_needed}. {now}"

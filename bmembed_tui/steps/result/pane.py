@@ -52,7 +52,7 @@ be better. Below the figures: the queries that changed most. Enter on one search
 Export takes the adapter and the model away, as folders for peft and sentence-transformers, and more if you choose it."""
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("m", "metric", "metric", id="result.metric"),
-        Binding("j", "queries", "judged/held-out", id="result.queries"),
+        Binding("j", "queries", "next queries", id="result.queries"),
         Binding("b", "changes", "better/worse", id="result.changes"),
         Binding("o", "open_report", "report", id="result.open"),
         Binding("y", "copy_path", "copy report's path", show=False, id="result.copy"),

@@ -9,6 +9,9 @@ from typing import Literal
 from engine.core.figures import FigureTable
 from engine.core.messages.wire import Request
 
+QuerySetKind = Literal["judged", "document", "synthetic", "perturbed"]
+"""Judged queries, document-written ones, those that were generated and held out, and judged ones with typos and the like."""
+
 
 @dataclass(frozen=True, slots=True)
 class FoundHit:
@@ -53,7 +56,7 @@ class QuerySetReport:
     `unmatched` names judged answers that the corpus does not have."""
 
     name: str
-    kind: Literal["judged", "synthetic"]
+    kind: QuerySetKind
     comparison: FigureTable
     changes: Changes = field(default_factory=Changes)
     changed_system: str = ""
@@ -65,7 +68,8 @@ class EvaluationReport:
     """What is in use and why, and what was measured. `folder`: of report.json.
 
     `fusion`: rrf or weighted. `plain_system`: the system that is what is in use, without hubness correction; empty where search
-    has none. `advice`: what to set otherwise, if there is something.
+    has none. `advice`: what to set otherwise, if there is something. `rung`: the kind of evidence that decided (judged, document,
+    model); empty where none had enough queries.
     """
 
     in_use: str
@@ -75,6 +79,7 @@ class EvaluationReport:
     fusion: str = "rrf"
     plain_system: str = ""
     advice: str = ""
+    rung: str = ""
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,8 @@ from typing import Any
 
 from engine.core.former_systems import current_name
 
-CHOICE_KEYS = {"served": "in_use", "strength": "weight", "standing": "outcome"}
+CHOICE_KEYS = {"served": "in_use", "strength": "weight"}
 """Of `selection` in schema 1, key → its name now."""
-OUTCOMES = {"served": "in use"}
 NAMES = ("in_use", "plain_system", "changed_system", "base")
 """What holds the name of a system."""
 
@@ -17,10 +16,8 @@ def with_present_keys(report: dict[str, Any]) -> dict[str, Any]:
     """A report of schema 1 or 2 in the form of schema 3."""
     selection = report["selection"]
     if selection:
-        rows = [{**_present(row), "name": current_name(row["name"])} for row in selection["table"]]
-        for row in rows:
-            row["outcome"] = OUTCOMES.get(row["outcome"], row["outcome"])
-        selection = {**_present(selection), "table": rows}
+        chosen = {CHOICE_KEYS.get(key, key): value for key, value in selection.items()}
+        selection = {key: chosen[key] for key in ("in_use", "weight", "reason")} | {"decision": None}
     for part in report["query_sets"]:
         part["comparison"].setdefault("synthetic", part.get("synthetic", 0))
     found: dict[str, Any] = _renamed({**report, "selection": selection})
@@ -36,7 +33,3 @@ def _renamed(data: Any) -> Any:
         current_name(key): current_name(value) if key in NAMES and isinstance(value, str) else _renamed(value)
         for key, value in data.items()
     }
-
-
-def _present(entry: dict[str, Any]) -> dict[str, Any]:
-    return {CHOICE_KEYS.get(key, key): value for key, value in entry.items()}

@@ -10,6 +10,7 @@ from engine.core.assets import asset_path
 from engine.core.systems import ADAPTED, BASE, IN_USE, WAYS, label_of, ordered, system_of
 from engine.evaluation.reporting.charts import Bar, Line, bar_chart, change_chart, line_chart
 from engine.evaluation.reporting.encoder_diagnostics import KINDS
+from engine.evaluation.verdicts import QUERIES_OF
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -32,7 +33,8 @@ def render(report: Mapping[str, Any], template: Path | None = None) -> str:
     environment = pages()
     environment.filters |= {"metric": metric_name, "system": _Names(report), "label": label_of}
     return environment.from_string(source).render(
-        report=report, hidden=hidden, main=MAIN, csls=bool(report["fusion"].get("hub_queries")),
+        report=report, hidden=hidden, main=MAIN, rungs=QUERIES_OF,
+        csls=bool(report["fusion"].get("hub_queries")),
         charts={name: Markup(svg) for name, svg in _curves(report).items()},  # charts.py escapes every label
         bars=[Markup(_bars(part, report)) for part in report["query_sets"]],
         shifts=[Markup(_shift(part, report)) for part in report["query_sets"]],
@@ -100,23 +102,12 @@ def _colour(name: str) -> int:
 
 
 def _curves(report: Mapping[str, Any]) -> dict[str, str]:
-    training, selection = report["training"], report["selection"]
-    rows = [row for row in (selection["table"] if selection else ()) if row["figure"]]
-    candidates = Line(
-        "nDCG@10", [(row["weight"], row["figure"]["value"]) for row in rows], 1,
-        [(row["figure"]["low"], row["figure"]["high"]) for row in rows],
-    )  # fmt: skip
+    training = report["training"]
     losses = Line("loss", _drawable(training["losses"]), 0)
     held_out = Line("nDCG@10", _drawable(training["held_out"]), 1)
     return {
         "loss": line_chart("Training loss by step", [losses], "step", "loss"),
         "held_out": line_chart("Held-out nDCG@10 by step", [held_out], "step", "nDCG@10, percent"),
-        "candidates": line_chart(
-            "Held-out nDCG@10 by interpolation weight",
-            [candidates],
-            "weight (0 = base, 1 = adapted)",
-            "nDCG@10, percent",
-        ),
     }
 
 

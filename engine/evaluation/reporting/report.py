@@ -14,8 +14,8 @@ from engine.core.events import Choice, Event, Warned, read
 from engine.core.figures import FigureTable, Interval
 from engine.core.messages.report import QuerySetReport
 from engine.core.messages.wire import from_json
+from engine.evaluation.gate import Selection
 from engine.evaluation.reporting.former import with_present_keys
-from engine.evaluation.selection import Selection
 from engine.evaluation.studies.forgetting import Forgetting
 from engine.evaluation.studies.robustness import Robustness
 from engine.evaluation.studies.sentence_pairs import SentenceFigures
@@ -106,6 +106,12 @@ def query_sets_of(report: Mapping[str, Any]) -> tuple[QuerySetReport, ...]:
 def tables_of(report: Mapping[str, Any]) -> dict[str, FigureTable]:
     """Kind of queries (`judged`, `synthetic`) → table, of what `read_report` gave."""
     return {one.kind: one.comparison for one in query_sets_of(report)}
+
+
+def rung_of(report: Mapping[str, Any]) -> str:
+    """The kind of evidence that decided, of what `read_report` gave; empty where none did."""
+    decision = (report["selection"] or {}).get("decision") or {}
+    return decision.get("rung") or ""
 
 
 def plain(value: Any) -> Any:

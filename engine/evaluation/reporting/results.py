@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from engine.core.messages.report import QuerySetReport
     from engine.evaluation.comparison import Comparison
     from engine.evaluation.evaluating import Evaluation
+    from engine.evaluation.gate import Selection
     from engine.evaluation.reporting.report import ReportData
-    from engine.evaluation.selection import Selection
     from engine.evaluation.studies.fusion import FusionChoice
 
     Compared = Sequence[tuple[QuerySet, Comparison]]
@@ -126,7 +126,7 @@ def _query_set_reports(
     titles = {document.id: document.title or document.path for document in context.store.documents()}
     return [
         QuerySetReport(
-            one.name, "judged" if one.kind == "judged" else "synthetic", comparison.table,
+            one.name, one.kind, comparison.table,
             query_changes(comparison, changed, hits=hit_finder(one.rankings, one.judgments, chunks, titles)), changed,
             tuple(text for judgment in one.judgments for text in judgment.unmatched),
         )

@@ -1,31 +1,22 @@
 """How hybrid search fuses BM25 and the encoder in use: by RRF or by a weighted sum of min-max scores.
 
-The rule. The equal-weight sum stays unless held-out queries show something better, because it was 2.6 and 3.0 points above RRF on
-two data sets and 0.7 below it on a third (docs/log/hybrid-search.md). Of the weights of the grid the one nearest to one half is
-taken that is not shown to be worse in nDCG@10 than the best of the others, by a test that knows that it is the best of several
-(`best_of_p`): held-out queries differ from those to come in how much of the documents' wording they repeat, and an even mixture is
-hurt least by that. RRF is taken where it is shown to be better than that sum (engine/metrics/differences.py).
+The equal-weight sum is the default, because it was 2.6 and 3.0 points above RRF on two data sets and 0.7 below it on a third
+(docs/log/hybrid-search.md). Another share, or RRF, comes into use only where the gate lets it (engine/evaluation/gate.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from engine.evaluation.gate import Decision
+from engine.evaluation.verdicts import verdict
 
-from engine.core.figures import Difference
-from engine.metrics.bootstrap import CONFIDENCE, SAMPLES, bootstrap_means
-from engine.metrics.power import tested_difference
-from engine.metrics.randomisation import best_of_p
-
-WEIGHTS = tuple(round(0.1 * step, 1) for step in range(1, 10))
 EQUAL = 0.5
-SET_BY_HAND = "Hybrid search fuses both rankings as project.toml says (search.fusion)."
-MIN_QUERIES = 50
-"""With fewer queries a weight is not tuned."""
+SHARES = tuple(round(0.1 * step, 1) for step in range(1, 10))
+_NEAREST_FIRST = sorted(SHARES, key=lambda share: (round(abs(share - EQUAL), 1), share))
+FUSIONS: dict[str, float | None] = {f"weighted {share:g}": share for share in _NEAREST_FIRST} | {"rrf": None}
+"""Name → the semantic score's share in a weighted sum; None for RRF. The default is the first, those most like it come next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +26,7 @@ class FusionChoice:
     method: Literal["rrf", "weighted"]
     weight: float
     reason: str
+    decision: Decision | None = None
 
     @property
     def share(self) -> float | None:
@@ -42,56 +34,24 @@ class FusionChoice:
         return None if self.method == "rrf" else self.weight
 
 
-def equal_weights(why: str) -> FusionChoice:
-    """The equal-weight sum, because there is nothing to tune a weight on."""
-    return FusionChoice(
-        "weighted", EQUAL, f"Hybrid search adds the scores of BM25 and of the encoder in equal parts: {why}."
-    )
+def set_by_hand(method: Literal["rrf", "weighted"], weight: float) -> FusionChoice:
+    """What project.toml says."""
+    return FusionChoice(method, weight, "Hybrid search fuses both rankings as project.toml says (search.fusion).")
 
 
-def choose_fusion(
-    rrf: ArrayLike, weighted: Mapping[float, ArrayLike], samples: int = SAMPLES, seed: int = 0
-) -> FusionChoice:
-    """Choose by per-query nDCG@10 (q,) in [0, 1] on held-out queries: of RRF, and of each weight's sum.
-
-    Fewer than `MIN_QUERIES` queries: the equal-weight sum. ValueError when the arrays differ in length.
-    """
-    weights = sorted(weighted)
-    values = np.stack([np.asarray(rrf, dtype=np.float64), *(np.asarray(weighted[w], np.float64) for w in weights)], 1)
-    if len(values) < MIN_QUERIES:
-        return equal_weights(
-            f"{len(values)} held-out queries are too few to tune a weight on, {MIN_QUERIES} are needed"
-        )
-    means = bootstrap_means(values, samples, seed)  # (samples, 1 + weights)
-    best = int(values[:, 1:].mean(0).argmax()) + 1
-    from_equal = sorted(range(1, values.shape[1]), key=lambda column: (abs(weights[column - 1] - EQUAL), column))
-    taken = next(
-        column for column in from_equal if column == best or not _is_beaten(values[:, 1:], column - 1, samples, seed)
-    )
-    gain, weight, best_weight = _gap(values, means, taken, 0, seed), weights[taken - 1], weights[best - 1]
-    why = f"of {len(weights)} weights tried on {len(values)} held-out queries, {best_weight:g} semantic is the best"
-    if weight != best_weight:
-        why += f", and {weight:g}, nearer to one half, is not shown to be worse"
-    if gain.verdict == "worse":
-        lead = format_points(_gap(values, means, 0, taken, seed))
-        text = f"Hybrid search fuses both rankings by reciprocal rank fusion: better than the weighted sum by {lead}; {why}."
-        return FusionChoice("rrf", weight, text)
-    shown = "better than" if gain.verdict == "better" else "not shown to differ from"
-    needed = "" if gain.verdict == "better" else gain.format_needed
-    text = f"Hybrid search adds both scores, {weight:g} semantic and {1 - weight:g} BM25: {why}; {shown} reciprocal rank fusion, "
-    return FusionChoice("weighted", weight, f"{text}{format_points(gain)}{needed}.")
+def fusion_of(decision: Decision, mode: str) -> FusionChoice:
+    """The fusion that the gate has chosen among `FUSIONS`."""
+    share = FUSIONS[decision.chosen]
+    reason = verdict(decision, "The equal-weight sum of both scores", mode, fusion_label)
+    return FusionChoice("rrf" if share is None else "weighted", EQUAL if share is None else share, reason, decision)
 
 
-def _is_beaten(values: NDArray[np.float64], column: int, samples: int, seed: int) -> bool:
-    """Whether the best of the other columns of `values` (q, c) is shown to be better than this one."""
-    others = np.delete(values, column, axis=1) - values[:, [column]]
-    return best_of_p(others, samples, seed) <= (1 - CONFIDENCE) / 2
+def fusion_label(name: str) -> str:
+    """How a sentence calls one of `FUSIONS`."""
+    share = FUSIONS[name]
+    return "reciprocal rank fusion" if share is None else f"the sum of {weighted_label(share)}"
 
 
-def _gap(values: NDArray[np.float64], means: NDArray[np.float64], one: int, other: int, seed: int) -> Difference:
-    return tested_difference(values[:, one] - values[:, other], means[:, one] - means[:, other], len(means), seed)
-
-
-def format_points(gap: Difference) -> str:
-    """As a sentence has it: a difference in nDCG@10, its interval, and the p of the randomisation test."""
-    return f"{gap.value:+.1f} points of nDCG@10 (95 % interval {gap.low:+.1f} to {gap.high:+.1f}, {gap.format_p})"
+def weighted_label(share: float) -> str:
+    """Such as `0.4 of the semantic and 0.6 of the BM25 score`."""
+    return f"{share:g} of the semantic and {1 - share:g} of the BM25 score"

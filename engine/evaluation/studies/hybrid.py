@@ -1,4 +1,4 @@
-"""BM25's rankings fused with an encoder's, and the choice of how."""
+"""BM25's rankings fused with an encoder's."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from engine.core.systems import BM25, IN_USE
 from engine.evaluation.judgments import Judgment
 from engine.evaluation.query_sets import QuerySet
-from engine.evaluation.studies.fusion import EQUAL, SET_BY_HAND, WEIGHTS, FusionChoice, choose_fusion, equal_weights
+from engine.evaluation.studies.fusion import EQUAL, SHARES, FusionChoice, weighted_label
 from engine.settings.schema import Settings
 
 Rankings = NDArray[np.int64]
 Fused = tuple[Rankings, NDArray[np.float64]]
-Scorer = Callable[[Sequence[str], Rankings], NDArray[np.float32]]
+Scorer = Callable[[QuerySet, Rankings], NDArray[np.float32]]
 Measure = Callable[[Rankings, Sequence[Judgment]], NDArray[np.float64]]
 MIN_EXTRACTIVE = 20
 """Held-out queries without which nothing is said of an encoder."""
@@ -24,58 +24,38 @@ MIN_SHARE = 0.4
 
 
 class HybridFusion:
-    """`measure`: nDCG@10 per query, in [0, 1], of rankings (q, depth). `bm25_scores`: of q texts and their chunks (q, n)."""
+    """`bm25_scores`: of the queries of a set and chunks for each of them (q, n)."""
 
-    def __init__(self, settings: Settings, measure: Measure, bm25_scores: Scorer) -> None:
-        self._settings, self._measure, self._bm25_scores = settings, measure, bm25_scores
-        self._pairs: dict[tuple[str, str], tuple[Fused, Fused]] = {}
+    def __init__(self, settings: Settings, bm25_scores: Scorer) -> None:
+        self._settings, self._bm25_scores = settings, bm25_scores
+        self._pairs: dict[tuple[str, str], tuple[Rankings, tuple[Fused, Fused]]] = {}
 
-    def choose(self, heldout: QuerySet | None) -> FusionChoice:
-        """What project.toml says, else what held-out queries show that are worded as questions would be."""
-        settings = self._settings
-        if settings.search.fusion != "auto":
-            return FusionChoice(settings.search.fusion, settings.search.weight, SET_BY_HAND)
-        if heldout is None:
-            return equal_weights("there are no held-out queries to tune a weight on")
-        rows = np.flatnonzero(~np.array(heldout.extractive, dtype=bool))
-        if not len(rows):
-            return self._of_extractive(heldout)
-        judgments = [heldout.judgments[row] for row in rows]
+    def share_of_a_stranger(self, sets: Sequence[QuerySet], measure: Measure) -> FusionChoice | None:
+        """The best share up to one half where the encoder is so far behind BM25 on extractive queries that it seems not to know the
+        documents' language; None where it is not. These queries favour BM25, and here they are right to.
 
-        def values(weight: float | None) -> NDArray[np.float64]:
-            return self._measure(self.fused(heldout, IN_USE, weight)[rows], judgments)
-
-        table = {weight: values(weight) for weight in WEIGHTS}
-        return choose_fusion(values(None), table, settings.evaluation.bootstrap_samples, settings.training.seed)
-
-    def _of_extractive(self, heldout: QuerySet) -> FusionChoice:
-        """Equal weights, unless the encoder is so far behind BM25 that it seems not to know the documents' language.
-
-        Then it is the best weight up to one half: extractive queries favour BM25, and here they are right to.
+        `measure`: nDCG@10 per query, in [0, 1], of rankings (q, depth).
         """
-        share, count = self._share_found(heldout), len(heldout.judgments)
-        if count < MIN_EXTRACTIVE or share >= MIN_SHARE:
-            return equal_weights(
-                "the held-out queries are extractive, and BM25 finds their words too easily to tune a weight on"
-            )
-        means = {
-            weight: float(self._measure(self.fused(heldout, IN_USE, weight), heldout.judgments).mean())
-            for weight in WEIGHTS
-            if weight <= EQUAL
-        }
-        weight = max(means, key=lambda one: (means[one], one))
-        return FusionChoice(
-            "weighted",
-            weight,
-            f"Hybrid search adds both scores, {weight:g} semantic and {1 - weight:g} BM25, the best of {len(means)} weights: the "
-            f"encoder seems not to know the language of these documents, since on {count} held-out queries it has "
-            f"{100 * share:.0f} % of BM25's nDCG@10.",
-        )
+        one = next((one for one in sets if one.kind == "synthetic"), None)
+        rows = one.rungs()["extractive"] if one else []
+        if one is None or len(rows) < MIN_EXTRACTIVE:
+            return None
+        judgments = [one.judgments[row] for row in rows]
 
-    def _share_found(self, heldout: QuerySet) -> float:
-        """nDCG@10 of the encoder in use, as a share of BM25's."""
-        own, bm25 = (float(self._measure(heldout.rankings[name], heldout.judgments).mean()) for name in (IN_USE, BM25))
-        return own / bm25 if bm25 else 1.0
+        def mean(rankings: Rankings) -> float:
+            return float(measure(rankings[rows], judgments).mean())
+
+        own, bm25 = mean(one.rankings[IN_USE]), mean(one.rankings[BM25])
+        if own >= MIN_SHARE * bm25:
+            return None
+        means = {share: mean(self.fused(one, IN_USE, share)) for share in SHARES if share <= EQUAL}
+        share = max(means, key=lambda key: (means[key], key))
+        reason = (
+            f"Hybrid search adds {weighted_label(share)}, the best of {len(means)} shares: the encoder seems not to know the "
+            f"language of these documents, since on {len(rows)} extractive queries it has {100 * own / bm25:.0f} % of BM25's "
+            "nDCG@10."
+        )
+        return FusionChoice("weighted", share, reason)
 
     def fused(self, one: QuerySet, name: str, weight: float | None) -> Rankings:
         """BM25 and an encoder fused by a weighted sum, or by RRF where there is no weight. (q, depth) chunk ids."""
@@ -91,10 +71,12 @@ class HybridFusion:
         """The encoder's ranking and BM25's, each with the other's chunks, as search scores them."""
         from engine.ranking.fusion import cross_scored
 
-        if (one.kind, name) not in self._pairs:
-            ids, of_bm25 = one.rankings[name], one.rankings["bm25"]
-            self._pairs[one.kind, name] = (
+        ids, of_bm25 = one.rankings[name], one.rankings[BM25]
+        former, pair = self._pairs.get((one.kind, name), (None, None))
+        if pair is None or former is not ids:
+            pair = (
                 cross_scored((ids, one.scores[name]), of_bm25, one.beside[name]),
-                cross_scored((of_bm25, one.scores["bm25"]), ids, self._bm25_scores(one.texts, ids)),
+                cross_scored((of_bm25, one.scores[BM25]), ids, self._bm25_scores(one, ids)),
             )
-        return self._pairs[one.kind, name]
+            self._pairs[one.kind, name] = ids, pair
+        return pair

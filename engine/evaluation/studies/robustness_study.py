@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from engine.core.errors import CancelledError, EngineError
 from engine.core.systems import ADAPTED, BASE, BM25, HYBRID_BASE, HYBRID_IN_USE, IN_USE
 from engine.evaluation.comparison import DocumentOf
 from engine.evaluation.query_sets import QuerySet
 from engine.evaluation.studies.fusion import FusionChoice
-from engine.evaluation.studies.hybrid import HybridFusion, Measure
+from engine.evaluation.studies.hybrid import HybridFusion, Scorer
 from engine.evaluation.studies.perturbation import content_terms, without_masks
 from engine.evaluation.studies.robustness import Robustness, make_trial, measure_trial
 from engine.project.stage import ProjectSnapshot, StageContext
 from engine.project.store.artifact_info import LexicalInfo
 
 if TYPE_CHECKING:
-    from engine.evaluation.rankers import Among, Ids, Rankers
+    from engine.evaluation.rankers import Among, Rankers
+    from engine.lexical.index import LexicalIndex
 
 Words = Sequence[tuple[str, Sequence[str]]]
 
@@ -56,7 +57,7 @@ class RobustnessStudy:
         self._context, self._rankers, self._weight = context, rankers, weight
         self._fusion, self._among = fusion, among
 
-    def measure(self, sets: Sequence[QuerySet], measure: Measure, document_of: DocumentOf) -> Robustness | None:
+    def measure(self, sets: Sequence[QuerySet], document_of: DocumentOf) -> Robustness | None:
         """Of the judged queries, or else the held-out ones; None where no query can be measured."""
         context, settings = self._context, self._context.settings
         terms = content_terms(context.need(LexicalInfo).info.language)
@@ -69,7 +70,7 @@ class RobustnessStudy:
         among, texts = self._among(one), [without_masks(text) for text in one.texts]
         one.rankings[BM25], one.scores[BM25] = self._rankers.bm25(texts, among)
         self._rank(one, among)
-        fuser = HybridFusion(settings, measure, self._scorer(self._rankers.lexical))
+        fuser = HybridFusion(settings, self._scorer(self._rankers.lexical))
         for name, encoder in ((HYBRID_BASE, BASE), (HYBRID_IN_USE, IN_USE)):
             one.rankings[name] = fuser.fused(one, encoder, self._fusion.share)
         samples, seed = settings.evaluation.bootstrap_samples, settings.training.seed
@@ -91,8 +92,8 @@ class RobustnessStudy:
         one.rankings = {name: one.rankings[name] for name in (BM25, *systems)}
 
     @staticmethod
-    def _scorer(index: Any) -> Callable[[Sequence[str], Ids], Any]:
-        return lambda texts, ids: index.scores_many([without_masks(text) for text in texts], ids)
+    def _scorer(index: LexicalIndex) -> Scorer:
+        return lambda one, ids: index.scores_many([without_masks(text) for text in one.texts], ids)
 
     def _ask(self, words: Words) -> tuple[list[dict[str, str]], str]:
         """A language model's own words; nothing, and a warning, where it cannot be asked."""

@@ -22,6 +22,7 @@ from engine.version import __version__
 SCHEMA = 1
 KINDS = {
     "judged": "judged queries",
+    "document": "document-written queries",
     "synthetic": "held-out queries made from the documents (synthetic: they flatter every system)",
 }
 VERSUS = "ndcg@10"

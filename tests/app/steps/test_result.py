@@ -76,7 +76,8 @@ def test_the_report_is_read() -> None:
     ("parts", "sign", "figures"),
     [
         ({}, "▲", [5.0, 95, 1.0, 9.0, 0.01, 60]),  # difference, its interval, p, queries
-        ({"verdict": "no difference shown"}, "=", [60, 5.0, 95, 1.0, 9.0, 0.01]),
+        ({"verdict": "no difference shown"}, "=", [5.0, 95, 1.0, 9.0, 0.01, 60]),
+        ({"kind": "document"}, "▲", [5.0, 95, 1.0, 9.0, 0.01, 60]),
         ({"verdict": "worse"}, "▼", [5.0, 95, 1.0, 9.0, 0.01, 60]),
         ({"in_use": "base"}, "=", []),
         ({"kind": "synthetic"}, "▲", [5.0, 95, 1.0, 9.0, 0.01, 60]),
@@ -86,7 +87,7 @@ def test_the_verdict_has_the_figures_that_were_measured(parts: dict[str, Any], s
     report = read(answer(**parts))
     found, sentence = verdict_of(report)
     assert (found, numbers(sentence)) == (sign, figures)
-    assert (report.query_sets[0].name in sentence) == (bool(figures) and sign != "=")
+    assert (report.query_sets[0].name in sentence) == bool(figures)
 
 
 @pytest.mark.parametrize(("p_value", "shown"), [(0.0625, "p = 0.062"), (0.0001, "p < 0.001")])
@@ -146,11 +147,20 @@ def test_the_verdict_has_one_sentence_more_where_csls_is_in_use(in_use: str) -> 
 
 def test_no_queries_no_claim() -> None:
     sign, sentence = verdict_of(EvaluationReport("adapted", "", (), Path()))
-    assert (sign, numbers(sentence), "adapted" in sentence) == ("=", [], True)
+    assert (sign, numbers(sentence), "adapter" in sentence) == ("=", [], True)
+
+
+@pytest.mark.parametrize(("rung", "count"), [("judged", 70), ("document", 71), ("model", 72), ("", 70)])
+def test_the_verdict_goes_by_the_queries_that_decided(rung: str, count: int) -> None:
+    found = answer()
+    kinds = enumerate(("judged", "document", "synthetic"), 70)
+    found["query_sets"] = [answer(kind=one, queries=n)["query_sets"][0] for n, one in kinds]
+    assert numbers(verdict_of(read({**found, "rung": rung}))[1])[-1] == count
 
 
 @pytest.mark.parametrize(
-    ("kind", "queries", "figures"), [("judged", 60, [60]), ("judged", 2000, None), ("synthetic", 2000, [])]
+    ("kind", "queries", "figures"),
+    [("judged", 60, [60]), ("judged", 2000, None), ("synthetic", 2000, []), ("document", 9, [])],
 )
 def test_cautions(kind: str, queries: int, figures: list[float] | None) -> None:
     warning = caution(read(answer(kind=kind, queries=queries)).query_sets[0])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,11 @@ from engine.core.events import Choice, EventLog, Warned
 from engine.core.figures import Difference, Interval
 from engine.core.messages.report import QuerySetReport
 from engine.core.records import Chunk
-from engine.core.systems import label_of
+from engine.core.systems import label_of, weight_of
 from engine.core.text import metric_name
 from engine.evaluation.comparison import compare
+from engine.evaluation.evidence import Evidence, Measured
+from engine.evaluation.gate import Selection, decide
 from engine.evaluation.judgments import Judgment
 from engine.evaluation.reporting.changes import hit_finder, query_changes
 from engine.evaluation.reporting.page import render
@@ -34,9 +37,9 @@ from engine.evaluation.reporting.report import (
     warnings_logged,
     write_report,
 )
-from engine.evaluation.selection import choose_candidate
 from engine.evaluation.studies.forgetting import measure_general
 from engine.evaluation.studies.robustness import METRICS, Robustness, Row, Synonyms
+from engine.evaluation.verdicts import verdict
 from engine.project.store.artifact_info import TrainingHistory
 
 TEMPLATE = Path(__file__).resolve().parents[3] / "assets" / "report" / "report.html.j2"
@@ -48,6 +51,15 @@ def chunk(key: int, owner: int, text: str) -> Chunk:
     return Chunk(owner, 0, 0, len(text), text, (), 1, text, "", key)
 
 
+def selection_of(values: Mapping[str, np.ndarray]) -> Selection:
+    """What the gate chooses by the values of each candidate, taken for those of both modes."""
+    evidence = Evidence("document", {name: Measured(one, one) for name, one in values.items()})
+    decision = decide([evidence], "base", ("interpolated-0.5", "adapted"), samples=500)
+    return Selection(
+        decision.chosen, weight_of(decision.chosen), verdict(decision, "The base encoder", "hybrid"), decision
+    )
+
+
 def example(text: str = "which firm was fined?") -> ReportData:
     rng = np.random.default_rng(3)
     judgments = [Judgment(f"q{row}", f"{text} {row}", "chunk", {1: 1}, {1: (0,)}, 1) for row in range(60)]
@@ -56,7 +68,7 @@ def example(text: str = "which firm was fined?") -> ReportData:
         for name, share in {"base": 0.2, "bm25": 0.4, f"adapted {text}": 0.7}.items()
     }
     found = compare(systems, judgments, lambda ids: ids, samples=500)
-    before, after = (found.values[name]["ndcg@10"] for name in ("base", f"adapted {text}"))
+    before = found.values["base"]["ndcg@10"]
     chunks = {key: chunk(key, 100 + key, f"chunk {key} {text}") for key in range(1, 13)}
     titles = {100 + key: f"title {key} {text}" for key in chunks}
     hits = hit_finder({name: np.array(ids) for name, ids in systems.items()}, judgments, chunks, titles)
@@ -69,9 +81,7 @@ def example(text: str = "which firm was fined?") -> ReportData:
         project=f"Contracts {text}",
         created="2026-11-02T10:00:00Z",
         version="0.1.0",
-        selection=choose_candidate(
-            {"base": before, "interpolated-0.5": (before + after) / 2, "adapted": after}, samples=500
-        ),
+        selection=selection_of({"base": before, "interpolated-0.5": before + 0.1, "adapted": before + 0.2}),
         query_sets=sets,
         training=TrainingHistory(
             [(step, 3.0 - step / 500) for step in range(1_000)], [(0, 40.0), (50, 41.5), (100, float("nan"))]
@@ -109,7 +119,7 @@ def test_the_page_needs_nothing_from_outside(hostile):
 
 def test_every_chart_is_well_formed_and_draws_inside_its_box(hostile):
     charts = re.findall(r"<svg.*?</svg>", hostile.read_text(encoding="utf-8"), re.DOTALL)
-    assert len(charts) == 2 + 3 + 1  # bars of two sets, curves, and the changes of one set
+    assert len(charts) == 2 + 2 + 1  # bars of two sets, curves, and the changes of one set
     for chart in charts:
         root = parsed(chart)
         _, _, width, height = (float(part) for part in root.get("viewBox").split())
@@ -136,10 +146,24 @@ def test_the_page_says_what_is_served_and_why_and_marks_synthetic_queries(tmp_pa
     assert f"In use: {data.selection.in_use}" in verdict
     assert data.selection.reason in verdict
     flagged = [heading.xpath("string()") for heading in page.xpath("//h2[span[@class='flag']]")]
-    # What is served was chosen by held-out queries, and training is watched by them.
-    assert flagged == [
-        f"{what} synthetic, flatters" for what in ("Held-out generated queries", "How the choice was made")
+    assert flagged == ["Held-out generated queries synthetic, flatters"]
+
+
+def test_the_page_shows_the_ladder_of_evidence_and_each_candidate(tmp_path):
+    data = example()
+    page = html.parse(str(write_report(tmp_path, data, TEMPLATE)), html.HTMLParser(encoding="utf-8"))
+    section = section_of(page, "How the choice was made")
+    ladder, candidates = (
+        [[cell.xpath("string()").strip() for cell in row.xpath("th | td")] for row in table.xpath(".//tbody/tr")]
+        for table in section.xpath(".//table")
+    )
+    decision = data.selection.decision
+    assert ladder == [["document-written queries", str(decision.queries), "20"]]
+    assert [(row[0], row[-1]) for row in candidates] == [
+        (label_of("interpolated-0.5"), "admitted"),
+        (label_of("adapted") + " (in use)", "in use"),
     ]
+    assert [row[1][:5] for row in candidates] == [f"{one.semantic.value:+.1f}" for one in decision.candidates]
     assert page.xpath("count(//figcaption[contains(., 'during training')]/span[@class='flag'])") == 1
     text = page.xpath("string(//body)")
     for piece in (
@@ -289,10 +313,11 @@ def test_a_report_of_a_former_version_is_read_under_the_present_names(tmp_path, 
         text = text.replace(name, old)
     former = json.loads(text.replace("interpolated-", "merge-"))
     former["schema"], choice = schema, former["selection"]
+    now["selection"]["decision"] = None  # former gates decided on other grounds
+    del choice["decision"]
+    choice["table"] = [{"name": "base"}]
     if schema == 2:
         choice["in_use"] = choice.pop("served")
-    for row in choice["table"] if schema == 1 else ():
-        row["strength"], row["standing"] = row.pop("weight"), row.pop("outcome").replace("in use", "served")
     if schema == 1:
         choice["strength"] = choice.pop("weight")
         for part in former["query_sets"]:

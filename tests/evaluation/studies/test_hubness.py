@@ -1,4 +1,4 @@
-"""Hubs are taken off where there are training queries enough, unless those held out or judged show harm."""
+"""Hubness correction: which queries show hubs, how it ranks, and what the gate's decision makes of it."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from engine.core.similarity import COSINE, Similarity
 from engine.core.systems import PLAIN
 from engine.core.unit_vectors import unit_rows
 from engine.evaluation.candidates import AdapterCandidate, Candidate
+from engine.evaluation.gate import Decision
 from engine.evaluation.judgments import Judgment
 from engine.evaluation.query_sets import QuerySet
 from engine.evaluation.rankers import Rankers
 from engine.evaluation.rankings import rank_all
 from engine.evaluation.studies import hubness as hubs_module
-from engine.evaluation.studies.hubness import HubnessCorrection, HubnessStudy, decide
+from engine.evaluation.studies.hubness import CORRECTED, CorrectedEncoder, HubnessStudy
 from engine.lexical.filenames import FilenameMatch
 from engine.queries.articles import article_numbers
 from engine.ranking.hubness import Csls, HubnessReference, hub_offsets
@@ -72,7 +73,9 @@ class Ranked(Rankers):
 
     def candidate(self, weight: float, name: str = "") -> Candidate:
         family: Any = SimpleNamespace(
-            between_batches=lambda _done: self.check_stop(), chunk_vectors=lambda *_: self.vectors(weight)
+            between_batches=lambda _done: self.check_stop(),
+            chunk_encoder=lambda encoder, _: encoder,
+            chunk_vectors=lambda *_: self.vectors(weight),
         )
         return AdapterCandidate(family, name, weight, self.encoder(weight))
 
@@ -108,215 +111,114 @@ def context(queries: list[Query], backend: str = "imported", entries: int = 1) -
     return SimpleNamespace(settings=settings, store=store, check_stop=lambda: None)
 
 
-def held_out(ranked: Ranked, built: bool = False) -> QuerySet:
+def held_out(ranked: Ranked) -> QuerySet:
     rows = range(200, 260)
     judgments = [Judgment(f"q{row}", str(row), "chunk", {1 + row % (CHUNKS - 1): 1}) for row in rows]
-    one = QuerySet(
-        "held-out", "synthetic", judgments, [FilenameMatch(judgment.text) for judgment in judgments], [built] * 60
-    )
+    one = QuerySet("held-out", "synthetic", judgments, [FilenameMatch(judgment.text) for judgment in judgments])
     asked = ranked.encoder(1.0).encode_queries(one.texts)
     one.rankings["in_use"], one.scores["in_use"] = ranked.nearest(asked, ranked.vectors(), None)
     one.rankings["bm25"] = np.tile(np.arange(5), (60, 1))
     return one
 
 
-def first_right(ranking: NDArray[np.int64], judgments: Sequence[Judgment]) -> NDArray[np.float64]:
-    return np.array([float(row[0] in one.grades) for row, one in zip(ranking, judgments, strict=True)])
+NUMBERS = [1 + row % (CHUNKS - 1) for row in range(200)]
 
 
-def test_where_it_helps_the_rankings_in_use_are_made_anew() -> None:
+def corrected(ranked: Ranked, entries: int = 1, weight: float = 1.0) -> CorrectedEncoder:
+    """The encoder with 200 training queries that show hubs."""
+    study = HubnessStudy(context([query(row) for row in range(200)], entries=entries), ranked, weight)
+    found = study.corrected()
+    assert found is not None
+    return found
+
+
+def offsets(found: CorrectedEncoder, ranked: Ranked) -> NDArray[np.float32]:
+    similarity = found.similarity(ranked)
+    assert isinstance(similarity, Csls)
+    return similarity.offsets
+
+
+def decision(chosen: str) -> Decision:
+    return Decision(chosen, "in_use", "document", 60)
+
+
+def test_the_correction_ranks_the_hub_behind_the_chunks_that_queries_were_made_of() -> None:
     ranked = Ranked()
-    one = held_out(ranked)
+    one, found = held_out(ranked), corrected(ranked)
     assert (one.rankings["in_use"][:, 0] == HUB).mean() > 0.9
-    trial = HubnessStudy(context([query(row) for row in range(200)]), ranked, 1.0, first_right)
-    correction = trial.take([one], {"synthetic": [None] * 60})
-    assert correction.reference is not None
-    assert correction.reference.vectors.shape == (200, WIDTH)
+    assert found.reference.vectors.shape == (200, WIDTH)
     numbers = article_numbers(ranked.chunks, documents())
-    assert correction.reference.articles.tolist() == [numbers[1 + row % (CHUNKS - 1)] for row in range(200)]
-    assert correction.as_dict() == {"hub_queries": 200, "hubs_reason": correction.reason, "plain_system": "adapted"}
-    assert trial.corrected is not None
-    assert "60 held-out queries" in correction.reason
-    assert (one.rankings["in_use"][:, 0] == HUB).mean() < 0.2
-    assert ranked.offsets.argmax() == HUB
-    asked = ranked.encoder(1.0).encode_queries(one.texts)
-    similarities = asked @ ranked.vectors().T - ranked.offsets
-    assert one.scores["in_use"] == pytest.approx(np.sort(similarities, axis=1)[:, ::-1][:, :10], abs=1e-6)
-    assert one.beside["in_use"] == pytest.approx(similarities[:, :5], abs=1e-6)
+    assert found.reference.articles.tolist() == [numbers[number] for number in NUMBERS]
+    found.rank(one, ranked, [None] * 60, found.similarity(ranked))
+    assert (one.rankings[CORRECTED][:, 0] == HUB).mean() < 0.2
+    assert offsets(found, ranked).argmax() == HUB
+    queries = ranked.encoder(1.0).encode_queries(one.texts)
+    similarities = queries @ ranked.vectors().T - offsets(found, ranked)
+    assert one.scores[CORRECTED] == pytest.approx(np.sort(similarities, axis=1)[:, ::-1][:, :10], abs=1e-6)
+    assert one.beside[CORRECTED] == pytest.approx(similarities[:, :5], abs=1e-6)
 
 
-def test_a_run_is_cancelled_while_the_queries_are_encoded_that_show_hubs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Asked to stop in the second batch of 200 queries of the bank: what is done with all of them is not begun."""
+@pytest.mark.parametrize(("weight", "plain"), [(0.0, "base"), (1.0, "adapted"), (0.5, PLAIN)])
+def test_only_a_decision_for_it_brings_it_into_use(weight: float, plain: str) -> None:
+    found = corrected(Ranked(), weight=weight)
+    taken = found.decided(decision(CORRECTED), "why")
+    assert (taken.reference, taken.key, taken.plain) == (found.reference, found.key, plain)
+    assert taken.as_dict() == {"hub_queries": 200, "hubs_reason": "why", "plain_system": plain}
+    ways = ("", "rrf_", "weighted_")
+    assert taken.pairs() == [(f"{way}in_use", f"{way}{plain}") for way in ways]
+    left = found.decided(decision("in_use"), "why not")
+    assert (left.reference, left.key, left.plain, left.pairs(), left.reason) == (None, "", "", [], "why not")
 
-    def reached(*_: object) -> None:
-        raise AssertionError
 
-    monkeypatch.setattr(HubnessReference, "similarity", reached)
+def test_a_run_is_cancelled_while_the_queries_are_encoded_that_show_hubs() -> None:
+    """Asked to stop in the second batch of 200 queries of the reference: what is done with all of them is not begun."""
     ranked, stops = Ranked(), iter([False, True])
-    asked = context([query(row) for row in range(200)])
 
     def check_stop() -> None:
         if next(stops):
             raise CancelledError("The run was cancelled.")
 
-    asked.check_stop = ranked.check_stop = check_stop
-    trial = HubnessStudy(asked, ranked, 1.0, first_right)
+    ranked.check_stop = check_stop
     with pytest.raises(CancelledError):
-        trial.take([held_out(ranked)], {"synthetic": [None] * 60})
+        corrected(ranked)
     assert next(stops, None) is None
 
 
 def test_queries_of_another_part_of_the_same_article_do_not_count() -> None:
     """Articles that are entries by pieces must not stand behind others for having training queries of some piece."""
     ranked, entries = Ranked(), 4
-    trial = HubnessStudy(context([query(row) for row in range(200)], entries=entries), ranked, 1.0, first_right)
-    assert trial.take([held_out(ranked)], {"synthetic": [None] * 60}).reference is not None
+    found = corrected(ranked, entries)
     cosines = ranked.vectors() @ ranked.encoder(1.0).encode_queries([str(row) for row in range(200)]).T
     made_of = (1 + np.arange(200) % (CHUNKS - 1)) // entries
     cosines[np.arange(CHUNKS)[:, None] // entries == made_of] = -np.inf
-    assert ranked.offsets == pytest.approx(np.sort(cosines, axis=1)[:, -10:].mean(axis=1) / 2, abs=2e-3)
+    assert offsets(found, ranked) == pytest.approx(np.sort(cosines, axis=1)[:, -10:].mean(axis=1) / 2, abs=2e-3)
 
 
 def test_other_articles_of_the_same_queries_are_other_hubs() -> None:
     """The index by other articles must not be built upon (engine/vectors/stage.py)."""
-    keys = []
-    for entries in (1, 4, 4):
-        ranked = Ranked()
-        trial = HubnessStudy(context([query(row) for row in range(200)], entries=entries), ranked, 1.0, first_right)
-        keys.append(trial.take([held_out(ranked)], {"synthetic": [None] * 60}).key)
+    keys = [corrected(Ranked(), entries).key for entries in (1, 4, 4)]
     assert keys[0] != keys[1] == keys[2] != ""
 
 
-def test_where_base_is_served_it_is_not_compared_with_itself() -> None:
-    ranked = Ranked()
-    one = held_out(ranked)
-    trial = HubnessStudy(context([query(row) for row in range(200)]), ranked, 0.0, first_right)
-    correction = trial.take([one], {"synthetic": [None] * 60})
-    assert correction.plain == "base"
-    assert correction.pairs() == [("in_use", "base"), ("rrf_in_use", "rrf_base"), ("weighted_in_use", "weighted_base")]
-
-
-def test_without_the_correction_there_is_nothing_to_compare() -> None:
-    assert HubnessCorrection().pairs() == []
-
-
 @pytest.mark.parametrize(
-    ("trained", "backend", "built", "why"),
-    [
-        (199, "imported", False, "it takes 200 training queries or more"),
-        (199, "extractive", True, "it takes 200 training queries or more"),
-        (200, "imported", True, "fewer than 50 held-out queries"),
-    ],
+    ("questions", "extractive", "kept"), [(150, 49, None), (150, 50, 200), (200, 60, 200), (0, 200, 200)]
 )
-def test_else_similarities_are_cosines(trained: int, backend: str, built: bool, why: str) -> None:
-    ranked = Ranked()
-    one = held_out(ranked, built)
-    before = one.rankings["in_use"]
-    kind = "question" if backend == "extractive" else "imported"
-    rows = [query(row, kind) for row in range(trained)]
-    correction = HubnessStudy(context(rows, backend), ranked, 1.0, first_right).take([one], {"synthetic": [None] * 60})
-    assert correction.reference is None
-    assert why in correction.reason
-    assert one.rankings["in_use"] is before
-    assert ranked.in_use is COSINE
-
-
-def built_bank(judge: NDArray[np.float64] | None = None) -> tuple[HubnessCorrection, QuerySet]:
-    """The trial with extractive queries alone; `judge` (60,): what is added to the values of the judged queries' new ranking."""
-    ranked = Ranked()
-    sets = [held_out(ranked, built=True)]
-    if judge is not None:
-        sets.append(held_out(ranked))
-        sets[1].kind, sets[1].extractive = "judged", []
-    before = [one.rankings["in_use"] for one in sets]
-
-    def measure(ranking: NDArray[np.int64], judgments: Sequence[Judgment]) -> NDArray[np.float64]:
-        new = not any(ranking is one or np.array_equal(ranking, one) for one in before)
-        return np.full(60, 0.5) + (judge if new and judge is not None else 0.0)
-
-    rows = [query(row, "question") for row in range(150)] + [query(row) for row in range(150, 200)]
-    trial = HubnessStudy(context(rows, "extractive"), ranked, 1.0, measure)
-    return trial.take(sets, {one.kind: [None] * 60 for one in sets}), sets[0]
-
-
-def test_built_queries_show_hubs_where_questions_are_too_few_and_held_out_ones_do_not_decide() -> None:
-    correction, one = built_bank()
-    assert correction.reference is not None
-    assert correction.reference.vectors.shape == (200, WIDTH)
-    assert "200 extractive training queries" in correction.reason
-    assert (one.rankings["in_use"][:, 0] == HUB).mean() < 0.2
-
-
-def test_judged_queries_decide_about_built_ones() -> None:
-    step = np.where(np.arange(60) % 2, 0.01, 0.03)
-    better, _ = built_bank(step)
-    assert better.reference is not None
-    assert "60 judged queries, +2.0 points" in better.reason
-    worse, one = built_bank(-step)
-    assert worse.reference is None
-    assert "60 judged queries, -2.0 points" in worse.reason
-    assert (one.rankings["in_use"][:, 0] == HUB).mean() > 0.9
-
-
-def test_built_queries_are_not_asked_where_there_are_questions_enough() -> None:
-    ranked = Ranked()
-    rows = [query(row) for row in range(200)] + [query(row, "question") for row in range(200, 260)]
-    trial = HubnessStudy(context(rows, "extractive"), ranked, 1.0, first_right)
-    correction = trial.take([held_out(ranked)], {"synthetic": [None] * 60})
-    assert correction.reference is not None
-    assert len(correction.reference.vectors) == 200
-    assert "extractive" not in correction.reason
-
-
-def test_a_merge_is_kept_by_plain_cosines_as_well() -> None:
-    ranked = Ranked()
-    one = held_out(ranked)
-    before = one.rankings["in_use"]
-    one.beside["in_use"] = np.zeros((60, 5))
-    correction = HubnessStudy(context([query(row) for row in range(200)]), ranked, 0.5, first_right).take(
-        [one], {"synthetic": [None] * 60}
-    )
-    assert correction.plain == PLAIN
-    assert one.rankings[PLAIN] is before
-    assert one.rankings["in_use"] is not before
+def test_extractive_queries_show_hubs_where_questions_are_too_few(
+    questions: int, extractive: int, kept: int | None
+) -> None:
+    rows = [query(row) for row in range(questions)]
+    rows += [query(row, "question") for row in range(questions, questions + extractive)]
+    study = HubnessStudy(context(rows, "extractive"), Ranked(), 1.0)
+    found = study.corrected()
+    assert (None if found is None else len(found.reference.vectors)) == kept
+    assert bool(study.reason) == (found is None)
 
 
 def test_vectors_of_eight_bits_are_left_as_they_are() -> None:
-    ranked, asked = Ranked(), context([query(row) for row in range(200)])
-    asked.settings = asked.settings.model_copy(
-        update={"vectors": asked.settings.vectors.model_copy(update={"dtype": "i8"})}
-    )
-    correction = HubnessStudy(asked, ranked, 1.0, first_right).take([held_out(ranked)], {"synthetic": [None] * 60})
-    assert "too coarse" in correction.reason
-
-
-def test_worse_on_judged_queries_is_not_taken() -> None:
-    from engine.metrics.differences import paired_difference
-
-    values = 0.5 + 0.05 * np.where(np.arange(100) % 2, 1.0, -1.0)
-    better, worse = ((paired_difference(values + by, np.full(100, 0.5), 200).percent(), 100) for by in (0.04, -0.04))
-    reference = HubnessReference(np.eye(3, dtype=np.float32), np.arange(3))
-    assert decide(reference, "key", "base", better, None).reference is reference
-    unclear = paired_difference(values, np.full(100, 0.5), 200).percent(), 100
-    taken = decide(reference, "key", "base", unclear, None)
-    assert taken.reference is reference
-    assert "100 held-out queries, +0.0 points" in taken.reason
-    assert "100 held-out queries, -4.0 points" in decide(reference, "key", "base", worse, None).reason
-    refused = decide(reference, "key", "base", better, worse)
-    assert refused.reference is None
-    assert "100 judged queries, -4.0 points" in refused.reason
-
-
-def test_what_seems_to_do_harm_is_not_taken_although_the_test_shows_nothing() -> None:
-    from engine.metrics.differences import paired_difference
-
-    lost = paired_difference(np.repeat([0.0, 1.0], [5, 55]), np.ones(60), 2_000).percent(), 60
-    assert lost[0].verdict == "no difference shown"
-    reference = HubnessReference(np.eye(3, dtype=np.float32), np.arange(3))
-    refused = decide(reference, "key", "base", lost, None)
-    assert refused.reference is None
-    assert "60 held-out queries, -8.3 points" in refused.reason
-    assert f"to {lost[0].high:+.1f}, p = {lost[0].p_value:.3f})" in refused.reason
+    coarse = context([query(row) for row in range(200)])
+    vectors = coarse.settings.vectors.model_copy(update={"dtype": "i8"})
+    coarse.settings = coarse.settings.model_copy(update={"vectors": vectors})
+    assert HubnessStudy(coarse, Ranked(), 1.0).corrected() is None
 
 
 @pytest.mark.parametrize(("articles", "tried"), [(9, False), (10, True)])
@@ -336,14 +238,12 @@ def test_queries_of_a_few_articles_do_not_tell_hubs(
     monkeypatch.setattr(hubs_module, "article_numbers", lambda *_: np.arange(300) % articles)
     context: Any = SimpleNamespace(settings=validate({}), store=SimpleNamespace(documents=list))
     rankers: Any = SimpleNamespace(chunks=[], ids=np.arange(300), candidate=reached)
-    trial = HubnessStudy(context, rankers, 1.0, lambda *_: np.zeros(1))
+    study = HubnessStudy(context, rankers, 1.0)
     if tried:
         with pytest.raises(ReachedError):
-            trial.take([], {})
+            study.corrected()
         return
-    found = trial.take([], {})
-    assert found.reference is None
-    assert "9 documents" in found.reason
+    assert study.corrected() is None
 
 
 def test_a_bank_of_one_article_would_part_the_articles() -> None:

@@ -154,7 +154,11 @@ class CountingRankers:
     def candidate(self, weight, name=""):
         self.made.append((name, weight))
         vectors = np.array([[1.0, 0.0]] * len(CHUNKS), dtype=np.float32)
-        family = SimpleNamespace(between_batches=lambda _done: None, chunk_vectors=lambda *_: vectors)
+        family = SimpleNamespace(
+            between_batches=lambda _done: None,
+            chunk_encoder=lambda encoder, _: encoder,
+            chunk_vectors=lambda *_: vectors,
+        )
         return AdapterCandidate(family, name, weight, CountingEncoder(weight, self.asked))
 
     @property
@@ -178,7 +182,7 @@ def test_queries_are_encoded_once_for_each_encoder(weight, encoded):
         need=lambda *_: SimpleNamespace(info=SimpleNamespace(language="none")),
     )  # fmt: skip
     trial = RobustnessStudy(context, rankers, weight, FusionChoice("rrf", 0.5, ""), lambda one: [None] * len(one.texts))
-    found = trial.measure([query_set()], lambda *_: None, document_of)
+    found = trial.measure([query_set()], document_of)
     assert [one for one, _ in rankers.asked] == encoded
     assert {count for _, count in rankers.asked} == {39 * len(CONDITIONS)}
     assert list(found.rows[0].systems) == ["bm25", "base", "adapted", "in_use", "hybrid base", "hybrid in use"]

@@ -1,0 +1,80 @@
+"""The ladder of evidence: which queries decide what comes into use.
+
+Judged questions come first, then queries that the documents' authors wrote (titles, headings, subjects …), then those of a
+language model, then extractive ones. The highest rung with enough queries to show the difference asked for decides. Extractive
+queries never do: they repeat the words of their chunk, and find better whatever was trained on their like
+(docs/log/hybrid-search.md, "Titles").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.metrics.power import queries_to_show
+from engine.queries.heldout import MIN_TO_CHOOSE
+
+Floats = NDArray[np.float64]
+RungName = Literal["judged", "document", "model", "extractive"]
+
+RUNGS: tuple[RungName, ...] = ("judged", "document", "model", "extractive")
+CERTIFYING = RUNGS[:3]
+DIFFERENCE = 4.0
+"""Points of nDCG@10 that a rung must be able to show in order to decide."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """nDCG@10 per query (q,), in [0, 1], of one system: by `semantic` search, and by the project's `default` search mode."""
+
+    semantic: Floats
+    default: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What every system gave on the queries of one rung."""
+
+    rung: RungName
+    systems: Mapping[str, Measured]
+
+    @property
+    def queries(self) -> int:
+        """How many were measured."""
+        return len(next(iter(self.systems.values())).semantic) if self.systems else 0
+
+    def gaps(self, name: str, reference: str) -> Measured:
+        """Per query, how much a system lies above another."""
+        one, other = self.systems[name], self.systems[reference]
+        return Measured(one.semantic - other.semantic, one.default - other.default)
+
+    def needed(self, reference: str, points: float = DIFFERENCE) -> int:
+        """Queries of this kind that would show a gain of so many points of the system, and in the mode, that varies most."""
+        if self.queries < 2:
+            return MIN_TO_CHOOSE
+        gaps = [self.gaps(name, reference) for name in self.systems if name != reference]
+        spread = [float(values.std(ddof=1)) for gap in gaps for values in (gap.semantic, gap.default)]
+        return max([MIN_TO_CHOOSE, *(queries_to_show(points / 100, one) for one in spread)])
+
+    def suffices(self, reference: str) -> bool:
+        """Whether it may decide."""
+        return self.rung in CERTIFYING and self.queries >= self.needed(reference)
+
+
+def deciding(ladder: Sequence[Evidence], reference: str) -> Evidence | None:
+    """The highest rung that may decide between the `reference` and the others."""
+    return next((one for one in from_top(ladder) if one.suffices(reference)), None)
+
+
+def above(ladder: Sequence[Evidence], rung: RungName) -> list[Evidence]:
+    """The rungs above one, highest first."""
+    return [one for one in from_top(ladder) if RUNGS.index(one.rung) < RUNGS.index(rung)]
+
+
+def from_top(ladder: Sequence[Evidence]) -> list[Evidence]:
+    """Those with queries, the highest rung first."""
+    return sorted((one for one in ladder if one.queries), key=lambda one: RUNGS.index(one.rung))

@@ -1,0 +1,162 @@
+"""The gate: something new comes into use only where evidence shows that it helps, and does not make it likely that it harms.
+
+A candidate is admitted where, on the rung that decides (engine/evaluation/evidence.py), semantic search or search in the
+project's default mode is shown to be better than with the reference, which is what is in use now, and search in the default mode
+is not likely to lose more than `TOLERANCE` points. p is corrected for the number of candidates and of modes (single-step max-T,
+Westfall & Young 1993); the risk is the share of bootstrap resamples that lose more. Queries of a higher rung, too few to decide,
+exclude a candidate that they show to be worse. Of those admitted the best in the default mode counts, and of all within one
+standard error of it the first in the given order, which begins next to the reference (Breiman et al. 1984).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from engine.core.figures import Difference
+from engine.evaluation.evidence import Evidence, Measured, RungName, above, deciding, from_top
+from engine.metrics.bootstrap import SAMPLES, bootstrap_means
+from engine.metrics.differences import MIN_QUERIES as MIN_TO_EXCLUDE
+from engine.metrics.power import tested_difference
+from engine.metrics.randomisation import max_t_p
+
+LEVEL = 0.05
+TOLERANCE = 0.3
+MAX_RISK = 0.2
+WANTED_GAIN = 5.0
+"""Points that judged questions should be able to show, where the sentence says how many are needed."""
+Outcome = Literal["in use", "admitted", "not shown", "risky", "excluded"]
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateResult:
+    """A candidate against the reference, in percent: by semantic search, and in the default mode.
+
+    `p`: one-sided, corrected. `risk`: share of resamples in which the default mode loses more than `TOLERANCE` points.
+    `excluded_by`: the higher rung that shows it to be worse.
+    """
+
+    name: str
+    semantic: Difference
+    default: Difference
+    p: float
+    risk: float
+    outcome: Outcome
+    excluded_by: RungName | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RungResult:
+    """A rung of the ladder: its queries, and how many it would need to decide."""
+
+    rung: RungName
+    queries: int
+    needed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """`chosen`: a candidate, or the reference. `rung`: the one that decided; None where none has enough queries.
+
+    `candidates` are measured on the rung that decided, else on the highest one with queries. `judged_needed`: judged questions
+    that would show a gain of `WANTED_GAIN` points; None where nothing was measured.
+    """
+
+    chosen: str
+    reference: str
+    rung: RungName | None
+    queries: int
+    candidates: tuple[CandidateResult, ...] = ()
+    ladder: tuple[RungResult, ...] = ()
+    judged_needed: int | None = None
+
+    @property
+    def changes(self) -> bool:
+        """Whether a candidate comes into use."""
+        return self.chosen != self.reference
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The encoder in use: the candidate's name, its interpolation `weight`, and why in a sentence."""
+
+    in_use: str
+    weight: float
+    reason: str
+    decision: Decision
+
+
+def decide(
+    ladder: Sequence[Evidence], reference: str, candidates: Sequence[str], samples: int = SAMPLES, seed: int = 0
+) -> Decision:
+    """Choose between the `reference` and the `candidates`, the one nearest to the reference first. ValueError where a rung lacks
+    one of them, or its arrays differ in length or hold NaN."""
+    measured = from_top(ladder)
+    if not measured or not candidates:
+        return Decision(reference, reference, None, 0)
+    rungs = tuple(RungResult(one.rung, one.queries, one.needed(reference)) for one in measured)
+    decides = deciding(measured, reference)
+    shown = decides or measured[0]
+    comparison = _Comparison(shown, reference, candidates, samples, seed)
+    excluded = {
+        name: rung.rung
+        for rung in reversed(above(measured, shown.rung))
+        for name in candidates
+        if rung.queries >= MIN_TO_EXCLUDE and _harms(rung.gaps(name, reference), samples, seed)
+    }
+    results = [comparison.result(name, excluded.get(name), certified=decides is not None) for name in candidates]
+    admitted = [one.name for one in results if one.outcome == "admitted"]
+    chosen = comparison.first_within_one_error(admitted) if admitted else reference
+    outcomes = [replace(one, outcome="in use") if one.name == chosen else one for one in results]
+    judged = next((one for one in measured if one.rung == "judged" and one.queries >= MIN_TO_EXCLUDE), shown)
+    return Decision(
+        chosen, reference, decides.rung if decides else None, shown.queries, tuple(outcomes), rungs,
+        judged.needed(reference, WANTED_GAIN),
+    )  # fmt: skip
+
+
+class _Comparison:
+    """All candidates against the reference on one rung, from the same resamples and the same tosses."""
+
+    def __init__(self, evidence: Evidence, reference: str, names: Sequence[str], samples: int, seed: int) -> None:
+        gaps = [evidence.gaps(name, reference) for name in names]
+        self._gaps = np.stack([column for one in gaps for column in (one.semantic, one.default)], axis=1)  # (q, 2c)
+        self._means = bootstrap_means(self._gaps, samples, seed)
+        self._p = max_t_p(self._gaps, samples, seed)
+        self._column = {name: 2 * place for place, name in enumerate(names)}
+        self._samples, self._seed = samples, seed
+
+    def result(self, name: str, excluded_by: RungName | None, *, certified: bool) -> CandidateResult:
+        column = self._column[name]
+        semantic, default = (
+            tested_difference(self._gaps[:, place], self._means[:, place], self._samples, self._seed)
+            for place in (column, column + 1)
+        )
+        p = float(self._p[column : column + 2].min())
+        risk = float(np.mean(100 * self._means[:, column + 1] < -TOLERANCE))
+        outcome: Outcome = "admitted"
+        if excluded_by is not None:
+            outcome = "excluded"
+        elif not certified or p > LEVEL:
+            outcome = "not shown"
+        elif risk >= MAX_RISK or default.harms:
+            outcome = "risky"
+        return CandidateResult(name, semantic, default, p, risk, outcome, excluded_by)
+
+    def first_within_one_error(self, names: Sequence[str]) -> str:
+        columns = [self._column[name] + 1 for name in names]
+        best = max(columns, key=lambda column: float(self._gaps[:, column].mean()))
+        for name, column in zip(names, columns, strict=True):
+            lead, error = self._gaps[:, best] - self._gaps[:, column], self._means[:, best] - self._means[:, column]
+            if float(lead.mean()) <= float(error.std()):
+                return name
+        raise AssertionError("the best lies within no error of itself")
+
+
+def _harms(gaps: Measured, samples: int, seed: int) -> bool:
+    both = np.stack([gaps.semantic, gaps.default], axis=1)
+    means = bootstrap_means(both, samples, seed)
+    return any(tested_difference(both[:, one], means[:, one], samples, seed).harms for one in range(2))

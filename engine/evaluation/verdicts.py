@@ -1,0 +1,70 @@
+"""Sentences about what the gate decided."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from engine.core.figures import Difference
+from engine.core.systems import system_of
+from engine.evaluation.evidence import CERTIFYING, DIFFERENCE, RungName
+from engine.evaluation.gate import MAX_RISK, TOLERANCE, WANTED_GAIN, CandidateResult, Decision
+
+QUERIES_OF: dict[RungName, str] = {
+    "judged": "judged questions", "document": "document-written queries", "model": "queries by a language model",
+    "extractive": "extractive queries",
+}  # fmt: skip
+
+
+def _label(name: str) -> str:
+    return system_of(name).what
+
+
+def verdict(decision: Decision, kept: str, mode: str, label: Callable[[str], str] = _label) -> str:
+    """What is in use and why. `kept` names the reference, as in "The base encoder"; `mode` is the default search mode; `label`
+    names the candidates."""
+    if not decision.candidates:
+        return f"{kept} is in use: there are no queries to compare it on."
+    chosen = next((one for one in decision.candidates if one.name == decision.chosen), None)
+    measured = f"on {decision.queries:,} {QUERIES_OF[decision.rung or decision.ladder[0].rung]}"
+    if chosen is not None:
+        return f"{_capital(label(chosen.name))} is in use: {measured}, {_figures(chosen, mode)}."
+    if decision.rung is None:
+        return f"{kept} stays in use: {_missing(decision)}."
+    best = max(decision.candidates, key=lambda one: one.default.value)
+    why = {
+        "not shown": "shows no gain", "risky": "may make search worse",
+        "excluded": f"is worse on {QUERIES_OF[best.excluded_by or 'judged']}",
+    }[best.outcome]  # fmt: skip
+    return f"{kept} stays in use: {label(best.name)} {why} ({measured}, {_figures(best, mode)})."
+
+
+def format_points(gap: Difference) -> str:
+    """As a sentence has it: a difference in nDCG@10 with its interval."""
+    return f"{gap.value:+.1f} points (95 % interval {gap.low:+.1f} to {gap.high:+.1f})"
+
+
+def _figures(one: CandidateResult, mode: str) -> str:
+    shown = {"semantic": one.semantic, mode: one.default}
+    parts = " and ".join(f"{name} search {format_points(gap)}" for name, gap in shown.items())
+    risk = f", {100 * one.risk:.0f} % risk of losing more than {TOLERANCE:g} points" if one.risk >= MAX_RISK else ""
+    return f"{parts}, p = {one.p:.3f} after correction for the number of comparisons{risk}"
+
+
+def _missing(decision: Decision) -> str:
+    able = [one for one in decision.ladder if one.rung in CERTIFYING]
+    short = [f"{one.needed:,} {QUERIES_OF[one.rung]} (there are {one.queries:,})" for one in able]
+    if not short:
+        return "there are only extractive queries, which prove nothing"
+    return f"too few queries to show a gain of {DIFFERENCE:g} points, which takes {' or '.join(short)}"
+
+
+def how_to_judge(decision: Decision) -> str:
+    """What evidence would help, and how to get it."""
+    count = f"{decision.judged_needed:,}" if decision.judged_needed else "Twenty or more"
+    return (
+        f"{count} judged questions would show a gain of {WANTED_GAIN:g} points ('engine judge', or marks in the app)."
+    )
+
+
+def _capital(text: str) -> str:
+    return text[0].upper() + text[1:]

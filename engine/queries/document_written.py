@@ -1,0 +1,50 @@
+"""Chunks without the document-written queries that are asked of them (docs/METHODS.md §5, "Document-written queries")."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from hashlib import sha256
+
+from engine.core.records import Chunk, DocumentQuery
+from engine.corpus.document_queries import folded_words
+
+MIN_JACCARD = 0.8
+"""Shared words of two titles or headings that ask for the same."""
+_MIN_REPEATED = 4  # words of a query that is taken out wherever it comes again
+_BETWEEN_HEADINGS = " > "
+
+
+def without(chunk: Chunk, queries: Iterable[DocumentQuery]) -> Chunk:
+    """The chunk as it is searched, without what some queries ask; the same where it holds nothing of it.
+
+    A query goes from its place, from the line of headings or title before the chunk, and, if it is four words or longer, from
+    wherever it comes again.
+    """
+    queries = list(queries)
+    context = chunk.embedded_text.removesuffix(chunk.text)
+    if context.strip():
+        parts = context.strip().split(_BETWEEN_HEADINGS)
+        kept = [part for part in parts if not any(_says_the_same(part, query.text) for query in queries)]
+        context = context if kept == parts else _BETWEEN_HEADINGS.join(kept) + "\n" if kept else ""
+    text = context + _body(chunk, queries)
+    if text == chunk.embedded_text:
+        return chunk
+    return replace(chunk, embedded_text=text, content_hash=sha256(text.encode()).hexdigest())
+
+
+def _body(chunk: Chunk, queries: Sequence[DocumentQuery]) -> str:
+    own = [query for query in queries if query.written_in == chunk.document_id and query.start >= 0]
+    gone = {place - chunk.start for query in own for place in range(query.start, query.end)}
+    body = "".join(char for place, char in enumerate(chunk.text) if place not in gone)
+    words = sorted((re.findall(r"[^\W_]+", query.text) for query in queries), key=len, reverse=True)
+    repeated = "|".join(r"[\W_]+".join(one) for one in words if len(one) >= _MIN_REPEATED)
+    return re.sub(rf"\b(?:{repeated})\b", "", body, flags=re.IGNORECASE) if repeated else body
+
+
+def _says_the_same(text: str, asked: str) -> bool:
+    """Whether a title or a heading has nearly the words of a query, or all of two or more in their order."""
+    words, wanted = folded_words(text), folded_words(asked)
+    same = len(set(words) & set(wanted)) >= MIN_JACCARD * len(set(words) | set(wanted))
+    return same or (len(wanted) > 1 and f" {' '.join(wanted)} " in f" {' '.join(words)} ")

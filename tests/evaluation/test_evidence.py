@@ -1,0 +1,51 @@
+"""Which queries decide: the highest rung that could show the difference asked for."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from engine.evaluation.evidence import CERTIFYING, RUNGS, Evidence, Measured, RungName, above, deciding, from_top
+
+
+def rung(name: RungName, queries: int, spread: float = 0.1) -> Evidence:
+    """Gains that alternate, so that their standard deviation is about `spread`, in the default mode half of it."""
+    gains = np.where(np.arange(queries) % 2, spread, -spread)
+    base = np.full(queries, 0.5)
+    return Evidence(name, {"base": Measured(base, base), "adapted": Measured(base + gains, base + gains / 2)})
+
+
+def test_queries_needed_follow_the_system_and_mode_that_vary_most():
+    one = rung("document", 1_000)
+    # ((1.959964 + 0.841621) · 0.1 / 0.04)² = 49.06
+    assert one.needed("base") == math.ceil((2.801585 * 0.1 * math.sqrt(1000 / 999) / 0.04) ** 2) == 50
+    assert one.needed("base", points=5.0) == 32
+    assert rung("document", 1_000, 0.2).needed("base") == 197
+    assert rung("document", 1_000, 0.0).needed("base") == 20
+    assert rung("document", 1).needed("base") == 20
+
+
+@pytest.mark.parametrize(("name", "queries", "decides"), [
+    ("judged", 52, True), ("judged", 48, False), ("model", 52, True), ("extractive", 5_000, False),
+])  # fmt: skip
+def test_a_rung_decides_with_enough_queries_and_extractive_ones_never(name, queries, decides):
+    assert rung(name, queries).suffices("base") == decides
+
+
+def test_the_ladder_is_looked_at_from_the_top():
+    ladder = [rung("extractive", 900), rung("model", 900), rung("judged", 30), rung("document", 0)]
+    assert [one.rung for one in from_top(ladder)] == ["judged", "model", "extractive"]
+    assert deciding(ladder, "base") is ladder[1]
+    assert deciding([rung("judged", 100), *ladder[:2]], "base").rung == "judged"
+    assert deciding([ladder[0], ladder[2]], "base") is None
+    assert [one.rung for one in above(ladder, "model")] == ["judged"]
+    assert above(ladder, "judged") == []
+    assert RUNGS[:3] == CERTIFYING
+
+
+def test_gaps_are_paired():
+    one = rung("judged", 4)
+    assert one.gaps("adapted", "base").semantic == pytest.approx([-0.1, 0.1, -0.1, 0.1])
+    assert one.gaps("base", "adapted").default == pytest.approx([0.05, -0.05, 0.05, -0.05])

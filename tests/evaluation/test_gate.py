@@ -1,0 +1,169 @@
+"""What comes into use: only what evidence shows to be better, never what is likely to make search worse."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+
+from engine.evaluation.evidence import Evidence, Measured, RungName
+from engine.evaluation.gate import MAX_RISK, Decision, decide
+
+RNG = np.random.default_rng(11)
+BASE = RNG.random(400) * 0.5
+NOISE = RNG.normal(0, 0.1, 400)
+NOISE -= NOISE.mean()
+
+Gains = Mapping[str, tuple[object, object]]
+
+
+def evidence(rung: RungName, gains: Gains, queries: int = 400) -> Evidence:
+    """Candidate → what semantic and default search gain over base, per query."""
+    base = BASE[:queries]
+    systems = {"base": Measured(base, base)}
+    for name, (semantic, default) in gains.items():
+        systems[name] = Measured(base + np.asarray(semantic), base + np.asarray(default))
+    return Evidence(rung, systems)
+
+
+def chosen(*ladder: Evidence, candidates: tuple[str, ...] = ("adapted",)) -> Decision:
+    return decide(ladder, "base", candidates, samples=1_000)
+
+
+def outcomes(decision: Decision) -> list[str]:
+    return [one.outcome for one in decision.candidates]
+
+
+def test_a_gain_of_semantic_search_comes_into_use_where_hybrid_search_loses_nothing():
+    found = chosen(evidence("document", {"adapted": (0.04 + NOISE, NOISE / 4)}))
+    assert (found.chosen, found.rung, found.queries, outcomes(found)) == ("adapted", "document", 400, ["in use"])
+    (adapted,) = found.candidates
+    assert adapted.semantic.value == pytest.approx(4.0)
+    assert adapted.default.value == pytest.approx(0.0, abs=1e-9)
+    assert adapted.p == pytest.approx(1 / 1_001)
+
+
+def test_a_gain_of_hybrid_search_alone_suffices():
+    assert chosen(evidence("document", {"adapted": (NOISE, 0.03 + NOISE)})).chosen == "adapted"
+
+
+def test_noise_changes_nothing():
+    found = chosen(evidence("document", {"adapted": (NOISE + 0.001, NOISE)}))
+    assert (found.chosen, outcomes(found)) == ("base", ["not shown"])
+    assert found.candidates[0].p > 0.05
+
+
+def test_a_gain_that_puts_the_default_mode_at_risk_stays_out():
+    risky = chosen(evidence("document", {"adapted": (0.05 + NOISE, NOISE - 0.002)}))
+    (adapted,) = risky.candidates
+    # the standard error is 0.5 points: P(mean < −0.3) = P(z < −0.2) = 42 %
+    assert adapted.risk == pytest.approx(0.42, abs=0.04)
+    assert (risky.chosen, adapted.outcome) == ("base", "risky")
+    safe = chosen(evidence("document", {"adapted": (0.05 + NOISE, NOISE + 0.002)}))
+    assert safe.candidates[0].risk == pytest.approx(0.16, abs=0.04)
+    assert safe.candidates[0].risk < MAX_RISK
+    assert safe.chosen == "adapted"
+
+
+def test_the_highest_rung_with_enough_queries_decides():
+    lost, gained = {"adapted": (NOISE, NOISE)}, {"adapted": (0.05 + NOISE, 0.02 + NOISE)}
+    assert chosen(evidence("judged", lost), evidence("document", gained)).chosen == "base"
+    few = {"adapted": (NOISE[:30], NOISE[:30])}
+    found = chosen(evidence("judged", few, 30), evidence("document", gained), evidence("extractive", gained))
+    assert (found.chosen, found.rung) == ("adapted", "document")
+    assert [(one.rung, one.queries) for one in found.ladder] == [("judged", 30), ("document", 400), ("extractive", 400)]
+    # (2.8 · 10 points / 4 points)² = 49 queries of this spread
+    assert found.ladder[1].needed == pytest.approx(49, abs=4)
+
+
+def test_extractive_queries_certify_nothing():
+    found = chosen(evidence("extractive", {"adapted": (0.2 + NOISE, 0.2 + NOISE)}))
+    assert (found.chosen, found.rung, outcomes(found)) == ("base", None, ["not shown"])
+    assert found.candidates[0].semantic.verdict == "better"
+    assert found.judged_needed == pytest.approx(32, abs=3)  # (2.8 · 10 / 5)²
+
+
+def test_a_few_judged_questions_exclude_what_they_show_to_be_worse():
+    judged = {"adapted": (np.full(12, -0.1), np.full(12, -0.1)), "interpolated": (np.zeros(12), np.zeros(12))}
+    titles = {"adapted": (0.08 + NOISE, 0.05 + NOISE), "interpolated": (0.04 + NOISE / 2, 0.02 + NOISE / 2)}
+    found = chosen(evidence("judged", judged, 12), evidence("document", titles), candidates=("interpolated", "adapted"))
+    assert (found.chosen, outcomes(found)) == ("interpolated", ["in use", "excluded"])
+    assert found.candidates[1].excluded_by == "judged"
+    five = {name: (gains[0][:5], gains[1][:5]) for name, gains in judged.items()}
+    free = chosen(evidence("judged", five, 5), evidence("document", titles), candidates=("interpolated", "adapted"))
+    assert free.chosen == "adapted"  # five queries cannot show anything
+
+
+def test_within_one_standard_error_the_candidate_nearest_to_base_is_taken():
+    gains = {"interpolated": (0.04 + NOISE, 0.028 + NOISE[::-1]), "adapted": (0.05 + NOISE, 0.03 + NOISE)}
+    lead = NOISE - NOISE[::-1]
+    error = lead.std() / np.sqrt(len(lead))
+    assert error > 0.002
+    found = chosen(evidence("document", gains), candidates=("interpolated", "adapted"))
+    assert outcomes(found) == ["in use", "admitted"]
+    apart = {**gains, "adapted": (0.05 + NOISE, 0.028 + 2 * error + NOISE)}
+    assert chosen(evidence("document", apart), candidates=("interpolated", "adapted")).chosen == "adapted"
+
+
+def test_nothing_to_compare_keeps_the_reference():
+    for found in (chosen(), chosen(evidence("document", {}), candidates=())):
+        assert (found.chosen, found.rung, found.candidates, found.changes) == ("base", None, (), False)
+
+
+def test_misfits_are_refused():
+    with pytest.raises(KeyError):
+        chosen(evidence("document", {"other": (NOISE, NOISE)}))
+    with pytest.raises(ValueError, match="broadcast"):
+        chosen(Evidence("document", {"base": Measured(BASE, BASE), "adapted": Measured(BASE[:9], BASE[:9])}))
+    with pytest.raises(ValueError, match="NaN"):
+        chosen(evidence("document", {"adapted": (NOISE * np.nan, NOISE)}))
+
+
+def simulated(rng: np.random.Generator, gain: float, queries: int) -> Evidence:
+    """An adapter and its interpolation on ranks that move at random: most queries keep their nDCG@10, some win or lose much."""
+    discounts = np.append(1 / np.log2(np.arange(2, 12)), 0.0)
+
+    def changed() -> np.ndarray:
+        moved = rng.random(queries) < 0.3
+        return np.where(moved, rng.choice(discounts, queries) - rng.choice(discounts, queries), 0.0)
+
+    semantic = changed()
+    default = 0.4 * semantic + 0.4 * changed()
+    halved = 0.5 * semantic + 0.2 * changed()
+    return evidence(
+        "document",
+        {
+            "interpolated": (halved + gain / 2, 0.4 * halved + 0.2 * changed() + gain / 2),
+            "adapted": (semantic + gain, default + gain),
+        },
+        queries,
+    )
+
+
+@pytest.mark.parametrize("queries", [60, 150, 400])
+def test_of_adapters_that_do_nothing_at_most_one_in_twenty_comes_into_use(queries):
+    rng = np.random.default_rng(queries)
+    runs = [
+        decide([simulated(rng, 0.0, queries)], "base", ("interpolated", "adapted"), samples=400, seed=seed)
+        for seed in range(300)
+    ]
+    assert sum(one.changes for one in runs) <= 15
+    assert {one.rung for one in runs} <= {"document", None}
+
+
+@pytest.mark.parametrize("queries", [60, 400])
+def test_of_adapters_that_harm_none_comes_into_use(queries):
+    rng = np.random.default_rng(queries)
+    for seed in range(100):
+        found = decide([simulated(rng, -0.03, queries)], "base", ("interpolated", "adapted"), samples=400, seed=seed)
+        assert not found.changes
+
+
+def test_an_adapter_that_helps_comes_into_use_most_of_the_time():
+    rng = np.random.default_rng(3)
+    runs = [
+        decide([simulated(rng, 0.05, 400)], "base", ("interpolated", "adapted"), samples=400, seed=seed)
+        for seed in range(40)
+    ]
+    assert sum(one.changes for one in runs) >= 36
