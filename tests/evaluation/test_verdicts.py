@@ -1,0 +1,63 @@
+"""Sentences about what the gate decided: which figures and which evidence they name."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from engine.core.figures import Difference
+from engine.core.systems import system_of
+from engine.evaluation.gate import CandidateResult, Decision, RungResult
+from engine.evaluation.verdicts import QUERIES_OF, how_to_judge, verdict
+
+
+def gap(value: float) -> Difference:
+    return Difference(value, value - 1, value + 1, 0.9, "no difference shown", 0.2)
+
+
+ADAPTED = CandidateResult("adapted", gap(3.25), gap(0.75), 0.012, 0.05, "in use")
+LADDER = (RungResult("judged", 30, 120), RungResult("document", 208, 144), RungResult("extractive", 600, 90))
+IN_USE = Decision("adapted", "base", "document", 208, (ADAPTED,), LADDER, 75)
+
+
+def numbers(text: str) -> list[float]:
+    return [float(found) for found in re.findall(r"[-+]?\d+(?:\.\d+)?", text)]
+
+
+def test_what_comes_into_use_is_named_with_its_evidence_and_figures() -> None:
+    text = verdict(IN_USE, "The base encoder", "hybrid")
+    assert QUERIES_OF["document"] in text
+    assert system_of("adapted").what[1:] in text
+    assert numbers(text) == [208, 3.2, 95, 2.2, 4.2, 0.8, 95, -0.2, 1.8, 0.012]
+
+
+def test_in_semantic_mode_there_is_one_figure() -> None:
+    same = replace(IN_USE, candidates=(replace(ADAPTED, default=ADAPTED.semantic),))
+    assert numbers(verdict(same, "The base encoder", "semantic")) == [208, 3.2, 95, 2.2, 4.2, 0.012]
+
+
+@pytest.mark.parametrize(("outcome", "more"), [("not shown", []), ("risky", [31, 0.3]), ("excluded", [])])
+def test_what_stays_out_is_named_with_the_reason(outcome: str, more: list[float]) -> None:
+    risk = 0.31 if outcome == "risky" else 0.05
+    left = replace(ADAPTED, outcome=outcome, risk=risk, excluded_by="judged" if outcome == "excluded" else None)  # type: ignore[arg-type]
+    text = verdict(replace(IN_USE, chosen="base", candidates=(left,)), "The base encoder", "hybrid")
+    assert text.startswith("The base encoder")
+    assert numbers(text) == [208, 3.2, 95, 2.2, 4.2, 0.8, 95, -0.2, 1.8, 0.012, *more]
+    assert (QUERIES_OF["judged"] in text) == (outcome == "excluded")
+
+
+def test_missing_evidence_is_counted_rung_by_rung_without_extractive_queries() -> None:
+    few = replace(IN_USE, chosen="base", rung=None, ladder=(LADDER[0], replace(LADDER[1], queries=99), LADDER[2]))
+    assert numbers(verdict(few, "The base encoder", "hybrid")) == [4, 120, 30, 144, 99]
+    assert numbers(verdict(replace(few, ladder=LADDER[2:]), "The base encoder", "hybrid")) == []
+    assert numbers(how_to_judge(few)) == [75, 5]
+
+
+def test_without_candidates_nothing_is_measured() -> None:
+    assert numbers(verdict(Decision("base", "base", None, 0), "The base encoder", "hybrid")) == []
+
+
+def test_the_candidates_may_have_names_of_their_own() -> None:
+    assert verdict(IN_USE, "Cosines", "hybrid", lambda name: f"way {name}").startswith("Way adapted")
