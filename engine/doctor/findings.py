@@ -71,7 +71,7 @@ def needs(project: ProjectFolder | None, settings: Settings, model: str) -> list
 
 
 def corpus_extent(project: ProjectFolder) -> tuple[int, int, float | None]:
-    """(chunks, bytes of the database and the BM25 index, share of the training queries that BM25 solves, if that is known)"""
+    """(chunks, bytes of the database and the BM25 index, BM25 Hit@1 of the training queries, if that is known)"""
     from engine.ranking.hit_at_1 import bm25_hit_at_1
 
     with closing(project.store()) as store:

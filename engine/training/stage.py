@@ -122,7 +122,7 @@ class TrainStage(Stage):
         shutil.rmtree(context.project.path / "checkpoints", ignore_errors=True)
         return {
             "adapter": info.adapter, "reason": "", "steps": info.steps, "best_step": info.best_step, "ended": info.ended,
-            "side": info.adapter_scope,
+            "adapter_scope": info.adapter_scope,
         }  # fmt: skip
 
 

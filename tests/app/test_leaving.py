@@ -18,7 +18,7 @@ from fixtures.app import drive, opened, until, until_screen
 from fixtures.fake_endpoint import Raw, serving
 from fixtures.long_training import end_run, lengthen, newest, state_of
 from fixtures.pipeline import engine
-from fixtures.scripted import ScriptedDesk
+from fixtures.scripted import ScriptedClient
 from textual.pilot import Pilot
 
 from bmembed_tui.app import BmembedApp
@@ -166,13 +166,13 @@ def test_an_old_record_of_a_run_that_is_no_object_is_no_fault(finished_project: 
 
 def test_search_may_be_left_as_soon_as_it_is_entered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pictures.play_record(monkeypatch, tmp_path)
-    seconds, answer = 0.0, ScriptedDesk.call
+    seconds, answer = 0.0, ScriptedClient.call
 
-    async def late(self: ScriptedDesk, method: str, **params: Any) -> Any:
+    async def late(self: ScriptedClient, method: str, **params: Any) -> Any:
         await asyncio.sleep(seconds)
         return await answer(self, method, **params)
 
-    monkeypatch.setattr(ScriptedDesk, "call", late)
+    monkeypatch.setattr(ScriptedClient, "call", late)
 
     async def story(pilot: Pilot[Any]) -> None:
         nonlocal seconds

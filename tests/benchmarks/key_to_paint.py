@@ -83,7 +83,7 @@ class Paints:
 class Arrivals:
     """When answers to searches have arrived, and when their hits had been handed to the lists."""
 
-    def __init__(self, desk: Any, searching: Any) -> None:
+    def __init__(self, client: Any, searching: Any) -> None:
         self.at: list[Moment] = []
         self.handled: list[Moment] = []
         changed = searching.changed
@@ -93,14 +93,14 @@ class Arrivals:
             self.handled.append(now())
 
         searching.changed = handled
-        answer = desk.receive
+        answer = client.receive
 
         def arrived(line: bytes) -> None:
             if b'"hits"' in line[-200_000:]:
                 self.at.append(now())
             answer(line)
 
-        desk.receive = arrived
+        client.receive = arrived
 
 
 def press(app: Any, key: str) -> Moment:
@@ -137,7 +137,7 @@ async def measure(project: str, size: tuple[int, int]) -> None:
         await until(lambda: screen.pane.step == "search" and screen.pane.searching.encoder == "ready")
         field = screen.query_one("#search-query")
         field.cursor_blink = False
-        paints, arrivals = Paints(app), Arrivals(screen.desk, screen.pane.searching)
+        paints, arrivals = Paints(app), Arrivals(screen.client, screen.pane.searching)
         await pilot.pause(0.5)
         for mode in ("bm25", "hybrid", "all"):
             screen.pane.action_mode(mode)

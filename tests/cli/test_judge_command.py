@@ -1,4 +1,4 @@
-"""`engine judge` as a person uses it: letters through a pipe and in a terminal, killed, interrupted, gone on with."""
+"""`engine judge` as a person uses it: letters through a pipe and in a terminal, killed, interrupted, continued."""
 
 from __future__ import annotations
 

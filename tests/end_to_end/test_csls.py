@@ -1,4 +1,4 @@
-"""What evaluation chose to take off hubs is in the index that search serves, and stays there when documents change."""
+"""CSLS, where evaluation has chosen it: it is in the index that search uses, and stays there when documents change."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def embedded(path: Path) -> dict[str, Any]:
 
 @pytest.fixture
 def corrected(project: Path) -> Path:
-    """The finished project, embedded anew after an evaluation has chosen to take off hubs."""
+    """The finished project, embedded anew after an evaluation has chosen CSLS."""
     index = index_of(project)
     reference = unit_rows(np.random.default_rng(0).normal(size=(300, index.width)))
     with closing(ProjectFolder(project).store()) as store:
@@ -96,7 +96,7 @@ def test_search_takes_off_what_was_chosen_and_updates_do_as_well(project: Path, 
     assert set(after[new].tolist()) <= set(hits(corrected))
 
 
-def test_without_the_bank_new_documents_are_searchable_all_the_same(corrected: Path) -> None:
+def test_without_the_reference_new_documents_are_searchable_all_the_same(corrected: Path) -> None:
     with closing(ProjectFolder(corrected).store()) as store:
         artifact = store.artifact(EvaluationInfo)
     assert artifact is not None
@@ -111,7 +111,7 @@ def test_without_the_bank_new_documents_are_searchable_all_the_same(corrected: P
     assert len(hits(corrected)) == index_of(corrected).count
 
 
-def test_without_the_bank_evaluation_is_done_again(corrected: Path) -> None:
+def test_without_the_reference_evaluation_is_done_again(corrected: Path) -> None:
     with closing(ProjectFolder(corrected).store()) as store:
         artifact = store.artifact(EvaluationInfo)
     assert artifact is not None

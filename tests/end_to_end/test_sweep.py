@@ -1,4 +1,4 @@
-"""`engine sweep` as a user runs it: real trainings in a copy, killed and gone on with, the project left as it is."""
+"""`engine sweep` as a user runs it: real trainings in a copy, killed and continued, the project left as it is."""
 
 from __future__ import annotations
 

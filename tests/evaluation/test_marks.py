@@ -146,7 +146,7 @@ def test_ingest_brings_the_database_in_line(project: ProjectFolder, store: Store
 @pytest.mark.parametrize(
     "text", ["{", "[]\n", '{"text": "a"}', '{"text": 1, "marks": []}', '{"text": "a", "marks": [3]}']
 )
-def test_a_damaged_file_is_told(project: ProjectFolder, text: str) -> None:
+def test_a_damaged_file_is_reported(project: ProjectFolder, text: str) -> None:
     (project.path / "imports" / MARKS_FILE).write_text(text)
     with fails(DatasetError, "marks-unreadable", MARKS_FILE):
         read_marks(project)

@@ -103,9 +103,9 @@ def test_a_server_gets_several_messages_at_once_where_that_is_set(asked_project:
         return good(request, number)
 
     took, found, told = [], [], []
-    for at_once in (0, 3):
+    for concurrency in (0, 3):
         with serving(slow) as server:
-            project = pointed(asked_project, server, at_once=at_once)
+            project = pointed(asked_project, server, concurrency=concurrency)
             begun = time.monotonic()
             told.append({one.setting: one.value for one in generate_here(project) if isinstance(one, Told)})
             took.append(time.monotonic() - begun)

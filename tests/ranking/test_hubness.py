@@ -120,7 +120,7 @@ def test_a_damaged_hubness_reference_is_an_error(tmp_path: Path, content: bytes 
         read_reference(tmp_path)
 
 
-def test_a_torn_bank_is_damage(tmp_path: Path) -> None:
+def test_a_torn_reference_is_damage(tmp_path: Path) -> None:
     write_reference(tmp_path, HubnessReference(unit(50, 4), np.arange(50)))
     whole = (tmp_path / FILE).read_bytes()
     for kept in (10, len(whole) // 2, len(whole) - 5):

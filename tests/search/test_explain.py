@@ -85,14 +85,14 @@ def searcher(project: ProjectFolder, adapted: Any) -> Iterator[Searcher]:
     made.close()
 
 
-def near(standing: RankComparison, base: tuple[int, float] | None, in_use: tuple[int, float] | None) -> bool:
+def near(compared: RankComparison, base: tuple[int, float] | None, in_use: tuple[int, float] | None) -> bool:
     def same(rank: int | None, cosine: float | None, wanted: tuple[int, float] | None) -> bool:
         if wanted is None or cosine is None:
             return wanted is None and rank is None and cosine is None
         return rank == wanted[0] and abs(cosine - wanted[1]) < 1e-3
 
-    return same(standing.base_rank, standing.base_cosine, base) and same(
-        standing.in_use_rank, standing.in_use_cosine, in_use
+    return same(compared.base_rank, compared.base_cosine, base) and same(
+        compared.in_use_rank, compared.in_use_cosine, in_use
     )
 
 
@@ -113,14 +113,14 @@ def test_both_encoders_rank_all_chunks(
 def test_ranks_are_those_of_the_search(searcher: Searcher, adapted: Any) -> None:
     hits = searcher.search("anything", mode="semantic").hits
     found = searcher.explain("anything", [hit.chunk_id for hit in hits])
-    assert [standing.in_use_rank for standing in found.chunks.values()] == [1, 2, 3, 4]
-    for hit, standing in zip(hits, found.chunks.values(), strict=True):
-        assert standing.in_use_cosine == standing.similarity == pytest.approx(hit.score, abs=1e-3)
-        assert (standing.rank, standing.hub_offset) == (standing.in_use_rank, None)
+    assert [compared.in_use_rank for compared in found.chunks.values()] == [1, 2, 3, 4]
+    for hit, compared in zip(hits, found.chunks.values(), strict=True):
+        assert compared.in_use_cosine == compared.similarity == pytest.approx(hit.score, abs=1e-3)
+        assert (compared.rank, compared.hub_offset) == (compared.in_use_rank, None)
         assert hit.rankers["semantic"].hub_offset is None
 
 
-def test_what_is_taken_off_hubs_is_not_the_adapters_doing(
+def test_hubness_correction_is_not_the_adapters_doing(
     searcher: Searcher, adapted: Any, project: ProjectFolder, encoders: dict[str, Table]
 ) -> None:
     cache_base(project, encoders["base"], TEXTS)
@@ -399,5 +399,5 @@ def test_with_a_real_model_and_adapter(
         assert got == pytest.approx(scores.tolist(), abs=2e-3)
         ranks = [getattr(found.chunks[chunk.id], f"{name}_rank") for chunk in chunks]
         assert ranks == (np.argsort(np.argsort(-np.array(got), kind="stable")) + 1).tolist()
-        moved = moved or not np.allclose(got, [standing.in_use_cosine for standing in found.chunks.values()], atol=1e-2)
+        moved = moved or not np.allclose(got, [compared.in_use_cosine for compared in found.chunks.values()], atol=1e-2)
     assert moved

@@ -30,7 +30,7 @@ def slow(indexed: Any, fake_encoder: Any, monkeypatch: pytest.MonkeyPatch) -> It
     made.go.set()
 
 
-def test_bm25_and_the_desk_answer_while_a_semantic_search_is_under_way(project: ProjectFolder, slow: Slow) -> None:
+def test_bm25_and_other_methods_answer_while_a_semantic_search_is_under_way(project: ProjectFolder, slow: Slow) -> None:
     output = Answers()
 
     def lines() -> Iterator[str]:
@@ -39,21 +39,21 @@ def test_bm25_and_the_desk_answer_while_a_semantic_search_is_under_way(project: 
         for key, text in (
             ("quick", request("quick", "search", query="roof", mode="bm25")),
             ("ping", request("ping", "ping")),
-            ("desk", request("desk", "status")),
+            ("other", request("other", "status")),
         ):
             yield text
             assert output.wait_for(key)
-        assert output.ids() == ["quick", "ping", "desk"]
+        assert output.ids() == ["quick", "ping", "other"]
         slow.go.set()
 
     Server(project, output, {"status": lambda: lambda: "fine"}).serve(lines())
-    assert output.ids() == ["quick", "ping", "desk", "slow"]
+    assert output.ids() == ["quick", "ping", "other", "slow"]
 
 
 def test_the_end_of_input_waits_for_open_requests(project: ProjectFolder, slow: Slow) -> None:
-    output, desk = Answers(), threading.Event()
-    asked = [request(n, "search", query="roof", mode="semantic") for n in range(5)] + [request("desk", "work")]
-    extra = {"work": lambda: lambda: desk.wait(30)}
+    output, done = Answers(), threading.Event()
+    asked = [request(n, "search", query="roof", mode="semantic") for n in range(5)] + [request("other", "work")]
+    extra = {"work": lambda: lambda: done.wait(30)}
     thread = threading.Thread(target=Server(project, output, extra).serve, args=(asked,))
     thread.start()
     assert slow.begun.wait(30)
@@ -61,15 +61,15 @@ def test_the_end_of_input_waits_for_open_requests(project: ProjectFolder, slow: 
     slow.go.set()
     assert all(output.wait_for(n) for n in range(5))
     assert thread.is_alive()
-    desk.set()
+    done.set()
     thread.join(30)
-    assert output.ids() == [0, 1, 2, 3, 4, "desk"]
+    assert output.ids() == [0, 1, 2, 3, 4, "other"]
 
 
-# the desk
+# the thread of other methods
 
 
-def test_desk_methods_are_checked_and_answered_like_the_others(project: ProjectFolder) -> None:
+def test_other_methods_are_checked_and_answered_like_the_others(project: ProjectFolder) -> None:
     def double(number: int) -> Any:
         if number < 0:
             raise ValueError("number")
@@ -97,7 +97,7 @@ def test_desk_methods_are_checked_and_answered_like_the_others(project: ProjectF
     assert set(answers) == {1, 2, 3, 4, 5, 6}
 
 
-def test_faults_of_desk_methods_are_answers(project: ProjectFolder) -> None:
+def test_faults_of_other_methods_are_answers(project: ProjectFolder) -> None:
     error = ProjectBusyError("what", "why", "to do")
 
     def busy() -> Any:
@@ -131,7 +131,7 @@ def test_faults_of_desk_methods_are_answers(project: ProjectFolder) -> None:
     assert answers["fine"]["result"] == 1
 
 
-def test_desk_tasks_run_in_order_in_one_thread_of_their_own(project: ProjectFolder) -> None:
+def test_other_tasks_run_in_order_in_one_thread_of_their_own(project: ProjectFolder) -> None:
     seen: list[tuple[int, str]] = []
 
     def work(number: int) -> Any:
@@ -173,7 +173,7 @@ def loading(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[list[str], thread
     go.set()
 
 
-def test_ping_documents_and_the_desk_do_not_wait_for_heavy_modules(
+def test_ping_documents_and_other_methods_do_not_wait_for_heavy_modules(
     indexed: Any, project: ProjectFolder, loading: tuple[list[str], threading.Event, threading.Event]
 ) -> None:
     loaded, begun, go = loading

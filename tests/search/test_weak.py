@@ -77,7 +77,7 @@ def test_without_a_fitting_threshold_there_is_a_reason(searcher: Searcher, proje
     found = searcher.search(QUERY, mode="semantic")
     assert len(found.hits) == 6
     assert "another encoder" in found.notes[0]
-    learn(project, similarity=0.5, hubs="a bank that the index does not know")
+    learn(project, similarity=0.5, hubs="a reference that the index does not know")
     found = searcher.search(QUERY, mode="semantic")
     assert len(found.hits) == 6
     assert "present index" in found.notes[0]

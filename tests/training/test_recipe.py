@@ -31,7 +31,9 @@ CONTRASTIVE_RECIPE = replace(CONTRASTIVE["standard"], adapter_scope="both")
         (None, BUILT_RECIPE),
     ],
 )
-def test_built_queries_that_bm25_does_not_solve_are_learnt_by_contrast(first: float | None, expected: object) -> None:
+def test_extractive_queries_that_bm25_does_not_solve_are_learnt_by_contrast(
+    first: float | None, expected: object
+) -> None:
     assert config_of(validate({}), first) == expected
 
 

@@ -28,7 +28,7 @@ from engine.core.text import metric_name
 SIGN_STYLES = {"▲": "bold $text-success", "▼": "bold $text-error", "=": "bold $text-warning"}
 NOTHING = """Nothing has been measured yet.
 Evaluation asks every system the same questions, whose answers are known, and compares what they find:
-BM25, the untouched base encoder, the adapted one, merges of the two, and hybrid search with each.
+BM25, the untouched base encoder, the adapted one, interpolations of the two, and hybrid search with each.
 An adapted encoder comes into use only if it is shown to be better than base."""
 
 

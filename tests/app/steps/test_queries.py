@@ -18,7 +18,7 @@ from fixtures import pictures
 from fixtures.app import drive, screen_text, text_of, until, until_text
 from fixtures.fake_endpoint import Raw, serving
 from fixtures.pipeline import engine
-from fixtures.scripted import ScriptedDesk
+from fixtures.scripted import ScriptedClient
 from fixtures.shown_numbers import numbers
 from fixtures.tiny_gguf import build_tiny_gguf
 from textual.pilot import Pilot
@@ -314,15 +314,15 @@ def test_a_query_is_edited_beside_its_chunk(finished_project: Path) -> None:
 def editing(monkeypatch: pytest.MonkeyPatch, folder: Path) -> asyncio.Event:
     """The record in the engine's place; a query is saved when the event is set."""
     pictures.play_record(monkeypatch, folder)
-    saved, answer = asyncio.Event(), ScriptedDesk.call
+    saved, answer = asyncio.Event(), ScriptedClient.call
 
-    async def call(self: ScriptedDesk, method: str, **params: Any) -> Any:
+    async def call(self: ScriptedClient, method: str, **params: Any) -> Any:
         if method != "edit_query":
             return await answer(self, method, **params)
         await saved.wait()
         return {**await answer(self, "query", id=params["id"]), "text": params["text"]}
 
-    monkeypatch.setattr(ScriptedDesk, "call", call)
+    monkeypatch.setattr(ScriptedClient, "call", call)
     return saved
 
 

@@ -119,7 +119,7 @@ def test_lines_pass_through_their_values_and_survive_constant_ones():
     assert line_chart("t", [Line("s", [], 0)], "x", "y") == ""
 
 
-def test_an_axis_reaches_the_value_that_it_is_told():
+def test_an_axis_reaches_the_value_that_it_is_given():
     chart = parsed(line_chart("t", [Line("s", [(0, 1), (1, 2)], 0)], "x", "y", y_most=9.5))
     assert max(float(text) for text in texts(chart, "tick")) == 10
 

@@ -65,7 +65,7 @@ def test_densities_share_an_axis_that_holds_nearly_all_of_them():
     assert densities({}, "judged", "judged queries") is None
 
 
-def test_where_hubs_are_taken_off_the_similarities_are_those_that_search_ranks_by():
+def test_with_hubness_correction_the_similarities_are_those_that_search_ranks_by():
     # Of chunk 3, 0.5 is taken: 0.8 becomes 0.3, and chunk 5, with 0.6, is the first query's best.
     offsets = np.array([0.5, 0, 0, 0, 0, 0.25], np.float32)
     similarities = ASKED @ CHUNKS.T - offsets

@@ -139,7 +139,7 @@ def test_every_chart_can_be_scrolled_in_a_narrow_window(hostile):
     }  # which scrolls; a chart in the page itself widens it
 
 
-def test_the_page_says_what_is_served_and_why_and_marks_synthetic_queries(tmp_path):
+def test_the_page_says_what_is_in_use_and_why_and_marks_synthetic_queries(tmp_path):
     data = example()
     page = html.parse(str(write_report(tmp_path, data, TEMPLATE)), html.HTMLParser(encoding="utf-8"))
     verdict = page.xpath("string(//section[@class='verdict'])")
@@ -204,7 +204,7 @@ def test_a_report_of_nothing_still_renders(tmp_path):
     assert "<svg" not in page
 
 
-def test_a_broken_report_is_told(tmp_path):
+def test_a_broken_report_is_an_error(tmp_path):
     with fails(DamagedError, "report-damaged"):
         read_report(tmp_path)
     for content in (b"{", b"[]", b'{"schema": 99}', b"\xff"):
@@ -400,7 +400,7 @@ def test_what_an_encoder_has_forgotten_is_shown(tmp_path):
         ({"similarity": None, "reason": "queries are needed"}, ("hides no weak hits: queries are needed.",)),
     ],
 )  # fmt: skip
-def test_the_threshold_of_weak_hits_is_told(tmp_path, threshold, said):
+def test_the_threshold_of_weak_hits_is_shown(tmp_path, threshold, said):
     data = dataclasses.replace(example(), threshold=threshold)
     page = html.parse(str(write_report(tmp_path, data, TEMPLATE)), html.HTMLParser(encoding="utf-8"))
     text = " ".join(page.xpath("string(//section[h2[starts-with(., 'Weak hits')]])").split())
@@ -453,7 +453,7 @@ def test_similarities_before_and_after_stand_on_the_same_axes(tmp_path):
     assert rows[2] == ["in use", "0.710", "0.820", "0.130"]
 
 
-def test_no_difference_is_told_without_a_verdict(tmp_path):
+def test_no_difference_is_shown_without_a_verdict(tmp_path):
     right, half = np.ones(60), np.arange(60) % 2.0
     values = {"base": {"hit@1": right, "mrr@10": right}, "adapted": {"hit@1": half, "mrr@10": half}}
     distances = {"base": np.linspace(0.8, 1.2, 50), "adapted": np.linspace(0.9, 1.3, 50)}
@@ -476,7 +476,7 @@ def test_no_difference_is_told_without_a_verdict(tmp_path):
     assert not bare
 
 
-def test_what_is_served_stands_once_where_it_is_the_adapted_encoder(tmp_path):
+def test_what_is_in_use_stands_once_where_it_is_the_adapted_encoder(tmp_path):
     found = example()
     part = found.query_sets[0]
     systems = part.comparison.systems
@@ -493,7 +493,7 @@ def test_what_is_served_stands_once_where_it_is_the_adapted_encoder(tmp_path):
     assert "<th>in use</th>" in page
 
 
-def test_what_a_run_told_is_read_from_its_log(tmp_path):
+def test_what_a_run_reported_is_read_from_its_log(tmp_path):
     log = EventLog(tmp_path / "events.jsonl")
     log(Choice(stage="train", setting="precision", value="float32", reason="first"))
     log(Warned(stage="train", text="slow"))

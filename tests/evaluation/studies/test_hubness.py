@@ -246,7 +246,7 @@ def test_queries_of_a_few_articles_do_not_tell_hubs(
     assert study.corrected() is None
 
 
-def test_a_bank_of_one_article_would_part_the_articles() -> None:
+def test_a_reference_of_one_article_would_part_the_articles() -> None:
     chunks, reference = (
         unit_rows(np.ones((2, 3))),
         HubnessReference(unit_rows(np.ones((20, 3))), np.zeros(20, np.int64)),

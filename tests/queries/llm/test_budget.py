@@ -171,7 +171,7 @@ def test_how_far_a_run_is_follows_the_answers_as_they_come(asked_project: Make):
         return Raw(body=json.dumps(completion(good(request, number))).encode(), wait=wait)
 
     with serving(script) as server:
-        project = pointed(asked_project, server.url, at_once=2)
+        project = pointed(asked_project, server.url, concurrency=2)
         watcher = threading.Thread(target=watch)
         watcher.start()
         begun = time.monotonic()

@@ -366,7 +366,7 @@ def test_as_many_layers_as_fit_go_to_the_gpu(free: list[int], layers: int, why: 
     assert why in reason
 
 
-def test_a_model_that_does_not_tell_its_layers_goes_whole_or_not_at_all():
+def test_a_model_that_does_not_say_its_layers_goes_whole_or_not_at_all():
     assert choose_layers([("Card", 3_000_000_000)], Weight(8_000_000_000, 0, 0, 4096))[0] == 0
     assert choose_layers([("Card", 9_000_000_000)], Weight(8_000_000_000, 0, 0, 4096))[0] == ALL_LAYERS
 
