@@ -120,7 +120,7 @@ for _name, _text in {
     "generate": "Stage 3: make training queries from the chunks, or take the imported ones.",
     "rank": "Stage 4: mine BM25's ranking of every query.",
     "train": "Stage 5: train the adapter. Resumes from its last checkpoint.",
-    "evaluate": "Stage 6: compare base, adapted and interpolated encoders on held-out queries, and choose which to use.",
+    "evaluate": "Stage 6: compare base, adapted and interpolated encoders on the best evidence, and choose which to use.",
     "embed": "Stage 7: embed the chunks with the encoder in use. Semantic search works from here on.",
 }.items():
     _stage_command(_name, _text)

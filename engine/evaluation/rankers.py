@@ -58,10 +58,6 @@ class Rankers:
         """The ids of the chunks of some documents, ascending."""
         return self.ids[np.isin(self._owners, list(documents))]
 
-    def chunks_but(self, ids: Collection[int]) -> Ids:
-        """The ids of all chunks but some, ascending."""
-        return self.ids[~np.isin(self.ids, list(ids))]
-
     def document_of(self, ids: Ids) -> Ids:
         """The document of each chunk, in the shape of `ids`."""
         return self._owners[np.searchsorted(self.ids, ids)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,11 +68,3 @@ def products_of(queries: Scores, chunks: Scores, keys: Ids, ids: Ids) -> Scores:
         products[part] = np.einsum("qd,qnd->qn", queries[part], chunks[rows[part]])
     products[ids < 0] = -np.inf
     return products
-
-
-def pool_of(rankings: Iterable[Ids], depth: int, always: Iterable[int]) -> set[int]:
-    """Every chunk within the first `depth` of some ranking, and those in `always`."""
-    pool = set(always)
-    for ids in rankings:
-        pool.update(np.unique(ids[:, :depth]).tolist())
-    return pool - {-1}

@@ -281,9 +281,9 @@ class Loop(ABC):
         if why := self._why(ended):
             self.choose(f"steps{self.of_what}", state.step, why)
         tensors = self.student.snapshot() if self.pool is None else self.best
-        adapter = (
-            write_adapter(self.job.folder, self.student, tensors) if self.peers.leads else self.job.folder / "adapter"
-        )
+        adapter = self.job.folder / "adapter"
+        if self.peers.leads:
+            write_adapter(adapter, self.student.lora, tensors, self.student.model.name)
         if state.best_step is None:
             return TrainResult(adapter, state.step, state.step, None, state.history, ended)
         return TrainResult(adapter, state.step, state.best_step, state.best_metric, state.history, ended)

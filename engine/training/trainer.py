@@ -65,7 +65,7 @@ class _Training(Loop):
         self.fixed = self._fixed(base[1] if base else None)
         self.objective = Objective(self.config, base, self.hardware.device, self._pair_scores())
         if self.job.start is not None:  # not before: the teacher's vectors are those of the untouched encoder
-            self.student.load(start_of(self.job.start, self.student))
+            self.student.load(start_of(self.job.start, self.student.masters))
             self.best = self.student.snapshot()
         return self._repeat()
 

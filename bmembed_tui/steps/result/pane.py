@@ -43,11 +43,11 @@ class ResultPane(StepPane):
 numbers. The last column is the difference to the untouched base encoder: ▲ better, ▼ worse, = no difference shown (the
 interval holds 0, or Fisher's randomisation test finds none).
 
-Judged queries are real questions with known answers: yours, or marked in Search with + and −. Held-out queries were made
-from your documents, kept out of training; they flatter the adapted encoder, so judge some hits yourself.
+Judged queries are real questions with known answers: yours, or marked in Search with + and −. Where they are too few, titles
+and headings that nothing was trained on decide, then queries by a language model; extractive ones decide nothing.
 
-Search uses the smallest interpolation weight within one standard error of the best one, and base where nothing is shown to
-be better. Below the figures: the queries that changed most. Enter on one searches for it.
+Search uses base where nothing is shown to be better. Below the figures: the queries that changed most. Enter on one searches
+for it.
 
 Export takes the adapter and the model away, as folders for peft and sentence-transformers, and more if you choose it."""
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
-from typing import TYPE_CHECKING, TypeVar
+from typing import Protocol, TypeVar
 
 import psutil
 import torch
@@ -13,11 +13,17 @@ import torch
 from engine.encoders.hardware import Hardware
 from engine.training.config import TrainingConfig
 
-if TYPE_CHECKING:
-    from engine.training.model.student import Student
-
 T = TypeVar("T")
 R = TypeVar("R")
+
+
+class Measured(Protocol):
+    """A model whose graphs' memory is known."""
+
+    has_dropout: bool
+
+    def bytes_per_token(self, longest: int, *, checkpointing: bool | None = None) -> float:
+        """Of a graph, in a micro-batch of texts that are `longest` tokens long."""
 
 
 class Workers:
@@ -61,7 +67,7 @@ def in_turn(function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
 
 
 def choose_workers(
-    student: Student, config: TrainingConfig, hardware: Hardware, available: int | None = None, processes: int = 1
+    student: Measured, config: TrainingConfig, hardware: Hardware, available: int | None = None, processes: int = 1
 ) -> tuple[int, int]:
     """(micro-batches at a time, threads for each). `available`: bytes of free memory, measured where it is None, which
     so many `processes` share.

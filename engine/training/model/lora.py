@@ -15,8 +15,6 @@ from engine.training.config import TrainingConfig
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-    from engine.training.model.student import Student
-
 ADAPTER_NAME = "default"
 _PREFIX = "base_model.model."  # what peft puts before every name of a saved adapter
 
@@ -109,28 +107,26 @@ def _plain(value: Any) -> Any:
     return getattr(value, "value", value)
 
 
-def write_adapter(folder: Path, student: Student, tensors: dict[str, Tensor]) -> Path:
-    """`folder/adapter`, put there in one piece. Raises ResourceError when the disk is full."""
-    final = folder / "adapter"
+def write_adapter(folder: Path, lora: Any, tensors: dict[str, Tensor], model_name: str) -> None:
+    """As `save_adapter`, in one piece. Raises ResourceError when the disk is full."""
     try:
-        shutil.rmtree(final, ignore_errors=True)
-        with complete_folder(folder / f".writing-adapter-{os.getpid()}", final) as temporary:
-            save_adapter(temporary, student.lora, tensors, student.model.name)
+        shutil.rmtree(folder, ignore_errors=True)
+        with complete_folder(folder.with_name(f".writing-{folder.name}-{os.getpid()}"), folder) as temporary:
+            save_adapter(temporary, lora, tensors, model_name)
     except OSError as error:
         raise ResourceError(
-            f"The adapter cannot be written to {final}.", f"{error}.", "Free disk space and run again.",
+            f"The adapter cannot be written to {folder}.", f"{error}.", "Free disk space and run again.",
             code="write-failed", command="run",
         ) from error  # fmt: skip
-    return final
 
 
-def start_of(folder: Path, student: Student) -> dict[str, Tensor]:
-    """The tensors of an adapter to begin with. Raises ModelError when they are not those of the student's layers."""
+def start_of(folder: Path, masters: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors of an adapter to begin with. Raises ModelError when they are not shaped like a student's `masters`."""
     from safetensors.torch import load_file
 
     tensors = load_file(folder / "adapter_model.safetensors")
     shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
-    if shapes != {name: tuple(master.shape) for name, master in student.masters.items()}:
+    if shapes != {name: tuple(master.shape) for name, master in masters.items()}:
         raise ModelError(
             f"The adapter {folder} cannot be trained on.", "Its layers are not those of this model and training.lora_rank.",
             "Train without it, or with the model and the rank that it was made with.", code="adapter-mismatch",
