@@ -7,20 +7,19 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 
-from engine.queries.rules.everyday_words import VERBS, WORDS
 from engine.queries.rules.languages import ENGLISH
 from engine.queries.rules.statistics import TermStatistics
 from engine.queries.rules.tokens import Token, tokenize
 from engine.queries.rules.verbs import AUXILIARIES, inflect, verb_form
-from engine.queries.rules.vocabulary import word_set
+from engine.queries.rules.vocabulary import word_lists, word_set
 
 _BEFORE_BASE = word_set("to will would shall should can could may might must not")
 _DETERMINERS = word_set("a an the this that these those its his her their no any some each every")
 
 
 @cache
-def _table(text: str) -> Mapping[str, tuple[str, ...]]:
-    entries = (entry.strip().split(" ", 1) for entry in text.split(";"))
+def _table(name: str) -> Mapping[str, tuple[str, ...]]:
+    entries = (entry.strip().split(" ", 1) for entry in word_lists("english")[name].split(";"))
     return {word: tuple(others.split(",")) for word, others in entries}
 
 
@@ -50,7 +49,7 @@ def paraphrase(
 
 def verb_synonym(base: str, rng: random.Random) -> str:
     """Another verb, or verb and particle, for a base; the base itself when none is known."""
-    return rng.choice(_table(VERBS).get(base, (base,)))
+    return rng.choice(_table("verb_synonyms").get(base, (base,)))
 
 
 def inflect_phrase(phrase: str, form: str) -> str:
@@ -69,11 +68,11 @@ def _other_word(tokens: Sequence[Token], at: int, rng: random.Random) -> str | N
     """A synonym in the same form: a verb's inflection and a noun's plural are carried over."""
     word, before = tokens[at].folded, tokens[at - 1].folded
     reading = verb_form(word)
-    if reading is not None and reading.base in _table(VERBS) and _reads_as_verb(reading.form, before):
+    if reading is not None and reading.base in _table("verb_synonyms") and _reads_as_verb(reading.form, before):
         helped = any(token.folded in AUXILIARIES for token in tokens[max(0, at - 6) : at])
         form = "participle" if reading.form == "past" and helped else reading.form
         return inflect_phrase(verb_synonym(reading.base, rng), form)
-    nouns = _table(WORDS)
+    nouns = _table("word_synonyms")
     if word in nouns:
         return rng.choice(nouns[word])
     if word.endswith("s") and word[:-1] in nouns:
