@@ -14,6 +14,7 @@ from typing import Any
 
 from engine.core.disk import complete_folder, disk_errors, write_text
 from engine.core.errors import DamagedError, EngineError, ProjectBusyError, UsageError, nearest
+from engine.project.repair import Repair, repair
 from engine.project.store.artifact_info import ArtifactInfo
 from engine.project.store.artifacts import Artifact
 from engine.project.store.store import Store
@@ -213,13 +214,10 @@ class ProjectFolder:
             with suppress(OSError):
                 (self.path / name).rmdir()
 
-    def repair(self) -> str | None:
-        """Make folders that are missing and put the last good database in a damaged one's place. Holds the lock.
-
-        Returns a sentence for the user when something was restored.
+    def repair(self) -> Repair | None:
+        """Make folders that are missing and put the last good database in a damaged one's place; what was done to the
+        database, None where it is sound. The caller holds the lock.
         """
-        from engine.project.repair import repair
-
         with disk_errors(f"The project {self.path} could not be repaired."):
             self._make_folders()
             return repair(self.path)

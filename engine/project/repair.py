@@ -6,6 +6,7 @@ import itertools
 import os
 import shutil
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 from engine.core.disk import sync_folder
@@ -13,26 +14,46 @@ from engine.core.errors import DamagedError, UsageError
 from engine.project.store.store import Store
 
 
-def repair(folder: Path) -> str | None:
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """What was done to a database. `damage`: why; `aside`: where the damaged one lies, None where there was none; `restored`:
+    whether the copy of the last good run is in its place, else it is an empty one.
+    """
+
+    damage: DamagedError
+    aside: Path | None
+    restored: bool
+
+    def __str__(self) -> str:
+        aside = f" It was set aside as {self.aside.name}." if self.aside else ""
+        end = (
+            "The copy of the last good run was restored."
+            if self.restored
+            else "It is built again from the documents and the imports folder."
+        )
+        return f"{self.damage.what}{aside} {end}"
+
+
+def repair(folder: Path) -> Repair | None:
     """Check a project's database, and replace a damaged one by the copy of the last good run, else by an empty one.
 
-    The caller holds the project's lock. Returns a sentence for the user when something was replaced; the damaged
-    database stays, set aside. Raises OSError, and UsageError for a newer version's database.
+    The caller holds the project's lock. None where the database is sound; a damaged one stays, set aside. Raises OSError,
+    and UsageError for a newer version's database.
     """
     database, backup = folder / "project.db", folder / "project.db.bak"
     try:
         Store.open(database, check=True).close()
         return None
-    except DamagedError as damage:
-        reason = damage.what
+    except DamagedError as error:
+        damage = error
     good = _good_copy(backup)
     aside = _set_aside(database)
     if good is None:
         Store.create(database).close()
-        return f"{reason}{aside} It is built again from the documents and the imports folder."
-    good.replace(database)
-    sync_folder(folder)
-    return f"{reason}{aside} The copy of the last good run was restored."
+    else:
+        good.replace(database)
+        sync_folder(folder)
+    return Repair(damage, aside, good is not None)
 
 
 def _good_copy(backup: Path) -> Path | None:
@@ -55,8 +76,8 @@ def _good_copy(backup: Path) -> Path | None:
     return temporary
 
 
-def _set_aside(database: Path) -> str:
-    """Rename a damaged database, with SQLite's files beside it; returns the sentence that says where to."""
+def _set_aside(database: Path) -> Path | None:
+    """Rename a damaged database, with SQLite's files beside it; its new path, None where there was no file."""
     stem = f"project.db.damaged-{int(time.time())}"
     names = (stem if number == 1 else f"{stem}-{number}" for number in itertools.count(1))
     aside = next(database.with_name(name) for name in names if not database.with_name(name).exists())
@@ -66,4 +87,4 @@ def _set_aside(database: Path) -> str:
         if source.exists():
             source.replace(Path(f"{aside}{suffix}"))
             moved = True
-    return f" It was set aside as {aside.name}." if moved else ""
+    return aside if moved else None

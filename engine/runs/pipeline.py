@@ -57,7 +57,7 @@ def verified(snapshot: ProjectSnapshot, status: StageState) -> StageState:
     try:
         stage_of(status.stage).verify(snapshot)
     except EngineError as error:
-        return replace(status, state="stale", reason=error.what.rstrip("."))
+        return replace(status, state="stale", reason=error.what.rstrip("."), code=error.code)
     return status
 
 
@@ -107,9 +107,8 @@ class Run:
                 self._emit(RunStarted(run=self.id, stages=list(stages)))
                 if note := self.project.renamed_settings():
                     self._emit(Warned(stage="run", text=note))
-                repaired = self.project.repair()
-                if repaired:
-                    self._emit(Warned(stage="run", text=repaired))
+                if repaired := self.project.repair():
+                    self._emit(Warned(stage="run", text=str(repaired)))
                 self._preflight(stages, forced)
                 for stage in stages:
                     self.run_stage(stage, forced=stage in forced)

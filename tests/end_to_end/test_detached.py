@@ -161,7 +161,7 @@ def test_pause_resume_and_cancel_a_detached_training(project: Path) -> None:
     assert (busy.returncode, busy.stdout) == (4, ""), "a paused run holds the project"
     assert "engine cancel" in busy.stderr
     assert steps_told(folder) == made, "it trained on although it was paused"
-    assert "goes on" in engine("resume", str(project)).stderr
+    engine("resume", str(project))
     wait_until(lambda: max(steps_told(folder)) > made[-1], "a step after the pause")
     control.pause(ProjectFolder(project))
     wait_until(lambda: isinstance(told(folder)[-1], events.Paused), "another pause")

@@ -139,7 +139,7 @@ def test_the_adapter_gives_the_vectors_in_use_with_peft(
     assert f"weight w = {strength}" in (made.folder / "adapter" / "README.md").read_text("utf-8")
 
 
-def test_of_an_adapter_for_queries_both_encoders_come_and_say_what_for(
+def test_of_an_adapter_for_queries_both_encoders_come_with_cards_of_their_own(
     projects: Callable[..., ProjectFolder], tmp_path: Path
 ) -> None:
     project = projects(1.0, "query")
@@ -148,14 +148,13 @@ def test_of_an_adapter_for_queries_both_encoders_come_and_say_what_for(
     adapted, base = own_encoder(project, adapted=True), own_encoder(project, adapted=False)
     assert_same(loaded(made.folder / "query-encoder").encode_query(TEXTS), adapted.encode_queries(TEXTS))
     assert_same(loaded(made.folder / "chunk-encoder").encode_document(TEXTS), base.encode_chunks(TEXTS))
-    assert "**For queries" in (made.folder / "query-encoder" / "README.md").read_text("utf-8")
-    assert "**For chunks" in (made.folder / "chunk-encoder" / "README.md").read_text("utf-8")
+    cards = [(made.folder / part / "README.md").read_text("utf-8") for part in ("query-encoder", "chunk-encoder")]
+    assert cards[0] != cards[1]
     whole = (made.folder / "README.md").read_text("utf-8")
-    assert "encodes **queries**" in whole
-    assert "encodes **chunks**" in whole
-    assert "untouched" in whole
+    assert all(f"`{part}/`" in whole for part in ("query-encoder", "chunk-encoder"))
     assert "adapter/chunks" not in whole
-    assert "queries alone" in (made.folder / "adapter" / "README.md").read_text("utf-8")
+    manifest = json.loads((made.folder / "manifest.json").read_text("utf-8"))
+    assert manifest["encoder"]["adapter_scope"] == manifest["adapter"]["adapter_scope"] == "queries"
 
 
 @pytest.mark.parametrize("strength", [1.0, 0.5])
@@ -180,7 +179,7 @@ def test_where_chunks_have_an_adapter_of_their_own_both_come(
     assert_same(loaded(made.folder / "chunk-encoder").encode_document(TEXTS), chunks.encode_chunks(TEXTS))
     for part, own in (("adapter", queries), ("adapter/chunks", chunks)):
         assert_same(with_peft(vectors.info.model, made.folder / part), own.encode_queries(TEXTS))
-    assert "in `chunks/`" in (made.folder / "adapter" / "README.md").read_text("utf-8")
+    assert "`chunks/`" in (made.folder / "adapter" / "README.md").read_text("utf-8")
     assert "untouched" not in (made.folder / "chunk-encoder" / "README.md").read_text("utf-8")
     whole = (made.folder / "README.md").read_text("utf-8")
     assert "`adapter/chunks/`" in whole
@@ -202,8 +201,8 @@ def test_where_base_is_in_use_the_model_is_the_base(projects: Callable[..., Proj
     assert made.kinds == ("adapter", "model")
     own = own_encoder(project, adapted=False)
     assert_same(loaded(made.folder / "model").encode_query(TEXTS), own.encode_queries(TEXTS))
-    assert "does not use" in (made.folder / "adapter" / "README.md").read_text("utf-8")
-    assert "no adapter" in (made.folder / "model" / "README.md").read_text("utf-8")
+    manifest = json.loads((made.folder / "manifest.json").read_text("utf-8"))
+    assert (manifest["adapter"]["weight_in_use"], manifest["encoder"]["interpolation_weight"]) == (0, 0)
 
 
 def test_vectors_stand_beside_what_they_belong_to(projects: Callable[..., ProjectFolder], tmp_path: Path) -> None:
@@ -570,9 +569,9 @@ def test_an_export_that_is_killed_at_any_moment_leaves_nothing_half(project: Pat
 def test_the_command_prints_where_it_is_and_what_holds_text(project: Path, tmp_path: Path) -> None:
     done = engine("export", str(project), str(tmp_path / "taken"), "--only", "adapter,chunks")
     assert done.stdout == f"{tmp_path / 'taken'}\n"
-    assert "your documents are in: chunks" in done.stderr
-    told = engine("export", str(project), str(tmp_path / "second"), "--only", "adapter", "--json")
-    assert json.loads(told.stdout)["kinds"] == ["adapter"]
-    assert "your documents" not in told.stderr
+    assert "chunks" in done.stderr
+    other = engine("export", str(project), str(tmp_path / "second"), "--only", "adapter", "--json")
+    assert json.loads(other.stdout)["kinds"] == ["adapter"]
+    assert "chunks" not in other.stderr
     code, error = error_of("export", str(project), str(tmp_path / "taken"))
     assert (code, error["code"]) == (2, "target-exists")

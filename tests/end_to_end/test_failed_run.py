@@ -19,9 +19,10 @@ def test_unusable_sentence_pairs_end_a_run_before_it_begins_and_are_in_its_statu
     events = [json.loads(line) for line in done.stdout.splitlines()]
     assert [one["event"] for one in events] == ["run_started", "stage_failed", "run_finished"]
     assert done.returncode != 0
-    told = engine_here("status", str(project)).stdout
-    assert "run failed" in told
-    assert all(data in told for data in ("pairs.csv", "1 pairs", ".jsonl"))
+    run = json.loads(max((project / "runs").glob("*/run.json")).read_text())
+    assert (run["state"], run["error"]["code"]) == ("failed", events[1]["error"]["code"])
+    shown = engine_here("status", str(project)).stdout
+    assert all(data in shown for data in ("pairs.csv", "1 pairs", ".jsonl"))
     ProjectFolder.open(project).change_settings({"evaluation.sentence_pairs": ""})
     engine_here("run", str(project), "--only", "ingest")
     assert "failed" not in engine_here("status", str(project)).stdout

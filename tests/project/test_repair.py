@@ -29,6 +29,13 @@ def backed_up(project: ProjectFolder) -> None:
     put_file(project, "later.md")
 
 
+def restored(project: ProjectFolder) -> bool:
+    """Repair a project's damaged database; whether a copy was put in its place."""
+    repair = project.repair()
+    assert repair is not None
+    return repair.restored
+
+
 def test_a_sound_project_needs_no_repair(project: ProjectFolder) -> None:
     put_file(project, "a.md")
     before = names(project.path)
@@ -47,14 +54,15 @@ def test_a_damaged_database_is_replaced_by_the_last_good_copy(project: ProjectFo
     backup = (project.path / "project.db.bak").read_bytes()
     damage(project)
     broken = (project.path / "project.db").read_bytes()
-    reported = project.repair()
-    assert reported is not None
-    assert "restored" in reported
+    repair = project.repair()
+    assert repair is not None
+    assert (repair.damage.code, repair.restored) == ("database-damaged", True)
     assert files(project) == {"good.md"}
     assert mode(project.path / "project.db") == 0o600
     assert (project.path / "project.db.bak").read_bytes() == backup
     (aside,) = [path for path in project.path.glob("project.db.damaged-*") if path.suffix != ".db-wal"]
-    assert aside.name in reported
+    assert repair.aside == aside
+    assert aside.name in str(repair)
     assert aside.read_bytes() == broken
     assert project.repair() is None
     assert not list(project.path.glob(".tmp-*"))
@@ -63,7 +71,7 @@ def test_a_damaged_database_is_replaced_by_the_last_good_copy(project: ProjectFo
 def test_without_a_backup_the_database_is_made_anew(project: ProjectFolder) -> None:
     put_file(project, "a.md")
     damage(project)
-    assert "built again" in (project.repair() or "")
+    assert not restored(project)
     assert files(project) == set()
     assert len(list(project.path.glob("project.db.damaged-*"))) == 1
 
@@ -72,7 +80,7 @@ def test_without_a_backup_the_database_is_made_anew(project: ProjectFolder) -> N
 def test_a_bad_backup_is_not_taken(project: ProjectFolder, content: bytes) -> None:
     (project.path / "project.db.bak").write_bytes(content)
     damage(project)
-    assert "built again" in (project.repair() or "")
+    assert not restored(project)
     assert files(project) == set()
     assert not list(project.path.glob(".tmp-*"))
 
@@ -91,9 +99,9 @@ def test_a_missing_database(project: ProjectFolder, with_backup: bool) -> None:
     for path in project.path.glob("project.db*"):
         if path.suffix != ".bak":
             path.unlink()
-    reported = project.repair() or ""
-    assert "is missing" in reported
-    assert "set aside" not in reported
+    repair = project.repair()
+    assert repair is not None
+    assert (repair.damage.code, repair.aside, repair.restored) == ("database-missing", None, with_backup)
     assert files(project) == ({"good.md"} if with_backup else set())
 
 

@@ -27,10 +27,10 @@ HIT = Hit(
 
 
 def shown(*hits: Hit, sources: tuple[str, ...] = (), **options: Any) -> str:
-    told = io.StringIO()
-    console = Console(file=told, highlight=False, soft_wrap=True, **options)
+    printed = io.StringIO()
+    console = Console(file=printed, highlight=False, soft_wrap=True, **options)
     show_found(Found("tenant", "hybrid", hits), console, sources)
-    return told.getvalue()
+    return printed.getvalue()
 
 
 def test_a_hit_in_plain_text() -> None:
@@ -80,9 +80,9 @@ def test_the_root_folder_as_a_source() -> None:
 
 
 def test_a_folders_name_cannot_steer_the_terminal() -> None:
-    told = shown(replace(HIT, source="/data/\x1b[2J"), HIT)
-    assert "\x1b" not in told
-    assert "1. �[2J/a/lease.md" in told
+    printed = shown(replace(HIT, source="/data/\x1b[2J"), HIT)
+    assert "\x1b" not in printed
+    assert "1. �[2J/a/lease.md" in printed
 
 
 @pytest.fixture
@@ -112,4 +112,4 @@ def test_the_command_distinguishes_two_files_of_one_name(project: ProjectFolder,
     assert "2. right/docs/same.md:3  Same  [bm25 #2]" in done.stdout
     done = CliRunner().invoke(app, ["search", str(project.path), "!!!"])
     assert (done.exit_code, done.stdout) == (0, "")
-    assert "holds no word" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
