@@ -10,10 +10,12 @@ import pytest
 from fixtures.errors import fails
 from fixtures.fake_endpoint import Request, good, serving
 from fixtures.pipeline import engine, generate_here, stage_here
+from fixtures.shown_numbers import numbers
 
 from engine.cli.console import summary_line
 from engine.core.errors import StageError
 from engine.core.events import Choice, Event, Warned
+from engine.core.messages.project import UP_TO_DATE
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot
 from engine.queries.rejection import NONE_LEFT, Reason, none_left
@@ -58,8 +60,8 @@ def test_the_rankings_of_no_queries_are_none(asked_project: Make):
         finally:
             store.close()
         shown = engine("status", str(project.path)).stdout
-    for reason in (states["rank"].reason, shown):
-        assert "nothing can be trained" in reason
+    assert states["rank"].reason != UP_TO_DATE
+    assert states["rank"].reason in shown
 
 
 def test_a_filter_that_took_all_ends_a_run(asked_project: Make, monkeypatch: pytest.MonkeyPatch):
@@ -73,9 +75,11 @@ def test_a_filter_that_took_all_ends_a_run(asked_project: Make, monkeypatch: pyt
 
 def test_reasons_are_listed_by_how_often_they_apply():
     text = none_left(9, {"duplicate": 2, Reason.CUT: 7, "none": 0}, "'my notes'")
-    assert f"Of 9 queries none is left (7 × {Reason.CUT.words}, 2 × duplicate): {NONE_LEFT}." in text
+    assert numbers(text)[:3] == [9, 7, 2]
+    assert f"(7 × {Reason.CUT.words}, 2 × duplicate): {NONE_LEFT}." in text
     assert "'engine sample 'my notes''" in text
-    assert none_left(0, {}, "p").startswith(f"Of 0 queries none is left: {NONE_LEFT}.")
+    none = none_left(0, {}, "p")
+    assert (numbers(none), NONE_LEFT in none) == ([0], True)
 
 
 def test_a_model_that_writes_nothing_usable_does_not_get_every_chunk(
