@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from engine.core.systems import BASE, CL, ENCODERS, FUSED, IN_USE, PLAIN, weight_of
+from engine.core.systems import BASE, CL, ENCODERS, IN_USE, PLAIN, weight_of
 from engine.evaluation.document_set import document_set
 from engine.evaluation.evidence import Evidence, Measured
 from engine.evaluation.gate import Decision, Selection, decide
@@ -246,7 +246,7 @@ class Evaluation:
         self._context.choose("csls", str(self.hubness.reference is not None).lower(), self.hubness.reason)
 
     def fuse(self) -> FusionChoice:
-        """BM25 fused with every encoder: by RRF, and by a weighted sum."""
+        """BM25 fused with every encoder, as the gate chooses."""
         search = self._settings.search
         if search.fusion != "auto":
             choice = set_by_hand(search.fusion, search.weight)
@@ -259,8 +259,7 @@ class Evaluation:
         self._context.choose("fusion", choice.method, choice.reason)
         for one in self.sets:
             for name in [name for name in ENCODERS if name in one.rankings]:
-                for way, weight in zip(FUSED, (None, choice.weight), strict=True):
-                    one.rankings[way + name] = self._fuser.fused(one, name, weight)
+                one.rankings[f"{choice.method}_{name}"] = self._fuser.fused(one, name, choice.share)
         return choice
 
     def perturb(self, selection: Selection, fusion: FusionChoice) -> None:

@@ -173,8 +173,8 @@ def test_status_and_report_as_json(finished: Path) -> None:
         "side": former_scope(in_use["adapter_scope"]),
     }  # fmt: skip
     for table in report["tables"].values():
-        assert table["systems"]["rrf_served"] == table["systems"]["rrf_in_use"]
-        assert table["pairs"]["rrf_served − rrf_base"] == table["pairs"]["rrf_in_use − rrf_base"]
+        assert table["systems"]["weighted_served"] == table["systems"]["weighted_in_use"]
+        assert table["pairs"]["weighted_served − weighted_base"] == table["pairs"]["weighted_in_use − weighted_base"]
     assert (Path(report["folder"]) / "report.html").is_file()
     text = engine_here("report", str(finished)).stdout
     assert "BM25" in text
@@ -203,7 +203,7 @@ def test_the_report_on_request_measures_robustness_and_search_hides_weak_hits(pr
         assert clean == pytest.approx(after["tables"]["judged"]["systems"][system]["ndcg@10"]["value"])
     assert report["general"]["questions"] == 60
     assert {"alignment", "uniformity", "COE, percent"} <= set(report["diagnostics"]["adapted"])
-    assert "rrf_in_use − rrf_base" in after["tables"]["judged"]["pairs"]
+    assert "weighted_in_use − weighted_base" in after["tables"]["judged"]["pairs"]
     text = engine_here("report", str(project)).stdout
     assert "in use − base: " in text
     assert "(p " in text

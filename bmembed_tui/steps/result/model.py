@@ -29,13 +29,12 @@ class Figure:
         return system_of(self.system).short
 
 
-def figures(report: EvaluationReport, table: FigureTable, metric: str) -> list[Figure]:
-    """Every system that was measured, in a fixed order; hybrid ones as search fuses the rankings."""
-    other = "rrf_" if report.fusion == "weighted" else "weighted_"
+def figures(table: FigureTable, metric: str) -> list[Figure]:
+    """Every system that was measured, in a fixed order."""
     return [
         Figure(name, table.systems[name][metric], table.differences.get(name, {}).get(metric))
         for name in ordered(table.systems)
-        if not name.startswith(other) and metric in table.systems[name]
+        if metric in table.systems[name]
     ]
 
 

@@ -131,7 +131,7 @@ Export takes the adapter and the model away, as folders for peft and sentence-tr
         if queries is None:
             self.query_one("#figures", SafeStatic).update("There were no queries to measure with.")
             return
-        self._draw_figures(result, queries)
+        self._draw_figures(queries)
         self._draw_changes(queries)
 
     def _follows_advice(self) -> bool:
@@ -141,13 +141,13 @@ Export takes the adapter and the model away, as folders for peft and sentence-tr
         except EngineError:
             return False
 
-    def _draw_figures(self, report: EvaluationReport, queries: QuerySetReport) -> None:
+    def _draw_figures(self, queries: QuerySetReport) -> None:
         table = queries.comparison
         title = f"{metric_name(self._metric)} in percent, {table.queries} {queries.name}"
         more = f" ({table.left_out} without an answer in the corpus are left out)" if table.left_out else ""
         self.query_one("#figures-title", SafeStatic).update(plain(f"\n{title}{more}", "bold", lines=True))
         width = max(40, self.query_one("#result-scroll").scrollable_content_region.width - 1)
-        self.query_one("#figures", SafeStatic).update(interval_chart(figures(report, table, self._metric), width))
+        self.query_one("#figures", SafeStatic).update(interval_chart(figures(table, self._metric), width))
         self.query_one("#caution", SafeStatic).update(f"! {warning}" if (warning := caution(queries)) else "")
 
     def _draw_changes(self, queries: QuerySetReport) -> None:
