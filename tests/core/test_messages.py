@@ -60,12 +60,12 @@ def test_keys_of_a_later_version_are_passed_over() -> None:
 @pytest.mark.parametrize(
     ("change", "reported"),
     [
-        ({"rank": None}, r"hits\[0\]\.rank must be a whole number"),
+        ({"rank": None}, r"hits\[0\]\.rank\b"),
         ({"rank": True}, r"hits\[0\]\.rank"),
-        ({"score": "0.5"}, r"hits\[0\]\.score must be a number"),
-        ({"marks": [[1]]}, r"hits\[0\]\.marks\[0\] must be a list"),
-        ({"rankers": {"bm25": {"rank": 1}}}, r"hits\[0\]\.rankers\.bm25\.score is missing"),
-        ({"headings": "One"}, r"hits\[0\]\.headings must be a list"),
+        ({"score": "0.5"}, r"hits\[0\]\.score\b"),
+        ({"marks": [[1]]}, r"hits\[0\]\.marks\[0\]"),
+        ({"rankers": {"bm25": {"rank": 1}}}, r"hits\[0\]\.rankers\.bm25\.score\b"),
+        ({"headings": "One"}, r"hits\[0\]\.headings\b"),
     ],
 )
 def test_what_is_wrong_is_named(change: dict[str, Any], reported: str) -> None:

@@ -63,8 +63,7 @@ def test_what_is_not_built_is_reported_once(project: ProjectFolder) -> None:
     pooler.pool(QUERY)
     pooler.pool("another question")
     pooler.close()
-    (note,) = pooler.notes
-    assert note.startswith("bm25 only")
+    assert len(pooler.notes) == 1
 
 
 def test_the_same_text_is_judged_once(project: ProjectFolder) -> None:

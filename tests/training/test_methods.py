@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 from fixtures.errors import fails
+from fixtures.shown_numbers import numbers
 from fixtures.training import adapter, same
 from safetensors.numpy import load_file
 
@@ -72,14 +73,14 @@ def test_it_does_not_apply_to_decoders(tiny: ModelFolder, tmp_path: Path, data: 
 
 def test_it_does_not_apply_without_a_mask_token(tiny: ModelFolder, tmp_path: Path, data: TrainingData) -> None:
     reason = unsuitable(changed(tiny, tmp_path / "no-mask", drop_mask_token), data.chunks)
-    assert "token for a masked word" in reason
+    assert reason
 
 
 def test_it_does_not_apply_to_too_little_text(tiny: ModelFolder) -> None:
     assert unsuitable(tiny, ["heat law"] * (MIN_TOKENS // 2)) == ""
     reason = unsuitable(tiny, ["heat law"] * (MIN_TOKENS // 2 - 1))
-    assert f"{MIN_TOKENS - 2} known tokens" in reason
-    assert " 0 known tokens" in unsuitable(tiny, ["☃ ☂"] * MIN_TOKENS)
+    assert MIN_TOKENS - 2 in numbers(reason)
+    assert 0 in numbers(unsuitable(tiny, ["☃ ☂"] * MIN_TOKENS))
 
 
 # Methods
@@ -162,7 +163,7 @@ def test_where_it_does_not_apply_pt_ft_is_ft(
     assert reason == ""
     assert same(adapter(result), adapter(plain))
     (warning,) = (event.text for event in reported if isinstance(event, Warned))
-    assert "token for a masked word" in warning
+    assert unsuitable(model, data.chunks) in warning
 
 
 def test_where_it_does_not_apply_pt_makes_no_adapter(
