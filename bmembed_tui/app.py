@@ -240,9 +240,9 @@ def leave_on_signals(leave: Callable[[], object]) -> None:
         with suppress(RuntimeError):  # the loop is closed: the app is leaving already
             loop.call_soon_threadsafe(leave)
 
-    for name in ("SIGHUP", "SIGTERM"):
-        with suppress(AttributeError, ValueError):  # no SIGHUP on Windows; no signals outside the main thread
-            signal.signal(getattr(signal, name), end_soon)
+    for number in (signal.SIGHUP, signal.SIGTERM):
+        with suppress(ValueError):  # no signals outside the main thread
+            signal.signal(number, end_soon)
 
 
 def _light_terminal() -> bool:

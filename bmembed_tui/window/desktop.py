@@ -232,9 +232,9 @@ def display_is_here() -> bool:
 
 def _prepare_web_view() -> None:
     os.environ.setdefault("QT_API", "pyside6")
-    for name in ("QTWEBENGINE_CHROMIUM_FLAGS", "WEBVIEW2_ADDITIONAL_BROWSER_ARGUMENTS"):
-        os.environ[name] = " ".join([os.environ.get(name, ""), *FLAGS]).strip()
-    if hasattr(os, "geteuid") and os.geteuid() == 0:
+    name = "QTWEBENGINE_CHROMIUM_FLAGS"
+    os.environ[name] = " ".join([os.environ.get(name, ""), *FLAGS]).strip()
+    if os.geteuid() == 0:
         os.environ.setdefault("QTWEBENGINE_DISABLE_SANDBOX", "1")  # Chromium's own refuses the administrator
 
 

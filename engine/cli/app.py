@@ -133,8 +133,8 @@ def cleaned_up() -> Iterator[None]:
             signal.signal(number, signal.SIG_IGN)  # the second must not break off what the first has begun
         raise KeyboardInterrupt
 
-    numbers = [signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
-    numbers = [number for number in numbers if signal.getsignal(number) == signal.SIG_DFL]  # nohup has it ignored
+    signals = (signal.SIGTERM, signal.SIGHUP)
+    numbers = [number for number in signals if signal.getsignal(number) == signal.SIG_DFL]  # nohup has it ignored
     with handling(interrupt, *numbers):
         yield
 

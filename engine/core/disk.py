@@ -72,8 +72,7 @@ def sync_tree(folder: Path) -> None:
 
 def sync_folder(folder: Path) -> None:
     """Put a folder's list of names on the disk."""
-    if os.name != "nt":  # Windows has no handle on a folder to flush
-        _sync(folder)
+    _sync(folder)
 
 
 def _sync(path: str | Path) -> None:

@@ -135,8 +135,6 @@ def _permissions(project: ProjectFolder | None) -> list[Finding]:
     app keeps about its user: the list of recent ones, records of faults."""
     from platformdirs import user_state_path
 
-    if os.name == "nt":
-        return []
     if project:
         folder, own = project.path, (project.path / name for name in OWN_FOLDERS)
         files = (path for path in folder.iterdir() if path.is_file())

@@ -20,7 +20,7 @@ FAST = frozenset({AMX, AMD})
 DTYPES = ("float32", "bfloat16", "float16")
 _NVIDIA, _DISPLAY = "0x10de", "0x03"  # PCI vendor, and the class of display controllers
 PCI_DEVICES = Path("/sys/bus/pci/devices")
-_AMD = "AuthenticAMD"  # as Linux and Windows name the maker
+_AMD = "AuthenticAMD"
 
 
 @dataclass(frozen=True, slots=True)

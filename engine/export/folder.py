@@ -123,8 +123,9 @@ def _is_begun(entry: dict[str, Any]) -> bool:
         found = building.lstat()
     except (OSError, ValueError):
         return False
-    own = not hasattr(os, "geteuid") or found.st_uid == os.geteuid()
-    return bool(ours) and building.parent == target.parent and stat.S_ISDIR(found.st_mode) and own
+    return (
+        bool(ours) and building.parent == target.parent and stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
+    )
 
 
 def _remember(project: ProjectFolder, entries: Sequence[dict[str, Any]]) -> None:

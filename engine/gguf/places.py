@@ -84,7 +84,7 @@ def _lm_studio(home: Path) -> list[Path]:
 
 def _ollama(environment: Mapping[str, str], home: Path) -> list[Path]:
     named = environment.get("OLLAMA_MODELS")
-    system = [Path("/usr/share/ollama/.ollama/models"), Path("/var/lib/ollama/models")] if os.name == "posix" else []
+    system = [Path("/usr/share/ollama/.ollama/models"), Path("/var/lib/ollama/models")]
     return [*([Path(named)] if named else []), home / ".ollama" / "models", *system]
 
 

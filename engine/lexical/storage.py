@@ -82,8 +82,6 @@ def lockable(folder: Path) -> Path:
 
 def _drop_stale_copies(place: Path) -> None:
     """Removes the copies of processes that are gone."""
-    if os.name == "nt":
-        return  # there, a signal of 0 ends a process
     for path in place.glob(f"{_COPY}*"):
         try:
             os.kill(int(path.name.removeprefix(_COPY).partition("-")[0]), 0)

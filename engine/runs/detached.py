@@ -55,19 +55,14 @@ def start(project: ProjectFolder, stages: Sequence[str], *, force: bool = False)
 
 
 def _spawn(arguments: list[str], errors: IO[bytes]) -> subprocess.Popen[bytes]:
-    flags = 0
-    if sys.platform == "win32":
-        flags = subprocess.DETACHED_PROCESS | subprocess.CREATE_NEW_PROCESS_GROUP
     null = subprocess.DEVNULL
-    return spawn(
-        "engine.runs.detached", arguments, os.environ, stdin=null, stdout=null, stderr=errors, creationflags=flags
-    )
+    return spawn("engine.runs.detached", arguments, os.environ, stdin=null, stdout=null, stderr=errors)
 
 
 def _begun(project: ProjectFolder, pid: int, before: set[Path]) -> RunRecord | None:
-    """The new run of that process. On Windows the process that Python starts may be another one than it names."""
+    """The new run of that process."""
     new = (record for record in run_records(project) if record.folder not in before)
-    return next((record for record in new if record.pid == pid or os.name == "nt"), None)
+    return next((record for record in new if record.pid == pid), None)
 
 
 def _early(errors: IO[bytes], code: int) -> EngineError:
@@ -95,8 +90,7 @@ def main(arguments: list[str]) -> int:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, ask)
-    if hasattr(signal, "SIGHUP"):
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     wanted = stages.split(",")
     try:
         project = ProjectFolder(Path(folder))

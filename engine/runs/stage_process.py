@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import resource
 import signal
 import sys
 import threading
@@ -84,12 +85,6 @@ def peak_memory_mb() -> float:
         ):
             line = next(line for line in file if line.startswith("VmHWM:"))
             return round(int(line.split()[1]) * 1024 / 1e6, 1)
-    if sys.platform == "win32":
-        import psutil
-
-        return round(float(psutil.Process().memory_info().peak_wset) / 1e6, 1)
-    import resource
-
     unit = 1 if sys.platform == "darwin" else 1024
     return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6, 1)
 
