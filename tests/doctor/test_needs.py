@@ -98,7 +98,7 @@ def test_the_next_run_of_a_project(project: ProjectFolder, monkeypatch: pytest.M
     assert "300.0 MB free" in memory.found
     assert "graph_memory_mb" in memory.follows
     assert "1.0 GB free" in disk.found
-    assert "5 × 1,000,000 chunks × (384 dimensions × 2 bytes + 32) = 4.0 GB" in disk.follows
+    assert "3 × 1,000,000 chunks × (384 dimensions × 2 bytes + 32) = 2.4 GB" in disk.follows
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_disk_need_before_anything_is_read(tmp_path: Path, monkeypatch: pytest.M
     _, disk = needs(folder, folder.settings(), "all-MiniLM-L6-v2")
     assert disk.state == "good"
     assert "2.0 MB of documents" in disk.follows
-    assert "5 × 2,000 chunks" in disk.follows
+    assert "3 × 2,000 chunks" in disk.follows
     assert "BM25 index 36.9 MB" in disk.follows
     usage = namedtuple("usage", "total used free")
     monkeypatch.setattr(findings.shutil, "disk_usage", lambda _path: usage(0, 0, 30_000_000))
