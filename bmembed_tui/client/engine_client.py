@@ -16,6 +16,7 @@ from typing import IO, Any, Protocol, TypeVar
 
 from engine.core.errors import EngineError, StageError
 from engine.core.messages.wire import MessageError, Request, from_json, to_json
+from engine.core.subprocesses import import_path
 
 A = TypeVar("A")
 T = TypeVar("T")
@@ -63,9 +64,7 @@ def engine_command(*arguments: str) -> list[str]:
 
 def engine_environment() -> dict[str, str]:
     """The environment of engine processes: errors as JSON, the same packages as this process has."""
-    here = str(Path(__file__).resolve().parents[2])
-    others = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry and entry != here]
-    return dict(os.environ, BMEMBED_ERRORS="json", PYTHONPATH=os.pathsep.join([here, *others]), PYTHONUTF8="1")
+    return dict(os.environ, BMEMBED_ERRORS="json", PYTHONPATH=import_path(), PYTHONUTF8="1")
 
 
 async def command(*arguments: str, good: Container[int] = (0,)) -> Any:

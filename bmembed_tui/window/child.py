@@ -10,10 +10,10 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from typing import IO, Any
 
 from bmembed_tui.window.packets import DATA, META, PacketError, Unpacker, packet
+from engine.core.subprocesses import import_path
 
 LEAVE_SECONDS = 5.0
 TEXT_KEPT = 4000  # characters of what the app says when it fails
@@ -114,11 +114,9 @@ def _pipe(stream: IO[bytes] | None) -> IO[bytes]:
 
 
 def _environment(size: tuple[int, int]) -> dict[str, str]:
-    here = str(Path(__file__).resolve().parents[2])
-    others = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     return {
         **os.environ,
-        "PYTHONPATH": os.pathsep.join([here, *filter(None, others)]),
+        "PYTHONPATH": import_path(),
         "COLUMNS": str(size[0]),
         "ROWS": str(size[1]),
         "TERM": "xterm-256color",

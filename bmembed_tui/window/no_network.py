@@ -2,8 +2,8 @@
 
 A policy of a page does not cover all that a web view can be made to connect to (WebRTC, preconnecting). The app's process is
 started before: where the settings name a server on site that writes queries, the engine must reach it. The engine's reading
-processes have a filter of their own, which forbids more (engine/corpus/sandbox/seccomp.py). This one shares no code with it: the
-app imports of the engine its project, settings, events and errors only, and the first of these takes a third of a second to load.
+processes have a filter of their own, which forbids more (engine/corpus/sandbox/seccomp.py). This one shares no code with it: of the
+engine the app imports core, settings and project only.
 """
 
 from __future__ import annotations
