@@ -9,39 +9,17 @@ from engine.queries.rules.languages import ENGLISH
 from engine.queries.rules.statistics import TermStatistics
 from engine.queries.rules.tokens import Token, tokenize
 from engine.queries.rules.verbs import AUXILIARIES, NEGATED, VerbForm, is_participle, verb_form
-from engine.queries.rules.vocabulary import word_set
+from engine.queries.rules.vocabulary import english_words, word_set
 
-DETERMINERS = word_set("""
-a an the this that these those its his her their our my your each every any some no all both another such
-""")
-PREPOSITIONS = word_set("""
-of in on at by for with without about against between among into through over under from to toward towards upon
-within across along around behind beyond despite like near onto per plus via during after before until since as than
-off above below out up down throughout
-""")
-_BREAKS = word_set("""
-that which who whom whose where when because if while although though whether how why what
-""")
+DETERMINERS = english_words("determiners")
+PREPOSITIONS = english_words("prepositions")
+_BREAKS = english_words("clause_openers")
 _LEADS = PREPOSITIONS | word_set("if when while although though because unless once whenever where given despite")
-_ADVERBS = word_set("""
-also still never always often already now then soon just even only not currently later once previously recently
-again both all ever
-""")
-_WITH_PREPOSITION = word_set("""
-come go depend consist belong refer relate apply lead result focus rely work run live begin start end look
-contribute suffer extend remain stem deal rank stand sit fall rise grow vary differ occur happen arise emerge range
-serve act compete participate succeed
-""")
-_TAIL_OPENERS = word_set("""
-which who whom whose where while whereas but and so as according said says although though because since unless if
-when with or nor
-""")
-_NEW_SUBJECT = word_set("""
-you it they he she we i there this that these is are was were has have had will would
-""")
-_NO_SUBJECT = word_set("""
-there it what here to not and but only just even neither nor such both either so
-""")
+_ADVERBS = english_words("adverbs")
+_WITH_PREPOSITION = english_words("verbs_with_preposition")
+_TAIL_OPENERS = english_words("tail_openers")
+_NEW_SUBJECT = english_words("new_subjects")
+_NO_SUBJECT = english_words("no_subjects")
 MAX_SUBJECT = 12
 
 

@@ -13,7 +13,7 @@ from engine.queries.rules.phrases import Phrase
 from engine.queries.rules.statistics import TermStatistics
 from engine.queries.rules.synonyms import inflect_phrase
 from engine.queries.rules.verbs import is_participle, third_person, verb_form
-from engine.queries.rules.vocabulary import word_set
+from engine.queries.rules.vocabulary import english_words, word_set
 
 _EVENT = (
     "What is the impact of {event}?", "What are the implications of {event}?", "What is the significance of {event}?",
@@ -30,10 +30,7 @@ _RELATION = (
     "What details are given about {a} and {b}?", "What does {a} have to do with {b}?", "How are {a} and {b} linked?",
 )  # fmt: skip
 _TOPIC = ("What is known about {a}?", "What are the main points about {a}?", "What are the details of {a}?")
-_NO_ACTION = word_set("""
-be have seem appear remain belong contain consist mean include know become say claim argue explain note suggest tell
-report state believe announce reveal confirm warn add show find indicate conclude think mean expect
-""")
+_NO_ACTION = english_words("verbs_without_action")
 MAX_WORDS = 24
 _MONTH = (
     r"(?:Jan(?:uary|\.)?|Feb(?:ruary|\.)?|Mar(?:ch|\.)?|Apr(?:il|\.)?|May|June?|July?|Aug(?:ust|\.)?"
@@ -61,16 +58,11 @@ _COUNT = re.compile(
     r"|two|three|four|five|six|seven|eight|nine|ten|dozens of|hundreds of)\s+"
     r"((?!percent|per\b|%|of\b|million|to\b|and\b|or\b)[a-z][\w-]*s)\b"
 )
-_SAYING = word_set("""
-say claim argue explain note suggest tell report state believe announce reveal confirm warn add show find indicate
-conclude observe emphasize predict
-""")
+_SAYING = english_words("verbs_of_saying")
 _BE_HAVE = ("is", "are", "was", "were", "has", "have")
 _REPORTING = word_set("given presented discussed described shown made found used noted reported")
 _STICKY = word_set("of per up down out off to than")
-_STATIVE = word_set("""
-be have say tell seem appear remain belong contain consist mean include know believe find want
-""")
+_STATIVE = english_words("stative_verbs")
 
 
 class Question(NamedTuple):

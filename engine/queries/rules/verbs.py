@@ -5,12 +5,9 @@ from __future__ import annotations
 from functools import cache
 from typing import NamedTuple
 
-from engine.queries.rules.vocabulary import word_lists, word_set
+from engine.queries.rules.vocabulary import english_words, word_lists
 
-AUXILIARIES = word_set("""
-is are was were has have had do does did will would shall should can could may might must cannot isn't aren't wasn't
-weren't hasn't haven't hadn't doesn't don't didn't won't wouldn't can't couldn't shouldn't mustn't
-""")
+AUXILIARIES = english_words("auxiliaries")
 NEGATED = {
     "cannot": "can", "can't": "can",
     "won't": "will", "isn't": "is", "aren't": "are", "wasn't": "was", "weren't": "were",
@@ -20,7 +17,7 @@ NEGATED = {
 
 _LISTS = word_lists("english")
 _REGULAR = tuple(_LISTS["verbs"].split())
-_DOUBLED = word_set(_LISTS["doubling_verbs"])
+_DOUBLED = english_words("doubling_verbs")
 
 
 class VerbForm(NamedTuple):

@@ -21,5 +21,10 @@ def word_lists(name: str) -> Mapping[str, str]:
     return {key: " ".join(text.split()) for key, text in lists.items()}
 
 
-GIVEN_NAMES = word_set(word_lists("english")["given_names"])
+def english_words(name: str) -> frozenset[str]:
+    """A list of assets/words/english.toml."""
+    return word_set(word_lists("english")[name])
+
+
+GIVEN_NAMES = english_words("given_names")
 """A capitalised word after one is a person's."""
