@@ -6,23 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from engine.core import events
 from engine.core.errors import EngineError
-from engine.core.events import (
-    Choice,
-    Event,
-    HeldOut,
-    Paused,
-    Progress,
-    Resumed,
-    RunFinished,
-    RunStarted,
-    StageFailed,
-    StageFinished,
-    StageSkipped,
-    StageStarted,
-    TrainStep,
-    Warned,
-)  # fmt: skip
 
 LOST = "lost"
 RUN = "run"  # the stage of warnings that belong to none
@@ -41,8 +26,8 @@ class StageRun:
     seconds: float = 0.0
     peak_memory_mb: float = 0.0
     summary: dict[str, Any] = field(default_factory=dict)
-    progress: Progress | None = None
-    choices: dict[str, Choice] = field(default_factory=dict)
+    progress: events.Progress | None = None
+    choices: dict[str, events.Choice] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
 
 
@@ -59,8 +44,8 @@ class RunState:
     stages: dict[str, StageRun] = field(default_factory=dict)
     current: str = ""
     paused: bool = False
-    steps: list[TrainStep] = field(default_factory=list)
-    held_out: list[HeldOut] = field(default_factory=list)
+    steps: list[events.TrainStep] = field(default_factory=list)
+    held_out: list[events.HeldOut] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     error: EngineError | None = None
     seconds: float = 0.0
@@ -77,7 +62,7 @@ class RunState:
         """A stage; waiting where nothing is known of it."""
         return self.stages.get(name, StageRun(name))
 
-    def apply_all(self, events: Iterable[Event]) -> None:
+    def apply_all(self, events: Iterable[events.Event]) -> None:
         for event in events:
             self.apply(event)
 
@@ -88,48 +73,50 @@ class RunState:
             stage.state = LOST
         self.state, self.paused, self.current = LOST, False, ""
 
-    def apply(self, event: Event) -> None:
+    def apply(self, event: events.Event) -> None:
         match event:
-            case RunStarted():
+            case events.RunStarted():
                 self.run, self.state = event.run, "running"
                 self.stages = {stage: StageRun(stage) for stage in event.stages}
-            case TrainStep():
+            case events.TrainStep():
                 add_step(self.steps, event)
-            case Progress():
+            case events.Progress():
                 self._stage(event.stage).progress = event
-            case HeldOut():
+            case events.HeldOut():
                 add_held_out(self.held_out, event)
-            case Choice():
+            case events.Choice():
                 self._stage(event.stage).choices[event.setting] = event
-            case Warned():
+            case events.Warned():
                 warnings = self.warnings if event.stage == RUN else self._stage(event.stage).warnings
                 warnings[:] = [*warnings, event.text][-WARNINGS:]
-            case Paused() | Resumed():
-                self.paused = isinstance(event, Paused)
-            case StageStarted() | StageSkipped() | StageFinished() | StageFailed():
+            case events.Paused() | events.Resumed():
+                self.paused = isinstance(event, events.Paused)
+            case events.StageStarted() | events.StageSkipped() | events.StageFinished() | events.StageFailed():
                 self._turn(event)
-            case RunFinished():
+            case events.RunFinished():
                 self.state, self.seconds, self.paused, self.current = event.state, event.seconds, False, ""
 
     def _stage(self, name: str) -> StageRun:
         return self.stages.setdefault(name, StageRun(name))
 
-    def _turn(self, event: StageStarted | StageSkipped | StageFinished | StageFailed) -> None:
+    def _turn(
+        self, event: events.StageStarted | events.StageSkipped | events.StageFinished | events.StageFailed
+    ) -> None:
         stage = self._stage(event.stage)
         match event:
-            case StageStarted():
+            case events.StageStarted():
                 stage.state, stage.reason, stage.fingerprint = "running", event.reason, event.fingerprint
                 self.current, self.paused = event.stage, False
-            case StageSkipped():
+            case events.StageSkipped():
                 stage.state, stage.reason = "skipped", event.reason
-            case StageFinished():
+            case events.StageFinished():
                 stage.state, stage.seconds, stage.summary = "done", event.seconds, event.summary
                 stage.peak_memory_mb = event.peak_memory_mb
-            case StageFailed():
+            case events.StageFailed():
                 stage.state, self.error = "failed", EngineError.from_dict(event.error)
 
 
-def add_step(steps: list[TrainStep], event: TrainStep) -> None:
+def add_step(steps: list[events.TrainStep], event: events.TrainStep) -> None:
     """Append a step; later ones, of before a training was resumed from a checkpoint, are dropped."""
     while steps and steps[-1].step >= event.step:
         steps.pop()
@@ -139,7 +126,7 @@ def add_step(steps: list[TrainStep], event: TrainStep) -> None:
     steps.append(event)
 
 
-def add_held_out(checks: list[HeldOut], event: HeldOut) -> None:
+def add_held_out(checks: list[events.HeldOut], event: events.HeldOut) -> None:
     """Append a held-out check; as `add_step`. The best one is never thinned out."""
     while checks and checks[-1].step >= event.step:
         checks.pop()

@@ -13,22 +13,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.table import Table
 from rich.text import Text
 
+from engine.core import events
 from engine.core.errors import EngineError
-from engine.core.events import (
-    Choice,
-    Event,
-    HeldOut,
-    Paused,
-    Resumed,
-    RunFinished,
-    StageFailed,
-    StageFinished,
-    StageSkipped,
-    StageStarted,
-    TrainStep,
-    Warned,
-)  # fmt: skip
-from engine.core.events import Progress as ProgressEvent
 from engine.core.messages.search import LINED
 from engine.core.systems import ADAPTED, BASE, IN_USE, SYSTEMS, label_of
 from engine.core.text import duration, harmless, metric_name
@@ -72,46 +58,46 @@ class RunView:
     def __exit__(self, *_: object) -> None:
         self._bars.stop()
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: events.Event) -> None:
         """Show one event."""
         match event:
-            case StageStarted():
+            case events.StageStarted():
                 self._say(f"▸ {event.stage}", f" ({event.reason})", style="bold")
-            case StageSkipped():
+            case events.StageSkipped():
                 self._say(f"✓ {event.stage}", f" {event.reason}, skipped", style="dim")
-            case Choice() if (event.setting, event.value) not in self._shown:
+            case events.Choice() if (event.setting, event.value) not in self._shown:
                 self._shown.add((event.setting, event.value))
                 self._say("  · ", f"{event.setting}: {event.value} — {event.reason}", style="cyan")
-            case Paused() | Resumed():
+            case events.Paused() | events.Resumed():
                 self._pause(event)
-            case Warned():
+            case events.Warned():
                 self._say("  ! ", event.text, style="yellow")
-            case ProgressEvent():
+            case events.Progress():
                 self._advance(event.unit, event.done, event.total, "")
-            case TrainStep():
+            case events.TrainStep():
                 note = f"loss {event.loss:.3f} · {event.tokens_per_second:,.0f} tokens/s · {duration(event.seconds_left)} left"
                 self._advance("steps", event.step, event.steps, note)
-            case HeldOut():
+            case events.HeldOut():
                 star = " (best so far)" if event.best else ""
                 text = f"step {event.step}: held-out (synthetic) Hit@10 {event.hit_at_10:.1f}, nDCG@10 {event.ndcg_at_10:.1f}{star}"
                 self._say("  · ", text, style="cyan")
-            case StageFinished() | StageFailed() | RunFinished():
+            case events.StageFinished() | events.StageFailed() | events.RunFinished():
                 self._finish(event)
 
-    def _pause(self, event: Paused | Resumed) -> None:
-        if isinstance(event, Paused):
+    def _pause(self, event: events.Paused | events.Resumed) -> None:
+        if isinstance(event, events.Paused):
             self._say(f"‖ {event.stage}", " waits: the run is paused", style="yellow")
         else:
             self._say(f"▸ {event.stage}", " goes on", style="bold")
 
-    def _finish(self, event: StageFinished | StageFailed | RunFinished) -> None:
+    def _finish(self, event: events.StageFinished | events.StageFailed | events.RunFinished) -> None:
         for task in self._tasks.values():
             self._bars.remove_task(task)
         self._tasks.clear()
-        if isinstance(event, StageFinished):
+        if isinstance(event, events.StageFinished):
             text = f" {summary_line(event.summary)} [{duration(event.seconds)}, {event.peak_memory_mb:,.0f} MB]"
             self._say(f"✓ {event.stage}", text, style="green")
-        elif isinstance(event, StageFailed):
+        elif isinstance(event, events.StageFailed):
             self._say(f"✗ {event.stage}", " failed", style="red")  # why: the command's own last words
 
     def _advance(self, unit: str, done: int, total: int, note: str) -> None:

@@ -8,20 +8,7 @@ from collections.abc import Sequence
 from contextlib import closing
 
 from engine.core.errors import unknown
-from engine.core.messages.documents import (
-    FileOutcome,
-    FileOutcomes,
-    Forgotten,
-    FormatCount,
-    LeftOut,
-    ReadDocuments,
-    ReadSkipped,
-    Retry,
-    Scan,
-    Scanned,
-    Unread,
-    UnreadFiles,
-)
+from engine.core.messages import documents as messages
 from engine.core.messages.wire import to_json
 from engine.project.folder import ProjectFolder
 from engine.project.store.documents import UNREAD
@@ -31,7 +18,7 @@ SKIPPED_SHOWN = 500
 STATES = ("read", *UNREAD)
 
 
-def scan(project: ProjectFolder, request: Scan) -> Scanned:
+def scan(project: ProjectFolder, request: messages.Scan) -> messages.Scanned:
     """Files and bytes by format, and what would be left out."""
     from engine.corpus.scan import scan as scan_files
     from engine.settings.load import validate
@@ -51,30 +38,30 @@ def scan(project: ProjectFolder, request: Scan) -> Scanned:
         files[file.format] += 1
         sizes[file.format] += file.size
     formats = sorted(files, key=lambda name: (-sizes[name], -files[name], name))
-    return Scanned(
-        tuple(FormatCount(name, files[name], sizes[name]) for name in formats), files.total(), sizes.total(),
-        tuple(LeftOut(str(item.source), item.path, item.reason) for item in found.skipped[:SKIPPED_SHOWN]),
+    return messages.Scanned(
+        tuple(messages.FormatCount(name, files[name], sizes[name]) for name in formats), files.total(), sizes.total(),
+        tuple(messages.LeftOut(str(item.source), item.path, item.reason) for item in found.skipped[:SKIPPED_SHOWN]),
         len(found.skipped), round(time.monotonic() - started, 3),
     )  # fmt: skip
 
 
-def skipped(project: ProjectFolder, _request: ReadSkipped) -> UnreadFiles:
+def skipped(project: ProjectFolder, _request: messages.ReadSkipped) -> messages.UnreadFiles:
     """All are counted, the first ones by path are listed; those that can be tried again before the others."""
     with closing(project.store()) as store:
-        inside = (Unread(source, path, why, True) for source, path, why in store.unread_parts())
+        inside = (messages.Unread(source, path, why, True) for source, path, why in store.unread_parts())
         files = sorted((*unsearched(store), *inside), key=lambda one: (not one.known, one.path, one.source))
-    return UnreadFiles(tuple(files[:SKIPPED_SHOWN]), len(files), sum(one.known for one in files))
+    return messages.UnreadFiles(tuple(files[:SKIPPED_SHOWN]), len(files), sum(one.known for one in files))
 
 
-def unsearched(store: Store, state: str | None = None) -> list[Unread]:
+def unsearched(store: Store, state: str | None = None) -> list[messages.Unread]:
     """Files that are not searched, skipped or quarantined, or of one of these states, by path."""
-    found = [Unread(source, path, why, True) for source, path, why in store.unread_files(state)]
+    found = [messages.Unread(source, path, why, True) for source, path, why in store.unread_files(state)]
     if state != "quarantined":  # what was not even tried is skipped
-        found += [Unread(row.source, row.path, row.reason, False) for row in store.left_out()]
+        found += [messages.Unread(row.source, row.path, row.reason, False) for row in store.left_out()]
     return sorted(found, key=lambda one: (one.path, one.source))
 
 
-def ledger(store: Store, state: str | None = None) -> list[FileOutcome]:
+def ledger(store: Store, state: str | None = None) -> list[messages.FileOutcome]:
     """What became of every file, by path. Raises UsageError for a state that there is not."""
     if state is not None and state not in STATES:
         raise unknown("state", state, STATES, code="state-unknown")
@@ -93,20 +80,25 @@ def retry_matching(project: ProjectFolder, globs: Sequence[str] = ()) -> int:
         return sum(store.forget_reading(source, path) for source, path in store.unread_or_in_part() if matches(path))
 
 
-def retry(project: ProjectFolder, request: Retry) -> Forgotten:
+def retry(project: ProjectFolder, request: messages.Retry) -> messages.Forgotten:
     """Let the next ingest read files again although they did not change: all that can be, or those named."""
     with project.locked(), closing(project.store()) as store, store.transaction():
         wanted = store.unread_or_in_part()
         if request.files is not None:
             wanted = [(file.source, file.path) for file in request.files]
-        return Forgotten(sum(store.forget_reading(source, path) for source, path in wanted))
+        return messages.Forgotten(sum(store.forget_reading(source, path) for source, path in wanted))
 
 
-def documents(project: ProjectFolder, request: ReadDocuments) -> FileOutcomes:
+def documents(project: ProjectFolder, request: messages.ReadDocuments) -> messages.FileOutcomes:
     """What became of every file."""
     with closing(project.store()) as store:
         files = ledger(store, request.state)
-    return FileOutcomes(tuple(files), len(files))
+    return messages.FileOutcomes(tuple(files), len(files))
 
 
-HANDLERS = {Scan: scan, ReadSkipped: skipped, Retry: retry, ReadDocuments: documents}
+HANDLERS = {
+    messages.Scan: scan,
+    messages.ReadSkipped: skipped,
+    messages.Retry: retry,
+    messages.ReadDocuments: documents,
+}

@@ -6,16 +6,7 @@ from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Any
 
 from engine.core.errors import EngineError, SettingsError
-from engine.core.messages.project import (
-    ChangedSettings,
-    ChangeSettings,
-    ReadSchema,
-    ReadSettings,
-    SettingKey,
-    SettingSection,
-    SettingsFound,
-    SettingsSchema,
-)
+from engine.core.messages import project as messages
 from engine.project.folder import ProjectFolder
 from engine.settings import load as settings_module
 from engine.settings.renamed import with_current_names
@@ -30,13 +21,13 @@ BOUNDS = (
 )  # fmt: skip
 
 
-def settings(project: ProjectFolder, _request: ReadSettings) -> SettingsFound:
+def settings(project: ProjectFolder, _request: messages.ReadSettings) -> messages.SettingsFound:
     """What is set, and what the preset gives."""
     file = project.path / "project.toml"
     data = settings_module.tables(settings_module.file_text(file), str(file))
     chosen = settings_module.validate(data, str(file))
     written = tuple(f"{section}.{key}" for section, table in with_current_names(data).items() for key in table)
-    return SettingsFound(chosen.model_dump(), written, _preset(chosen, _hit_at_1(project)))
+    return messages.SettingsFound(chosen.model_dump(), written, _preset(chosen, _hit_at_1(project)))
 
 
 def _hit_at_1(project: ProjectFolder) -> float | None:
@@ -61,28 +52,28 @@ def _preset(chosen: Settings, hit_at_1: float | None) -> dict[str, Any]:
     return {name: getattr(taken if getattr(chosen.training, name) is None else config, name) for name in names}
 
 
-def change(project: ProjectFolder, request: ChangeSettings) -> ChangedSettings:
+def change(project: ProjectFolder, request: messages.ChangeSettings) -> messages.ChangedSettings:
     """Write changes to project.toml."""
-    return ChangedSettings(project.change_settings(request.changes).model_dump())
+    return messages.ChangedSettings(project.change_settings(request.changes).model_dump())
 
 
-def schema(_project: ProjectFolder, _request: ReadSchema) -> SettingsSchema:
+def schema(_project: ProjectFolder, _request: messages.ReadSchema) -> messages.SettingsSchema:
     """Every section and key of project.toml."""
     found = []
     for name, section in settings_module.sections().items():
         described = section.model_json_schema()
         keys = tuple(_key(key, one) for key, one in described["properties"].items())
-        found.append(SettingSection(name, described["description"], keys))
-    return SettingsSchema(tuple(found))
+        found.append(messages.SettingSection(name, described["description"], keys))
+    return messages.SettingsSchema(tuple(found))
 
 
-def _key(name: str, described: dict[str, Any]) -> SettingKey:
+def _key(name: str, described: dict[str, Any]) -> messages.SettingKey:
     """A key, from its JSON schema."""
     values = described.get("anyOf", [described])
     inner = next(one for one in values if one.get("type") != "null")
     item = inner.get("items", inner)
     kind = "choice" if "enum" in item else KINDS[item["type"]]
-    return SettingKey(
+    return messages.SettingKey(
         name, described["description"], kind if item is inner else LIST_KINDS[kind], tuple(item.get("enum", ())),
         described["default"], len(values) > 1, **_bounds(item),
     )  # fmt: skip
@@ -98,4 +89,4 @@ def _bounds(item: dict[str, Any]) -> dict[str, Any]:
     return bounds
 
 
-HANDLERS = {ReadSettings: settings, ReadSchema: schema, ChangeSettings: change}
+HANDLERS = {messages.ReadSettings: settings, messages.ReadSchema: schema, messages.ChangeSettings: change}

@@ -10,19 +10,8 @@ from typing import get_args
 
 from engine.core.disk import disk_errors
 from engine.core.errors import DamagedError, UsageError, unknown
-from engine.core.messages.queries import (
-    Deleted,
-    DeleteQueries,
-    EditQuery,
-    QueriesByOrigin,
-    QueryInChunk,
-    QueryOfOrigin,
-    QueryPage,
-    QueryRow,
-    ReadQueries,
-    ReadQuery,
-    evidence_span,
-)
+from engine.core.messages import queries as messages
+from engine.core.messages.queries import evidence_span
 from engine.core.records import Origin, Query
 from engine.project.folder import ProjectFolder
 from engine.project.store.artifact_info import QueriesInfo
@@ -34,7 +23,7 @@ ORIGINS = (*get_args(Origin), "language-model", "extractive", "imported", "judge
 NOT_KEPT = "The change of the queries could not be kept."
 
 
-def queries(project: ProjectFolder, request: ReadQueries) -> QueryPage:
+def queries(project: ProjectFolder, request: messages.ReadQueries) -> messages.QueryPage:
     """A page of the queries, or of those that were left out, and counts over all queries."""
     from engine.queries.rules.tokens import fold
 
@@ -52,16 +41,16 @@ def queries(project: ProjectFolder, request: ReadQueries) -> QueryPage:
         artifact = store.artifact(QueriesInfo)
     info = artifact.info if artifact else QueriesInfo()
     rejected = {words_of(reason): count for reason, count in info.rejected.items()}
-    return QueryPage(total, tuple(shown), info.made, sum(splits.values()), rejected, kinds, splits)
+    return messages.QueryPage(total, tuple(shown), info.made, sum(splits.values()), rejected, kinds, splits)
 
 
-def listed(store: Store, rejected: bool = False) -> list[QueryRow]:
+def listed(store: Store, rejected: bool = False) -> list[messages.QueryRow]:
     """All training queries, or those that were left out, each with the reason."""
     found = store.rejected_queries() if rejected else [(query, "") for query in store.queries()]
     return _rows(store, found)
 
 
-def by_origin(store: Store, origin: str | None = None) -> QueriesByOrigin:
+def by_origin(store: Store, origin: str | None = None) -> messages.QueriesByOrigin:
     """All queries of a project, those that its documents hold first; of one origin where it is named. Raises UsageError for an
     origin that there is none of."""
     from engine.corpus.document_queries import document_queries
@@ -73,25 +62,25 @@ def by_origin(store: Store, origin: str | None = None) -> QueriesByOrigin:
     artifact = store.artifact(QueriesInfo)
     made = "language-model" if artifact and artifact.info.backend in MODELS else "extractive"
     found = [
-        QueryOfOrigin(
+        messages.QueryOfOrigin(
             one.origin, one.text, paths[one.document_id], one.chunk_id, paths[one.written_in], one.start, one.end
         )
         for one in document_queries(store)
     ]
     for query in store.queries():
         how = "imported" if query.kind == "imported" else made
-        found.append(QueryOfOrigin(how, query.text, paths.get(query.document_id, ""), query.chunk_id or None))
-    found += [QueryOfOrigin("judged", query.text, query.path or "") for query in store.judged()]
+        found.append(messages.QueryOfOrigin(how, query.text, paths.get(query.document_id, ""), query.chunk_id or None))
+    found += [messages.QueryOfOrigin("judged", query.text, query.path or "") for query in store.judged()]
     found.sort(key=lambda one: ORIGINS.index(one.origin))
     counts = Counter(one.origin for one in found)
-    return QueriesByOrigin(dict(counts), tuple(one for one in found if origin in (None, one.origin)))
+    return messages.QueriesByOrigin(dict(counts), tuple(one for one in found if origin in (None, one.origin)))
 
 
-def _rows(store: Store, found: Sequence[tuple[Query, str]]) -> list[QueryRow]:
+def _rows(store: Store, found: Sequence[tuple[Query, str]]) -> list[messages.QueryRow]:
     """Queries with the reasons for which they were left out, if they were."""
     cards = {document_id: _card(store, document_id) for document_id in {query.document_id for query, _ in found}}
     return [
-        QueryRow(
+        messages.QueryRow(
             query.text, query.kind, query.evidence, *cards[query.document_id], query.id, "" if reason else query.split,
             query.chunk_id, query.document_id, words_of(reason), read_reason(reason)[0] or "",
         )
@@ -108,13 +97,13 @@ def _card(store: Store, document_id: int) -> tuple[str, str]:
     return document.path, document.title
 
 
-def query(project: ProjectFolder, request: ReadQuery) -> QueryInChunk:
+def query(project: ProjectFolder, request: messages.ReadQuery) -> messages.QueryInChunk:
     """One query with its chunk's text, and where the evidence stands in it."""
     with closing(project.store()) as store:
         return _one(store, request.id)
 
 
-def _one(store: Store, query_id: int) -> QueryInChunk:
+def _one(store: Store, query_id: int) -> messages.QueryInChunk:
     found = store.query(query_id)
     if found is None:
         raise UsageError(
@@ -124,10 +113,10 @@ def _one(store: Store, query_id: int) -> QueryInChunk:
     chunk = store.chunks_by_id([found.chunk_id]).get(found.chunk_id)
     text = chunk.text if chunk else ""
     (row,) = _rows(store, [(found, "")])
-    return QueryInChunk(**asdict(row), chunk=text, span=evidence_span(found.evidence, text))
+    return messages.QueryInChunk(**asdict(row), chunk=text, span=evidence_span(found.evidence, text))
 
 
-def edit_query(project: ProjectFolder, request: EditQuery) -> QueryInChunk:
+def edit_query(project: ProjectFolder, request: messages.EditQuery) -> messages.QueryInChunk:
     """Give a query another text; gives the query back."""
     from engine.queries.edits import rewrite
 
@@ -136,12 +125,15 @@ def edit_query(project: ProjectFolder, request: EditQuery) -> QueryInChunk:
         return _one(store, request.id)
 
 
-def delete_queries(project: ProjectFolder, request: DeleteQueries) -> Deleted:
+def delete_queries(project: ProjectFolder, request: messages.DeleteQueries) -> messages.Deleted:
     """Take queries out; those that are gone already do not count."""
     from engine.queries.edits import rewrite
 
     with project.locked(), disk_errors(NOT_KEPT), closing(project.store()) as store:
-        return Deleted(rewrite(project, store, dict.fromkeys(request.ids)))
+        return messages.Deleted(rewrite(project, store, dict.fromkeys(request.ids)))
 
 
-HANDLERS = {ReadQueries: queries, ReadQuery: query, EditQuery: edit_query, DeleteQueries: delete_queries}
+HANDLERS = {
+    messages.ReadQueries: queries, messages.ReadQuery: query, messages.EditQuery: edit_query,
+    messages.DeleteQueries: delete_queries,
+}  # fmt: skip

@@ -6,16 +6,7 @@ from contextlib import closing
 from dataclasses import replace
 
 from engine.core.errors import EngineError, SettingsError, UsageError
-from engine.core.messages.project import (
-    Effect,
-    Examine,
-    Findings,
-    ProjectStatus,
-    ReadStatus,
-    StageChange,
-    StageState,
-    WhatIf,
-)
+from engine.core.messages import project as messages
 from engine.core.messages.report import EvaluationReport, ReadReport
 from engine.project.folder import ProjectFolder
 from engine.project.store.artifact_info import EvaluationInfo
@@ -26,11 +17,11 @@ from engine.settings.load import file_text, tables, validate
 from engine.settings.schema import Settings
 
 
-def status(project: ProjectFolder, _request: ReadStatus) -> ProjectStatus:
+def status(project: ProjectFolder, _request: messages.ReadStatus) -> messages.ProjectStatus:
     """What can be read of the project; `problem` where something cannot."""
     from engine.project.control import latest_run, with_run_hint
 
-    found = ProjectStatus(str(project.path), project.name)
+    found = messages.ProjectStatus(str(project.path), project.name)
     try:
         found = replace(found, running=project.is_running())
     except UsageError as error:  # the project is gone
@@ -46,7 +37,7 @@ def status(project: ProjectFolder, _request: ReadStatus) -> ProjectStatus:
         return replace(found, problem=with_run_hint(project, error))
 
 
-def _stages(project: ProjectFolder, settings: Settings, store: Store) -> dict[str, StageState]:
+def _stages(project: ProjectFolder, settings: Settings, store: Store) -> dict[str, messages.StageState]:
     """By name, in order."""
     from engine.project.stage import ProjectSnapshot
     from engine.runs.pipeline import all_status
@@ -55,24 +46,24 @@ def _stages(project: ProjectFolder, settings: Settings, store: Store) -> dict[st
     return {one.stage: one for one in all_status(ProjectSnapshot(project, settings, store))}
 
 
-def what_if(project: ProjectFolder, request: WhatIf) -> Effect:
+def what_if(project: ProjectFolder, request: messages.WhatIf) -> messages.Effect:
     """Which stages would change their state; nothing is written."""
     file = project.path / "project.toml"
     try:
         text = file_text(file)
         after, _ = settings_file.change(text, request.changes, str(file))
     except SettingsError as error:
-        return Effect(problem=error)
+        return messages.Effect(problem=error)
     with closing(project.store()) as store:
         now, then = _present(project, text, store), _stages(project, after, store)
-    return Effect(tuple(
-        StageChange(name, now[name].state if now else "", one.state, one.reason, one.code)
+    return messages.Effect(tuple(
+        messages.StageChange(name, now[name].state if now else "", one.state, one.reason, one.code)
         for name, one in then.items()
         if not now or now[name].state != one.state
     ))  # fmt: skip
 
 
-def _present(project: ProjectFolder, text: str, store: Store) -> dict[str, StageState]:
+def _present(project: ProjectFolder, text: str, store: Store) -> dict[str, messages.StageState]:
     """The stages now; none where project.toml is wrong now, so that nothing can be said of them."""
     try:
         settings = validate(tables(text))
@@ -97,11 +88,11 @@ def report(project: ProjectFolder, _request: ReadReport) -> EvaluationReport:
     )  # fmt: skip
 
 
-def doctor(project: ProjectFolder, request: Examine) -> Findings:
+def doctor(project: ProjectFolder, request: messages.Examine) -> messages.Findings:
     """Examine the machine and a model."""
     from engine.doctor.doctor import examine
 
-    return Findings(tuple(examine(project, model=request.model)))
+    return messages.Findings(tuple(examine(project, model=request.model)))
 
 
-HANDLERS = {ReadStatus: status, WhatIf: what_if, ReadReport: report, Examine: doctor}
+HANDLERS = {messages.ReadStatus: status, messages.WhatIf: what_if, ReadReport: report, messages.Examine: doctor}
