@@ -10,6 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 from fixtures.long_training import end_run, lengthen
+from fixtures.served_here import served_here
 
 
 @pytest.fixture
@@ -36,6 +37,16 @@ def what_is_there_is_no_garbage(tiny_model: Path) -> None:
     """Python looks for garbage among what the tests of this file make, not once more among the libraries of models."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(autouse=True)
+def engine_served_here(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The app's server of searches is a thread of this process, except for tests that are about processes."""
+    if request.node.get_closest_marker("processes"):
+        yield
+    else:
+        with served_here(monkeypatch):
+            yield
 
 
 @pytest.fixture(autouse=True)

@@ -17,7 +17,7 @@ from fixtures import pictures
 from fixtures.app import drive, opened, until, until_screen
 from fixtures.fake_endpoint import Raw, serving
 from fixtures.long_training import end_run, lengthen, newest, state_of
-from fixtures.pipeline import engine
+from fixtures.pipeline import engine, engine_here
 from fixtures.scripted import ScriptedClient
 from textual.pilot import Pilot
 
@@ -89,8 +89,9 @@ def test_a_stop_that_was_requested_comes_about_though_the_app_is_closed(finished
         end_run(finished_project)
 
 
+@pytest.mark.processes
 def test_a_sample_ends_with_the_app(new_project: Path) -> None:
-    engine("run", str(new_project), "--only", "ingest,index")
+    engine_here("run", str(new_project), "--only", "ingest,index")
     with serving(lambda _request, _number: Raw(wait=threading.Event())) as endpoint:
         folder = ProjectFolder.open(new_project)
         folder.change_settings({"queries.backend": "endpoint", "queries.endpoint": endpoint.url})
@@ -135,6 +136,7 @@ def test_a_project_that_vanishes_is_reported_once(finished_project: Path) -> Non
     drive(story, finished_project)
 
 
+@pytest.mark.processes
 def test_a_folder_that_is_deleted_under_the_app_is_no_fault(finished_project: Path) -> None:
     async def story(pilot: Pilot[Any]) -> None:
         screen = await opened(pilot)

@@ -188,7 +188,7 @@ def test_a_run_killed_in_training_resumes_to_the_same_figures(
     project = Path(shutil.copytree(before["train"], tmp_path / "project"))
     start_and_kill(project, "both")
     assert_searchable(project)
-    engine("run", str(project))
+    engine_here("run", str(project))
     assert figures(project) == expected
     assert_tidy(project)
 

@@ -15,6 +15,8 @@ from bmembed_tui.client import engine_client
 from bmembed_tui.client.engine_client import EngineClient, GoneError, command, order
 from engine.core.errors import EngineError, ModelError, StageError, UsageError
 
+pytestmark = pytest.mark.processes
+
 
 def children() -> list[psutil.Process]:
     return [child for child in psutil.Process().children() if child.status() != psutil.STATUS_ZOMBIE]

@@ -199,6 +199,7 @@ def test_while_a_run_holds_it_a_project_is_not_removed_and_goes_on_working(finis
     assert (finished_project / "project.toml").exists()
 
 
+@pytest.mark.processes
 def test_the_process_that_answers_is_started_again_after_its_end(finished_project: Path) -> None:
     async def story(_pilot: Pilot[Any]) -> tuple[int, int]:
         desk = EngineClient(finished_project)

@@ -45,6 +45,7 @@ def head_line(pilot: Pilot[Any]) -> str:
     return screen_text(pilot.app).splitlines()[0]  # type: ignore[arg-type]
 
 
+@pytest.mark.processes
 def test_a_run_outlives_the_app_and_a_crash_of_its_stage_is_reported_once(long_project: Path) -> None:
     async def begin(pilot: Pilot[Any]) -> int:
         screen = await opened(pilot)

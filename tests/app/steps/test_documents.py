@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from fixtures.app import drive, screen_text, text_of, until, until_screen, until_text
-from fixtures.pipeline import engine
+from fixtures.pipeline import engine_here
 from fixtures.shown_numbers import numbers
 from textual import events
 from textual.pilot import Pilot
@@ -80,6 +80,7 @@ def _labels(pane: DocumentsPane) -> list[str]:
     return list(lines(tree.root))
 
 
+@pytest.mark.processes
 def test_enter_reads_the_documents_and_enter_goes_on(new_project: Path) -> None:
     async def story(pilot: Pilot[Any]) -> None:
         pane = await _at_documents(pilot)
@@ -181,7 +182,7 @@ def test_folders_are_added_and_removed(new_project: Path, tmp_path: Path) -> Non
 
 
 def test_a_change_that_makes_stages_stale_is_confirmed_before_it_is_written(new_project: Path, tmp_path: Path) -> None:
-    engine("run", str(new_project), "--only", "ingest,index")
+    engine_here("run", str(new_project), "--only", "ingest,index")
     (tmp_path / "more").mkdir()
 
     async def story(pilot: Pilot[Any]) -> None:
@@ -242,7 +243,7 @@ def test_one_short_document_is_read(tmp_path: Path) -> None:
 def test_unreadable_files_are_listed_with_the_reason_and_tried_again_by_a_key(new_project: Path) -> None:
     broken = new_project / "documents" / "[red]broken[@click=app.quit].txt"
     broken.write_bytes(bytes(range(256)) * 20)
-    engine("run", str(new_project), "--only", "ingest,index")
+    engine_here("run", str(new_project), "--only", "ingest,index")
 
     async def story(pilot: Pilot[Any]) -> None:
         pane = await _at_documents(pilot)
@@ -265,7 +266,7 @@ def test_each_file_that_was_left_out_is_shown_with_its_whole_reason(new_project:
     for path, content in (("binary.txt", bytes(range(256)) * 20), (long, b"")):
         (new_project / "documents" / path).parent.mkdir(parents=True, exist_ok=True)
         (new_project / "documents" / path).write_bytes(content)
-    engine("run", str(new_project), "--only", "ingest,index")
+    engine_here("run", str(new_project), "--only", "ingest,index")
 
     with closing(ProjectFolder(new_project).store()) as store:
         reasons = {row.path: row.reason for row in store.ledger("quarantined")}

@@ -17,7 +17,7 @@ import pytest
 from fixtures import pictures
 from fixtures.app import drive, screen_text, text_of, until, until_text
 from fixtures.fake_endpoint import Raw, serving
-from fixtures.pipeline import engine
+from fixtures.pipeline import engine_here
 from fixtures.scripted import ScriptedClient
 from fixtures.shown_numbers import numbers
 from fixtures.tiny_gguf import build_tiny_gguf
@@ -51,7 +51,7 @@ HOSTILE = "[@click=app.quit]x[/] \x1b[31m\u202eevil [/"
 def read_built(new_built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project whose documents have been read; it has no queries yet."""
     path = Path(shutil.copytree(new_built, tmp_path_factory.mktemp("read") / "handbook"))
-    engine("run", str(path), "--only", "ingest,index")
+    engine_here("run", str(path), "--only", "ingest,index")
     return path
 
 
@@ -133,7 +133,7 @@ def test_documents_are_read_first_then_a_sample_comes_by_itself(new_project: Pat
 
 @pytest.mark.parametrize("size", [(80, 24), (200, 60)])
 def test_a_sample_stands_beside_its_chunks(read_project: Path, size: tuple[int, int]) -> None:
-    found = json.loads(engine("sample", str(read_project), "--count", "6", "--json").stdout)
+    found = json.loads(engine_here("sample", str(read_project), "--count", "6", "--json").stdout)
     item = next(item for item in found["items"] if item["queries"])
 
     async def story(pilot: Pilot[Any]) -> None:

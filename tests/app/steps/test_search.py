@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from fixtures.app import drive, opened, screen_text, text_of, until, until_screen
-from fixtures.pipeline import engine
+from fixtures.pipeline import engine_here
 from fixtures.shown_numbers import numbers
 from textual.events import Key
 from textual.pilot import Pilot
@@ -82,8 +82,9 @@ def shown(pilot: Pilot[Any]) -> str:
     return screen_text(pilot.app)  # type: ignore[arg-type]
 
 
+@pytest.mark.processes
 def test_hits_come_while_typing_and_modes_keep_the_query(finished_project: Path) -> None:
-    found = json.loads(engine("search", str(finished_project), "ferry pallet", "--mode", "bm25", "--json").stdout)
+    found = json.loads(engine_here("search", str(finished_project), "ferry pallet", "--mode", "bm25", "--json").stdout)
 
     async def story(pilot: Pilot[Any]) -> None:
         pane = await searching(pilot)
@@ -121,6 +122,7 @@ def test_what_is_typed_right_after_the_steps_key_stands_in_the_field(finished_pr
     drive(story, finished_project)
 
 
+@pytest.mark.processes
 def test_after_the_death_of_the_search_process_bm25_stands_in_until_the_encoder_is_loaded_again(
     finished_project: Path,
 ) -> None:
@@ -315,7 +317,7 @@ def test_facets_count_what_was_found_and_filter_by_keys_and_by_mouse(finished_pr
         await answered(pilot, pane)
         facets = pane.query_one("#filter-facets", OptionList)
         found = json.loads(
-            engine("search", str(finished_project), "customer", "--mode", "bm25", "--facets", "--json").stdout
+            engine_here("search", str(finished_project), "customer", "--mode", "bm25", "--facets", "--json").stdout
         )["facets"]
         rows = [str(option.prompt).split() for option in facets.options]
         assert [row for row in rows if row[0] == "type"] == [
