@@ -29,7 +29,7 @@ def read_by_the_program(content: bytes) -> dict[str, bytes]:
     return {name: opened.read(name) for name in opened.names()}
 
 
-def told_apart(streams: dict[str, bytes]) -> bool:
+def is_distinguishable(streams: dict[str, bytes]) -> bool:
     """Whether no name is another's in other letters, and no stream is called as a folder is."""
     lowered = [path.upper().lower().casefold() for path in streams]
     folders = {path.rpartition("/")[0] for path in lowered} | {
@@ -38,7 +38,7 @@ def told_apart(streams: dict[str, bytes]) -> bool:
     return len(set(lowered)) == len(lowered) and not folders & set(lowered)
 
 
-@given(st.dictionaries(PATHS, CONTENTS, max_size=12).filter(told_apart))
+@given(st.dictionaries(PATHS, CONTENTS, max_size=12).filter(is_distinguishable))
 def test_streams_are_read_back_as_they_were(streams: dict[str, bytes]) -> None:
     written = compound_file(streams)
     assert read_by_the_program(written) == streams

@@ -36,12 +36,12 @@ def wait_until(true: Callable[[], Any], what: str, seconds: float = 120) -> Any:
     raise AssertionError(f"it did not come to this: {what}")
 
 
-def told(folder: Path) -> list[events.Event]:
+def log_of(folder: Path) -> list[events.Event]:
     return [event for event, _ in events.read(folder / "events.jsonl")]
 
 
-def has_told(folder: Path, kind: type[events.Event]) -> Callable[[], bool]:
-    return lambda: any(isinstance(event, kind) for event in told(folder))
+def has_logged(folder: Path, kind: type[events.Event]) -> Callable[[], bool]:
+    return lambda: any(isinstance(event, kind) for event in log_of(folder))
 
 
 def record(folder: Path) -> dict[str, Any]:
@@ -62,8 +62,8 @@ def is_gone(pid: int) -> bool:
     return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] == "Z"
 
 
-def steps_told(folder: Path) -> list[int]:
-    return [event.step for event in told(folder) if isinstance(event, events.TrainStep)]
+def steps_logged(folder: Path) -> list[int]:
+    return [event.step for event in log_of(folder) if isinstance(event, events.TrainStep)]
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +112,7 @@ def test_a_detached_run_outlives_whoever_started_it(project: Path) -> None:
         assert caller.stdout is not None
         begun = json.loads(caller.stdout.readline())
         folder = Path(begun["folder"])
-        wait_until(has_told(folder, events.StageStarted), "a stage at work")
+        wait_until(has_logged(folder, events.StageStarted), "a stage at work")
         assert os.getsid(begun["pid"]) == begun["pid"] != os.getsid(caller.pid)
         os.killpg(caller.pid, signal.SIGHUP)
         os.kill(begun["pid"], signal.SIGHUP)  # as the end of a login session sends it to every process
@@ -120,8 +120,8 @@ def test_a_detached_run_outlives_whoever_started_it(project: Path) -> None:
         assert caller.wait(10) == -signal.SIGKILL
         assert record(folder)["state"] == "running"
     assert wait_for_end(folder) == "done"
-    assert told(folder)[0] == events.RunStarted(run=begun["run"], stages=["rank"])
-    assert [event.stage for event in told(folder) if isinstance(event, events.StageFinished)] == ["rank"]
+    assert log_of(folder)[0] == events.RunStarted(run=begun["run"], stages=["rank"])
+    assert [event.stage for event in log_of(folder) if isinstance(event, events.StageFinished)] == ["rank"]
     wait_until(lambda: is_gone(begun["pid"]), "the end of its process")
 
 
@@ -146,10 +146,10 @@ def test_pause_resume_and_cancel_a_detached_training(project: Path) -> None:
         opened = {name: os.readlink(f"/proc/{record(folder)['pid']}/fd/{name}") for name in ("0", "1", "2")}
         assert opened["0"] == opened["1"] == "/dev/null"
         assert "deleted" in opened["2"], "errors go to a file that nobody else can open"
-    wait_until(lambda: max(steps_told(folder), default=0) >= 3, "three steps")
+    wait_until(lambda: max(steps_logged(folder), default=0) >= 3, "three steps")
     engine("pause", str(project))
-    wait_until(has_told(folder, events.Paused), "the pause")
-    made = steps_told(folder)
+    wait_until(has_logged(folder, events.Paused), "the pause")
+    made = steps_logged(folder)
     status = status_of(Project.open(project))
     assert (status.running, status.resumes_at) == (True, None)
     progress = status.progress
@@ -160,20 +160,20 @@ def test_pause_resume_and_cancel_a_detached_training(project: Path) -> None:
     busy = engine("run", str(project), "--detach", "--json", check=False)
     assert (busy.returncode, busy.stdout) == (4, ""), "a paused run holds the project"
     assert "engine cancel" in busy.stderr
-    assert steps_told(folder) == made, "it trained on although it was paused"
+    assert steps_logged(folder) == made, "it trained on although it was paused"
     engine("resume", str(project))
-    wait_until(lambda: max(steps_told(folder)) > made[-1], "a step after the pause")
+    wait_until(lambda: max(steps_logged(folder)) > made[-1], "a step after the pause")
     control.pause(ProjectFolder(project))
-    wait_until(lambda: isinstance(told(folder)[-1], events.Paused), "another pause")
+    wait_until(lambda: isinstance(log_of(folder)[-1], events.Paused), "another pause")
     engine("cancel", str(project))
     assert wait_for_end(folder) == "cancelled"
-    paused = [event.name for event in told(folder) if isinstance(event, events.Paused | events.Resumed)]
+    paused = [event.name for event in log_of(folder) if isinstance(event, events.Paused | events.Resumed)]
     assert paused == ["paused", "resumed", "paused"]
     status = status_of(Project.open(project))
     assert status.progress is None
     assert status.resumes_at is not None
     assert status.resumes_at.steps == 400
-    assert status.resumes_at.step >= max(steps_told(folder))
+    assert status.resumes_at.step >= max(steps_logged(folder))
 
 
 PAUSING = """
@@ -220,13 +220,13 @@ def test_a_stage_waits_at_its_first_safe_point(project: Path, stage: str, by: st
 def test_a_training_finished_early_is_done_and_the_run_goes_on(project: Path) -> None:
     train_for(project, 2000)
     folder = start(project, "--only", "train,evaluate")
-    wait_until(lambda: max(steps_told(folder), default=0) >= 3, "three steps")
+    wait_until(lambda: max(steps_logged(folder), default=0) >= 3, "three steps")
     engine("finish", str(project))
     assert wait_for_end(folder) == "done"
-    (choice,) = (event for event in told(folder) if isinstance(event, events.Choice) and event.setting == "steps")
+    (choice,) = (event for event in log_of(folder) if isinstance(event, events.Choice) and event.setting == "steps")
     assert 3 <= int(choice.value) < 2000
     assert f"step {choice.value}" in choice.reason
-    summaries = {event.stage: event.summary for event in told(folder) if isinstance(event, events.StageFinished)}
+    summaries = {event.stage: event.summary for event in log_of(folder) if isinstance(event, events.StageFinished)}
     assert list(summaries) == ["train", "evaluate"]
     assert (summaries["train"]["ended"], summaries["train"]["steps"]) == ("asked", int(choice.value))
     again: list[events.Event] = []
