@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import sys
-from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -44,17 +43,14 @@ def sweep(
     from engine.experiments.sweep.running import Sweep, failure
     from engine.experiments.sweep.tables import table as cells_of
     from engine.experiments.sweep.workspace import basis_of
-    from engine.ranking.hit_at_1 import bm25_hit_at_1
 
     with opened(name) as project:
         basis, chunks = basis_of(project.folder)
-        with closing(project.folder.store()) as store:
-            first = bm25_hit_at_1(store)
-        cells = make_grid(grid or (), project.settings(), chunks, cells_of(table) if table else (), first)
+        cells = make_grid(grid or (), project.settings(), chunks, cells_of(table) if table else ())
         work = Sweep(project.folder, cells, basis)
         if force and not dry_run:
             work.forget()
-        _announce(work, name, first)
+        _announce(work, name)
         if dry_run:
             _list(work, as_json)
             return
@@ -75,7 +71,7 @@ def sweep(
         raise failure(work.failed)
 
 
-def _announce(work: Sweep, name: str, first: float | None) -> None:
+def _announce(work: Sweep, name: str) -> None:
     """What the sweep will cost, before it starts."""
     from engine.experiments.sweep.grid import steps_of
 
@@ -87,7 +83,7 @@ def _announce(work: Sweep, name: str, first: float | None) -> None:
     parts += [f"{twins} that train exactly as another"] if twins else []
     text = f"{len(cells)} cell{'s' if len(cells) > 1 else ''}: {', '.join(parts)}."
     if left:
-        steps = sum(steps_of(cell, work.project.settings(), first) for cell in left)
+        steps = sum(steps_of(cell, work.project.settings()) for cell in left)
         text += f" That takes {steps:,} training steps and {len(left)} evaluation{'s' if len(left) > 1 else ''}."
     print(text, file=sys.stderr)
     if work.workspace.judged_since:

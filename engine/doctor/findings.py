@@ -60,8 +60,8 @@ def needs(project: ProjectFolder | None, settings: Settings, model: str) -> list
     try:
         hardware = choose_hardware(settings.encoder.device, settings.encoder.dtype, purpose="train")
         folder = resolve_model(model)
-        chunks, copied, hit_at_1 = corpus_extent(project) if project else (0, 0, None)
-        config = config_of(settings, hit_at_1)
+        chunks, copied = corpus_extent(project) if project else (0, 0)
+        config = config_of(settings)
         return [
             _memory_need(folder, config, hardware, chunks),
             *([_disk_need(project, folder, settings, config, chunks, copied)] if project else []),
@@ -70,14 +70,12 @@ def needs(project: ProjectFolder | None, settings: Settings, model: str) -> list
         return []
 
 
-def corpus_extent(project: ProjectFolder) -> tuple[int, int, float | None]:
-    """(chunks, bytes of the database and the BM25 index, BM25 Hit@1 of the training queries, if that is known)"""
-    from engine.ranking.hit_at_1 import bm25_hit_at_1
-
+def corpus_extent(project: ProjectFolder) -> tuple[int, int]:
+    """(chunks, bytes of the database and the BM25 index)"""
     with closing(project.store()) as store:
-        chunks, hit_at_1 = store.counts()["chunks"], bm25_hit_at_1(store)
+        chunks = store.counts()["chunks"]
     files = [project.path / "project.db", *(project.path / "lexical").rglob("*")]
-    return chunks, sum(map(file_size, files)), hit_at_1
+    return chunks, sum(map(file_size, files))
 
 
 def file_size(path: Path) -> int:

@@ -120,7 +120,6 @@ def _sizes(source: Source) -> dict[str, int]:
 def _settings(source: Source) -> dict[str, dict[str, Any]]:
     """Every setting that shaped the encoder; of files their names alone, and nothing about where documents lie."""
     from engine.queries.choosing import with_backend
-    from engine.ranking.hit_at_1 import bm25_hit_at_1
     from engine.training.recipe import config_of
 
     settings = with_backend(source)
@@ -128,7 +127,7 @@ def _settings(source: Source) -> dict[str, dict[str, Any]]:
     try:
         chosen["training"] = {
             "preset": chosen["training"]["preset"],
-            **asdict(config_of(settings, bm25_hit_at_1(source.store))),
+            **asdict(config_of(settings)),
         }
     except EngineError:  # settings that do not go together are reported by the next run
         chosen["training"] = {key: value for key, value in chosen["training"].items() if value is not None}

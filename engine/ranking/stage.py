@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-from engine.core.records import Query
 from engine.project.stage import ProjectSnapshot, Stage, StageContext
 from engine.project.store.artifact_info import LexicalInfo, QueriesInfo, RankingsInfo
 from engine.project.store.artifacts import Artifact
-from engine.ranking.hit_at_1 import hit_at_1
 from engine.ranking.rankings_file import RankedLists
 
 VERSION = 1
@@ -56,21 +53,9 @@ class RankStage(Stage):
         with context.project.building("rankings", context.fingerprint) as building:
             RankedLists.from_lists([query.id for query in queries], lists).save(building.folder)
         context.progress(len(lists), len(queries), "queries")
-        share = bm25_share(context, queries, lists)
-        if share is not None:
-            why = "of the training queries: BM25 ranks the chunk that they were made of first"
-            context.choose("BM25 Hit@1", f"{share:.0%}", why)
-        info = RankingsInfo(context.need(QueriesInfo).info.content, k, share)
+        info = RankingsInfo(context.need(QueriesInfo).info.content, k)
         context.store.put_artifact(Artifact(info, context.fingerprint, building.name))
         return {"queries": len(queries), "k": k if queries else 0}
 
 
 STAGE = RankStage()
-
-
-def bm25_share(context: StageContext, queries: Sequence[Query], lists: Sequence[tuple[Any, Any]]) -> float | None:
-    """What decides about the recipe is settled once for the same queries: no adapter grows stale by their being ranked again."""
-    before = context.store.artifact(RankingsInfo)
-    if before is not None and before.info.queries == context.need(QueriesInfo).info.content:
-        return before.info.bm25_hit_at_1
-    return hit_at_1(queries, lists)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import closing, suppress
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from engine.core.errors import EngineError, SettingsError
+from engine.core.errors import SettingsError
 from engine.core.messages import project as messages
 from engine.project.folder import ProjectFolder
 from engine.settings import load as settings_module
@@ -27,26 +27,17 @@ def settings(project: ProjectFolder, _request: messages.ReadSettings) -> message
     data = settings_module.tables(settings_module.file_text(file), str(file))
     chosen = settings_module.validate(data, str(file))
     written = tuple(f"{section}.{key}" for section, table in with_current_names(data).items() for key in table)
-    return messages.SettingsFound(chosen.model_dump(), written, _preset(chosen, _hit_at_1(project)))
+    return messages.SettingsFound(chosen.model_dump(), written, _preset(chosen))
 
 
-def _hit_at_1(project: ProjectFolder) -> float | None:
-    from engine.ranking.hit_at_1 import bm25_hit_at_1
-
-    # settings are shown whatever state the project is in
-    with suppress(EngineError), closing(project.store()) as store:
-        return bm25_hit_at_1(store)
-    return None
-
-
-def _preset(chosen: Settings, hit_at_1: float | None) -> dict[str, Any]:
+def _preset(chosen: Settings) -> dict[str, Any]:
     """By training key: what the recipe takes where project.toml leaves it out, also where that follows from other settings."""
     from engine.training.config import PRESETS
     from engine.training.recipe import config_of
 
     config = taken = PRESETS[chosen.training.preset]
     with suppress(SettingsError):  # values that do not go together are reported by the next run
-        taken = config_of(chosen, hit_at_1)
+        taken = config_of(chosen)
     fields = type(chosen.training).model_fields
     names = [name for name, field in fields.items() if field.default is None and hasattr(config, name)]
     return {name: getattr(taken if getattr(chosen.training, name) is None else config, name) for name in names}

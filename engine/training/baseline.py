@@ -18,7 +18,6 @@ from engine.project.stage import ProjectSnapshot, StageContext, fingerprint
 from engine.project.store.artifact_info import BaselineInfo, RankingsInfo
 from engine.project.store.artifacts import Artifact
 from engine.queries.choosing import with_backend
-from engine.ranking.hit_at_1 import bm25_hit_at_1
 from engine.settings.renamed import recipe_identity
 from engine.settings.schema import Settings
 from engine.training.config import PRESETS, TrainingConfig
@@ -32,14 +31,14 @@ _PLAIN: dict[str, Any] = {
 }  # fmt: skip
 
 
-def baseline_config(settings: Settings, hit_at_1: float | None = None) -> TrainingConfig:
+def baseline_config(settings: Settings) -> TrainingConfig:
     """The project's recipe with plain InfoNCE in place of its loss: the same queries, steps, learning rate and LoRA.
 
     It is for queries and chunks, and then for queries alone where the recipe is.
     Of preset `paper` it is preset `cl`, the published pair; lists of `queries_per_step` are then queries.
     Raises SettingsError for values that do not go together.
     """
-    config = config_of(settings, hit_at_1)
+    config = config_of(settings)
     if settings.training.preset == "paper" and settings.training.queries_per_step is None:
         config = replace(config, queries_per_step=PRESETS["cl"].queries_per_step)
     return replace(
@@ -51,7 +50,7 @@ def baseline_fingerprint(snapshot: ProjectSnapshot) -> str:
     """What the baseline would be trained from. Raises NotBuiltError before the rankings, SettingsError, ModelError."""
     return fingerprint(
         kind=BaselineInfo.kind, version=VERSION, rankings=snapshot.need(RankingsInfo).fingerprint,
-        config=recipe_identity(asdict(baseline_config(with_backend(snapshot), bm25_hit_at_1(snapshot.store))))
+        config=recipe_identity(asdict(baseline_config(with_backend(snapshot))))
         | added_inputs(snapshot.settings),
         model=project_model(snapshot.settings).fingerprint,
     )  # fmt: skip
@@ -87,7 +86,7 @@ def _trained(context: StageContext, wanted: str) -> BaselineInfo:
     from engine.training.dataset import training_data
     from engine.training.methods import learn
 
-    config = baseline_config(with_backend(context), bm25_hit_at_1(context.store))
+    config = baseline_config(with_backend(context))
     context.choose(
         "CL baseline",
         f"{config.steps} steps of {config.queries_per_step} queries",

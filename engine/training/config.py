@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 from engine.core.errors import SettingsError
 from engine.settings.training_schema import (
@@ -214,10 +213,3 @@ PRESETS: dict[str, TrainingConfig] = {
     # METHODS.md §1: the baseline that BMEmbed is compared with, contrastive learning, trained as the former is.
     "cl": replace(_PAPER, objective="infonce", queries_per_step=16),
 }
-
-_BY_CONTRAST: dict[str, Any] = {"objective": "infonce", "negatives_per_query": 0, "learning_rate": 2e-4}
-CONTRASTIVE: dict[str, TrainingConfig] = {
-    "quick": replace(PRESETS["quick"], **_BY_CONTRAST),
-    "standard": replace(PRESETS["standard"], **_BY_CONTRAST, steps=150, queries_per_step=32, eval_every=75),
-}
-"""What a preset takes instead for extractive queries that BM25 does not solve (`engine.training.recipe`)."""

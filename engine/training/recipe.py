@@ -8,23 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from engine.core.errors import ModelError
 from engine.queries.choosing import EXTRACTIVE, resolve_backend, with_backend
-from engine.ranking.hit_at_1 import bm25_hit_at_1
-from engine.training.config import CONTRASTIVE, PRESETS, SHARED_CHUNKS, WITHOUT_NEGATIVES, TrainingConfig
+from engine.training.config import PRESETS, SHARED_CHUNKS, WITHOUT_NEGATIVES, TrainingConfig
 from engine.training.cross_encoder import CrossEncoderFolder, resolve_cross_encoder
 
 if TYPE_CHECKING:
     from engine.project.stage import ProjectSnapshot
     from engine.settings.schema import Settings
-
-_SHAPING = (
-    "objective", "adapter_scope", "method", "teacher", "cross_encoder", "teacher_temperature", "teacher_bm25_weight", "target",
-    "target_entropy", "infonce_weight", "refresh_every", "shared_chunks",
-)  # fmt: skip
-MIN_CONTRAST = 8
-"""Of fewer queries in a step the chunks of the others are too few to contrast it with."""
-HARD = 0.7
-"""Below this share of training queries whose evidence chunk BM25 ranks first, extractive ones teach the chunks' vectors, too
-(docs/log/training.md, "Extractive queries that BM25 does not solve")."""
 
 
 def resolve_config(snapshot: ProjectSnapshot) -> TrainingConfig:
@@ -32,47 +21,33 @@ def resolve_config(snapshot: ProjectSnapshot) -> TrainingConfig:
 
     Raises SettingsError for values that do not go together.
     """
-    return config_of(with_backend(snapshot), bm25_hit_at_1(snapshot.store))
+    return config_of(with_backend(snapshot))
 
 
-def config_of(settings: Settings, hit_at_1: float | None = None) -> TrainingConfig:
+def config_of(settings: Settings) -> TrainingConfig:
     """As `resolve_config`, without a look at what `queries.backend = "auto"` has chosen before.
 
-    `hit_at_1`: what `bm25_hit_at_1` gives. Raises SettingsError for values that do not go together.
+    Raises SettingsError for values that do not go together.
     """
-    presets = CONTRASTIVE if is_contrastive(settings, hit_at_1) else PRESETS
-    config = replace(presets[settings.training.preset], **settings.training.overrides())
+    config = replace(PRESETS[settings.training.preset], **settings.training.overrides())
     fitting: dict[str, Any] = {"max_tokens": _longest(settings, config)}
     if config.objective in WITHOUT_NEGATIVES:
         fitting["false_negatives"] = "keep"
-    return replace(config, **fitting, **_scope(settings, config, hit_at_1)[0])
+    return replace(config, **fitting, **_scope(settings, config)[0])
 
 
-def is_contrastive(settings: Settings, hit_at_1: float | None) -> bool:
-    """Whether extractive queries are hard enough for contrastive learning of queries and chunks, and nothing else is asked for."""
-    if hit_at_1 is None or hit_at_1 >= HARD or resolve_backend(settings).backend not in EXTRACTIVE:
-        return False
-    chosen = settings.training
-    if chosen.queries_per_step is not None and chosen.queries_per_step < MIN_CONTRAST:
-        return False
-    return chosen.preset in CONTRASTIVE and all(getattr(chosen, name) in (None, "") for name in _SHAPING)
-
-
-def objective_reason(settings: Settings, hit_at_1: float | None) -> str:
+def objective_reason(settings: Settings) -> str:
     """Why the objective is what it is."""
-    if settings.training.objective is not None:
-        return "it is set in project.toml"
-    if is_contrastive(settings, hit_at_1):
-        return (
-            f"for {hit_at_1:.0%} of the training queries BM25 ranks the right chunk first, less than {HARD:.0%}: the texts "
-            "are much alike, and training learns which of them belongs to a query"
-        )
-    return f"preset '{settings.training.preset}'"
+    return (
+        "it is set in project.toml"
+        if settings.training.objective is not None
+        else f"preset '{settings.training.preset}'"
+    )
 
 
-def scope_reason(settings: Settings, config: TrainingConfig, hit_at_1: float | None) -> str:
+def scope_reason(settings: Settings, config: TrainingConfig) -> str:
     """Why the adapter acts on what it acts on."""
-    return _scope(settings, config, hit_at_1)[1]
+    return _scope(settings, config)[1]
 
 
 def _longest(settings: Settings, config: TrainingConfig) -> int:
@@ -82,19 +57,17 @@ def _longest(settings: Settings, config: TrainingConfig) -> int:
     return min(config.max_tokens, settings.encoder.max_tokens) if cut else settings.encoder.max_tokens
 
 
-def _scope(settings: Settings, config: TrainingConfig, hit_at_1: float | None) -> tuple[dict[str, Any], str]:
+def _scope(settings: Settings, config: TrainingConfig) -> tuple[dict[str, Any], str]:
     """What is set where project.toml leaves `training.adapter_scope` or `training.shared_chunks` out, with the reason.
 
     Extractive queries repeat their chunk's words. Where they move the chunks' vectors too, these come to stand for words that
-    BM25 finds as well, and hybrid search loses (docs/log/training.md, "Queries alone"), unless BM25 fails on many of them.
+    BM25 finds as well, and hybrid search loses (docs/log/training.md, "Queries alone").
     """
     chosen = settings.training
     joins = config.compares_all
     shared = {"shared_chunks": SHARED_CHUNKS} if joins and chosen.shared_chunks is None else {}
     if chosen.adapter_scope is not None:
         return shared if chosen.adapter_scope == "queries" else {}, "it is set in project.toml"
-    if is_contrastive(settings, hit_at_1):
-        return {"adapter_scope": "both"}, "where texts are much alike, their vectors have to differ, too"
     if not joins or chosen.preset in ("paper", "cl"):
         return {}, "the recipe trains queries and chunks"
     if config.method != "FT" or config.refresh_every:

@@ -14,7 +14,6 @@ from engine.project.store.artifact_info import AdapterInfo, QueriesInfo, Ranking
 from engine.project.store.artifacts import Artifact
 from engine.queries.choosing import EXTRACTIVE, made_by, with_backend
 from engine.queries.heldout import EvidenceCounts, too_few_to_choose, untrained_documents
-from engine.ranking.hit_at_1 import bm25_hit_at_1
 from engine.settings.renamed import recipe_identity
 from engine.settings.schema import Settings
 from engine.training.config import TrainingConfig
@@ -95,9 +94,9 @@ class TrainStage(Stage):
                 "tokens of a text", config.max_tokens, "longer ones are cut in training (training.max_tokens)"
             )
         if config.method != "PT":
-            settings, hit_at_1 = with_backend(context), bm25_hit_at_1(context.store)
-            context.choose("objective", config.objective, objective_reason(settings, hit_at_1))
-            context.choose("adapter scope", config.adapter_scope, scope_reason(settings, config, hit_at_1))
+            settings = with_backend(context)
+            context.choose("objective", config.objective, objective_reason(settings))
+            context.choose("adapter scope", config.adapter_scope, scope_reason(settings, config))
             context.choose("teacher", *teacher_choice(config, context.settings.ranking.m))
             if context.settings.training.false_negatives not in (None, config.false_negatives):
                 why = f"the loss '{config.objective}' follows the teacher in every chunk: it has no negatives"

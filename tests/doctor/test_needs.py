@@ -8,17 +8,14 @@ from pathlib import Path
 
 import pytest
 
-import engine.doctor.needs
 from engine.core.text import megabytes
 from engine.doctor import findings
 from engine.doctor.findings import gpu, needs
-from engine.doctor.needs import Need, disk_need, training_need
+from engine.doctor.needs import disk_need, training_need
 from engine.encoders import hardware as gpus_module
 from engine.encoders.hardware import Gpu, Gpus, Hardware
 from engine.encoders.model_size import ModelSize
 from engine.project.folder import ProjectFolder
-from engine.project.store.artifact_info import RankingsInfo
-from engine.project.store.artifacts import Artifact
 from engine.settings.load import validate
 from engine.training.config import TrainingConfig
 
@@ -90,7 +87,7 @@ def test_the_next_run_of_a_project(project: ProjectFolder, monkeypatch: pytest.M
     assert "× 4 bytes = 90.9 MB" in memory.follows
     assert (disk.topic, disk.state, disk.found) == ("disk need", "good", findings.NOT_KNOWN)
     monkeypatch.setattr(findings, "free_memory", lambda _hardware: (300_000_000, ""))
-    monkeypatch.setattr(findings, "corpus_extent", lambda _project: (1_000_000, 10**9, None))
+    monkeypatch.setattr(findings, "corpus_extent", lambda _project: (1_000_000, 10**9))
     usage = namedtuple("usage", "total used free")
     monkeypatch.setattr(findings.shutil, "disk_usage", lambda _path: usage(0, 0, 10**9))
     memory, disk = needs(project, project.settings(), "all-MiniLM-L6-v2")
@@ -99,40 +96,6 @@ def test_the_next_run_of_a_project(project: ProjectFolder, monkeypatch: pytest.M
     assert "graph_memory_mb" in memory.follows
     assert "1.0 GB free" in disk.found
     assert "3 × 1,000,000 chunks × (384 dimensions × 2 bytes + 32) = 2.4 GB" in disk.follows
-
-
-@pytest.mark.parametrize(
-    ("share", "recipe", "graphs"),
-    [
-        (None, ("mixed", 64, 1), 64 * 3),
-        (0.7, ("mixed", 64, 1), 64 * 3),
-        (0.69, ("infonce", 32, 0), 32 * 2),
-    ],
-)
-def test_the_recipe_is_that_which_the_queries_decide(
-    project: ProjectFolder,
-    monkeypatch: pytest.MonkeyPatch,
-    share: float | None,
-    recipe: tuple[str, int, int],
-    graphs: int,
-) -> None:
-    """Below 70 % of queries that BM25 solves, training is another one: without a teacher's negatives, in smaller steps."""
-    text = '[encoder]\ndevice = "cpu"\ndtype = "float32"\n[training]\ngraph_memory_mb = 100000.0\n'
-    (project.path / "project.toml").write_text(text)
-    store = project.store()
-    store.put_artifact(Artifact(RankingsInfo(bm25_hit_at_1=share), "f"))
-    store.close()
-    monkeypatch.setattr(findings, "free_memory", lambda _hardware: (10**12, ""))
-    taken: list[TrainingConfig] = []
-
-    def told(size: ModelSize, config: TrainingConfig, hardware: Hardware, chunks: int, free: int) -> Need:
-        taken.append(config)
-        return training_need(SIZE, replace(config, max_tokens=8), hardware, chunks, free)
-
-    monkeypatch.setattr(engine.doctor.needs, "training_need", told)
-    memory = needs(project, project.settings(), "all-MiniLM-L6-v2")[0]
-    assert [(one.objective, one.queries_per_step, one.negatives_per_query) for one in taken] == [recipe]
-    assert f"graphs {megabytes(graphs * 8 * TOKEN)} ×" in memory.follows
 
 
 def test_disk_need_before_anything_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-from contextlib import closing
 from typing import Any
 
 import pytest
@@ -9,8 +8,6 @@ from fixtures.errors import fails
 
 from engine.core.errors import SettingsError
 from engine.project.folder import ProjectFolder
-from engine.project.store.artifact_info import RankingsInfo
-from engine.project.store.artifacts import Artifact
 from engine.settings.load import sections, validate
 from engine.settings.schema import Settings
 
@@ -46,14 +43,6 @@ def test_what_is_left_out_is_reported_as_training_takes_it(project: ProjectFolde
     )
     preset = call("settings")["preset"]  # values that do not go together
     assert (preset["adapter_scope"], preset["negatives_per_query"], preset["steps"]) == ("both", 1, 200)
-
-
-def test_what_the_queries_ask_for_is_reported_once_they_are_ranked(project: ProjectFolder, call: Any) -> None:
-    project.change_settings({"training.preset": "standard"})
-    with closing(project.store()) as store:
-        store.put_artifact(Artifact(RankingsInfo(bm25_hit_at_1=0.6), "f"))
-    preset = call("settings")["preset"]
-    assert (preset["objective"], preset["adapter_scope"], preset["steps"]) == ("infonce", "both", 150)
 
 
 def test_change_writes_and_gives_all_settings(project: ProjectFolder, call: Any) -> None:

@@ -52,13 +52,11 @@ def make_grid(
     settings: Settings,
     chunks: int,
     rows: Sequence[Mapping[str, Any]] = (),
-    first: float | None = None,
 ) -> Grid:
     """The product of `axes` ("section.key=value,value"), with each of the `rows` of settings that are changed together.
 
-    `chunks`: how many the corpus has: a deeper ranking than that is none. `first`: what `engine.ranking.hit_at_1.bm25_hit_at_1`
-    gives. Raises UsageError without any axis or value, and SettingsError for a setting or value that is none, which names
-    the nearest, and for a cell that cannot be trained.
+    `chunks`: how many the corpus has: a deeper ranking than that is none. Raises UsageError without any axis or value, and
+    SettingsError for a setting or value that is none, which names the nearest, and for a cell that cannot be trained.
     """
     wanted = dict(_axis(text) for text in axes)
     if len(wanted) < len(axes):
@@ -73,7 +71,7 @@ def make_grid(
     changes = [one for place, one in enumerate(changes) if one not in changes[:place]]
     depths = list(dict.fromkeys(one.get("ranking.k") for one in changes))
     changes.sort(key=lambda one: depths.index(one.get("ranking.k")))
-    cells = tuple(Cell(number, one, _key(one, settings, chunks, first)) for number, one in enumerate(changes, 1))
+    cells = tuple(Cell(number, one, _key(one, settings, chunks)) for number, one in enumerate(changes, 1))
     names = dict.fromkeys(name for one in changes for name in one)
     return Grid({name: tuple(dict.fromkeys(one.get(name) for one in changes)) for name in names}, cells)
 
@@ -117,10 +115,10 @@ def _check_name(name: str) -> None:
     )  # fmt: skip
 
 
-def _key(changes: Mapping[str, Any], settings: Settings, chunks: int, first: float | None) -> str:
+def _key(changes: Mapping[str, Any], settings: Settings, chunks: int) -> str:
     """What the cell's training depends on, without the settings that have no effect with its loss."""
     changed = changed_settings(settings, changes)
-    ranking, config = changed.ranking, config_of(changed, first)
+    ranking, config = changed.ranking, config_of(changed)
     lists = ranking.model_dump(include={"m", "strategy", "lists_per_query"}) if config.uses_lists else {}
     depth = min(ranking.k, max(1, chunks))
     if not config.needs_teacher:
@@ -136,9 +134,9 @@ def _effective(config: TrainingConfig) -> dict[str, Any]:
     return found
 
 
-def steps_of(cell: Cell, settings: Settings, first: float | None = None) -> int:
-    """Training steps of a cell, at most. `first`: what `engine.ranking.hit_at_1.bm25_hit_at_1` gives."""
-    config = config_of(changed_settings(settings, cell.changes), first)
+def steps_of(cell: Cell, settings: Settings) -> int:
+    """Training steps of a cell, at most."""
+    config = config_of(changed_settings(settings, cell.changes))
     parts = {"PT": 0, "FT": config.steps, "PT-FT": config.steps}[config.method]
     parts += config.pretrain_steps if config.method != "FT" else 0
     return parts + (config.query_steps if config.adapter_scope == "both-then-queries" else 0)

@@ -13,7 +13,6 @@ from engine.core.former_systems import current_name, former_name
 from engine.settings.renamed import current_scope, former_scope
 
 FORMER_KEYS = {
-    "bm25_hit_at_1": "found_first",
     "adapter_scope": "side",
     "interpolation_weight": "scale",
     "in_use": "served",
@@ -122,13 +121,11 @@ class QueryBackendInfo(ArtifactInfo):
 
 @dataclass(frozen=True)
 class RankingsInfo(ArtifactInfo):
-    """`queries`: `QueriesInfo.content` of the queries ranked; `bm25_hit_at_1`: that of the training queries, None where they are
-    too few."""
+    """`queries`: `QueriesInfo.content` of the queries ranked."""
 
     kind, stage, called, plural = "rankings", "rank", "rankings", True
     queries: str = ""
     k: int = 0
-    bm25_hit_at_1: float | None = None
 
 
 @dataclass(frozen=True)

@@ -157,14 +157,3 @@ def test_the_paper_s_tables() -> None:
     assert len(changes("training.seed=0,1", rows=table("table-9"))) == 6
     with fails(UsageError, "table-unknown", "'table-8'"):
         table("table-8")
-
-
-def test_cells_over_queries_that_bm25_does_not_solve_count_the_steps_of_their_recipe() -> None:
-    """Contrast has 150 steps; a cell that asks for another loss has the 200 of the preset."""
-    built = settings()
-    cells = make_grid(["training.learning_rate=1e-4,2e-4"], built, 5000, first=0.6).cells
-    assert [steps_of(cell, built, 0.6) for cell in cells] == [150, 150]
-    (asked,) = make_grid(["training.objective=listnet"], built, 5000, first=0.6).cells
-    assert steps_of(asked, built, 0.6) == steps_of(asked, built) == 200
-    smoothed = make_grid(["training.target=fixed,entropy"], built, 5000, first=0.6).cells
-    assert len({cell.key for cell in smoothed}) == 2

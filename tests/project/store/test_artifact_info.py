@@ -48,7 +48,6 @@ FORMER: list[tuple[str, dict[str, Any], ArtifactInfo]] = [
     ),
     ("queries", {"corpus": "c", "recipe": "r", "content": "q"}, QueriesInfo("c", "r", content="q")),
     ("query-backend", {}, QueryBackendInfo()),
-    ("rankings", {"queries": "q", "k": 9, "found_first": 0.25}, RankingsInfo("q", 9, 0.25)),
     ("rankings", {"queries": "q", "k": 9}, RankingsInfo("q", 9)),
     (
         "adapter", {"adapter": "adapters/a", "reason": "", "steps": 6, "best_step": 4, "ended": "all steps", "side": "query",
@@ -108,9 +107,10 @@ def test_what_a_former_version_noted_is_read(
 
 def test_every_former_key_is_read_and_the_present_one_counts() -> None:
     assert set(FORMER_KEYS) == {
-        "bm25_hit_at_1", "adapter_scope", "interpolation_weight", "in_use", "hubness", "hubness_key",
+        "adapter_scope", "interpolation_weight", "in_use", "hubness", "hubness_key",
     }  # fmt: skip
-    assert RankingsInfo.from_dict({"found_first": 0.1, "bm25_hit_at_1": 0.9}).bm25_hit_at_1 == 0.9
+    assert RankingsInfo.from_dict({"found_first": 0.1, "k": 9}) == RankingsInfo(k=9)  # removed since
+    assert AdapterInfo.from_dict({"side": "both", "adapter_scope": "queries"}).adapter_scope == "queries"
 
 
 def test_folders_of_adapters_that_something_needs_are_known(store: Store) -> None:
