@@ -99,12 +99,13 @@ def document_queries(store: Store) -> list[DocumentQuery]:
     """All that the documents of a project hold, in an order that stays: by path and place, links at the end.
 
     A link answers to the document that it leads to, if that is one of the project. Left out is what more than `MAX_ANSWERS`
-    passages would answer, and what says the same of the same passage as one before it.
+    passages would answer, and what says the same of the same passage as one before it. Entries of one title count as one: they
+    are parts of an article.
     """
     documents = store.documents()
     paths, places = {one.id: one for one in documents}, {(one.source, one.path): one.id for one in documents}
     distinct: dict[tuple[str, int, int | None], DocumentQuery] = {}
-    answers: Counter[str] = Counter()
+    answers: dict[str, set[object]] = defaultdict(set)
     for query in sorted(store.document_queries(), key=lambda one: one.origin == "link"):
         if query.origin == "link":
             holder = paths[query.written_in]
@@ -115,9 +116,10 @@ def document_queries(store: Store) -> list[DocumentQuery]:
             query = replace(query, document_id=target)
         key = " ".join(folded_words(query.text))
         if (key, query.document_id, query.chunk_id) not in distinct:
-            answers[key] += 1
+            entry = query.origin == "title" and paths[query.document_id].external_id is not None
+            answers[key].add("an article" if entry else (query.document_id, query.chunk_id))
             distinct[key, query.document_id, query.chunk_id] = query
-    return [query for (key, *_), query in distinct.items() if answers[key] <= MAX_ANSWERS]
+    return [query for (key, *_), query in distinct.items() if len(answers[key]) <= MAX_ANSWERS]
 
 
 def queries_in(read: ReadDocument, path: str, chunks: Sequence[Chunk]) -> list[DocumentQuery]:

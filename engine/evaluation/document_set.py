@@ -34,35 +34,48 @@ def document_set(context: StageContext, chunks: Sequence[Chunk]) -> tuple[QueryS
     if not asked:
         return None
     held: dict[int, list[DocumentQuery]] = defaultdict(list)
-    for query in asked:
+    for query in (one for same in asked for one in same):
         for document in {query.document_id, query.written_in or query.document_id}:
             held[document].append(query)
     corpus = [without(chunk, held[chunk.document_id]) if chunk.document_id in held else chunk for chunk in chunks]
     folder = context.project.path / "lexical" / FOLDER
     shutil.rmtree(folder, ignore_errors=True)
     lexical = index_without(context, folder, corpus, held.keys())
-    copies = NearCopies(context.store.documents(), corpus, asked)
+    copies = NearCopies(context.store.documents(), corpus, [same[0] for same in asked])
     found = QuerySet(
-        "document-written queries", "document", [_judgment(query) for query in asked],
-        [FilenameMatch(query.text) for query in asked], apart=[copies.of(query) for query in asked],
+        "document-written queries", "document", [judgment_of(same) for same in asked],
+        [FilenameMatch(same[0].text) for same in asked],
+        apart=[frozenset.intersection(*(copies.of(query) for query in same)) for same in asked],
     )  # fmt: skip
     return found, Rankers(context, corpus, lexical)
 
 
-def _asked(context: StageContext, chunks: Sequence[Chunk]) -> list[DocumentQuery]:
-    """Of documents that no training query was made from, at most `evaluation.max_heldout`."""
+def _asked(context: StageContext, chunks: Sequence[Chunk]) -> list[tuple[DocumentQuery, ...]]:
+    """Of documents that no training query was made from, at most `evaluation.max_heldout`; those together that ask the same of
+    whole documents, such as the title that the entries of an article share."""
     settings = context.settings
     untrained = untrained_documents(context.store.queries(), {chunk.document_id for chunk in chunks})
     fair = [query for query in document_queries(context.store) if {query.document_id, query.written_in} <= untrained]
-    keys = [f"{query.text}\0{query.document_id}\0{query.chunk_id}" for query in fair]
-    return [fair[row] for row in cap_queries(keys, settings.evaluation.max_heldout, settings.training.seed)]
+    together = together_by_text(fair)
+    keys = [f"{same[0].text}\0{same[0].document_id}\0{same[0].chunk_id}" for same in together]
+    return [together[row] for row in cap_queries(keys, settings.evaluation.max_heldout, settings.training.seed)]
 
 
-def _judgment(query: DocumentQuery) -> Judgment:
-    key = f"{query.origin}-{query.id}"
-    if query.chunk_id is None:
-        return Judgment(key, query.text, "document", {query.document_id: 1})
-    return Judgment(key, query.text, "chunk", {query.chunk_id: 1})
+def together_by_text(queries: Iterable[DocumentQuery]) -> list[tuple[DocumentQuery, ...]]:
+    """Queries for whole documents that have the same words, together; every other one by itself."""
+    same: dict[tuple[str, int | None], list[DocumentQuery]] = defaultdict(list)
+    for query in queries:
+        same[" ".join(folded_words(query.text)), query.chunk_id].append(query)
+    return [tuple(found) for found in same.values()]
+
+
+def judgment_of(same: Sequence[DocumentQuery]) -> Judgment:
+    """What answers queries that ask the same: a chunk, or any of their documents."""
+    first = same[0]
+    key = f"{first.origin}-{first.id}"
+    if first.chunk_id is None:
+        return Judgment(key, first.text, "document", {query.document_id: 1 for query in same})
+    return Judgment(key, first.text, "chunk", {first.chunk_id: 1})
 
 
 class NearCopies:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -116,7 +116,12 @@ def written_for_stopping(
         splits[query.document_id].add(query.split)
     present = {chunk.id for chunk in chunks} | {None}
     documents = {chunk.document_id for chunk in chunks if splits.get(chunk.document_id) == {"validation"}}
-    chosen = [one for one in written if {one.document_id, one.written_in} <= documents and one.chunk_id in present]
+    times = Counter(one.text for one in written)  # of a text with several answers none is the one to be found
+    chosen = [
+        one
+        for one in written
+        if {one.document_id, one.written_in} <= documents and one.chunk_id in present and times[one.text] == 1
+    ]
     if len(chosen) < MIN_WRITTEN:
         return [], list(chunks)
     held: dict[int, list[DocumentQuery]] = defaultdict(list)

@@ -317,3 +317,9 @@ def test_the_titles_of_a_beir_data_set(project: Path) -> None:
     assert [query[:3] for query in held(project)] == [
         ("title", "Berths for visitors", "corpus.jsonl#a"), ("title", "Fees by length", "corpus.jsonl#c"),
     ]  # fmt: skip
+
+
+def test_the_title_that_the_entries_of_an_article_share_has_one_answer_however_many_they_are(project: Path) -> None:
+    lines = (json.dumps({"_id": str(n), "title": "Berths for visitors", "text": f"{BODY} {n}"}) for n in range(6))
+    (project.parent / "documents" / "corpus.jsonl").write_text("\n".join(lines))
+    assert [query[1:3] for query in held(project)] == [("Berths for visitors", f"corpus.jsonl#{n}") for n in range(6)]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from hashlib import sha256
 
 import pytest
 
 from engine.core.records import Chunk, Document, DocumentQuery, Origin
-from engine.evaluation.document_set import NearCopies
+from engine.evaluation.document_set import NearCopies, judgment_of, together_by_text
 from engine.queries.document_written import without
 
 TEXT = "Berths for visitors\nBoats pay. Berths for visitors lie north, said Berths, for  Visitors in short."
@@ -100,3 +101,14 @@ def test_four_of_five_words_make_a_near_copy_and_three_of_four_do_not() -> None:
     copies = NearCopies([document(1, "A"), document(2, "B")], chunks, [five, four])
     assert copies.of(five) == {2}
     assert copies.of(four) == frozenset()
+
+
+def test_a_title_that_several_documents_share_is_asked_once_and_any_of_them_is_right() -> None:
+    shared = [DocumentQuery("Fees of the harbour", "title", None, row, id=row) for row in (1, 2)]
+    other, heading = asked("Fees", origin="title", chunk_id=None), asked("Fees of the harbour", chunk_id=7)
+    found = together_by_text([shared[0], other, heading, replace(shared[1], text="FEES of the  harbour")])
+    assert [len(same) for same in found] == [2, 1, 1]
+    judgments = [judgment_of(same) for same in found]
+    assert [(one.level, one.grades) for one in judgments] == [
+        ("document", {1: 1, 2: 1}), ("document", {1: 1}), ("chunk", {7: 1}),
+    ]  # fmt: skip
