@@ -88,7 +88,7 @@ def test_enter_reads_the_documents_and_enter_goes_on(new_project: Path) -> None:
         await pilot.press("enter")
         await until(pilot, pane.is_reading, "the reading")
         await until(pilot, lambda: pane.is_read() and not pane.is_reading(), "its end")
-        assert numbers(text_of(pilot, "#documents-status"))[0] == 24
+        await until(pilot, lambda: numbers(text_of(pilot, "#documents-status"))[:1] == [24], "the documents")
         shown = screen_text(pilot.app)  # type: ignore[arg-type]
         assert all(str(pane.query_one(f"#{name}").label) in shown for name in ("again", "add", "remove"))
         assert not pane.query_one("#skipped-part").display
@@ -235,7 +235,7 @@ def test_one_short_document_is_read(tmp_path: Path) -> None:
         await until(pilot, lambda: numbers(text_of(pilot, "#documents-status")) == [1, 18], "one file of 18 bytes")
         await pilot.press("enter")
         await until(pilot, lambda: pane.is_read() and not pane.is_reading(), "the end of the reading")
-        assert numbers(text_of(pilot, "#documents-status")) == [1, 1]  # document, chunk
+        await until(pilot, lambda: numbers(text_of(pilot, "#documents-status")) == [1, 1], "a document and a chunk")
 
     drive(story, _project(tmp_path, folder), (120, 40))
 
@@ -250,7 +250,9 @@ def test_unreadable_files_are_listed_with_the_reason_and_tried_again_by_a_key(ne
         await until(pilot, lambda: numbers(text_of(pilot, "#skipped-title")) == [1], "the file that is left out")
         await until(pilot, lambda: pane.query_one("#retry").display, "the button")
         await until_text(pilot, broken.name)
-        assert numbers(text_of(pilot, "#documents-status"))[::2] == [24, 1]  # documents, chunks, left out
+        await until(
+            pilot, lambda: numbers(text_of(pilot, "#documents-status"))[::2] == [24, 1], "documents, and left out"
+        )
         broken.write_text("The broken file was mended.")
         await pilot.press("r")
         await until(pilot, lambda: numbers(text_of(pilot, "#documents-status"))[:1] == [25], "the file to be read")
