@@ -79,7 +79,7 @@ class RunView:
                 self._advance("steps", event.step, event.steps, note)
             case events.HeldOut():
                 star = " (best so far)" if event.best else ""
-                text = f"step {event.step}: held-out (synthetic) Hit@10 {event.hit_at_10:.1f}, nDCG@10 {event.ndcg_at_10:.1f}{star}"
+                text = f"step {event.step}: held-out Hit@10 {event.hit_at_10:.1f}, nDCG@10 {event.ndcg_at_10:.1f}{star}"
                 self._say("  · ", text, style="cyan")
             case events.StageFinished() | events.StageFailed() | events.RunFinished():
                 self._finish(event)
