@@ -43,15 +43,6 @@ class ExportScreen(ModalScreen[None]):
         Binding("escape", "dismiss", "cancel", id="dialog.close-export"),
         Binding("space", "turn", "take it or leave it", show=False, id="export.turn"),
     ]
-    DEFAULT_CSS = """
-    ExportScreen #export-text { color: $text-muted; margin-bottom: 1; }
-    ExportScreen .new-row { margin-bottom: 1; }
-    ExportScreen .new-row > SafeLabel { width: 6; }
-    ExportScreen #export-parts { height: auto; max-height: 9; border: none; padding: 0; }
-    ExportScreen #export-note { height: auto; max-height: 8; margin-top: 1; }
-    ExportScreen.-short.-noted #export-text { display: none; }
-    ExportScreen.-short.-noted #export-parts { max-height: 3; }
-    """
     VERTICAL_BREAKPOINTS: list[tuple[int, str]] | None = [(0, "-short"), (30, "-tall")]  # noqa: RUF012
 
     def __init__(self, project: ProjectFolder) -> None:

@@ -58,7 +58,6 @@ class FolderTree(SafeTree[Place]):
 
         tree: FolderTree
         path: Path
-        is_folder: bool
 
         @property
         def control(self) -> FolderTree:
@@ -104,7 +103,7 @@ class FolderTree(SafeTree[Place]):
         place = event.node.data
         if place is not None and place.kind != "note":
             event.node.expand()
-            self.post_message(self.Picked(self, place.path, place.kind == "folder"))
+            self.post_message(self.Picked(self, place.path))
 
     def action_open(self) -> None:
         if self.cursor_node is not None:

@@ -47,17 +47,6 @@ class EditQueryDialog(ModalScreen[QueryInChunk | None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "close", "cancel", id="dialog.close")]
     HORIZONTAL_BREAKPOINTS: list[tuple[int, str]] | None = [(0, "-narrow"), (100, "-wide")]  # noqa: RUF012
-    DEFAULT_CSS = """
-    EditQueryDialog .edit-dialog { max-width: 140; }
-    EditQueryDialog #edit-text { height: 4; border: none; background: $surface; padding: 0; }
-    EditQueryDialog #edit-note { height: auto; }
-    EditQueryDialog #edit-source { height: auto; max-height: 50vh; margin-top: 1; }
-    EditQueryDialog #edit-chunk { height: auto; }
-    EditQueryDialog.-wide #edit-parts { layout: horizontal; height: auto; }
-    EditQueryDialog #edit-parts { height: auto; }
-    EditQueryDialog #edit-left { height: auto; width: 1fr; }
-    EditQueryDialog.-wide #edit-source { width: 1fr; margin: 0 0 0 2; }
-    """
 
     def __init__(self, ask: Ask, row: QueryRow) -> None:
         super().__init__()

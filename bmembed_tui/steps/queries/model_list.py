@@ -32,12 +32,6 @@ async def find_models(context: int) -> tuple[ModelFile, ...]:
 class ModelList(Vertical):
     """The answer of `engine models`: what each is, and whether it can be used and fits into memory."""
 
-    DEFAULT_CSS = """
-    ModelList { height: auto; }
-    ModelList #models-note { height: auto; padding-left: 10; }
-    ModelList #models { height: auto; max-height: 6; border: none; padding: 0; margin-left: 10; background: $surface; }
-    """
-
     @dataclass
     class Chosen(Message):
         """A model. `problem`: why it cannot be used, else empty."""

@@ -46,16 +46,6 @@ class QueryList(Vertical):
 
         error: EngineError
 
-    DEFAULT_CSS = """
-    QueryList { height: 1fr; }
-    QueryList #list-counts { height: auto; }
-    QueryList #list-find-row { height: 1; }
-    QueryList #list-find-row SafeLabel { width: 10; text-style: bold; }
-    QueryList #list-find { width: 1fr; }
-    QueryList #list-find-row #list-found { width: auto; padding-left: 2; text-style: none; }
-    QueryList #list-detail { height: auto; max-height: 4; background: $panel; padding: 0 1; }
-    """
-
     def __init__(self, ask: Ask, **options: Any) -> None:
         super().__init__(**options)
         self._ask = ask

@@ -36,19 +36,6 @@ class QuerySample(Container):
     `project`: the folder of the project. A sample runs in a process of its own, which ends with `stop`.
     """
 
-    DEFAULT_CSS = """
-    QuerySample { height: 1fr; min-height: 12; layout: vertical; }
-    QuerySample #sample-summary { height: auto; }
-    QuerySample #sample-parts { height: 1fr; layout: vertical; display: none; }
-    QuerySample.-shown #sample-parts { display: block; }
-    QuerySample #sample-queries { height: 1fr; min-height: 4; border: none; padding: 0; background: $surface; }
-    QuerySample #sample-source { height: 1fr; min-height: 4; padding: 0 1; background: $panel; }
-    QuerySample.-wide #sample-parts { layout: horizontal; }
-    QuerySample.-wide #sample-queries { width: 1fr; height: 1fr; }
-    QuerySample.-wide #sample-source { width: 1fr; height: 1fr; margin-left: 1; }
-    QuerySample #sample-chunk { height: auto; }
-    """
-
     class Changed(Message):
         """A sample has begun or ended."""
 

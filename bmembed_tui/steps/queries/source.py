@@ -61,18 +61,6 @@ class QuerySource(Vertical):
     nothing. A server is used only when the user says so, for it gets the documents' text.
     """
 
-    DEFAULT_CSS = """
-    QuerySource { height: 1fr; }
-    QuerySource #source-scroll { height: 1fr; }
-    QuerySource .source-note { height: auto; padding-left: 10; }
-    QuerySource .source-row { height: 1; }
-    QuerySource .source-row SafeLabel { width: 10; }
-    QuerySource .source-row Input { width: 1fr; }
-    QuerySource .source-row SafeButton { margin-left: 1; }
-    QuerySource #sample-button { margin-left: 10; }
-    QuerySource #source-report { height: auto; }
-    """
-
     class Changed(Message):
         """The source was changed: the stages may stand elsewhere now."""
 

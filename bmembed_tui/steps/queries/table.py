@@ -26,9 +26,6 @@ class QueryTable(SafeTable):
         Binding("home", "scroll_top", show=False),
         Binding("end", "scroll_bottom", show=False),
     ]
-    DEFAULT_CSS = """
-    QueryTable { height: 1fr; min-height: 3; overflow-x: hidden; background: $background; }
-    """
 
     class Wanted(Message):
         """The user comes near the end of the queries that are there, and there are more."""
