@@ -13,23 +13,12 @@ from engine.queries.rules.phrases import Phrase
 from engine.queries.rules.statistics import TermStatistics
 from engine.queries.rules.synonyms import inflect_phrase
 from engine.queries.rules.verbs import is_participle, third_person, verb_form
-from engine.queries.rules.vocabulary import english_words, word_set
+from engine.queries.rules.vocabulary import english_words, phrases, word_lists, word_set
 
-_EVENT = (
-    "What is the impact of {event}?", "What are the implications of {event}?", "What is the significance of {event}?",
-    "What were the reasons for {event}?", "What is known about {event}?", "How significant is {event}?",
-    "What are the consequences of {event}?", "What is the background of {event}?",
-)  # fmt: skip
-_AGENT = (
-    "What motivated {subject} to {action}?", "What led {subject} to {action}?",
-    "What was behind the decision of {subject} to {action}?",
-    "What efforts did {subject} make to {action}?",
-)  # fmt: skip
-_RELATION = (
-    "What is the connection between {a} and {b}?", "How is {a} related to {b}?", "What is known about {a} and {b}?",
-    "What details are given about {a} and {b}?", "What does {a} have to do with {b}?", "How are {a} and {b} linked?",
-)  # fmt: skip
-_TOPIC = ("What is known about {a}?", "What are the main points about {a}?", "What are the details of {a}?")
+_EVENT = phrases(word_lists("english")["event_questions"])
+_AGENT = phrases(word_lists("english")["agent_questions"])
+_RELATION = phrases(word_lists("english")["relation_questions"])
+_TOPIC = phrases(word_lists("english")["topic_questions"])
 _NO_ACTION = english_words("verbs_without_action")
 MAX_WORDS = 24
 _MONTH = (

@@ -18,7 +18,6 @@ from engine.queries.rules.languages import Language, language_of
 from engine.queries.rules.salience import Sentence, salient_sentences
 from engine.queries.rules.statistics import TermStatistics
 from engine.queries.rules.synonyms import paraphrase
-from engine.queries.rules.templates import has_templates, template_question
 from engine.queries.rules.tokens import fold
 
 KINDS: tuple[QueryKind, ...] = ("question", "keyword", "title", "claim")
@@ -88,7 +87,7 @@ class Writer:
         self, table: TermStatistics, language: Language, kinds: Sequence[QueryKind], per_chunk: int, seed: int
     ) -> None:
         self.table, self.language, self.per_chunk, self.seed = table, language, per_chunk, seed
-        self.kinds = [kind for kind in kinds if kind != "question" or has_templates(language.code)]
+        self.kinds = [kind for kind in kinds if kind != "question" or language.questions or language.code == "en"]
         self._topics: dict[int, Topic] = {}
 
     def write(self, chunk: Chunk, title: str) -> list[Query]:
@@ -144,7 +143,7 @@ class Writer:
             clause = parse_clause(clean(sentence.text, self.language), self.table)
             text = self._ask(clause, rng) if clause is not None else None
         else:
-            text = template_question(sentence, self.language.code, rng)
+            text = _template_question(sentence, self.language, rng)
         return text if text is not None and len(text) > 3 else None
 
     def _ask(self, clause: Clause, rng: random.Random) -> str | None:
@@ -158,3 +157,12 @@ class Writer:
         if kind == "keyword":
             text = generalise(text, self.table, self.language, rng, share=0.25)
         return paraphrase(text, self.table, rng, begin=4 if kind == "question" else 1)
+
+
+def _template_question(sentence: Sentence, language: Language, rng: random.Random) -> str | None:
+    """In a language without a grammar: two distinctive phrases of the sentence in a template; None when it has fewer than two."""
+    phrases = [phrase.text for phrase in sentence.best(3) if phrase.sort != "number"]
+    if len(phrases) < 2:
+        return None
+    first, second = sorted(rng.sample(range(len(phrases)), 2))
+    return rng.choice(language.questions).format(phrases[first], phrases[second])

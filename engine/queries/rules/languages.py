@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
-from engine.queries.rules.vocabulary import word_lists, word_set
+from engine.queries.rules.vocabulary import phrases, word_lists, word_set
 
 
 @dataclass(frozen=True)
@@ -13,7 +13,8 @@ class Language:
     """Closed word classes, case-folded. An unknown language has none: its function words come from statistics.
 
     `vague`: words that point outside the sentence when they stand first. `personal`: words of a speaker, which make a
-    sentence a poor source. `connectives`: leading words that a claim drops. `relatives`: words that open a tail.
+    sentence a poor source. `connectives`: leading words that a claim drops. `relatives`: words that open a tail. `questions`: with
+    gaps for two phrases; English has a grammar instead.
     """
 
     code: str
@@ -22,6 +23,7 @@ class Language:
     personal: frozenset[str] = frozenset()
     connectives: tuple[str, ...] = ()
     relatives: tuple[str, ...] = ()
+    questions: tuple[str, ...] = ()
 
 
 NAMES = {"english": "en", "german": "de", "french": "fr", "spanish": "es"}
@@ -39,11 +41,11 @@ def _read(code: str) -> Language:
         return Language(code)
     lists = word_lists(code)
     function_words, vague, personal = (word_set(lists[name]) for name in ("function_words", "vague", "personal"))
-    return Language(code, function_words, vague, personal, _phrases(lists["connectives"]), _phrases(lists["relatives"]))
-
-
-def _phrases(text: str) -> tuple[str, ...]:
-    return tuple(sorted((part.strip() for part in text.split("|")), key=len, reverse=True))
+    connectives, relatives = (
+        sorted(phrases(lists[name]), key=len, reverse=True) for name in ("connectives", "relatives")
+    )
+    questions = phrases(lists["questions"]) if "questions" in lists else ()
+    return Language(code, function_words, vague, personal, tuple(connectives), tuple(relatives), questions)
 
 
 ENGLISH = language_of("en")

@@ -14,6 +14,11 @@ def word_set(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
+def phrases(text: str) -> tuple[str, ...]:
+    """The phrases of `text`, which | parts."""
+    return tuple(part.strip() for part in text.split("|"))
+
+
 @cache
 def word_lists(name: str) -> Mapping[str, str]:
     """Of assets/words/NAME.toml, each with one space between two words."""
