@@ -3,7 +3,7 @@
 Judged questions come first, then queries that the documents' authors wrote (titles, headings, subjects …), then those of a
 language model, then extractive ones. The highest rung with enough queries to show the difference asked for decides. Extractive
 queries never do: they repeat the words of their chunk, and find better whatever was trained on their like
-(docs/log/hybrid-search.md, "Titles").
+(docs/log/hybrid-search.md, "What decides").
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The ablations of the BMEmbed paper as cells, in this program's settings (`papers/bmembed.txt`, appendix D)."""
+"""The ablations of the BMEmbed paper as cells, in this program's settings (METHODS.md §1, appendix D)."""
 
 from __future__ import annotations
 
