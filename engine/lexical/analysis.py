@@ -23,16 +23,7 @@ from functools import lru_cache
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from engine.lexical.characters import (
-    HAN,
-    JOINERS,
-    LINE_WITHIN,
-    UNSPACED,
-    compound_pattern,
-    fold,
-    normalise,
-    word_pattern,
-)
+from engine.lexical import characters
 from engine.lexical.languages import STEMMERS, STOP_WORDS
 
 if TYPE_CHECKING:
@@ -45,11 +36,11 @@ _CACHE_SIZE = 1_000_000
 _RUN = re.compile(r"\d+|\D+")
 _DIGIT = re.compile(r"\d")
 _PROSE_NUMBER = re.compile(r"\d+(?:[-\u2010\u2011][^\W\d]{3,})*|\d+[^\W\d]{1,3}")
-_PIECE = re.compile(f"[{UNSPACED}]+|[^{UNSPACED}]+")
-_IS_UNSPACED = re.compile(f"[{UNSPACED}]")
-_IS_HAN = re.compile(f"[{HAN}]")
-_MARK = re.compile(f"[{JOINERS}]")
-_LINE_WITHIN = re.compile(LINE_WITHIN)
+_PIECE = re.compile(f"[{characters.UNSPACED}]+|[^{characters.UNSPACED}]+")
+_IS_UNSPACED = re.compile(f"[{characters.UNSPACED}]")
+_IS_HAN = re.compile(f"[{characters.HAN}]")
+_MARK = re.compile(f"[{characters.JOINERS}]")
+_LINE_WITHIN = re.compile(characters.LINE_WITHIN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +75,7 @@ class Analyzer:
         self.language, self._mark = language, mark
         self._stemmer = _filter("stemmer", STEMMERS.get(language))
         self._stop_words = _filter("stopword", STOP_WORDS.get(language)) if stop_words else None
-        self._word, self._compound = word_pattern(), compound_pattern()
+        self._word, self._compound = characters.word_pattern(), characters.compound_pattern()
         self._cache: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}
         self._lock = Lock()
 
@@ -158,7 +149,7 @@ class Analyzer:
             return []
         if "\n" in raw:
             return self._spans_over_lines(raw, terms)
-        clean = normalise(raw)
+        clean = characters.normalise(raw)
         if in_codes or len(clean) != len(raw):
             return [(0, len(raw) - len(_possessive(raw)))]
         spans: list[tuple[int, int]] = []
@@ -173,7 +164,7 @@ class Analyzer:
         start = 0
         for end in _LINE_WITHIN.finditer(raw):
             spans += [(a + start, b + start) for a, b in self._spans_in(raw[start : end.start()], terms)]
-            if normalise(raw[end.start() - 1] + raw[end.end()]) in terms:
+            if characters.normalise(raw[end.start() - 1] + raw[end.end()]) in terms:
                 spans.append((end.start() - 1, end.end() + 1))
             start = end.end()
         return spans + [(a + start, b + start) for a, b in self._spans_in(raw[start:], terms)]
@@ -196,7 +187,7 @@ class Analyzer:
 
     def _split(self, raw: str) -> tuple[list[str], tuple[str, ...]]:
         """(words as they stand there, codes) of one compound."""
-        clean = _LINE_WITHIN.sub("", normalise(raw)) if "\n" in raw else normalise(raw)
+        clean = _LINE_WITHIN.sub("", characters.normalise(raw)) if "\n" in raw else characters.normalise(raw)
         compound = clean.removesuffix(_possessive(clean))
         words = self._word.findall(compound)
         if _IS_UNSPACED.search(compound):
@@ -215,7 +206,7 @@ class Analyzer:
     def _word_terms(self, word: str) -> tuple[str, ...]:
         if _IS_UNSPACED.match(word):
             return (word,)
-        folded = fold(word)
+        folded = characters.fold(word)
         if not folded or len(folded) > _MAX_WORD_LENGTH:
             return ()
         with self._lock:
@@ -261,7 +252,7 @@ def _is_code(compound: str, words: list[str]) -> bool:
 
 def _whole(compound: str) -> str:
     """`phx121` → `phx-121`, `iso/iec-27001` → `iso-iec-27001`, `v2.3.1` → `v-2.3.1`."""
-    plain = fold(re.sub("[\u2010\u2011]", "-", compound))
+    plain = characters.fold(re.sub("[\u2010\u2011]", "-", compound))
     plain = re.sub(r"(?<=\d)(?=[^\W\d])|(?<=[^\W\d])(?=\d)", "-", plain)
     return re.sub(r"(?<!\d)[./]|[./](?!\d)", "-", plain)
 

@@ -12,14 +12,7 @@ from pathlib import Path
 from stat import S_ISDIR
 from typing import Any
 
-from engine.core.errors import (
-    CancelledError,
-    EngineError,
-    NoDocumentsError,
-    ProjectBusyError,
-    SettingsError,
-    UsageError,
-)
+from engine.core import errors
 from engine.core.events import Event, Progress, StageFinished, StageStarted, Warned
 from engine.project.folder import OWN_FOLDERS, ProjectFolder
 from engine.project.store.artifact_info import QueriesInfo
@@ -51,7 +44,7 @@ def watch(
     """
     sources = project.sources(project.settings())
     if not sources:
-        raise UsageError(
+        raise errors.UsageError(
             "There is nothing to watch.", "corpus.paths in project.toml is empty.", "Name a folder in corpus.paths.",
             code="documents-not-chosen",
         )  # fmt: skip
@@ -94,7 +87,7 @@ class SourceFolders:
 
     def identities(self) -> dict[Path, tuple[int, int]]:
         """Folder → its identity on the disk, which another one in its place does not have."""
-        with suppress(SettingsError):  # who brings the project in line says what is wrong with them
+        with suppress(errors.SettingsError):  # who brings the project in line says what is wrong with them
             self._paths = self.project.sources(self.project.settings())
         found = {}
         for folder in (path.parent if path.is_file() else path for path in self._paths):
@@ -166,13 +159,13 @@ class ProjectUpdater:
             self._problem = ""
             if changed:
                 self.report_changed_share()
-        except ProjectBusyError:
+        except errors.ProjectBusyError:
             return BUSY_SECONDS  # a run of the user's own: it reads the folders as well
-        except CancelledError:
+        except errors.CancelledError:
             return 0.0
-        except (NoDocumentsError, SettingsError) as error:
+        except (errors.NoDocumentsError, errors.SettingsError) as error:
             self._report_problem(error.what, error.why)
-        except EngineError as error:
+        except errors.EngineError as error:
             self._report_problem(error.what, error.why, error.to_do)
             return BUSY_SECONDS
         return 0.0
