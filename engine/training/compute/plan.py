@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import psutil
 
 from engine.encoders.hardware import Hardware, HardwareChoice
-from engine.training.compute.workers import Measured
+from engine.training.compute.workers import GraphModel
 from engine.training.config import CUDA_SCALE, MIN_CUDA_SCALE, TrainingConfig
 
 _COMPILED_STEPS = 100  # compiling takes a minute or two
@@ -56,7 +56,7 @@ def look(hardware: Hardware, processes: int = 1) -> Room:
     return Room(free, "" if importlib.util.find_spec("triton") else "the package triton is missing")
 
 
-def make_plan(student: Measured, config: TrainingConfig, hardware: Hardware, room: Room) -> Plan:
+def make_plan(student: GraphModel, config: TrainingConfig, hardware: Hardware, room: Room) -> Plan:
     """Decide for a loaded model (pure)."""
     checkpointing, tokens = _memory(student, config, hardware, room)
     graphs = graph_bytes(config, hardware, room.free)
@@ -75,7 +75,7 @@ def graph_bytes(config: TrainingConfig, hardware: Hardware, free: float) -> floa
     return wanted if hardware.device == "cpu" else min(CUDA_SCALE * wanted, free / 2)
 
 
-def _memory(student: Measured, config: TrainingConfig, hardware: Hardware, room: Room) -> tuple[HardwareChoice, int]:
+def _memory(student: GraphModel, config: TrainingConfig, hardware: Hardware, room: Room) -> tuple[HardwareChoice, int]:
     """Whether blocks are computed twice, and the tokens of a micro-batch, whose graph has to fit in half of the memory.
 
     On a GPU the micro-batch shrinks first, because smaller ones cost less than computing every block twice.

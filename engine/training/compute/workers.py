@@ -17,7 +17,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-class Measured(Protocol):
+class GraphModel(Protocol):
     """A model whose graphs' memory is known."""
 
     has_dropout: bool
@@ -67,7 +67,7 @@ def in_turn(function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
 
 
 def choose_workers(
-    student: Measured, config: TrainingConfig, hardware: Hardware, available: int | None = None, processes: int = 1
+    student: GraphModel, config: TrainingConfig, hardware: Hardware, available: int | None = None, processes: int = 1
 ) -> tuple[int, int]:
     """(micro-batches at a time, threads for each). `available`: bytes of free memory, measured where it is None, which
     so many `processes` share.
