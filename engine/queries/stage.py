@@ -14,22 +14,14 @@ from engine.lexical.stage import VERSION as INDEX_VERSION
 from engine.project.stage import ProjectSnapshot, Stage, StageContext, fingerprint, stage_fingerprint
 from engine.project.store.artifact_info import CorpusInfo, LexicalInfo, QueriesInfo
 from engine.project.store.artifacts import Artifact
+from engine.queries import rejection
 from engine.queries.articles import document_keys
 from engine.queries.choosing import AUTO, EXTRACTIVE, MODELS, Choice, backend_of, resolve_and_keep_backend
 from engine.queries.edits import apply_edits, content, read_edits
 from engine.queries.filters.consistency import consistency_filter, format_share
 from engine.queries.heldout import assign_split, cap_queries, least_of
 from engine.queries.opening import model_identity, query_recipe, writer_noted
-from engine.queries.rejection import (
-    NONE_LEFT,
-    Filtered,
-    Reason,
-    Rejected,
-    by_reason,
-    format_reasons,
-    none_left,
-    words_of,
-)
+from engine.queries.rejection import Filtered, Reason, Rejected
 from engine.queries.rules.tokens import fold
 from engine.queries.writing import Written, forget_gone, written
 
@@ -73,7 +65,7 @@ class GenerateStage(Stage):
             limit = f"up to {100 * snapshot.settings.corpus.retrain_threshold:g} % may (corpus.retrain_threshold)"
             notes.append(f"kept: {100 * share:.1f} % of the chunks changed since, {limit}")
         if not snapshot.store.counts()["queries"]:
-            notes.append(f"there is no training query: {NONE_LEFT}")
+            notes.append(f"there is no training query: {rejection.NONE_LEFT}")
         return "; ".join(notes)
 
     def run(self, context: StageContext) -> dict[str, Any]:
@@ -81,13 +73,11 @@ class GenerateStage(Stage):
         chunks, choice = context.store.chunks(), resolve_and_keep_backend(context)
         candidates = _candidates(context, chunks, choice)
         filtered = _capped(context, _filter(context, candidates.queries, chunks))
-        made, rejected = candidates.made, dict(candidates.rejected + by_reason(filtered.rejected))
+        made, rejected = candidates.made, dict(candidates.rejected + rejection.by_reason(filtered.rejected))
         queries = _edited(context, split_queries(context, filtered.kept, chunks), chunks)
         corpus = context.store.corpus_fingerprint()
-        info = QueriesInfo(
-            corpus, fingerprint(recipe=recipe(context)), made, rejected, content(queries), choice.backend, choice.reason,
-            writer_noted(context),
-        )  # fmt: skip
+        made_by = fingerprint(recipe=recipe(context))
+        info = QueriesInfo(corpus, made_by, made, rejected, content(queries), choice.backend, writer_noted(context))
         # The corpus as it is now, also when the run was forced while a former one still stood for it.
         made_from = stage_fingerprint("generate", VERSION, {"recipe": recipe(context), "corpus": corpus})
         lost = [(one.query, one.stored) for one in (*candidates.lost, *filtered.rejected)]
@@ -95,11 +85,11 @@ class GenerateStage(Stage):
         forget_gone(context)
         heldout = sum(query.split == "heldout" for query in queries)
         if not queries:
-            context.warn(none_left(made, rejected, context.project.argument))
+            context.warn(rejection.none_left(made, rejected, context.project.argument))
         return {
             "made": made,
             "kept": len(queries),
-            "rejected": {words_of(reason): count for reason, count in rejected.items()},
+            "rejected": {rejection.words_of(reason): count for reason, count in rejected.items()},
             "heldout": heldout,
             "kinds": dict(Counter(q.kind for q in queries)),
         }
@@ -166,7 +156,7 @@ def _imported(context: StageContext, chunks: Sequence[Chunk]) -> Filtered:
     items = imported_queries(context.project)
     found = attach_imported(items, chunks, context.store.documents())
     if lost := found.rejected:
-        reasons = format_reasons(by_reason(lost))
+        reasons = rejection.format_reasons(rejection.by_reason(lost))
         context.warn(f"{len(lost)} of {len(items)} imported queries were left out ({reasons}).")
     return found
 

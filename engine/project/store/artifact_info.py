@@ -104,7 +104,6 @@ class QueriesInfo(ArtifactInfo):
     rejected: Mapping[str, int] = field(default_factory=dict)
     content: str = ""
     backend: str = ""
-    backend_reason: str = ""
     writer: WriterInfo | None = None
 
 

@@ -44,7 +44,7 @@ FORMER: list[tuple[str, dict[str, Any], ArtifactInfo]] = [
     (
         "queries", {"corpus": "c", "recipe": "r", "made": 5, "rejected": {"duplicate": 1}, "content": "q", "backend": "gguf",
                     "backend_reason": "it is set", "writer": {"named": "a.gguf", "identity": "i"}},
-        QueriesInfo("c", "r", 5, {"duplicate": 1}, "q", "gguf", "it is set", WriterInfo("a.gguf", "i")),
+        QueriesInfo("c", "r", 5, {"duplicate": 1}, "q", "gguf", WriterInfo("a.gguf", "i")),
     ),
     ("queries", {"corpus": "c", "recipe": "r", "content": "q"}, QueriesInfo("c", "r", content="q")),
     ("query-backend", {}, QueryBackendInfo()),
