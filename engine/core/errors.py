@@ -146,6 +146,11 @@ class DamagedError(EngineError):
     exit_code = 7
     code = "damaged"
 
+    @classmethod
+    def of_stage(cls, stage: str, what: str, why: str = "", *, code: str) -> Self:
+        """Of what a stage has made: it is made anew by running that."""
+        return cls(what, why, f"Run 'engine {stage}'.", code=code, stage=stage, command=stage)
+
 
 class NotBuiltError(EngineError):
     """Something is asked for that no run has built yet."""

@@ -61,19 +61,13 @@ class EvaluateStage(Stage):
         """Raises DamagedError when the report is gone, or the adapter that was chosen has been replaced."""
         artifact, adapter = snapshot.need(EvaluationInfo), snapshot.need(AdapterInfo).info.adapter
         if not (snapshot.project.folder_of(artifact) / "report.html").is_file():
-            raise DamagedError(
-                "The report is missing.", "", "Run 'engine evaluate'.", code="report-missing", stage="evaluate",
-                command="evaluate",
-            )  # fmt: skip
+            raise DamagedError.of_stage("evaluate", "The report is missing.", code="report-missing")
         if artifact.info.hubness.hub_queries:
             from engine.ranking.hubness import read_reference
 
             read_reference(snapshot.project.folder_of(artifact))
         if artifact.info.in_use.adapter not in (None, adapter):
-            raise DamagedError(
-                "The adapter was trained anew.", "", "Run 'engine evaluate'.", code="adapter-changed", stage="evaluate",
-                command="evaluate",
-            )  # fmt: skip
+            raise DamagedError.of_stage("evaluate", "The adapter was trained anew.", code="adapter-changed")
 
     def run(self, context: StageContext) -> dict[str, Any]:
         """Compare, choose what comes into use, write the report."""

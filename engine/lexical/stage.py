@@ -238,7 +238,5 @@ def _kept(file: Path) -> dict[int, str]:
     try:
         return {int(key): value for key, value in json.loads(file.read_bytes()).items()}
     except (OSError, ValueError, AttributeError) as error:
-        raise DamagedError(
-            f"{file.name} of the BM25 index cannot be read.", f"{error}.", "Run 'engine index'.", code="index-damaged",
-            stage="index", command="index",
-        ) from error  # fmt: skip
+        what = f"{file.name} of the BM25 index cannot be read."
+        raise DamagedError.of_stage("index", what, f"{error}.", code="index-damaged") from error

@@ -66,10 +66,8 @@ class TrainStage(Stage):
         """Raises DamagedError or ModelError when the adapter on disk is not the one that was trained."""
         info = snapshot.need(AdapterInfo).info
         if info.adapter and digest_of(snapshot.project.path / info.adapter, info.adapter_scope) != info.digest:
-            raise DamagedError(
-                f"The adapter {info.adapter} is damaged.", "Its contents changed.", "Run 'engine train'.",
-                code="adapter-changed", stage="train", command="train",
-            )  # fmt: skip
+            what = f"The adapter {info.adapter} is damaged."
+            raise DamagedError.of_stage("train", what, "Its contents changed.", code="adapter-changed")
 
     def run(self, context: StageContext) -> dict[str, Any]:
         """Train and keep the best adapter; with too few queries, say so and go on with the base encoder.

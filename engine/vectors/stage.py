@@ -63,15 +63,10 @@ class EmbedStage(Stage):
         VectorIndex.open(snapshot.project.folder_of(artifact))
         adapter, _, _ = _in_use(snapshot)
         if artifact.info.adapter != _named(snapshot, adapter):
-            raise DamagedError(
-                "The adapter was trained anew.", "", "Run 'engine embed'.", code="adapter-changed", stage="embed",
-                command="embed",
-            )  # fmt: skip
+            raise DamagedError.of_stage("embed", "The adapter was trained anew.", code="adapter-changed")
         if artifact.info.hubness_key != hubness_key_of(snapshot):
-            raise DamagedError(
-                "The index does not correct hubness as evaluation chose.", "", "Run 'engine embed'.",
-                code="index-outdated", stage="embed", command="embed",
-            )  # fmt: skip
+            what = "The index does not correct hubness as evaluation chose."
+            raise DamagedError.of_stage("embed", what, code="index-outdated")
 
     def run(self, context: StageContext) -> dict[str, Any]:
         """Embed what is new, build or update the index, make it current, and drop what nothing names any more."""

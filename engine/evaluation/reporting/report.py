@@ -91,10 +91,8 @@ def read_report(folder: Path) -> dict[str, Any]:
             report = with_present_keys(report)
         query_sets_of(report)  # what is no such set is damaged, too
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise DamagedError(
-            f"The report in {folder} cannot be read.", f"{type(error).__name__}: {error}", "Run the stage 'evaluate' again.",
-            code="report-damaged", stage="evaluate", command="evaluate",
-        ) from error  # fmt: skip
+        what, why = f"The report in {folder} cannot be read.", f"{type(error).__name__}: {error}"
+        raise DamagedError.of_stage("evaluate", what, why, code="report-damaged") from error
     return dict(report)
 
 
