@@ -54,8 +54,7 @@ class TrainingSettings(Section):
     )
     adapter_scope: AdapterScope | None = key(
         None,
-        "what the adapter acts on; left out: queries alone where they are extractive, or, where the texts are much "
-        "alike, both; else both, and then queries alone",
+        "what the adapter acts on; left out: queries alone where they are extractive; else both, and then queries alone",
     )
     query_steps: int | None = key(
         None, "steps for queries alone where adapter_scope is both-then-queries", ge=1, le=MAX_WHOLE_NUMBER
