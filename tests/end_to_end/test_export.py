@@ -77,6 +77,15 @@ def projects(finished: Path, tmp_path_factory: pytest.TempPathFactory) -> Callab
     return give
 
 
+@pytest.fixture(scope="module")
+def everything(
+    projects: Callable[..., ProjectFolder], tmp_path_factory: pytest.TempPathFactory
+) -> tuple[ProjectFolder, Exported]:
+    """A project that serves its adapter for queries alone, and all that can be taken of it. Tests only read them."""
+    project = projects(1.0, "query")
+    return project, export_project(project, tmp_path_factory.mktemp("everything") / "taken", ["all"])
+
+
 def own_encoder(project: ProjectFolder, *, adapted: bool) -> Encoder:
     store = project.store()
     vectors = store.artifact(VectorsInfo)
@@ -240,20 +249,17 @@ def test_the_graph_is_made_where_the_index_was_opened_first(project: Path, tmp_p
     done = engine("export", str(project), str(tmp_path / "taken"), "--only", "onnx,vectors")
     assert done.returncode == 0
     assert list((tmp_path / "taken").glob("*-onnx/model.onnx"))
+    names = {path.name for path in (tmp_path / "taken").iterdir()}
+    assert {name for name in names if not name.endswith("-onnx")} == {"README.md", "manifest.json", "vectors"}
 
 
 @needs_onnx
-def test_the_graph_gives_the_same_vectors_for_texts_of_any_length(
-    projects: Callable[..., ProjectFolder], tmp_path: Path
-) -> None:
+def test_the_graph_gives_the_same_vectors_for_texts_of_any_length(everything: tuple[ProjectFolder, Exported]) -> None:
     import onnxruntime
     from tokenizers import Tokenizer
 
-    project = projects(1.0, "query")
-    made = export_project(project, tmp_path / "taken", ["onnx"])
-    assert sorted(path.name for path in made.folder.iterdir()) == [
-        "README.md", "chunk-encoder-onnx", "manifest.json", "query-encoder-onnx"
-    ]  # fmt: skip
+    project, made = everything
+    assert {path.name for path in made.folder.glob("*-onnx")} == {"chunk-encoder-onnx", "query-encoder-onnx"}
     for name, adapted in (("query-encoder-onnx", True), ("chunk-encoder-onnx", False)):
         session = onnxruntime.InferenceSession(str(made.folder / name / "model.onnx"))
         tokenizer = Tokenizer.from_file(str(made.folder / name / "tokenizer.json"))
@@ -311,9 +317,8 @@ def test_judgments_of_whole_documents_have_a_corpus_of_documents(project: Path, 
     assert path in {entry.external_id for entry in READER.read(made.folder / "beir" / "documents" / "corpus.jsonl")}
 
 
-def test_the_card_states_the_facts_and_no_text(projects: Callable[..., ProjectFolder], tmp_path: Path) -> None:
-    project = projects(0.5, "query")
-    made = export_project(project, tmp_path / "taken", ["all"] if importlib.util.find_spec("onnx") else None)
+def test_the_card_states_the_facts_and_no_text(everything: tuple[ProjectFolder, Exported]) -> None:
+    project, made = everything
     store = project.store()
     counts, evaluation = store.counts(), store.artifact(EvaluationInfo)
     queries = [query.text for query in store.queries()] + [query.text for query in store.judged()]
