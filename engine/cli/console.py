@@ -169,9 +169,13 @@ def show_differences(rows: Differences, console: Console) -> None:
 
 
 def differences_in_use(table: FigureTable) -> Differences:
-    """What is in use against base, and the further pairs, as `show_differences` takes them."""
-    row = table.differences.get(IN_USE)
-    return {**({f"{IN_USE} − {table.base}": row} if row else {}), **table.pairs}
+    """What is in use against base, and the further pairs, as `show_differences` takes them; the adapted encoder where base
+    itself is in use."""
+    same = IN_USE in table.systems and table.systems[IN_USE] == table.systems.get(table.base)
+    name = ADAPTED if same and ADAPTED in table.differences else IN_USE
+    row = table.differences.get(name)
+    pairs = {} if same else table.pairs
+    return {**({f"{name} − {table.base}": row} if row else {}), **pairs}
 
 
 def show_sweep(found: Mapping[str, Any], console: Console) -> None:

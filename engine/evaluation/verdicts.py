@@ -32,7 +32,7 @@ def verdict(decision: Decision, kept: str, mode: str, label: Callable[[str], str
         return f"{kept} stays in use: {_missing(decision)}."
     best = max(decision.candidates, key=lambda one: one.default.value)
     why = {
-        "not shown": "shows no gain", "risky": "may make search worse",
+        "not shown": "is worse" if best.default.verdict == "worse" else "shows no gain", "risky": "may make search worse",
         "excluded": f"is worse on {QUERIES_OF[best.excluded_by or 'judged']}",
     }[best.outcome]  # fmt: skip
     return f"{kept} stays in use: {label(best.name)} {why} ({measured}, {_figures(best, mode)})."
@@ -55,7 +55,7 @@ def _missing(decision: Decision) -> str:
     short = [f"{one.needed:,} {QUERIES_OF[one.rung]} (there are {one.queries:,})" for one in able]
     if not short:
         return "there are only extractive queries, which prove nothing"
-    return f"too few queries to show a gain of {DIFFERENCE:g} points, which takes {' or '.join(short)}"
+    return f"too few queries to show a gain of {DIFFERENCE:g} points of nDCG@10, which takes {' or '.join(short)}"
 
 
 def how_to_judge(decision: Decision) -> str:

@@ -99,6 +99,15 @@ def table(differences: Differences, pairs: Differences, **values: float) -> Figu
     return FigureTable("base", 60, 0, systems, differences, pairs)
 
 
+def test_where_base_is_in_use_the_adapted_encoder_is_compared() -> None:
+    found = table(
+        {"adapted": gap(-0.8), "in_use": gap(0)}, {"rrf_in_use − rrf_base": gap(0)}, base=40, adapted=39, in_use=40
+    )
+    assert list(console.differences_in_use(found)) == ["adapted − base"]
+    alone = table({"in_use": gap(0)}, {}, base=40, in_use=40)
+    assert list(console.differences_in_use(alone)) == ["in_use − base"]
+
+
 def test_what_is_in_use_is_compared_with_p_and_the_queries_that_would_show_a_difference() -> None:
     pairs = {"rrf_in_use − rrf_base": gap(0.5, "no difference shown", 0.25, 1_250)}
     found = table({"bm25": gap(9), "in_use": gap(2.4, p=0.0001)}, pairs)

@@ -81,8 +81,8 @@ def test_where_the_recipe_goes_on_for_queries_alone_it_does_so_too(
     }
     folder.change_settings({"evaluation.cl_baseline": True, **recipe})
 
-    def unwatched(settings: Settings, first: float | None) -> TrainingConfig:
-        return replace(baseline_config(settings, first), eval_every=0)  # the last step is kept, better or not
+    def unwatched(settings: Settings) -> TrainingConfig:
+        return replace(baseline_config(settings), eval_every=0)  # the last step is kept, better or not
 
     monkeypatch.setattr(baseline, "baseline_config", unwatched)
     store = folder.store()

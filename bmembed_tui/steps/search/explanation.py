@@ -79,6 +79,8 @@ def format_ranker(name: str, hit: Hit, ranks: RankComparison) -> str:
     ranked = hit.rankers.get(name)
     if ranked is None and name == "semantic" and ranks.rank is not None and ranks.similarity is not None:
         ranked = Ranked(ranks.rank, ranks.similarity, ranks.hub_offset)
+    if ranked is None and not hit.shares:
+        return "not asked"
     text, offset = "not among its best", ""
     if ranked is not None:
         scale = "score" if name == "bm25" else "cosine" if ranked.hub_offset is None else "similarity"

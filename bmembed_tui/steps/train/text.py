@@ -64,14 +64,14 @@ def _held_out(curve: Curve) -> Iterator[Content]:
     first, best = next(iter(curve.held_out), None), curve.best
     if first is None or best is None:
         return
-    last = curve.held_out[-1]
+    if best.step == 0:
+        yield plain(f"Held-out Hit@10 {first.hit_at_10:.1f} %, nDCG@10 {first.ndcg_at_10:.1f} %: no step was better.")
+        return
     hit, ndcg = (
-        f"Hit@10 {first.hit_at_10:.1f} → {last.hit_at_10:.1f} %",
-        f"{first.ndcg_at_10:.1f} → {last.ndcg_at_10:.1f} %",
+        f"Hit@10 {first.hit_at_10:.1f} → {best.hit_at_10:.1f} %",
+        f"{first.ndcg_at_10:.1f} → {best.ndcg_at_10:.1f} %",
     )
-    yield plain(f"Held-out {hit}, nDCG@10 {ndcg}")
-    place = "before training" if best.step == 0 else f"at step {best.step:,}"
-    yield plain(f"Kept is the best nDCG@10: {best.ndcg_at_10:.1f} % {place}")
+    yield plain(f"Held-out {hit}, nDCG@10 {ndcg}, at step {best.step:,}, the best")
 
 
 def _at_rest(status: ProjectStatus, state: RunState, curve: Curve, record: StageRun | None) -> Iterator[Content]:

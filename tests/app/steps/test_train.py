@@ -205,8 +205,7 @@ def test_numbers_of_a_training_at_work() -> None:
     assert [numbers(line) for line in shown.splitlines()] == [
         [30, 100, 30, 4, 10],  # the step of all, its share, minutes and seconds left
         [1.235, 0.0012, 1234, 512],  # loss, learning rate, tokens a second, memory
-        [71.0, 78.5, 61.0, 68.5],  # Hit@10 and nDCG@10, from the first check to the last
-        [68.5, 20],  # the best nDCG@10, and its step
+        [71.0, 78.5, 61.0, 68.5, 20],  # Hit@10 and nDCG@10, from the first check to the best, and its step
     ]
     assert bar(0.3) in shown
     line, *_ = text_of(status("to do", running=True), state, requested="stopping").splitlines()
@@ -280,7 +279,7 @@ def test_a_finished_training_is_shown_with_its_curve(finished_project: Path, siz
         record = screen.history.reported(screen.run_state, "train")
         assert record.summary["steps"] == 12
         assert record.choices["objective"].value == "mixed"
-        assert numbers(record.warnings[0])[0] == 15  # held-out queries
+        assert not record.warnings  # document-written queries suffice to compare encoders on
         assert not offers(screen, "keep")
         shown = screen_text(pilot.app)  # type: ignore[arg-type]
         await pilot.press("enter")
@@ -288,8 +287,8 @@ def test_a_finished_training_is_shown_with_its_curve(finished_project: Path, siz
         return shown
 
     shown = drive(story, finished_project, size)
-    assert {12, 15} <= set(numbers(shown))
-    assert ("objective: mixed" in shown) == (size[0] > 80)
+    assert 12 in numbers(shown)
+    assert "objective: mixed" in shown or size[0] == 80
 
 
 def test_a_new_project_explains_training(new_project: Path) -> None:
