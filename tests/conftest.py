@@ -16,12 +16,15 @@ from engine.project.store.store import Store
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 LONG = (  # files that take longest, in the order in which they begin: at the end no worker is left alone with one
-    "end_to_end/test_kill.py", "app/steps/test_search.py", "app/steps/test_train.py", "app/project/test_following.py",
-    "end_to_end/test_cli.py", "app/steps/test_queries.py", "app/test_app.py", "app/settings/test_screen.py",
-    "end_to_end/test_detached.py", "end_to_end/test_bad_input.py", "app/home/test_home.py", "end_to_end/test_export.py",
-    "app/steps/test_model.py", "app/test_hostile_text.py", "end_to_end/test_library.py", "end_to_end/test_offline.py",
-    "end_to_end/test_terminal.py", "app/test_snapshots.py", "app/test_leaving.py", "end_to_end/test_adaptation_rules.py",
-    "training/test_refresh.py", "training/test_distributed.py", "end_to_end/test_report_page.py",
+    "end_to_end/test_kill.py", "app/steps/test_queries.py", "end_to_end/test_detached.py", "end_to_end/test_bad_input.py",
+    "end_to_end/test_cli.py", "app/steps/test_train.py", "app/project/test_following.py", "app/steps/test_search.py",
+    "app/test_app.py", "end_to_end/test_export.py", "app/test_leaving.py", "app/steps/test_documents.py",
+    "queries/test_written_queries.py", "app/test_hostile_text.py", "app/steps/test_model.py", "queries/llm/test_gguf.py",
+    "end_to_end/test_report_page.py", "end_to_end/test_offline.py", "app/dialogs/test_export.py", "queries/llm/test_gguf_bars.py",
+    "corpus/test_sandbox.py", "app/home/test_home.py", "end_to_end/test_terminal.py", "training/test_trainer.py",
+    "end_to_end/test_incremental.py", "app/test_garbage.py", "end_to_end/test_hostile_folder.py",
+    "training/pretraining/test_loop.py", "end_to_end/test_logs.py", "corpus/test_ledger.py", "app/settings/test_screen.py",
+    "training/test_refresh.py", "training/test_distributed.py", "app/test_snapshots.py", "runs/test_watching.py",
 )  # fmt: skip
 USER_FOLDERS = ("XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME", "HOME")
 
