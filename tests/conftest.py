@@ -10,6 +10,7 @@ import pytest
 from fixtures.once import made_once
 from fixtures.pipeline import SAMPLE, SETTINGS, copy_documents, engine_at_once, engine_here
 from fixtures.tiny_model import build_tiny_model
+from hypothesis import HealthCheck, settings
 
 from engine.project.folder import ProjectFolder
 from engine.project.store.store import Store
@@ -26,6 +27,8 @@ LONG = (  # files that take longest, in the order in which they begin: at the en
     "training/pretraining/test_loop.py", "end_to_end/test_logs.py", "corpus/test_ledger.py", "app/settings/test_screen.py",
     "training/test_refresh.py", "training/test_distributed.py", "app/test_snapshots.py", "runs/test_watching.py",
 )  # fmt: skip
+settings.register_profile("no wall time", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("no wall time")
 USER_FOLDERS = ("XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME", "HOME")
 
 

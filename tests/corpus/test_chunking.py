@@ -93,7 +93,7 @@ LINES = st.one_of(
 )
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(
     st.lists(LINES, max_size=25).map("\n".join),
     st.sampled_from(["txt", "md"]),
@@ -247,7 +247,7 @@ def test_a_long_text_is_cut_by_windows_as_it_is_at_once(
     assert len(pieces) > 100
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(st.one_of(LINES, st.sampled_from(["検" * 90, " " * 200, "x" * 150, ">" * 70])), max_size=25).map(
         "\n".join

@@ -183,7 +183,7 @@ def test_deeply_nested_html(tmp_path: Path) -> None:
     assert read(tmp_path, "b.html", "<i>" * 150 + "deep").text == "deep"
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.binary(max_size=120), st.sampled_from(["a.txt", "a.md", "a.html"]))
 def test_any_bytes_give_clean_text_or_a_reason(tmp_path: Path, data: bytes, name: str) -> None:
     try:

@@ -165,7 +165,7 @@ def shards(folder: Path) -> list[Path]:
 
 
 @given(position=st.integers(min_value=0), bit=st.integers(min_value=0, max_value=7), cut=st.booleans())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_damaged_shard_is_dropped_and_encoded_again(
     tmp_path_factory: pytest.TempPathFactory, position: int, bit: int, cut: bool
 ) -> None:

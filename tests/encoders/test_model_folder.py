@@ -158,7 +158,7 @@ def test_missing_part_of_split_weights(model_copy: Path) -> None:
 
 
 @given(cut=st.integers(min_value=0, max_value=10**6))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_truncated_weights_are_found(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory, cut: int) -> None:
     whole = (tiny_model / "model.safetensors").read_bytes()
     path = tmp_path_factory.mktemp("cut") / "model.safetensors"

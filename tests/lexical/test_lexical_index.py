@@ -98,7 +98,7 @@ def test_document_frequency_and_idf(shared_index: LexicalIndex) -> None:
     assert shared_index.ids() == {10, 11, 12, 13, -5, 14}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.text(alphabet=st.one_of(st.characters(), st.characters(categories=["Cs"])), max_size=40), st.integers(-1, 9))
 def test_no_query_raises(shared_index: LexicalIndex, query: str, k: int) -> None:
     ids, scores = shared_index.search(query, k)

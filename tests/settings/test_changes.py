@@ -67,7 +67,7 @@ def nested(changes: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 @given(valid_changes())
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_a_new_project_changed_is_a_project_created_so(changes: dict[str, Any]) -> None:
     _, text = change(template({}), changes)
     assert text == template(nested(changes))
@@ -77,7 +77,7 @@ def test_a_new_project_changed_is_a_project_created_so(changes: dict[str, Any]) 
 
 
 @given(valid_changes(), st.booleans())
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_every_other_line_of_a_file_written_by_hand_stays(changes: dict[str, Any], windows: bool) -> None:
     former = BY_HAND.replace("\n", "\r\n") if windows else BY_HAND
     settings, text = change(former, changes)

@@ -85,7 +85,7 @@ def any_event(draw: st.DrawFn) -> Event | None:
     return decode(encode(KINDS[kind](**values)))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(any_event(), max_size=40), st.booleans())
 def test_no_order_of_events_raises(events: list[Event | None], running: bool) -> None:
     state = after(*(event for event in events if event is not None))

@@ -129,7 +129,7 @@ def test_other_languages(language, text, asks):
 
 
 @given(st.lists(st.text(max_size=200), min_size=1, max_size=5), st.sampled_from(["en", "de", "xx"]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_any_text_is_survived(texts, language):
     source = [chunk(text, 1, place, place + 1) for place, text in enumerate(texts)]
     for query in generate(source, {1: texts[0]}, language=language, per_chunk=4):
