@@ -20,8 +20,8 @@ from engine.evaluation.rankers import Rankers
 from engine.lexical.filenames import FilenameMatch
 from engine.lexical.stage import index_without
 from engine.project.stage import StageContext
-from engine.queries.document_written import MIN_JACCARD, without
-from engine.queries.heldout import cap_queries, untrained_documents
+from engine.queries.document_written import MIN_JACCARD, stripped, untrained
+from engine.queries.heldout import cap_queries
 
 MIN_VERBATIM = 3  # words of a query that a text repeats by more than chance
 FOLDER = ".document-queries"
@@ -30,38 +30,34 @@ FOLDER = ".document-queries"
 
 def document_set(context: StageContext, chunks: Sequence[Chunk]) -> tuple[QuerySet, Rankers] | None:
     """The queries, and the corpus to ask; None where there are none."""
-    asked = _asked(context, chunks)
-    if not asked:
+    groups = _groups(context, chunks)
+    if not groups:
         return None
-    held: dict[int, list[DocumentQuery]] = defaultdict(list)
-    for query in (one for same in asked for one in same):
-        for document in {query.document_id, query.written_in or query.document_id}:
-            held[document].append(query)
-    corpus = [without(chunk, held[chunk.document_id]) if chunk.document_id in held else chunk for chunk in chunks]
+    queries = [query for same in groups for query in same]
+    corpus = stripped(chunks, queries)
     folder = context.project.path / "lexical" / FOLDER
     shutil.rmtree(folder, ignore_errors=True)
-    lexical = index_without(context, folder, corpus, held.keys())
-    copies = NearCopies(context.store.documents(), corpus, [same[0] for same in asked])
+    untitled = {document for query in queries for document in (query.document_id, query.written_in)}
+    lexical = index_without(context, folder, corpus, untitled)
+    copies = NearCopies(context.store.documents(), corpus, [same[0] for same in groups])
     found = QuerySet(
-        "document-written queries", "document", [judgment_of(same) for same in asked],
-        [FilenameMatch(same[0].text) for same in asked],
-        apart=[frozenset.intersection(*(copies.of(query) for query in same)) for same in asked],
+        "document-written queries", "document", [judgment_of(same) for same in groups],
+        [FilenameMatch(same[0].text) for same in groups],
+        ignored=[frozenset.intersection(*(copies.of(query) for query in same)) for same in groups],
     )  # fmt: skip
     return found, Rankers(context, corpus, lexical)
 
 
-def _asked(context: StageContext, chunks: Sequence[Chunk]) -> list[tuple[DocumentQuery, ...]]:
+def _groups(context: StageContext, chunks: Sequence[Chunk]) -> list[tuple[DocumentQuery, ...]]:
     """Of documents that no training query was made from, at most `evaluation.max_heldout`; those together that ask the same of
     whole documents, such as the title that the entries of an article share."""
     settings = context.settings
-    untrained = untrained_documents(context.store.queries(), {chunk.document_id for chunk in chunks})
-    fair = [query for query in document_queries(context.store) if {query.document_id, query.written_in} <= untrained]
-    together = together_by_text(fair)
-    keys = [f"{same[0].text}\0{same[0].document_id}\0{same[0].chunk_id}" for same in together]
-    return [together[row] for row in cap_queries(keys, settings.evaluation.max_heldout, settings.training.seed)]
+    groups = grouped_by_text(untrained(document_queries(context.store), context.store.queries(), chunks))
+    keys = [f"{same[0].text}\0{same[0].document_id}\0{same[0].chunk_id}" for same in groups]
+    return [groups[row] for row in cap_queries(keys, settings.evaluation.max_heldout, settings.training.seed)]
 
 
-def together_by_text(queries: Iterable[DocumentQuery]) -> list[tuple[DocumentQuery, ...]]:
+def grouped_by_text(queries: Iterable[DocumentQuery]) -> list[tuple[DocumentQuery, ...]]:
     """Queries for whole documents that have the same words, together; every other one by itself."""
     same: dict[tuple[str, int | None], list[DocumentQuery]] = defaultdict(list)
     for query in queries:

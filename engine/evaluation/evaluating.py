@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from engine.core.systems import BASE, CL, ENCODERS, IN_USE, PLAIN, weight_of
+from engine.core.systems import BASE, CL, ENCODERS, IN_USE, PLAIN, candidate_name, weight_of
 from engine.evaluation.document_set import document_set
 from engine.evaluation.evidence import Evidence, Measured
 from engine.evaluation.gate import Decision, Selection, decide
@@ -57,6 +57,7 @@ class Evaluation:
         if written := document_set(context, self.chunks):
             one, self._corpora["document"] = written
             self.sets.insert(sum(one.kind == "judged" for one in self.sets), one)
+        self._distinct = list({id(one): one for one in (self.rankers, *self._corpora.values())}.values())
         self._among: dict[str, Among] = {one.kind: self._allowed(one) for one in self.sets}
         own = self._of_the_corpus()
         self.diagnostics = EncoderDiagnostics(own, self.rankers.ids, self._settings.training.seed)
@@ -86,10 +87,10 @@ class Evaluation:
         named = {match.documents for match in one.matches if match.documents}
         chunks = {documents: rankers.chunks_of(documents) for documents in named}
         found = [chunks.get(match.documents) for match in one.matches]
-        for row, apart in enumerate(one.apart):
-            if apart:
+        for row, ignored in enumerate(one.ignored):
+            if ignored:
                 allowed = found[row]
-                found[row] = np.setdiff1d(rankers.ids if allowed is None else allowed, list(apart))
+                found[row] = np.setdiff1d(rankers.ids if allowed is None else allowed, list(ignored))
         return found
 
     def rank_candidates(self) -> None:
@@ -101,9 +102,9 @@ class Evaluation:
     def _rank_by(self, candidate: Candidate, *, general: bool) -> None:
         """`general`: measure, too, how it answers questions of general knowledge, and how far the chunks lie from that."""
         name = candidate.name
-        vectors = {id(one): candidate.chunk_vectors(one.chunks) for one in self._corpora.values()}
+        vectors = {id(one): candidate.chunk_vectors(one.chunks) for one in self._distinct}
         if general:
-            self._measure_general(candidate, candidate.chunk_vectors(self.chunks))
+            self._measure_general(candidate, vectors[id(self.rankers)])
         self.sentences.take(name, candidate)
         for one in self.sets:
             queries, chunks = candidate.query_vectors(one.texts), vectors[id(self._corpora[one.kind])]
@@ -149,7 +150,7 @@ class Evaluation:
     def select(self) -> Selection:
         """What the gate lets into use: base, the adapted encoder, or an interpolation of both."""
         weights = sorted(self._settings.evaluation.interpolation_weights)
-        names = [self.rankers.candidate(weight).name for weight in (*weights, 1.0)] if self.adapter else []
+        names = [candidate_name(weight) for weight in (*weights, 1.0)] if self.adapter else []
         decision = self._decide({name: (name, self._share) for name in (BASE, *names)}, BASE, names)
         if self.adapter is None:
             why = self.trained.info.reason or "nothing was trained"
@@ -194,22 +195,16 @@ class Evaluation:
                 if not rows or (rung == "judged" and not self._settings.evaluation.use_judged):
                     continue
                 judgments = [one.judgments[row] for row in rows]
-                found = {
-                    name: Measured(
-                        self._measure(one.rankings[system][rows], judgments),
-                        self._measure(self._by_default(one, system, share)[rows], judgments),
-                    )
-                    for name, (system, share) in searches.items()
-                }
+                systems = {system for system, _ in searches.values()}
+                semantic = {system: self._measure(one.rankings[system][rows], judgments) for system in systems}
+                found = {}
+                for name, (system, share) in searches.items():
+                    default = semantic[system]
+                    if self._mode != "semantic":
+                        default = self._measure(self._fuser.fused(one, system, share)[rows], judgments)
+                    found[name] = Measured(semantic[system], default)
                 ladder.append(Evidence(rung, found))
         return ladder
-
-    def _by_default(self, one: QuerySet, system: str, share: float | None) -> Rankings:
-        """A system's rankings in the default search mode."""
-        if self._mode == "semantic":
-            ranked: Rankings = one.rankings[system]
-            return ranked
-        return self._fuser.fused(one, system, share)
 
     def _measure(self, ranking: Rankings, judgments: Sequence[Judgment]) -> NDArray[np.float64]:
         from engine.evaluation.comparison import measure
@@ -226,10 +221,11 @@ class Evaluation:
         if found is None:
             self.hubness = uncorrected(study.reason)
         else:
-            similarity = {id(rankers): found.similarity(rankers) for rankers in (self.rankers, *self._corpora.values())}
+            vectors = {id(one): found.candidate.chunk_vectors(one.chunks) for one in self._distinct}
+            similarity = {key: found.similarity(own) for key, own in vectors.items()}
             for one in self.sets:
                 rankers = self._corpora[one.kind]
-                found.rank(one, rankers, self._among[one.kind], similarity[id(rankers)])
+                found.rank(one, rankers, self._among[one.kind], vectors[id(rankers)], similarity[id(rankers)])
             searches: Searches = {name: (name, self._share) for name in (IN_USE, CORRECTED)}
             decision = self._decide(searches, IN_USE, [CORRECTED])
             self.hubness = found.decided(
@@ -250,7 +246,7 @@ class Evaluation:
         search = self._settings.search
         if search.fusion != "auto":
             choice = set_by_hand(search.fusion, search.weight)
-        elif (share := self._fuser.share_of_a_stranger(self.sets, self._measure)) is not None:
+        elif (share := self._fuser.for_unknown_language(self.sets, self._measure)) is not None:
             choice = share
         else:
             searches: Searches = {name: (IN_USE, share) for name, share in FUSIONS.items()}
@@ -278,7 +274,3 @@ class Evaluation:
             self._of_the_corpus(), IN_USE, self.rankers.document_of, settings.evaluation.bootstrap_samples,
             settings.training.seed,
         )  # fmt: skip
-
-    def document_of(self, ids: Rankings) -> Rankings:
-        """The document of each chunk, in the shape of `ids`."""
-        return self.rankers.document_of(ids)

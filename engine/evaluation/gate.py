@@ -18,7 +18,7 @@ import numpy as np
 
 from engine.core.figures import Difference
 from engine.evaluation.evidence import Evidence, Measured, RungName, above, deciding, from_top
-from engine.metrics.bootstrap import SAMPLES, bootstrap_means
+from engine.metrics.bootstrap import SAMPLES, bootstrap_means, bounds
 from engine.metrics.differences import MIN_QUERIES as MIN_TO_EXCLUDE
 from engine.metrics.power import tested_difference
 from engine.metrics.randomisation import max_t_p
@@ -159,4 +159,4 @@ class _Comparison:
 def _harms(gaps: Measured, samples: int, seed: int) -> bool:
     both = np.stack([gaps.semantic, gaps.default], axis=1)
     means = bootstrap_means(both, samples, seed)
-    return any(tested_difference(both[:, one], means[:, one], samples, seed).harms for one in range(2))
+    return any(bounds(means[:, mode])[1] < 0 for mode in range(2))  # as `Difference.harms` has it

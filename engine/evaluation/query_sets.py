@@ -28,7 +28,7 @@ class QuerySet:
     `extractive`: per query, whether it is made of a sentence of its chunk (empty where none is), which BM25 finds easily.
     `generated`: of judged queries, whether a generator made them, not a person (empty where none was): they flatter, too.
     `matches`: per query, what it is looked for as, and in which documents. `beside`: per encoder, the cosines of BM25's
-    chunks. `apart`: per query, chunks that are neither right nor wrong (empty where there are none).
+    chunks. `ignored`: per query, chunks that are neither right nor wrong (empty where there are none).
     """
 
     name: str
@@ -40,7 +40,7 @@ class QuerySet:
     scores: dict[str, Any] = field(default_factory=dict)
     beside: dict[str, Any] = field(default_factory=dict)
     generated: list[bool] = field(default_factory=list)
-    apart: Sequence[Collection[int]] = ()
+    ignored: Sequence[Collection[int]] = ()
 
     @property
     def synthetic(self) -> int:

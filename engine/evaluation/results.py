@@ -75,7 +75,7 @@ def _compare(context: StageContext, work: Evaluation, one: QuerySet) -> Comparis
     order = ordered(name for name in one.rankings if not name.startswith(INTERPOLATED))
     wanted = (*PAIRS, *work.hubness.pairs())
     return compare(
-        {name: one.rankings[name] for name in order}, one.judgments, work.document_of,
+        {name: one.rankings[name] for name in order}, one.judgments, work.rankers.document_of,
         samples=context.settings.evaluation.bootstrap_samples, seed=context.settings.training.seed,
         pairs=[pair for pair in dict.fromkeys(wanted) if set(pair) <= set(order) and pair[1] != BASE],
         synthetic=one.synthetic,

@@ -3,17 +3,36 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from hashlib import sha256
 
-from engine.core.records import Chunk, DocumentQuery
+from engine.core.records import Chunk, DocumentQuery, Query
 from engine.corpus.document_queries import folded_words
+from engine.queries.heldout import untrained_documents
 
 MIN_JACCARD = 0.8
 """Shared words of two titles or headings that ask for the same."""
 _MIN_REPEATED = 4  # words of a query that is taken out wherever it comes again
 _BETWEEN_HEADINGS = " > "
+
+
+def untrained(
+    written: Iterable[DocumentQuery], queries: Iterable[Query], chunks: Iterable[Chunk]
+) -> list[DocumentQuery]:
+    """The `written` ones of documents that no training query was made from, nor one that stops the training."""
+    documents = untrained_documents(queries, {chunk.document_id for chunk in chunks})
+    return [query for query in written if {query.document_id, query.written_in} <= documents]
+
+
+def stripped(chunks: Iterable[Chunk], queries: Iterable[DocumentQuery]) -> list[Chunk]:
+    """The chunks without what the queries ask, in the documents that answer and in those that hold them."""
+    held: dict[int, list[DocumentQuery]] = defaultdict(list)
+    for query in queries:
+        for document in {query.document_id, query.written_in}:
+            held[document].append(query)
+    return [without(chunk, held[chunk.document_id]) if chunk.document_id in held else chunk for chunk in chunks]
 
 
 def without(chunk: Chunk, queries: Iterable[DocumentQuery]) -> Chunk:

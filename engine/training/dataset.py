@@ -15,7 +15,7 @@ from engine.corpus.document_queries import document_queries
 from engine.metrics.relevance import pad_rows
 from engine.project.stage import StageContext
 from engine.project.store.artifact_info import LexicalInfo, RankingsInfo
-from engine.queries.document_written import without
+from engine.queries.document_written import stripped
 from engine.queries.heldout import cap_queries
 from engine.ranking.rankings_file import RankedLists
 from engine.ranking.sampling import SampledLists, sample_lists
@@ -92,14 +92,14 @@ def _stopping(
     """Document-written queries, with the chunks without what they ask; where these are few, the generated ones of split
     `validation`, and the chunks as they are."""
     position = {chunk.id: place for place, chunk in enumerate(chunks)}
-    written, stripped = written_for_stopping(queries, document_queries(context.store), chunks)
+    written, shown = written_for_stopping(queries, document_queries(context.store), chunks)
     if written:
         context.choose("stopped by", f"{len(written)} document-written queries", "they do not flatter what is trained")
         first = {chunk.document_id: place for place, chunk in reversed(list(enumerate(chunks)))}
         answers = [first[one.document_id] if one.chunk_id is None else position[one.chunk_id] for one in written]
         texts = [one.text for one in written]
         hard = _positions(_best_by_bm25(context, texts), position)
-        return StoppingQueries(texts, np.array(answers, dtype=np.int64), hard), stripped
+        return StoppingQueries(texts, np.array(answers, dtype=np.int64), hard), shown
     rows = [row for row, query in enumerate(queries) if query.split == "validation" and query.chunk_id in position]
     positives = np.array([position[queries[row].chunk_id] for row in rows], dtype=np.int64)
     hard_ones = places[rows][:, :HARD_PER_QUERY] if rows else None
@@ -124,10 +124,7 @@ def written_for_stopping(
     ]
     if len(chosen) < MIN_WRITTEN:
         return [], list(chunks)
-    held: dict[int, list[DocumentQuery]] = defaultdict(list)
-    for one in chosen:
-        held[one.document_id].append(one)
-    return chosen, [without(chunk, held[chunk.document_id]) if chunk.document_id in held else chunk for chunk in chunks]
+    return chosen, stripped(chunks, chosen)
 
 
 def _best_by_bm25(context: StageContext, texts: Sequence[str]) -> NDArray[np.int64]:

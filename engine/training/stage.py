@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.core.errors import DamagedError, NotBuiltError
+from engine.corpus.document_queries import document_queries
 from engine.encoders.for_project import CHUNKS, check_device, encoder_fingerprint_of, project_model
 from engine.project.stage import ProjectSnapshot, Stage, StageContext
 from engine.project.store.artifact_info import AdapterInfo, QueriesInfo, RankingsInfo
 from engine.project.store.artifacts import Artifact
 from engine.queries.choosing import EXTRACTIVE, made_by, with_backend
-from engine.queries.heldout import EvidenceCounts, too_few_to_choose, untrained_documents
+from engine.queries.document_written import untrained
+from engine.queries.heldout import EvidenceCounts, too_few_to_choose
 from engine.settings.renamed import recipe_identity
 from engine.settings.schema import Settings
 from engine.training.config import TrainingConfig
@@ -130,13 +132,12 @@ def added_inputs(settings: Settings) -> dict[str, Any]:
 
 
 def _evidence(context: StageContext, queries: Sequence[Query], chunks: Sequence[Chunk]) -> EvidenceCounts:
-    documents = {chunk.id: chunk.document_id for chunk in chunks}
-    untrained = untrained_documents(queries, set(documents.values()))
+    present = {chunk.id for chunk in chunks}
     extractive = made_by(context) in EXTRACTIVE
-    held_out = sum(one.split == "heldout" and one.chunk_id in documents for one in queries)
+    held_out = sum(one.split == "heldout" and one.chunk_id in present for one in queries)
     return EvidenceCounts(
         judged=len(context.store.judged()) if context.settings.evaluation.use_judged else 0,
-        document=sum(one.document_id in untrained for one in context.store.document_queries()),
+        document=len(untrained(document_queries(context.store), queries, chunks)),
         model=0 if extractive else held_out,
     )
 

@@ -8,7 +8,7 @@ from hashlib import sha256
 import pytest
 
 from engine.core.records import Chunk, Document, DocumentQuery, Origin
-from engine.evaluation.document_set import NearCopies, judgment_of, together_by_text
+from engine.evaluation.document_set import NearCopies, grouped_by_text, judgment_of
 from engine.queries.document_written import without
 
 TEXT = "Berths for visitors\nBoats pay. Berths for visitors lie north, said Berths, for  Visitors in short."
@@ -106,7 +106,7 @@ def test_four_of_five_words_make_a_near_copy_and_three_of_four_do_not() -> None:
 def test_a_title_that_several_documents_share_is_asked_once_and_any_of_them_is_right() -> None:
     shared = [DocumentQuery("Fees of the harbour", "title", None, row, id=row) for row in (1, 2)]
     other, heading = asked("Fees", origin="title", chunk_id=None), asked("Fees of the harbour", chunk_id=7)
-    found = together_by_text([shared[0], other, heading, replace(shared[1], text="FEES of the  harbour")])
+    found = grouped_by_text([shared[0], other, heading, replace(shared[1], text="FEES of the  harbour")])
     assert [len(same) for same in found] == [2, 1, 1]
     judgments = [judgment_of(same) for same in found]
     assert [(one.level, one.grades) for one in judgments] == [

@@ -14,7 +14,7 @@ from engine.core.records import Query
 from engine.core.systems import ADAPTED, BASE, BM25, IN_USE, PLAIN, WAYS
 from engine.evaluation.gate import Decision
 from engine.evaluation.query_sets import QuerySet, training_questions
-from engine.evaluation.rankers import Ids
+from engine.evaluation.rankers import Floats, Ids
 from engine.project.stage import StageContext, fingerprint
 from engine.queries.articles import article_numbers
 from engine.ranking.hubness import MAX_QUERIES, MIN_ARTICLES, MIN_QUERIES, HubnessReference
@@ -69,14 +69,13 @@ class CorrectedEncoder:
     articles: Ids
     key: str
 
-    def similarity(self, rankers: Rankers) -> Similarity:
-        """Of queries to the chunks of a corpus."""
-        vectors = self.candidate.chunk_vectors(rankers.chunks)
+    def similarity(self, vectors: Floats) -> Similarity:
+        """Of queries to chunks with the vectors `vectors` (n, d)."""
         return self.reference.similarity(vectors, self.articles, self.context.check_stop)
 
-    def rank(self, one: QuerySet, rankers: Rankers, among: Among, similarity: Similarity) -> None:
-        """As the system `CORRECTED`. `similarity`: that of the corpus."""
-        vectors, queries = self.candidate.chunk_vectors(rankers.chunks), self.candidate.query_vectors(one.texts)
+    def rank(self, one: QuerySet, rankers: Rankers, among: Among, vectors: Floats, similarity: Similarity) -> None:
+        """As the system `CORRECTED`. `vectors` (n, d) and `similarity` are those of the corpus."""
+        queries = self.candidate.query_vectors(one.texts)
         one.rankings[CORRECTED], one.scores[CORRECTED] = rankers.nearest(queries, vectors, among, similarity)
         one.beside[CORRECTED] = rankers.scores_of(queries, vectors, one.rankings[BM25], similarity)
         self.context.check_stop()

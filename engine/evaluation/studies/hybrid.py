@@ -30,7 +30,7 @@ class HybridFusion:
         self._settings, self._bm25_scores = settings, bm25_scores
         self._pairs: dict[tuple[str, str], tuple[Rankings, tuple[Fused, Fused]]] = {}
 
-    def share_of_a_stranger(self, sets: Sequence[QuerySet], measure: Measure) -> FusionChoice | None:
+    def for_unknown_language(self, sets: Sequence[QuerySet], measure: Measure) -> FusionChoice | None:
         """The best share up to one half where the encoder is so far behind BM25 on extractive queries that it seems not to know the
         documents' language; None where it is not. These queries favour BM25, and here they are right to.
 

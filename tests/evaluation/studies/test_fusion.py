@@ -66,7 +66,7 @@ def ndcg(rankings: np.ndarray, judgments: Sequence[Judgment]) -> np.ndarray:
 
 
 def stranger(one: QuerySet) -> FusionChoice | None:
-    return HybridFusion(validate({}), bm25_scores).share_of_a_stranger([one], ndcg)
+    return HybridFusion(validate({}), bm25_scores).for_unknown_language([one], ndcg)
 
 
 def test_an_encoder_that_does_not_know_the_language_counts_less():

@@ -133,7 +133,7 @@ def corrected(ranked: Ranked, entries: int = 1, weight: float = 1.0) -> Correcte
 
 
 def offsets(found: CorrectedEncoder, ranked: Ranked) -> NDArray[np.float32]:
-    similarity = found.similarity(ranked)
+    similarity = found.similarity(ranked.vectors())
     assert isinstance(similarity, Csls)
     return similarity.offsets
 
@@ -149,7 +149,7 @@ def test_the_correction_ranks_the_hub_behind_the_chunks_that_queries_were_made_o
     assert found.reference.vectors.shape == (200, WIDTH)
     numbers = article_numbers(ranked.chunks, documents())
     assert found.reference.articles.tolist() == [numbers[number] for number in NUMBERS]
-    found.rank(one, ranked, [None] * 60, found.similarity(ranked))
+    found.rank(one, ranked, [None] * 60, ranked.vectors(), found.similarity(ranked.vectors()))
     assert (one.rankings[CORRECTED][:, 0] == HUB).mean() < 0.2
     assert offsets(found, ranked).argmax() == HUB
     queries = ranked.encoder(1.0).encode_queries(one.texts)
