@@ -62,8 +62,8 @@ class RunState:
         """A stage; waiting where nothing is known of it."""
         return self.stages.get(name, StageRun(name))
 
-    def apply_all(self, events: Iterable[events.Event]) -> None:
-        for event in events:
+    def apply_all(self, happened: Iterable[events.Event]) -> None:
+        for event in happened:
             self.apply(event)
 
     def lose(self) -> None:

@@ -15,6 +15,7 @@ from rich.text import Text
 
 from engine.core import events
 from engine.core.errors import EngineError
+from engine.core.messages.report import QUERY_SETS
 from engine.core.messages.search import LINED
 from engine.core.systems import ADAPTED, BASE, IN_USE, SYSTEMS, label_of
 from engine.core.text import duration, harmless, metric_name
@@ -129,16 +130,11 @@ def _own(systems: Figures, name: str) -> Mapping[str, Interval] | None:
 
 def show_tables(tables: Mapping[str, FigureTable], console: Console, systems: Iterable[str] = SYSTEMS) -> None:
     """One table of systems × metrics for each kind of queries, every figure with its 95 % interval, in percent."""
-    titles = {
-        "judged": "judged queries",
-        "document": "document-written queries (titles, headings and the like; not trained on)",
-        "synthetic": "held-out queries made from the documents (synthetic: they flatter every system)",
-    }
     for kind, table in tables.items():
         some = kind == "judged" and table.synthetic
         made = f", {table.synthetic} of them made from the documents (synthetic: they flatter)" if some else ""
         shown = _table(
-            f"{table.queries} {titles[kind]}{made} · percent, 95 % interval", "system", *map(metric_name, METRICS)
+            f"{table.queries} {QUERY_SETS[kind]}{made} · percent, 95 % interval", "system", *map(metric_name, METRICS)
         )
         for name in systems:
             if figures := _own(table.systems, name):
@@ -181,9 +177,9 @@ def differences_in_use(table: FigureTable) -> Differences:
 def show_sweep(found: Mapping[str, Any], console: Console) -> None:
     """One table of cells for each kind of queries: the adapted encoder's nDCG@10 and its paired difference to base."""
     from engine.core.figures import Difference, Interval
-    from engine.experiments.sweep.report import KINDS, VERSUS, label_of, measured, varied
+    from engine.experiments.sweep.report import VERSUS, label_of, measured, varied
 
-    for kind, title in KINDS.items():
+    for kind, title in QUERY_SETS.items():
         rows = measured(found, kind)
         if not rows:
             continue

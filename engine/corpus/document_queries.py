@@ -1,6 +1,6 @@
 """Queries that documents hold: texts in which people already say what a passage is about.
 
-What tells them from other lines is mostly how they are set (a heading, a caption, a line that asks with a paragraph below it), so
+They differ from other lines mostly in how they are set (a heading, a caption, a line that asks with a paragraph below it), so
 that this holds in any language; lists of words are short.
 """
 

@@ -52,7 +52,7 @@ def caution(queries: QuerySetReport) -> str:
             f"{table.synthetic} of these queries were made from your documents: they are easier than what people ask."
         )
     if table.queries < FEW:
-        return f"Only {table.queries} judged queries: small differences cannot be told from chance."
+        return f"Only {table.queries} judged queries: small differences may be chance."
     return ""
 
 

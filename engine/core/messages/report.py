@@ -13,6 +13,14 @@ QuerySetKind = Literal["judged", "document", "synthetic", "perturbed"]
 """Judged queries, document-written ones, those that were generated and held out, and judged ones with typos and the like."""
 
 
+QUERY_SETS = {
+    "judged": "judged queries",
+    "document": "document-written queries (titles, headings and the like; not trained on)",
+    "synthetic": "held-out queries made from the documents (synthetic: they flatter every system)",
+}
+"""Kind of the queries that systems are compared on → how tables call them, in their order."""
+
+
 @dataclass(frozen=True, slots=True)
 class FoundHit:
     """A hit: its `rank` from 1, whether it is `right`, its document's title, and the beginning of its text."""

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from engine.core.disk import disk_errors, write_text
+from engine.core.messages.report import QUERY_SETS
 from engine.evaluation.comparison import MULTIHOP
 from engine.evaluation.reporting.charts import Bar, bar_chart, gap_chart
 from engine.evaluation.reporting.page import pages
@@ -20,11 +21,6 @@ from engine.settings.renamed import former_scope
 from engine.version import __version__
 
 SCHEMA = 1
-KINDS = {
-    "judged": "judged queries",
-    "document": "document-written queries",
-    "synthetic": "held-out queries made from the documents (synthetic: they flatter every system)",
-}
 VERSUS = "ndcg@10"
 METRICS = (VERSUS, "hit@1", "hit@4", "hit@10", "map@10", MULTIHOP)
 """Those of the page, where they were measured: the paper's tables have Hit@1, 4 and 10, and MAP@10 (multihop)."""
@@ -94,7 +90,7 @@ def render(found: Mapping[str, Any]) -> str:
     from engine.core.text import metric_name
 
     names, parts = varied(found), []
-    for kind, title in KINDS.items():
+    for kind, title in QUERY_SETS.items():
         rows = measured(found, kind)
         if rows:
             labels = [f"{cell['number']}: {label_of(cell, names)}" for cell, _ in rows]
