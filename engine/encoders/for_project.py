@@ -10,6 +10,7 @@ from engine.core.records import Chunk
 from engine.encoders.fingerprint import encoder_fingerprint
 from engine.encoders.hardware import choose_hardware
 from engine.encoders.model_folder import resolve_model
+from engine.encoders.pooling import with_pooling
 from engine.project.stage import ProjectSnapshot, StageContext
 from engine.project.store.artifact_info import VectorsInfo
 
@@ -36,14 +37,16 @@ def chunk_adapter(adapter: Path | None, scope: str) -> Path | None:
 
 
 def project_model(settings: Settings) -> ModelFolder:
-    """The project's base model, with the prompts that project.toml names. Raises ModelError."""
+    """The project's base model, with the prompts and the pooling that project.toml names. Raises ModelError."""
     chosen = settings.encoder
-    return resolve_model(chosen.model).with_prompts(chosen.query_prompt, chosen.document_prompt)
+    return with_pooling(
+        resolve_model(chosen.model).with_prompts(chosen.query_prompt, chosen.document_prompt), chosen.pooling
+    )
 
 
 def model_of(info: VectorsInfo) -> ModelFolder:
     """The base model of a vector index, by its artifact's `info`. Raises ModelError."""
-    return resolve_model(info.model).with_prompts(*info.prompts)
+    return with_pooling(resolve_model(info.model).with_prompts(*info.prompts), info.pooling)
 
 
 def check_device(settings: Settings, purpose: Purpose = "encode") -> None:

@@ -16,6 +16,7 @@ from engine.encoders.deferred import light_imports
 from engine.encoders.end_token import add_missing
 from engine.encoders.fingerprint import check_adapter
 from engine.encoders.model_folder import ModelFolder
+from engine.encoders.pooling import replace_pooling
 from engine.encoders.weights_file import tensor_names
 
 if TYPE_CHECKING:
@@ -53,6 +54,8 @@ def load_sentence_transformer(model: ModelFolder, device: str, torch_dtype: torc
     _check_reads_text(loaded, model)
     _check_weights_fit(loaded, model)
     add_missing(loaded.tokenizer, model)
+    if model.pooling:
+        replace_pooling(loaded, model.pooling)
     for module in list(loaded)[1:]:
         module.to(device).float()
     loaded.eval()

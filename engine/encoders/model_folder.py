@@ -33,7 +33,7 @@ class ModelFolder:
     `fingerprint` names weights and configuration by content, whatever the folder is called. `dimension` is None where
     the configuration does not say. `max_tokens` is the longest input that the model takes, special tokens included.
     `weights_sha256` is the digest of the weights file (of the list of digests where there are several). `query_prompt` and
-    `document_prompt`: used in place of the model's own, where they are not None.
+    `document_prompt`: used in place of the model's own, where they are not None; so is `pooling`.
     """
 
     path: Path
@@ -44,6 +44,7 @@ class ModelFolder:
     weights_sha256: str
     query_prompt: str | None = None
     document_prompt: str | None = None
+    pooling: str | None = None
 
     def with_prompts(self, query: str | None, document: str | None) -> ModelFolder:
         """The same with other prompts than its own, where they are not None: another fingerprint, since it is another encoder."""
@@ -91,9 +92,8 @@ def read_object(path: Path) -> dict[str, Any]:
     """The JSON object of a model's configuration file. Raises ModelError when it is none."""
     value = read_json(path)
     if not isinstance(value, dict):
-        raise ModelError(
-            f"The file {path} is not valid.", "It holds no JSON object.", "Copy the model folder again, completely."
-        )
+        why = "It holds no JSON object."
+        raise ModelError(f"The file {path} is not valid.", why, "Copy the model folder again, completely.")
     return value
 
 

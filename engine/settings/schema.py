@@ -79,6 +79,10 @@ class EncoderSettings(Section):
     document_prompt: Prompt | None = key(
         None, "the same before every chunk, such as 'passage: '; left out: what the model says"
     )
+    pooling: Literal["from the model", "mean", "cls", "last"] = key(
+        "from the model",
+        "how the vectors of a text's tokens become one: as the model's folder says, or their mean, the first one (cls) or the last",
+    )
 
 
 class QuerySettings(Section):

@@ -14,6 +14,7 @@ from engine.encoders.fingerprint import Prompts, missing_prompts, read_prompts
 from engine.encoders.for_project import encoder_fingerprint_of, project_model
 from engine.encoders.hardware import choose_hardware
 from engine.encoders.model_folder import resolve_model
+from engine.encoders.pooling import with_pooling
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot
 from engine.runs.pipeline import all_status
@@ -54,15 +55,17 @@ def test_prompts_of_the_project_come_before_those_of_the_model(tiny_model: Path)
     assert read_prompts(project_model(validate({"encoder": plain}))) == Prompts("", "")
 
 
-def test_search_looks_with_the_prompt_for_chunks_with_theirs(tmp_path: Path, tiny_model: Path) -> None:
-    project = made(tmp_path / "project", tiny_model, query_prompt=QUERY, document_prompt=DOCUMENT)
+def test_search_looks_with_the_prompt_and_pooling_for_chunks_with_theirs(tmp_path: Path, tiny_model: Path) -> None:
+    project = made(tmp_path / "project", tiny_model, query_prompt=QUERY, document_prompt=DOCUMENT, pooling="cls")
     engine_here("run", str(project.path), "--only", "ingest,index,embed")
     from engine.api import Project
 
     with_prompts = Project.open(project.path)
     hits = with_prompts.search("freezer alarm", mode="semantic", top=3).hits
     with_prompts.close()
-    encoder = Encoder.load(resolve_model(str(tiny_model)), hardware=choose_hardware("cpu", "float32"))
+    encoder = Encoder.load(
+        with_pooling(resolve_model(str(tiny_model)), "cls"), hardware=choose_hardware("cpu", "float32")
+    )
     store = project.store()
     chunks = store.chunks()
     vectors = encoder.encode_chunks([DOCUMENT + chunk.embedded_text for chunk in chunks])

@@ -250,6 +250,7 @@ class VectorsInfo(ArtifactInfo):
     dimension: int = 0
     chunks: int = 0
     hubness_key: str = ""
+    pooling: str = "from the model"
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
