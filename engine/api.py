@@ -176,12 +176,12 @@ class Project:
             return listed(store, rejected)
 
     def queries_by_origin(self, origin: str | None = None) -> QueriesByOrigin:
-        """All queries that the project has, with those that its documents hold (titles, headings and so on); of one origin where it
-        is named."""
+        """All queries that the project has, with those that its documents hold (titles, headings and so on), and what each is used
+        for; of one origin where it is named."""
         from engine.service.queries import by_origin
 
         with closing(self.folder.store()) as store:
-            return by_origin(store, origin)
+            return by_origin(ProjectSnapshot(self.folder, self.settings(), store), origin)
 
     def retry(self, paths: Sequence[str] = ()) -> int:
         """Let the next ingest read files again that were not read, or not all of them: all, or those that match globs."""

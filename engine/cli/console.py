@@ -17,6 +17,7 @@ from engine.core import events
 from engine.core.errors import EngineError
 from engine.core.messages.report import QUERY_SETS
 from engine.core.messages.search import LINED
+from engine.core.records import query_label
 from engine.core.systems import ADAPTED, BASE, IN_USE, SYSTEMS, label_of
 from engine.core.text import duration, harmless, metric_name
 
@@ -115,9 +116,10 @@ def summary_line(summary: Mapping[str, Any]) -> str:
     parts = []
     for key, value in summary.items():
         if isinstance(value, dict):
-            value = ", ".join(f"{name} {count}" for name, count in value.items())
+            value = ", ".join(f"{query_label(name)} {count}" for name, count in value.items())
         if (value not in (None, "", 0, False) or key in NEVER_LEFT_OUT) and key not in ("reason", "report"):
-            parts.append(f"{key.replace('_', ' ')}: {value}" if value is not True else key.replace("_", " "))
+            name = query_label(key.replace("_", " "))
+            parts.append(name if value is True else f"{name}: {value}")
     return " · ".join(parts)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from engine.cli.app import AsJson, ProjectName, app, opened, print_json, stoppable
+from engine.core.records import query_label
 from engine.core.text import harmless
 
 if TYPE_CHECKING:
@@ -40,12 +41,23 @@ def queries(
         bool, typer.Option("--rejected", help="those that were left out when the queries were made, and why")
     ] = False,
     by_origin: Annotated[
-        bool, typer.Option("--origin", help="all queries by origin, with those that documents hold: titles, headings …")
+        bool,
+        typer.Option(
+            "--origin",
+            help="all queries by origin, with those that documents hold: titles, headings …; and what each is used for",
+        ),
     ] = False,
     origin: Annotated[str | None, typer.Argument(help="with --origin: those of this one, such as heading")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the training queries of a project with their documents, or all its queries by origin."""
+    """List the training queries of a project with their documents, or all its queries by origin and what they are used for."""
+    from engine.core.errors import UsageError
+
+    if rejected and (by_origin or origin is not None):
+        raise UsageError(
+            "--rejected and --origin exclude each other.", "Queries that were left out are listed by reason, not by origin.",
+            "Use one of them.", code="options-conflict", command="queries",
+        )  # fmt: skip
     with opened(name) as project:
         if by_origin or origin is not None:
             found = project.queries_by_origin(origin)
@@ -62,19 +74,23 @@ def _list(rows: list[QueryRow]) -> None:
     from engine.queries.rejection import words_of
 
     for row in rows:
-        print(f"{row.kind}: {harmless(row.text)}")
-        print(f"    {harmless(row.reason or row.split)}  {harmless(row.path)}".rstrip())
-    counts = Counter(words_of(row.code) if row.code else row.reason or row.split for row in rows)
+        print(f"{query_label(row.kind)}: {harmless(row.text)}")
+        print(f"    {harmless(row.reason or query_label(row.split))}  {harmless(row.path)}".rstrip())
+    counts = Counter(words_of(row.code) if row.code else row.reason or query_label(row.split) for row in rows)
     summary = ", ".join(f"{count} {harmless(what)}" for what, count in counts.most_common())
     print(summary or "No queries.", file=sys.stderr)
 
 
 def _list_by_origin(found: QueriesByOrigin) -> None:
     for query in found.queries:
-        print(f"{query.origin}: {harmless(query.text)}")
+        print(f"{query.origin} ({query.use}): {harmless(query.text)}")
         if query.path:
             print(f"    {harmless(query.path)}")
-    print(", ".join(f"{count} {origin}" for origin, count in found.counts.items()) or "No queries.", file=sys.stderr)
+    for origin, count in found.counts.items():
+        uses = ", ".join(f"{number} {use}" for use, number in found.uses[origin].items())
+        print(f"{count:>6} {origin}: {uses}", file=sys.stderr)
+    if not found.counts:
+        print("No queries.", file=sys.stderr)
 
 
 def _show(found: QuerySample) -> None:
@@ -86,7 +102,7 @@ def _show(found: QuerySample) -> None:
         if item.problem:
             print(f"  nothing came of it: {harmless(item.problem)}")
         for query in item.queries:
-            print(f"  {'✓' if query.kept else '✗'} {query.kind}: {harmless(query.text)}")
+            print(f"  {'✓' if query.kept else '✗'} {query_label(query.kind)}: {harmless(query.text)}")
             if query.evidence:
                 print(f"      from: {harmless(query.evidence)}")
             if query.reason:

@@ -10,6 +10,11 @@ QueryKind = Literal["question", "keyword", "title", "claim", "imported"]
 Origin = Literal["title", "subject", "heading", "faq", "caption", "glossary", "link", "filename"]
 
 
+def query_label(value: str) -> str:
+    """How users see a kind or a split of queries; one that is worded as a title is no document's own title, an origin."""
+    return {"title": "title-like", "heldout": "held-out"}.get(value, value)
+
+
 @dataclass(frozen=True, slots=True)
 class Document:
     """One readable unit of the corpus: a file, or one entry of a BEIR `corpus.jsonl`.

@@ -42,7 +42,8 @@ MIME = {
     "msg": "application/vnd.ms-outlook",
 }
 _NO_TITLE = re.compile(
-    r"(?:untitled|microsoft word - .*|powerpoint.presentation|slide 1|document ?\d*)$", re.IGNORECASE
+    r"(?:untitled|\((?:anonymous|unspecified|untitled)\)|microsoft word - .*|powerpoint.presentation|slide 1|document ?\d*)$",
+    re.IGNORECASE,
 )
 _MAX_TITLE_LENGTH = 300
 _NO_TEXT = "no text was found in it that can be read"

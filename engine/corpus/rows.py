@@ -7,6 +7,7 @@ from collections.abc import Set
 
 from engine.core.records import Document
 from engine.corpus.readers import ReadDocument
+from engine.corpus.said import named
 from engine.corpus.scan import ScannedFile
 from engine.project.store.records import FileRecord
 
@@ -44,5 +45,5 @@ def document_of(file: ScannedFile, content_hash: str, read: ReadDocument) -> Doc
     return Document(
         path=path, source=file.source, format=read.format, title=read.title, text=read.text, content_hash=content_hash,
         size=file.size, modified=file.mtime_ns / 1e9, external_id=read.external_id,
-        author=read.author, created=read.created, changed=read.changed,
+        author=named(read.author), created=read.created, changed=read.changed,
     )  # fmt: skip

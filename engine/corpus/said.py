@@ -25,6 +25,11 @@ _FORMS = [
 ]
 _COMPACT = re.compile(r"(\d{4})(\d\d)(\d\d)(?:[T;]?(\d\d)(\d\d)(\d\d)?\d{0,3})?(?=\D|$)")
 _MAX_DATE_LENGTH = 60  # characters
+_NOBODY = frozenset((
+    "admin", "administrator", "anonymous", "author", "microsoft office user", "n/a", "none", "openpyxl", "owner", "python-docx",
+    "unknown", "unknown author", "unnamed", "unspecified", "user", "windows user",
+))  # fmt: skip
+"""What programs write where nobody has given them an author's name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +85,12 @@ def _zone(text: str) -> timezone:
 def first_moment(texts: Iterable[str]) -> float | None:
     """The first of several texts that is a date."""
     return next((found for found in map(moment, texts) if found is not None), None)
+
+
+def named(authors: str) -> str:
+    """Of authors with commas between, those that are somebody."""
+    names = authors.split(", ")
+    return ", ".join(name for name in names if name.strip(" ()[]<>").casefold() not in _NOBODY)
 
 
 def joined(names: Iterable[str]) -> str:

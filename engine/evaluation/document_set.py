@@ -19,7 +19,7 @@ from engine.evaluation.query_sets import QuerySet
 from engine.evaluation.rankers import Rankers
 from engine.lexical.filenames import FilenameMatch
 from engine.lexical.stage import index_without
-from engine.project.stage import StageContext
+from engine.project.stage import ProjectSnapshot, StageContext
 from engine.queries.document_written import MIN_JACCARD, stripped, untrained
 from engine.queries.heldout import cap_queries
 
@@ -30,7 +30,7 @@ FOLDER = ".document-queries"
 
 def document_set(context: StageContext, chunks: Sequence[Chunk]) -> tuple[QuerySet, Rankers] | None:
     """The queries, and the corpus to ask; None where there are none."""
-    groups = _groups(context, chunks)
+    groups = deciding_groups(context, chunks)
     if not groups:
         return None
     queries = [query for same in groups for query in same]
@@ -48,11 +48,11 @@ def document_set(context: StageContext, chunks: Sequence[Chunk]) -> tuple[QueryS
     return found, Rankers(context, corpus, lexical)
 
 
-def _groups(context: StageContext, chunks: Sequence[Chunk]) -> list[tuple[DocumentQuery, ...]]:
+def deciding_groups(snapshot: ProjectSnapshot, chunks: Sequence[Chunk]) -> list[tuple[DocumentQuery, ...]]:
     """Of documents that no training query was made from, at most `evaluation.max_heldout`; those together that ask the same of
     whole documents, such as the title that the entries of an article share."""
-    settings = context.settings
-    groups = grouped_by_text(untrained(document_queries(context.store), context.store.queries(), chunks))
+    settings, store = snapshot.settings, snapshot.store
+    groups = grouped_by_text(untrained(document_queries(store), store.queries(), chunks))
     keys = [f"{same[0].text}\0{same[0].document_id}\0{same[0].chunk_id}" for same in groups]
     return [groups[row] for row in cap_queries(keys, settings.evaluation.max_heldout, settings.training.seed)]
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from engine.core.records import Chunk, JudgedQuery, Query
 from engine.lexical.filenames import DocumentNames, FilenameMatch
-from engine.project.stage import StageContext
+from engine.project.stage import ProjectSnapshot, StageContext
 from engine.queries.choosing import EXTRACTIVE, made_by
 from engine.queries.heldout import cap_queries
 from engine.queries.rules.tokens import fold
@@ -92,7 +92,7 @@ def query_sets(context: StageContext, chunks: Sequence[Chunk]) -> list[QuerySet]
         owners = {chunk.id: chunk.document_id for chunk in chunks}
         judgments = [one[0] if len(one) == 1 else combined(one, owners) for one in same.values()]
         sets.append(_judged_set(context, judgments, [names.match(judgment.text) for judgment in judgments]))
-    if kept := _heldout(context, chunks):
+    if kept := heldout_queries(context, chunks):
         backend = made_by(context)
         sets.append(
             QuerySet(
@@ -147,10 +147,11 @@ def _names(context: StageContext) -> DocumentNames:
     return DocumentNames((document.id, document.title, document.path) for document in named)
 
 
-def _heldout(context: StageContext, chunks: Sequence[Chunk]) -> list[Query]:
+def heldout_queries(snapshot: ProjectSnapshot, chunks: Sequence[Chunk]) -> list[Query]:
+    """The held-out ones whose chunks still exist, at most `evaluation.max_heldout`."""
     present = {chunk.id for chunk in chunks}
-    heldout = [query for query in context.store.queries() if query.split == "heldout" and query.chunk_id in present]
-    settings = context.settings
+    heldout = [query for query in snapshot.store.queries() if query.split == "heldout" and query.chunk_id in present]
+    settings = snapshot.settings
     rows = cap_queries([query.text for query in heldout], settings.evaluation.max_heldout, settings.training.seed)
     return [heldout[row] for row in rows]
 

@@ -11,6 +11,7 @@ from typing import Any
 from engine.core.assets import asset_path
 from engine.core.errors import EngineError
 from engine.core.figures import FigureTable
+from engine.core.records import query_label
 from engine.core.systems import label_of
 from engine.evaluation.reporting.report import read_report, tables_of
 from engine.export.models import CHUNK_FOLDER, MODEL_FOLDER, QUERY_FOLDER
@@ -112,7 +113,7 @@ def _sizes(source: Source) -> dict[str, int]:
     return {
         "documents": counts["documents"],
         "chunks": counts["chunks"],
-        **{f"queries ({split})": count for split, count in splits.items()},
+        **{f"queries ({query_label(split)})": count for split, count in splits.items()},
         "judged queries": counts["judged_queries"],
     }
 

@@ -14,11 +14,13 @@ from engine.core.messages import queries as messages
 from engine.core.messages.queries import evidence_span
 from engine.core.records import Origin, Query
 from engine.project.folder import ProjectFolder
+from engine.project.stage import ProjectSnapshot
 from engine.project.store.artifact_info import QueriesInfo
 from engine.project.store.store import Store
 from engine.queries.rejection import read_reason, words_of
 
 MAX_PAGE_LENGTH = 1000
+USES: tuple[messages.QueryUse, ...] = get_args(messages.QueryUse)
 ORIGINS = (*get_args(Origin), "language-model", "extractive", "imported", "judged")
 NOT_KEPT = "The change of the queries could not be kept."
 
@@ -50,30 +52,37 @@ def listed(store: Store, rejected: bool = False) -> list[messages.QueryRow]:
     return _rows(store, found)
 
 
-def by_origin(store: Store, origin: str | None = None) -> messages.QueriesByOrigin:
+def by_origin(snapshot: ProjectSnapshot, origin: str | None = None) -> messages.QueriesByOrigin:
     """All queries of a project, those that its documents hold first; of one origin where it is named. Raises UsageError for an
     origin that there is none of."""
     from engine.corpus.document_queries import document_queries
     from engine.queries.choosing import MODELS
+    from engine.service.query_uses import QueryUses
+
+    store = snapshot.store
 
     if origin is not None and origin not in ORIGINS:
         raise unknown("origin", origin, ORIGINS, code="origin-unknown")
     paths = {document.id: document.path for document in store.documents()}
     artifact = store.artifact(QueriesInfo)
     made = "language-model" if artifact and artifact.info.backend in MODELS else "extractive"
+    uses = QueryUses(snapshot)
     found = [
         messages.QueryOfOrigin(
-            one.origin, one.text, paths[one.document_id], one.chunk_id, paths[one.written_in], one.start, one.end
+            one.origin, one.text, uses.of_written(one), paths[one.document_id], one.chunk_id, paths[one.written_in],
+            one.start, one.end,
         )
         for one in document_queries(store)
-    ]
+    ]  # fmt: skip
     for query in store.queries():
-        how = "imported" if query.kind == "imported" else made
-        found.append(messages.QueryOfOrigin(how, query.text, paths.get(query.document_id, ""), query.chunk_id or None))
-    found += [messages.QueryOfOrigin("judged", query.text, query.path or "") for query in store.judged()]
+        how, path = "imported" if query.kind == "imported" else made, paths.get(query.document_id, "")
+        found.append(messages.QueryOfOrigin(how, query.text, uses.of_generated(query), path, query.chunk_id or None))
+    found += [messages.QueryOfOrigin("judged", one.text, uses.of_judged(one), one.path or "") for one in store.judged()]
     found.sort(key=lambda one: ORIGINS.index(one.origin))
     counts = Counter(one.origin for one in found)
-    return messages.QueriesByOrigin(dict(counts), tuple(one for one in found if origin in (None, one.origin)))
+    both = Counter((one.origin, one.use) for one in found)
+    by_use = {name: {use: both[name, use] for use in USES if both[name, use]} for name in counts}
+    return messages.QueriesByOrigin(dict(counts), by_use, tuple(one for one in found if origin in (None, one.origin)))
 
 
 def _rows(store: Store, found: Sequence[tuple[Query, str]]) -> list[messages.QueryRow]:

@@ -95,7 +95,9 @@ class QuerySettings(Section):
         "file that is named here, else a model that 'engine models add' has added, else extractive",
     )
     kinds: list[Literal["question", "keyword", "title", "claim"]] = key(
-        ["question", "keyword", "title", "claim"], "kinds of queries, unless they are imported", min_length=1
+        ["question", "keyword", "title", "claim"],
+        "kinds of queries, unless they are imported; title: worded as one, which lists call title-like",
+        min_length=1,
     )
     per_chunk: int = key(3, "queries per chunk, at most", ge=1, le=20)
     model: str = key(

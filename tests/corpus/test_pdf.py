@@ -50,6 +50,15 @@ def test_metadata_of_a_pdf() -> None:
     assert document.changed is None
 
 
+def test_a_title_that_a_program_wrote_for_none_is_left_out() -> None:
+    title = b"Harbour plan".hex().encode()
+    (document,) = read(
+        office.pdf("The pelican.").replace(b"/Title<" + title, b"/Title<" + b"(anonymous)".hex().encode())
+    )
+    assert isinstance(document, ReadDocument)
+    assert document.title == "A"
+
+
 def test_a_date_that_is_none_and_one_of_no_calendar_are_left_out() -> None:
     (document,) = read(
         office.pdf("The pelican.").replace(b"D:20310304050607Z".hex().encode(), b"D:20311399".hex().encode())

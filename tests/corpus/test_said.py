@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from engine.corpus.front_matter import split_front_matter
 from engine.corpus.meta_tags import said_in
 from engine.corpus.readers import ReadDocument, reader_for
-from engine.corpus.said import Said, joined, moment
+from engine.corpus.rows import document_of
+from engine.corpus.said import Said, joined, moment, named
+from engine.corpus.scan import ScannedFile
 
 NOON = 1_935_230_400.0  # 2031-04-29T12:00:00Z
 
@@ -33,6 +35,19 @@ def at(*parts: int) -> float:
 )  # fmt: skip
 def test_dates(text: str) -> None:
     assert moment(text) == NOON == at(2031, 4, 29, 12)
+
+
+@pytest.mark.parametrize(
+    ("authors", "found"),
+    [
+        ("(anonymous)", ""), ("Anonymous", ""), ("[unspecified]", ""), ("Ada Quay, Unknown Author", "Ada Quay"), ("", ""),
+        ("Ada Quay, Bo", "Ada Quay, Bo"), ("Anonymous Bosch", "Anonymous Bosch"),
+    ],
+)  # fmt: skip
+def test_authors_who_are_somebody(authors: str, found: str) -> None:
+    assert named(authors) == found
+    file = ScannedFile("/d", "a.pdf", Path("/d/a.pdf"), 1, 0, "pdf")
+    assert document_of(file, "h", ReadDocument("A", "Text", author=authors)).author == found
 
 
 def test_dates_without_a_day_are_their_first() -> None:

@@ -15,6 +15,7 @@ from engine.core.records import JudgedQuery, Query
 from engine.corpus.document_queries import document_queries
 from engine.project.folder import ProjectFolder
 from engine.service import methods
+from engine.settings.edit import change
 
 
 def stored(project: ProjectFolder) -> list[Query]:
@@ -161,10 +162,36 @@ def test_queries_by_origin(project: ProjectFolder) -> None:
     expected = Counter(query.origin for query in held) | Counter({"extractive": len(made), "judged": 2})
     assert Counter(query.origin for query in found.queries) == found.counts == headings.counts == expected
     assert expected["heading"] > 0
+    assert found.uses == headings.uses
+    assert {name: sum(uses.values()) for name, uses in found.uses.items()} == found.counts
     assert {query.text for query in headings.queries} == {query.text for query in held if query.origin == "heading"}
     assert [(query.text, query.path) for query in found.queries[-2:]] == [("who pays", "a.md"), ("who does not", "")]
+    learnt = {query.path for query in found.queries if query.use in ("trained on", "stopping the training")}
+    assert learnt
+    assert not learnt & {query.path for query in found.queries if query.use == "deciding" and query.origin != "judged"}
     first = headings.queries[0]
     assert (first.path, first.start >= 0, first.chunk_id is None) == (first.written_in, True, False)
+
+
+def test_what_queries_are_used_for(project: ProjectFolder) -> None:
+    splits = {query.text: query.split for query in stored(project)}
+    learnt, aside = (next(text for text in splits if splits[text] == split) for split in ("train", "heldout"))
+    store = project.store()
+    store.put_judged([JudgedQuery(text, text, path="a.md") for text in ("who pays", learnt, aside)])
+    store.close()
+    opened = Project(project)
+    found = opened.queries_by_origin().queries
+    uses = {(query.origin, query.text): query.use for query in found}
+    expected = {"train": "trained on", "validation": "stopping the training", "heldout": "measured only"}
+    assert {text: uses["extractive", text] for text in splits} == {
+        text: expected[split] for text, split in splits.items()
+    }
+    assert [uses["judged", text] for text in ("who pays", learnt, aside)] == ["deciding", "unused", "measured only"]
+    file = project.path / "project.toml"
+    file.write_text(change(file.read_text(), {"evaluation.use_judged": False})[1])
+    counts = opened.queries_by_origin("judged").uses["judged"]
+    opened.close()
+    assert counts == {"measured only": 2, "unused": 1}
 
 
 def test_the_command_lists_queries_by_origin(project: ProjectFolder) -> None:
@@ -174,8 +201,9 @@ def test_the_command_lists_queries_by_origin(project: ProjectFolder) -> None:
     assert some["queries"] == [query for query in every["queries"] if query["origin"] == "heading"] != []
     lines = engine("queries", str(project.path), "--origin", "heading").stdout.splitlines()
     assert [line.strip() for line in lines] == [
-        line for query in some["queries"] for line in (f"heading: {query['text']}", query["path"])
+        line for query in some["queries"] for line in (f"heading ({query['use']}): {query['text']}", query["path"])
     ]
+    assert engine("queries", str(project.path), "--origin", "--rejected", check=False).returncode == 2
     assert engine("queries", str(project.path), "--origin", "headline", check=False).returncode == 2
 
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from engine.core.messages.wire import AtLeast, Request, RowId
 
 PAGE = 100
+
+QueryUse = Literal["deciding", "stopping the training", "trained on", "measured only", "unused"]
+"""Whether a query decides what comes into use, stops the training, is learnt from, or is measured without deciding anything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +34,14 @@ class QueryRow:
 
 @dataclass(frozen=True, slots=True)
 class QueryOfOrigin:
-    """A query of whatever origin. The chunk `chunk_id` of the document at `path` answers it, or all of that where it is None;
-    judged queries, which several may answer, name neither. It stands at [start:end] of the document at `written_in`.
+    """A query of whatever origin, and what it is used for. The chunk `chunk_id` of the document at `path` answers it, or all of
+    that where it is None; judged queries, which several may answer, name neither. It stands at [start:end] of the document at
+    `written_in`.
     """
 
     origin: str
     text: str
+    use: QueryUse
     path: str = ""
     chunk_id: int | None = None
     written_in: str = ""
@@ -46,9 +51,10 @@ class QueryOfOrigin:
 
 @dataclass(frozen=True, slots=True)
 class QueriesByOrigin:
-    """The queries of a project, or those of one origin, and how many there are of each."""
+    """The queries of a project, or those of one origin; how many there are of each, and by what they are used for."""
 
     counts: dict[str, int]
+    uses: dict[str, dict[QueryUse, int]]
     queries: tuple[QueryOfOrigin, ...]
 
 

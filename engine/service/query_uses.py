@@ -1,0 +1,51 @@
+"""What each query of a project is used for, by the rules of training and evaluation."""
+
+from __future__ import annotations
+
+from engine.core.messages.queries import QueryUse
+from engine.core.records import DocumentQuery, JudgedQuery, Query
+from engine.corpus.document_queries import document_queries
+from engine.evaluation.document_set import deciding_groups
+from engine.evaluation.query_sets import heldout_queries, is_extractive
+from engine.project.stage import ProjectSnapshot
+from engine.queries.choosing import made_by
+from engine.queries.rules.tokens import fold
+from engine.training.dataset import train_rows, written_for_stopping
+
+
+class QueryUses:
+    """Of the queries that are there now; a run that is older may have used others."""
+
+    def __init__(self, snapshot: ProjectSnapshot) -> None:
+        store, settings = snapshot.store, snapshot.settings
+        queries, chunks = store.queries(), store.chunks()
+        self._backend, self._use_judged = made_by(snapshot), settings.evaluation.use_judged
+        self._present = {chunk.id for chunk in chunks}
+        self._trained = {queries[row].id for row in train_rows(settings, queries, chunks)}
+        self._held_out = {query.id for query in heldout_queries(snapshot, chunks)}
+        self._texts = {fold(query.text): query.split for query in queries}
+        self._deciding = {query for group in deciding_groups(snapshot, chunks) for query in group}
+        self._stopping = set(written_for_stopping(queries, document_queries(store), chunks)[0])
+
+    def of_written(self, query: DocumentQuery) -> QueryUse:
+        """Of a document-written query."""
+        return (
+            "deciding" if query in self._deciding else "stopping the training" if query in self._stopping else "unused"
+        )
+
+    def of_generated(self, query: Query) -> QueryUse:
+        """Of a query that was generated or imported for training."""
+        if query.id in self._trained:
+            return "trained on"
+        if query.split == "validation" and query.chunk_id in self._present and not self._stopping:
+            return "stopping the training"
+        if query.id in self._held_out:
+            return "measured only" if is_extractive(query, self._backend) else "deciding"
+        return "unused"
+
+    def of_judged(self, query: JudgedQuery) -> QueryUse:
+        """Of a judged query. One that a generator made decides nothing, and one that was trained on is not measured."""
+        split = self._texts.get(fold(query.text))
+        if split in ("train", "validation"):
+            return "unused"
+        return "measured only" if split == "heldout" or not self._use_judged else "deciding"
