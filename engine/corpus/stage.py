@@ -14,13 +14,15 @@ from engine.corpus.beir import read_beir_judgments
 from engine.corpus.imports import read_judgments, restore_marked
 from engine.corpus.ingest import Ingest, forget_deleted, no_documents, reasons
 from engine.corpus.scan import Scan, ScannedFile, Skipped, scan
-from engine.project.stage import ProjectSnapshot, Stage, StageContext, fingerprint
+from engine.encoders.tokenizer import TokenizerFile, chunk_tokenizer
+from engine.project.stage import ProjectSnapshot, Stage, StageContext, fingerprint, stage_fingerprint
 from engine.project.store.artifact_info import CorpusInfo
 from engine.project.store.artifacts import Artifact
 from engine.project.store.records import LeftOutRecord
 
 if TYPE_CHECKING:
     from engine.encoders.model_folder import ModelFolder
+    from engine.settings.schema import Settings
 
 VERSION = 5
 
@@ -33,9 +35,10 @@ class IngestStage(Stage):
 
     def inputs(self, snapshot: ProjectSnapshot) -> dict[str, Any]:
         """Everything but the files themselves, which the stage compares one by one."""
-        aside = {"retrain_threshold", "follow_links", "reading_processes", "reading_seconds", "reading_memory_mb", "passwords_file",
-                 "ocr", "ocr_languages", "ocr_seconds"}  # fmt: skip
-        return {"corpus": snapshot.settings.corpus.model_dump(exclude=aside), "model": snapshot.settings.encoder.model}
+        settings, former = snapshot.settings, snapshot.store.artifact(CorpusInfo)
+        if former and not former.info.tokenizer and not settings.corpus.tokenizer:  # as before 0.2
+            return {"corpus": _recipe(settings), "model": settings.encoder.model}
+        return {"corpus": _recipe(settings), "tokenizer": chunk_tokenizer(settings).fingerprint}
 
     def run(self, context: StageContext) -> dict[str, Any]:
         """Scan the sources and bring documents and chunks in line with them.
@@ -58,22 +61,26 @@ class IngestStage(Stage):
         model = resolve_model(context.settings.encoder.model)
         _report_cut(context, model.max_tokens)
         _report_prompts(context, model)
-        chunking = fingerprint(
-            version=VERSION,
-            model=model.fingerprint,
-            **context.settings.corpus.model_dump(include={"chunk_tokens", "overlap_sentences", "context"}),
+        tokenizer = chunk_tokenizer(context.settings)
+        cut = {"version": VERSION, **corpus.model_dump(include={"chunk_tokens", "overlap_sentences", "context"})}
+        chunking = fingerprint(tokenizer=tokenizer.fingerprint, **cut)
+        by_encoder = fingerprint(model=model.fingerprint, **cut)  # as before 0.2
+        context.store.rename_chunking(
+            by_encoder, fingerprint(tokenizer=TokenizerFile(model.tokenizer_file).fingerprint, **cut)
         )
         tesseract = wanted_tesseract(context)
         _report_left_out(context, found.skipped)
-        tally = Ingest(context, model.tokenizer_file, chunking, tesseract).bring_in_line(found)
+        tally = Ingest(context, tokenizer.path, chunking, tesseract).bring_in_line(found)
         judged = _import_judgments(context, found.files)
         info = CorpusInfo(
             chunks=context.store.corpus_fingerprint(),
             passwords=passwords_mark(context),
             ocr=ocr_mark(context, tesseract),
             limits=reading_limits(context),
+            tokenizer=tokenizer.fingerprint,
         )
-        context.store.put_artifact(Artifact(info, context.fingerprint))
+        made_from = {"corpus": _recipe(context.settings), "tokenizer": tokenizer.fingerprint}
+        context.store.put_artifact(Artifact(info, stage_fingerprint("ingest", VERSION, made_from)))
         counts = context.store.counts()
         return {
             "files_read": tally.read, "files_unchanged": tally.unchanged, "files_removed": tally.removed,
@@ -84,6 +91,13 @@ class IngestStage(Stage):
 
 
 STAGE = IngestStage()
+
+
+def _recipe(settings: Settings) -> dict[str, Any]:
+    """The part of project.toml's [corpus] that decides what a file's chunks are, the tokenizer aside."""
+    aside = {"retrain_threshold", "follow_links", "reading_processes", "reading_seconds", "reading_memory_mb", "passwords_file",
+             "ocr", "ocr_languages", "ocr_seconds", "tokenizer"}  # fmt: skip
+    return settings.corpus.model_dump(exclude=aside)
 
 
 def _report_prompts(context: StageContext, model: ModelFolder) -> None:

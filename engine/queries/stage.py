@@ -64,6 +64,9 @@ class GenerateStage(Stage):
         if share := adaptation_corpus(snapshot)[1]:
             limit = f"up to {100 * snapshot.settings.corpus.retrain_threshold:g} % may (corpus.retrain_threshold)"
             notes.append(f"kept: {100 * share:.1f} % of the chunks changed since, {limit}")
+        made, filters = snapshot.store.artifact(QueriesInfo), snapshot.settings.queries.consistency_top
+        if filters and made and made.info.encoder not in (None, _encoder(snapshot)):
+            notes.append("kept: another encoder has filtered them")
         if not snapshot.store.counts()["queries"]:
             notes.append(f"there is no training query: {rejection.NONE_LEFT}")
         return "; ".join(notes)
@@ -76,10 +79,13 @@ class GenerateStage(Stage):
         made, rejected = candidates.made, dict(candidates.rejected + rejection.by_reason(filtered.rejected))
         queries = _edited(context, split_queries(context, filtered.kept, chunks), chunks)
         corpus = context.store.corpus_fingerprint()
-        made_by = fingerprint(recipe=recipe(context))
-        info = QueriesInfo(corpus, made_by, made, rejected, content(queries), choice.backend, writer_noted(context))
+        encoder = _encoder(context)
+        made_by = fingerprint(recipe=recipe(context, encoder))
+        info = QueriesInfo(
+            corpus, made_by, made, rejected, content(queries), choice.backend, writer_noted(context), encoder
+        )
         # The corpus as it is now, also when the run was forced while a former one still stood for it.
-        made_from = stage_fingerprint("generate", VERSION, {"recipe": recipe(context), "corpus": corpus})
+        made_from = stage_fingerprint("generate", VERSION, {"recipe": recipe(context, encoder), "corpus": corpus})
         lost = [(one.query, one.stored) for one in (*candidates.lost, *filtered.rejected)]
         context.store.replace_queries(queries, Artifact(info, made_from), lost)
         forget_gone(context)
@@ -98,17 +104,26 @@ class GenerateStage(Stage):
 STAGE = GenerateStage()
 
 
-def recipe(snapshot: ProjectSnapshot) -> dict[str, Any]:
+def recipe(snapshot: ProjectSnapshot, encoder: tuple[str, int] | None = None) -> dict[str, Any]:
     """Everything but the corpus that decides which queries are made. Judged queries are no part of it: one that is
-    imported later and equals a training query is left out of the evaluation instead."""
-    settings = snapshot.settings
+    imported later and equals a training query is left out of the evaluation instead.
+
+    `encoder` filters them: by default the one that has filtered those there are, since encoders are compared on the same queries.
+    """
+    settings, former = snapshot.settings, snapshot.store.artifact(QueriesInfo)
+    encoder = encoder or (former and former.info.encoder) or _encoder(snapshot)
     return {
         "queries": query_recipe(snapshot),
         "imports": imports_fingerprint(snapshot.project, "queries"),
         "split": [settings.evaluation.heldout_share, settings.training.seed],
-        "model": [project_model(settings).fingerprint, settings.encoder.max_tokens],
+        "model": encoder,
         "index": [settings.lexical.language, INDEX_VERSION],
     }
+
+
+def _encoder(snapshot: ProjectSnapshot) -> tuple[str, int]:
+    """The project's, as `QueriesInfo` names it."""
+    return project_model(snapshot.settings).fingerprint, snapshot.settings.encoder.max_tokens
 
 
 def adaptation_corpus(snapshot: ProjectSnapshot) -> tuple[str, float]:

@@ -44,7 +44,12 @@ class CorpusSettings(Section):
         le=86_400,
     )
     reading_memory_mb: int = key(2048, "memory that each reading process may use", ge=512, le=1_048_576)
-    chunk_tokens: int = key(256, "longest chunk, in tokens of the encoder's tokenizer", ge=16, le=8192)
+    chunk_tokens: int = key(256, "longest chunk, in tokens of corpus.tokenizer", ge=16, le=8192)
+    tokenizer: str = key(
+        "",
+        "folder of a model, or a tokenizer.json, by whose tokens chunks are measured, so that several encoders can be compared on "
+        "the same chunks; empty: the encoder's own",
+    )
     overlap_sentences: int = key(1, "sentences that a chunk repeats from the one before", ge=0, le=5)
     context: Literal["none", "headings", "title"] = key(
         "none", "what is put before a chunk's text when it is indexed and embedded"

@@ -13,10 +13,15 @@ from fixtures.pipeline import engine_here
 
 from engine.api import Project
 from engine.core.former_systems import former_name, with_former_names
+from engine.encoders.model_folder import resolve_model
 from engine.evaluation.reporting.report import read_report, tables_of
+from engine.project.folder import ProjectFolder
+from engine.project.stage import fingerprint
 from engine.project.store.artifact_info import FORMER_KEYS
+from engine.settings.schema import Settings
 from engine.training.history import FILE as HISTORY
 
+FORMERLY_MISSING = {"corpus": ["tokenizer"], "queries": ["encoder"], "vectors": ["pooling"]}
 FORMER_SCOPES = {"queries": "query", "both-then-queries": "both-then-query"}
 
 
@@ -55,6 +60,8 @@ def former(project: Path) -> Path:
     with closing(sqlite3.connect(project / "project.db")) as database, database:
         for kind, folder, text in database.execute("SELECT kind, folder, info FROM artifacts").fetchall():
             info = former_layout(json.loads(text))
+            for name in FORMERLY_MISSING.get(kind, ()):
+                del info[name]
             if kind == "adapter":
                 file = project / folder / HISTORY
                 info["history"] = json.loads(file.read_text())
@@ -66,7 +73,19 @@ def former(project: Path) -> Path:
                 info["adapter"] = info["served"]["adapter"]
                 former_report(project / folder / "report.json")
             database.execute("UPDATE artifacts SET info = ? WHERE kind = ?", (json.dumps(info), kind))
+        chunking, ingest = former_fingerprints(ProjectFolder.open(project).settings())
+        database.execute("UPDATE files SET chunking = ?", (chunking,))
+        database.execute("UPDATE artifacts SET fingerprint = ? WHERE kind = 'corpus'", (ingest,))
     return project
+
+
+def former_fingerprints(settings: Settings) -> tuple[str, str]:
+    """Of how chunks are cut, and of the stage: the encoder's was part of both."""
+    corpus = settings.corpus.model_dump()
+    cut = {name: corpus[name] for name in ("chunk_tokens", "overlap_sentences", "context")}
+    chunking = fingerprint(version=5, model=resolve_model(settings.encoder.model).fingerprint, **cut)
+    decides = {name: corpus[name] for name in (*cut, "paths", "include", "exclude")}
+    return chunking, fingerprint(stage="ingest", version=5, corpus=decides, model=settings.encoder.model)
 
 
 def artifacts(project: Path) -> dict[str, str]:
@@ -89,7 +108,9 @@ def test_it_opens_searches_shows_its_report_and_runs_on(former: Path) -> None:
     shown = json.loads(engine_here("report", str(former), "--json").stdout)
     assert shown["tables"] == with_former_names(json.loads(before["evaluation"])["tables"])
     events = [json.loads(line) for line in engine_here("run", str(former), "--json").stdout.splitlines()]
-    assert {event["stage"] for event in events if event["event"] == "stage_finished"} == {"ingest"}
+    finished = {event["stage"]: event["summary"] for event in events if event["event"] == "stage_finished"}
+    assert finished.keys() == {"ingest"}
+    assert (finished["ingest"]["files_read"], finished["ingest"]["new_chunks"]) == (0, 0)
     curves = read_report(found.folder)["training"]
     assert curves["losses"]
     engine_here("evaluate", str(former), "--force")

@@ -64,13 +64,15 @@ class ArtifactInfo(Record):
 
 @dataclass(frozen=True)
 class CorpusInfo(ArtifactInfo):
-    """`passwords`, `ocr` and `limits` show when files that could not be read are worth another try."""
+    """`passwords`, `ocr` and `limits` show when files that could not be read are worth another try. `tokenizer`: fingerprint of the
+    one that chunks were measured by; empty before 0.2, when the encoder's fingerprint stood for it."""
 
     kind, stage, called, plural = "corpus", "ingest", "chunks", True
     chunks: str = ""
     passwords: tuple[int, ...] | None = None
     ocr: str = ""
     limits: Mapping[str, int] = field(default_factory=dict)
+    tokenizer: str = ""
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,8 @@ class WriterInfo(Record):
 
 @dataclass(frozen=True)
 class QueriesInfo(ArtifactInfo):
-    """`corpus` and `recipe`: fingerprints of what the queries were made from; `content`: that of the queries themselves."""
+    """`corpus` and `recipe`: fingerprints of what the queries were made from; `content`: that of the queries themselves.
+    `encoder`: what the consistency filter encoded with, as the fingerprint of a model and its length limit; None before 0.2."""
 
     kind, stage, called, plural = "queries", "generate", "queries", True
     corpus: str = ""
@@ -105,6 +108,7 @@ class QueriesInfo(ArtifactInfo):
     content: str = ""
     backend: str = ""
     writer: WriterInfo | None = None
+    encoder: tuple[str, int] | None = None
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,50 @@
+"""The tokenizer that chunks are counted by, named by its content: encoders that share it share chunks and queries."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from engine.core.errors import ModelError
+from engine.encoders.model_folder import BUNDLED_NAMES, bundled_folder, read_object, resolve_model
+from engine.encoders.weights_file import file_sha256
+from engine.settings.schema import Settings
+
+_LENGTHS = ("truncation", "padding", "version")
+"""What differs between copies of a tokenizer.json, and counts for nothing where texts are neither cut nor padded."""
+
+
+@dataclass(frozen=True, slots=True)
+class TokenizerFile:
+    """A Hugging Face tokenizer.json. `fingerprint` is that of the rules by which it makes tokens."""
+
+    path: Path
+
+    @property
+    def fingerprint(self) -> str:
+        """16 hex digits. Raises ModelError where the file cannot be read."""
+        return _fingerprint(self.path, file_sha256(self.path))
+
+
+def chunk_tokenizer(settings: Settings) -> TokenizerFile:
+    """The tokenizer that `corpus.tokenizer` names, by default the encoder's. Raises ModelError."""
+    named = settings.corpus.tokenizer
+    if not named:
+        return TokenizerFile(resolve_model(settings.encoder.model).tokenizer_file)
+    path = bundled_folder() if named in BUNDLED_NAMES else Path(named).expanduser()
+    file = path / "tokenizer.json" if path.is_dir() else path
+    if not file.is_file():
+        raise ModelError(
+            f"There is no tokenizer {named}.", "Neither is it a file tokenizer.json, nor a folder that holds one.",
+            "Name one in corpus.tokenizer, or leave that out to count in tokens of the encoder.", code="tokenizer-missing",
+        )  # fmt: skip
+    return TokenizerFile(file)
+
+
+@lru_cache(maxsize=8)
+def _fingerprint(path: Path, _sha256: str) -> str:
+    rules = {name: value for name, value in read_object(path).items() if name not in _LENGTHS}
+    return hashlib.sha256(json.dumps(rules, sort_keys=True).encode()).hexdigest()[:16]
