@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.core import environment
 from engine.core.events import Event
+from engine.core.systems import own_system
 from engine.project.folder import ProjectFolder, locate
 from engine.project.stage import ORDER, ProjectSnapshot
 from engine.project.store.artifact_info import EvaluationInfo, InUseInfo, QueriesInfo
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from engine.core.messages.documents import FileOutcome
     from engine.core.messages.project import Exported, StageState
     from engine.core.messages.queries import QueriesByOrigin, QueryRow
+    from engine.core.messages.report import GateTable
     from engine.core.messages.search import Found
     from engine.search.filters import SearchFilter
     from engine.search.searcher import Searcher
@@ -31,8 +33,9 @@ environment.prepare()
 
 @dataclass(frozen=True)
 class Report:
-    """What an evaluation found: the encoder that is in use and why, figures in percent by kind of queries, and the report's folder.
-    Its fields are the keys of `engine report --json`."""
+    """What an evaluation found: the encoder that is in use and why, what the gate compared and the kind of evidence that decided
+    (`rung`; empty where none had enough queries), figures in percent by kind of queries, and the report's folder. Its fields are
+    the keys of `engine report --json`."""
 
     in_use: InUseInfo
     reason: str
@@ -40,6 +43,13 @@ class Report:
     fusion: Mapping[str, Any]
     tables: Mapping[str, FigureTable]
     folder: Path
+    rung: str = ""
+    gate: GateTable | None = None
+
+    @property
+    def own_system(self) -> str:
+        """The encoder whose rows in the tables are those of what is in use."""
+        return own_system(self.in_use.name, self.fusion.get("plain_system", ""))
 
     @property
     def served(self) -> InUseInfo:
@@ -191,13 +201,22 @@ class Project:
 
     def report(self) -> Report:
         """What the last evaluation found."""
-        from engine.evaluation.reporting.report import read_report, tables_of
+        from engine.evaluation.reporting.report import gate_of, read_report, rung_of, tables_of
 
         with closing(self.folder.store()) as store:
             artifact = ProjectSnapshot(self.folder, self.settings(), store).need(EvaluationInfo)
         folder, info = self.folder.folder_of(artifact), artifact.info
         found = read_report(folder)
-        return Report(info.in_use, info.reason, info.advice, found["fusion"], tables_of(found), folder)
+        return Report(
+            info.in_use,
+            info.reason,
+            info.advice,
+            found["fusion"],
+            tables_of(found),
+            folder,
+            rung_of(found),
+            gate_of(found),
+        )
 
     def export(self, target: str | os.PathLike[str], kinds: Iterable[str] | None = None) -> Exported:
         """Write what was made into `target`, a new folder: adapter and model, or the `kinds` that are named, or ["all"]."""

@@ -119,6 +119,7 @@ class ExportScreen(ModalScreen[None]):
         size = f"{made.files} files, {made.bytes / 1e6:,.1f} MB"
         lines = [f"✓ {made.folder}: {size}. README.md says what is what."]
         lines += [f"Words of your documents are in: {', '.join(made.with_text)}."] if made.with_text else []
+        lines += [f"! {note.what} {note.to_do}" for note in made.notes]
         lines += [f"Left out: {name}. {why}" for name, why in made.left_out.items()]
         self._show_note(plain("\n".join(lines), lines=True))
         self.query_one("#export").display = self.query_one("#export-parts").display = False

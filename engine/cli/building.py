@@ -169,6 +169,7 @@ def benchmark(
     from engine.cli.console import RunView, output, show_differences, show_tables
     from engine.core.figures import FigureTable
     from engine.core.messages.wire import from_json
+    from engine.core.systems import own_system
     from engine.experiments.benchmark import benchmark as measure
 
     settings = _settings({"training": {"preset": _known(preset), "seed": seed}}, changes or [])
@@ -187,7 +188,8 @@ def benchmark(
         print_json(with_former_names({**result, "served": former}))
         return
     table = from_json(FigureTable, result)
-    show_tables({"judged": table}, output(), tuple(table.systems))
+    own = own_system(result["in_use"]["name"], result["fusion"].get("plain_system", ""))
+    show_tables({"judged": table}, output(), own, tuple(table.systems))
     print(f"{result['in_use']['reason']}")
     show_differences({f"{name} − base": row for name, row in table.differences.items()} | dict(table.pairs), output())
 
@@ -225,7 +227,7 @@ def demo(
     project: Annotated[str, typer.Option("--project", help="name or folder of the demo's project")] = "sample",
 ) -> None:
     """Run every stage on the sample corpus, show the table, and try three searches."""
-    from engine.cli.console import differences_in_use, output, show_differences, show_found, show_tables
+    from engine.cli.console import differences_in_use, output, show_differences, show_found, show_gate, show_tables
     from engine.cli.demo import SEARCHES, SHOWN_DIFFERENCES, sample_project
     from engine.project.stage import ORDER
 
@@ -233,7 +235,9 @@ def demo(
     execute(sample, ORDER, force=False, as_json=False)
     console, found = output(), sample.report()
     console.print()
-    show_tables(found.tables, console)
+    show_tables(found.tables, console, found.own_system)
+    if found.gate:
+        show_gate(found.gate, console)
     print(found.reason)
     if judged := found.tables.get("judged"):
         console.print(f"\nOn the {judged.queries} questions that were not made from the documents:")

@@ -15,14 +15,14 @@ from rich.text import Text
 
 from engine.core import events
 from engine.core.errors import EngineError
-from engine.core.messages.report import QUERY_SETS
+from engine.core.messages.report import EVIDENCE, QUERY_SETS, GateTable
 from engine.core.messages.search import LINED
 from engine.core.records import query_label
-from engine.core.systems import ADAPTED, BASE, IN_USE, SYSTEMS, label_of
+from engine.core.systems import ADAPTED, BASE, IN_USE, SYSTEMS, is_own, label_of, twins
 from engine.core.text import duration, harmless, metric_name
 
 if TYPE_CHECKING:
-    from engine.core.figures import Difference, Differences, Figures, FigureTable, Interval
+    from engine.core.figures import Difference, Differences, FigureTable, Interval
     from engine.core.messages.search import Found, Hit
 
 NEVER_LEFT_OUT = ("kept", "queries")  # of a stage's summary: without queries nothing can be trained
@@ -123,15 +123,14 @@ def summary_line(summary: Mapping[str, Any]) -> str:
     return " · ".join(parts)
 
 
-def _own(systems: Figures, name: str) -> Mapping[str, Interval] | None:
-    """A system's figures; None where what is in use is base or adapted itself, whose row says the same."""
-    figures = systems.get(name)
-    alike = [systems.get(name.replace(IN_USE, other)) for other in (BASE, ADAPTED)] if IN_USE in name else []
-    return None if figures in alike else figures
+def show_tables(
+    tables: Mapping[str, FigureTable], console: Console, own: str, systems: Iterable[str] = SYSTEMS
+) -> None:
+    """One table of systems × metrics for each kind of queries, every figure with its 95 % interval, in percent.
 
-
-def show_tables(tables: Mapping[str, FigureTable], console: Console, systems: Iterable[str] = SYSTEMS) -> None:
-    """One table of systems × metrics for each kind of queries, every figure with its 95 % interval, in percent."""
+    `own`: the encoder whose rows are those of what is in use (`own_system`): they are marked, and stand there once.
+    """
+    hidden = twins(own)
     for kind, table in tables.items():
         some = kind == "judged" and table.synthetic
         made = f", {table.synthetic} of them made from the documents (synthetic: they flatter)" if some else ""
@@ -139,9 +138,20 @@ def show_tables(tables: Mapping[str, FigureTable], console: Console, systems: It
             f"{table.queries} {QUERY_SETS[kind]}{made} · percent, 95 % interval", "system", *map(metric_name, METRICS)
         )
         for name in systems:
-            if figures := _own(table.systems, name):
-                shown.add_row(label_of(name), *(_cell(figures[metric]) for metric in METRICS))
+            if (figures := table.systems.get(name)) and name not in hidden:
+                label = f"{label_of(name)} (in use)" if hidden and is_own(name, own) else label_of(name)
+                shown.add_row(label, *(_cell(figures[metric]) for metric in METRICS))
         console.print(shown)
+
+
+def show_gate(gate: GateTable, console: Console) -> None:
+    """What was compared with base to decide what comes into use."""
+    title = f"Compared with base: {gate.queries} {EVIDENCE[gate.rung]} · nDCG@10, points, 95 % interval"
+    shown = _table(title, "candidate", *dict.fromkeys(("semantic", gate.mode)), "outcome")
+    for row in gate.candidates:
+        gaps = {"semantic": row.semantic, gate.mode: row.default}
+        shown.add_row(label_of(row.name), *map(_gap, gaps.values()), row.outcome)
+    console.print(shown)
 
 
 def _table(title: str, *columns: str) -> Table:

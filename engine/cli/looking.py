@@ -150,7 +150,7 @@ def finish(name: ProjectName) -> None:
 @app.command()
 def report(name: ProjectName, as_json: AsJson = False) -> None:
     """Show what the last evaluation found: the table, what is in use, and why."""
-    from engine.cli.console import differences_in_use, output, show_differences, show_tables
+    from engine.cli.console import differences_in_use, output, show_differences, show_gate, show_tables
 
     with opened(name) as project:
         found = project.report()
@@ -162,8 +162,10 @@ def report(name: ProjectName, as_json: AsJson = False) -> None:
         print_plain_json(with_former_names({**to_json(found), "served": found.in_use.to_former_dict()}))
         return
     for kind, table in found.tables.items():
-        show_tables({kind: table}, output())
+        show_tables({kind: table}, output(), found.own_system)
         show_differences(differences_in_use(table), output())
+    if found.gate:
+        show_gate(found.gate, output())
     print(found.reason)
     if found.advice and not is_followed:
         print(found.advice)

@@ -19,11 +19,23 @@ FILES_SHOWN = 10  # of each state
 
 
 @dataclass(frozen=True)
+class InUse:
+    """What the last evaluation let into use: the encoder, and how hybrid search fuses it with BM25 (`rrf`, or `weighted` with a
+    `weight` of the semantic score). `rung`: the kind of evidence that decided; empty where none had enough queries."""
+
+    encoder: str
+    interpolation_weight: float
+    fusion: str
+    weight: float
+    rung: str
+
+
+@dataclass(frozen=True)
 class Status:
     """How far every stage is, what is in the project, how the run does that goes on. Its fields are the keys of `--json`.
 
-    `progress` is None where no run goes on, `resumes_at` where no training waits to be resumed, `sweep`
-    (engine.experiments.sweep.workspace.unfinished) and `sweep_progress` where no sweep goes on.
+    `in_use` is None before the first evaluation, `progress` where no run goes on, `resumes_at` where no training waits to be
+    resumed, `sweep` (engine.experiments.sweep.workspace.unfinished) and `sweep_progress` where no sweep goes on.
     """
 
     project: Path
@@ -35,6 +47,7 @@ class Status:
     sweep: Mapping[str, Any] | None = None
     sweep_progress: RunProgress | None = None
     resumes_at: ResumePoint | None = None
+    in_use: InUse | None = None
     skipped: Mapping[str, str] = field(default_factory=dict)
     quarantined: Mapping[str, str] = field(default_factory=dict)
 
@@ -61,9 +74,20 @@ def status_of(project: Project) -> Status:
         sweep,
         progress_of(in_sweep.folder) if in_sweep else None,
         None if current else _resumes_at(project),
+        _in_use(project),
         project.skipped(),
         project.quarantined(),
     )
+
+
+def _in_use(project: Project) -> InUse | None:
+    from engine.core.errors import EngineError
+
+    with suppress(EngineError):  # not evaluated yet, or a report that cannot be read: the stages say so
+        found = project.report()
+        fusion, weight = str(found.fusion.get("method", "")), float(found.fusion.get("weight", 0.0))
+        return InUse(found.in_use.name, found.in_use.interpolation_weight, fusion, weight, found.rung)
+    return None
 
 
 def _resumes_at(project: Project) -> ResumePoint | None:
@@ -86,6 +110,8 @@ def as_text(found: Status, name: str) -> Iterator[str]:
         yield from _progress(found.progress, quoted)
     for stage in found.stages:
         yield f"  {stage.stage:<9} {stage.state:<6} {stage.reason}"
+    if found.in_use:
+        yield f"  in use    {_format_in_use(found.in_use)}"
     if not found.running and (last := found.latest_run) and last.state == "failed":
         yield "  The last run failed. " + (str(last.error).replace("\n", " ") if last.error else "")
     if point := found.resumes_at:
@@ -98,6 +124,15 @@ def as_text(found: Status, name: str) -> Iterator[str]:
         yield from _progress(found.sweep_progress, quoted)
     yield from _unread("skipped", found.skipped, quoted)
     yield from _unread("quarantined", found.quarantined, quoted)
+
+
+def _format_in_use(in_use: InUse) -> str:
+    from engine.core.messages.report import EVIDENCE
+    from engine.core.systems import label_of
+
+    fusion = "RRF" if in_use.fusion == "rrf" else f"weighted sum, {in_use.weight:g} semantic"
+    evidence = f"decided on {EVIDENCE[in_use.rung]}" if in_use.rung else "no evidence has enough queries to change it"
+    return f"{label_of(in_use.encoder)} · hybrid: {fusion} · {evidence}"
 
 
 def _progress(progress: RunProgress, quoted: str) -> Iterator[str]:

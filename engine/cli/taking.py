@@ -41,6 +41,8 @@ def export(
         )
     for kind, why in made.left_out.items():
         print(harmless(f"Left out: {kind}. {why}"), file=sys.stderr)
+    for note in made.notes:
+        print(harmless(f"Note: {note.what} {note.to_do}"), file=sys.stderr)
     if made.with_text:
         print(f"Words of your documents are in: {', '.join(made.with_text)}.", file=sys.stderr)
     if as_json:

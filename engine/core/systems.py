@@ -77,6 +77,22 @@ def label_of(name: str) -> str:
     return system_of(name).label
 
 
+def own_system(in_use: str, plain: str = "") -> str:
+    """The encoder whose rows are those of what is `in_use`: base or adapted itself, else `IN_USE`. `plain`: the system that is in
+    use without hubness correction, empty where there is no correction."""
+    return in_use if in_use in (BASE, ADAPTED) and not plain else IN_USE
+
+
+def is_own(system: str, own: str) -> bool:
+    """Whether it is what is in use, by itself or fused; `own` is what `own_system` gave."""
+    return system in {f"{way}{own}" for way in WAYS}
+
+
+def twins(own: str) -> set[str]:
+    """The systems that tables leave out, because their rows are those of `own`."""
+    return set() if own == IN_USE else {f"{way}{IN_USE}" for way in WAYS}
+
+
 def ordered(names: Iterable[str]) -> list[str]:
     """In the order in which reports show them."""
     places = {name: place for place, name in enumerate(SYSTEMS)}

@@ -5,14 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from engine.core.figures import Difference
+from engine.core.messages.report import EVIDENCE
 from engine.core.systems import system_of
-from engine.evaluation.evidence import CERTIFYING, DIFFERENCE, RungName
+from engine.evaluation.evidence import CERTIFYING, DIFFERENCE
 from engine.evaluation.gate import MAX_RISK, TOLERANCE, WANTED_GAIN, CandidateResult, Decision
-
-QUERIES_OF: dict[RungName, str] = {
-    "judged": "judged questions", "document": "document-written queries", "model": "queries by a language model",
-    "extractive": "extractive queries",
-}  # fmt: skip
 
 
 def _label(name: str) -> str:
@@ -25,7 +21,7 @@ def verdict(decision: Decision, kept: str, mode: str, label: Callable[[str], str
     if not decision.candidates:
         return f"{kept} is in use: there are no queries to compare it on."
     chosen = next((one for one in decision.candidates if one.name == decision.chosen), None)
-    measured = f"on {decision.queries:,} {QUERIES_OF[decision.rung or decision.ladder[0].rung]}"
+    measured = f"on {decision.queries:,} {EVIDENCE[decision.rung or decision.ladder[0].rung]}"
     if chosen is not None:
         return f"{_capital(label(chosen.name))} is in use: {measured}, {_figures(chosen, mode)}."
     if decision.rung is None:
@@ -33,7 +29,7 @@ def verdict(decision: Decision, kept: str, mode: str, label: Callable[[str], str
     best = max(decision.candidates, key=lambda one: one.default.value)
     why = {
         "not shown": "is worse" if best.default.verdict == "worse" else "shows no gain", "risky": "may make search worse",
-        "excluded": f"is worse on {QUERIES_OF[best.excluded_by or 'judged']}",
+        "excluded": f"is worse on {EVIDENCE[best.excluded_by or 'judged']}",
     }[best.outcome]  # fmt: skip
     return f"{kept} stays in use: {label(best.name)} {why} ({measured}, {_figures(best, mode)})."
 
@@ -52,7 +48,7 @@ def _figures(one: CandidateResult, mode: str) -> str:
 
 def _missing(decision: Decision) -> str:
     able = [one for one in decision.ladder if one.rung in CERTIFYING]
-    short = [f"{one.needed:,} {QUERIES_OF[one.rung]} (there are {one.queries:,})" for one in able]
+    short = [f"{one.needed:,} {EVIDENCE[one.rung]} (there are {one.queries:,})" for one in able]
     if not short:
         return "there are only extractive queries, which prove nothing"
     return f"too few queries to show a gain of {DIFFERENCE:g} points of nDCG@10, which takes {' or '.join(short)}"

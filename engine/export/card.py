@@ -12,7 +12,7 @@ from engine.core.assets import asset_path
 from engine.core.errors import EngineError
 from engine.core.figures import FigureTable
 from engine.core.records import query_label
-from engine.core.systems import label_of
+from engine.core.systems import is_own, label_of, own_system, twins
 from engine.evaluation.reporting.report import read_report, tables_of
 from engine.export.models import CHUNK_FOLDER, MODEL_FOLDER, QUERY_FOLDER
 from engine.export.source import Source
@@ -42,6 +42,7 @@ def facts(source: Source, kinds: Sequence[str]) -> dict[str, Any]:
         "kinds": [*kinds],
         "encoder": _encoder(source),
         "adapter": _adapter(source),
+        "notes": [asdict(note) for note in source.notes(kinds)],
         "stale": _stale(source),
         "sizes": _sizes(source),
         "settings": _settings(source),
@@ -57,11 +58,15 @@ def write_cards(known: Mapping[str, Any], folder: Path) -> None:
     from jinja2 import Environment, StrictUndefined
 
     environment = Environment(autoescape=False, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    environment.filters["label"] = label_of
+    own = own_system(known["in_use"], "csls" if known["csls"] else "")
+    hidden = twins(own)
+    environment.filters["label"] = lambda name: (
+        f"{label_of(name)} (in use)" if hidden and is_own(name, own) else label_of(name)
+    )
     template = environment.from_string(asset_path(_TEMPLATE).read_text(encoding="utf-8"))
     for part in ("", *PARTS):
         if (folder / part).is_dir():
-            text = template.render(known=known, part=part or "all", folder=folder)
+            text = template.render(known=known, hidden=hidden, part=part or "all", folder=folder)
             (folder / part / "README.md").write_text(text, encoding="utf-8")
 
 

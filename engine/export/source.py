@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.core.errors import NotBuiltError
+from engine.core.messages.project import ExportNote
 from engine.project.stage import ProjectSnapshot
 from engine.project.store.artifact_info import AdapterInfo, EvaluationInfo, InUseInfo, VectorsInfo
 from engine.project.store.artifacts import Artifact
@@ -122,3 +124,17 @@ class Source(ProjectSnapshot):
         chosen = self.evaluation.info.in_use if self.evaluation else InUseInfo()
         weight = chosen.interpolation_weight if chosen.adapter == trained.adapter else 0.0
         return self.project.path / trained.adapter, weight
+
+    def notes(self, kinds: Collection[str]) -> tuple[ExportNote, ...]:
+        """What to know of an export of these kinds."""
+        if "adapter" not in kinds or self.adapter()[1]:
+            return ()
+        if self.evaluation is None:
+            what, to_do = "Search does not use the adapter yet: it was not evaluated.", "Run 'engine run'."
+        else:
+            what = "Search does not use the adapter: it was not shown to help, and the base encoder is in use."
+            to_do = (
+                "For what search uses, take the model alone (--only model). Judged questions may show that the adapter helps: "
+                "'engine judge', then 'engine run'."
+            )
+        return (ExportNote(code="adapter-unused", what=what, to_do=to_do),)

@@ -42,8 +42,9 @@ def export_project(
         found, left_out = available(source, names, insist=insist)
         with complete_or_absent(project, final, [kind.name for kind in found]) as folder:
             written, size = _fill(source, found, folder, report)
+        notes = source.notes([kind.name for kind in found])
     text = tuple(kind.name for kind in found if kind.holds_text)
-    return Exported(final, tuple(kind.name for kind in found), text, written, size, left_out)
+    return Exported(final, tuple(kind.name for kind in found), text, written, size, left_out, notes)
 
 
 def _fill(source: Source, kinds: list[Kind], folder: Path, report: Callable[[str], None]) -> tuple[int, int]:

@@ -14,6 +14,7 @@ from engine.cli.app import print_json
 from engine.core import events
 from engine.core.errors import InputError
 from engine.core.figures import Difference, Differences, FigureTable, Interval, Verdict
+from engine.core.systems import label_of, ordered
 from engine.core.text import harmless, visible
 
 EVIL = "a\x1b[2J\x1b]0;title\x07\x9b31m\u202egpj.exe\u2066\x7f\udcff\u200b"
@@ -97,6 +98,23 @@ def gap(value: float, verdict: Verdict = "better", p: float = 0.01, needed: int 
 def table(differences: Differences, pairs: Differences, **values: float) -> FigureTable:
     systems = {name: {"ndcg@10": Interval(value, value - 1, value + 1)} for name, value in values.items()}
     return FigureTable("base", 60, 0, systems, differences, pairs)
+
+
+def test_what_is_in_use_stands_once_and_is_marked() -> None:
+    values = {"base": 40.0, "adapted": 39.0, "in_use": 40.0, "rrf_base": 50.0, "rrf_adapted": 49.0, "rrf_in_use": 50.0}
+    cells = {
+        name: {metric: Interval(value, value, value) for metric in console.METRICS} for name, value in values.items()
+    }
+    found = FigureTable("base", 60, 0, cells, {})
+    shown = {}
+    for own in ("base", "in_use"):
+        out = Console(file=io.StringIO(), width=200)
+        console.show_tables({"judged": found}, out, own)
+        rows = [line.split("│")[1].strip() for line in out.file.getvalue().splitlines() if "│" in line]  # type: ignore[attr-defined]
+        shown[own] = rows
+    assert shown["in_use"] == [label_of(name) for name in ordered(values)]
+    marked = [f"{label_of(name)} (in use)" if name.endswith("base") else label_of(name) for name in ordered(values)]
+    assert shown["base"] == [name for name in marked if name not in (label_of("in_use"), label_of("rrf_in_use"))]
 
 
 def test_where_base_is_in_use_the_adapted_encoder_is_compared() -> None:

@@ -21,6 +21,7 @@ from fixtures.pipeline import SAMPLE, copy_documents, engine, engine_here, envir
 
 from engine.core import events
 from engine.core.former_systems import former_name
+from engine.core.systems import label_of
 from engine.settings.renamed import former_scope
 
 COMMANDS = (
@@ -179,6 +180,13 @@ def test_status_and_report_as_json(finished: Path) -> None:
     text = engine_here("report", str(finished)).stdout
     assert "BM25" in text
     assert "nDCG@10" in text
+    assert label_of("interpolated-0.5") in text  # which the gate compared
+    fusion = report["fusion"]
+    assert told["in_use"] == {
+        "encoder": in_use["name"], "interpolation_weight": in_use["interpolation_weight"], "fusion": fusion["method"],
+        "weight": fusion["weight"], "rung": report["rung"],
+    }  # fmt: skip
+    assert {row["name"] for row in report["gate"]["candidates"]} == {"interpolated-0.5", "adapted"}
 
 
 def test_the_report_on_request_measures_robustness_and_search_hides_weak_hits(project: Path) -> None:

@@ -8,9 +8,10 @@ from dataclasses import replace
 import pytest
 
 from engine.core.figures import Difference
+from engine.core.messages.report import EVIDENCE
 from engine.core.systems import system_of
 from engine.evaluation.gate import CandidateResult, Decision, RungResult
-from engine.evaluation.verdicts import QUERIES_OF, how_to_judge, verdict
+from engine.evaluation.verdicts import how_to_judge, verdict
 
 
 def gap(value: float) -> Difference:
@@ -28,7 +29,7 @@ def numbers(text: str) -> list[float]:
 
 def test_what_comes_into_use_is_named_with_its_evidence_and_figures() -> None:
     text = verdict(IN_USE, "The base encoder", "hybrid")
-    assert QUERIES_OF["document"] in text
+    assert EVIDENCE["document"] in text
     assert system_of("adapted").what[1:] in text
     assert numbers(text) == [208, 3.2, 95, 2.2, 4.2, 0.8, 95, -0.2, 1.8, 0.012]
 
@@ -45,7 +46,7 @@ def test_what_stays_out_is_named_with_the_reason(outcome: str, more: list[float]
     text = verdict(replace(IN_USE, chosen="base", candidates=(left,)), "The base encoder", "hybrid")
     assert text.startswith("The base encoder")
     assert numbers(text) == [208, 3.2, 95, 2.2, 4.2, 0.8, 95, -0.2, 1.8, 0.012, *more]
-    assert (QUERIES_OF["judged"] in text) == (outcome == "excluded")
+    assert (EVIDENCE["judged"] in text) == (outcome == "excluded")
 
 
 def test_missing_evidence_is_counted_rung_by_rung_without_extractive_queries() -> None:

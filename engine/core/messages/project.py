@@ -199,6 +199,15 @@ class Examine(Request[Findings], method="doctor"):
 
 
 @dataclass(frozen=True, slots=True)
+class ExportNote:
+    """What to know of an export: what is so, and what to do."""
+
+    code: str
+    what: str
+    to_do: str
+
+
+@dataclass(frozen=True, slots=True)
 class Exported:
     """`folder` is complete; `kinds` are in it, `with_text` are those of them that hold words of the documents; `left_out`:
     kind → why it is not in it. `files` and `bytes` count what was written."""
@@ -209,6 +218,7 @@ class Exported:
     files: int
     bytes: int
     left_out: dict[str, str] = field(default_factory=dict)
+    notes: tuple[ExportNote, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

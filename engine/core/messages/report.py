@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from engine.core.figures import FigureTable
+from engine.core.figures import Difference, FigureTable
 from engine.core.messages.wire import Request
 
 QuerySetKind = Literal["judged", "document", "synthetic", "perturbed"]
@@ -19,6 +19,32 @@ QUERY_SETS = {
     "synthetic": "held-out queries made from the documents (synthetic: they flatter every system)",
 }
 """Kind of the queries that systems are compared on → how tables call them, in their order."""
+
+EVIDENCE = {
+    "judged": "judged questions", "document": "document-written queries", "model": "queries by a language model",
+    "extractive": "extractive queries",
+}  # fmt: skip
+"""Rung of the ladder of evidence (engine/evaluation/evidence.py) → what its queries are called."""
+
+
+@dataclass(frozen=True, slots=True)
+class GateRow:
+    """A candidate against base: by semantic search and in the default mode, and what came of it."""
+
+    name: str
+    semantic: Difference
+    default: Difference
+    outcome: str
+
+
+@dataclass(frozen=True, slots=True)
+class GateTable:
+    """What the gate compared with base, on `queries` of a `rung`. `mode`: the default one, by which it goes."""
+
+    rung: str
+    queries: int
+    mode: str
+    candidates: tuple[GateRow, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +103,7 @@ class EvaluationReport:
 
     `fusion`: rrf or weighted. `plain_system`: the system that is what is in use, without hubness correction; empty where search
     has none. `advice`: what to set otherwise, if there is something. `rung`: the kind of evidence that decided (judged, document,
-    model); empty where none had enough queries.
+    model); empty where none had enough queries. `gate`: what was compared; None where there was nothing to compare.
     """
 
     in_use: str
@@ -88,6 +114,7 @@ class EvaluationReport:
     plain_system: str = ""
     advice: str = ""
     rung: str = ""
+    gate: GateTable | None = None
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.core.assets import asset_path
-from engine.core.systems import ADAPTED, BASE, IN_USE, WAYS, label_of, ordered, system_of
+from engine.core.messages.report import EVIDENCE
+from engine.core.systems import (
+    ADAPTED,
+    BASE,
+    IN_USE,
+    INTERPOLATED,
+    WAYS,
+    is_own,
+    label_of,
+    ordered,
+    own_system,
+    system_of,
+    twins,
+)
 from engine.evaluation.reporting.charts import Bar, Line, bar_chart, change_chart, line_chart
 from engine.evaluation.reporting.encoder_diagnostics import KINDS
-from engine.evaluation.verdicts import QUERIES_OF
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -28,12 +40,12 @@ def render(report: Mapping[str, Any], template: Path | None = None) -> str:
     from engine.core.text import metric_name
 
     source = (template or asset_path(_TEMPLATE)).read_text(encoding="utf-8")
-    hidden = _twins(report)
+    hidden = twins(_own(report)) | _interpolated(report)
     measured = {name for part in report["query_sets"] for name in part["comparison"]["systems"]}
     environment = pages()
     environment.filters |= {"metric": metric_name, "system": _Names(report), "label": label_of}
     return environment.from_string(source).render(
-        report=report, hidden=hidden, main=MAIN, rungs=QUERIES_OF,
+        report=report, hidden=hidden, main=MAIN, rungs=EVIDENCE,
         csls=bool(report["fusion"].get("hub_queries")),
         charts={name: Markup(svg) for name, svg in _curves(report).items()},  # charts.py escapes every label
         bars=[Markup(_bars(part, report)) for part in report["query_sets"]],
@@ -58,11 +70,19 @@ def pages() -> Environment:
     return found
 
 
-def _twins(report: Mapping[str, Any]) -> set[str]:
-    """Systems that the page leaves out, because what is in use is base or adapted itself, whose rows say the same."""
+def _own(report: Mapping[str, Any]) -> str:
+    """The encoder whose rows are those of what is in use."""
     choice = report["selection"]
-    alike = choice and choice["weight"] in (0, 1) and not report["fusion"].get("hub_queries")
-    return {f"{way}{IN_USE}" for way in WAYS} if alike else set()
+    return own_system(choice["in_use"], report["fusion"].get("plain_system", "")) if choice else IN_USE
+
+
+def _interpolated(report: Mapping[str, Any]) -> set[str]:
+    """Interpolations, which stand where the gate's choice is explained alone."""
+    parts = (
+        report["diagnostics"],
+        *((report[name] or {}).get("systems", {}) for name in ("similarities", "sentences")),
+    )
+    return {name for part in parts for name in part if name.startswith(INTERPOLATED)}
 
 
 def _without(rows: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
@@ -73,16 +93,16 @@ class _Names:
     """System → how the page calls it."""
 
     def __init__(self, report: Mapping[str, Any]) -> None:
-        self._in_use = report["selection"]["in_use"] if _twins(report) else None
+        self._own = _own(report)
 
     def __call__(self, system: str) -> str:
         name = label_of(system)
-        return f"{name} (in use)" if self._in_use and system.rpartition("_")[2] == self._in_use else name
+        return f"{name} (in use)" if self._own != IN_USE and is_own(system, self._own) else name
 
 
 def _bars(query_set: Mapping[str, Any], report: Mapping[str, Any]) -> str:
     """nDCG@10: a bar for each system."""
-    systems, named = _without(query_set["comparison"]["systems"], _twins(report)), _Names(report)
+    systems, named = _without(query_set["comparison"]["systems"], twins(_own(report))), _Names(report)
     cells = [(name, figures["ndcg@10"]) for name, figures in systems.items()]
     bars = [Bar(named(name), cell["value"], cell["low"], cell["high"], _colour(name)) for name, cell in cells]
     return bar_chart(f"nDCG@10 on {query_set['name']}, percent", bars)
@@ -117,7 +137,7 @@ def _robustness(report: Mapping[str, Any]) -> dict[str, str]:
     for kind, what in PERTURBED.items() if found else ():
         rows = [row for row in found["rows"] if row["kind"] in ("clean", kind)]
         lines = []
-        for number, system in enumerate(_without(rows[0]["systems"], _twins(report))):
+        for number, system in enumerate(_without(rows[0]["systems"], twins(_own(report)))):
             cells = [(row["words"], row["systems"][system]["ndcg@10"]) for row in rows]
             ends = [(cell["low"], cell["high"]) for _, cell in cells]
             lines.append(Line(named(system), [(words, cell["value"]) for words, cell in cells], number, ends))
@@ -131,7 +151,7 @@ def _densities(report: Mapping[str, Any]) -> list[tuple[str, str]]:
     if not found:
         return []
     names = {"correct": "correct chunks", "top": f"best {found['k']} chunks", "random": "random chunks"}
-    systems = _without(found["systems"], _twins(report))
+    systems = _without(found["systems"], twins(_own(report)))
     shown = [BASE, *[name for name in (IN_USE, ADAPTED) if name in systems][:1]]
     most = max(max(systems[name][kind]["density"]) for name in shown for kind in KINDS)
     charts = []

@@ -12,7 +12,7 @@ from typing import Any
 from engine.core.errors import DamagedError
 from engine.core.events import Choice, Event, Warned, read
 from engine.core.figures import FigureTable, Interval
-from engine.core.messages.report import QuerySetReport
+from engine.core.messages.report import GateRow, GateTable, QuerySetReport
 from engine.core.messages.wire import from_json
 from engine.evaluation.gate import Selection
 from engine.evaluation.reporting.former import with_present_keys
@@ -110,6 +110,19 @@ def rung_of(report: Mapping[str, Any]) -> str:
     """The kind of evidence that decided, of what `read_report` gave; empty where none did."""
     decision = (report["selection"] or {}).get("decision") or {}
     return decision.get("rung") or ""
+
+
+def gate_of(report: Mapping[str, Any]) -> GateTable | None:
+    """What the gate compared with base, of what `read_report` gave."""
+    decision = (report["selection"] or {}).get("decision") or {}
+    if not decision.get("candidates"):
+        return None
+    mode = (report["settings"].get("search") or {}).get("mode", "hybrid")
+    rung = decision["rung"] or decision["ladder"][0]["rung"]
+    return GateTable(
+        rung, decision["queries"], "hybrid" if mode == "bm25" else mode,
+        from_json(tuple[GateRow, ...], decision["candidates"]),
+    )  # fmt: skip
 
 
 def plain(value: Any) -> Any:

@@ -31,6 +31,7 @@ from engine.evaluation.reporting.page import render
 from engine.evaluation.reporting.report import (
     ReportData,
     choices_made,
+    gate_of,
     query_sets_of,
     read_report,
     tables_of,
@@ -164,6 +165,11 @@ def test_the_page_shows_the_ladder_of_evidence_and_each_candidate(tmp_path):
         (label_of("adapted") + " (in use)", "in use"),
     ]
     assert [row[1][:5] for row in candidates] == [f"{one.semantic.value:+.1f}" for one in decision.candidates]
+    gate = gate_of(read_report(tmp_path))
+    assert (gate.rung, gate.queries, gate.mode) == ("document", decision.queries, "hybrid")
+    assert [(row.name, row.default, row.outcome) for row in gate.candidates] == [
+        (one.name, one.default, one.outcome) for one in decision.candidates
+    ]
     assert page.xpath("count(//figcaption[contains(., 'during training')]/span[@class='flag'])") == 1
     text = page.xpath("string(//body)")
     for piece in (
@@ -491,6 +497,14 @@ def test_what_is_in_use_stands_once_where_it_is_the_adapted_encoder(tmp_path):
     page = write_report(tmp_path, dataclasses.replace(data, selection=merged), TEMPLATE).read_text(encoding="utf-8")
     assert "adapted (in use)" not in page
     assert "<th>in use</th>" in page
+
+
+def test_an_interpolation_stands_where_the_choice_is_explained_alone(tmp_path):
+    found = example()
+    diagnostics = {name: {"alignment": 1.0} for name in ("base", "interpolated-0.5", "adapted")}
+    page = write_report(tmp_path, dataclasses.replace(found, diagnostics=diagnostics), TEMPLATE)
+    rows = html.parse(str(page)).xpath(f"//th[normalize-space()='{label_of('interpolated-0.5')}']/ancestor::section/h2")
+    assert [row.text for row in rows] == ["How the choice was made"]
 
 
 def test_what_a_run_reported_is_read_from_its_log(tmp_path):
