@@ -14,6 +14,8 @@ from engine.corpus.beir import read_beir_judgments
 from engine.corpus.imports import read_judgments, restore_marked
 from engine.corpus.ingest import Ingest, forget_deleted, no_documents, reasons
 from engine.corpus.scan import Scan, ScannedFile, Skipped, scan
+from engine.encoders.kinds.chosen import encoder_source
+from engine.encoders.model_folder import resolve_model
 from engine.encoders.tokenizer import TokenizerFile, chunk_tokenizer
 from engine.project.stage import ProjectSnapshot, Stage, StageContext, fingerprint, stage_fingerprint
 from engine.project.store.artifact_info import CorpusInfo
@@ -21,7 +23,7 @@ from engine.project.store.artifacts import Artifact
 from engine.project.store.records import LeftOutRecord
 
 if TYPE_CHECKING:
-    from engine.encoders.model_folder import ModelFolder
+    from engine.encoders.encoder import EncoderSource
     from engine.settings.schema import Settings
 
 VERSION = 5
@@ -46,8 +48,6 @@ class IngestStage(Stage):
         Raises UsageError without sources, InputError for a source that is missing, NoDocumentsError when nothing is
         readable: then the project keeps what it had of the files that are still there; of all, where the folders are bare.
         """
-        from engine.encoders.model_folder import resolve_model
-
         sources = context.project.sources(context.settings)
         if not sources:
             raise UsageError(
@@ -58,16 +58,18 @@ class IngestStage(Stage):
         found = scan(sources, corpus.include, corpus.exclude, follow_links=corpus.follow_links, pictures=corpus.ocr)
         _name_movably(found, context.project.path)
         _refuse_empty(found, sources, context)
-        model = resolve_model(context.settings.encoder.model)
-        _report_cut(context, model.max_tokens)
-        _report_prompts(context, model)
+        encoder = encoder_source(context.settings.encoder)
+        _report_cut(context, encoder.max_tokens)
+        _report_prompts(context, encoder)
         tokenizer = chunk_tokenizer(context.settings)
         cut = {"version": VERSION, **corpus.model_dump(include={"chunk_tokens", "overlap_sentences", "context"})}
         chunking = fingerprint(tokenizer=tokenizer.fingerprint, **cut)
-        by_encoder = fingerprint(model=model.fingerprint, **cut)  # as before 0.2
-        context.store.rename_chunking(
-            by_encoder, fingerprint(tokenizer=TokenizerFile(model.tokenizer_file).fingerprint, **cut)
-        )
+        if encoder.folder:
+            own = TokenizerFile(encoder.folder.tokenizer_file).fingerprint
+            former = resolve_model(
+                context.settings.encoder.model
+            ).fingerprint  # which stood for the tokenizer before 0.2
+            context.store.rename_chunking(fingerprint(model=former, **cut), fingerprint(tokenizer=own, **cut))
         tesseract = wanted_tesseract(context)
         _report_left_out(context, found.skipped)
         tally = Ingest(context, tokenizer.path, chunking, tesseract).bring_in_line(found)
@@ -100,15 +102,14 @@ def _recipe(settings: Settings) -> dict[str, Any]:
     return settings.corpus.model_dump(exclude=aside)
 
 
-def _report_prompts(context: StageContext, model: ModelFolder) -> None:
+def _report_prompts(context: StageContext, encoder: EncoderSource) -> None:
     """Warn where the model is known to want prompts, and nothing names them: it would be measured and used below its worth."""
     from engine.encoders.fingerprint import missing_prompts
 
-    chosen = context.settings.encoder
-    missing = missing_prompts(model.with_prompts(chosen.query_prompt, chosen.document_prompt))
+    missing = missing_prompts(encoder.folder) if encoder.folder else None
     if missing:
         context.warn(
-            f"Models called {model.name} were trained with the prompts {missing.query!r} before queries and "
+            f"Models called {encoder.name} were trained with the prompts {missing.query!r} before queries and "
             f"{missing.document!r} before documents, which its folder does not name. Set encoder.query_prompt and "
             "encoder.document_prompt to them, or to empty texts if this one wants none."
         )

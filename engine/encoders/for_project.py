@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from engine.core.errors import UsageError
 from engine.core.records import Chunk
-from engine.encoders.fingerprint import encoder_fingerprint
 from engine.encoders.hardware import choose_hardware
-from engine.encoders.model_folder import resolve_model
-from engine.encoders.pooling import with_pooling
+from engine.encoders.kinds.chosen import encoder_source
 from engine.project.stage import ProjectSnapshot, StageContext
 from engine.project.store.artifact_info import VectorsInfo
 
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from engine.encoders.embedding_cache import EmbeddingCache
-    from engine.encoders.encoder import Encoder
+    from engine.encoders.encoder import Encoder, EncoderSource
     from engine.encoders.hardware import Hardware, Purpose
     from engine.encoders.model_folder import ModelFolder
     from engine.settings.schema import Settings
@@ -37,16 +36,21 @@ def chunk_adapter(adapter: Path | None, scope: str) -> Path | None:
 
 
 def project_model(settings: Settings) -> ModelFolder:
-    """The project's base model, with the prompts and the pooling that project.toml names. Raises ModelError."""
-    chosen = settings.encoder
-    return with_pooling(
-        resolve_model(chosen.model).with_prompts(chosen.query_prompt, chosen.document_prompt), chosen.pooling
-    )
+    """The folder of the project's base model, to be trained. Raises ModelError, UsageError for an encoder without one."""
+    source = encoder_source(settings.encoder)
+    if source.folder is None:
+        raise UsageError(
+            f"The encoder {source.name} cannot be trained.", "Its weights are not in a folder that sentence-transformers saved.",
+            "Name such a folder in encoder.model.", code="encoder-not-trainable",
+        )  # fmt: skip
+    return source.folder
 
 
-def model_of(info: VectorsInfo) -> ModelFolder:
-    """The base model of a vector index, by its artifact's `info`. Raises ModelError."""
-    return with_pooling(resolve_model(info.model).with_prompts(*info.prompts), info.pooling)
+def source_of(info: VectorsInfo, settings: Settings) -> EncoderSource:
+    """The encoder of a vector index, by its artifact's `info`; where it runs, the settings say. Raises ModelError."""
+    query, document = info.prompts
+    made_by = {"model": info.model, "query_prompt": query, "document_prompt": document, "pooling": info.pooling}
+    return encoder_source(settings.encoder.model_copy(update=made_by))
 
 
 def check_device(settings: Settings, purpose: Purpose = "encode") -> None:
@@ -59,36 +63,30 @@ def check_device(settings: Settings, purpose: Purpose = "encode") -> None:
         foreseen(chosen.device, chosen.dtype, purpose)
 
 
-def reported_hardware(context: StageContext, purpose: str) -> Hardware:
-    """The device, precision and threads for a stage, each reported with its reason."""
+def training_hardware(context: StageContext) -> Hardware:
+    """The device, precision and threads for training, each reported with its reason."""
     settings = context.settings.encoder
-    hardware = choose_hardware(settings.device, settings.dtype, purpose="train" if purpose == "train" else "encode")
+    hardware = choose_hardware(settings.device, settings.dtype, purpose="train")
     for choice in hardware.choices:
         context.choose(choice.setting, choice.value, choice.reason)
     return hardware
 
 
-def load_encoder(
-    context: StageContext, hardware: Hardware, adapter: Path | None = None, weight: float = 1.0
-) -> Encoder:
-    """The project's encoder, with an adapter merged in at the interpolation `weight`."""
-    from engine.encoders.encoder import Encoder
-
-    settings = context.settings.encoder
-    return Encoder.load(
-        project_model(context.settings), adapter=adapter, adapter_scale=weight, hardware=hardware,
-        max_tokens=settings.max_tokens,
-    )  # fmt: skip
+def load_encoder(context: StageContext, adapter: Path | None = None, weight: float = 1.0) -> Encoder:
+    """The project's encoder, with an adapter merged in at the interpolation `weight`. Where it runs is reported."""
+    chosen = context.settings.encoder
+    return encoder_source(chosen).load(chosen.max_tokens, adapter, weight, context.choose)
 
 
 def model_fingerprint(snapshot: ProjectSnapshot) -> str:
     """What names the project's base model, weights and configuration included."""
-    return project_model(snapshot.settings).fingerprint
+    return encoder_source(snapshot.settings.encoder).fingerprint
 
 
 def encoder_fingerprint_of(snapshot: ProjectSnapshot, adapter: Path | None, weight: float) -> str:
     """Fingerprint of the encoder that `load_encoder` would give, without loading it."""
-    return encoder_fingerprint(project_model(snapshot.settings), adapter, weight, snapshot.settings.encoder.max_tokens)
+    chosen = snapshot.settings.encoder
+    return encoder_source(chosen).vectors_fingerprint(chosen.max_tokens, adapter, weight)
 
 
 def open_cache(snapshot: ProjectSnapshot) -> EmbeddingCache:

@@ -18,9 +18,9 @@ _PATHS = ("_name_or_path", "base_model_name_or_path")
 
 
 def save_encoder(model: ModelFolder, folder: Path, *, adapter: Path | None, scale: float, max_tokens: int) -> None:
-    """Write what `Encoder.load` with the same arguments computes: weights in float32, length limit, prompts, unit norm.
+    """Write what `TransformerEncoder.load` with the same arguments computes: weights in float32, length limit, prompts, unit norm.
 
-    `folder` is made; it names no folder of this machine. Raises ModelError like `Encoder.load`, ResourceError when the
+    `folder` is made; it names no folder of this machine. Raises ModelError like `TransformerEncoder.load`, ResourceError when the
     disk is full.
     """
     loaded = load_sentence_transformer(model, "cpu", "float32")

@@ -9,7 +9,8 @@ from functools import lru_cache
 from pathlib import Path
 
 from engine.core.errors import ModelError
-from engine.encoders.model_folder import BUNDLED_NAMES, bundled_folder, read_object, resolve_model
+from engine.encoders.kinds.chosen import encoder_source
+from engine.encoders.model_folder import BUNDLED_NAMES, DEFAULT_MODEL, bundled_folder, read_object
 from engine.encoders.weights_file import file_sha256
 from engine.settings.schema import Settings
 
@@ -30,10 +31,14 @@ class TokenizerFile:
 
 
 def chunk_tokenizer(settings: Settings) -> TokenizerFile:
-    """The tokenizer that `corpus.tokenizer` names, by default the encoder's. Raises ModelError."""
+    """The tokenizer that `corpus.tokenizer` names, by default the encoder's; the bundled model's where that has none of its own.
+
+    Raises ModelError.
+    """
     named = settings.corpus.tokenizer
-    if not named:
-        return TokenizerFile(resolve_model(settings.encoder.model).tokenizer_file)
+    if not named and (own := encoder_source(settings.encoder).tokenizer_file):
+        return TokenizerFile(own)
+    named = named or DEFAULT_MODEL
     path = bundled_folder() if named in BUNDLED_NAMES else Path(named).expanduser()
     file = path / "tokenizer.json" if path.is_dir() else path
     if not file.is_file():

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.core.records import Chunk
-from engine.core.similarity import COSINE, Similarity
+from engine.core.similarity import Similarity
 from engine.core.systems import candidate_name
 from engine.project.stage import StageContext
 
@@ -54,8 +54,6 @@ class AdapterCandidate:
     """The base encoder with an adapter at an interpolation weight: base, adapted, and what lies between. Its vectors are of unit
     length."""
 
-    similarity: Similarity = COSINE
-
     def __init__(self, family: AdapterCandidates, name: str, weight: float | None, encoder: Encoder) -> None:
         self.name, self.interpolation_weight = name, weight
         self._family, self._encoder = family, encoder
@@ -64,6 +62,11 @@ class AdapterCandidate:
     def fingerprint(self) -> str:
         """The encoder's."""
         return self._encoder.fingerprint
+
+    @property
+    def similarity(self) -> Similarity:
+        """The encoder's."""
+        return self._encoder.similarity
 
     def query_vectors(self, texts: Sequence[str]) -> Floats:
         """By the encoder itself."""
@@ -87,10 +90,7 @@ class AdapterCandidates:
     """Makes the candidates of an adapter."""
 
     def __init__(self, context: StageContext, adapter: Path | None, scope: str) -> None:
-        from engine.encoders.for_project import reported_hardware
-
-        self._context, self._hardware = context, reported_hardware(context, "encode")
-        self._adapter, self._scope = adapter, scope
+        self._context, self._adapter, self._scope = context, adapter, scope
 
     def at(self, weight: float, name: str = "") -> AdapterCandidate:
         """The candidate of an interpolation weight, by its own name or another."""
@@ -121,4 +121,4 @@ class AdapterCandidates:
     def _load(self, adapter: Path | None, weight: float) -> Encoder:
         from engine.encoders.for_project import load_encoder
 
-        return load_encoder(self._context, self._hardware, adapter, weight or 1.0)
+        return load_encoder(self._context, adapter, weight or 1.0)

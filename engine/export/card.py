@@ -72,20 +72,18 @@ def write_cards(known: Mapping[str, Any], folder: Path) -> None:
 
 def _encoder(source: Source) -> dict[str, Any] | None:
     """What search uses; None before anything is embedded."""
-    from engine.encoders.fingerprint import effective_max_tokens, read_prompts
-
     try:
         encoder = source.in_use
     except EngineError:
         return None
     return {
-        "base_model": _plain(encoder.model.name),
-        "base_weights_sha256": encoder.model.weights_sha256,
-        "base_fingerprint": encoder.model.fingerprint,
+        "base_model": _plain(encoder.source.name),
+        "base_weights_sha256": encoder.source.weights_sha256,
+        "base_fingerprint": encoder.source.fingerprint,
         "interpolation_weight": encoder.weight,
         "adapter_scope": encoder.scope,
-        "max_tokens": effective_max_tokens(encoder.model, encoder.max_tokens),
-        "prompts": {name: text for name, text in asdict(read_prompts(encoder.model)).items() if text},
+        "max_tokens": min(encoder.source.max_tokens, encoder.max_tokens),
+        "prompts": {name: text for name, text in asdict(encoder.source.prompts).items() if text},
         "dimension": source.index.width,
         "query_encoder": encoder.encoder,
         "chunk_encoder": encoder.chunk_encoder,

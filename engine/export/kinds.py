@@ -31,7 +31,7 @@ def _has_onnx(source: Source) -> None:
     from engine.encoders.onnx_file import check_onnx
 
     check_onnx()
-    _ = source.in_use
+    _ = source.in_use.folder
 
 
 def _has_parquet(source: Source) -> None:
@@ -56,7 +56,9 @@ KINDS = {
     kind.name: kind
     for kind in (
         Kind("adapter", "the adapter as a peft folder", False, Source.adapter, write_adapter),
-        Kind("model", "the encoder of search for sentence-transformers", False, lambda s: s.in_use, write_models),
+        Kind(
+            "model", "the encoder of search for sentence-transformers", False, lambda s: s.in_use.folder, write_models
+        ),
         Kind("onnx", "the encoder of search as ONNX", False, _has_onnx, write_onnx),
         Kind("vectors", "the chunks' vectors as .npy, their ids as .jsonl", True, lambda s: s.index, write_vectors),
         Kind("parquet", "the same vectors as Parquet", True, _has_parquet, write_parquet),

@@ -56,7 +56,7 @@ def _save(source: Source, name: str, folder: Path) -> None:
 
     in_use = source.in_use
     adapter = in_use.chunk_adapter if name == CHUNK_FOLDER else in_use.adapter
-    save_encoder(in_use.model, folder, adapter=adapter, scale=in_use.weight, max_tokens=in_use.max_tokens)
+    save_encoder(in_use.folder, folder, adapter=adapter, scale=in_use.weight, max_tokens=in_use.max_tokens)
 
 
 def model_folders(source: Source) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engine.core.errors import NotBuiltError
+from engine.core.errors import NotBuiltError, UsageError
 from engine.core.messages.project import ExportNote
 from engine.project.stage import ProjectSnapshot
 from engine.project.store.artifact_info import AdapterInfo, EvaluationInfo, InUseInfo, VectorsInfo
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from engine.encoders.encoder import EncoderSource
     from engine.encoders.model_folder import ModelFolder
     from engine.vectors.index import VectorIndex
 
@@ -30,13 +31,23 @@ class EncoderInUse:
     `chunk_encoder` are the fingerprints of what encodes queries and chunks.
     """
 
-    model: ModelFolder
+    source: EncoderSource
     adapter: Path | None
     weight: float
     max_tokens: int
     chunk_adapter: Path | None
     encoder: str
     chunk_encoder: str
+
+    @property
+    def folder(self) -> ModelFolder:
+        """The model's. Raises UsageError for an encoder that is not exported."""
+        if self.source.folder is None or not self.source.abilities.exports:
+            raise UsageError(
+                f"The encoder {self.source.name} cannot be exported.", "Its weights are not the project's to give away.",
+                "Export something else, such as vectors or chunks.", code="encoder-not-exportable", command="export",
+            )  # fmt: skip
+        return self.source.folder
 
     @property
     def scope(self) -> str:
@@ -73,20 +84,19 @@ class Source(ProjectSnapshot):
     @cached_property
     def in_use(self) -> EncoderInUse:
         """The encoder that the vector index was made for. Raises NotBuiltError, ModelError."""
-        from engine.encoders.fingerprint import encoder_fingerprint
-        from engine.encoders.for_project import model_of
+        from engine.encoders.for_project import source_of
 
         info = self.need(VectorsInfo).info
         self._check_evaluated(info)
-        model = model_of(info)
+        encoder = source_of(info, self.settings)
         adapter = self.project.path / info.adapter if info.adapter else None
-        if encoder_fingerprint(model, adapter, info.interpolation_weight, info.max_tokens) != info.encoder:
+        if encoder.vectors_fingerprint(info.max_tokens, adapter, info.interpolation_weight) != info.encoder:
             raise NotBuiltError(
                 f"The model {info.model} is not the one that the documents were embedded with.", "Its files were changed since.",
                 f"Run 'engine run {self.project.argument}'.", code="model-changed", stage="embed",
             )  # fmt: skip
         return EncoderInUse(
-            model, adapter, info.interpolation_weight if adapter else 0.0, info.max_tokens,
+            encoder, adapter, info.interpolation_weight if adapter else 0.0, info.max_tokens,
             self.project.path / info.chunk_adapter if info.chunk_adapter else None, info.encoder, info.chunk_encoder,
         )  # fmt: skip
 

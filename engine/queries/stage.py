@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.core.records import Chunk, Query, Split
 from engine.corpus.imports import imported_queries, imports_fingerprint
-from engine.encoders.for_project import check_device, project_model
+from engine.encoders.for_project import check_device, model_fingerprint
 from engine.lexical.stage import VERSION as INDEX_VERSION
 from engine.project.stage import ProjectSnapshot, Stage, StageContext, fingerprint, stage_fingerprint
 from engine.project.store.artifact_info import CorpusInfo, LexicalInfo, QueriesInfo
@@ -123,7 +123,7 @@ def recipe(snapshot: ProjectSnapshot, encoder: tuple[str, int] | None = None) ->
 
 def _encoder(snapshot: ProjectSnapshot) -> tuple[str, int]:
     """The project's, as `QueriesInfo` names it."""
-    return project_model(snapshot.settings).fingerprint, snapshot.settings.encoder.max_tokens
+    return model_fingerprint(snapshot), snapshot.settings.encoder.max_tokens
 
 
 def adaptation_corpus(snapshot: ProjectSnapshot) -> tuple[str, float]:
@@ -253,9 +253,9 @@ def base_ranks(context: StageContext, queries: Sequence[Query], chunks: Sequence
     """As `bm25_ranks`, by cosine of the base encoder."""
     import numpy as np
 
-    from engine.encoders.for_project import chunk_vectors, load_encoder, reported_hardware
+    from engine.encoders.for_project import chunk_vectors, load_encoder
 
-    encoder = load_encoder(context, reported_hardware(context, "encode"))
+    encoder = load_encoder(context)
     passages = chunk_vectors(context, encoder, chunks, "chunks encoded")  # (N, d)
     vectors = encoder.encode_queries([query.text for query in queries], lambda _done: context.check_stop())  # (n, d)
     position = {chunk.id: place for place, chunk in enumerate(chunks)}

@@ -168,13 +168,12 @@ class Explainer:
 
     def base_fingerprint(self, artifact: Artifact[VectorsInfo]) -> str:
         """What the cached vectors of the same model without an adapter are named by."""
-        from engine.encoders.fingerprint import encoder_fingerprint
-        from engine.encoders.for_project import model_of
+        from engine.encoders.for_project import source_of
 
         info = artifact.info
         return self._fingerprint.get(
             (info.encoder, info.model, info.max_tokens),
-            lambda: encoder_fingerprint(model_of(info), max_tokens=info.max_tokens),
+            lambda: source_of(info, self._loaded.settings()).vectors_fingerprint(info.max_tokens),
         )
 
 

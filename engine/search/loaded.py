@@ -186,15 +186,10 @@ class Loaded:
 
     def _encoder(self, role: str, info: VectorsInfo, adapter: str | None, weight: float) -> Encoder:
         def load() -> Encoder:
-            from engine.encoders.encoder import Encoder
-            from engine.encoders.for_project import model_of
-            from engine.encoders.hardware import choose_hardware
+            from engine.encoders.for_project import source_of
 
-            settings = self.settings().encoder
-            return Encoder.load(
-                model_of(info), adapter=self.project.path / adapter if adapter else None, adapter_scale=weight,
-                hardware=choose_hardware(settings.device, settings.dtype, purpose="encode"), max_tokens=info.max_tokens,
-            )  # fmt: skip
+            folder = self.project.path / adapter if adapter else None
+            return source_of(info, self.settings()).load(info.max_tokens, folder, weight)
 
         return self._encoders[role].get((info.encoder, info.model, adapter, weight, info.max_tokens), load)
 

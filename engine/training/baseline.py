@@ -13,7 +13,7 @@ from typing import Any
 
 from engine.core.errors import EngineError
 from engine.core.events import Emit, Event, Progress, TrainStep, Warned
-from engine.encoders.for_project import project_model
+from engine.encoders.for_project import model_fingerprint, project_model
 from engine.project.stage import ProjectSnapshot, StageContext, fingerprint
 from engine.project.store.artifact_info import BaselineInfo, RankingsInfo
 from engine.project.store.artifacts import Artifact
@@ -52,7 +52,7 @@ def baseline_fingerprint(snapshot: ProjectSnapshot) -> str:
         kind=BaselineInfo.kind, version=VERSION, rankings=snapshot.need(RankingsInfo).fingerprint,
         config=recipe_identity(asdict(baseline_config(with_backend(snapshot))))
         | added_inputs(snapshot.settings),
-        model=project_model(snapshot.settings).fingerprint,
+        model=model_fingerprint(snapshot),
     )  # fmt: skip
 
 
@@ -65,9 +65,9 @@ def baseline_adapter(context: StageContext) -> BaselineInfo:
     found = context.store.artifact(BaselineInfo)
     if found is not None and found.fingerprint == wanted and _sound(context, found):
         return found.info
-    from engine.training.dataset import too_few_queries
+    from engine.training.dataset import why_untrained
 
-    reason = too_few_queries(context.settings, context.store.queries(), context.store.chunks())
+    reason = why_untrained(context.settings, context.store.queries(), context.store.chunks())
     if reason:
         return BaselineInfo(reason=reason)
     return _trained(context, wanted)
@@ -82,7 +82,7 @@ def _sound(snapshot: ProjectSnapshot, artifact: Artifact[BaselineInfo]) -> bool:
 
 
 def _trained(context: StageContext, wanted: str) -> BaselineInfo:
-    from engine.encoders.for_project import reported_hardware
+    from engine.encoders.for_project import training_hardware
     from engine.training.dataset import training_data
     from engine.training.methods import learn
 
@@ -97,7 +97,7 @@ def _trained(context: StageContext, wanted: str) -> BaselineInfo:
     began = time.monotonic()
     result, _ = learn(
         replace(context, emit=as_part_of(context.stage, context.emit), should_finish=lambda: False),
-        project_model(context.settings), training_data(context, config), config, reported_hardware(context, "train"),
+        project_model(context.settings), training_data(context, config), config, training_hardware(context),
         checkpoints,
     )  # fmt: skip
     if result is None:  # without pre-training there always is one

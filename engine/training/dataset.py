@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from engine.core.errors import DamagedError
 from engine.core.records import Chunk, DocumentQuery, Query
 from engine.corpus.document_queries import document_queries
+from engine.encoders.kinds.chosen import encoder_source
 from engine.metrics.relevance import pad_rows
 from engine.project.stage import StageContext
 from engine.project.store.artifact_info import LexicalInfo, RankingsInfo
@@ -40,8 +41,10 @@ def train_rows(settings: Settings, queries: Sequence[Query], chunks: Sequence[Ch
     return [rows[place] for place in cap_queries([queries[row].text for row in rows], wanted, settings.training.seed)]
 
 
-def too_few_queries(settings: Settings, queries: Sequence[Query], chunks: Sequence[Chunk]) -> str:
-    """Why there is too little to learn from; empty when there is enough."""
+def why_untrained(settings: Settings, queries: Sequence[Query], chunks: Sequence[Chunk]) -> str:
+    """Why no adapter can be trained: of this encoder, or from so little; empty where one can."""
+    if not (encoder := encoder_source(settings.encoder)).abilities.trains:
+        return f"the encoder {encoder.name} cannot be trained"
     if len(chunks) < 2:
         return "the documents make a single chunk"
     if (count := len(train_rows(settings, queries, chunks))) < MIN_QUERIES:
@@ -149,9 +152,9 @@ def _base_vectors(
     """The untouched encoder's vectors, where the teacher looks at them."""
     if not config.needs_vectors:
         return None, None
-    from engine.encoders.for_project import chunk_vectors, load_encoder, reported_hardware
+    from engine.encoders.for_project import chunk_vectors, load_encoder
 
-    encoder = load_encoder(context, reported_hardware(context, "encode"))
+    encoder = load_encoder(context)
     return encoder.encode_queries(texts, lambda _: context.check_stop()), chunk_vectors(context, encoder, chunks)
 
 

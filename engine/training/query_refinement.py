@@ -73,7 +73,7 @@ def counted(emit: Emit, before: int = 0, after: int = 0) -> Emit:
 
 def adapted_chunk_vectors(context: StageContext, adapter: Path) -> NDArray[np.float32]:
     """Unit vectors (N, d) by the adapter at full strength; the evaluation finds them in the cache."""
-    from engine.encoders.for_project import chunk_vectors, load_encoder, reported_hardware
+    from engine.encoders.for_project import chunk_vectors, load_encoder
 
-    encoder = load_encoder(context, reported_hardware(context, "encode"), adapter)
+    encoder = load_encoder(context, adapter)
     return chunk_vectors(context, encoder, context.store.chunks(), "chunks (adapted)")

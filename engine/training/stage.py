@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.core.errors import DamagedError, NotBuiltError
 from engine.corpus.document_queries import document_queries
-from engine.encoders.for_project import CHUNKS, check_device, encoder_fingerprint_of, project_model
+from engine.encoders.for_project import CHUNKS, check_device, encoder_fingerprint_of, model_fingerprint, project_model
 from engine.project.stage import ProjectSnapshot, Stage, StageContext
 from engine.project.store.artifact_info import AdapterInfo, QueriesInfo, RankingsInfo
 from engine.project.store.artifacts import Artifact
@@ -54,7 +54,7 @@ class TrainStage(Stage):
             | added_inputs(snapshot.settings),
             "base": encoder_fingerprint_of(snapshot, None, 1.0) if config.needs_vectors else "",
             "lists": snapshot.settings.ranking.model_dump(include={"m", "strategy"}),
-            "model": project_model(snapshot.settings).fingerprint,
+            "model": model_fingerprint(snapshot),
         }
 
     def preflight(self, snapshot: ProjectSnapshot) -> None:
@@ -77,15 +77,15 @@ class TrainStage(Stage):
         A training that the user asked to finish early is done like one that ended by itself: it is up to date until an input
         or setting changes, and a forced one starts from the untouched encoder.
         """
-        from engine.training.dataset import too_few_queries, training_data
+        from engine.training.dataset import training_data, why_untrained
 
         queries, chunks = context.store.queries(), context.store.chunks()
-        reason = too_few_queries(context.settings, queries, chunks)
+        reason = why_untrained(context.settings, queries, chunks)
         if reason:
             return _without_adapter(context, reason)
         if in_vain := too_few_to_choose(_evidence(context, queries, chunks)):
             context.warn(in_vain)
-        from engine.encoders.for_project import reported_hardware
+        from engine.encoders.for_project import training_hardware
         from engine.training.methods import learn
 
         config = resolve_config(context)
@@ -106,7 +106,7 @@ class TrainStage(Stage):
             context.warn(
                 f"No hard negatives will be mined: training.refresh_every is {every}, and there are {steps} steps."
             )
-        hardware = reported_hardware(context, "train")
+        hardware = training_hardware(context)
         data = training_data(context, config)
         checkpoints = context.project.path / "checkpoints" / context.fingerprint
         checkpoints.mkdir(mode=0o700, parents=True, exist_ok=True)

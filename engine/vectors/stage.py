@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.core.errors import DamagedError, NotBuiltError, TooLittleTextError
-from engine.core.similarity import COSINE, Similarity
+from engine.core.similarity import Similarity
 from engine.encoders.for_project import (
     check_device,
     chunk_adapter,
@@ -16,7 +16,6 @@ from engine.encoders.for_project import (
     load_encoder,
     model_fingerprint,
     open_cache,
-    reported_hardware,
 )
 from engine.project.stage import ProjectSnapshot, Stage, StageContext
 from engine.project.store.artifact_info import CorpusInfo, EvaluationInfo, HubnessInfo, LexicalInfo, VectorsInfo
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from engine.core.records import Chunk
+    from engine.encoders.encoder import Encoder
     from engine.ranking.hubness import HubnessReference
 
 
@@ -72,9 +72,8 @@ class EmbedStage(Stage):
         """Embed what is new, build or update the index, make it current, and drop what nothing names any more."""
 
         adapter, weight, scope = _in_use(context)
-        hardware = reported_hardware(context, "encode")
         of_chunks = chunk_adapter(adapter, scope)
-        encoder = load_encoder(context, hardware, *((of_chunks, weight) if of_chunks else ()))  # of the chunks
+        encoder = load_encoder(context, *((of_chunks, weight) if of_chunks else ()))  # of the chunks
         chunks = context.store.chunks()
         if not chunks:
             raise TooLittleTextError(
@@ -83,7 +82,7 @@ class EmbedStage(Stage):
         vectors = chunk_vectors(context, encoder, chunks)
         reference = _reference(context)
         with context.project.building("vectors", context.fingerprint) as building:
-            added = _write(context, building.folder, chunks, vectors, reference, encoder.fingerprint)
+            added = _write(context, building.folder, chunks, vectors, reference, encoder)
         settings = context.settings.encoder
         info = VectorsInfo(
             settings.model, settings.max_tokens, (settings.query_prompt, settings.document_prompt),
@@ -158,7 +157,7 @@ def _write(
     chunks: Sequence[Chunk],
     vectors: NDArray[np.float32],
     reference: HubnessReference | None,
-    encoder: str,
+    encoder: Encoder,
 ) -> int:
     """Write the index; returns how many vectors were added to the former one (all, when it is built anew)."""
     import numpy as np
@@ -171,14 +170,14 @@ def _write(
 
     def similarity(rows: NDArray[np.bool_]) -> Similarity:
         if reference is None:
-            return COSINE
+            return encoder.similarity
         return reference.similarity(vectors[rows], articles[rows], context.check_stop)
 
     former = context.store.artifact(VectorsInfo)
     # forced, or damaged: not to be built upon
     forced = former is not None and former.fingerprint == context.fingerprint
     made = (former.info.chunk_encoder, former.info.version, former.info.hubness_key) if former else ()
-    if former and not forced and made == (encoder, VERSION, hubness_key_of(context) if reference else ""):
+    if former and not forced and made == (encoder.fingerprint, VERSION, hubness_key_of(context) if reference else ""):
         try:
             source = context.project.folder_of(former)
             old = VectorIndex.open(source)

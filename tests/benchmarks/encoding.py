@@ -1,4 +1,4 @@
-"""Speed and fidelity of `Encoder` against `SentenceTransformer.encode` at its float32 defaults.
+"""Speed and fidelity of `TransformerEncoder` against `SentenceTransformer.encode` at its float32 defaults.
 
     python tests/benchmarks/encoding.py [--dataset FOLDER] [--limit N] [--rounds N] [--model SPEC] [--threads N]
 
@@ -22,10 +22,10 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from engine.core.environment import prepare
-from engine.encoders.encoder import Encoder
 from engine.encoders.hardware import Hardware, choose_hardware
 from engine.encoders.loading import load_sentence_transformer
 from engine.encoders.model_folder import resolve_model
+from engine.encoders.transformer import TransformerEncoder
 
 WORDS = re.findall(
     r"\w+",
@@ -47,11 +47,11 @@ def main() -> None:
         print(f"{choice.setting:8} {choice.value:10} {choice.reason}")
     reference = load_sentence_transformer(model, hardware.device, "float32")
     reference.max_seq_length = model.max_tokens
-    fast, exact = (Encoder.load(model, hardware=hardware, float32=float32) for float32 in (False, True))
+    fast, exact = (TransformerEncoder.load(model, hardware=hardware, float32=float32) for float32 in (False, True))
     peers: dict[str, Callable[[], np.ndarray]] = {
         "SentenceTransformer float32": lambda: reference.encode(texts, normalize_embeddings=True),
-        f"Encoder {hardware.dtype}": lambda: fast.encode_chunks(texts),
-        "Encoder float32": lambda: exact.encode_chunks(texts),
+        f"TransformerEncoder {hardware.dtype}": lambda: fast.encode_chunks(texts),
+        "TransformerEncoder float32": lambda: exact.encode_chunks(texts),
     }
     seconds, vectors = alternate(peers, options.rounds)
     report(seconds, vectors, texts, list(map(len, fast.text_model.tokenizer(texts)["input_ids"])))

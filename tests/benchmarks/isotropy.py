@@ -17,8 +17,8 @@ from transformations import remove_top, standardise, whiten
 REPOSITORY = Path(__file__).parents[2]
 sys.path.insert(0, str(REPOSITORY))
 
-from engine.encoders.encoder import Encoder  # noqa: E402
 from engine.encoders.model_folder import DEFAULT_MODEL, resolve_model  # noqa: E402
+from engine.encoders.transformer import TransformerEncoder  # noqa: E402
 from engine.evaluation.rankings import rank_all  # noqa: E402
 from engine.metrics.bootstrap import bootstrap_means, interval  # noqa: E402
 from engine.metrics.differences import paired_difference  # noqa: E402
@@ -47,7 +47,7 @@ def read(folder: Path) -> tuple[list[str], list[str], list[dict[int, int]]]:
 
 def main() -> None:
     texts, queries, grades = read(Path(sys.argv[1]) if len(sys.argv) > 1 else DATA)
-    encoder = Encoder.load(resolve_model(DEFAULT_MODEL))
+    encoder = TransformerEncoder.load(resolve_model(DEFAULT_MODEL))
     chunks, query_vectors = encoder.encode_chunks(texts), encoder.encode_queries(queries)
     ways = {
         "as they are": None,

@@ -143,9 +143,9 @@ def test_what_a_gpu_is_or_would_be(monkeypatch: pytest.MonkeyPatch, there: Gpus,
 
 
 def test_what_is_reported_of_a_gpu_agrees_with_the_code() -> None:
-    from engine.encoders import encoder
+    from engine.encoders import transformer
     from engine.training.config import CUDA_SCALE
 
     for number in (CUDA_SCALE * TrainingConfig().micro_batch_tokens, TrainingConfig().micro_batch_tokens,
-                   encoder.CUDA_BUDGET[0], encoder.CPU_BUDGET[0]):  # fmt: skip
+                   transformer.CUDA_BUDGET[0], transformer.CPU_BUDGET[0]):  # fmt: skip
         assert f"{number:,}" in findings.WITH_A_GPU

@@ -11,11 +11,11 @@ import pytest
 from fixtures.tiny_decoder import KINDS, TASK, Kind, build_tiny_decoder, oracle_options
 from sentence_transformers import SentenceTransformer
 
-from engine.encoders.encoder import Encoder
 from engine.encoders.fingerprint import encoder_fingerprint, read_prompts
 from engine.encoders.hardware import Hardware
 from engine.encoders.loading import load_sentence_transformer
 from engine.encoders.model_folder import resolve_model
+from engine.encoders.transformer import TransformerEncoder
 
 CPU32 = Hardware("cpu", "float32", 1, ())
 TEXTS = [
@@ -39,8 +39,8 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], P
     }
 
 
-def encoder(folder: Path, **options: Any) -> Encoder:
-    return Encoder.load(resolve_model(str(folder)), **{"hardware": CPU32, "max_tokens": 100, **options})
+def encoder(folder: Path, **options: Any) -> TransformerEncoder:
+    return TransformerEncoder.load(resolve_model(str(folder)), **{"hardware": CPU32, "max_tokens": 100, **options})
 
 
 def oracle(folder: Path, kind: Kind, prompt: str | None = None) -> np.ndarray:

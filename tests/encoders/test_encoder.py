@@ -13,11 +13,11 @@ from fixtures.errors import fails
 from sentence_transformers import SentenceTransformer
 
 from engine.core.errors import EngineError, ModelError, ResourceError, UsageError
-from engine.encoders.encoder import Encoder
 from engine.encoders.fingerprint import encoder_fingerprint
 from engine.encoders.hardware import Hardware
 from engine.encoders.loading import load_sentence_transformer
 from engine.encoders.model_folder import resolve_model
+from engine.encoders.transformer import TransformerEncoder
 
 Edit = Callable[..., None]
 CPU32 = Hardware("cpu", "float32", 1, ())
@@ -34,8 +34,8 @@ TEXTS = [
 ENCODABLE = [text.encode("utf-8", "replace").decode() for text in TEXTS]
 
 
-def encoder(folder: Path, **options: Any) -> Encoder:
-    return Encoder.load(resolve_model(str(folder)), **{"hardware": CPU32, "max_tokens": 128, **options})
+def encoder(folder: Path, **options: Any) -> TransformerEncoder:
+    return TransformerEncoder.load(resolve_model(str(folder)), **{"hardware": CPU32, "max_tokens": 128, **options})
 
 
 def oracle(folder: Path, **options: Any) -> np.ndarray:
@@ -154,8 +154,8 @@ def test_bfloat16_stays_close_to_float32() -> None:
         "Supersonic flow past a slender wing separates at the leading edge and forms a vortex sheet.",
         "apples",
     ]
-    exact = Encoder.load(model, hardware=CPU16, float32=True).encode_chunks(texts)
-    half = Encoder.load(model, hardware=CPU16).encode_chunks(texts)
+    exact = TransformerEncoder.load(model, hardware=CPU16, float32=True).encode_chunks(texts)
+    half = TransformerEncoder.load(model, hardware=CPU16).encode_chunks(texts)
     cosine = np.sum(exact * half, axis=1)
     assert cosine.mean() >= 0.999
     assert np.abs(exact - half).max() > 0.0
@@ -311,8 +311,8 @@ def test_an_adapter_is_merged_before_the_model_goes_to_a_gpu(
         places.append(where)
         return load_sentence_transformer(model, *where)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("engine.encoders.encoder.load_sentence_transformer", loaded)
-    monkeypatch.setattr(Encoder, "forward", lambda *_: np.zeros((1, 32), np.float32))
+    monkeypatch.setattr("engine.encoders.transformer.load_sentence_transformer", loaded)
+    monkeypatch.setattr(TransformerEncoder, "forward", lambda *_: np.zeros((1, 32), np.float32))
     found = encoder(tiny_model, adapter=adapter, hardware=Hardware("meta", "bfloat16", 1, ()))
     assert places == [("cpu", torch.float32)]
     assert {(p.device.type, p.dtype) for p in found.text_model.modules[0].parameters()} == {("meta", torch.bfloat16)}

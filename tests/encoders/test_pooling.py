@@ -13,12 +13,12 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Normalize, Pooling
 
 from engine.core.errors import ModelError
-from engine.encoders.encoder import Encoder
 from engine.encoders.fingerprint import encoder_fingerprint
 from engine.encoders.hardware import Hardware
 from engine.encoders.model_folder import ModelFolder, resolve_model
 from engine.encoders.pooling import with_pooling
 from engine.encoders.saving import save_encoder
+from engine.encoders.transformer import TransformerEncoder
 
 CPU32 = Hardware("cpu", "float32", 1, ())
 TEXTS = [
@@ -44,7 +44,7 @@ def pooled(folder: Path, setting: str) -> ModelFolder:
 
 
 def vectors(model: ModelFolder) -> np.ndarray:
-    return Encoder.load(model, hardware=CPU32, max_tokens=100).encode_chunks(TEXTS)
+    return TransformerEncoder.load(model, hardware=CPU32, max_tokens=100).encode_chunks(TEXTS)
 
 
 def by_sentence_transformers(folder: Path, mode: str) -> np.ndarray:

@@ -16,10 +16,10 @@ from fixtures.training import stir
 
 from engine.api import Project
 from engine.core.messages.search import Hit
-from engine.encoders.encoder import Encoder
 from engine.encoders.fingerprint import adapter_digest
 from engine.encoders.hardware import choose_hardware
 from engine.encoders.model_folder import resolve_model
+from engine.encoders.transformer import TransformerEncoder
 from engine.project.store.artifact_info import AdapterInfo, EvaluationInfo, InUseInfo, QueriesInfo, VectorsInfo
 from engine.queries.rejection import Reason
 
@@ -143,8 +143,8 @@ def test_an_adapter_for_queries_alone_keeps_the_vector_index(project: Path) -> N
     assert vectors.info.chunk_encoder != vectors.info.encoder
     model = resolve_model(opened.settings().encoder.model)
     hardware, longest = choose_hardware("cpu", "float32"), opened.settings().encoder.max_tokens
-    base = Encoder.load(model, hardware=hardware, max_tokens=longest)
-    adapted = Encoder.load(
+    base = TransformerEncoder.load(model, hardware=hardware, max_tokens=longest)
+    adapted = TransformerEncoder.load(
         model, adapter=project / (trained.info.adapter or ""), adapter_scale=0.5, hardware=hardware, max_tokens=longest
     )
     assert vectors.info.chunk_encoder == base.fingerprint
@@ -184,7 +184,7 @@ def test_queries_and_chunks_are_encoded_each_with_their_own_adapter(project: Pat
     assert vectors is not None
     model, longest = resolve_model(opened.settings().encoder.model), opened.settings().encoder.max_tokens
     queries, chunks = (
-        Encoder.load(
+        TransformerEncoder.load(
             model, adapter=one, adapter_scale=0.5, hardware=choose_hardware("cpu", "float32"), max_tokens=longest
         )
         for one in (adapter, adapter / "chunks")

@@ -9,7 +9,7 @@ import pytest
 
 from engine.core.errors import CancelledError
 from engine.core.events import Event, Progress
-from engine.encoders.for_project import load_encoder, reported_hardware
+from engine.encoders.for_project import load_encoder
 from engine.evaluation.rankers import Rankers
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot, StageContext
@@ -101,9 +101,7 @@ def test_where_the_recipe_goes_on_for_queries_alone_it_does_so_too(
     candidate = rankers.baseline(project / (info.adapter or ""), info.adapter_scope, "cl")
     texts = [chunk.text for chunk in chunks]
     of_texts = candidate.passage_vectors(texts)
-    assert of_texts == pytest.approx(
-        load_encoder(context, reported_hardware(context, "encode"), of_chunks).encode_chunks(texts), abs=1e-5
-    )
+    assert of_texts == pytest.approx(load_encoder(context, of_chunks).encode_chunks(texts), abs=1e-5)
     assert abs(candidate.query_vectors(texts) - of_texts).max() > 1e-3
     assert baseline_adapter(context) == info
     (of_chunks / "adapter_model.safetensors").write_bytes(b"x")

@@ -27,9 +27,9 @@ from fixtures.training import stir
 from engine.core.errors import InputError, NotBuiltError, ProjectBusyError, ResourceError, UsageError
 from engine.core.messages.project import Exported
 from engine.corpus.beir import READER, read_beir_judgments
-from engine.encoders.encoder import Encoder
 from engine.encoders.hardware import Hardware
 from engine.encoders.model_folder import resolve_model
+from engine.encoders.transformer import TransformerEncoder
 from engine.evaluation.judgments import relevant_chunks
 from engine.evaluation.reporting.report import read_report, tables_of
 from engine.export.folder import RECORD, known_exports
@@ -86,14 +86,14 @@ def everything(
     return project, export_project(project, tmp_path_factory.mktemp("everything") / "taken", ["all"])
 
 
-def own_encoder(project: ProjectFolder, *, adapted: bool) -> Encoder:
+def own_encoder(project: ProjectFolder, *, adapted: bool) -> TransformerEncoder:
     store = project.store()
     vectors = store.artifact(VectorsInfo)
     store.close()
     assert vectors is not None
     info = vectors.info
     adapter = project.path / info.adapter if adapted and info.adapter else None
-    return Encoder.load(
+    return TransformerEncoder.load(
         resolve_model(info.model), adapter=adapter, adapter_scale=info.interpolation_weight, hardware=CPU,
         max_tokens=info.max_tokens,
     )  # fmt: skip
@@ -127,7 +127,7 @@ def test_the_merged_model_gives_the_products_own_vectors(
     assert_same(model.encode_document(TEXTS), own.encode_chunks(TEXTS))
     base = own_encoder(project, adapted=False).encode_queries(TEXTS)
     assert np.abs(base - own.encode_queries(TEXTS)).max() > 1e-3  # the adapter does something
-    again = Encoder.load(resolve_model(str(made.folder / "model")), hardware=CPU)
+    again = TransformerEncoder.load(resolve_model(str(made.folder / "model")), hardware=CPU)
     assert_same(again.encode_chunks(TEXTS), own.encode_chunks(TEXTS))
 
 
@@ -180,7 +180,7 @@ def test_where_chunks_have_an_adapter_of_their_own_both_come(
     assert vectors is not None
     adapter = project.path / (trained.info.adapter or "")
     queries, chunks = (
-        Encoder.load(resolve_model(vectors.info.model), adapter=folder, adapter_scale=strength, hardware=CPU)
+        TransformerEncoder.load(resolve_model(vectors.info.model), adapter=folder, adapter_scale=strength, hardware=CPU)
         for folder in (adapter, adapter / "chunks")
     )
     assert np.abs(queries.encode_queries(TEXTS) - chunks.encode_chunks(TEXTS)).max() > 1e-3

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from fixtures.pipeline import SAMPLE, engine_here, ingest_here
 
-from engine.encoders.encoder import Encoder
 from engine.encoders.fingerprint import Prompts, missing_prompts, read_prompts
 from engine.encoders.for_project import encoder_fingerprint_of, project_model
 from engine.encoders.hardware import choose_hardware
 from engine.encoders.model_folder import resolve_model
 from engine.encoders.pooling import with_pooling
+from engine.encoders.transformer import TransformerEncoder
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot
 from engine.runs.pipeline import all_status
@@ -63,7 +63,7 @@ def test_search_looks_with_the_prompt_and_pooling_for_chunks_with_theirs(tmp_pat
     with_prompts = Project.open(project.path)
     hits = with_prompts.search("freezer alarm", mode="semantic", top=3).hits
     with_prompts.close()
-    encoder = Encoder.load(
+    encoder = TransformerEncoder.load(
         with_pooling(resolve_model(str(tiny_model)), "cls"), hardware=choose_hardware("cpu", "float32")
     )
     store = project.store()

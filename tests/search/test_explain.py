@@ -365,17 +365,17 @@ def test_with_a_real_model_and_adapter(
     from engine.core.disk import write_text
     from engine.core.environment import prepare
     from engine.encoders.embedding_cache import EmbeddingCache, encode_cached
-    from engine.encoders.encoder import Encoder
     from engine.encoders.hardware import choose_hardware
     from engine.encoders.model_folder import resolve_model
+    from engine.encoders.transformer import TransformerEncoder
 
     prepare()
     model = Path(build_tiny_model(tmp_path_factory.mktemp("model") / "tiny"))
     save_adapter(model, project.path / "adapters" / "x")
     write_text(project.path / "project.toml", "[encoder]\ndevice = 'cpu'\ndtype = 'float32'")
     hardware = choose_hardware("cpu", "float32")
-    base = Encoder.load(resolve_model(str(model)), hardware=hardware, max_tokens=64)
-    adapted_encoder = Encoder.load(
+    base = TransformerEncoder.load(resolve_model(str(model)), hardware=hardware, max_tokens=64)
+    adapted_encoder = TransformerEncoder.load(
         resolve_model(str(model)),
         adapter=project.path / "adapters" / "x",
         adapter_scale=0.5,

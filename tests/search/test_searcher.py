@@ -441,12 +441,14 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_real_encoder_and_a_model_that_changes(
     corpus: Any, project: ProjectFolder, open_searcher: Callable[[], Searcher], tiny_model: Path
 ) -> None:
-    from engine.encoders.encoder import Encoder
     from engine.encoders.hardware import choose_hardware
     from engine.encoders.model_folder import resolve_model
+    from engine.encoders.transformer import TransformerEncoder
 
     write_text(project.path / "project.toml", "[encoder]\ndevice = 'cpu'\ndtype = 'float32'")
-    encoder = Encoder.load(resolve_model(str(tiny_model)), hardware=choose_hardware("cpu", "float32"), max_tokens=64)
+    encoder = TransformerEncoder.load(
+        resolve_model(str(tiny_model)), hardware=choose_hardware("cpu", "float32"), max_tokens=64
+    )
     corpus.index(encoder=encoder, model=str(tiny_model))
     searcher = open_searcher()
     for text, chunk_id in corpus.ids.items():

@@ -13,9 +13,9 @@ from safetensors.numpy import load_file
 
 from engine.core.errors import CancelledError, SettingsError
 from engine.core.events import Event, TrainStep
-from engine.encoders.encoder import Encoder
 from engine.encoders.hardware import Hardware
 from engine.encoders.model_folder import ModelFolder
+from engine.encoders.transformer import TransformerEncoder
 from engine.settings.load import validate
 from engine.training.config import SHARED_CHUNKS, TrainingConfig
 from engine.training.data import BatchSampler, TrainingData, used_chunks
@@ -52,7 +52,7 @@ def test_the_gradient_is_that_of_the_queries_with_fixed_chunks(
     config = replace(recipe, steps=1, queries_per_step=8, warmup=0.0, weight_decay=0.0, eval_every=0, **QUERY)
     moved = load_file(run(config).adapter / "adapter_model.safetensors")
     student = Student(tiny, config, CPU)
-    base = Encoder.load(tiny, hardware=CPU, max_tokens=config.max_tokens)
+    base = TransformerEncoder.load(tiny, hardware=CPU, max_tokens=config.max_tokens)
     chunks = torch.from_numpy(base.encode_chunks(list(data.chunks)))
     batch = BatchSampler(data, config).batch(0)
     vectors = base.encode_queries(list(data.queries)), chunks.numpy()
@@ -77,8 +77,8 @@ def test_held_out_checks_rank_the_untouched_chunk_vectors(
     assert result.best_ndcg_at_10 > result.history[0]["ndcg_at_10"] + 5  # it learns
     pool = build_pool(seen, config)
     assert pool is not None
-    base = Encoder.load(tiny, hardware=CPU, max_tokens=config.max_tokens)
-    adapted = Encoder.load(tiny, adapter=result.adapter, hardware=CPU, max_tokens=config.max_tokens)
+    base = TransformerEncoder.load(tiny, hardware=CPU, max_tokens=config.max_tokens)
+    adapted = TransformerEncoder.load(tiny, adapter=result.adapter, hardware=CPU, max_tokens=config.max_tokens)
     queries = adapted.encode_queries([seen.heldout_queries[i] for i in pool.queries])
     chunks = base.encode_chunks([data.chunks[i] for i in pool.chunks])
     assert measure(queries, chunks, pool.positives)[1] == pytest.approx(result.best_ndcg_at_10, abs=0.5)
@@ -87,7 +87,7 @@ def test_held_out_checks_rank_the_untouched_chunk_vectors(
 def test_given_vectors_are_used_and_nothing_of_the_chunks_is_encoded(
     run: Run, tiny: ModelFolder, data: TrainingData, recipe: TrainingConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    base = Encoder.load(tiny, hardware=CPU, max_tokens=recipe.max_tokens)
+    base = TransformerEncoder.load(tiny, hardware=CPU, max_tokens=recipe.max_tokens)
     given = replace(
         data, base_queries=base.encode_queries(list(data.queries)), base_chunks=base.encode_chunks(list(data.chunks))
     )

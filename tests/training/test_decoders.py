@@ -14,9 +14,9 @@ from safetensors.torch import load_file
 from sentence_transformers import SentenceTransformer
 from torch import Tensor
 
-from engine.encoders.encoder import Encoder
 from engine.encoders.hardware import Hardware
 from engine.encoders.model_folder import ModelFolder, resolve_model
+from engine.encoders.transformer import TransformerEncoder
 from engine.training.compute.grad_cache import gradients
 from engine.training.compute.micro_batches import MicroBatch, micro_batches
 from engine.training.compute.workers import Workers
@@ -47,7 +47,7 @@ def test_training_sees_the_encoders_vectors(
     models: Folders, recipe: TrainingConfig, data: TrainingData, kind: Kind, side: str
 ) -> None:
     model = models[kind, side]
-    student, encoder = Student(model, recipe, CPU), Encoder.load(model, hardware=CPU)
+    student, encoder = Student(model, recipe, CPU), TransformerEncoder.load(model, hardware=CPU)
     long = [*data.chunks[:12], " ".join(data.chunks)]
     with torch.no_grad():
         chunks = student.forward(student.chunk_rows(long), student.chunk_prompt_length).numpy()
@@ -106,9 +106,9 @@ def test_a_trained_adapter_is_merged_and_encodes(
     model = models[kind, "left"]
     short = replace(recipe, steps=6, eval_every=0, learning_rate=1e-3)
     result = train(Job(model, data, short, CPU, tmp_path / "run"))
-    base = Encoder.load(model, hardware=CPU).encode_chunks(data.chunks[:20])
+    base = TransformerEncoder.load(model, hardware=CPU).encode_chunks(data.chunks[:20])
     for scale in (0.5, 1.0):
-        merged = Encoder.load(model, adapter=result.adapter, adapter_scale=scale, hardware=CPU)
+        merged = TransformerEncoder.load(model, adapter=result.adapter, adapter_scale=scale, hardware=CPU)
         found = merged.encode_chunks(data.chunks[:20])
         np.testing.assert_allclose(found, by_formula(model, kind, result, data.chunks[:20], scale), atol=2e-5)
         assert np.abs(found - base).max() > 1e-3

@@ -19,9 +19,9 @@ from safetensors.numpy import load_file
 
 from engine.core.errors import CancelledError, ModelError
 from engine.core.events import Choice, Event, TrainStep, Warned
-from engine.encoders.encoder import Encoder
 from engine.encoders.hardware import Hardware
 from engine.encoders.model_folder import ModelFolder
+from engine.encoders.transformer import TransformerEncoder
 from engine.project.stage import StageContext
 from engine.training.config import TrainingConfig
 from engine.training.data import TrainingData
@@ -122,7 +122,7 @@ def test_step_0_of_pt_ft_is_the_pre_trained_model_and_its_teacher_the_base(
 
 
 def with_base(tiny: ModelFolder, data: TrainingData) -> TrainingData:
-    encoder = Encoder.load(tiny, hardware=Hardware("cpu", "float32", 1, ()))
+    encoder = TransformerEncoder.load(tiny, hardware=Hardware("cpu", "float32", 1, ()))
     return replace(
         data, base_queries=encoder.encode_queries(data.queries), base_chunks=encoder.encode_chunks(data.chunks)
     )
@@ -202,10 +202,10 @@ def test_a_pre_trained_adapter_is_used_and_interpolated_as_any_other(
     texts = bare.chunks[:20]
 
     def vectors(scale: float) -> np.ndarray:
-        encoder = Encoder.load(tiny, adapter=result.adapter, adapter_scale=scale, hardware=one)
+        encoder = TransformerEncoder.load(tiny, adapter=result.adapter, adapter_scale=scale, hardware=one)
         return encoder.encode_chunks(texts)
 
-    base = Encoder.load(tiny, hardware=one).encode_chunks(texts)
+    base = TransformerEncoder.load(tiny, hardware=one).encode_chunks(texts)
     np.testing.assert_allclose(vectors(0.0), base, atol=1e-6)
     half, whole = vectors(0.5), vectors(1.0)
     assert np.abs(whole - base).max() > 1e-2

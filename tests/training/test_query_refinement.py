@@ -15,8 +15,8 @@ from safetensors.numpy import load_file
 
 from engine.core.errors import CancelledError
 from engine.core.events import Choice, Event, HeldOut, TrainStep
-from engine.encoders.encoder import Encoder
 from engine.encoders.model_folder import ModelFolder
+from engine.encoders.transformer import TransformerEncoder
 from engine.project.stage import StageContext
 from engine.training import query_refinement
 from engine.training.config import TrainingConfig
@@ -49,7 +49,7 @@ def seen(data: TrainingData) -> TrainingData:
 @pytest.fixture
 def go(tiny: ModelFolder, seen: TrainingData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Learn:
     def vectors(_context: StageContext, folder: Path) -> np.ndarray:
-        encoder = Encoder.load(tiny, adapter=folder, hardware=CPU, max_tokens=128)
+        encoder = TransformerEncoder.load(tiny, adapter=folder, hardware=CPU, max_tokens=128)
         return encoder.encode_chunks(list(seen.chunks))
 
     monkeypatch.setattr(query_refinement, "adapted_chunk_vectors", vectors)
@@ -80,7 +80,9 @@ def test_the_first_part_is_the_training_of_both_sides_and_the_second_goes_on_fro
     result = go(staged)
     both = go(replace(staged, adapter_scope="both"), "both")
     assert same(chunk_tensors(result), adapter(both))
-    vectors = Encoder.load(tiny, adapter=both.adapter, hardware=CPU, max_tokens=128).encode_chunks(list(seen.chunks))
+    vectors = TransformerEncoder.load(tiny, adapter=both.adapter, hardware=CPU, max_tokens=128).encode_chunks(
+        list(seen.chunks)
+    )
     alone = train(Job(
         tiny, replace(seen, fixed_chunks=vectors), staged.for_refinement(), CPU, tmp_path / "alone",
         start=both.adapter))  # fmt: skip
@@ -97,8 +99,8 @@ def test_what_is_kept_is_what_the_two_encoders_find_together(
     assert result.best_ndcg_at_10 > first
     pool = build_pool(seen, staged)
     assert pool is not None
-    of_queries = Encoder.load(tiny, adapter=result.adapter, hardware=CPU, max_tokens=128)
-    of_chunks = Encoder.load(tiny, adapter=result.chunk_adapter, hardware=CPU, max_tokens=128)
+    of_queries = TransformerEncoder.load(tiny, adapter=result.adapter, hardware=CPU, max_tokens=128)
+    of_chunks = TransformerEncoder.load(tiny, adapter=result.chunk_adapter, hardware=CPU, max_tokens=128)
     queries = of_queries.encode_queries([seen.heldout_queries[i] for i in pool.queries])
     chunks = of_chunks.encode_chunks([seen.chunks[i] for i in pool.chunks])
     assert measure(queries, chunks, pool.positives)[1] == pytest.approx(result.best_ndcg_at_10, abs=0.5)

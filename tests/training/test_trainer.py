@@ -14,9 +14,9 @@ from fixtures.training import adapter, same_training
 
 from engine.core.errors import CancelledError, ResourceError, StageError
 from engine.core.events import Choice, Event, HeldOut, Progress, TrainStep
-from engine.encoders.encoder import Encoder
 from engine.encoders.hardware import Hardware
 from engine.encoders.model_folder import ModelFolder
+from engine.encoders.transformer import TransformerEncoder
 from engine.training.config import PRESETS, Objective, TrainingConfig
 from engine.training.data import TrainingData
 from engine.training.heldout import build_pool, measure
@@ -207,8 +207,10 @@ def test_training_that_hurts_ends_early_and_keeps_the_base(
     assert result.history[0]["hit_at_10"] == 100
     assert any(isinstance(event, Choice) and "no gain" in event.reason for event in seen)
     cpu = Hardware("cpu", "float32", 1, ())
-    adapted = Encoder.load(tiny, adapter=result.adapter, hardware=cpu).encode_queries(data.queries)
-    np.testing.assert_allclose(adapted, Encoder.load(tiny, hardware=cpu).encode_queries(data.queries), atol=1e-6)
+    adapted = TransformerEncoder.load(tiny, adapter=result.adapter, hardware=cpu).encode_queries(data.queries)
+    np.testing.assert_allclose(
+        adapted, TransformerEncoder.load(tiny, hardware=cpu).encode_queries(data.queries), atol=1e-6
+    )
 
 
 def test_without_held_out_queries_the_last_step_is_kept(run: Run, recipe: TrainingConfig, data: TrainingData) -> None:
@@ -221,7 +223,7 @@ def test_without_held_out_queries_the_last_step_is_kept(run: Run, recipe: Traini
 def test_given_base_vectors_equal_those_made_before_training(
     run: Run, recipe: TrainingConfig, data: TrainingData, tiny: ModelFolder
 ) -> None:
-    encoder = Encoder.load(tiny, hardware=Hardware("cpu", "float32", 1, ()))
+    encoder = TransformerEncoder.load(tiny, hardware=Hardware("cpu", "float32", 1, ()))
     given = replace(
         data, base_queries=encoder.encode_queries(data.queries), base_chunks=encoder.encode_chunks(data.chunks)
     )

@@ -68,10 +68,10 @@ def test_what_was_forgotten_is_shown_with_interval_and_verdict():
 
 
 def test_the_bundled_encoder_knows_most_and_noise_on_its_vectors_shows():
-    from engine.encoders.encoder import Encoder
     from engine.encoders.model_folder import DEFAULT_MODEL, resolve_model
+    from engine.encoders.transformer import TransformerEncoder
 
-    encoder, known = Encoder.load(resolve_model(DEFAULT_MODEL)), general_knowledge()
+    encoder, known = TransformerEncoder.load(resolve_model(DEFAULT_MODEL)), general_knowledge()
     questions, passages = encoder.encode_queries(known.questions), encoder.encode_chunks(known.passages)
     base = answered(questions, passages)
     assert 0.7 < base["hit@1"].mean() < 0.9  # an encoder can become worse, and better

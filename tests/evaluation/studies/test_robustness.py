@@ -10,6 +10,7 @@ import pytest
 
 from engine.core.figures import Interval
 from engine.core.records import Chunk
+from engine.core.similarity import COSINE
 from engine.evaluation.candidates import AdapterCandidate
 from engine.evaluation.judgments import Judgment
 from engine.evaluation.query_sets import QuerySet
@@ -128,6 +129,8 @@ def test_a_language_models_words_come_before_the_documents_own():
 
 class CountingEncoder:
     """Encodes whatever text as one vector of its strength, and notes how many texts it was asked."""
+
+    similarity = COSINE
 
     def __init__(self, strength: float, asked: list[tuple[float, int]]) -> None:
         self._strength, self._asked = strength, asked

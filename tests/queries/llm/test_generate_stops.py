@@ -32,7 +32,6 @@ class InBatches:
 @pytest.fixture
 def encoder(monkeypatch: pytest.MonkeyPatch) -> InBatches:
     made = InBatches()
-    monkeypatch.setattr(embedding, "reported_hardware", lambda *_: None)
     monkeypatch.setattr(embedding, "load_encoder", lambda *_: made)
     monkeypatch.setattr(
         embedding, "chunk_vectors", lambda _c, _e, chunks, _what: np.zeros((len(chunks), 3), np.float32)

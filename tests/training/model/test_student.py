@@ -10,9 +10,9 @@ import torch
 from fixtures.errors import fails
 
 from engine.core.errors import ModelError
-from engine.encoders.encoder import Encoder
 from engine.encoders.hardware import Hardware
 from engine.encoders.model_folder import ModelFolder
+from engine.encoders.transformer import TransformerEncoder
 from engine.training.config import TrainingConfig
 from engine.training.data import TrainingData
 from engine.training.model.lora import lora_parameters, save_adapter, target_modules
@@ -70,7 +70,9 @@ def test_a_fresh_adapter_changes_nothing(tiny: ModelFolder, recipe: TrainingConf
     student = Student(tiny, recipe, CPU)
     with torch.no_grad():
         vectors = student.forward(student.chunk_rows(data.chunks[:20])).numpy()
-    np.testing.assert_allclose(vectors, Encoder.load(tiny, hardware=CPU).encode_chunks(data.chunks[:20]), atol=2e-6)
+    np.testing.assert_allclose(
+        vectors, TransformerEncoder.load(tiny, hardware=CPU).encode_chunks(data.chunks[:20]), atol=2e-6
+    )
 
 
 def test_only_lora_is_trainable(tiny: ModelFolder, recipe: TrainingConfig) -> None:
@@ -106,9 +108,9 @@ def test_a_saved_adapter_gives_the_students_vectors(
     save_adapter(tmp_path / "adapter", student.lora, student.snapshot(), "tiny")
     with torch.no_grad():
         wanted = student.forward(student.chunk_rows(data.chunks[:20])).numpy()
-    loaded = Encoder.load(tiny, adapter=tmp_path / "adapter", hardware=CPU).encode_chunks(data.chunks[:20])
+    loaded = TransformerEncoder.load(tiny, adapter=tmp_path / "adapter", hardware=CPU).encode_chunks(data.chunks[:20])
     np.testing.assert_allclose(loaded, wanted, atol=5e-6)
-    base = Encoder.load(tiny, hardware=CPU).encode_chunks(data.chunks[:20])
+    base = TransformerEncoder.load(tiny, hardware=CPU).encode_chunks(data.chunks[:20])
     assert np.abs(base - wanted).max() > 1e-2
     assert str(tiny.path) not in (tmp_path / "adapter" / "adapter_config.json").read_text()
 

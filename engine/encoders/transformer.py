@@ -1,0 +1,178 @@
+"""Texts → unit vectors with a transformer, and an adapter merged into it."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from engine.core.errors import EngineError, ResourceError, UsageError
+from engine.core.similarity import COSINE, Similarity
+from engine.encoders.batching import length_batches
+from engine.encoders.encoder import Progress
+from engine.encoders.fingerprint import effective_max_tokens, encoder_fingerprint, read_prompts
+from engine.encoders.hardware import Hardware, choose_hardware
+from engine.encoders.loading import load_sentence_transformer, merge_adapter
+from engine.encoders.model_folder import ModelFolder
+from engine.encoders.text_model import Row, TextModel
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+_TOKENISE_BLOCK = 1024
+CPU_BUDGET = (2048, 64)
+CUDA_BUDGET = (65536, 1024)
+_log = logging.getLogger(__name__)
+
+
+class TransformerEncoder:
+    """A loaded model. Made by `TransformerEncoder.load`; use it from one thread at a time.
+
+    `dimension` is the width d of its vectors; `fingerprint` names them (model, adapter, scale, length limit, prompts;
+    not the device or the precision); `max_tokens` is where longer texts are cut; `notices` collects what a user should
+    know, such as a batch that was halved for want of memory.
+    """
+
+    similarity: Similarity = COSINE
+
+    def __init__(
+        self, loaded: SentenceTransformer, model: ModelFolder, hardware: Hardware, max_tokens: int, fingerprint: str
+    ) -> None:
+        self.text_model = TextModel(loaded, hardware.device, max_tokens)
+        self._prompts = read_prompts(model)
+        self._budget, self._max_sequences = CPU_BUDGET if hardware.device == "cpu" else CUDA_BUDGET
+        self.hardware = hardware
+        self.max_tokens = max_tokens
+        self.fingerprint = fingerprint
+        self.notices: list[str] = []
+        self.dimension = int(self.forward(self.text_model.token_rows(["a"]), 0).shape[1])
+
+    @classmethod
+    def load(
+        cls,
+        model: ModelFolder,
+        *,
+        adapter: Path | None = None,
+        adapter_scale: float = 1.0,
+        hardware: Hardware | None = None,
+        max_tokens: int = 256,
+        float32: bool = False,
+    ) -> TransformerEncoder:
+        """Load `model`, the peft LoRA folder `adapter` merged in as W + adapter_scale · ΔW (in float32, then cast).
+
+        `hardware` defaults to `choose_hardware()`; `float32` overrides its precision. Raises ModelError for an unusable
+        model or adapter, UsageError for a device that is missing.
+        """
+        import torch
+
+        if max_tokens < 3:
+            raise UsageError(
+                "max_tokens is too small.", f"{max_tokens} leaves no room for a word.", "Set it to 16 or more.",
+                code="max-tokens-too-small",
+            )  # fmt: skip
+        hardware = hardware or choose_hardware()
+        dtype = torch.float32 if float32 else getattr(torch, hardware.dtype)
+        limit = effective_max_tokens(model, max_tokens)
+        fingerprint = encoder_fingerprint(model, adapter, adapter_scale, max_tokens)
+        torch.set_num_threads(hardware.threads)
+        if hardware.device != "cpu":
+            os.environ["TOKENIZERS_PARALLELISM"] = "true"  # one thread cannot feed a GPU
+        if adapter is None or adapter_scale == 0.0:
+            loaded = load_sentence_transformer(model, hardware.device, dtype)
+        else:
+            # Not on a GPU, whose memory the weights in float32 may not fit into although those in use do.
+            loaded = load_sentence_transformer(model, "cpu", torch.float32)
+            merge_adapter(loaded, adapter, adapter_scale)
+            loaded[0].to(dtype)
+            for module in loaded:
+                module.to(hardware.device)
+        return cls(loaded, model, hardware, limit, fingerprint)
+
+    def encode_chunks(self, texts: Sequence[str], progress: Progress | None = None) -> np.ndarray:
+        """Vectors of texts to be found: float32 (n, d), unit norm, in the order given.
+
+        `progress` is called with the number of texts done so far. Raises EngineError when the model yields numbers that
+        are not finite, ResourceError when memory runs out.
+        """
+        return self._encode(texts, self._prompts.document, progress)
+
+    def encode_queries(self, texts: Sequence[str], progress: Progress | None = None) -> np.ndarray:
+        """Vectors of questions: as `encode_chunks`, with the model's query prompt."""
+        return self._encode(texts, self._prompts.query, progress)
+
+    def _encode(self, texts: Sequence[str], prompt: str, progress: Progress | None) -> np.ndarray:
+        vectors = np.empty((len(texts), self.dimension), dtype=np.float32)  # (n, d)
+        ids = self._token_ids(texts, prompt)
+        prompt_length = self.text_model.prompt_length(prompt)
+        pending = length_batches([len(row) for row in ids], self._budget, self._max_sequences)[::-1]
+        done = 0
+        while pending:
+            batch = pending.pop()
+            try:
+                vectors[batch] = self.forward([ids[index] for index in batch], prompt_length)
+            except (RuntimeError, MemoryError) as error:
+                if not _is_out_of_memory(error):
+                    raise
+                pending.extend(self._halved(batch, error))
+                continue
+            done += len(batch)
+            if progress is not None:
+                progress(done)
+        _check_vectors(vectors)
+        return vectors
+
+    def _halved(self, batch: np.ndarray, error: BaseException) -> list[np.ndarray]:
+        import torch
+
+        if len(batch) == 1:
+            raise ResourceError(
+                "Memory ran out while encoding a single text.", str(error).splitlines()[0] if str(error) else "",
+                "Close other programs that use this device, lower encoder.max_tokens, or set encoder.device to cpu.",
+                code="memory-full",
+            ) from error  # fmt: skip
+        self._max_sequences = min(self._max_sequences, max(1, len(batch) // 2))
+        notice = f"Memory ran out with {len(batch)} texts at once; going on with at most {self._max_sequences}."
+        self.notices.append(notice)
+        _log.warning(notice)
+        if self.hardware.device != "cpu":
+            torch.cuda.empty_cache()
+        middle = len(batch) // 2
+        return [batch[middle:], batch[:middle]]
+
+    def forward(self, rows: Sequence[Row], prompt_length: int) -> np.ndarray:
+        """Vectors (b, d) of b token rows."""
+        import torch
+
+        with torch.inference_mode():
+            vectors: np.ndarray = self.text_model.vectors(self.text_model.padded(rows), prompt_length).cpu().numpy()
+        return vectors
+
+    def _token_ids(self, texts: Sequence[str], prompt: str) -> list[np.ndarray]:
+        """Token ids of every text, cut at `max_tokens`; int32, because lists of ints take nine times the room."""
+        rows: list[np.ndarray] = []
+        for start in range(0, len(texts), _TOKENISE_BLOCK):
+            block = [prompt + text for text in texts[start : start + _TOKENISE_BLOCK]]
+            rows.extend(np.asarray(ids, dtype=np.int32) for ids in self.text_model.token_rows(block))
+        return rows
+
+
+def _is_out_of_memory(error: BaseException) -> bool:
+    import torch
+
+    return isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in str(error)
+
+
+def _check_vectors(vectors: np.ndarray) -> None:
+    norms = np.linalg.norm(vectors, axis=1)
+    bad = int(np.count_nonzero(~(np.abs(norms - 1.0) < 1e-3)))
+    if bad:
+        raise EngineError(
+            f"The model gave unusable vectors for {bad} of {len(vectors)} texts.",
+            "They hold numbers that are not finite, or only zeros.",
+            "Set encoder.dtype to float32; if it still happens, the model or the adapter is damaged.",
+            code="vectors-not-finite",
+        )
