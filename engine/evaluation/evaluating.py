@@ -9,7 +9,7 @@ import numpy as np
 
 from engine.core.systems import BASE, CL, ENCODERS, IN_USE, PLAIN, candidate_name, weight_of
 from engine.evaluation.document_set import document_set
-from engine.evaluation.evidence import Evidence, Measured
+from engine.evaluation.evidence import DECIDE_FUSION, RUNGS, Evidence, Measured
 from engine.evaluation.gate import Decision, Selection, decide
 from engine.evaluation.query_sets import QuerySet, query_sets
 from engine.evaluation.rankers import Rankers
@@ -23,12 +23,13 @@ from engine.project.stage import StageContext
 from engine.project.store.artifact_info import AdapterInfo, BaselineInfo
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from numpy.typing import NDArray
 
     from engine.core.records import Chunk
     from engine.evaluation.candidates import Candidate
+    from engine.evaluation.evidence import RungName
     from engine.evaluation.judgments import Judgment
     from engine.evaluation.rankers import Among
     from engine.evaluation.studies.robustness import Robustness
@@ -181,18 +182,19 @@ class Evaluation:
         search = self._settings.search
         return {"auto": EQUAL, "weighted": search.weight, "rrf": None}[search.fusion]
 
-    def _decide(self, searches: Searches, reference: str, candidates: Sequence[str]) -> Decision:
+    def _decide(
+        self, searches: Searches, reference: str, candidates: Sequence[str], rungs: Collection[RungName] = RUNGS
+    ) -> Decision:
         settings = self._settings
-        return decide(
-            self._ladder(searches), reference, candidates, settings.evaluation.bootstrap_samples, settings.training.seed
-        )
+        ladder = self._ladder(searches, rungs)
+        return decide(ladder, reference, candidates, settings.evaluation.bootstrap_samples, settings.training.seed)
 
-    def _ladder(self, searches: Searches) -> list[Evidence]:
+    def _ladder(self, searches: Searches, rungs: Collection[RungName]) -> list[Evidence]:
         """nDCG@10 per query of what is compared, rung by rung."""
         ladder = []
         for one in self.sets:
             for rung, rows in one.rungs().items():
-                if not rows or (rung == "judged" and not self._settings.evaluation.use_judged):
+                if not rows or rung not in rungs or (rung == "judged" and not self._settings.evaluation.use_judged):
                     continue
                 judgments = [one.judgments[row] for row in rows]
                 systems = {system for system, _ in searches.values()}
@@ -251,7 +253,7 @@ class Evaluation:
         else:
             searches: Searches = {name: (IN_USE, share) for name, share in FUSIONS.items()}
             reference, *others = FUSIONS
-            choice = fusion_of(self._decide(searches, reference, others), self._mode)
+            choice = fusion_of(self._decide(searches, reference, others, DECIDE_FUSION), self._mode)
         self._context.choose("fusion", choice.method, choice.reason)
         for one in self.sets:
             for name in [name for name in ENCODERS if name in one.rankings]:

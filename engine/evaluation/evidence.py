@@ -23,6 +23,9 @@ RungName = Literal["judged", "document", "model", "extractive"]
 
 RUNGS: tuple[RungName, ...] = ("judged", "document", "model", "extractive")
 CERTIFYING = RUNGS[:3]
+DECIDE_FUSION = RUNGS[:1]
+"""One kind of query cannot weigh BM25 for another: titles have fewer words in common with what answers them, and asked for nine
+tenths of the semantic score where that cost judged questions 4 points (docs/log/hybrid-search.md, "What titles cannot tell")."""
 DIFFERENCE = 4.0
 """Points of nDCG@10 that a rung must be able to show in order to decide."""
 

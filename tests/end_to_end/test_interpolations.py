@@ -21,3 +21,15 @@ def test_the_weights_that_are_wanted_are_candidates_and_stand_in_the_report(proj
     assert names == ["interpolated-0.25", "interpolated-0.75", "adapted"]
     assert decision["reference"] == "base"
     assert {one["rung"] for one in decision["ladder"]} == {"judged", "document", "extractive"}
+
+
+def test_judged_questions_alone_decide_how_hybrid_search_fuses(project: Path) -> None:
+    few = {
+        "training.steps": 2,
+        "evaluation.heldout_share": 0.1,
+    }  # too few extractive queries to say that the language is not known
+    ProjectFolder.open(project).change_settings(few)
+    engine_here("run", str(project))
+    report = read_report(Path(json.loads(engine_here("report", str(project), "--json").stdout)["folder"]))
+    assert [one["rung"] for one in report["fusion"]["decision"]["ladder"]] == ["judged"]
+    assert "document" in {one["rung"] for one in report["selection"]["decision"]["ladder"]}

@@ -1,7 +1,8 @@
 """How hybrid search fuses BM25 and the encoder in use: by RRF or by a weighted sum of min-max scores.
 
 The equal-weight sum is the default, because it was 2.6 and 3.0 points above RRF on two data sets and 0.7 below it on a third
-(docs/log/hybrid-search.md). Another share, or RRF, comes into use only where the gate lets it (engine/evaluation/gate.py).
+(docs/log/hybrid-search.md). Another share, or RRF, comes into use only where judged questions show by the gate that it is
+better (engine/evaluation/gate.py).
 """
 
 from __future__ import annotations
@@ -41,8 +42,12 @@ def set_by_hand(method: Literal["rrf", "weighted"], weight: float) -> FusionChoi
 
 def fusion_of(decision: Decision, mode: str) -> FusionChoice:
     """The fusion that the gate has chosen among `FUSIONS`."""
-    share = FUSIONS[decision.chosen]
-    reason = verdict(decision, "The equal-weight sum of both scores", mode, fusion_label)
+    share, kept = FUSIONS[decision.chosen], "The equal-weight sum of both scores"
+    reason = (
+        verdict(decision, kept, mode, fusion_label)
+        if decision.candidates
+        else f"{kept} is in use: only judged questions could show that another is better."
+    )
     return FusionChoice("rrf" if share is None else "weighted", EQUAL if share is None else share, reason, decision)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from engine.evaluation.comparison import measure
-from engine.evaluation.gate import Decision
+from engine.evaluation.gate import Decision, decide
 from engine.evaluation.judgments import Judgment
 from engine.evaluation.query_sets import QuerySet
 from engine.evaluation.studies.fusion import EQUAL, FUSIONS, FusionChoice, fusion_of, set_by_hand
@@ -32,9 +32,14 @@ def test_the_equal_weight_sum_is_the_reference_and_those_most_like_it_come_next(
     ],
 )
 def test_what_the_gate_chose_is_in_use(chosen, method, weight, share):
-    decision = Decision(chosen, "weighted 0.5", "document", 300)
+    decision = Decision(chosen, "weighted 0.5", "judged", 300)
     found = fusion_of(decision, "hybrid")
     assert (found.method, found.weight, found.share, found.decision) == (method, weight, share, decision)
+
+
+def test_without_judged_questions_the_equal_weight_sum_stays():
+    found = fusion_of(decide([], "weighted 0.5", ["weighted 0.4"]), "hybrid")
+    assert (found.method, found.weight, found.share) == ("weighted", EQUAL, EQUAL)
 
 
 def test_what_project_toml_says_is_no_decision():
