@@ -50,6 +50,7 @@ class QueryList(Vertical):
         super().__init__(**options)
         self._ask = ask
         self._fetching = self._deleting = False
+        self._page: QueryPage | None = None
 
     def compose(self) -> ComposeResult:
         yield SafeStatic("", id="list-counts")
@@ -161,7 +162,12 @@ class QueryList(Vertical):
         finally:
             self._fetching = False
 
+    def on_resize(self) -> None:
+        if self._page is not None:
+            self._show_filters(self._page)
+
     def _show_answer(self, answer: QueryPage) -> None:
+        self._page = answer
         self.query_one("#list-counts", SafeStatic).update(format_counts(answer))
         every = sum(answer.rejected.values()) if self._shows_rejected else answer.kept
         self.query_one("#list-found", SafeLabel).update(f"{answer.total:,} of {max(every, answer.total):,}")

@@ -55,6 +55,7 @@ class QueryTable(SafeTable):
         """Other queries are wanted: begin at the first one, with nothing marked that may not be seen."""
         self.marked.clear()
         self.queries.clear()
+        self.total = 0
         self._draw()
 
     def _draw(self, offset: int = 0) -> None:

@@ -238,9 +238,21 @@ def test_the_table_is_filtered_by_words_kind_and_split(finished_project: Path) -
         await pilot.press("slash")
         await pilot.press(*word)
         await until(pilot, lambda: table.total == len(left), "those with the word")
-        assert table.current is not None
-        assert table.current.id == left[0].id
+        await until(pilot, lambda: table.current is not None and table.current.id == left[0].id, "the first of them")
         await until(pilot, lambda: numbers(text_of(pilot, "#list-found")) == [len(left), len(queries)], "the counts")
+
+    drive(story, finished_project)
+
+
+def test_filters_show_counts_where_there_is_room_for_them(finished_project: Path) -> None:
+    async def story(pilot: Pilot[Any]) -> None:
+        await table_of(pilot)
+        row = pilot.app.screen.query_one("#list-split", ChoiceRow)
+        await until(pilot, lambda: numbers(str(row.render())), "the counts")
+        await pilot.resize_terminal(80, 24)
+        await until(pilot, lambda: not numbers(str(row.render())), "no counts")
+        await pilot.resize_terminal(120, 40)
+        await until(pilot, lambda: numbers(str(row.render())), "the counts again")
 
     drive(story, finished_project)
 
