@@ -49,7 +49,7 @@ class Report:
     @property
     def own_system(self) -> str:
         """The encoder whose rows in the tables are those of what is in use."""
-        return own_system(self.in_use.name, self.fusion.get("plain_system", ""))
+        return own_system(self.in_use.name)
 
     @property
     def served(self) -> InUseInfo:

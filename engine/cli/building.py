@@ -188,7 +188,7 @@ def benchmark(
         print_json(with_former_names({**result, "served": former}))
         return
     table = from_json(FigureTable, result)
-    own = own_system(result["in_use"]["name"], result["fusion"].get("plain_system", ""))
+    own = own_system(result["in_use"]["name"])
     show_tables({"judged": table}, output(), own, tuple(table.systems))
     print(f"{result['in_use']['reason']}")
     show_differences({f"{name} − base": row for name, row in table.differences.items()} | dict(table.pairs), output())

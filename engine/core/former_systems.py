@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from engine.core.systems import HYBRID_IN_USE, IN_USE, INTERPOLATED, PLAIN, WAYS
+from engine.core.systems import HYBRID_IN_USE, IN_USE, INTERPOLATED, WAYS
 
 FORMER = {
     "hybrid served": HYBRID_IN_USE,
     **{f"{way}served": f"{way}{IN_USE}" for way in WAYS},
-    **{f"{way}served_cosine": f"{way}{PLAIN}" for way in WAYS},
+    **{f"{way}served_cosine": f"{way}in_use_without_csls" for way in WAYS},
 }
 FORMER_INTERPOLATED = "merge-"
 _MINUS = " − "

@@ -19,13 +19,11 @@ if TYPE_CHECKING:
 class IndexForm:
     """How an index of cosines serves a similarity: this one as the cosine of the vectors themselves, others override it.
 
-    `name`: what an index's manifest calls the form. `added`: how many numbers a row has more than a vector. `corrects`: whether
-    the similarity is the vectors' cosine less a correction of each chunk.
+    `name`: what an index's manifest calls the form. `added`: how many numbers a row has more than a vector.
     """
 
     name: ClassVar[str] = "cosine"
     added: ClassVar[int] = 0
-    corrects: ClassVar[bool] = False
 
     def query_rows(self, queries: Floats) -> Floats:
         """Rows (…, d + added) of queries (…, d), to be compared with those of chunks."""
@@ -38,12 +36,6 @@ class IndexForm:
     def vectors(self, rows: NDArray[Any]) -> Floats:
         """The encoder's unit vectors (n, d) of stored rows (n, d + added), up to rounding."""
         return unit_rows(rows)
-
-    def corrections(self, rows: NDArray[Any]) -> Floats:
-        """What is taken from the cosines (n,) of stored rows, up to rounding."""
-        import numpy as np
-
-        return np.zeros(len(rows), np.float32)
 
 
 class Similarity(Protocol):

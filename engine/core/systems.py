@@ -6,11 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 BM25, BASE, CL, ADAPTED, IN_USE = "bm25", "base", "cl", "adapted", "in_use"
-PLAIN = "in_use_without_csls"
-"""An interpolation that is in use with CSLS, without it."""
 HYBRID_BASE, HYBRID_IN_USE = "hybrid base", "hybrid in use"
 """Of robustness, where hybrid search is measured only as it is in use."""
-ENCODERS = (BASE, CL, ADAPTED, PLAIN, IN_USE)
+ENCODERS = (BASE, CL, ADAPTED, IN_USE)
 """Those that rank by themselves, and fused with BM25."""
 INTERPOLATED = "interpolated-"
 """What the name of an interpolation of base and adapted begins with; its weight follows."""
@@ -34,10 +32,6 @@ _WITH_ENCODER = (  # label, short form, short form with "hybrid, " before it, wh
     (BASE, "base", "base", "base", "the encoder before adaptation"),
     (CL, "CL", "CL (contrastive)", "CL", "the baseline that plain contrastive learning gives"),
     (ADAPTED, "adapted", "adapted", "adapted", "the encoder with the whole of its adapter"),
-    (
-        PLAIN, "in use, without CSLS", "in use, no CSLS", "no CSLS",
-        "the encoder that search uses, without hubness correction (CSLS)",
-    ),
     (IN_USE, "in use", "in use", "in use", "the encoder that search uses, as search uses it"),
 )  # fmt: skip
 _FUSED = {
@@ -77,10 +71,9 @@ def label_of(name: str) -> str:
     return system_of(name).label
 
 
-def own_system(in_use: str, plain: str = "") -> str:
-    """The encoder whose rows are those of what is `in_use`: base or adapted itself, else `IN_USE`. `plain`: the system that is in
-    use without hubness correction, empty where there is no correction."""
-    return in_use if in_use in (BASE, ADAPTED) and not plain else IN_USE
+def own_system(in_use: str) -> str:
+    """The encoder whose rows are those of what is `in_use`: base or adapted itself, else `IN_USE`."""
+    return in_use if in_use in (BASE, ADAPTED) else IN_USE
 
 
 def is_own(system: str, own: str) -> bool:

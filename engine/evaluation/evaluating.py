@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from engine.core.systems import BASE, CL, ENCODERS, IN_USE, PLAIN, candidate_name, weight_of
+from engine.core.systems import BASE, CL, ENCODERS, IN_USE, candidate_name, weight_of
 from engine.evaluation.document_set import document_set
 from engine.evaluation.evidence import DECIDE_FUSION, RUNGS, Evidence, Measured
 from engine.evaluation.gate import Decision, Selection, decide
@@ -15,7 +15,6 @@ from engine.evaluation.query_sets import QuerySet, query_sets
 from engine.evaluation.rankers import Rankers
 from engine.evaluation.reporting.encoder_diagnostics import EncoderDiagnostics
 from engine.evaluation.studies.fusion import EQUAL, FUSIONS, FusionChoice, fusion_of, set_by_hand
-from engine.evaluation.studies.hubness import CORRECTED, HubnessCorrection, HubnessStudy, uncorrected
 from engine.evaluation.studies.hybrid import HybridFusion
 from engine.evaluation.studies.sentence_pairs import SentencePairs
 from engine.evaluation.verdicts import how_to_judge, verdict
@@ -66,7 +65,6 @@ class Evaluation:
         self.baseline: BaselineInfo | None = None
         self.robustness: Robustness | None = None
         self.threshold: dict[str, Any] = {}
-        self.hubness = HubnessCorrection()
         self.general: dict[str, Mapping[str, NDArray[np.float64]]] = {}
         self.sentences = SentencePairs(context)
         self.distances: dict[str, NDArray[np.float64]] = {}
@@ -215,33 +213,6 @@ class Evaluation:
 
     def _bm25_scores(self, one: QuerySet, ids: Rankings) -> NDArray[np.float32]:
         return self._corpora[one.kind].lexical.scores_many(one.texts, ids)
-
-    def correct_hubness(self, selection: Selection) -> None:
-        """Rank by the encoder in use with hubness correction (CSLS), where the gate lets it."""
-        study = HubnessStudy(self._context, self.rankers, selection.weight)
-        found = study.corrected()
-        if found is None:
-            self.hubness = uncorrected(study.reason)
-        else:
-            vectors = {id(one): found.candidate.chunk_vectors(one.chunks) for one in self._distinct}
-            similarity = {key: found.similarity(own) for key, own in vectors.items()}
-            for one in self.sets:
-                rankers = self._corpora[one.kind]
-                found.rank(one, rankers, self._among[one.kind], vectors[id(rankers)], similarity[id(rankers)])
-            searches: Searches = {name: (name, self._share) for name in (IN_USE, CORRECTED)}
-            decision = self._decide(searches, IN_USE, [CORRECTED])
-            self.hubness = found.decided(
-                decision, verdict(decision, "Plain cosine similarity", self._mode, lambda _: "CSLS")
-            )
-            if self.hubness.reference is not None:
-                if self.hubness.plain == PLAIN:
-                    self.alias(PLAIN, IN_USE)
-                self.alias(IN_USE, CORRECTED)
-                self.rankers.in_use = similarity[id(self.rankers)]
-            for one in self.sets:
-                for table in (one.rankings, one.scores, one.beside):
-                    del table[CORRECTED]
-        self._context.choose("csls", str(self.hubness.reference is not None).lower(), self.hubness.reason)
 
     def fuse(self) -> FusionChoice:
         """BM25 fused with every encoder, as the gate chooses."""

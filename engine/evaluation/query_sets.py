@@ -6,8 +6,6 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from engine.core.records import Chunk, JudgedQuery, Query
 from engine.lexical.filenames import DocumentNames, FilenameMatch
 from engine.project.stage import ProjectSnapshot, StageContext
@@ -121,24 +119,6 @@ def _judged_set(context: StageContext, judgments: list[Judgment], matches: list[
 def is_extractive(query: Query, backend: str) -> bool:
     """Whether the query of a backend is made of a sentence of its chunk, rather than worded as a question would be."""
     return backend in EXTRACTIVE and query.kind != "imported"
-
-
-def training_questions(
-    context: StageContext, chunks: Sequence[Chunk], most: int, *, extractive_too: bool = False
-) -> list[Query]:
-    """Training queries of `chunks` that are worded as questions, at most `most` by chance, in the order that they are stored in.
-
-    `extractive_too`: extractive ones as well.
-    """
-    from engine.training.dataset import train_rows
-
-    settings, queries, backend = context.settings, context.store.queries(), made_by(context)
-    trained = train_rows(settings, queries, chunks)
-    rows = np.array(
-        [row for row in trained if extractive_too or not is_extractive(queries[row], backend)], dtype=np.int64
-    )
-    chosen = np.random.default_rng(settings.training.seed).permutation(rows)[:most]
-    return [queries[row] for row in sorted(chosen.tolist())]
 
 
 def _names(context: StageContext) -> DocumentNames:

@@ -28,8 +28,6 @@ Among = Sequence[Ids | None]
 class Rankers:
     """A corpus as systems rank it. `ids`: of all `chunks`, ascending; `adapter`: the trained adapter's folder, or None. Depth as in
     the settings. `lexical`: the BM25 index of the chunks, that of the project where None.
-
-    `in_use`: the similarity by which search uses the encoder in use, once that is decided.
     """
 
     def __init__(self, context: StageContext, chunks: list[Chunk], lexical: LexicalIndex | None = None) -> None:
@@ -38,7 +36,6 @@ class Rankers:
         self.adapter = context.project.path / artifact.info.adapter if artifact.info.adapter else None
         self.ids = np.array([chunk.id for chunk in chunks], dtype=np.int64)  # ascending
         self._owners = np.array([chunk.document_id for chunk in chunks], dtype=np.int64)
-        self.in_use: Similarity = COSINE
         self._scope = artifact.info.adapter_scope
 
     @cached_property

@@ -11,7 +11,7 @@ from engine.core.systems import ADAPTED, BASE, BM25, CL, FUSED, IN_USE, INTERPOL
 from engine.encoders.for_project import encoder_fingerprint_of, model_fingerprint
 from engine.evaluation.query_sets import QuerySet
 from engine.project.stage import StageContext
-from engine.project.store.artifact_info import EvaluationInfo, FusionInfo, HubnessInfo, InUseInfo, ThresholdInfo
+from engine.project.store.artifact_info import EvaluationInfo, FusionInfo, InUseInfo, ThresholdInfo
 from engine.project.store.artifacts import Artifact
 from engine.version import __version__
 
@@ -38,13 +38,10 @@ def publish_results(
 ) -> dict[str, Any]:
     """Write the report, make it current, and sum it up."""
     from engine.evaluation.reporting.report import write_report
-    from engine.ranking.hubness import write_reference
 
     compared = [(one, _compare(context, work, one)) for one in work.sets if any(j.usable for j in one.judgments)]
     with context.project.building("reports", context.fingerprint) as building:
         write_report(building.folder, _report(context, work, selection, fusion, compared))
-        if work.hubness.reference is not None:
-            write_reference(building.folder, work.hubness.reference)
     info = _info(context, work, selection, fusion, compared)
     context.store.put_artifact(Artifact(info, context.fingerprint, building.name))
     return {"in_use": selection.in_use, "reason": selection.reason, "report": f"{building.name}/report.html"}
@@ -62,10 +59,7 @@ def _info(
         ),
         model=model_fingerprint(context), reason=selection.reason, advice=_advice(context, fusion, compared),
         fusion=FusionInfo(fusion.method, fusion.weight),
-        hubness=HubnessInfo(
-            0 if work.hubness.reference is None else len(work.hubness.reference.articles), work.hubness.key
-        ),
-        threshold=ThresholdInfo(work.threshold["similarity"], work.threshold["reason"], encoder, work.hubness.key),
+        threshold=ThresholdInfo(work.threshold["similarity"], work.threshold["reason"], encoder),
     )  # fmt: skip
 
 
@@ -73,11 +67,10 @@ def _compare(context: StageContext, work: Evaluation, one: QuerySet) -> Comparis
     from engine.evaluation.comparison import compare
 
     order = ordered(name for name in one.rankings if not name.startswith(INTERPOLATED))
-    wanted = (*PAIRS, *work.hubness.pairs())
     return compare(
         {name: one.rankings[name] for name in order}, one.judgments, work.rankers.document_of,
         samples=context.settings.evaluation.bootstrap_samples, seed=context.settings.training.seed,
-        pairs=[pair for pair in dict.fromkeys(wanted) if set(pair) <= set(order) and pair[1] != BASE],
+        pairs=[pair for pair in dict.fromkeys(PAIRS) if set(pair) <= set(order) and pair[1] != BASE],
         synthetic=one.synthetic,
     )  # fmt: skip
 
@@ -90,12 +83,11 @@ def _report(
     from engine.training.history import history_of
 
     log = context.project.path / "runs" / context.run / "events.jsonl"
-    base_alone = not selection.weight and work.hubness.reference is None
     return ReportData(
         advice=_advice(context, fusion, compared),
         project=context.project.name, created=datetime.now(UTC).isoformat(timespec="seconds"), version=__version__,
-        selection=selection, fusion={**asdict(fusion), **work.hubness.as_dict()},
-        query_sets=_query_set_reports(context, work, compared, ADAPTED if work.adapter and base_alone else IN_USE),
+        selection=selection, fusion=asdict(fusion),
+        query_sets=_query_set_reports(context, work, compared, ADAPTED if work.adapter and not selection.weight else IN_USE),
         training=history_of(context.project, work.trained.info),
         settings=context.settings.model_dump(),
         choices=choices_made(log), warnings=warnings_logged(log),

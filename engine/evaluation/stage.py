@@ -62,10 +62,6 @@ class EvaluateStage(Stage):
         artifact, adapter = snapshot.need(EvaluationInfo), snapshot.need(AdapterInfo).info.adapter
         if not (snapshot.project.folder_of(artifact) / "report.html").is_file():
             raise DamagedError.of_stage("evaluate", "The report is missing.", code="report-missing")
-        if artifact.info.hubness.hub_queries:
-            from engine.ranking.hubness import read_reference
-
-            read_reference(snapshot.project.folder_of(artifact))
         if artifact.info.in_use.adapter not in (None, adapter):
             raise DamagedError.of_stage("evaluate", "The adapter was trained anew.", code="adapter-changed")
 
@@ -79,8 +75,6 @@ class EvaluateStage(Stage):
         selection = work.select()
         if context.settings.evaluation.cl_baseline:
             work.rank_baseline()
-        if context.settings.search.csls:
-            work.correct_hubness(selection)
         fusion = work.fuse()
         work.learn_threshold()
         drop_unused_substitutes(context)
@@ -109,5 +103,5 @@ def _baseline(snapshot: ProjectSnapshot) -> str:
 
 def _fused(snapshot: ProjectSnapshot) -> set[str]:
     """The settings that decide what is ranked, and how they are fused."""
-    always = {"rrf_k", "fusion", "named_documents", "csls"}
+    always = {"rrf_k", "fusion", "named_documents"}
     return always | {"weight"} if snapshot.settings.search.fusion == "weighted" else always

@@ -16,7 +16,7 @@ from engine.core.systems import is_own, label_of, own_system, twins
 from engine.evaluation.reporting.report import read_report, tables_of
 from engine.export.models import CHUNK_FOLDER, MODEL_FOLDER, QUERY_FOLDER
 from engine.export.source import Source
-from engine.project.store.artifact_info import AdapterInfo, EvaluationInfo, VectorsInfo
+from engine.project.store.artifact_info import AdapterInfo, EvaluationInfo
 from engine.version import __version__
 
 FORMAT = 1
@@ -34,7 +34,6 @@ def facts(source: Source, kinds: Sequence[str]) -> dict[str, Any]:
     evaluation = source.evaluation
     info = evaluation.info if evaluation else EvaluationInfo()
     tables = tables_of(read_report(source.project.folder_of(evaluation))) if evaluation else {}
-    vectors = source.store.artifact(VectorsInfo)
     return {
         "format": FORMAT,
         "program": f"bmembed-tui {__version__}",
@@ -48,7 +47,6 @@ def facts(source: Source, kinds: Sequence[str]) -> dict[str, Any]:
         "settings": _settings(source),
         "reason": info.reason,
         "in_use": info.in_use.name,
-        "csls": bool(vectors and vectors.info.hubness_key),
         "figures": {kind: _figures(table) for kind, table in tables.items()},
     }
 
@@ -58,7 +56,7 @@ def write_cards(known: Mapping[str, Any], folder: Path) -> None:
     from jinja2 import Environment, StrictUndefined
 
     environment = Environment(autoescape=False, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    own = own_system(known["in_use"], "csls" if known["csls"] else "")
+    own = own_system(known["in_use"])
     hidden = twins(own)
     environment.filters["label"] = lambda name: (
         f"{label_of(name)} (in use)" if hidden and is_own(name, own) else label_of(name)

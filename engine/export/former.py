@@ -10,7 +10,6 @@ from engine.settings.renamed import KEYS, former_scope
 
 FORMER_KEYS = {
     "in_use": "served",
-    "csls": "hubs",
     "interpolation_weight": "strength",
     "adapter_scope": "side",
     "weight_in_use": "served_at",

@@ -15,9 +15,6 @@ from engine.project.store.artifact_info import AdapterInfo, EvaluationInfo, InUs
 from engine.project.store.artifacts import Artifact
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from engine.encoders.encoder import EncoderSource
     from engine.encoders.model_folder import ModelFolder
     from engine.vectors.index import VectorIndex
@@ -69,19 +66,6 @@ class Source(ProjectSnapshot):
         return VectorIndex.open(self.project.folder_of(self.need(VectorsInfo)))
 
     @cached_property
-    def hub_queries(self) -> tuple[list[int], NDArray[np.float32]] | None:
-        """Articles' numbers (m), and unit vectors (m, d) of their queries, which show hubs; None without hubness correction.
-
-        Raises DamagedError.
-        """
-        from engine.ranking.hubness import read_reference
-
-        if not self.index.form.corrects or self.evaluation is None:
-            return None
-        reference = read_reference(self.project.folder_of(self.evaluation))
-        return reference.articles.tolist(), reference.vectors
-
-    @cached_property
     def in_use(self) -> EncoderInUse:
         """The encoder that the vector index was made for. Raises NotBuiltError, ModelError."""
         from engine.encoders.for_project import source_of
@@ -102,12 +86,10 @@ class Source(ProjectSnapshot):
 
     def _check_evaluated(self, info: VectorsInfo) -> None:
         """What the last evaluation chose must be what is embedded: its figures go into the card."""
-        from engine.vectors.stage import hubness_key_of
-
         if self.evaluation is None:
             return
         chosen = self.evaluation.info.in_use
-        same = chosen.adapter == info.adapter and hubness_key_of(self) == info.hubness_key
+        same = chosen.adapter == info.adapter
         if not same or (info.adapter and chosen.interpolation_weight != info.interpolation_weight):
             raise NotBuiltError(
                 "The documents are not yet embedded with the encoder that the last evaluation chose.",

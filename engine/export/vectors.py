@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.export.source import Source
-from engine.queries.articles import article_numbers
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,10 +17,7 @@ _BLOCK = 8192
 
 
 def write_vectors(source: Source, folder: Path) -> None:
-    """`vectors/vectors.npy`, float32 (n, d), unit norm; line i of `vectors/ids.jsonl` says what row i belongs to.
-
-    With hubness correction, `vectors/hub_queries.npy` (m, d) and `.jsonl` are the queries that show them, and their articles.
-    """
+    """`vectors/vectors.npy`, float32 (n, d), unit norm; line i of `vectors/ids.jsonl` says what row i belongs to."""
     import numpy as np
 
     target = _folder(folder)
@@ -34,20 +30,14 @@ def write_vectors(source: Source, folder: Path) -> None:
         for labels, vectors in _blocks(source):
             rows.write(vectors.astype("<f4").tobytes())  # a memory map would crash on a full disk
             lines.writelines(json.dumps(label, ensure_ascii=False) + "\n" for label in labels)
-    if reference := source.hub_queries:
-        articles, vectors = reference
-        np.save(target / "hub_queries.npy", vectors.astype("<f4"))
-        text = "".join(json.dumps({"article": number}) + "\n" for number in articles)
-        (target / "hub_queries.jsonl").write_text(text, encoding="utf-8")
 
 
 def write_parquet(source: Source, folder: Path) -> None:
-    """`vectors/vectors.parquet`: the columns of ids.jsonl, and `vector`; `hub_queries.parquet` likewise."""
+    """`vectors/vectors.parquet`: the columns of ids.jsonl, and `vector`."""
     import pyarrow
     from pyarrow import parquet
 
     types = {"chunk_id": "int64", "path": "string", "start": "int64", "end": "int64", "content_hash": "string"}
-    types |= {"hub_offset": "float64", "article": "int64"} if source.index.form.corrects else {}
     width = source.index.width
     fields = [pyarrow.field(name, getattr(pyarrow, kind)()) for name, kind in types.items()]
     schema = pyarrow.schema([*fields, pyarrow.field("vector", pyarrow.list_(pyarrow.float32(), width))])
@@ -55,10 +45,6 @@ def write_parquet(source: Source, folder: Path) -> None:
         for labels, vectors in _blocks(source):
             columns = [pyarrow.array([label[field.name] for label in labels], field.type) for field in fields]
             file.write_table(pyarrow.table([*columns, _lists(vectors)], schema=schema))
-    if reference := source.hub_queries:
-        articles, vectors = reference
-        table = pyarrow.table({"article": pyarrow.array(articles, "int64"), "vector": _lists(vectors)})
-        parquet.write_table(table, str(_folder(folder) / "hub_queries.parquet"))
 
 
 def _lists(vectors: NDArray[np.float32]) -> Any:
@@ -88,9 +74,4 @@ def _blocks(source: Source) -> Iterator[tuple[list[dict[str, Any]], NDArray[np.f
              "content_hash": chunk.content_hash}
             for chunk in found
         ]  # fmt: skip
-        if source.index.form.corrects:
-            offsets = source.index.form.corrections(stored[places]).tolist()
-            articles = article_numbers(found, documents).tolist()
-            for label, offset, article in zip(labels, offsets, articles, strict=True):
-                label |= {"hub_offset": round(offset, 6), "article": article}
         yield labels, source.index.form.vectors(stored[places])

@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from engine.core.records import Chunk, Document
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+from engine.core.records import Document
 
 UNTITLED_RUN = 50
 
@@ -29,20 +23,3 @@ def document_keys(documents: Sequence[Document]) -> dict[int, str]:
         else:
             keys[document.id] = f"{document.source}\0{document.title or number // UNTITLED_RUN}"
     return keys
-
-
-def article_numbers(chunks: Sequence[Chunk], documents: Sequence[Document]) -> NDArray[np.int64]:
-    """Numbers (n,) of 63 bits, equal for chunks whose documents share a key, and the same while that key is.
-
-    They stay when other documents come. A file's changes with its path, that of untitled entries where documents before them go.
-    """
-    import numpy as np
-
-    keys = document_keys(documents)
-    numbers = {key: _number(key) for key in set(keys.values())}
-    return np.array([numbers[keys[chunk.document_id]] for chunk in chunks], dtype=np.int64)
-
-
-def _number(key: str) -> int:
-    digest = hashlib.blake2b(key.encode(errors="surrogatepass"), digest_size=8).digest()
-    return int.from_bytes(digest, "big") >> 1

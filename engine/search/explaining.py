@@ -1,8 +1,7 @@
 """Whether the adapter moved a hit: its rank and similarity among all chunks, by the encoder in use and by the base encoder.
 
 Both are exact: over the rows that the index stores, compared as its similarity says, and over the vectors that the stages cached
-for the base encoder. Where the similarity corrects cosines, the encoders are compared without the corrections, which are not the
-adapter's doing; the corrected similarity stands beside. Chunks of deleted documents do not count.
+for the base encoder. Chunks of deleted documents do not count.
 """
 
 from __future__ import annotations
@@ -74,7 +73,6 @@ class Explainer:
 
     def explain(self, query: str, chunk_ids: Sequence[int]) -> Explained:
         """See `Searcher.explain`."""
-        import numpy as np
 
         artifact, index, vector = self._loaded.query_vector(query)
         stored = self._stored_rows(artifact, index)
@@ -83,12 +81,7 @@ class Explainer:
             (query, self._loaded.state, artifact.folder),
             lambda: index.similarities(stored.rows, vector)[population.places],
         )
-        in_use = ranked = _placed(population.ids, found, chunk_ids)
-        taken: dict[int, float] = {}
-        if index.form.corrects:
-            corrections = index.form.corrections(stored.rows)[population.places]
-            in_use = _placed(population.ids, found + corrections, chunk_ids)
-            taken = {row: float(corrections[np.searchsorted(population.ids, row)]) for row in ranked}
+        in_use = _placed(population.ids, found, chunk_ids)
         name = encoder_name(artifact.info)
         base, note = in_use, ""
         if name != "base":
@@ -101,9 +94,7 @@ class Explainer:
                 )
             else:
                 base = _placed(population.ids, self._by_base(query, artifact, cached), chunk_ids)
-        chunks = {
-            row: _comparison(base.get(row), in_use.get(row), ranked.get(row), taken.get(row)) for row in chunk_ids
-        }
+        chunks = {row: RankComparison(*base.get(row, NOWHERE), *in_use.get(row, NOWHERE)) for row in chunk_ids}
         return Explained(name, chunks, note)
 
     def base_ranking(self, query: str, top: int, allowed: NDArray[np.int64] | None) -> Ranking | None:
@@ -114,7 +105,7 @@ class Explainer:
         import numpy as np
 
         artifact, index = self._loaded.vector_index()
-        if encoder_name(artifact.info) == "base" and not index.form.corrects:
+        if encoder_name(artifact.info) == "base":
             return None
         population = self._chunks(artifact, self._stored_rows(artifact, index).keys)
         cached = self._base_vectors(artifact, index.width, population)
@@ -182,12 +173,6 @@ def encoder_name(info: VectorsInfo) -> str:
     from engine.core.systems import candidate_name
 
     return candidate_name(info.interpolation_weight if info.adapter else 0.0)
-
-
-def _comparison(base: Place | None, in_use: Place | None, ranked: Place | None, taken: float | None) -> RankComparison:
-    (base_rank, base_cosine), (in_use_rank, in_use_cosine) = base or NOWHERE, in_use or NOWHERE
-    rank, similarity = ranked or NOWHERE
-    return RankComparison(base_rank, base_cosine, in_use_rank, in_use_cosine, rank, similarity, taken)
 
 
 def _placed(ids: NDArray[np.int64], scores: NDArray[np.float32], wanted: Sequence[int]) -> Places:

@@ -209,11 +209,6 @@ class Loaded:
             return None, f"'engine evaluate {self.project.argument}' learns how similar a hit must be"
         if vectors is None or learnt.encoder != vectors.info.encoder:
             return None, "the documents are embedded with another encoder than the one that evaluation measured"
-        if learnt.hubness_key != vectors.info.hubness_key:
-            return (
-                None,
-                "evaluation has measured other similarities than those of the present index; 'engine embed' makes it anew",
-            )
         return learnt.similarity, learnt.reason
 
     def document_names(self) -> DocumentNames:

@@ -7,7 +7,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 from unicodedata import category
 
-from engine.core.errors import EngineError, UsageError
+from engine.core.errors import UsageError
 from engine.core.messages.search import MODES, Explained, Found, Hit, Mode, RankComparison, Ranked
 from engine.core.records import Chunk, Document
 from engine.corpus.formats import STREAMED
@@ -115,7 +115,7 @@ class Searcher:
 
     @_with_run_hints
     def search_base(self, query: str, top: int) -> tuple[Hit, ...]:
-        """What the base encoder finds, where search uses another or corrects hubness, so that people judge its hits as well.
+        """What the base encoder finds, where search uses another, so that people judge its hits as well.
 
         Nothing where its vectors are not at hand. Raises as `search`.
         """
@@ -197,12 +197,9 @@ class Searcher:
         places = {name: {int(c): n for n, c in enumerate(ids, 1)} for name, (ids, _) in rankings.items()}
         hits: list[Hit] = []
         present = self._present(fused.order, top, presence)
-        offsets = {"semantic": self._hub_offsets([chunk.id for chunk, _, _ in present])} if "semantic" in places else {}
         for chunk, document, score in present:
             ranks = {
-                name: Ranked(
-                    place[chunk.id], float(rankings[name][1][place[chunk.id] - 1]), offsets.get(name, {}).get(chunk.id)
-                )
+                name: Ranked(place[chunk.id], float(rankings[name][1][place[chunk.id] - 1]))
                 for name, place in places.items()
                 if chunk.id in place
             }
@@ -220,13 +217,6 @@ class Searcher:
                 changed=document.changed,
             ))  # fmt: skip
         return tuple(hits)
-
-    def _hub_offsets(self, ids: Sequence[int]) -> dict[int, float]:
-        """By chunk, what semantic search has taken from its cosine; empty where it takes off nothing."""
-        try:
-            return self._loaded.vector_index()[1].corrections_of(ids)
-        except EngineError:  # the index was replaced a moment ago
-            return {}
 
     def _present(
         self, order: Sequence[tuple[int, float]], top: int, presence: Presence

@@ -84,7 +84,7 @@ def report(project: ProjectFolder, _request: ReadReport) -> EvaluationReport:
     found = read_report(folder)
     return EvaluationReport(
         info.in_use.name, info.reason, query_sets_of(found), folder, info.fusion.method,
-        found["fusion"].get("plain_system", ""), info.advice, rung_of(found), gate_of(found),
+        info.advice, rung_of(found), gate_of(found),
     )  # fmt: skip
 
 

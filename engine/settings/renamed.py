@@ -14,7 +14,8 @@ KEYS = {
     "evaluation.max_interpolation_chunks": "",
     "evaluation.veto": "evaluation.use_judged",
     "search.rrf_u": "search.rrf_k",
-    "search.hubs": "search.csls",
+    "search.hubs": "",
+    "search.csls": "",
     "search.term_weights": "",
     "training.quantisation": "",
 }

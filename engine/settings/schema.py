@@ -222,10 +222,6 @@ class SearchSettings(Section):
     named_documents: bool = key(
         True, "whether a query with a file's name in it, such as lease.pdf, is meant for that document"
     )
-    csls: bool = key(
-        True,
-        "whether semantic search takes off what makes some chunks near to every query (CSLS), where that is shown to help",
-    )
     hide_weak: bool = key(
         False, "whether semantic search hides hits that are less similar to the query than evaluation found useful"
     )

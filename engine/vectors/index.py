@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from engine.core.disk import write_text
 from engine.core.errors import DamagedError, EngineError, ResourceError
 from engine.core.similarity import COSINE, IndexForm, Similarity
-from engine.ranking import INDEX_FORMS
+from engine.core.unit_vectors import unit_rows
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,6 +22,31 @@ EXACT_UP_TO = 20_000  # exact search of this many vectors takes a few ms: no nee
 REBUILD_SHARE = 0.2  # recall of an HNSW graph sinks with removed keys
 READ_BLOCK = 16_384
 DTYPES = {"f16": "f16", "f32": "f32", "i8": "i8"}
+
+
+class FormerCsls(IndexForm):
+    """Of indexes made before CSLS went: rows are [c, −o, √(1 − o²)]/√2 for unit vectors c with offsets o. The cosine with
+    [q, 0, 0], times √2, is that of q and c."""
+
+    name, added = "csls", 2
+
+    def query_rows(self, queries: NDArray[np.float32]) -> NDArray[np.float32]:
+        """With zeros for what is no longer looked at."""
+        import numpy as np
+
+        return np.concatenate([queries, np.zeros((*queries.shape[:-1], self.added), np.float32)], axis=-1)
+
+    def similarities(self, cosines: NDArray[np.float32], query_row: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Plain cosines."""
+        return cosines * cosines.dtype.type(2**0.5)
+
+    def vectors(self, rows: NDArray[Any]) -> NDArray[np.float32]:
+        """Without the two numbers more."""
+        return unit_rows(rows[:, : -self.added])
+
+
+INDEX_FORMS: dict[str, IndexForm] = {form.name: form for form in (COSINE.index_form, FormerCsls())}
+"""By name: an index is opened in the form that its manifest names."""
 
 
 class VectorIndex:
@@ -148,15 +173,6 @@ class VectorIndex:
 
         query_row = self.query_row(vector)
         return self.form.similarities(cosines([rows], query_row), query_row)
-
-    def corrections_of(self, ids: Sequence[int]) -> dict[int, float]:
-        """Id → what is taken from its cosines, of those of `ids` that the index holds; nothing where it corrects nothing."""
-        import numpy as np
-
-        if not self.form.corrects:
-            return {}
-        keys, rows = self._held(np.array(ids, np.int64))
-        return {} if rows is None else dict(zip(keys.tolist(), self.form.corrections(rows).tolist(), strict=True))
 
     def _held(self, ids: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.float32] | None]:
         """Those of `ids` that the index holds, ascending (n,), and their rows; None for no rows."""

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.core.errors import DamagedError, NotBuiltError, TooLittleTextError
-from engine.core.similarity import Similarity
 from engine.encoders.for_project import (
     check_device,
     chunk_adapter,
@@ -18,9 +17,8 @@ from engine.encoders.for_project import (
     open_cache,
 )
 from engine.project.stage import ProjectSnapshot, Stage, StageContext
-from engine.project.store.artifact_info import CorpusInfo, EvaluationInfo, HubnessInfo, LexicalInfo, VectorsInfo
+from engine.project.store.artifact_info import CorpusInfo, EvaluationInfo, LexicalInfo, VectorsInfo
 from engine.project.store.artifacts import Artifact
-from engine.queries.articles import article_numbers
 
 if TYPE_CHECKING:
     import numpy as np
@@ -28,7 +26,6 @@ if TYPE_CHECKING:
 
     from engine.core.records import Chunk
     from engine.encoders.encoder import Encoder
-    from engine.ranking.hubness import HubnessReference
 
 
 VERSION = 1
@@ -47,7 +44,6 @@ class EmbedStage(Stage):
             "chunks": snapshot.store.corpus_fingerprint(),
             "encoder": encoder_fingerprint_of(snapshot, adapter, weight),
             **_chunk_scope(snapshot, adapter, weight, scope),
-            **({"hubs": key} if (key := hubness_key_of(snapshot)) else {}),
             "vectors": snapshot.settings.vectors.model_dump(),
         }
 
@@ -64,9 +60,6 @@ class EmbedStage(Stage):
         adapter, _, _ = _in_use(snapshot)
         if artifact.info.adapter != _named(snapshot, adapter):
             raise DamagedError.of_stage("embed", "The adapter was trained anew.", code="adapter-changed")
-        if artifact.info.hubness_key != hubness_key_of(snapshot):
-            what = "The index does not correct hubness as evaluation chose."
-            raise DamagedError.of_stage("embed", what, code="index-outdated")
 
     def run(self, context: StageContext) -> dict[str, Any]:
         """Embed what is new, build or update the index, make it current, and drop what nothing names any more."""
@@ -80,14 +73,13 @@ class EmbedStage(Stage):
                 "There is nothing to embed.", "No document holds any text.", "Add documents and run again."
             )
         vectors = chunk_vectors(context, encoder, chunks)
-        reference = _reference(context)
         with context.project.building("vectors", context.fingerprint) as building:
-            added = _write(context, building.folder, chunks, vectors, reference, encoder)
+            added = _write(context, building.folder, chunks, vectors, encoder)
         settings = context.settings.encoder
         info = VectorsInfo(
             settings.model, settings.max_tokens, (settings.query_prompt, settings.document_prompt),
             _named(context, adapter), _named(context, of_chunks), weight, encoder_fingerprint_of(context, adapter, weight),
-            encoder.fingerprint, VERSION, encoder.dimension, len(chunks), hubness_key_of(context) if reference else "",
+            encoder.fingerprint, VERSION, encoder.dimension, len(chunks),
             settings.pooling,
         )  # fmt: skip
         context.store.put_artifact(Artifact(info, context.fingerprint, building.name))
@@ -109,27 +101,6 @@ def _chunk_scope(snapshot: ProjectSnapshot, adapter: Path | None, weight: float,
     if scope == "both-then-queries":
         return {"side": scope, "chunk_encoder": encoder_fingerprint_of(snapshot, chunk_adapter(adapter, scope), weight)}
     return {"side": scope} if scope != "both" else {}
-
-
-def hubness_key_of(snapshot: ProjectSnapshot) -> str:
-    """The key of the queries that correct hubness, where evaluation chose to correct it; else empty."""
-    evaluation = snapshot.store.artifact(EvaluationInfo)
-    hubness = evaluation.info.hubness if evaluation else HubnessInfo()
-    coarse = snapshot.settings.vectors.dtype == "i8"  # 8 bits are too few for the offsets
-    return hubness.key if hubness.hub_queries and not coarse else ""
-
-
-def _reference(context: StageContext) -> HubnessReference | None:
-    """The queries that correct hubness; None where it is not corrected, or cannot be now, which is a warning."""
-    from engine.ranking.hubness import read_reference
-
-    if not hubness_key_of(context):
-        return None
-    try:
-        return read_reference(context.project.folder_of(context.need(EvaluationInfo)))
-    except DamagedError as error:
-        context.warn(f"{error.what} Search compares by plain cosines until then. {error.to_do}")
-        return None
 
 
 def _in_use(snapshot: ProjectSnapshot) -> tuple[Path | None, float, str]:
@@ -156,7 +127,6 @@ def _write(
     folder: Path,
     chunks: Sequence[Chunk],
     vectors: NDArray[np.float32],
-    reference: HubnessReference | None,
     encoder: Encoder,
 ) -> int:
     """Write the index; returns how many vectors were added to the former one (all, when it is built anew)."""
@@ -166,34 +136,27 @@ def _write(
 
     settings = context.settings.vectors
     ids = np.array([chunk.id for chunk in chunks], dtype=np.int64)
-    articles = article_numbers(chunks, context.store.documents())
-
-    def similarity(rows: NDArray[np.bool_]) -> Similarity:
-        if reference is None:
-            return encoder.similarity
-        return reference.similarity(vectors[rows], articles[rows], context.check_stop)
-
+    similarity = encoder.similarity
     former = context.store.artifact(VectorsInfo)
     # forced, or damaged: not to be built upon
     forced = former is not None and former.fingerprint == context.fingerprint
-    made = (former.info.chunk_encoder, former.info.version, former.info.hubness_key) if former else ()
-    if former and not forced and made == (encoder.fingerprint, VERSION, hubness_key_of(context) if reference else ""):
+    made = (former.info.chunk_encoder, former.info.version) if former else ()
+    if former and not forced and made == (encoder.fingerprint, VERSION):
         try:
             source = context.project.folder_of(former)
             old = VectorIndex.open(source)
-            if (old.manifest["dtype"], old.manifest["expansion"]) == (settings.dtype, settings.expansion_search):
+            kind = old.form.name, old.manifest["dtype"], old.manifest["expansion"]
+            if kind == (similarity.index_form.name, settings.dtype, settings.expansion_search):
                 known = old.keys()
                 fresh = ~np.isin(ids, known)
                 gone = np.setdiff1d(known, ids).tolist()
-                if VectorIndex.update(source, folder, ids[fresh], vectors[fresh], gone, similarity(fresh)):
+                if VectorIndex.update(source, folder, ids[fresh], vectors[fresh], gone, similarity):
                     return int(fresh.sum())
         except DamagedError as error:
             context.warn(f"{error.what} It is built anew.")
-    everything = np.ones(len(ids), dtype=bool)
     VectorIndex.build(
-        folder, ids, vectors, similarity=similarity(everything), dtype=settings.dtype,
-        expansion=settings.expansion_search,
-    )  # fmt: skip
+        folder, ids, vectors, similarity=similarity, dtype=settings.dtype, expansion=settings.expansion_search
+    )
     return len(ids)
 
 

@@ -26,7 +26,7 @@ REQUESTS = [
 def hit(**parts: Any) -> Hit:
     return Hit(
         1, 0.5, "a.md", "/docs", "A", ("One",), "the text", ((0, 3),), "md", 1.5, 7, 3, 0, 8,
-        rankers={"bm25": Ranked(1, 2.5), "semantic": Ranked(4, 0.25, 0.1)}, **parts,
+        rankers={"bm25": Ranked(1, 2.5), "semantic": Ranked(4, 0.25)}, **parts,
     )  # fmt: skip
 
 

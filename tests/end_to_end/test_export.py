@@ -368,17 +368,6 @@ def test_the_card_shows_no_path_that_a_setting_holds(project: Path, tmp_path: Pa
     assert "passwords_file" not in page
 
 
-def test_the_card_of_vectors_without_csls_has_nothing_on_it(project: Path, tmp_path: Path) -> None:
-    folder = ProjectFolder.open(project)
-    store = folder.store()
-    vectors = store.artifact(VectorsInfo)
-    assert vectors is not None
-    store.put_artifact(replace(vectors, info=replace(vectors.info, hubness_key="")))
-    store.close()
-    made = export_project(folder, tmp_path / "taken", ["adapter"])
-    assert "search.csls" not in (made.folder / "README.md").read_text("utf-8")
-
-
 def test_the_manifest_names_every_file_with_its_hash_and_all_are_private(
     projects: Callable[..., ProjectFolder], tmp_path: Path
 ) -> None:

@@ -45,7 +45,6 @@ def former_report(file: Path) -> None:
     for part in report["query_sets"]:
         part["synthetic"] = part["comparison"].pop("synthetic")
         part["changed_system"] = former_name(part["changed_system"])
-    report["fusion"]["plain_system"] = former_name(report["fusion"]["plain_system"])
     file.write_text(json.dumps({**report, "schema": 1}))
 
 

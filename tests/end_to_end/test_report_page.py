@@ -17,7 +17,7 @@ from fixtures.pipeline import ROOT, engine_here
 from lxml import html
 
 from engine.core.messages.report import Change, FoundHit
-from engine.core.systems import INTERPOLATED, WAYS, label_of
+from engine.core.systems import INTERPOLATED, label_of
 from engine.core.text import metric_name
 from engine.evaluation.reporting.page import render
 from engine.evaluation.reporting.report import read_report
@@ -181,29 +181,10 @@ def marked(report: dict[str, Any]) -> dict[str, Any]:
     return {**mark(copy.deepcopy(report)), "schema": 2}
 
 
-def with_csls(report: dict[str, Any]) -> dict[str, Any]:
-    """The report as if hubness was corrected, which takes more queries than this project has; numbers of its own everywhere."""
-    found = copy.deepcopy(report)
-    found["fusion"] |= {"hub_queries": 300, "plain_system": "adapted"}
-    for part in found["query_sets"]:
-        gaps = part["comparison"]["differences"]["adapted"]
-        part["comparison"]["pairs"] |= {f"{way}in_use − {way}adapted": gaps for way in WAYS}
-    found["similarities"]["systems"]["in_use"] = {**found["similarities"]["systems"]["adapted"], "csls": True}
-    return marked(found)
-
-
-def test_what_is_in_use_is_compared_with_and_without_csls(report):
-    (body,) = html.document_fromstring(render(with_csls(report), TEMPLATE)).xpath("//body")
-    rows = body.xpath("//h3[. = 'What is in use against the others']/following-sibling::div[1]//tbody/tr/th")
-    assert "in use − adapted" in [" ".join(cell.xpath("string()").split()) for cell in rows]
-    (without,) = html.document_fromstring(render(report, TEMPLATE)).xpath("//body")
-    assert body.xpath("string()").count("CSLS") > without.xpath("string()").count("CSLS")
-
-
 @pytest.mark.parametrize(
     "change",
-    [lambda report: report, marked, with_csls],
-    ids=["as it is", "a number of its own at every place", "with CSLS"],
+    [lambda report: report, marked],
+    ids=["as it is", "a number of its own at every place"],
 )
 def test_every_number_on_the_page_stands_in_report_json(report, change):
     changed = change(report)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 from engine.core.records import Document
-from engine.queries.articles import UNTITLED_RUN, article_numbers, document_keys
+from engine.queries.articles import UNTITLED_RUN, document_keys
 
 
 def document(number: int, path: str, content: str, title: str = "", external: str | None = None) -> Document:
@@ -29,14 +27,3 @@ def test_untitled_neighbours_share_a_key_but_not_the_whole_corpus() -> None:
     keys = document_keys([document(n, f"corpus.jsonl#{n}", str(n), "", str(n)) for n in range(1, 2 * UNTITLED_RUN + 1)])
     assert len(set(keys.values())) == 2
     assert keys[1] == keys[UNTITLED_RUN] != keys[UNTITLED_RUN + 1]
-
-
-def test_chunks_of_one_article_share_a_number_that_stays_when_documents_come() -> None:
-    pieces = [document(n, f"corpus.jsonl#{n}", str(n), f"Report {n // 3}", str(n)) for n in range(1, 6)]
-    chunks = [SimpleNamespace(document_id=n) for n in (1, 2, 3, 3, 5)]
-    found = article_numbers(chunks, pieces)  # type: ignore[arg-type]
-    assert len({found[0], found[2]}) == 2
-    assert found.tolist() == [found[0], found[0], found[2], found[2], found[2]]
-    assert found.min() >= 0
-    more = article_numbers(chunks, [*pieces, document(9, "corpus.jsonl#9", "9", "Letter", "9")])  # type: ignore[arg-type]
-    assert more.tolist() == found.tolist()

@@ -18,19 +18,14 @@ from engine.core.messages.wire import to_json
 from engine.core.similarity import IndexForm
 from engine.encoders.embedding_cache import VectorCache, hash_keys
 from engine.project.folder import ProjectFolder
-from engine.project.store.artifact_info import VectorsInfo
-from engine.ranking import INDEX_FORMS
-from engine.ranking.hubness import Csls
 from engine.search.loaded import Loaded
 from engine.search.searcher import Searcher
-from engine.vectors.index import VectorIndex
+from engine.vectors.index import INDEX_FORMS
 
 TEXTS = ["alpha", "beta", "gamma", "delta"]
 SERVED = [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0], [-1.0, 0.0]]
 BASE = [[0.0, 1.0], [0.8, 0.6], [1.0, 0.0], [0.6, 0.8]]
-NOWHERE = dict.fromkeys(
-    ("base_rank", "base_cosine", "in_use_rank", "in_use_cosine", "rank", "similarity", "hub_offset")
-)
+NOWHERE = dict.fromkeys(("base_rank", "base_cosine", "in_use_rank", "in_use_cosine"))
 
 
 class Table:
@@ -116,34 +111,7 @@ def test_ranks_are_those_of_the_search(searcher: Searcher, adapted: Any) -> None
     found = searcher.explain("anything", [hit.chunk_id for hit in hits])
     assert [compared.in_use_rank for compared in found.chunks.values()] == [1, 2, 3, 4]
     for hit, compared in zip(hits, found.chunks.values(), strict=True):
-        assert compared.in_use_cosine == compared.similarity == pytest.approx(hit.score, abs=1e-3)
-        assert (compared.rank, compared.hub_offset) == (compared.in_use_rank, None)
-        assert hit.rankers["semantic"].hub_offset is None
-
-
-def test_hubness_correction_is_not_the_adapters_doing(
-    searcher: Searcher, adapted: Any, project: ProjectFolder, encoders: dict[str, Table]
-) -> None:
-    cache_base(project, encoders["base"], TEXTS)
-    ids, offsets = [adapted.ids[text] for text in TEXTS], np.array([0.5, 0.0, -0.25, 0.0], np.float32)
-    store = project.store()
-    artifact = store.artifact(VectorsInfo)
-    store.close()
-    assert artifact is not None
-    VectorIndex.build(
-        project.path / artifact.folder, np.array(ids), np.array(SERVED, np.float32), similarity=Csls(offsets)
-    )
-    hits = searcher.search("anything", mode="semantic").hits
-    found = searcher.explain("anything", [hit.chunk_id for hit in hits])
-    assert [hit.chunk_id for hit in hits] == [ids[1], ids[0], ids[2], ids[3]]
-    assert [hit.score for hit in hits] == pytest.approx([0.6, 0.5, 0.25, -1.0], abs=3e-3)
-    assert [one.in_use_cosine for one in found.chunks.values()] == pytest.approx([0.6, 1.0, 0.0, -1.0], abs=3e-3)
-    assert [one.in_use_rank for one in found.chunks.values()] == [2, 1, 3, 4]
-    assert [one.base_rank for one in found.chunks.values()] == [2, 4, 1, 3]
-    assert [one.rank for one in found.chunks.values()] == [1, 2, 3, 4]  # as the search itself
-    assert [one.similarity for one in found.chunks.values()] == pytest.approx([hit.score for hit in hits], abs=3e-3)
-    assert [one.hub_offset for one in found.chunks.values()] == pytest.approx([0.0, 0.5, -0.25, 0.0], abs=3e-3)
-    assert [hit.rankers["semantic"].hub_offset for hit in hits] == pytest.approx([0.0, 0.5, -0.25, 0.0], abs=3e-3)
+        assert compared.in_use_cosine == pytest.approx(hit.score, abs=1e-3)
 
 
 class Distances(IndexForm):
@@ -160,8 +128,8 @@ def test_a_similarity_that_is_no_dot_product_explains_itself(
     hits = searcher.search("anything", mode="semantic").hits
     found = searcher.explain("anything", [hit.chunk_id for hit in hits])
     assert [hit.score for hit in hits] == pytest.approx(-np.arccosh(2 - np.array([1.0, 0.6, 0.0, -1.0])), abs=3e-2)
-    assert [one.rank for one in found.chunks.values()] == [1, 2, 3, 4]
-    assert [one.similarity for one in found.chunks.values()] == pytest.approx([hit.score for hit in hits], abs=1e-4)
+    assert [one.in_use_rank for one in found.chunks.values()] == [1, 2, 3, 4]
+    assert [one.in_use_cosine for one in found.chunks.values()] == pytest.approx([hit.score for hit in hits], abs=1e-4)
 
 
 def test_the_untouched_encoders_hits_can_be_looked_at_for_judging(
@@ -189,9 +157,6 @@ def test_where_base_is_in_use_both_are_equal_and_no_second_model_is_loaded(
                 "base_cosine": pytest.approx(0.6, abs=1e-3),
                 "in_use_rank": 2,
                 "in_use_cosine": pytest.approx(0.6, abs=1e-3),
-                "rank": 2,
-                "similarity": pytest.approx(0.6, abs=1e-3),
-                "hub_offset": None,
             }
         },
         "note": "",

@@ -16,9 +16,7 @@ from fixtures.errors import fails
 import engine.vectors.index as module
 from engine.core.errors import DamagedError, EngineError, ResourceError
 from engine.core.similarity import Cosine, IndexForm
-from engine.ranking import INDEX_FORMS
-from engine.ranking.hubness import Csls
-from engine.vectors.index import VectorIndex
+from engine.vectors.index import INDEX_FORMS, VectorIndex
 
 WIDTH = 24
 
@@ -314,7 +312,7 @@ def test_every_flipped_bit_of_the_manifest_is_found_or_harmless(folder: Path) ->
         {"sha256": ""},
         {"sha256": None},
         {"form": "unknown"},
-        {"form": ["csls"]},
+        {"form": ["cosine"]},
         {"form": None},
     ],
 )
@@ -356,50 +354,33 @@ def test_a_full_disk_is_an_error(small_disk: Path, disk_filler: Callable[..., No
         VectorIndex.build(small_disk / "index", np.arange(3000), unit(3000))
 
 
-@pytest.mark.parametrize(("dtype", "error"), [("f32", 1e-5), ("f16", 3e-3)])
-def test_offsets_of_hubs_are_taken_from_cosines(tmp_path: Path, dtype: str, error: float) -> None:
+def write_former_csls(folder: Path, ids: np.ndarray, vectors: np.ndarray, *, named: bool) -> None:
+    """An index as CSLS was served: rows [c, −o, √(1 − o²)]/√2; `named`: whether its manifest names the form."""
+    offsets = np.random.default_rng(2).uniform(-0.2, 0.5, (len(ids), 1)).astype(np.float32)
+    rows = np.hstack([vectors, -offsets, np.sqrt(1 - offsets**2)]) / np.float32(2**0.5)
+    folder.mkdir()
+    VectorIndex.build(folder, ids, rows)
+    manifest = json.loads((folder / "manifest.json").read_text())
+    del manifest["form"]
+    (folder / "manifest.json").write_text(json.dumps(manifest | ({"form": "csls"} if named else {"lifted": True})))
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_an_index_with_csls_is_searched_by_plain_cosines(tmp_path: Path, named: bool) -> None:
     ids, vectors = ids_of(300), unit(300)
-    offsets = np.random.default_rng(2).uniform(-0.2, 0.5, 300).astype(np.float32)
-    (tmp_path / "index").mkdir()
-    VectorIndex.build(tmp_path / "index", ids, vectors, similarity=Csls(offsets), dtype=dtype)
+    write_former_csls(tmp_path / "index", ids, vectors, named=named)
     index = VectorIndex.open(tmp_path / "index")
-    assert (index.width, index.manifest["dimension"], index.form.corrects) == (WIDTH, WIDTH + 2, True)
+    assert (index.form.name, index.width, index.count) == ("csls", WIDTH, 300)
+    keys, stored = index.stored()
     for query in unit(20, seed=1):
-        order = np.lexsort((ids, offsets - vectors @ query))
+        cosines = dict(zip(ids.tolist(), (vectors @ query).tolist(), strict=True))
         found, scores = index.search(query, 300)
-        assert dict(zip(found.tolist(), scores.tolist(), strict=True)) == pytest.approx(
-            dict(zip(ids.tolist(), (vectors @ query - offsets).tolist(), strict=True)), abs=error
-        )
+        assert dict(zip(found.tolist(), scores.tolist(), strict=True)) == pytest.approx(cosines, abs=3e-3)
+        assert index.similarities(stored, query) == pytest.approx([cosines[key] for key in keys.tolist()], abs=3e-3)
         among, inside = index.search_among(query, ids[:50], 5)
         assert set(among) <= set(ids[:50].tolist())
-        assert inside == pytest.approx(np.sort((vectors @ query - offsets)[:50])[::-1][:5], abs=error)
-        if dtype == "f32":
-            assert found.tolist() == ids[order].tolist()
-    keys, stored = index.stored()
-    for query in unit(3, seed=1):
-        every = dict(zip(*(one.tolist() for one in index.search(query, 300)), strict=True))
-        assert index.similarities(stored, query) == pytest.approx([every[key] for key in keys.tolist()], abs=1e-5)
-    assert index.form.vectors(stored) == pytest.approx(vectors[np.argsort(ids)], abs=error)
-    with fails(EngineError, "model-changed", WIDTH):
-        index.search(unit(1, width=WIDTH + 2)[0], 3)
-
-
-def test_an_index_with_offsets_is_updated_with_offsets(tmp_path: Path) -> None:
-    ids, vectors, offsets = ids_of(40), unit(40), np.linspace(0, 0.4, 40, dtype=np.float32)
-    for name in ("former", "new", "whole", "plain"):
-        (tmp_path / name).mkdir()
-    VectorIndex.build(tmp_path / "former", ids[:36], vectors[:36], similarity=Csls(offsets[:36]), dtype="f32")
-    new = VectorIndex.update(
-        tmp_path / "former", tmp_path / "new", ids[36:], vectors[36:], ids[:3].tolist(), Csls(offsets[36:])
-    )
-    whole = VectorIndex.build(tmp_path / "whole", ids[3:], vectors[3:], similarity=Csls(offsets[3:]), dtype="f32")
-    assert new is not None
-    assert VectorIndex.open(tmp_path / "new").form.corrects
-    for query in unit(5, seed=1):
-        for one, other in zip(new.search(query, 37), whole.search(query, 37), strict=True):
-            assert one == pytest.approx(other, abs=1e-6)
-    with pytest.raises(ValueError, match="do not fit"):
-        VectorIndex.update(tmp_path / "former", tmp_path / "plain", ids[36:], vectors[36:], [])
+        assert inside == pytest.approx(sorted((vectors @ query)[:50], reverse=True)[:5], abs=3e-3)
+    assert index.form.vectors(stored) == pytest.approx(vectors[np.argsort(ids)], abs=3e-3)
 
 
 class HalvedForm(IndexForm):
@@ -430,14 +411,11 @@ def test_an_index_opens_in_the_form_that_its_manifest_names(tmp_path: Path, monk
         VectorIndex.open(tmp_path / "halved")
 
 
-@pytest.mark.parametrize(("former", "form"), [({"lifted": True}, "csls"), ({}, "cosine")])
-def test_an_index_of_the_version_before_opens(tmp_path: Path, former: dict[str, bool], form: str) -> None:
-    """Its manifest names no form."""
-    similarity = Csls(np.full(40, 0.1, np.float32)) if former else Cosine()
-    VectorIndex.build(tmp_path, ids_of(40), unit(40), similarity=similarity, dtype="f32")
+def test_an_index_whose_manifest_names_no_form_opens(tmp_path: Path) -> None:
+    VectorIndex.build(tmp_path, ids_of(40), unit(40), dtype="f32")
     file = tmp_path / "manifest.json"
     manifest = json.loads(file.read_text())
-    assert manifest.pop("form") == form
-    file.write_text(json.dumps(manifest | former))
+    assert manifest.pop("form") == "cosine"
+    file.write_text(json.dumps(manifest))
     index = VectorIndex.open(tmp_path)
-    assert (index.form.name, index.width, index.count) == (form, WIDTH, 40)
+    assert (index.form.name, index.width, index.count) == ("cosine", WIDTH, 40)

@@ -72,7 +72,7 @@ def hybrid_of(report: EvaluationReport) -> str:
     base, own = (table.systems.get(name, {}).get("ndcg@10") for name in names)
     if base is None or own is None:
         return ""
-    if report.in_use == BASE and not report.plain_system:
+    if report.in_use == BASE:
         return f"Hybrid search, with BM25: {own.value:.1f} nDCG@10."
     text = f"Hybrid search, with BM25: {own.value:.1f} nDCG@10 with what is in use, {base.value:.1f} with base"
     gap = table.gap(names[1], names[0])
@@ -83,16 +83,10 @@ def hybrid_of(report: EvaluationReport) -> str:
 
 def verdict_of(report: EvaluationReport) -> tuple[str, str]:
     """(sign, sentence): whether adaptation helped, on the queries that decided what is in use."""
-    sign, sentence = _verdict(report)
-    return sign, sentence + (" Chunks that are near to every query count less." if report.plain_system else "")
-
-
-def _verdict(report: EvaluationReport) -> tuple[str, str]:
     measured = _decisive(report)
     if report.in_use == BASE:
-        encoder = "the base encoder" if report.plain_system else "the base encoder, untouched"
-        return "=", f"The adapted encoder was not shown to be better: search uses {encoder}."
-    gap = measured.comparison.gap(report.plain_system or IN_USE, BASE) if measured else None
+        return "=", "The adapted encoder was not shown to be better: search uses the base encoder, untouched."
+    gap = measured.comparison.gap(IN_USE, BASE) if measured else None
     if measured is None or gap is None:
         return "=", f"Search uses {system_of(report.in_use).what}."
     interval = f"95 % interval {gap.low:+.1f} to {gap.high:+.1f}, {gap.format_p}"

@@ -77,19 +77,18 @@ def why_text(hit: Hit, explained: Explained | None, adapter: str = "") -> Conten
 def format_ranker(name: str, hit: Hit, ranks: RankComparison) -> str:
     """Rank, score and share of a ranker; of one that had no part in the hit, its place where that is known."""
     ranked = hit.rankers.get(name)
-    if ranked is None and name == "semantic" and ranks.rank is not None and ranks.similarity is not None:
-        ranked = Ranked(ranks.rank, ranks.similarity, ranks.hub_offset)
+    if ranked is None and name == "semantic" and ranks.in_use_rank is not None and ranks.in_use_cosine is not None:
+        ranked = Ranked(ranks.in_use_rank, ranks.in_use_cosine)
     if ranked is None and not hit.shares:
         return "not asked"
-    text, offset = "not among its best", ""
+    text = "not among its best"
     if ranked is not None:
-        scale = "score" if name == "bm25" else "cosine" if ranked.hub_offset is None else "similarity"
+        scale = "score" if name == "bm25" else "cosine"
         text = f"rank {ranked.rank:<3} {scale} {ranker_score(name, ranked.score)}"
-        offset = "" if ranked.hub_offset is None else f", cosine less {ranked.hub_offset:.3f} as a hub"
     if not hit.shares:
-        return f"{text}{offset}" if name in hit.rankers else f"{text}{offset}, had no part in this list"
+        return text if name in hit.rankers else f"{text}, had no part in this list"
     share = hit.shares.get(name, 0.0)
-    return f"{text:<26} {bar(share, BAR)} {share:4.0%} of the score{offset}"
+    return f"{text:<26} {bar(share, BAR)} {share:4.0%} of the score"
 
 
 def format_adapter(explained: Explained, ranks: RankComparison) -> str:

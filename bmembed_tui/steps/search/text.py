@@ -46,8 +46,7 @@ def scale(answer: Answer) -> str:
     """What the scores are: those of the one ranker that answered, or fused ones."""
     used = {hit.only_ranker for hit in answer.hits}
     by = used.pop() if len(used) == 1 and "" not in used else answer.by
-    corrected = any(one.hub_offset is not None for hit in answer.hits for one in hit.rankers.values())
-    return "similarity" if by == "semantic" and corrected else SCALES[by]
+    return SCALES[by]
 
 
 def no_hits(answer: Answer) -> str:

@@ -101,9 +101,9 @@ class QuerySetReport:
 class EvaluationReport:
     """What is in use and why, and what was measured. `folder`: of report.json.
 
-    `fusion`: rrf or weighted. `plain_system`: the system that is what is in use, without hubness correction; empty where search
-    has none. `advice`: what to set otherwise, if there is something. `rung`: the kind of evidence that decided (judged, document,
-    model); empty where none had enough queries. `gate`: what was compared; None where there was nothing to compare.
+    `fusion`: rrf or weighted. `advice`: what to set otherwise, if there is something. `rung`: the kind of evidence that decided
+    (judged, document, model); empty where none had enough queries. `gate`: what was compared; None where there was nothing to
+    compare.
     """
 
     in_use: str
@@ -111,7 +111,6 @@ class EvaluationReport:
     query_sets: tuple[QuerySetReport, ...]
     folder: Path
     fusion: str = "rrf"
-    plain_system: str = ""
     advice: str = ""
     rung: str = ""
     gate: GateTable | None = None

@@ -15,14 +15,10 @@ LINED = frozenset({"txt", "md", "csv"})  # formats whose lines are those of the 
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """Where one ranker put a hit: `rank` from 1, `score` on that ranker's own scale (BM25, or similarity).
-
-    A similarity is the cosine less `hub_offset`; None where search ranks by cosines.
-    """
+    """Where one ranker put a hit: `rank` from 1, `score` on that ranker's own scale (BM25, or similarity)."""
 
     rank: int
     score: float
-    hub_offset: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,19 +135,12 @@ class ReadDocument(Request[DocumentText], method="document"):
 
 @dataclass(frozen=True, slots=True)
 class RankComparison:
-    """Where two encoders put a chunk: rank from 1 among all chunks, and cosine; None where that cannot be said.
-
-    `rank` and `similarity` are those of semantic search: by the cosine of the encoder in use less `hub_offset`, which is
-    None where search ranks by cosines.
-    """
+    """Where two encoders put a chunk: rank from 1 among all chunks, and cosine; None where that cannot be said."""
 
     base_rank: int | None = None
     base_cosine: float | None = None
     in_use_rank: int | None = None
     in_use_cosine: float | None = None
-    rank: int | None = None
-    similarity: float | None = None
-    hub_offset: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,7 @@ class Ranked:
 class Similarities:
     """Of the m queries in `rows`: with each of their correct chunks, with their best `K` (m, K), with random ones (m, `RANDOM`).
 
-    `answers`: where each query's correct chunks lie. `csls`: whether these are cosines less a correction.
+    `answers`: where each query's correct chunks lie.
     """
 
     rows: Sequence[int]
@@ -52,7 +52,6 @@ class Similarities:
     correct: Sequence[Floats]
     top: Floats
     random: Floats
-    csls: bool = False
 
 
 def similarities_of(
@@ -72,7 +71,7 @@ def similarities_of(
     drawn = keys[np.random.default_rng(seed).integers(0, len(keys), (len(rows), RANDOM))]
     return Similarities(
         rows, answers, [compared[places] @ vector for places, vector in zip(answers, queries, strict=True)],
-        ranked.scores[rows, :K], products_of(queries, compared, keys, drawn), ranked.similarity.index_form.corrects,
+        ranked.scores[rows, :K], products_of(queries, compared, keys, drawn),
     )  # fmt: skip
 
 

@@ -66,8 +66,7 @@ class EncoderDiagnostics:
 
 
 def densities(found: Mapping[str, Similarities], kind: str, name: str) -> dict[str, Any] | None:
-    """As the report holds them: `cosines`, the axis that all share, and `systems` → kind of chunk → {count, mean, density}, and
-    `csls`: whether these are cosines less a correction.
+    """As the report holds them: `cosines`, the axis that all share, and `systems` → kind of chunk → {count, mean, density}.
 
     `kind` and `name`: of the query set. None where nothing was `found`.
     """
@@ -79,7 +78,7 @@ def densities(found: Mapping[str, Similarities], kind: str, name: str) -> dict[s
         for part in KINDS
     }
     axis, curves = density_curves(list(samples.values()), -1.0, 1.0)
-    systems: dict[str, dict[str, Any]] = {system: {"csls": one.csls} for system, one in found.items()}
+    systems: dict[str, dict[str, Any]] = {system: {} for system in found}
     for ((system, part), values), curve in zip(samples.items(), curves, strict=True):
         systems[system][part] = {"count": len(values), "mean": float(values.mean()), "density": curve}
     queries = len(next(iter(found.values())).rows)

@@ -8,7 +8,7 @@ from engine.core.former_systems import current_name
 
 CHOICE_KEYS = {"served": "in_use", "strength": "weight"}
 """Of `selection` in schema 1, key → its name now."""
-NAMES = ("in_use", "plain_system", "changed_system", "base")
+NAMES = ("in_use", "changed_system", "base")
 """What holds the name of a system."""
 
 

@@ -46,7 +46,6 @@ def render(report: Mapping[str, Any], template: Path | None = None) -> str:
     environment.filters |= {"metric": metric_name, "system": _Names(report), "label": label_of}
     return environment.from_string(source).render(
         report=report, hidden=hidden, main=MAIN, rungs=EVIDENCE,
-        csls=bool(report["fusion"].get("hub_queries")),
         charts={name: Markup(svg) for name, svg in _curves(report).items()},  # charts.py escapes every label
         bars=[Markup(_bars(part, report)) for part in report["query_sets"]],
         shifts=[Markup(_shift(part, report)) for part in report["query_sets"]],
@@ -73,7 +72,7 @@ def pages() -> Environment:
 def _own(report: Mapping[str, Any]) -> str:
     """The encoder whose rows are those of what is in use."""
     choice = report["selection"]
-    return own_system(choice["in_use"], report["fusion"].get("plain_system", "")) if choice else IN_USE
+    return own_system(choice["in_use"]) if choice else IN_USE
 
 
 def _interpolated(report: Mapping[str, Any]) -> set[str]:
@@ -160,9 +159,8 @@ def _densities(report: Mapping[str, Any]) -> list[tuple[str, str]]:
             Line(names[kind], list(zip(found["cosines"], systems[name][kind]["density"], strict=True)), colour)
             for kind, colour in zip(KINDS, (1, 2, 0), strict=True)
         ]
-        scale = "similarity by CSLS" if systems[name]["csls"] else "cosine with the query"
         title = f"Density of similarities to correct, best and random chunks: {label_of(name)}"
-        charts.append((name, line_chart(title, lines, scale, "density", most)))
+        charts.append((name, line_chart(title, lines, "cosine with the query", "density", most)))
     return charts
 
 

@@ -1,1 +1,1 @@
-"""Further measurements beside the comparison of systems: robustness, fusion, hubness, forgetting, sentence pairs."""
+"""Further measurements beside the comparison of systems: robustness, fusion, forgetting, sentence pairs."""

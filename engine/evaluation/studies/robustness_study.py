@@ -85,7 +85,7 @@ class RobustnessStudy:
             candidate = rankers.candidate(weight, names[0])
             queries, vectors = candidate.query_vectors(one.texts), candidate.chunk_vectors(rankers.chunks)
             for name in names:
-                similarity = rankers.in_use if name == IN_USE else candidate.similarity
+                similarity = candidate.similarity
                 one.rankings[name], one.scores[name] = rankers.nearest(queries, vectors, among, similarity)
                 one.beside[name] = rankers.scores_of(queries, vectors, one.rankings[BM25], similarity)
             self._context.check_stop()

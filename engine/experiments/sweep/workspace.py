@@ -101,11 +101,11 @@ class Workspace:
 
     def _measuring(self) -> dict[str, Any]:
         """Base and adapted alone are compared; a relative path of a model still leads to it."""
-        spared = ("evaluation.robustness", "evaluation.cl_baseline", "search.csls")
         changes: dict[str, Any] = {
             "evaluation.interpolation_weights": [],
             "evaluation.sentence_pairs": "",
-            **dict.fromkeys(spared, False),
+            "evaluation.robustness": False,
+            "evaluation.cl_baseline": False,
         }
         if path := self._source.settings().training.cross_encoder:
             with suppress(RuntimeError):  # a home that is not known: the training says so

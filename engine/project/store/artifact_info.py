@@ -16,8 +16,6 @@ FORMER_KEYS = {
     "adapter_scope": "side",
     "interpolation_weight": "scale",
     "in_use": "served",
-    "hubness": "hubs",
-    "hubness_key": "hubs",
 }
 """Field → its key in projects made before 0.2, read where the field's own name is missing."""
 
@@ -201,21 +199,18 @@ class FusionInfo(Record):
 
 
 @dataclass(frozen=True)
-class HubnessInfo(Record):
-    """`hub_queries`: how many lie in the report's folder for the CSLS correction, 0 for none; `key`: their fingerprint."""
-
-    hub_queries: int = 0
-    key: str = ""
-
-
-@dataclass(frozen=True)
 class ThresholdInfo(Record):
-    """Hits below `similarity` are weak. It holds for one `encoder` (a fingerprint) and one CSLS correction."""
+    """Hits below `similarity` are weak. It holds for one `encoder` (a fingerprint)."""
 
     similarity: float | None = None
     reason: str = ""
     encoder: str = ""
-    hubness_key: str = ""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """One that was learnt for similarities corrected for hubness, which search had once, says nothing of cosines."""
+        corrected = data.get("hubness_key") or data.get("hubs")
+        return cls(None, "'engine evaluate' learns it anew") if corrected else super().from_dict(data)
 
 
 @dataclass(frozen=True)
@@ -228,7 +223,6 @@ class EvaluationInfo(ArtifactInfo):
     reason: str = ""
     advice: str = ""
     fusion: FusionInfo = field(default_factory=FusionInfo)
-    hubness: HubnessInfo = field(default_factory=HubnessInfo)
     threshold: ThresholdInfo | None = None
 
     @property
@@ -253,7 +247,6 @@ class VectorsInfo(ArtifactInfo):
     version: int = 0
     dimension: int = 0
     chunks: int = 0
-    hubness_key: str = ""
     pooling: str = "from the model"
 
     @classmethod
@@ -277,7 +270,7 @@ KINDS: Mapping[str, type[ArtifactInfo]] = {
     )
 }  # fmt: skip
 _RECORDS: Mapping[str, type[Record]] = {
-    "writer": WriterInfo, "history": TrainingHistory, "in_use": InUseInfo, "fusion": FusionInfo, "hubness": HubnessInfo,
+    "writer": WriterInfo, "history": TrainingHistory, "in_use": InUseInfo, "fusion": FusionInfo,
     "threshold": ThresholdInfo,
 }  # fmt: skip
 """The fields that hold a record."""

@@ -134,14 +134,6 @@ def test_hybrid_search_is_shown_as_search_joins_its_rankings() -> None:
     assert numbers(hybrid_of(report)) == [63.4, 62.6]
 
 
-@pytest.mark.parametrize("in_use", ["base", "adapted"])
-def test_the_verdict_has_one_sentence_more_where_csls_is_in_use(in_use: str) -> None:
-    found = answer(in_use=in_use)
-    plain, corrected = (verdict_of(read({**found, "plain_system": system}))[1] for system in ("", in_use))
-    *_, last = corrected.split(". ")
-    assert last not in plain
-
-
 def test_no_queries_no_claim() -> None:
     sign, sentence = verdict_of(EvaluationReport("adapted", "", (), Path()))
     assert (sign, numbers(sentence), "adapter" in sentence) == ("=", [], True)

@@ -16,9 +16,8 @@ from bmembed_tui.client.progress import bar
 from bmembed_tui.steps.search.explanation import BAR, format_adapter, format_ranker, why_text
 from bmembed_tui.steps.search.hit_list import snippet_rows
 from bmembed_tui.steps.search.hit_text import file_name, file_of, heading_of, origin_of, place_of, score_text
-from bmembed_tui.steps.search.model import Answer, Filters, Question, find_terms, terms_of
+from bmembed_tui.steps.search.model import Filters, Question, find_terms, terms_of
 from bmembed_tui.steps.search.search_as_you_type import Searching
-from bmembed_tui.steps.search.text import scale
 from bmembed_tui.widgets import text_rows
 from bmembed_tui.widgets.plain import visible
 from bmembed_tui.widgets.text_rows import TextRows, fitted, line_cuts, segments, spans_within
@@ -201,7 +200,7 @@ def test_shares_are_drawn() -> None:
 
 
 def test_of_a_ranker_without_a_part_in_a_hit_its_place_is_shown_where_it_is_known() -> None:
-    known = RankComparison(14, 0.5, 30, 0.4125, 30, 0.4125)
+    known = RankComparison(14, 0.5, 30, 0.4125)
     assert numbers(format_ranker("semantic", hit(shares={}), known)) == [30, 0.412]
     assert numbers(format_ranker("semantic", hit(), known)) == [30, 0.412, 25]
     assert numbers(format_ranker("semantic", hit(), RankComparison(14))) == [25]
@@ -214,17 +213,6 @@ def test_why_shows_what_is_known_and_the_engines_note() -> None:
     text = why_text(hit(), explained).plain
     assert format_adapter(explained, ranks) in text
     assert text.count("a note") == 60
-
-
-def test_a_corrected_similarity_is_named_and_shown_with_its_offset() -> None:
-    found = hit(rankers={"semantic": {"rank": 2, "score": 0.4125, "hub_offset": 0.2}}, shares={})
-    known = RankComparison(9, 0.25, 4, 0.6125, 2, 0.4125, 0.2)
-    for text in (format_ranker("semantic", found, RankComparison()), format_ranker("semantic", hit(shares={}), known)):
-        assert (numbers(text), "similarity" in text) == ([2, 0.412, 0.2], True)
-    question = Question("a", Filters())
-    assert scale(Answer(question, "semantic", (found,))) == "similarity"
-    by_cosine = hit(rankers={"semantic": {"rank": 2, "score": 0.4125}}, shares={})
-    assert scale(Answer(question, "semantic", (by_cosine,))) == "cosine"
 
 
 def test_every_row_fits_its_width() -> None:
@@ -253,8 +241,6 @@ class Requests:
 
 def test_the_newest_question_wins_and_bm25_stands_in() -> None:
     import asyncio
-
-    from bmembed_tui.steps.search.model import Question
 
     requests, changed = Requests(), []
     searching = Searching(requests.ask, requests.start, changed.append)

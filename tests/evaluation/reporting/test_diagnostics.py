@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from fixtures.offset_similarity import Offset
 
 from engine.evaluation.judgments import Judgment
 from engine.evaluation.rankings import rank_all
 from engine.evaluation.reporting.diagnostics import Diagnostics, K, Ranked, similarities_of
 from engine.evaluation.reporting.diagnostics import describe as described
-from engine.ranking.hubness import Csls
 
 KEYS = np.array([3, 5, 8, 9, 12, 20], dtype=np.int64)
 CHUNKS = np.eye(6, dtype=np.float32)
@@ -90,12 +90,12 @@ def test_of_many_chunks_isotropy_is_a_samples(monkeypatch):
 
 
 def test_accuracy_and_overlap_are_by_the_similarities_that_rank_and_the_rest_by_the_vectors():
-    # Chunk 3, of cosine 0.8, is a hub: 0.7 is taken from it, so that it is the last of the best five, and its neighbours rise.
+    # From chunk 3, of cosine 0.8, 0.7 is taken, so that it is the last of the best five, and its neighbours rise.
     asked = np.array([[0.8, 0.6, 0, 0, 0, 0]] * 2, np.float32)
     offsets = np.array([0.7, 0, -0.2, -0.2, -0.2, -0.2], np.float32)
     similarities = asked @ CHUNKS.T - offsets
     order = np.argsort(-similarities, axis=1, kind="stable")
-    less = Ranked(asked, KEYS[order], np.take_along_axis(similarities, order, axis=1), Csls(offsets))
+    less = Ranked(asked, KEYS[order], np.take_along_axis(similarities, order, axis=1), Offset(offsets))
     judged = [by_chunk("a", 3), by_chunk("b", 3)]
     plain, found = describe(ranked(asked), judged, CHUNKS, KEYS), describe(less, judged, CHUNKS, KEYS)
     for figure in ("alignment", "uniformity", "isotropy I_A"):

@@ -11,7 +11,6 @@ from engine.evaluation.rankings import rank_all
 from engine.evaluation.reporting.diagnostics import RANDOM, K, Ranked, similarities_of
 from engine.evaluation.reporting.encoder_diagnostics import EncoderDiagnostics, densities
 from engine.metrics.density import PLACES
-from engine.ranking.hubness import Csls
 
 KEYS = np.array([3, 5, 8, 9, 12, 20], dtype=np.int64)
 CHUNKS = np.eye(6, dtype=np.float32)
@@ -56,31 +55,12 @@ def test_densities_share_an_axis_that_holds_nearly_all_of_them():
     assert axis[0] < 0.0
     assert axis[-1] == 1.0
     for kinds in found["systems"].values():
-        assert not kinds.pop("csls")
         assert {name: kind["count"] for name, kind in kinds.items()} == {"correct": 2, "top": 10, "random": 40}
         assert kinds["correct"]["mean"] == pytest.approx(0.8)
         assert (
             0.4 < np.trapezoid(kinds["correct"]["density"], axis) <= 1.0
         )  # a cosine of 1 has half of its kernel inside
     assert densities({}, "judged", "judged queries") is None
-
-
-def test_with_hubness_correction_the_similarities_are_those_that_search_ranks_by():
-    # Of chunk 3, 0.5 is taken: 0.8 becomes 0.3, and chunk 5, with 0.6, is the first query's best.
-    offsets = np.array([0.5, 0, 0, 0, 0, 0.25], np.float32)
-    similarities = ASKED @ CHUNKS.T - offsets
-    order = np.argsort(-similarities, axis=1, kind="stable")
-    ranked = Ranked(ASKED, KEYS[order], np.take_along_axis(similarities, order, axis=1), Csls(offsets))
-    found = similarities_of(ranked, [by_chunk("a", 5, 3), by_chunk("b", 20)], CHUNKS, KEYS)
-    assert found is not None
-    assert found.csls
-    assert np.concatenate(found.correct) == pytest.approx([0.3, 0.6, 0.75])
-    assert found.top[:, :2] == pytest.approx(np.array([[0.6, 0.3], [0.75, 0.0]]))
-    assert set(np.round(found.random.ravel().astype(float), 2).tolist()) <= {0.3, 0.6, 0.0, -0.25, -0.5, 0.75}
-    told = densities({"in_use": found}, "judged", "judged queries")
-    assert told is not None
-    assert told["systems"]["in_use"]["csls"]
-    assert told["systems"]["in_use"]["correct"]["mean"] == pytest.approx(0.55)
 
 
 def test_the_first_queries_with_chunks_as_answers_describe_an_encoder():

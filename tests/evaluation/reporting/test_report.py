@@ -296,7 +296,6 @@ def with_every_name(report: dict[str, Any]) -> dict[str, Any]:
         **report,
         "query_sets": [{**queries, "changed_system": "in_use"}, *report["query_sets"][1:]],
         "selection": {**choice, "in_use": "interpolated-0.5", "weight": 0.5},
-        "fusion": {"plain_system": "in_use_without_csls"},
         "diagnostics": systems,
         "similarities": {"systems": systems},
         "robustness": {"rows": [{"systems": {"hybrid base": 1.0, "hybrid in use": 2.0}}]},
@@ -425,7 +424,6 @@ def similarities() -> dict[str, object]:
         }
 
     systems = {"base": kinds(2.0), "adapted": kinds(4.0), "in_use": kinds(3.0)}
-    systems = {name: {**found, "csls": False} for name, found in systems.items()}
     return {"kind": "judged", "name": "judged queries", "queries": 60, "k": 5, "random_chunks": 20, "cosines": axis,
             "systems": systems}  # fmt: skip
 

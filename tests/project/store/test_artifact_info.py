@@ -18,7 +18,6 @@ from engine.project.store.artifact_info import (
     CorpusInfo,
     EvaluationInfo,
     FusionInfo,
-    HubnessInfo,
     InUseInfo,
     LexicalInfo,
     QueriesInfo,
@@ -74,7 +73,7 @@ FORMER: list[tuple[str, dict[str, Any], ArtifactInfo]] = [
         },
         EvaluationInfo(
             InUseInfo("interpolated-0.5", 0.5, "adapters/a", "both-then-queries"), "m", "because", "less",
-            FusionInfo("weighted", 0.4), HubnessInfo(300, "k"), ThresholdInfo(0.3, "", "e", "k"),
+            FusionInfo("weighted", 0.4), ThresholdInfo(reason="'engine evaluate' learns it anew"),
         ),
     ),
     (
@@ -84,7 +83,7 @@ FORMER: list[tuple[str, dict[str, Any], ArtifactInfo]] = [
     (
         "vectors", {"model": "m", "max_tokens": 64, "adapter": "adapters/a", "scale": 0.5, "encoder": "e", "version": 1,
                     "dimension": 8, "chunks": 2, "hubs": "k"},
-        VectorsInfo("m", 64, (None, None), "adapters/a", "adapters/a", 0.5, "e", "e", 1, 8, 2, "k"),
+        VectorsInfo("m", 64, (None, None), "adapters/a", "adapters/a", 0.5, "e", "e", 1, 8, 2),
     ),
     (
         "vectors", {"model": "m", "max_tokens": 64, "prompts": ["q: ", None], "adapter": "adapters/a", "chunk_adapter": None,
@@ -107,7 +106,7 @@ def test_what_a_former_version_noted_is_read(
 
 def test_every_former_key_is_read_and_the_present_one_counts() -> None:
     assert set(FORMER_KEYS) == {
-        "adapter_scope", "interpolation_weight", "in_use", "hubness", "hubness_key",
+        "adapter_scope", "interpolation_weight", "in_use",
     }  # fmt: skip
     assert RankingsInfo.from_dict({"found_first": 0.1, "k": 9}) == RankingsInfo(k=9)  # removed since
     assert AdapterInfo.from_dict({"side": "both", "adapter_scope": "queries"}).adapter_scope == "queries"
