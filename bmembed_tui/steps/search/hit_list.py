@@ -68,7 +68,7 @@ class HitList(Results):
 
         The first one is selected; while the user is among them, the hit that was selected if it is still there.
         """
-        selected = self.current.chunk_id if self.current and self.has_focus else None
+        selected = self.current.chunk_id if self.current and self.screen.focused is self else None
         self.hits, self._scale, self._judged, self._message = tuple(hits), scale, dict(judged), message
         self._draw(next((place for place, hit in enumerate(hits) if hit.chunk_id == selected), 0))
 

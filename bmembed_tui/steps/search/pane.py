@@ -228,8 +228,8 @@ class SearchPane(SearchView):
         """Show or hide the filters; those that are set go on to count."""
         row = self.query_one(FilterRow)
         row.display = not row.display
+        self.screen.set_focus(row.query(Input).first() if row.display else self.query_one(QueryInput))
         self._look()
-        (row.query(Input).first() if row.display else self.query_one(QueryInput)).focus()
 
     @on(Button.Pressed, "#primary")
     def _build(self, event: Button.Pressed) -> None:

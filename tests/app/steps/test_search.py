@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fixtures import pictures
 from fixtures.app import drive, opened, screen_text, text_of, until, until_screen
 from fixtures.pipeline import engine_here
 from fixtures.shown_numbers import numbers
@@ -304,6 +305,25 @@ def test_filters_and_offered_queries(finished_project: Path) -> None:
         assert pane.active_list.hits == ()
 
     drive(story, finished_project, size=(80, 24))
+
+
+def test_the_filters_begin_at_the_first_hit_however_soon_the_answer_comes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pictures.play_record(monkeypatch, tmp_path)
+
+    async def story(pilot: Pilot[Any]) -> None:
+        await pictures.step("search")(pilot)
+        pane = pilot.app.screen.query_one(SearchPane)
+        await pilot.press("down", "down")
+        await until(pilot, lambda: pane.active_list.highlighted == 1, "the second hit")
+        await pilot.press("f9")
+        await until(
+            pilot, lambda: pane.query_one("#filter-facets").display and not pane.searching.pending, "the counts"
+        )
+        assert pane.active_list.highlighted == 0
+
+    drive(story)
 
 
 @pytest.mark.usefixtures("no_encoder")
