@@ -70,7 +70,7 @@ def _compare(context: StageContext, work: Evaluation, one: QuerySet) -> Comparis
     return compare(
         {name: one.rankings[name] for name in order}, one.judgments, work.rankers.document_of,
         samples=context.settings.evaluation.bootstrap_samples, seed=context.settings.training.seed,
-        pairs=[pair for pair in dict.fromkeys(PAIRS) if set(pair) <= set(order) and pair[1] != BASE],
+        pairs=[pair for pair in PAIRS if set(pair) <= set(order) and pair[1] != BASE],
         synthetic=one.synthetic,
     )  # fmt: skip
 

@@ -41,7 +41,6 @@ class EvaluateStage(Stage):
             "search": snapshot.settings.search.model_dump(include=_fused(snapshot)),
             "lexical": [snapshot.settings.lexical.titles, snapshot.need(LexicalInfo).info.language],
             "base": encoder_fingerprint_of(snapshot, None, 1.0),
-            **({"coarse": True} if snapshot.settings.vectors.dtype == "i8" else {}),
             "cl": _baseline(snapshot),
             **_synonyms(snapshot),
             **({"pairs": pairs_fingerprint(snapshot)} if snapshot.settings.evaluation.sentence_pairs else {}),

@@ -89,8 +89,9 @@ class Source(ProjectSnapshot):
         if self.evaluation is None:
             return
         chosen = self.evaluation.info.in_use
-        same = chosen.adapter == info.adapter
-        if not same or (info.adapter and chosen.interpolation_weight != info.interpolation_weight):
+        if chosen.adapter != info.adapter or (
+            info.adapter and chosen.interpolation_weight != info.interpolation_weight
+        ):
             raise NotBuiltError(
                 "The documents are not yet embedded with the encoder that the last evaluation chose.",
                 "What is in use and the figures would not belong together.",

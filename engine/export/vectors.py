@@ -63,8 +63,7 @@ def _folder(folder: Path) -> Path:
 def _blocks(source: Source) -> Iterator[tuple[list[dict[str, Any]], NDArray[np.float32]]]:
     """Labels and unit vectors (m, d) of the chunks in the index whose documents are still there, in order of id."""
     keys, stored = source.index.stored()
-    documents = source.store.documents()
-    paths = {document.id: document.path for document in documents}
+    paths = {document.id: document.path for document in source.store.documents()}
     for first in range(0, len(keys), _BLOCK):
         chunks = source.store.chunks_by_id(keys[first : first + _BLOCK].tolist())
         places = [row for row in range(first, min(first + _BLOCK, len(keys))) if int(keys[row]) in chunks]

@@ -5,21 +5,26 @@ from __future__ import annotations
 import json
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from fixtures.pipeline import engine_here
+from numpy.typing import NDArray
 
 from engine.api import Project
 from engine.core.former_systems import former_name, with_former_names
+from engine.core.similarity import COSINE, Cosine
 from engine.encoders.model_folder import resolve_model
 from engine.evaluation.reporting.report import read_report, tables_of
 from engine.project.folder import ProjectFolder
 from engine.project.stage import fingerprint
-from engine.project.store.artifact_info import FORMER_KEYS
+from engine.project.store.artifact_info import FORMER_KEYS, VectorsInfo
 from engine.settings.schema import Settings
 from engine.training.history import FILE as HISTORY
+from engine.vectors.index import INDEX_FORMS, VectorIndex
 
 FORMERLY_MISSING = {"corpus": ["tokenizer"], "queries": ["encoder"], "vectors": ["pooling"]}
 FORMER_SCOPES = {"queries": "query", "both-then-queries": "both-then-query"}
@@ -119,3 +124,36 @@ def test_it_opens_searches_shows_its_report_and_runs_on(former: Path) -> None:
     again = json.loads(engine_here("report", str(former), "--json").stdout)
     assert again["tables"] == shown["tables"]
     assert read_report(Path(again["folder"]))["training"] == curves
+
+
+class WithCsls(Cosine):
+    """The rows of an index of before CSLS was removed, whose offsets are all 0.2."""
+
+    index_form = INDEX_FORMS["csls"]
+
+    def index_rows(self, chunks: NDArray[np.float32]) -> NDArray[np.float32]:
+        added = np.tile(np.array([-0.2, 0.96**0.5], np.float32), (len(chunks), 1))
+        return np.column_stack([chunks, added]) / np.float32(2**0.5)
+
+
+def semantic_scores(project: Path) -> list[float]:
+    answer = engine_here("search", str(project), "leave of absence", "--mode", "semantic", "--top", "20", "--json")
+    return [hit["score"] for hit in json.loads(answer.stdout)["hits"]]
+
+
+def test_an_index_with_csls_is_searched_by_cosines_and_made_anew_by_the_next_embed(project: Path) -> None:
+    plain = semantic_scores(project)
+    with closing(ProjectFolder(project).store()) as store:
+        artifact = store.artifact(VectorsInfo)
+        assert artifact is not None
+        index = VectorIndex.open(project / artifact.folder)
+        keys, rows = index.stored()
+        VectorIndex.build(project / artifact.folder, keys, rows.astype(np.float32), similarity=WithCsls())
+        store.put_artifact(replace(artifact, fingerprint="with its queries' key"))
+    assert semantic_scores(project) == pytest.approx(plain, abs=2e-3)
+    engine_here("embed", str(project))
+    with closing(ProjectFolder(project).store()) as store:
+        artifact = store.artifact(VectorsInfo)
+    assert artifact is not None
+    assert VectorIndex.open(project / artifact.folder).form is COSINE.index_form
+    assert semantic_scores(project) == pytest.approx(plain, abs=1e-5)

@@ -85,9 +85,8 @@ class RobustnessStudy:
             candidate = rankers.candidate(weight, names[0])
             queries, vectors = candidate.query_vectors(one.texts), candidate.chunk_vectors(rankers.chunks)
             for name in names:
-                similarity = candidate.similarity
-                one.rankings[name], one.scores[name] = rankers.nearest(queries, vectors, among, similarity)
-                one.beside[name] = rankers.scores_of(queries, vectors, one.rankings[BM25], similarity)
+                one.rankings[name], one.scores[name] = rankers.nearest(queries, vectors, among, candidate.similarity)
+                one.beside[name] = rankers.scores_of(queries, vectors, one.rankings[BM25], candidate.similarity)
             self._context.check_stop()
         one.rankings = {name: one.rankings[name] for name in (BM25, *systems)}
 

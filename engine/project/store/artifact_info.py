@@ -209,8 +209,8 @@ class ThresholdInfo(Record):
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """One that was learnt for similarities corrected for hubness, which search had once, says nothing of cosines."""
-        corrected = data.get("hubness_key") or data.get("hubs")
-        return cls(None, "'engine evaluate' learns it anew") if corrected else super().from_dict(data)
+        found, corrected = super().from_dict(data), data.get("hubness_key") or data.get("hubs")
+        return replace(found, similarity=None, reason="'engine evaluate' learns it anew") if corrected else found
 
 
 @dataclass(frozen=True)

@@ -141,7 +141,7 @@ class CountingEncoder:
 
 
 class CountingRankers:
-    """Rankers over `CHUNKS` where search takes something from the cosines of the third chunk."""
+    """Rankers over `CHUNKS`, all of one vector."""
 
     def __init__(self) -> None:
         self.chunks, self.adapter = CHUNKS, Path("adapter")
@@ -182,7 +182,7 @@ def test_queries_are_encoded_once_for_each_encoder(weight, encoded):
     assert [one for one, _ in rankers.asked] == encoded
     assert {count for _, count in rankers.asked} == {39 * len(CONDITIONS)}
     assert list(found.rows[0].systems) == ["bm25", "base", "adapted", "in_use", "hybrid base", "hybrid in use"]
-    # All cosines are equal: the first ten chunks are found.
+    # All cosines are equal: the first ten chunks are found, of which the third answers none of the queries that count.
     hits = {name: cells["hit@10"].value for name, cells in found.rows[0].systems.items()}
     assert (hits["base"], hits["adapted"], hits["in_use"]) == pytest.approx([900 / 39] * 3)
 

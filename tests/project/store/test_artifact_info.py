@@ -73,7 +73,7 @@ FORMER: list[tuple[str, dict[str, Any], ArtifactInfo]] = [
         },
         EvaluationInfo(
             InUseInfo("interpolated-0.5", 0.5, "adapters/a", "both-then-queries"), "m", "because", "less",
-            FusionInfo("weighted", 0.4), ThresholdInfo(reason="'engine evaluate' learns it anew"),
+            FusionInfo("weighted", 0.4), ThresholdInfo(None, "'engine evaluate' learns it anew", "e"),
         ),
     ),
     (
