@@ -18,10 +18,14 @@ KEYS = {
     "search.csls": "",
     "search.term_weights": "",
     "training.quantisation": "",
+    "training.query_steps": "",
+    "training.query_learning_rate": "",
 }
 """Old key → current one; empty where the setting was removed and has no effect."""
 SCOPES = {"query": "queries", "both-then-query": "both-then-queries"}
 """Values of training.adapter_scope, also in artifacts."""
+BOTH_THEN_QUERIES = "both-then-queries"
+"""Adapters of before may have this scope: one for queries, with that of chunks in it. The setting means `both` now."""
 
 
 def current_scope(scope: str) -> str:
@@ -35,10 +39,12 @@ def former_scope(scope: str) -> str:
 
 
 def recipe_identity(recipe: Mapping[str, Any]) -> dict[str, Any]:
-    """A training recipe under its old names, as fingerprints have it: adapters trained before stay up to date."""
+    """A training recipe under its old names, with what has gone since, as fingerprints have it: adapters trained before by preset
+    standard stay up to date."""
     identity = dict(recipe)
     scope = former_scope(identity.pop("adapter_scope"))
-    return {**identity, "side": scope, "quantisation": "none"}
+    gone = {"quantisation": "none", "query_steps": 100, "query_learning_rate": 5e-4}
+    return {**identity, "side": scope, **gone}
 
 
 def old_names(tables: Mapping[str, Any]) -> dict[str, str]:
@@ -62,7 +68,7 @@ def with_current_names(tables: Mapping[str, Any]) -> dict[str, Any]:
             result[section].setdefault(new.split(".")[1], value)
     training = result.get("training")
     if isinstance(training, dict) and isinstance(scope := training.get("adapter_scope"), str):
-        training["adapter_scope"] = current_scope(scope)
+        training["adapter_scope"] = "both" if current_scope(scope) == BOTH_THEN_QUERIES else current_scope(scope)
     return result
 
 

@@ -12,7 +12,7 @@ Target = Literal["fixed", "entropy"]
 Wish = Literal["auto", "on", "off"]
 FalseNegatives = Literal["keep", "drop", "relabel"]
 Method = Literal["FT", "PT", "PT-FT"]
-AdapterScope = Literal["both", "queries", "both-then-queries"]
+AdapterScope = Literal["both", "queries"]
 
 
 class TrainingSettings(Section):
@@ -54,12 +54,8 @@ class TrainingSettings(Section):
     )
     adapter_scope: AdapterScope | None = key(
         None,
-        "what the adapter acts on; left out: queries alone where they are extractive; else both, and then queries alone",
+        "what the adapter acts on; left out: queries alone where they are extractive; else both",
     )
-    query_steps: int | None = key(
-        None, "steps for queries alone where adapter_scope is both-then-queries", ge=1, le=MAX_WHOLE_NUMBER
-    )
-    query_learning_rate: float | None = key(None, "peak learning rate of the steps for queries alone", gt=0, le=0.1)
     learning_rate: float | None = key(None, "peak learning rate of AdamW", gt=0, le=0.1)
     teacher_temperature: float | None = key(
         None, "alpha: smaller makes the distribution of BM25, rrf or a cross-encoder sharper", gt=0

@@ -34,16 +34,14 @@ _PLAIN: dict[str, Any] = {
 def baseline_config(settings: Settings) -> TrainingConfig:
     """The project's recipe with plain InfoNCE in place of its loss: the same queries, steps, learning rate and LoRA.
 
-    It is for queries and chunks, and then for queries alone where the recipe is.
+    It is for queries and chunks.
     Of preset `paper` it is preset `cl`, the published pair; lists of `queries_per_step` are then queries.
     Raises SettingsError for values that do not go together.
     """
     config = config_of(settings)
     if settings.training.preset == "paper" and settings.training.queries_per_step is None:
         config = replace(config, queries_per_step=PRESETS["cl"].queries_per_step)
-    return replace(
-        config, **_PLAIN, adapter_scope="both-then-queries" if config.adapter_scope == "both-then-queries" else "both"
-    )
+    return replace(config, **_PLAIN, adapter_scope="both")
 
 
 def baseline_fingerprint(snapshot: ProjectSnapshot) -> str:

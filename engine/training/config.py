@@ -44,9 +44,7 @@ class TrainingConfig:
     `graph_memory_mb` runs each text once, others twice (GradCache). On a GPU both memory settings count 32-fold.
 
     `adapter_scope`: with `queries` the adapter acts on queries alone; chunks keep the untouched encoder's vectors, so a
-    step encodes no chunk and the index stays. `shared_chunks` random chunks join those of each step, for all of its queries. With
-    `both-then-queries`, `query_steps` for queries alone at `query_learning_rate` follow those for both sides: there are two
-    adapters then, and the chunks keep the vectors of the first (engine/training/query_refinement.py).
+    step encodes no chunk and the index stays. `shared_chunks` random chunks join those of each step, for all of its queries.
 
     `method` is METHODS.md §3: fine-tuning with the objective (FT), masked-language modelling on the chunks (PT), or the
     latter before the former (PT-FT). `mask_share` is the share of tokens that pre-training hides.
@@ -69,8 +67,6 @@ class TrainingConfig:
     refresh_every: int = 0
     mined_per_query: int = 20
     steps: int = 200
-    query_steps: int = 100
-    query_learning_rate: float = 5e-4
     queries_per_step: int = 64
     negatives_per_query: int = 1
     negative_ranks: tuple[int, int] = (3, 40)
@@ -112,13 +108,6 @@ class TrainingConfig:
                 "An adapter for queries alone cannot be trained like this.",
                 "Pre-training and mined negatives change the chunks' vectors, which training.adapter_scope = 'queries' keeps.",
                 "Set training.adapter_scope to both, or training.method to FT and training.refresh_every to 0.",
-                code="training-settings-conflict",
-            )
-        if self.adapter_scope == "both-then-queries" and self.method == "PT":
-            raise SettingsError(
-                "Pre-training cannot be followed by training for queries alone.",
-                "training.method is PT, which learns from no query.",
-                "Set training.adapter_scope to both, or training.method to PT-FT.",
                 code="training-settings-conflict",
             )
         if self.teacher == "cross-encoder" and not self.cross_encoder:
@@ -174,14 +163,6 @@ class TrainingConfig:
         """Whether a query is compared with every chunk of a step, so that more of them cost and teach more."""
         return self.objective in ("mixed", "shared_listnet", "infonce") and self.used_teacher != "cross-encoder"
 
-    def for_refinement(self) -> TrainingConfig:
-        """Of `both-then-queries`, the recipe of the part for queries alone."""
-        return replace(
-            self, method="FT", adapter_scope="queries", refresh_every=0, steps=self.query_steps,
-            learning_rate=self.query_learning_rate,
-            shared_chunks=max(self.shared_chunks, SHARED_CHUNKS) if self.compares_all else self.shared_chunks,
-        )  # fmt: skip
-
 
 def _outside(name: str, value: object, want: str) -> SettingsError:
     return SettingsError(
@@ -200,7 +181,6 @@ PRESETS: dict[str, TrainingConfig] = {
     # About a minute on two cores for a small corpus.
     "quick": TrainingConfig(
         steps=40,
-        query_steps=20,
         queries_per_step=24,
         max_tokens=128,
         eval_every=20,

@@ -36,8 +36,7 @@ Ended = Literal["all steps", "no gain", "asked"]
 
 @dataclass(frozen=True, slots=True)
 class TrainResult:
-    """`adapter`: a peft folder with the best weights; it is that of queries alone where there is a `chunk_adapter`.
-    `best_step` 0 means that no step beat what it began with.
+    """`adapter`: a peft folder with the best weights. `best_step` 0 means that no step beat what it began with.
 
     `best_ndcg_at_10` is in percent, None without held-out queries. `history`: one entry per held-out check with step,
     loss, target_entropy (nats; both means since the check before), hit_at_10, ndcg_at_10. `ended` says why it ended: all
@@ -50,7 +49,6 @@ class TrainResult:
     best_ndcg_at_10: float | None
     history: list[dict[str, float | int]]
     ended: Ended = "all steps"
-    chunk_adapter: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)

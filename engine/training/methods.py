@@ -25,15 +25,12 @@ def learn(
     """Train by the recipe's method, with checkpoints under `folder`: the result, or None and why there is no adapter.
 
     Where pre-training does not apply, PT-FT is FT, and a warning says why. Asked to finish while it pre-trains, PT-FT
-    makes one step of fine-tuning and its held-out checks. Of several processes the leading one pre-trains alone, and
-    alone trains what follows for queries alone, which is left out after a training that was asked to finish. Raises what
-    `train` raises.
+    makes one step of fine-tuning and its held-out checks. Of several processes the leading one pre-trains alone. Raises
+    what `train` raises.
     """
     from engine.training.compute.launch import trains_alone
     from engine.training.distributed import train_together
     from engine.training.job import Job
-    from engine.training.query_refinement import FOLDER as REFINEMENT
-    from engine.training.query_refinement import counted, refine_queries
 
     if trains_alone():
         context.choose("processes", "1", "the others of this launch helped with its first training, and have ended")
@@ -48,15 +45,7 @@ def learn(
             job = replace(job, start=result.adapter)
             why = f"pre-training gave it in {result.steps} steps on the corpus (training.method is PT-FT)"
             context.choose("first adapter", "pre-trained", why)
-    if config.adapter_scope != "both-then-queries":
-        return train_together(job), ""
-    emit = counted(context.emit, after=config.query_steps)
-    result = train_together(replace(job, config=replace(config, adapter_scope="both"), emit=emit))
-    if result.ended != "asked":
-        if hardware.device != "cpu":
-            _give_back_memory()
-        result = refine_queries(context, replace(job, folder=folder / REFINEMENT), result)
-    return result, ""
+    return train_together(job), ""
 
 
 def _pretrained(context: StageContext, job: Job) -> tuple[TrainResult | None, str]:

@@ -73,8 +73,7 @@ def _scope(settings: Settings, config: TrainingConfig) -> tuple[dict[str, Any], 
     if config.method != "FT" or config.refresh_every:
         return {}, "pre-training and mined negatives need chunks that are trained, too"
     if resolve_backend(settings).backend not in EXTRACTIVE:
-        why = "the queries are worded as questions, which teach the chunks' vectors, too; then they are compared with all chunks"
-        return {"adapter_scope": "both-then-queries"}, why
+        return {}, "the queries are worded as questions, which teach the chunks' vectors, too"
     return {
         "adapter_scope": "queries",
         **shared,

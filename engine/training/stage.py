@@ -143,7 +143,7 @@ def _evidence(context: StageContext, queries: Sequence[Query], chunks: Sequence[
 
 
 def digest_of(folder: Path, scope: str) -> str:
-    """Of an adapter folder; of both adapters in it where chunks have one of their own."""
+    """Of an adapter folder; of both adapters in it where chunks have one of their own, as trainings once left."""
     from engine.encoders.fingerprint import adapter_digest
 
     parts = [adapter_digest(folder)]
@@ -156,21 +156,11 @@ def publish_adapter(context: StageContext, name: str, config: TrainingConfig, re
     """Copy a trained adapter into the project, and return what is known of it."""
     with context.project.building("adapters", name) as building:
         shutil.copytree(result.adapter, building.folder, dirs_exist_ok=True)
-        if result.chunk_adapter is not None:
-            shutil.copytree(result.chunk_adapter, building.folder / CHUNKS)
         write_history(building.folder, result.history)
-    scope = _trained_scope(config, result)
     return AdapterInfo(
-        building.name, steps=result.steps, best_step=result.best_step, ended=result.ended, adapter_scope=scope,
-        digest=digest_of(context.project.path / building.name, scope),
+        building.name, steps=result.steps, best_step=result.best_step, ended=result.ended,
+        adapter_scope=config.adapter_scope, digest=digest_of(context.project.path / building.name, config.adapter_scope),
     )  # fmt: skip
-
-
-def _trained_scope(config: TrainingConfig, result: TrainResult) -> str:
-    """What the adapters act on. A part for queries alone that found nothing better has left none."""
-    if config.adapter_scope == "both-then-queries":
-        return config.adapter_scope if result.chunk_adapter else "both"
-    return config.adapter_scope
 
 
 def _without_adapter(context: StageContext, reason: str) -> dict[str, Any]:

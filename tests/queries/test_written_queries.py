@@ -475,7 +475,7 @@ def test_the_adapter_is_trained_for_what_auto_chose(auto: Auto):
     added("ours.gguf")
     assert trained() == ("queries", True)
     auto.generate(forced=True)
-    assert trained() == ("both-then-queries", False)
+    assert trained() == ("both", False)
 
 
 def test_half_a_character_in_an_answer_costs_its_query_and_no_more(asked_project: Make):

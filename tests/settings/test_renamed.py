@@ -24,6 +24,8 @@ VALUES: dict[str, Any] = {
     "search.csls": False,
     "search.term_weights": False,
     "training.quantisation": "4-bit",
+    "training.query_steps": 100,
+    "training.query_learning_rate": 5e-4,
 }
 
 
@@ -49,10 +51,16 @@ def test_a_removed_key_has_no_effect_and_goes_when_it_is_changed() -> None:
     assert change("", {"search.term_weights": True})[1] == ""
 
 
-@pytest.mark.parametrize(("old", "new"), SCOPES.items())
+@pytest.mark.parametrize(
+    ("old", "new"), [("query", "queries"), ("both-then-query", "both"), ("both-then-queries", "both")]
+)
 def test_an_old_scope_under_either_key(old: str, new: str) -> None:
     assert validate({"training": {"side": old}}).training.adapter_scope == new
     assert validate({"training": {"adapter_scope": old}}).training.adapter_scope == new
+
+
+@pytest.mark.parametrize(("old", "new"), SCOPES.items())
+def test_an_old_scope_of_an_adapter(old: str, new: str) -> None:
     assert current_scope(old) == current_scope(new) == new
 
 
@@ -92,4 +100,5 @@ def test_the_note_names_the_new_keys(project: ProjectFolder) -> None:
 
 @pytest.mark.parametrize(("old", "new"), [*SCOPES.items(), ("both", "both")])
 def test_a_recipe_is_identified_by_its_old_names(old: str, new: str) -> None:
-    assert recipe_identity({"steps": 3, "adapter_scope": new}) == {"steps": 3, "side": old, "quantisation": "none"}
+    found = recipe_identity({"steps": 3, "adapter_scope": new})
+    assert found == {"steps": 3, "side": old, "quantisation": "none", "query_steps": 100, "query_learning_rate": 5e-4}

@@ -124,12 +124,6 @@ def test_what_would_change_chunk_vectors_is_refused(values: dict[str, object]) -
         TrainingConfig(adapter_scope="queries", **values)  # type: ignore[arg-type]
 
 
-def test_after_pre_training_alone_no_query_is_learnt_from() -> None:
-    with fails(SettingsError, "training-settings-conflict"):
-        TrainingConfig(adapter_scope="both-then-queries", method="PT")
-    assert TrainingConfig(adapter_scope="both-then-queries", method="PT-FT").for_refinement().method == "FT"
-
-
 def _tensors(result: TrainResult) -> dict[str, np.ndarray]:
     return load_file(result.adapter / "adapter_model.safetensors")
 
@@ -139,8 +133,8 @@ def _tensors(result: TrainResult) -> dict[str, np.ndarray]:
     [
         ({}, "queries", SHARED_CHUNKS),  # extractive queries are the default
         ({"queries": {"backend": "both"}}, "queries", SHARED_CHUNKS),
-        ({"queries": {"backend": "imported"}}, "both-then-queries", 0),
-        ({"queries": {"backend": "gguf"}}, "both-then-queries", 0),
+        ({"queries": {"backend": "imported"}}, "both", 0),
+        ({"queries": {"backend": "gguf"}}, "both", 0),
         ({"training": {"preset": "paper"}}, "both", 0),
         ({"training": {"preset": "cl"}}, "both", 0),
         ({"training": {"objective": "triplet", "negatives_per_query": 4}}, "both", 0),

@@ -16,8 +16,8 @@ def test_extractive_queries_are_trained_on_queries_alone_against_all_chunks() ->
 
 
 @pytest.mark.parametrize("backend", ["imported", "gguf"])
-def test_queries_worded_as_questions_teach_the_chunks_first(backend: str) -> None:
-    assert config_of(validate({"queries": {"backend": backend}})).adapter_scope == "both-then-queries"
+def test_queries_worded_as_questions_teach_the_chunks_too(backend: str) -> None:
+    assert config_of(validate({"queries": {"backend": backend}})).adapter_scope == "both"
 
 
 def test_numbers_of_project_toml_hold() -> None:

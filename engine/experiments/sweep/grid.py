@@ -138,8 +138,7 @@ def steps_of(cell: Cell, settings: Settings) -> int:
     """Training steps of a cell, at most."""
     config = config_of(changed_settings(settings, cell.changes))
     parts = {"PT": 0, "FT": config.steps, "PT-FT": config.steps}[config.method]
-    parts += config.pretrain_steps if config.method != "FT" else 0
-    return parts + (config.query_steps if config.adapter_scope == "both-then-queries" else 0)
+    return parts + (config.pretrain_steps if config.method != "FT" else 0)
 
 
 def changed_settings(settings: Settings, changes: Mapping[str, Any]) -> Settings:

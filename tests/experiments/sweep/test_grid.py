@@ -62,7 +62,6 @@ def test_cells_that_train_the_same_are_known() -> None:
     ("recipe", "steps"),
     [
         ({"adapter_scope": "both"}, 200),
-        ({"adapter_scope": "both-then-queries", "query_steps": 30}, 230),
         ({"adapter_scope": "both", "method": "PT", "pretrain_steps": 50}, 50),
         ({"adapter_scope": "both", "method": "PT-FT", "pretrain_steps": 50, "steps": 7}, 57),
     ],
