@@ -86,8 +86,7 @@ def test_jump_mode_takes_clicks() -> None:
             await until(pilot, lambda: isinstance(pilot.app.screen, JumpScreen))
             await pilot.click(offset=(wanted.region.x + right, wanted.region.y))
             await until(pilot, lambda: not isinstance(pilot.app.screen, JumpScreen))
-            await pilot.pause()
-            assert wanted.has_focus is focused
+            await until(pilot, lambda focused=focused: wanted.has_focus is focused, "the focus")  # type: ignore[misc]
 
     drive(story)
 
@@ -296,7 +295,7 @@ def test_diagnostics_list_a_problem_of_the_machine(new_project: Path) -> None:
     async def story(pilot: Pilot[Any]) -> None:
         await opened(pilot)
         await pilot.press("f12")
-        text = pilot.app.screen.query_one("#diagnostics", TextArea)
+        text = (await until_screen(pilot, DiagnosticsScreen)).query_one("#diagnostics", TextArea)
         await until(pilot, lambda: finding(text.text), "the doctor's finding")
 
     drive(story, new_project)

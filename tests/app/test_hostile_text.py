@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fixtures import pictures
 from fixtures.app import drive, opened, screen_text, until, until_screen, until_text
 from fixtures.pipeline import SETTINGS, copy_documents, engine_here
+from textual.command import CommandPalette
 from textual.pilot import Pilot
 from textual.widgets import Input
 
@@ -177,8 +179,9 @@ def test_the_first_screen_and_the_palette(hostile_project: Path) -> None:
         await until_text(pilot, "[@click=app.quit]p[")
         clean(pilot)
         await pilot.press("ctrl+p")
+        await until_screen(pilot, CommandPalette)
         await pilot.press(*"click")
-        await pilot.pause(0.5)
+        await pictures.settled(pilot)
         clean(pilot)
 
     drive(story)
@@ -188,15 +191,15 @@ def test_the_first_screen_and_the_palette(hostile_project: Path) -> None:
 def test_dialogs(text: str) -> None:
     async def story(pilot: Pilot[Any]) -> None:
         pilot.app.push_screen(ErrorDialog(EngineError(text, text, text)))
-        await pilot.pause(0.2)
+        await until_screen(pilot, ErrorDialog)
         clean(pilot)
         await click_every_trap(pilot)
         pilot.app.push_screen(QuestionDialog(text, text, [("yes", text), ("no", "No")]))
-        await pilot.pause(0.2)
+        await until_screen(pilot, QuestionDialog)
         clean(pilot)
         pilot.app.show_error(EngineError(text))  # type: ignore[attr-defined]
         pilot.app.notify(text, markup=False)
-        await pilot.pause(0.2)
+        await until_screen(pilot, ErrorDialog)
         clean(pilot)
 
     drive(story)

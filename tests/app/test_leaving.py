@@ -205,7 +205,8 @@ def test_leaving_with_patterns_that_are_not_kept_is_confirmed(tmp_path: Path, mo
             await pilot.press("ctrl+w")
             await until_screen(pilot, QuestionDialog)
             await pilot.press(*keys)
-            await pilot.pause()
-            assert (pilot.app.screen is screen) == (len(keys) == 1)
+            stays = len(keys) == 1
+            await until(pilot, lambda stays=stays: isinstance(pilot.app.screen, ProjectScreen if stays else HomeScreen))  # type: ignore[misc]
+            assert screen.is_attached == stays
 
     drive(story)

@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from fixtures.app import until
+from fixtures.app import piloted, until
 from fixtures.pictures import STORIES, home, open_project, play_record, settled
 from textual.widgets import OptionList
 
@@ -25,7 +25,7 @@ def test_every_screen_outlives_a_terminal_too_small_for_it() -> None:
     async def run() -> None:
         app = BmembedApp()
         app.animation_level = "none"
-        async with app.run_test(size=(120, 40)) as pilot:
+        async with piloted(app, (120, 40)) as pilot:
             for story in STORIES.values():
                 await story(pilot)
                 await pilot.pause(0.05)
@@ -43,7 +43,7 @@ def test_every_screen_outlives_a_terminal_too_small_for_it() -> None:
 def test_the_queries_to_choose_from_outlive_it_too() -> None:
     async def run() -> None:
         app = BmembedApp()
-        async with app.run_test(size=(120, 40)) as pilot:
+        async with piloted(app, (120, 40)) as pilot:
             screen = await open_project(pilot)
             screen.go("search")
             await until(

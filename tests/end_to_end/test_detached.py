@@ -117,7 +117,7 @@ def test_a_detached_run_outlives_whoever_started_it(project: Path) -> None:
         os.killpg(caller.pid, signal.SIGHUP)
         os.kill(begun["pid"], signal.SIGHUP)  # as the end of a login session sends it to every process
         os.killpg(caller.pid, signal.SIGKILL)
-        assert caller.wait(10) == -signal.SIGKILL
+        assert caller.wait(60) == -signal.SIGKILL
         assert record(folder)["state"] == "running"
     assert wait_for_end(folder) == "done"
     assert log_of(folder)[0] == events.RunStarted(run=begun["run"], stages=["rank"])

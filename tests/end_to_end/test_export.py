@@ -552,7 +552,7 @@ def test_an_export_that_is_killed_at_any_moment_leaves_nothing_half(project: Pat
             time.sleep(0.005)
         of_it = psutil.Process(child.pid).children(recursive=True) if child.poll() is None else []
         child.kill()
-    _, alive = psutil.wait_procs(of_it, timeout=20)
+    _, alive = psutil.wait_procs(of_it, timeout=60)
     assert not alive  # nobody writes on
     if target.exists():
         check_complete(target)

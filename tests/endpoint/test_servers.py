@@ -20,7 +20,7 @@ def exchanged(server: FakeEndpoint | str, body: bytes | None, **more: Any) -> Ex
     url = server if isinstance(server, str) else server.url
     one = Exchange(Address.parse(url), body, 5, **more)
     one.start()
-    assert one.done.wait(10)
+    assert one.done.wait(60)
     return one
 
 

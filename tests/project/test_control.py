@@ -113,7 +113,7 @@ class Waiting:
 
     def join(self) -> list[bool]:
         for thread in self._threads:
-            thread.join(10)
+            thread.join(60)
             assert not thread.is_alive()
         return self.answers
 
@@ -128,7 +128,7 @@ def test_a_safe_point_is_passed_at_once_when_nothing_is_requested(tmp_path: Path
 def test_a_paused_stage_waits_until_it_may_go_on(tmp_path: Path, threads: int) -> None:
     (tmp_path / "pause").touch()
     waiting = Waiting(tmp_path, threads=threads)
-    assert waiting.paused.wait(10)
+    assert waiting.paused.wait(60)
     assert waiting.answers == []
     (tmp_path / "pause").unlink()
     assert waiting.join() == [False] * threads
@@ -139,7 +139,7 @@ def test_a_paused_stage_waits_until_it_may_go_on(tmp_path: Path, threads: int) -
 def test_a_paused_stage_can_be_stopped(tmp_path: Path) -> None:
     (tmp_path / "pause").touch()
     waiting = Waiting(tmp_path)
-    assert waiting.paused.wait(10)
+    assert waiting.paused.wait(60)
     waiting.stop = True
     assert waiting.join() == [True]
     assert waiting.reported == [events.Paused(stage="rank")]

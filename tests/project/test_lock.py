@@ -70,9 +70,9 @@ def test_asking_whether_a_run_holds_the_project_does_not_stop_one_from_starting(
 
     thread = threading.Thread(target=ask)
     thread.start()
-    assert asking.wait(10)
+    assert asking.wait(60)
     with project.locked():
-        thread.join(10)
+        thread.join(60)
     assert not thread.is_alive()
 
 

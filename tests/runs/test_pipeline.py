@@ -321,5 +321,5 @@ def test_a_run_ends_when_its_project_is_deleted(
     deleting.start()
     with fails(StageError, "run-folder-missing"):
         pipeline.run(project, stages=("ingest",))
-    deleting.join(10)
+    deleting.join(60)
     assert not is_alive(started[0].pid)

@@ -63,8 +63,8 @@ def test_a_killed_process_fails_its_requests_and_is_started_anew(new_project: Pa
             for child in before:
                 child.kill()
             with pytest.raises(GoneError):
-                await asyncio.wait_for(waiting, 20)
-            return await asyncio.wait_for(desk.call("ping"), 20)
+                await asyncio.wait_for(waiting, 60)
+            return await asyncio.wait_for(desk.call("ping"), 60)
         finally:
             await desk.close()
 
@@ -93,7 +93,7 @@ def test_a_process_that_is_being_started_is_ended_by_closing(new_project: Path) 
         await desk.close()
         assert not children()
         with suppress(StageError):
-            await asyncio.wait_for(asking, 20)
+            await asyncio.wait_for(asking, 60)
         assert not children()
 
     asyncio.run(story())
@@ -113,8 +113,8 @@ def test_nobody_waits_for_a_dead_process_whose_output_is_still_held(
         (tmp_path / "later").touch()
         second = asyncio.create_task(desk.call("ping"))  # starts another process
         with pytest.raises(GoneError):
-            await asyncio.wait_for(first, 20)
-        assert await asyncio.wait_for(second, 20) is None  # `cat` answers with the request itself
+            await asyncio.wait_for(first, 60)
+        assert await asyncio.wait_for(second, 60) is None  # `cat` answers with the request itself
         await desk.close()
 
     asyncio.run(story())
@@ -129,7 +129,7 @@ def test_a_line_that_answers_nothing_is_passed_over(monkeypatch: pytest.MonkeyPa
     async def story() -> object:
         desk = EngineClient(tmp_path)
         try:
-            return await asyncio.wait_for(desk.call("ping"), 20)
+            return await asyncio.wait_for(desk.call("ping"), 60)
         finally:
             await desk.close()
 
@@ -160,7 +160,7 @@ def test_a_server_that_cannot_start_gives_its_reason(
     async def story() -> None:
         desk = EngineClient(tmp_path)
         try:
-            await asyncio.wait_for(desk.call("ping"), 20)
+            await asyncio.wait_for(desk.call("ping"), 60)
         finally:
             await desk.close()
 

@@ -153,7 +153,7 @@ def test_a_batch_is_not_lost_when_nobody_waits_for_it_any_longer(
     def slow(self: LogReader) -> tuple[list[Event], bool]:
         found = read(self)
         begun.set()
-        may_end.wait(20)
+        may_end.wait(60)
         return found
 
     monkeypatch.setattr(LogReader, "batch", slow)
@@ -161,7 +161,7 @@ def test_a_batch_is_not_lost_when_nobody_waits_for_it_any_longer(
     async def follow() -> str:
         watch = RunWatch(tmp_path, lambda _: None)
         task = asyncio.create_task(watch.catch_up())
-        await asyncio.to_thread(begun.wait, 20)
+        await asyncio.to_thread(begun.wait, 60)
         task.cancel()
         may_end.set()
         await asyncio.wait([task])

@@ -84,7 +84,7 @@ def test_what_is_found_later_moves_nothing(
     looking = threading.Event()
 
     def known() -> list[Known]:
-        looking.wait(30)
+        looking.wait(60)
         return [Known(Path(f"/home/ada/{number}"), number > 8 - running, "train") for number in range(9)]
 
     monkeypatch.setattr("bmembed_tui.home.projects.known", known)

@@ -165,9 +165,10 @@ def test_folders_are_added_and_removed(new_project: Path, tmp_path: Path) -> Non
     async def story(pilot: Pilot[Any]) -> None:
         pane = await _at_documents(pilot)
         await pilot.press("a")
-        await until_screen(pilot, FolderPicker)
+        picker = await until_screen(pilot, FolderPicker)
+        await until(pilot, lambda: isinstance(picker.focused, Input), "the field")
         for char in str(more):
-            pilot.app.screen.focused.insert_text_at_cursor(char)
+            picker.focused.insert_text_at_cursor(char)  # type: ignore[union-attr]
         await pilot.press("enter")
         await until_files(pilot, 25)
         assert _labels(pane)[0] == "documents"

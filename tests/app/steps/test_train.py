@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from fixtures import pictures
-from fixtures.app import drive, notifications, opened, screen_text, until, until_pane_shows, until_text
+from fixtures.app import drive, notifications, opened, piloted, screen_text, until, until_pane_shows, until_text
 from fixtures.long_training import STEPS, newest, state_of
 from fixtures.shown_numbers import numbers
 from textual.app import App, ComposeResult
@@ -63,7 +63,7 @@ def charted(*curves: Curve, size: tuple[int, int] = (80, 24), theme: str = DARK.
 
     async def run() -> list[str]:
         app = ChartApp()
-        async with app.run_test(size=size) as pilot:
+        async with piloted(app, size) as pilot:
             app.theme = theme
             chart, shown = app.query_one(LossChart), []
             for curve in curves:
@@ -133,7 +133,7 @@ def test_curves_of_nothing_of_one_point_and_of_no_numbers() -> None:
 def test_a_chart_that_is_given_many_curves_at_once_makes_its_drawings_once() -> None:
     async def run() -> int:
         app = ChartApp()
-        async with app.run_test(size=(80, 24)) as pilot:
+        async with piloted(app, (80, 24)) as pilot:
             chart = app.query_one(LossChart)
             for count in range(1, 20):
                 chart.show(Curve("f", falling(count)))
@@ -151,7 +151,7 @@ def test_a_small_place_breaks_nothing(size: tuple[int, int]) -> None:
 def test_resizing_draws_anew() -> None:
     async def run() -> list[str]:
         app, shown = ChartApp(), []
-        async with app.run_test(size=(120, 40)) as pilot:
+        async with piloted(app, (120, 40)) as pilot:
             chart = app.query_one(LossChart)
             chart.show(Curve("f", falling(80), [check(n, 5.0, best=not n) for n in range(0, 81, 10)]))
             await until(pilot, lambda: "┏" in screen_text(app))  # type: ignore[arg-type]

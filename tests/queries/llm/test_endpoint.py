@@ -235,7 +235,7 @@ def test_a_server_that_sends_a_byte_now_and_then_is_not_waited_for_either():
         Endpoint(place, "", 4096, 0.5, lambda: False).complete(Message("s", "u"), PAIRS, 1, 10, 0)
     assert (caught.value.lasting, numbers(str(caught.value))) == (False, [0.5])
     ended.set()
-    thread.join(20)
+    thread.join(60)
     listener.close()
 
 
@@ -267,7 +267,7 @@ def test_what_is_no_http_at_all_is_an_error():
     place = Address.parse(f"http://127.0.0.1:{listener.getsockname()[1]}")
     with pytest.raises(UnansweredError, match="BadStatusLine"):
         Endpoint(place, "", 4096, 20, lambda: False).complete(Message("s", "u"), PAIRS, 1, 10, 0)
-    thread.join(20)
+    thread.join(60)
     listener.close()
 
 
@@ -314,7 +314,7 @@ def finished(model: Endpoint, count: int) -> dict[int, str]:
 
 def test_messages_are_on_their_way_together_and_answers_find_their_own():
     """The server answers none before it has all three: one after the other, each would wait in vain."""
-    together = threading.Barrier(3, timeout=20)
+    together = threading.Barrier(3, timeout=60)
 
     def script(asked: dict[str, Any], _number: int) -> str:
         together.wait()
@@ -346,7 +346,7 @@ def test_a_stop_lets_go_of_all_that_are_on_their_way():
 
 def test_what_fails_together_counts_once(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(endpoint_module, "FAILURES", 2)
-    together = threading.Barrier(4, timeout=20)
+    together = threading.Barrier(4, timeout=60)
 
     def script(_asked: object, number: int) -> Raw | str:
         if number < 4:
