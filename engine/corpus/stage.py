@@ -117,6 +117,8 @@ def _report_prompts(context: StageContext, encoder: EncoderSource) -> None:
 
 def _report_cut(context: StageContext, of_model: int) -> None:
     """Warn of chunks that are longer than what the encoder reads. `of_model`: the longest text that the model takes."""
+    if context.settings.encoder.endpoint:
+        return  # which cuts by rules of its own
     wanted, asked = context.settings.corpus.chunk_tokens, context.settings.encoder.max_tokens
     read = min(asked, of_model)
     if wanted <= read:

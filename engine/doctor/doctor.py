@@ -16,7 +16,7 @@ from engine.core.errors import EngineError
 from engine.core.messages.project import Finding
 from engine.doctor.findings import file_size, gpu, needs
 from engine.project.folder import OWN_FOLDERS, ProjectFolder, known_projects, projects_root
-from engine.settings.schema import Settings
+from engine.settings.schema import EncoderSettings, Settings
 
 PACKAGES = (
     "torch", "transformers", "sentence-transformers", "peft", "llama-cpp-python", "tantivy", "usearch", "textual",
@@ -41,8 +41,11 @@ def examine(project: ProjectFolder | None = None, model: str | None = None) -> l
         _memory,
         lambda: _disk(project),
         lambda: _ocr(settings),
-        lambda: _model(model or encoder.model),
-        lambda: needs(project, settings, model or encoder.model),
+        *(
+            (lambda: _server(encoder),)
+            if encoder.endpoint and not model
+            else (lambda: _model(model or encoder.model), lambda: needs(project, settings, model or encoder.model))
+        ),
         lambda: _permissions(project),
         _offline,
         _versions,
@@ -128,6 +131,18 @@ def _model(model: str) -> list[Finding]:
         return [Finding("model", "problem", error.what.rstrip("."), f"{error.why} {error.to_do}")]
     found = f"{folder.name}, {folder.dimension} dimensions, at most {folder.max_tokens} tokens, in {folder.path}"
     return [Finding("model", "good", found, "weights are complete safetensors; no network is needed")]
+
+
+def _server(encoder: EncoderSettings) -> list[Finding]:
+    """That texts leave for a server, which is not asked anything here."""
+    from engine.encoders.kinds.chosen import encoder_source
+
+    try:
+        source = encoder_source(encoder)
+    except EngineError as error:
+        return [Finding("model", "problem", error.what.rstrip("."), f"{error.why} {error.to_do}")]
+    does = "it gets the text of chunks and queries; no adapter can be trained for it or exported"
+    return [Finding("model", "good", f"{source.name} at {source.server}", does)]
 
 
 def _permissions(project: ProjectFolder | None) -> list[Finding]:

@@ -72,6 +72,10 @@ class EncoderSource(Protocol):
         """Names what is behind it, without any adapter."""
 
     @property
+    def server(self) -> str:
+        """Address of the server that is sent the texts; empty where they do not leave this machine's processes."""
+
+    @property
     def folder(self) -> ModelFolder | None:
         """The folder of its weights, for what `abilities` speak of; None where there is none."""
 

@@ -10,6 +10,7 @@ from engine.core.errors import UsageError
 from engine.core.records import Chunk
 from engine.encoders.hardware import choose_hardware
 from engine.encoders.kinds.chosen import encoder_source
+from engine.endpoint.servers import note_server
 from engine.project.stage import ProjectSnapshot, StageContext
 from engine.project.store.artifact_info import VectorsInfo
 
@@ -49,13 +50,18 @@ def project_model(settings: Settings) -> ModelFolder:
 def source_of(info: VectorsInfo, settings: Settings) -> EncoderSource:
     """The encoder of a vector index, by its artifact's `info`; where it runs, the settings say. Raises ModelError."""
     query, document = info.prompts
-    made_by = {"model": info.model, "query_prompt": query, "document_prompt": document, "pooling": info.pooling}
-    return encoder_source(settings.encoder.model_copy(update=made_by))
+    made_by = {
+        "model": info.model, "query_prompt": query, "document_prompt": document, "pooling": info.pooling,
+        "endpoint": info.endpoint, "endpoint_model": info.endpoint_model,
+    }  # fmt: skip
+    return encoder_source(settings.encoder.model_copy(update=made_by), info.dimension)
 
 
 def check_device(settings: Settings, purpose: Purpose = "encode") -> None:
     """Raises UsageError where the device or precision that project.toml names is not to be had here, as far as `foreseen` knows."""
     chosen = settings.encoder
+    if chosen.endpoint:
+        return
     # with other settings nothing can be missing, and torch takes seconds
     if chosen.device.startswith("cuda") or chosen.dtype == "float16":
         from engine.encoders.hardware import foreseen
@@ -75,7 +81,10 @@ def training_hardware(context: StageContext) -> Hardware:
 def load_encoder(context: StageContext, adapter: Path | None = None, weight: float = 1.0) -> Encoder:
     """The project's encoder, with an adapter merged in at the interpolation `weight`. Where it runs is reported."""
     chosen = context.settings.encoder
-    return encoder_source(chosen).load(chosen.max_tokens, adapter, weight, context.choose)
+    source = encoder_source(chosen)
+    if source.server:
+        note_server(context.project.path, source.server)
+    return source.load(chosen.max_tokens, adapter, weight, context.choose)
 
 
 def model_fingerprint(snapshot: ProjectSnapshot) -> str:

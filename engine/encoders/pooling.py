@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from engine.core.errors import ModelError
 from engine.encoders.model_folder import ModelFolder, module_folders, read_object
+from engine.settings.section import FROM_MODEL
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
-FROM_MODEL = "from the model"
 _MODES = {"mean": "mean", "cls": "cls", "last": "lasttoken"}
 """Values of `encoder.pooling`, and what sentence-transformers calls them."""
 _FORMER_KEYS = {"cls_token": "cls", "max_tokens": "max", "mean_tokens": "mean", "mean_sqrt_len_tokens": "mean_sqrt_len_tokens",

@@ -27,23 +27,24 @@ class Address:
     port: int
     path: str
     allow_public: bool = False
+    setting: str = "queries.endpoint"
 
     @classmethod
-    def parse(cls, url: str, allow_public: bool = False) -> Address:
-        """Raises SettingsError for what is no such address, and for a public one given as numbers."""
+    def parse(cls, url: str, allow_public: bool = False, setting: str = "queries.endpoint") -> Address:
+        """Raises SettingsError for what is no such address, and for a public one given as numbers. `setting` names it there."""
         try:
             parts = urlsplit(url)
             port = parts.port or (443 if parts.scheme == "https" else 80)
         except ValueError:
-            raise _no_address(url, "Its host or port cannot be read.") from None
+            raise _no_address(setting, url, "Its host or port cannot be read.") from None
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise _no_address(url, "It does not begin with http:// or https:// and a host.")
+            raise _no_address(setting, url, "It does not begin with http:// or https:// and a host.")
         if parts.username or parts.password or parts.query or parts.fragment:
-            raise _no_address(url, "It holds a user, a password, a query or a fragment.")
-        path = parts.path.rstrip("/").removesuffix("/chat/completions")
+            raise _no_address(setting, url, "It holds a user, a password, a query or a fragment.")
+        path = parts.path.rstrip("/").removesuffix("/chat/completions").removesuffix("/embeddings")
         if not f"{parts.hostname}{path}".isascii() or any(char <= " " for char in parts.hostname + path):
-            raise _no_address(url, "It holds characters that an address cannot have.")
-        address = cls(parts.scheme, parts.hostname, port, path, allow_public)
+            raise _no_address(setting, url, "It holds characters that an address cannot have.")
+        address = cls(parts.scheme, parts.hostname, port, path, allow_public, setting)
         if _is_number(parts.hostname):
             address.checked(parts.hostname)
         return address
@@ -62,8 +63,8 @@ class Address:
         raise SettingsError(
             f"The endpoint {where} is outside this machine and private networks.",
             "The documents' text would be sent there.",
-            "Name a server on this machine or in your own network in queries.endpoint, or set "
-            "queries.endpoint_allow_public to true if this is meant.",
+            f"Name a server on this machine or in your own network in {self.setting}, or set "
+            f"{self.setting}_allow_public to true if this is meant.",
             code="endpoint-public",
         )
 
@@ -133,8 +134,8 @@ def _without_user(url: str) -> str:
     return f"{scheme}{colon}{rest}" if at and colon else rest
 
 
-def _no_address(url: str, why: str) -> SettingsError:
+def _no_address(setting: str, url: str, why: str) -> SettingsError:
     return SettingsError(
-        f"queries.endpoint = '{_without_user(url)}' is not an address that can be asked.", why,
+        f"{setting} = '{_without_user(url)}' is not an address that can be asked.", why,
         "Write it such as http://127.0.0.1:8080/v1.", code="endpoint-invalid",
     )  # fmt: skip

@@ -36,16 +36,17 @@ class Exchange(threading.Thread):
     """One request and its answer. `abandon` ends it from outside. Without a `body` it is a look at `path`, else a message.
 
     `sending` is called before a body is sent, once the server is there and may be asked; what it raises keeps the body back.
+    `limit`: bytes of an answer, at most.
     """
 
     def __init__(
         self, address: Address, body: bytes | None, seconds: float, key: str = "", path: str = "",
-        sending: Callable[[], None] = lambda: None,
+        sending: Callable[[], None] = lambda: None, limit: int = MAX_ANSWER_SIZE,
     ) -> None:  # fmt: skip
         super().__init__(name="endpoint", daemon=True)
         self.done = threading.Event()
         self._address, self._body, self._seconds, self._key = address, body, seconds, key
-        self._sending = sending
+        self._sending, self._limit = sending, limit
         self._path = path or f"{address.path}/chat/completions"
         self._connection: http.client.HTTPConnection | None = None
         self._abandoned = False
@@ -88,9 +89,9 @@ class Exchange(threading.Thread):
             headers["Authorization"] = f"Bearer {self._key}"
         self._connection.request("GET" if self._body is None else "POST", self._path, self._body, headers)
         answer = self._connection.getresponse()
-        body = answer.read(MAX_ANSWER_SIZE + 1)
-        if len(body) > MAX_ANSWER_SIZE:
-            raise ExchangeError(f"the answer is larger than {MAX_ANSWER_SIZE // 1_000_000} MB", lasting=True)
+        body = answer.read(self._limit + 1)
+        if len(body) > self._limit:
+            raise ExchangeError(f"the answer is larger than {self._limit // 1_000_000} MB", lasting=True)
         if answer.length:  # bytes that were announced and did not come
             raise ExchangeError("the connection broke off")
         return Response(answer.status, body, answer.getheader("Location") or "")

@@ -26,6 +26,7 @@ PARTS = ("adapter", *_ENCODERS, *(f"{name}-onnx" for name in _ENCODERS))
 _TEMPLATE = "export/card.md.j2"
 _PRIVATE = {
     ("corpus", "paths"), ("corpus", "include"), ("corpus", "exclude"), ("corpus", "passwords_file"), ("queries", "endpoint"),
+    ("encoder", "endpoint"),
 }  # fmt: skip
 
 

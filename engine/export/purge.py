@@ -33,7 +33,7 @@ _MADE = {
     "sweep": "copy of the project, and figures, of a sweep",
     "project.db": "database: documents, chunks, queries, judgments",
     RECORD: "list of exports",
-    SERVERS: "list of servers that were asked for queries",
+    SERVERS: "list of servers that were asked for queries or vectors",
     SETTINGS: "settings",
 }
 _PATTERNS = ("project.db*", ".tmp-project.*", f".tmp-{RECORD}", f".tmp-{SERVERS}")
@@ -139,8 +139,11 @@ def _elsewhere(project: ProjectFolder) -> Iterator[Elsewhere]:
 def _servers(project: ProjectFolder) -> Iterator[Elsewhere]:
     """Those that text was sent to; the one that is set, too, though nothing is known of it: an older version kept no list."""
     servers = known_servers(project.path)
-    why = "It was sent text of the documents, and may have been sent judged questions (evaluation.robustness)."
-    yield from (Elsewhere("a server that was asked for queries", why, url, True) for url in servers)
+    why = (
+        "It was sent text of the documents, and may have been sent judged questions (evaluation.robustness) or what was searched "
+        "for (encoder.endpoint)."
+    )
+    yield from (Elsewhere("a server that was asked for queries or vectors", why, url, True) for url in servers)
     with suppress(EngineError):
         url = project.settings().queries.endpoint
         if url and url.rstrip("/") not in {one.rstrip("/") for one in servers}:

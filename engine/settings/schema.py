@@ -84,6 +84,19 @@ class EncoderSettings(Section):
     document_prompt: Prompt | None = key(
         None, "the same before every chunk, such as 'passage: '; left out: what the model says"
     )
+    endpoint: str = key(
+        "",
+        "address of an OpenAI-compatible server that makes the vectors in place of encoder.model, such as "
+        "http://127.0.0.1:8080/v1; a key that it wants is read from the environment variable BMEMBED_ENDPOINT_KEY; no adapter is "
+        "trained for it",
+    )
+    endpoint_model: str = key("", "the embedding model's name on that server; empty where it has one only")
+    endpoint_allow_public: bool = key(
+        False,
+        "whether that server may be outside this machine and private networks: it gets the text of documents and queries",
+    )
+    endpoint_seconds: int = key(60, "longest wait for one answer of that server", ge=1, le=3600)
+    endpoint_batch: int = key(32, "texts that the server gets at once, at most", ge=1, le=2048)
     pooling: Literal["from the model", "mean", "cls", "last"] = key(
         "from the model",
         "how the vectors of a text's tokens become one: as the model's folder says, or their mean, the first one (cls) or the last",

@@ -79,7 +79,8 @@ class EmbedStage(Stage):
         info = VectorsInfo(
             settings.model, settings.max_tokens, (settings.query_prompt, settings.document_prompt),
             _named(context, adapter), _named(context, of_chunks), weight, encoder_fingerprint_of(context, adapter, weight),
-            encoder.fingerprint, VERSION, encoder.dimension, len(chunks), settings.pooling,
+            encoder.fingerprint, VERSION, encoder.dimension, len(chunks), settings.pooling, settings.endpoint,
+            settings.endpoint_model,
         )  # fmt: skip
         context.store.put_artifact(Artifact(info, context.fingerprint, building.name))
         _tidy(context, encoder.fingerprint)

@@ -138,9 +138,7 @@ def test_the_list_of_recents_forgets_it_alone(project: Path) -> None:
 
 
 def test_where_else_text_may_be_is_listed(project: Path) -> None:
-    settings = project / "project.toml"
-    text = settings.read_text()
-    settings.write_text(re.sub(r"(?m)^(# )?endpoint = .*$", 'endpoint = "http://127.0.0.1:9/v1"', text, count=1))
+    ProjectFolder.open(project).change_settings({"queries.endpoint": "http://127.0.0.1:9/v1"})
     fault = user_state_path("bmembed", appauthor=False) / "fault-20300101-000000.txt"
     fault.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     fault.write_text("x")

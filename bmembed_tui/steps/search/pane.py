@@ -25,6 +25,7 @@ from engine.core.messages.queries import ReadQueries
 from engine.core.messages.search import ReadDocument
 
 DEBOUNCE = 0.15  # seconds without a key before a search
+SERVER_DEBOUNCE = 0.6  # the same where a server is sent the query
 HIT_ACTIONS = ("preview", "why", "judge", "open_file", "copy_text", "copy_path")
 SETTLE = 0.3  # seconds without an answer before it is read how its hits were judged
 
@@ -122,7 +123,7 @@ class SearchPane(SearchView):
     @on(FilterRow.Changed)
     def _typed(self, event: Input.Changed | FilterRow.Changed) -> None:
         event.stop()
-        self._later("look", DEBOUNCE, self._look)
+        self._later("look", SERVER_DEBOUNCE if self._by_server else DEBOUNCE, self._look)
 
     def _later(self, name: str, seconds: float, call: Any) -> None:
         if name in self._delays:

@@ -43,7 +43,7 @@ class SearchView(StepPane):
         super().__init__(id=options.get("id"))
         self.searching = Searching(self.ask, self._start, self._answered)
         self.judgments = Judgments(self.ask, self._start, self._judged)
-        self.mode = ""
+        self.mode, self._by_server = "", False
         self.active: str = MODES[0]
         self.offered: tuple[str, ...] = ()
         self._lists: dict[str, HitList] = {mode: HitList(mode) for mode in MODES}
@@ -89,7 +89,8 @@ class SearchView(StepPane):
 
     def _set_usual_mode(self) -> None:
         try:
-            self.mode = self.mode or self.host.project.settings().search.mode
+            settings = self.host.project.settings()
+            self.mode, self._by_server = self.mode or settings.search.mode, bool(settings.encoder.endpoint)
         except EngineError:
             self.mode = MODES[0]
         if self.mode != ALL:

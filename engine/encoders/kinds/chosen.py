@@ -13,7 +13,21 @@ if TYPE_CHECKING:
     from engine.settings.schema import EncoderSettings
 
 
-def encoder_source(chosen: EncoderSettings) -> EncoderSource:
-    """The encoder, with the prompts and the pooling that the settings name. Raises ModelError, SettingsError."""
+def encoder_source(chosen: EncoderSettings, dimension: int = 0) -> EncoderSource:
+    """The encoder, with the prompts and the pooling that the settings name. `dimension`: the width that the vectors of a server
+    must have, where it is known. Raises ModelError, SettingsError."""
+    if chosen.endpoint:
+        return _server(chosen, dimension)
     model = resolve_model(chosen.model).with_prompts(chosen.query_prompt, chosen.document_prompt)
     return FolderSource(with_pooling(model, chosen.pooling), chosen.device, chosen.dtype)
+
+
+def _server(chosen: EncoderSettings, dimension: int) -> EncoderSource:
+    from engine.encoders.fingerprint import Prompts
+    from engine.encoders.kinds.endpoint import EndpointSource
+    from engine.endpoint.address import Address
+
+    return EndpointSource(
+        Address.parse(chosen.endpoint, chosen.endpoint_allow_public, "encoder.endpoint"), chosen.endpoint_model,
+        Prompts(chosen.query_prompt or "", chosen.document_prompt or ""), chosen.endpoint_seconds, chosen.endpoint_batch, dimension,
+    )  # fmt: skip

@@ -24,6 +24,7 @@ class FolderSource:
     device: str = "auto"
     dtype: str = "auto"
     abilities: Abilities = _ABILITIES
+    server: str = ""
 
     @property
     def name(self) -> str:

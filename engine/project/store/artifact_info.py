@@ -248,6 +248,8 @@ class VectorsInfo(ArtifactInfo):
     dimension: int = 0
     chunks: int = 0
     pooling: str = "from the model"
+    endpoint: str = ""
+    endpoint_model: str = ""
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:

@@ -6,15 +6,15 @@ Redirects are refused, proxies ignored, and an answer has limits of time and siz
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from engine.core.errors import ModelError, SettingsError, StageError
+from engine.core.errors import ModelError, StageError
 from engine.endpoint.address import Address
 from engine.endpoint.exchange import Exchange, ExchangeError, Response
+from engine.endpoint.key import KEY, server_key
 from engine.queries.llm.chat_model import Outcome, Reply, Request, TooLongError, UnansweredError
 from engine.queries.llm.cost import Patience
 from engine.queries.llm.endpoint_answers import error_text, exceeds_context, reply_of
@@ -28,7 +28,6 @@ PAUSE_SECONDS = 0.5  # before the next message after a failure; twice as long af
 TEMPERATURE = 0.3
 SHORT = 2000  # bytes of a text that is never near a context's end: it is estimated
 FAILURES = 5  # messages in a row without an answer, after which the server is given up
-KEY = "BMEMBED_ENDPOINT_KEY"
 
 
 def _named(name: str, schema: dict[str, Any]) -> dict[str, Any]:
@@ -75,7 +74,7 @@ class Endpoint:
         """`report`: who hears of what the server says of itself, as `Reporter.choose`. `sending`: as `Exchange`."""
         self.model, self.context, self.concurrency = model, context, concurrency
         self._address, self._seconds, self._patience = address, seconds, Patience(should_stop)
-        self._form, self._failures, self._key = 0, 0, _key()
+        self._form, self._failures, self._key = 0, 0, server_key()
         self._failed_at = self._pause_until = 0.0
         self._tokens = ServersTokens(address, model, self._key, self._patience, sending)
         self._report, self._sending, self._looked_up = report, sending, False
@@ -272,16 +271,3 @@ def _dislikes_form(response: Response) -> bool:
     if exceeds_context(response.body):
         return False
     return response.status in (400, 422) or (response.status == 500 and b"response_format" in response.body)
-
-
-def _key() -> str:
-    """The key for the server. Raises SettingsError for one that no header can hold; the error does not show it."""
-    key = os.environ.get(KEY, "").strip()
-    if not (key.isascii() and key.isprintable()):
-        raise SettingsError(
-            f"The key in the variable {KEY} cannot be sent.",
-            "It holds a line break, or a character that is not of ASCII.",
-            f"Correct {KEY}, or leave it out.",
-            code="endpoint-key-invalid",
-        )
-    return key

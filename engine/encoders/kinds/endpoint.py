@@ -1,0 +1,217 @@
+"""An embedding model on a server that speaks OpenAI's /v1/embeddings: on this machine or on site.
+
+Texts are sent in batches; what is lost on the way is sent again, after a pause that doubles. Nothing is known of the model but its
+vectors, so that it is neither trained nor exported.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from engine.core.errors import EngineError, ModelError, StageError
+from engine.core.similarity import COSINE, Similarity
+from engine.core.unit_vectors import unit_rows
+from engine.encoders.encoder import Abilities, Progress, Report, unheard
+from engine.encoders.fingerprint import Prompts
+from engine.encoders.text_model import encodable
+from engine.endpoint.address import Address
+from engine.endpoint.exchange import Exchange, ExchangeError, Response
+from engine.endpoint.key import KEY, server_key
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from engine.encoders.model_folder import ModelFolder
+
+    Floats = NDArray[np.float32]
+
+VERSION = 1
+TRIES = 5
+PAUSE_SECONDS = 0.5  # before the second try; twice as long before each further one
+POLL_SECONDS = 0.05
+MAX_ANSWER_SIZE = 100_000_000  # bytes
+KEPT_QUERIES = 4096
+_REFUSED = frozenset({400, 401, 403, 404, 405, 413, 422})
+_ABILITIES = Abilities(trains=False, exports=False)
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointSource:
+    """A server, not yet asked. `model`: its name there; `dimension`: the width that its vectors must have, 0 where any will do."""
+
+    address: Address
+    model: str
+    prompts: Prompts
+    seconds: float = 60.0
+    batch: int = 32
+    dimension: int = 0
+    folder: ModelFolder | None = None
+    tokenizer_file: Path | None = None
+    weights_sha256: str = ""
+    max_tokens: int = 32_768  # the server cuts or refuses what is too long for it
+    abilities: Abilities = _ABILITIES
+
+    @property
+    def server(self) -> str:
+        """Its address."""
+        return self.address.url
+
+    @property
+    def name(self) -> str:
+        """The model's, as the server has it."""
+        return self.model or "embedding server"
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the address, the model's name there and the prompts: nobody can see whether another model has taken that name."""
+        parts = [VERSION, self.address.url, self.model, self.prompts.query, self.prompts.document]
+        return hashlib.sha256(json.dumps(["endpoint", *parts]).encode()).hexdigest()
+
+    def vectors_fingerprint(self, max_tokens: int, adapter: Path | None = None, weight: float = 1.0) -> str:
+        """The same whatever the length limit."""
+        return self.fingerprint
+
+    def load(
+        self, max_tokens: int, adapter: Path | None = None, weight: float = 1.0, report: Report = unheard
+    ) -> EndpointEncoder:
+        """The server is asked once there is something to ask. Raises SettingsError for a key that cannot be sent."""
+        report("encoder", self.address.url, "encoder.endpoint names a server")
+        return EndpointEncoder(self, server_key())
+
+
+class EndpointEncoder:
+    """A server's vectors, at unit length. The vectors of the latest queries are kept."""
+
+    similarity: Similarity = COSINE
+
+    def __init__(self, source: EndpointSource, key: str) -> None:
+        self.fingerprint = source.fingerprint
+        self.notices: list[str] = []
+        self._source, self._key, self._width = source, key, source.dimension
+        self._queries: dict[str, Floats] = {}
+
+    @property
+    def dimension(self) -> int:
+        """As the server's first answer has it."""
+        if not self._width:
+            self.encode_queries(["a"])
+        return self._width
+
+    def encode_chunks(self, texts: Sequence[str], progress: Progress | None = None) -> Floats:
+        """See `Encoder`; `progress` is called while an answer is waited for, too. Raises ModelError where the server refuses what
+        it is asked, StageError after several tries without an answer, EngineError for an answer that cannot be used."""
+        return self._encode([self._source.prompts.document + text for text in texts], progress)
+
+    def encode_queries(self, texts: Sequence[str], progress: Progress | None = None) -> Floats:
+        """As `encode_chunks`. The latest queries are not sent again."""
+        fresh = [text for text in dict.fromkeys(texts) if text not in self._queries]
+        vectors = self._encode([self._source.prompts.query + text for text in fresh], progress)
+        known = {text: self._queries[text] for text in texts if text in self._queries} | dict(
+            zip(fresh, vectors, strict=True)
+        )
+        self._queries = dict([*self._queries.items(), *known.items()][-KEPT_QUERIES:])
+        return np.stack([known[text] for text in texts]) if texts else vectors
+
+    def _encode(self, texts: Sequence[str], progress: Progress | None) -> Floats:
+        found = [np.empty((0, self._width), np.float32)]
+        for start in range(0, len(texts), self._source.batch):
+            batch = texts[start : start + self._source.batch]
+            found.append(self._batch(batch, partial(progress, start) if progress else lambda: None))
+        if progress is not None:
+            progress(len(texts))
+        return np.concatenate(found[1:] or found)
+
+    def _batch(self, texts: Sequence[str], waiting: Callable[[], object]) -> Floats:
+        """Vectors (b, d) of texts that go into one request. `waiting` is called again and again, and may raise."""
+        request = {"input": [encodable(text) for text in texts]} | (
+            {"model": self._source.model} if self._source.model else {}
+        )
+        body, reason = json.dumps(request).encode(), ""
+        for attempt in range(TRIES):
+            if attempt:
+                _wait(PAUSE_SECONDS * 2 ** (attempt - 1), threading.Event(), waiting)
+            try:
+                return self._vectors(self._accepted(self._response(body, waiting)), len(texts))
+            except ExchangeError as error:
+                reason = f"{error}"
+                if error.lasting:
+                    break
+        raise StageError(
+            f"The embedding server {self._source.address.url} gave no answer.",
+            f"It was asked {attempt + 1} times. The last time: {reason}.",
+            "See that it runs and that encoder.endpoint names it, then run again: vectors so far are kept.",
+            code="endpoint-no-answer", command="run",
+        )  # fmt: skip
+
+    def _response(self, body: bytes, waiting: Callable[[], object]) -> Response:
+        source = self._source
+        path = f"{source.address.path}/embeddings"
+        exchange = Exchange(source.address, body, source.seconds, self._key, path, limit=MAX_ANSWER_SIZE)
+        exchange.start()
+        try:
+            if not _wait(source.seconds, exchange.done, waiting):
+                raise ExchangeError(f"no answer within {source.seconds:g} s (encoder.endpoint_seconds)")
+        finally:
+            exchange.abandon()
+        return exchange.result()
+
+    def _accepted(self, response: Response) -> bytes:
+        """What a server says of a failure is not shown: it may repeat what it was sent."""
+        if response.status in _REFUSED or 300 <= response.status < 400:
+            raise ModelError(
+                f"The embedding server refuses the request (HTTP {response.status}).",
+                "A redirect is not followed." if response.location else "Its log says why.",
+                f"Check encoder.endpoint, encoder.endpoint_model and, where it wants a key, the variable {KEY}. It may also take "
+                "fewer or shorter texts: lower encoder.endpoint_batch or corpus.chunk_tokens.",
+                code="endpoint-refused",
+            )  # fmt: skip
+        if response.status != 200:
+            raise ExchangeError(f"HTTP {response.status}")
+        return response.body
+
+    def _vectors(self, body: bytes, count: int) -> Floats:
+        """The vectors (count, d) of an answer, in the order of the texts, at unit length."""
+        try:
+            rows = {
+                int(row.get("index", place)): row["embedding"] for place, row in enumerate(json.loads(body)["data"])
+            }
+            vectors = np.array([rows[place] for place in sorted(rows)], np.float64)
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            raise ExchangeError("the answer holds no vectors") from None
+        if sorted(rows) != list(range(count)):
+            raise self._unusable(f"{count} texts were sent and {len(rows)} vectors came back.", code="endpoint-count")
+        if vectors.ndim != 2 or vectors.shape[1] != (self._width or vectors.shape[1]):
+            wanted, found = self._width, vectors.shape[-1]
+            raise self._unusable(
+                f"Its vectors have {found} dimensions, those before have {wanted}.", code="endpoint-dimension"
+            )
+        if not (np.isfinite(vectors).all() and vectors.any(axis=1).all()):
+            raise self._unusable("They hold numbers that are not finite, or only zeros.", code="vectors-not-finite")
+        self._width = vectors.shape[1]
+        return unit_rows(vectors)
+
+    def _unusable(self, why: str, code: str) -> EngineError:
+        to_do = "See that it runs the model that the documents were embedded with, and nothing but an embedding model."
+        return EngineError(
+            f"The vectors of the embedding server {self._source.address.url} cannot be used.", why, to_do, code=code
+        )
+
+
+def _wait(seconds: float, done: threading.Event, waiting: Callable[[], object]) -> bool:
+    """Whether `done` was set within so many seconds."""
+    until = time.monotonic() + seconds
+    while not done.wait(min(POLL_SECONDS, max(0.0, until - time.monotonic()))):
+        waiting()
+        if time.monotonic() >= until:
+            return False
+    return True

@@ -1,0 +1,218 @@
+"""An embedding model on a server: its vectors, what it gets to read, and what happens when it fails."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fixtures.errors import error_of
+from fixtures.fake_endpoint import Raw, serving
+from fixtures.fault_proxy import CUT, DELAY, DROP, ERROR, HALF_OPEN, spoiling
+from fixtures.pipeline import SAMPLE, engine_here
+
+from engine.core.errors import CancelledError, EngineError, SettingsError
+from engine.encoders.encoder import Encoder
+from engine.encoders.kinds import endpoint
+from engine.encoders.kinds.chosen import encoder_source
+from engine.endpoint.servers import known_servers
+from engine.project.folder import ProjectFolder
+from engine.project.store.artifact_info import AdapterInfo, VectorsInfo
+from engine.settings.schema import EncoderSettings
+
+TEXTS = [f"passage number {number}" for number in range(7)]
+WIDTH = 16
+
+
+def vector(text: str) -> list[float]:
+    """Pseudo-random, not of unit length."""
+    return [byte - 127.5 for byte in hashlib.sha256(text.encode()).digest()[:WIDTH]]
+
+
+def unit(texts: list[str]) -> np.ndarray:
+    rows = np.array([vector(text) for text in texts])
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def answer(rows: list[Any]) -> Raw:
+    data = [{"index": place, "embedding": row} for place, row in enumerate(rows)]
+    return Raw(body=json.dumps({"data": data[::-1]}).encode())
+
+
+@dataclass
+class Server:
+    """Answers as `script(number of the request from 0, texts)` wants it."""
+
+    url: str
+    requests: list[dict[str, Any]] = field(default_factory=list)
+    script: Callable[[int, list[str]], Raw] = lambda _number, texts: answer([vector(text) for text in texts])
+
+    @property
+    def texts(self) -> list[list[str]]:
+        return [request["input"] for request in self.requests]
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    monkeypatch.setattr(endpoint, "PAUSE_SECONDS", 0.01)
+
+    def embeddings(path: str, request: dict[str, Any]) -> Raw:
+        if path != "/v1/embeddings":
+            return Raw(404)
+        found.requests.append(request)
+        return found.script(len(found.requests) - 1, request["input"])
+
+    with serving(lambda *_: "", embeddings) as chat:
+        found = Server(chat.url)
+        yield found
+
+
+def encoder(url: str, **chosen: Any) -> Encoder:
+    return encoder_source(EncoderSettings(endpoint=url, **chosen)).load(256)
+
+
+def test_texts_go_in_batches_with_their_prompts_and_come_back_in_order_at_unit_length(server: Server) -> None:
+    made = encoder(server.url, endpoint_model="m", endpoint_batch=3, document_prompt="passage: ")
+    done: list[int] = []
+    found = made.encode_chunks(TEXTS, done.append)
+    np.testing.assert_allclose(found, unit(["passage: " + text for text in TEXTS]), atol=1e-6)
+    assert found.dtype == np.float32
+    assert [len(batch) for batch in server.texts] == [3, 3, 1]
+    assert {request["model"] for request in server.requests} == {"m"}
+    assert (sorted(done), done[-1]) == (done, 7)
+    assert made.dimension == WIDTH
+    assert len(server.requests) == 3
+
+
+def test_a_query_is_sent_once(server: Server) -> None:
+    made = encoder(server.url, query_prompt="query: ")
+    found = made.encode_queries(["a", "b", "a"])
+    np.testing.assert_allclose(found, unit(["query: a", "query: b", "query: a"]), atol=1e-6)
+    np.testing.assert_allclose(made.encode_queries(["c", "b"]), unit(["query: c", "query: b"]), atol=1e-6)
+    assert server.texts == [["query: a", "query: b"], ["query: c"]]
+    assert made.encode_queries([]).shape == (0, WIDTH)
+
+
+def test_the_width_is_asked_for_where_nothing_was_encoded_yet(server: Server) -> None:
+    assert encoder(server.url).dimension == WIDTH
+
+
+def test_what_is_lost_on_the_way_is_sent_again(server: Server) -> None:
+    with spoiling(server.url, [DROP, ERROR, CUT, DELAY, HALF_OPEN]) as proxy:
+        made = encoder(proxy.url, endpoint_batch=7, endpoint_seconds=2)
+        np.testing.assert_allclose(made.encode_chunks(TEXTS), unit(TEXTS), atol=1e-6)
+        np.testing.assert_allclose(made.encode_queries(["q"]), unit(["q"]), atol=1e-6)
+    assert proxy.met == [DROP, ERROR, CUT, DELAY, HALF_OPEN, "pass"]
+
+
+def test_a_server_that_never_answers_is_given_up_after_so_many_tries(server: Server) -> None:
+    server.script = lambda *_: Raw(503)
+    with pytest.raises(EngineError) as error:
+        encoder(server.url).encode_chunks(TEXTS)
+    assert error.value.code == "endpoint-no-answer"
+    assert len(server.requests) == endpoint.TRIES
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        (answer([[1.0] * 4] * 6), "endpoint-count"),
+        (answer([[1.0] * 4] * 8), "endpoint-count"),
+        (answer([[1.0] * 5] * 7), "endpoint-dimension"),
+        (answer([[0.0] * 4] * 7), "vectors-not-finite"),
+        (answer([[math.nan] * 4] * 7), "vectors-not-finite"),
+        (Raw(body=b"[]"), "endpoint-no-answer"),
+        (Raw(body=b'{"data": [{"embedding": "AAAA"}]}'), "endpoint-no-answer"),
+        (Raw(401), "endpoint-refused"),
+        (Raw(302, headers={"Location": "http://127.0.0.1:1/v1/embeddings"}), "endpoint-refused"),
+    ],
+)
+def test_answers_that_cannot_be_used(server: Server, body: Raw, code: str) -> None:
+    made = encoder(server.url)
+    server.script = lambda number, _: body if number else answer([[1.0] * 4])
+    made.encode_queries(["q"])
+    with pytest.raises(EngineError) as error:
+        made.encode_chunks(TEXTS)
+    assert error.value.code == code
+
+
+def test_who_stops_does_not_wait_for_the_answer(server: Server) -> None:
+    def stop(_done: int) -> None:
+        raise CancelledError("stopped")
+
+    with spoiling(server.url, [HALF_OPEN]) as proxy, pytest.raises(CancelledError):
+        encoder(proxy.url, endpoint_seconds=3600).encode_chunks(TEXTS, stop)
+
+
+def test_a_public_address_is_refused_unless_it_is_allowed() -> None:
+    with pytest.raises(SettingsError) as error:
+        encoder_source(EncoderSettings(endpoint="http://8.8.8.8/v1"))
+    assert error.value.code == "endpoint-public"
+    allowed = EncoderSettings(endpoint="http://8.8.8.8/v1", endpoint_allow_public=True)
+    assert encoder_source(allowed).server == "http://8.8.8.8:80/v1"
+
+
+def test_address_model_and_prompts_name_the_vectors() -> None:
+    chosen = EncoderSettings(endpoint="http://127.0.0.1:1/v1")
+    changes = [
+        {},
+        {"endpoint_model": "m"},
+        {"query_prompt": "q"},
+        {"document_prompt": "d"},
+        {"endpoint": "http://127.0.0.1:2/v1"},
+    ]
+    made = [encoder_source(chosen.model_copy(update=change)).vectors_fingerprint(256) for change in changes]
+    assert len(set(made)) == 5
+    slower = chosen.model_copy(update={"endpoint_seconds": 1, "endpoint_batch": 1, "max_tokens": 64})
+    assert encoder_source(slower).vectors_fingerprint(64) == made[0]
+
+
+@pytest.fixture
+def project(server: Server, tmp_path: Path) -> ProjectFolder:
+    documents = [str(file) for file in sorted((SAMPLE / "documents" / "incidents").iterdir())[:6]]
+    settings = {
+        "corpus": {"paths": documents, "chunk_tokens": 96},
+        "encoder": {"endpoint": server.url, "endpoint_model": "m", "document_prompt": "passage: "},
+        "evaluation": {"bootstrap_samples": 100},
+    }
+    return ProjectFolder.create(tmp_path / "project", settings)
+
+
+def test_a_project_is_searched_and_evaluated_but_neither_trained_nor_exported(
+    server: Server, project: ProjectFolder
+) -> None:
+    path = str(project.path)
+    engine_here("run", path)
+    store = project.store()
+    adapter, vectors = store.artifact(AdapterInfo), store.artifact(VectorsInfo)
+    assert adapter is not None
+    assert vectors is not None
+    assert adapter.info.adapter is None
+    assert adapter.info.reason
+    assert (vectors.info.dimension, vectors.info.endpoint) == (WIDTH, server.url)
+    assert known_servers(project.path) == [server.url]
+    sent = [text for batch in server.texts for text in batch]
+    chunks = store.chunks()
+    assert {"passage: " + chunk.embedded_text for chunk in chunks} <= set(sent)
+    wanted = chunks[3].embedded_text
+    found = json.loads(engine_here("search", path, "passage: " + wanted, "--mode", "semantic", "--json").stdout)["hits"]
+    assert found[0]["chunk_id"] == chunks[3].id
+    assert found[0]["score"] == pytest.approx(1.0, abs=1e-3)
+    assert engine_here("export", path, str(project.path.parent / "out"), "--only", "model", check=False).returncode == 2
+    engine_here("export", path, str(project.path.parent / "vectors"), "--only", "vectors")
+    server.requests.clear()
+    engine_here("embed", path, "--force")
+    assert not any("passage: " in text for batch in server.texts for text in batch), "vectors are kept by content"
+    store.close()
+
+
+def test_another_model_under_the_same_name_is_noticed_by_its_width(server: Server, project: ProjectFolder) -> None:
+    engine_here("run", str(project.path), "--only", "ingest,index,embed")
+    server.script = lambda _, texts: answer([vector(text)[:8] for text in texts])
+    assert error_of("search", str(project.path), "alarm", "--mode", "semantic")[1]["code"] == "endpoint-dimension"
