@@ -36,6 +36,7 @@ class ProjectScreen(RunScreen):
         STYLES / "project.tcss",
         *(STYLES / f"{step.key}.tcss" for step in STEPS),
     ]
+    VERTICAL_BREAKPOINTS: list[tuple[int, str]] | None = [(0, "-short"), (30, "-tall")]  # noqa: RUF012
     BINDINGS: ClassVar[list[BindingType]] = [
         *(
             Binding(str(n), f"go('{step.key}')", step.title, show=False, id=f"step.{step.key}")

@@ -28,7 +28,7 @@ class System:
     what: str
 
 
-_WITH_ENCODER = (  # label, short form, short form with "hybrid, " before it, what it is
+_WITH_ENCODER = (  # label, short form, short form with "hybrid" before it, what it is
     (BASE, "base", "base", "base", "the encoder before adaptation"),
     (CL, "CL", "CL (contrastive)", "CL", "the baseline that plain contrastive learning gives"),
     (ADAPTED, "adapted", "adapted", "adapted", "the encoder with the whole of its adapter"),
@@ -46,9 +46,9 @@ def _systems() -> Iterable[System]:
         yield System(name, label, short, what)
     for way, (word, how) in _FUSED.items():
         for name, label, _, short, what in _WITH_ENCODER:
-            yield System(f"{way}{name}", f"{word}, {label}", f"hybrid, {short}", f"{what}; {how}")
-    yield System(HYBRID_BASE, HYBRID_BASE, "hybrid, base", "hybrid search with the encoder before adaptation")
-    yield System(HYBRID_IN_USE, HYBRID_IN_USE, "hybrid, in use", "hybrid search as it is in use")
+            yield System(f"{way}{name}", f"{word}, {label}", f"hybrid {short}", f"{what}; {how}")
+    yield System(HYBRID_BASE, HYBRID_BASE, "hybrid base", "hybrid search with the encoder before adaptation")
+    yield System(HYBRID_IN_USE, HYBRID_IN_USE, "hybrid in use", "hybrid search as it is in use")
 
 
 SYSTEMS = {system.name: system for system in _systems()}

@@ -22,7 +22,7 @@ from engine.core.messages.documents import Scan, Scanned, UnreadFiles
 from engine.settings.schema import CorpusSettings
 
 WIDE = 90  # columns from which the folders stand beside the counts
-HINT = plain("Patterns as in .gitignore, with commas between: drafts/, *.html", "$text-muted")
+HINT = plain("as in .gitignore, such as drafts/, *.html", "$text-muted")
 PATH_COLUMNS = 32  # of a file that was left out
 
 

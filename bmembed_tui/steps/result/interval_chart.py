@@ -11,13 +11,13 @@ from bmembed_tui.widgets.plain import plain
 from engine.core.figures import Interval
 from engine.core.systems import BASE
 
-NAME_WIDTH = 16  # at least
+NAME_WIDTH = 16  # at least, with the sign of what is in use
 MIN_PLOT = 10
 STYLES = {"better": "$text-success", "worse": "$text-error"}
 
 
 def interval_chart(figures: Sequence[Figure], width: int) -> Content:
-    """Name, value, interval as `├──●──┤` on a common scale, difference to base. At most `width` cells a line.
+    """✓ where it is in use, name, value, interval as `├──●──┤` on a common scale, difference to base. At most `width` cells a line.
 
     Where the width does not suffice for the drawing, the interval is written as `low–high`; then that of the difference goes.
     """
@@ -25,7 +25,7 @@ def interval_chart(figures: Sequence[Figure], width: int) -> Content:
         return plain("Nothing was measured.")
     low, high = min(one.interval.low for one in figures), max(one.interval.high for one in figures)
     gaps = [_gap(figure, short=width < 96) for figure in figures]
-    names = max(NAME_WIDTH, *(len(figure.name) + 1 for figure in figures))
+    names = max(NAME_WIDTH, *(len(figure.name) + 2 for figure in figures))
     plot = width - names - 7 - max(map(len, gaps)) - 2
     if plot >= MIN_PLOT:
         intervals = [f" {interval_line(figure.interval, low, high, plot)} " for figure in figures]
@@ -37,7 +37,10 @@ def interval_chart(figures: Sequence[Figure], width: int) -> Content:
             gaps = [gap.partition(" [")[0] for gap in gaps]
     lines = []
     for figure, interval, gap in zip(figures, intervals, gaps, strict=True):
-        parts = [plain(f"{figure.name:<{names}}", "bold"), plain(f"{figure.interval.value:5.1f} ")]
+        parts = [
+            plain("✓ " if figure.in_use else "  ", "$text-success"),
+            plain(f"{figure.name:<{names - 2}}", "bold"), plain(f"{figure.interval.value:5.1f} "),
+        ]  # fmt: skip
         parts += [
             plain(interval, "$text-accent"),
             plain(" "),

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from engine.core.figures import Difference, FigureTable, Interval
-from engine.core.messages.report import EvaluationReport, QuerySetKind, QuerySetReport
-from engine.core.systems import BASE, IN_USE, ordered, system_of
+from engine.core.messages.project import ProjectStatus
+from engine.core.messages.report import EVIDENCE, EvaluationReport, GateTable, QuerySetKind, QuerySetReport
+from engine.core.systems import BASE, IN_USE, is_own, ordered, system_of, twins
 
 METRICS = ("ndcg@10", "hit@1", "hit@10", "mrr@10", "recall@10")
 VERDICT_SIGNS = {"better": "▲", "worse": "▼", "no difference shown": "="}
@@ -17,11 +18,12 @@ FEW = 200  # queries under which a difference of some points may be chance
 
 @dataclass(frozen=True)
 class Figure:
-    """What a system reaches, in percent, and its `gap` to base."""
+    """What a system reaches, in percent, its `gap` to base, and whether it is what is in use."""
 
     system: str
     interval: Interval
     gap: Difference | None = None
+    in_use: bool = False
 
     @property
     def name(self) -> str:
@@ -29,13 +31,37 @@ class Figure:
         return system_of(self.system).short
 
 
-def figures(table: FigureTable, metric: str) -> list[Figure]:
-    """Every system that was measured, in a fixed order."""
+def figures(table: FigureTable, metric: str, own: str = IN_USE) -> list[Figure]:
+    """Every system that was measured, once, in a fixed order. `own`: the encoder whose rows are those of what is in use."""
     return [
-        Figure(name, table.systems[name][metric], table.differences.get(name, {}).get(metric))
-        for name in ordered(table.systems)
+        Figure(name, table.systems[name][metric], table.differences.get(name, {}).get(metric), is_own(name, own))
+        for name in ordered(table.systems.keys() - twins(own))
         if metric in table.systems[name]
     ]
+
+
+def gate_lines(gate: GateTable, *, short: bool) -> str:
+    """What was compared with base to decide what comes into use, a line for each candidate."""
+
+    def gap(found: Difference) -> str:
+        return f"{found.value:+.1f}" if short else f"{found.value:+.1f} ({found.low:+.1f} to {found.high:+.1f})"
+
+    lines = [f"Compared with base on {gate.queries} {EVIDENCE[gate.rung]}, in points of nDCG@10:"]
+    for row in gate.candidates:
+        gaps = {"semantic": gap(row.semantic), gate.mode: gap(row.default)}
+        shown = ", ".join(f"{mode} {text}" for mode, text in gaps.items())
+        lines.append(f"  {system_of(row.name).short:<10} {shown}: {row.outcome}")
+    return "\n".join(lines)
+
+
+def outdated_because(status: ProjectStatus) -> str:
+    """Why the figures, or what search uses, are not those of now; empty where they are."""
+    evaluated, embedded = status.stage("evaluate"), status.stage("embed")
+    if evaluated.state == "stale":
+        return f"To be measured again: {evaluated.reason}."
+    if evaluated.state == "done" and embedded.state != "done":
+        return f"Search does not use this yet: {embedded.reason}."
+    return ""
 
 
 def caution(queries: QuerySetReport) -> str:

@@ -17,15 +17,25 @@ from bmembed_tui.client.run_state import RunState
 from bmembed_tui.open_file import open_file
 from bmembed_tui.steps.base import StepPane
 from bmembed_tui.steps.result.interval_chart import interval_chart
-from bmembed_tui.steps.result.model import METRICS, caution, figures, hybrid_of, verdict_of
+from bmembed_tui.steps.result.model import (
+    METRICS,
+    caution,
+    figures,
+    gate_lines,
+    hybrid_of,
+    outdated_because,
+    verdict_of,
+)
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeButton, SafeOptions, SafeStatic
 from engine.core.errors import EngineError, NotBuiltError
 from engine.core.messages.project import ProjectStatus
 from engine.core.messages.report import Change, EvaluationReport, QuerySetReport, ReadReport
+from engine.core.systems import own_system
 from engine.core.text import metric_name
 
 SIGN_STYLES = {"▲": "bold $text-success", "▼": "bold $text-error", "=": "bold $text-warning"}
+WIDE = 80  # columns from which there is room for intervals in sentences
 NOTHING = """Nothing has been measured yet.
 Evaluation asks every system the same questions, whose answers are known, and compares what they find:
 BM25, the untouched base encoder, the adapted one, interpolations of the two, and hybrid search with each.
@@ -38,7 +48,7 @@ class ResultPane(StepPane):
     step = "result"
     title = "Result"
     lead = "Did adaptation help? Every figure with its 95 % confidence interval."
-    help_text = """Each line is one way to search, measured on questions with known answers.
+    help_text = """Each line is one way to search, measured on questions with known answers; ✓ marks what is in use.
 ● is the measured value, ├──┤ the range it may really lie in (95 % confidence); in a narrow window the range stands in
 numbers. The last column is the difference to the untouched base encoder: ▲ better, ▼ worse, = no difference shown (the
 interval holds 0, or Fisher's randomisation test finds none).
@@ -55,6 +65,8 @@ Export takes the adapter and the model away, as folders for peft and sentence-tr
         Binding("j", "queries", "next queries", id="result.queries"),
         Binding("b", "changes", "better/worse", id="result.changes"),
         Binding("o", "open_report", "report", id="result.open"),
+        Binding("pagedown", "page_down", "page down", show=False, id="result.page-down"),
+        Binding("pageup", "page_up", "page up", show=False, id="result.page-up"),
         Binding("y", "copy_path", "copy report's path", show=False, id="result.copy"),
     ]
 
@@ -67,10 +79,12 @@ Export takes the adapter and the model away, as folders for peft and sentence-tr
 
     def compose_body(self) -> ComposeResult:
         with VerticalScroll(id="result-scroll", can_focus=False):
+            yield SafeStatic("", id="outdated")
             yield SafeStatic("", id="verdict")
             yield SafeStatic("", id="figures-title")
             yield SafeStatic("", id="figures")
             yield SafeStatic("", id="caution")
+            yield SafeStatic("", id="reasons")
             yield SafeStatic("", id="changes-title")
             yield SafeOptions(id="changes")
 
@@ -125,14 +139,20 @@ Export takes the adapter and the model away, as folders for peft and sentence-tr
             Content.assemble(
                 plain(f"{sign} {sentence}", SIGN_STYLES[sign]),
                 plain(f"\n! {result.advice}" if result.advice and not self._follows_advice() else "", "$text-warning"),
-                plain(f"\n{hybrid_of(result)}\n{result.reason}", lines=True),
             )
         )
+        gate = gate_lines(result.gate, short=self._width < WIDE) if result.gate else ""
+        reasons = "\n".join(filter(None, (hybrid_of(result), result.reason, gate)))
+        self.query_one("#reasons", SafeStatic).update(plain(f"\n{reasons}", lines=True))
         if queries is None:
             self.query_one("#figures", SafeStatic).update("There were no queries to measure with.")
             return
-        self._draw_figures(queries)
+        self._draw_figures(queries, own_system(result.in_use))
         self._draw_changes(queries)
+
+    @property
+    def _width(self) -> int:
+        return max(40, self.query_one("#result-scroll").scrollable_content_region.width - 1)
 
     def _follows_advice(self) -> bool:
         """Whether BM25, the only mode that is ever advised, is the default meanwhile."""
@@ -141,13 +161,13 @@ Export takes the adapter and the model away, as folders for peft and sentence-tr
         except EngineError:
             return False
 
-    def _draw_figures(self, queries: QuerySetReport) -> None:
+    def _draw_figures(self, queries: QuerySetReport, own: str) -> None:
         table = queries.comparison
-        title = f"{metric_name(self._metric)} in percent, {table.queries} {queries.name}"
+        title = f"{metric_name(self._metric)} in percent, {table.queries} {queries.name} · ✓ in use"
         more = f" ({table.left_out} without an answer in the corpus are left out)" if table.left_out else ""
         self.query_one("#figures-title", SafeStatic).update(plain(f"\n{title}{more}", "bold", lines=True))
-        width = max(40, self.query_one("#result-scroll").scrollable_content_region.width - 1)
-        self.query_one("#figures", SafeStatic).update(interval_chart(figures(table, self._metric), width))
+        chart = interval_chart(figures(table, self._metric, own), self._width)
+        self.query_one("#figures", SafeStatic).update(chart)
         self.query_one("#caution", SafeStatic).update(f"! {warning}" if (warning := caution(queries)) else "")
 
     def _draw_changes(self, queries: QuerySetReport) -> None:
@@ -168,6 +188,10 @@ Export takes the adapter and the model away, as folders for peft and sentence-tr
 
     def _draw_buttons(self) -> None:
         status, button = self.host.status, self.query_one("#primary", SafeButton)
+        why = "" if self.host.going else outdated_because(status)
+        outdated = self.query_one("#outdated", SafeStatic)
+        outdated.update(f"~ {why}" if why else "")
+        outdated.display = bool(why)
         done = status.done("evaluate", "embed")
         button.label = "Search" if done else "Running …" if self.host.going else "Measure and embed"
         self.query_one("#open-report").disabled = self._result is None
@@ -197,6 +221,12 @@ Export takes the adapter and the model away, as folders for peft and sentence-tr
     def action_queries(self) -> None:
         self._set += 1
         self.draw()
+
+    def action_page_down(self) -> None:
+        self.query_one("#result-scroll").scroll_page_down()
+
+    def action_page_up(self) -> None:
+        self.query_one("#result-scroll").scroll_page_up()
 
     def action_changes(self) -> None:
         self._worse = not self._worse

@@ -8,7 +8,7 @@ from typing import Any
 
 from textual import on
 from textual.app import ComposeResult
-from textual.containers import Horizontal, Vertical
+from textual.containers import Container, Horizontal, Vertical
 from textual.content import Content
 from textual.message import Message
 from textual.widgets import Button, Input, OptionList
@@ -35,11 +35,13 @@ class FilterRow(Vertical):
         self._counts: Mapping[str, Mapping[str, int]] = {}
 
     def compose(self) -> ComposeResult:
-        with Horizontal(classes="filter-line"):
-            for name, example in EXAMPLES.items():
-                yield SafeLabel(name.removesuffix("s"))
-                yield Field(placeholder=visible(example), id=f"filter-{name}")
-            yield SafeButton("Clear", id="filter-clear")
+        with Container(id="filter-lines"):
+            with Horizontal(classes="filter-line"):
+                yield from _field("paths")
+            with Horizontal(classes="filter-line", id="filter-dates"):
+                yield from _field("after")
+                yield from _field("before")
+                yield SafeButton("Clear", id="filter-clear")
         yield SafeOptions(id="filter-facets")
 
     @property
@@ -89,3 +91,8 @@ class FilterRow(Vertical):
     def _submitted(self, event: Input.Submitted) -> None:
         event.stop()
         self.screen.focus_next()
+
+
+def _field(name: str) -> ComposeResult:
+    yield SafeLabel(name.removesuffix("s"))
+    yield Field(placeholder=visible(EXAMPLES[name]), id=f"filter-{name}")

@@ -58,6 +58,7 @@ class HitList(Results):
         self.hits: tuple[Hit, ...] = ()
         self._scale, self._message = mode, ""
         self._judged: Mapping[int, bool] = {}
+        self._titles_alone = False
 
     @property
     def current(self) -> Hit | None:
@@ -77,6 +78,12 @@ class HitList(Results):
             self._judged = dict(judged)
             self._draw(self.highlighted or 0)
 
+    def show_titles_alone(self, is_so: bool) -> None:
+        """One row a hit: where several lists share little room."""
+        if is_so != self._titles_alone:
+            self._titles_alone = is_so
+            self._draw(self.highlighted or 0)
+
     def _draw(self, selected: int) -> None:
         width = self.scrollable_content_region.width
         rows = [(str(place), self._rows(hit, width)) for place, hit in enumerate(self.hits)]
@@ -92,12 +99,16 @@ class HitList(Results):
         score = score_text(hit, self._scale)
         title = fitted(hit.title or hit.path, max(4, room - len(verdict) - len(score) - 1))
         gap = " " * max(1, room - cell_len(title) - len(verdict) - len(score))
+        head = [
+            plain(f"{hit.rank:>2} "), plain(title, "bold"), plain(gap), plain(verdict, style), plain(score, "$text-muted")
+        ]  # fmt: skip
+        if self._titles_alone:
+            return Content.assemble(*head)
         place = f" · {place_of(hit)}" if place_of(hit) else ""
         path = fitted(hit.path, room - len(place), keep_end=True)
         where = " · ".join(part for part in (f"{path}{place}", heading_of(hit), origin_of(hit)) if part)
         return Content.assemble(
-            plain(f"{hit.rank:>2} "), plain(title, "bold"), plain(gap), plain(verdict, style), plain(score, "$text-muted"),
-            plain(f"\n{INDENT}{fitted(where, room)}", "$text-muted", lines=True), *snippet_rows(hit, room),
+            *head, plain(f"\n{INDENT}{fitted(where, room)}", "$text-muted", lines=True), *snippet_rows(hit, room),
         )  # fmt: skip
 
     def on_resize(self) -> None:

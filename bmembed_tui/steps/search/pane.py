@@ -93,9 +93,11 @@ class SearchPane(SearchView):
 
     def show_status(self, status: ProjectStatus) -> None:
         there = status.built("index")
-        built = (there, *(status.state(stage) for stage in ("index", "embed")))
-        before, self._built = self._built, built
-        if built != before:
+        before, self._built = self._built, {**self._built, "there": there}
+        for stage in map(status.stage, ("index", "embed")):
+            if stage.state != "stale" or stage.stage not in before:  # what becomes stale is searched as before
+                self._built[stage.stage] = stage.state, stage.fingerprint
+        if self._built != before:
             self.searching.forget()
             self._drawn.clear()
             if there and self.host.pane is self:
@@ -270,6 +272,7 @@ class SearchPane(SearchView):
             self._say(texts.problem(error))
         else:
             self._say(texts.judged(hit.rank, relevant, self.judgments.judged_queries))
+            self.host.load()  # a judged query makes the figures of before those of another set
 
     @work(exclusive=True, group="open")
     async def action_open_file(self) -> None:

@@ -26,6 +26,7 @@ from bmembed_tui.widgets.text_rows import line_cuts
 from engine.core.errors import EngineError
 from engine.core.messages.search import MODES, Hit
 
+WIDE = 116  # columns of the terminal from which three lists stand side by side
 TALL = 32  # lines of the terminal from which there is room for an introduction
 KEYS = {"hybrid": "f5", "semantic": "f6", "bm25": "f7", ALL: "f8"}
 
@@ -52,7 +53,7 @@ class SearchView(StepPane):
         self._flash, self._problem, self._early = "", "", ""
         self._written: dict[str, str] = {}
         self._delays: dict[str, Timer] = {}
-        self._built: tuple[object, ...] = ()
+        self._built: dict[str, object] = {}
 
     # What is there
 
@@ -120,6 +121,10 @@ class SearchView(StepPane):
         there, empty = self.host.status.built("index"), self.question.empty
         self.set_class(self.app.size.height < TALL, "low")
         self.set_class(self.mode == ALL, "all")
+        narrow = self.app.size.width < WIDE
+        self.set_class(narrow, "narrow")
+        for shown in self._lists.values():
+            shown.show_titles_alone(narrow and self.mode == ALL)
         self.query_one("#search-nothing").display = not there
         self.query_one("#search-all").display = there
         self.query_one("#search-columns").display = not empty

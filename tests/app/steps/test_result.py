@@ -13,12 +13,14 @@ from rich.cells import cell_len
 from textual.pilot import Pilot
 
 from bmembed_tui.steps.result.interval_chart import interval_chart, interval_line
-from bmembed_tui.steps.result.model import Figure, caution, figures, hybrid_of, verdict_of
+from bmembed_tui.steps.result.model import Figure, caution, figures, gate_lines, hybrid_of, outdated_because, verdict_of
 from bmembed_tui.steps.result.pane import NOTHING, ResultPane
 from engine.core.errors import DamagedError
 from engine.core.figures import Interval
+from engine.core.messages.project import ProjectStatus, StageState
 from engine.core.messages.report import EvaluationReport
 from engine.core.messages.wire import from_json
+from engine.core.systems import own_system
 
 
 def interval(value: float, low: float, high: float) -> dict[str, float]:
@@ -70,6 +72,44 @@ def test_the_report_is_read() -> None:
     assert (in_use.gap.value, in_use.gap.low, in_use.gap.high) == (5, 1, 9)
     assert report.query_sets[0].changes.better[0].text == "[/ q"
     assert shown(report, "hit@1") == []
+
+
+@pytest.mark.parametrize(
+    ("in_use", "names"),
+    [
+        ("base", {"bm25": False, "base": True}),
+        ("interpolated-0.5", {"bm25": False, "base": False, "in_use": True}),
+    ],
+)
+def test_what_is_in_use_stands_once_and_is_marked(in_use: str, names: dict[str, bool]) -> None:
+    table = read(answer()).query_sets[0].comparison
+    found = figures(table, "ndcg@10", own_system(in_use))
+    assert {figure.system: figure.in_use for figure in found} == names
+    lines = interval_chart(found, 80).plain.splitlines()
+    assert [line.startswith("✓") for line in lines] == list(names.values())
+
+
+def test_what_the_gate_compared_with_base() -> None:
+    rows = [{"name": "interpolated-0.5", "semantic": gap(4, -1, 9, "better"), "default": gap(2, 0, 4, "better"),
+             "outcome": "not shown"}]  # fmt: skip
+    gate = {"rung": "judged", "queries": 60, "mode": "hybrid", "candidates": rows}
+    found = read({**answer(), "gate": gate}).gate
+    assert found is not None
+    for short, shown in ((False, [0.5, 4, 1, 9, 2, 0, 4]), (True, [0.5, 4, 2])):
+        head, line = gate_lines(found, short=short).splitlines()
+        assert numbers(head)[0] == 60
+        assert numbers(line) == shown
+        assert line.endswith("not shown")
+
+
+@pytest.mark.parametrize(
+    ("evaluate", "embed", "because"),
+    [("done", "done", ""), ("stale", "stale", "a"), ("done", "stale", "b"), ("to do", "to do", "")],
+)
+def test_figures_of_before_are_said_to_be_so(evaluate: str, embed: str, because: str) -> None:
+    stages = (StageState("evaluate", evaluate, "reason a"), StageState("embed", embed, "reason b"))
+    found = outdated_because(ProjectStatus(stages=stages))
+    assert (f"reason {because}" in found) if because else not found
 
 
 @pytest.mark.parametrize(

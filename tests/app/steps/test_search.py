@@ -144,7 +144,7 @@ def test_after_the_death_of_the_search_process_bm25_stands_in_until_the_encoder_
     drive(story, finished_project)
 
 
-def test_three_side_by_side_and_one_to_the_side_of_the_other_where_it_is_narrow(finished_project: Path) -> None:
+def test_three_side_by_side_and_one_below_the_other_where_it_is_narrow(finished_project: Path) -> None:
     async def story(pilot: Pilot[Any]) -> None:
         pane = await searching(pilot)
         await search_for(pilot, pane, "ferry pallet")
@@ -165,8 +165,10 @@ def test_three_side_by_side_and_one_to_the_side_of_the_other_where_it_is_narrow(
         assert pane.active == "bm25"
         await pilot.resize_terminal(80, 24)
         await pilot.press("left")
-        await until(pilot, lambda: heads[1] in shown(pilot) and heads[0] not in shown(pilot), "the one to its side")
+        await until(pilot, lambda: [one.region.x for one in lists] == [lists[0].region.x] * 3, "one below the other")
         assert pane.active == "semantic"
+        assert [one.region.y for one in lists] == sorted({one.region.y for one in lists})
+        assert all(one.title[:9] in shown(pilot) for hits in lists for one in hits.hits[:2])
 
     drive(story, finished_project, size=(120, 40))
 
@@ -244,6 +246,7 @@ def test_looking_inside_and_judging(finished_project: Path) -> None:
         assert kept.chunks == {first.chunk_id: True}
         await until(pilot, lambda: numbers(text_of(pilot, "#search-status")) == [1, kept.judged_queries], "the notice")
         assert "✓" in next(line for line in shown(pilot).splitlines() if f" 1 {first.title[:9]}" in line)
+        await until(pilot, lambda: pane.host.status.state("evaluate") == "stale", "the figures to be of before")
         await pilot.press("down", "minus")
         await until(pilot, lambda: pane.judgments.judged.get(second.chunk_id) is False, "the second mark")
         await pilot.press("up", "backspace")
