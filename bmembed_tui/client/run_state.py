@@ -49,6 +49,7 @@ class RunState:
     warnings: list[str] = field(default_factory=list)
     error: EngineError | None = None
     seconds: float = 0.0
+    estimate: events.RunEstimated | None = None
 
     @property
     def running(self) -> bool:
@@ -75,9 +76,8 @@ class RunState:
 
     def apply(self, event: events.Event) -> None:
         match event:
-            case events.RunStarted():
-                self.run, self.state = event.run, "running"
-                self.stages = {stage: StageRun(stage) for stage in event.stages}
+            case events.RunStarted() | events.RunEstimated():
+                self._begin(event)
             case events.TrainStep():
                 add_step(self.steps, event)
             case events.Progress():
@@ -95,6 +95,13 @@ class RunState:
                 self._turn(event)
             case events.RunFinished():
                 self.state, self.seconds, self.paused, self.current = event.state, event.seconds, False, ""
+
+    def _begin(self, event: events.RunStarted | events.RunEstimated) -> None:
+        if isinstance(event, events.RunEstimated):
+            self.estimate = event
+            return
+        self.run, self.state = event.run, "running"
+        self.stages = {stage: StageRun(stage) for stage in event.stages}
 
     def _stage(self, name: str) -> StageRun:
         return self.stages.setdefault(name, StageRun(name))

@@ -11,6 +11,7 @@ from bmembed_tui.client.run_state import RunState
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeStatic
 from engine.core.messages.project import ProjectStatus
+from engine.core.text import estimate_line
 
 ENDINGS = {"failed": "failed", "cancelled": "was stopped; it goes on from there", "lost": STOPPED}
 
@@ -33,7 +34,9 @@ class RunLine(SafeStatic):
 def _activity(status: ProjectStatus, run: RunState, requested: str) -> str:
     if run.running or (status.running and not run.over):
         how = requested.removesuffix(" …") or ("paused" if run.paused else "running")
-        return f"{how}: {run.current or 'starting'}{format_progress(run)}"
+        found = run.estimate
+        whole = f" · {estimate_line(found.seconds, found.unknown)}" if found else ""
+        return f"{how}: {run.current or 'starting'}{format_progress(run)}{whole}"
     if requested:
         return requested
     if run.state in ENDINGS:

@@ -19,7 +19,7 @@ from engine.core.messages.report import EVIDENCE, QUERY_SETS, GateTable
 from engine.core.messages.search import LINED
 from engine.core.records import query_label
 from engine.core.systems import ADAPTED, BASE, IN_USE, SYSTEMS, is_own, label_of, twins
-from engine.core.text import duration, harmless, metric_name
+from engine.core.text import duration, estimate_line, harmless, metric_name
 
 if TYPE_CHECKING:
     from engine.core.figures import Difference, Differences, FigureTable, Interval
@@ -63,10 +63,10 @@ class RunView:
     def __call__(self, event: events.Event) -> None:
         """Show one event."""
         match event:
-            case events.StageStarted():
-                self._say(f"▸ {event.stage}", f" ({event.reason})", style="bold")
-            case events.StageSkipped():
-                self._say(f"✓ {event.stage}", f" {event.reason}, skipped", style="dim")
+            case events.RunEstimated():
+                self._say("  · ", estimate_line(event.seconds, event.unknown), style="bold")
+            case events.StageStarted() | events.StageSkipped():
+                self._begin(event)
             case events.Choice() if (event.setting, event.value) not in self._shown:
                 self._shown.add((event.setting, event.value))
                 self._say("  · ", f"{event.setting}: {event.value} — {event.reason}", style="cyan")
@@ -85,6 +85,12 @@ class RunView:
                 self._say("  · ", text, style="cyan")
             case events.StageFinished() | events.StageFailed() | events.RunFinished():
                 self._finish(event)
+
+    def _begin(self, event: events.StageStarted | events.StageSkipped) -> None:
+        if isinstance(event, events.StageStarted):
+            self._say(f"▸ {event.stage}", f" ({event.reason})", style="bold")
+        else:
+            self._say(f"✓ {event.stage}", f" {event.reason}, skipped", style="dim")
 
     def _pause(self, event: events.Paused | events.Resumed) -> None:
         if isinstance(event, events.Paused):

@@ -34,6 +34,15 @@ class RunStarted(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RunEstimated(Event):
+    """About what the stages with work to do will take on this machine: `seconds` of each; of those in `unknown` nobody knows."""
+
+    chunks: int
+    seconds: dict[str, float]
+    unknown: list[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunFinished(Event):
     """`state`: done, failed or cancelled."""
 

@@ -110,7 +110,12 @@ class Run:
                 if repaired := self.project.repair():
                     self._emit(Warned(stage="run", text=str(repaired)))
                 self._preflight(stages, forced)
+                first = next(
+                    (stage for stage in stages if stage != ORDER[0]), ""
+                )  # what ingest reads is not known before
                 for stage in stages:
+                    if stage == first:
+                        self._estimate(stages[stages.index(stage) :], forced)
                     self.run_stage(stage, forced=stage in forced)
                 self._tidy()
                 state = "done"
@@ -174,6 +179,17 @@ class Run:
                         continue  # what it would take is not needed now
                     self._report_failure(stage, error)
                     raise
+
+    def _estimate(self, stages: Sequence[str], forced: frozenset[str]) -> None:
+        """Report about how long the rest of the run will take; a run does without where that cannot be found out."""
+        from engine.runs.estimate import estimate
+
+        with closing(self.project.store()) as store, suppress(EngineError):
+            snapshot = ProjectSnapshot(self.project, self.project.settings(), store)
+            states = {status.stage: status.state for status in all_status(snapshot)}
+            due = [stage for stage in stages if stage in forced or states[stage] != "done"]
+            if due and (found := estimate(snapshot, due, self._stopping)):
+                self._emit(found)
 
     def _is_done(self, stage: str, store: Store) -> bool:
         try:

@@ -31,6 +31,7 @@ VALUES: dict[Any, st.SearchStrategy[Any]] = {
     float: NUMBERS,
     bool: st.booleans(),
     list[str]: st.lists(TEXT),
+    dict[str, float]: st.dictionaries(TEXT, NUMBERS),
     dict[str, str]: st.dictionaries(TEXT, TEXT),
     dict[str, Any]: st.dictionaries(TEXT, JSON),
 }
@@ -54,7 +55,7 @@ def test_every_kind_round_trips(kind: type[events.Event]) -> None:
 
 
 def test_kinds_have_names_of_their_own() -> None:
-    assert len(KINDS) == len({kind.__name__ for kind in events.Event.__subclasses__()}) == 13
+    assert len(KINDS) == len({kind.__name__ for kind in events.Event.__subclasses__()}) == 14
     assert all(getattr(events, kind.__name__) is kind for kind in KINDS.values())
 
 

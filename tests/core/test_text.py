@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from engine.core.text import duration
+from engine.core.text import about, duration, estimate_line
 
 
 @pytest.mark.parametrize(
@@ -18,3 +18,23 @@ from engine.core.text import duration
 )  # fmt: skip
 def test_durations(seconds: float, shown: str) -> None:
     assert duration(seconds) == shown
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [
+        (44, "less than a minute"), (50, "about 1 minute"), (130, "about 2 minutes"), (430, "about 10 minutes"),
+        (1000, "about 15 minutes"), (51 * 60, "about 45 minutes"), (55 * 60, "about 1 hour"), (4 * 3600, "about 4 hours"),
+        (math.inf, "?"),
+    ],
+)  # fmt: skip
+def test_lengths_of_time_that_are_estimates_are_round(seconds: float, shown: str) -> None:
+    assert about(seconds) == shown
+
+
+def test_an_estimate_names_the_stages_that_take_a_minute_and_those_that_nobody_knows() -> None:
+    seconds = {"index": 1.0, "train": 320.0, "evaluate": 170.0}
+    known = "about 10 minutes on this machine: train 5 min, evaluate 3 min"
+    assert estimate_line(seconds, []) == known
+    assert estimate_line(seconds, ["generate"]) == f"{known}; not known: generate"
+    assert estimate_line({}, ["generate"]) == "not known: generate"

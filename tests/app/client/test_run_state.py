@@ -73,6 +73,7 @@ ANYTHING: st.SearchStrategy[Any] = st.none() | st.booleans() | NUMBERS | FLOATS 
 OF_KIND: dict[str, st.SearchStrategy[Any]] = {
     "str": TEXTS, "int": NUMBERS, "float": FLOATS, "bool": st.booleans(), "list[str]": st.lists(TEXTS, max_size=4),
     "dict[str, Any]": st.dictionaries(st.sampled_from(["adapter", "steps", "best_step", "chunks", "k", "queries"]), ANYTHING),
+    "dict[str, float]": st.dictionaries(TEXTS, FLOATS),
     "dict[str, str]": st.dictionaries(st.sampled_from(["what", "why"]), TEXTS),
 }  # fmt: skip
 

@@ -1,0 +1,110 @@
+"""How long a run will take: what its stages encode, counted by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from engine.core import events
+from engine.core.errors import ModelError
+from engine.core.messages.project import StageState
+from engine.project.folder import ProjectFolder
+from engine.project.stage import ORDER
+from engine.runs import estimate, pipeline
+from engine.runs.estimate import Workload
+from engine.training.config import TrainingConfig
+
+STAGES = ("index", "generate", "rank", "train", "evaluate", "embed")
+RECIPE = TrainingConfig(
+    steps=100, queries_per_step=40, negatives_per_query=1, eval_every=50, heldout_queries=200, heldout_pool=800
+)
+WORK = Workload(
+    chunks=1000, cached=0, queries=2000, questions=400, written=100, candidates=3,
+    config=replace(RECIPE, adapter_scope="queries", shared_chunks=8192),
+)  # fmt: skip
+
+
+def test_queries_alone_are_trained_against_vectors_that_are_encoded_once() -> None:
+    # train: 3 × 100 steps × 40 × 0.15, 3 checks × 200 × 0.15, 1000 chunks; evaluate: 3 × 400 × 0.15, 100 passages once
+    assert WORK.encodings(STAGES) == pytest.approx(
+        {"index": 0, "generate": 0, "rank": 0, "train": 1800 + 90 + 1000, "evaluate": 180 + 100, "embed": 0}
+    )
+
+
+def test_each_candidate_encodes_the_chunks_where_these_are_trained_too() -> None:
+    work = replace(WORK, config=RECIPE)
+    # train: 4 × 100 × 40 × (0.15 + 2), 3 × (800 + 30), 1000 of the teacher; evaluate: 180, 2 × 1000, 3 × 100
+    assert work.encodings(("train", "evaluate")) == pytest.approx({"train": 34_400 + 2490 + 1000, "evaluate": 2480})
+
+
+def test_what_is_too_little_to_train_on_costs_the_vectors_alone() -> None:
+    assert replace(WORK, queries=19).encodings(("train",)) == {"train": 1000}
+
+
+def test_vectors_that_are_there_cost_nothing() -> None:
+    assert replace(WORK, cached=1000).encodings(("embed",)) == {"embed": 0}
+    assert replace(WORK, cached=400).encodings(("evaluate", "embed")) == pytest.approx({"evaluate": 880, "embed": 0})
+
+
+def test_seconds_are_those_of_encoding_and_of_all_else() -> None:
+    assert WORK.seconds(STAGES, 0.01) == pytest.approx(
+        {"index": 1, "generate": 30, "rank": 0.6, "train": 28.9 + 6, "evaluate": 2.8 + 6 + 12, "embed": 6 + 1}
+    )
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[events.Event]:
+    """A run whose stages do nothing: what it reports."""
+    project = ProjectFolder.create(tmp_path / "project", {})
+    states = {"ingest": "done", "index": "done", "train": "done"}
+    monkeypatch.setattr(
+        pipeline, "all_status", lambda _: [StageState(one, states.get(one, "stale"), "") for one in ORDER]
+    )
+    monkeypatch.setattr(pipeline.Run, "run_stage", lambda run, stage, forced: order.append(stage))
+    order: list[str] = []
+    found: list[events.Event] = []
+
+    def watch(event: events.Event) -> None:
+        found.append(event)
+        if isinstance(event, events.RunEstimated):
+            assert order == ["ingest"]  # the earliest time at which the number of chunks is known
+
+    monkeypatch.setattr(pipeline.Run, "_preflight", lambda *_: None)
+    pipeline.run(project, force=["train"], on_event=watch)
+    return found
+
+
+@pytest.fixture
+def answered(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
+    """What is to be estimated."""
+    asked: list[tuple[str, ...]] = []
+
+    def answer(_snapshot: object, stages: list[str], _should_stop: object) -> events.RunEstimated:
+        asked.append(tuple(stages))
+        return events.RunEstimated(chunks=5, seconds={"train": 60.0}, unknown=["generate"])
+
+    monkeypatch.setattr(estimate, "estimate", answer)
+    return asked
+
+
+def test_a_run_reports_it_once_for_the_stages_with_work_to_do(
+    answered: list[tuple[str, ...]], run: list[events.Event]
+) -> None:
+    assert answered == [("generate", "rank", "train", "evaluate", "embed")]  # train is up to date, but asked for
+    assert [event for event in run if isinstance(event, events.RunEstimated)] == [
+        events.RunEstimated(chunks=5, seconds={"train": 60.0}, unknown=["generate"])
+    ]
+
+
+def test_a_run_goes_on_without_an_estimate_that_cannot_be_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise ModelError("No model.", "", "")
+
+    monkeypatch.setattr(estimate, "estimate", fail)
+    monkeypatch.setattr(pipeline.Run, "run_stage", lambda *_args, **_kwargs: None)
+    project, found = ProjectFolder.create(tmp_path / "project", {}), list[events.Event]()
+    pipeline.run(project, stages=["train"], on_event=found.append)
+    assert isinstance(found[-1], events.RunFinished)
+    assert found[-1].state == "done"
