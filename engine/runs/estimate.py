@@ -1,7 +1,7 @@
 """About how long a run will take: what its stages have to encode, by how fast this machine encodes now.
 
-An encoding is a forward pass over a chunk of the project. What no encoder does is small, and goes by constants measured on two
-idle cores.
+An encoding is a forward pass over a chunk of the project. What no encoder does goes by constants, measured on two cores
+(docs/log/run-time.md).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ AGAIN = 1  # one more where chunks are trained, too: a step's graphs are too lar
 LOADING = 6.0  # seconds: a stage with an encoder imports torch and reads the weights
 ENCODING = ("train", "evaluate", "embed")
 SECONDS_A_CHUNK = {"index": 0.001, "embed": 0.001}
-SECONDS_A_QUERY = {"generate": 0.015, "rank": 0.0003}
+SECONDS_A_QUERY = {"generate": 0.02, "rank": 0.0003}
 SECONDS_A_QUESTION = {"evaluate": 0.03}
 SAMPLE, WARM_UP, ENOUGH_SECONDS = 64, 8, 1.0
 
