@@ -50,9 +50,9 @@ def new(
             )  # fmt: skip
     sections: dict[str, dict[str, Any]] = {"training": {"preset": _known(preset)}}
     if model:
-        from engine.encoders.model_folder import resolve_model
+        from engine.encoders.kinds.chosen import model_path
 
-        sections["encoder"] = {"model": str(resolve_model(model).path)}
+        sections["encoder"] = {"model": str(model_path(model))}
     made = Project.create(name, documents, **sections)
     print(made.path)
     print(f"Settings are in {made.path / 'project.toml'}. Next: engine run {shlex.quote(name)}", file=sys.stderr)
@@ -174,9 +174,10 @@ def benchmark(
 
     settings = _settings({"training": {"preset": _known(preset), "seed": seed}}, changes or [])
     if model:
-        from engine.encoders.model_folder import DEFAULT_MODEL, resolve_model
+        from engine.encoders.kinds.chosen import model_path
+        from engine.encoders.model_folder import DEFAULT_MODEL
 
-        chosen = model if model == DEFAULT_MODEL else str(resolve_model(model).path)
+        chosen = model if model == DEFAULT_MODEL else str(model_path(model))
         settings.setdefault("encoder", {})["model"] = chosen
     with stoppable() as stop, RunView() as snapshot:
         result = measure(dataset, queries=queries, settings=settings, keep=keep, on_event=snapshot, should_stop=stop)

@@ -34,6 +34,7 @@ def examine(project: ProjectFolder | None = None, model: str | None = None) -> l
     """
     settings = _settings(project)
     encoder = settings.encoder
+    chosen = encoder.model_copy(update={"model": model, "endpoint": ""}) if model else encoder
     checks: tuple[Callable[[], list[Finding]], ...] = (
         _python,
         lambda: _hardware(encoder.device, encoder.dtype),
@@ -41,11 +42,8 @@ def examine(project: ProjectFolder | None = None, model: str | None = None) -> l
         _memory,
         lambda: _disk(project),
         lambda: _ocr(settings),
-        *(
-            (lambda: _server(encoder),)
-            if encoder.endpoint and not model
-            else (lambda: _model(model or encoder.model), lambda: needs(project, settings, model or encoder.model))
-        ),
+        lambda: _model(chosen),
+        lambda: [] if chosen.endpoint else needs(project, settings, chosen.model),
         lambda: _permissions(project),
         _offline,
         _versions,
@@ -122,27 +120,18 @@ def _ocr(settings: Settings) -> list[Finding]:
     return [Finding("ocr", "good", f"{found.version} at {found.program}, languages {found.languages}", follows)]
 
 
-def _model(model: str) -> list[Finding]:
-    from engine.encoders.model_folder import resolve_model
-
-    try:
-        folder = resolve_model(model)
-    except EngineError as error:
-        return [Finding("model", "problem", error.what.rstrip("."), f"{error.why} {error.to_do}")]
-    found = f"{folder.name}, {folder.dimension} dimensions, at most {folder.max_tokens} tokens, in {folder.path}"
-    return [Finding("model", "good", found, "weights are complete safetensors; no network is needed")]
-
-
-def _server(encoder: EncoderSettings) -> list[Finding]:
-    """That texts leave for a server, which is not asked anything here."""
+def _model(chosen: EncoderSettings) -> list[Finding]:
     from engine.encoders.kinds.chosen import encoder_source
 
     try:
-        source = encoder_source(encoder)
+        source = encoder_source(chosen)
     except EngineError as error:
         return [Finding("model", "problem", error.what.rstrip("."), f"{error.why} {error.to_do}")]
-    does = "it gets the text of chunks and queries; no adapter can be trained for it or exported"
-    return [Finding("model", "good", f"{source.name} at {source.server}", does)]
+    if (folder := source.folder) is None:
+        where = f"at {source.server}, which gets the text of chunks and queries" if source.server else "on this machine"
+        return [Finding("model", "good", f"{source.name}, {where}", "no adapter can be trained for it or exported")]
+    found = f"{folder.name}, {folder.dimension} dimensions, at most {folder.max_tokens} tokens, in {folder.path}"
+    return [Finding("model", "good", found, "weights are complete safetensors; no network is needed")]
 
 
 def _permissions(project: ProjectFolder | None) -> list[Finding]:

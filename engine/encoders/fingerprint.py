@@ -51,7 +51,12 @@ _KNOWN: tuple[tuple[str, Prompts], ...] = (
         r"bge-(small|base|large)-en(-v1\.5)?",
         Prompts("Represent this sentence for searching relevant passages: ", ""),
     ),
-    (r"nomic-embed-text-v1(\.5)?", Prompts("search_query: ", "search_document: ")),
+    (r"nomic-embed-text-v\d(\.\d)?(-moe)?", Prompts("search_query: ", "search_document: ")),
+    (r"embeddinggemma-300m(-qat)?", Prompts("task: search result | query: ", "title: none | text: ")),
+    (
+        r"qwen3-embedding-[\d.]+b",
+        Prompts("Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery:", ""),
+    ),
 )
 """Model cards of models whose folders name no prompts."""
 
@@ -60,7 +65,12 @@ def missing_prompts(model: ModelFolder) -> Prompts | None:
     """What a model of this name was trained with, by its model card, where neither its folder nor a setting says so."""
     if read_prompts(model) != Prompts("", "") or (model.query_prompt, model.document_prompt) != (None, None):
         return None
-    name = model.name.lower()
+    return known_prompts(model.name)
+
+
+def known_prompts(name: str) -> Prompts | None:
+    """What models of a name were trained with, by their model cards; a quantisation at the name's end says nothing of it."""
+    name = re.sub(r"([-_.](i?q\d\w*|b?f\d\d))+$", "", name.lower())
     return next((prompts for known, prompts in _KNOWN if re.search(rf"(^|[-_/]){known}$", name)), None)
 
 

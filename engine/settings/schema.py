@@ -72,7 +72,10 @@ class LexicalSettings(Section):
 class EncoderSettings(Section):
     """The embedding model and where it runs."""
 
-    model: str = key(DEFAULT_MODEL, "the bundled model's name, or a folder with a sentence-transformers model")
+    model: str = key(
+        DEFAULT_MODEL,
+        "the bundled model's name, or a folder with a sentence-transformers model, or a GGUF file of an embedding model",
+    )
     device: str = key("auto", "where the model runs: auto, cpu, cuda or cuda:N", pattern=r"^(auto|cpu|cuda(:\d+)?)$")
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = key("auto", "precision of the model's weights")
     max_tokens: int = key(256, "longer texts are cut here", ge=16, le=32768)

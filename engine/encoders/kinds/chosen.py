@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.encoders.kinds.folder import FolderSource
@@ -18,8 +19,25 @@ def encoder_source(chosen: EncoderSettings, dimension: int = 0) -> EncoderSource
     must have, where it is known. Raises ModelError, SettingsError."""
     if chosen.endpoint:
         return _server(chosen, dimension)
+    if _is_gguf(chosen.model):
+        from engine.encoders.kinds.gguf import GgufSource
+
+        return GgufSource.named(chosen)
     model = resolve_model(chosen.model).with_prompts(chosen.query_prompt, chosen.document_prompt)
     return FolderSource(with_pooling(model, chosen.pooling), chosen.device, chosen.dtype)
+
+
+def model_path(named: str) -> Path:
+    """The file or folder of a model on this machine. Raises ModelError as `encoder_source`."""
+    if _is_gguf(named):
+        from engine.gguf.file import gguf_file
+
+        return gguf_file(Path(), named)
+    return resolve_model(named).path
+
+
+def _is_gguf(named: str) -> bool:
+    return named.lower().endswith(".gguf")
 
 
 def _server(chosen: EncoderSettings, dimension: int) -> EncoderSource:

@@ -1,0 +1,169 @@
+"""A GGUF embedding model, run by llama.cpp in a process of its own. It is neither trained nor exported."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from engine.core.errors import EngineError, ModelError, StageError
+from engine.core.similarity import COSINE, Similarity
+from engine.core.subprocesses import end, spawn
+from engine.core.unit_vectors import unit_rows
+from engine.encoders.encoder import Abilities, Progress, Report, unheard
+from engine.encoders.fingerprint import Prompts, known_prompts
+from engine.gguf.file import content_identity, gguf_file
+from engine.gguf.header import read_header
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from engine.encoders.model_folder import ModelFolder
+    from engine.settings.schema import EncoderSettings
+
+    Floats = NDArray[np.float32]
+
+VERSION = 1
+MODULE = "engine.encoders.kinds.gguf_process"
+TEXTS_AT_ONCE = 4  # a stop is heard between them
+_ABILITIES = Abilities(trains=False, exports=False)
+
+
+@dataclass(frozen=True, slots=True)
+class GgufSource:
+    """A file of an embedding model, not yet loaded. `pooling`: as the setting has it."""
+
+    path: Path
+    identity: str
+    max_tokens: int
+    prompts: Prompts
+    pooling: str
+    on_gpu: bool = True
+    server: str = ""
+    folder: ModelFolder | None = None
+    tokenizer_file: Path | None = None
+    weights_sha256: str = ""
+    abilities: Abilities = _ABILITIES
+
+    @classmethod
+    def named(cls, chosen: EncoderSettings) -> GgufSource:
+        """The file that settings name by its path, or by its name in the folder of `engine models add`. Prompts that they do not
+        name are those of the model's family, by the file's name. Raises ModelError."""
+        try:
+            path = gguf_file(Path(), chosen.model)
+            context, identity = read_header(path).context, content_identity(path)
+        except ModelError as error:
+            to_do = "Set encoder.model to a GGUF file of an embedding model, or to a folder."
+            what = f"The embedding model {chosen.model} cannot be used."
+            raise ModelError(what, error.why, to_do, code="model-invalid") from None
+        own = known_prompts(path.stem) or Prompts("", "")
+        prompts = Prompts(
+            own.query if chosen.query_prompt is None else chosen.query_prompt,
+            own.document if chosen.document_prompt is None else chosen.document_prompt,
+        )
+        return cls(path, identity, context or 512, prompts, chosen.pooling, chosen.device != "cpu")
+
+    @property
+    def name(self) -> str:
+        """The file's, without its ending."""
+        return self.path.stem
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the file's content, the prompts and the pooling."""
+        parts = [VERSION, self.identity, self.prompts.query, self.prompts.document, self.pooling]
+        return hashlib.sha256(json.dumps(["gguf", *parts]).encode()).hexdigest()
+
+    def vectors_fingerprint(self, max_tokens: int, adapter: Path | None = None, weight: float = 1.0) -> str:
+        """Of the model and the length limit."""
+        return hashlib.sha256(f"{self.fingerprint} {min(max_tokens, self.max_tokens)}".encode()).hexdigest()
+
+    def load(
+        self, max_tokens: int, adapter: Path | None = None, weight: float = 1.0, report: Report = unheard
+    ) -> GgufEncoder:
+        """The model, in a process that ends with the encoder. Raises ModelError where the file cannot be used."""
+        why = "as project.toml has it, or as models of this name were trained"
+        report("query prompt", repr(self.prompts.query), why)
+        report("document prompt", repr(self.prompts.document), why)
+        return GgufEncoder(self, max_tokens)
+
+
+class GgufEncoder:
+    """A process that encodes. For one thread at a time."""
+
+    similarity: Similarity = COSINE
+
+    def __init__(self, source: GgufSource, max_tokens: int) -> None:
+        self.fingerprint = source.vectors_fingerprint(max_tokens)
+        self.notices: list[str] = []
+        self._source = source
+        pipe, limit = subprocess.PIPE, min(max_tokens, source.max_tokens)
+        arguments = [str(source.path), str(limit), source.pooling, str(source.on_gpu)]
+        self._child = spawn(MODULE, arguments, os.environ, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL)
+        self._closed = weakref.finalize(self, end, self._child)
+        self.dimension = int(self._line()["width"])
+
+    def encode_chunks(self, texts: Sequence[str], progress: Progress | None = None) -> Floats:
+        """See `Encoder`. Raises StageError when the process has died, EngineError for vectors that cannot be used."""
+        return self._encode(self._source.prompts.document, texts, progress)
+
+    def encode_queries(self, texts: Sequence[str], progress: Progress | None = None) -> Floats:
+        """As `encode_chunks`."""
+        return self._encode(self._source.prompts.query, texts, progress)
+
+    def _encode(self, prompt: str, texts: Sequence[str], progress: Progress | None) -> Floats:
+        import numpy as np
+
+        vectors = np.empty((len(texts), self.dimension), np.float32)
+        for start in range(0, len(texts), TEXTS_AT_ONCE):
+            part = [prompt + text for text in texts[start : start + TEXTS_AT_ONCE]]
+            vectors[start : start + len(part)] = self._part(part)
+            if progress is not None:
+                progress(start + len(part))
+        if not (np.isfinite(vectors).all() and vectors.any(axis=1).all()):
+            raise EngineError(
+                f"The model {self._source.name} gave unusable vectors.", "They hold numbers that are not finite, or only zeros.",
+                "Use another file of it, or another model.", code="vectors-not-finite",
+            )  # fmt: skip
+        return unit_rows(vectors)
+
+    def _part(self, texts: list[str]) -> Floats:
+        import numpy as np
+
+        child = self._child
+        assert child.stdin
+        assert child.stdout
+        try:
+            child.stdin.write(json.dumps(texts).encode() + b"\n")
+            child.stdin.flush()
+        except OSError:
+            raise self._died() from None
+        found = self._line()
+        data = child.stdout.read(4 * found["rows"] * found["width"])
+        if len(data) < 4 * found["rows"] * found["width"]:
+            raise self._died()
+        return np.frombuffer(data, np.float32).reshape(found["rows"], found["width"])
+
+    def _line(self) -> dict[str, Any]:
+        """The next answer's first line. Raises the error that it holds."""
+        assert self._child.stdout
+        line = self._child.stdout.readline()
+        if not line.endswith(b"\n"):
+            raise self._died()
+        found: dict[str, Any] = json.loads(line)
+        if "error" in found:
+            raise EngineError.from_dict(found["error"])
+        return found
+
+    def _died(self) -> StageError:
+        return StageError(
+            f"The process of the embedding model {self._source.name} died.", f"Its exit code is {self._child.wait()}.",
+            "Try again; if it happens again, use another model.", code="model-crashed",
+        )  # fmt: skip

@@ -1,0 +1,118 @@
+"""The process that runs a GGUF embedding model: llama.cpp may crash, and two threads may not use a model.
+
+`python -m engine.encoders.kinds.gguf_process FILE TOKENS POOLING ON_GPU` reads lines of JSON, each a list of texts, and answers
+each with a line {"rows", "width"} and the vectors, float32, or a line {"error"}. Its first line, before any text, has the width.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from engine.core.environment import prepare_process
+from engine.core.errors import EngineError, ModelError
+from engine.core.subprocesses import to_dict
+from engine.gguf.hardware import choose_layers, free_gpu_memory, free_threads, weight_of
+from engine.gguf.llama import clear_log, complaint, library, why_not_loaded
+
+POOLING = {"from the model": -1, "mean": 1, "cls": 2, "last": 3}
+"""Values of `encoder.pooling`, and llama.cpp's numbers for them."""
+
+
+class EmbeddingModel:
+    """A loaded model. `width`: of its vectors. Raises ModelError where the file is no embedding model that can be used."""
+
+    def __init__(self, path: Path, max_tokens: int, pooling: str, on_gpu: bool) -> None:
+        self._lib, self._path, self._max = library(), path, max_tokens
+        self._model = self._loaded(on_gpu)
+        self._vocabulary = self._lib.llama_model_get_vocab(self._model)
+        self._context = self._opened(POOLING[pooling])
+        if self._lib.llama_pooling_type(self._context) not in (1, 2, 3):
+            raise ModelError(
+                f"The model {path.name} does not say how the vectors of a text's tokens become one.",
+                "It may be a language model that writes.", 'Set encoder.pooling to "mean", "cls" or "last".',
+                code="pooling-unsupported",
+            )  # fmt: skip
+        self.width = int(self._lib.llama_model_n_embd_out(self._model))
+
+    def vector(self, text: str) -> bytes:
+        """The vector of a text, `width` float32 numbers, not normalised."""
+        tokens = self._tokens(text)
+        data = (self._lib.llama_token * len(tokens))(*tokens)  # the batch points to it
+        self._lib.llama_memory_clear(self._lib.llama_get_memory(self._context), True)
+        clear_log()
+        if self._lib.llama_decode(self._context, self._lib.llama_batch_get_one(data, len(tokens))) != 0:
+            raise self._invalid(f"A text of {len(tokens)} tokens could not be encoded: {complaint(self._path)}")
+        found = self._lib.llama_get_embeddings_seq(self._context, 0)
+        return ctypes.string_at(found, 4 * self.width)
+
+    def _tokens(self, text: str) -> list[int]:
+        """With the model's own marks around them; what looks like a mark in the text is read as its characters. A text that is
+        too long keeps the last mark."""
+        data = text.encode("utf-8", "replace")
+        room = len(data) + 8
+        buffer = (self._lib.llama_token * room)()
+        count = self._lib.llama_tokenize(self._vocabulary, data, len(data), buffer, room, True, False)
+        if count < 0:
+            buffer = (self._lib.llama_token * -count)()
+            count = self._lib.llama_tokenize(self._vocabulary, data, len(data), buffer, -count, True, False)
+        tokens = list(buffer[:count]) or [max(0, self._lib.llama_vocab_eos(self._vocabulary))]
+        if len(tokens) <= self._max:
+            return tokens
+        ends = {of(self._vocabulary) for of in (self._lib.llama_vocab_eos, self._lib.llama_vocab_sep)}
+        return [*tokens[: self._max - 1], tokens[-1] if tokens[-1] in ends else tokens[self._max - 1]]
+
+    def _loaded(self, on_gpu: bool) -> Any:
+        gpus = free_gpu_memory() if on_gpu and self._lib.llama_supports_gpu_offload() else ()
+        layers = choose_layers(gpus, weight_of(self._path, self._max))[0] if gpus else 0
+        for wanted in dict.fromkeys((layers, 0)):
+            clear_log()
+            params = self._lib.llama_model_default_params()
+            params.n_gpu_layers, params.use_extra_bufts = wanted, False  # which crash on CPUs with AMX
+            if model := self._lib.llama_model_load_from_file(os.fsencode(self._path), params):
+                return model
+        raise self._invalid(why_not_loaded(self._path))
+
+    def _opened(self, pooling: int) -> Any:
+        params = self._lib.llama_context_default_params()
+        params.n_ctx = params.n_batch = params.n_ubatch = self._max  # a text is computed at once
+        params.n_threads = params.n_threads_batch = free_threads()[0]
+        params.embeddings, params.pooling_type = True, pooling
+        if context := self._lib.llama_init_from_model(self._model, params):
+            return context
+        raise self._invalid(complaint(self._path))
+
+    def _invalid(self, why: str) -> ModelError:
+        to_do = "Set encoder.model to another GGUF file of an embedding model, or get this one again."
+        return ModelError(f"The embedding model {self._path} cannot be used.", why, to_do, code="model-invalid")
+
+
+def main() -> None:
+    """Answer until standard input ends, as it does when the process that started this one dies."""
+    prepare_process()
+    output = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what native libraries print is no answer
+    file, tokens, pooling, on_gpu = sys.argv[1:]
+
+    def say(line: dict[str, Any], vectors: bytes = b"") -> None:
+        output.write(json.dumps(line).encode() + b"\n" + vectors)
+        output.flush()
+
+    try:
+        model = EmbeddingModel(Path(file), int(tokens), pooling, on_gpu == "True")
+        say({"width": model.width})
+        for line in sys.stdin.buffer:
+            texts = json.loads(line)
+            vectors = b"".join(map(model.vector, texts))
+            say({"rows": len(texts), "width": model.width}, vectors)
+    except EngineError as error:
+        say({"error": to_dict(error)})
+    os._exit(0)  # native libraries' threads must not hold it up
+
+
+if __name__ == "__main__":
+    main()
