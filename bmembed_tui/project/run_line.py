@@ -11,7 +11,7 @@ from bmembed_tui.client.run_state import RunState
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeStatic
 from engine.core.messages.project import ProjectStatus
-from engine.core.text import estimate_line
+from engine.core.text import about
 
 ENDINGS = {"failed": "failed", "cancelled": "was stopped; it goes on from there", "lost": STOPPED}
 
@@ -34,9 +34,7 @@ class RunLine(SafeStatic):
 def _activity(status: ProjectStatus, run: RunState, requested: str) -> str:
     if run.running or (status.running and not run.over):
         how = requested.removesuffix(" …") or ("paused" if run.paused else "running")
-        found = run.estimate
-        whole = f" · {estimate_line(found.seconds, found.unknown)}" if found else ""
-        return f"{how}: {run.current or 'starting'}{format_progress(run)}{whole}"
+        return f"{how}: {run.current or 'starting'}{format_progress(run)}{_whole(run)}"
     if requested:
         return requested
     if run.state in ENDINGS:
@@ -44,3 +42,12 @@ def _activity(status: ProjectStatus, run: RunState, requested: str) -> str:
     counts = status.counts
     parts = (count(counts.get(f"{noun}s", 0), noun) for noun in ("document", "chunk"))
     return " · ".join(parts) if counts else ""
+
+
+def _whole(run: RunState) -> str:
+    """` · about 15 minutes in all`; empty where nothing is known. The line has no room for each stage."""
+    found = run.estimate
+    if found is None or not found.seconds:
+        return ""
+    without = f" without {', '.join(found.unknown)}" if found.unknown else " in all"
+    return f" · {about(sum(found.seconds.values()))}{without}"

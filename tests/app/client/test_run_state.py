@@ -28,6 +28,7 @@ from engine.core.events import (
     Paused,
     Progress,
     Resumed,
+    RunEstimated,
     RunFinished,
     RunStarted,
     StageFailed,
@@ -103,6 +104,14 @@ def test_no_order_of_events_raises(events: list[Event | None], running: bool) ->
     index_status(status, state, History())
     state.lose()
     assert state.over
+
+
+def test_what_the_whole_run_will_take_is_kept() -> None:
+    estimate = RunEstimated(chunks=9, seconds={"train": 300.0}, unknown=["generate"])
+    assert after(RunStarted(run="r", stages=["train"])).estimate is None
+    state = after(RunStarted(run="r", stages=["ingest", "train"]), estimate, started("train"))
+    assert state.estimate == estimate
+    assert state.current == "train"
 
 
 def test_a_run_from_its_begin_to_its_end() -> None:
