@@ -15,6 +15,7 @@ from textual.events import Key
 from textual.pilot import Pilot
 from textual.widgets import OptionList
 
+from bmembed_tui.steps.search import pane as search_pane
 from bmembed_tui.steps.search.document_view import DocumentView
 from bmembed_tui.steps.search.explanation import WhyDialog
 from bmembed_tui.steps.search.filters import FilterRow
@@ -398,3 +399,26 @@ def test_nothing_to_search_yet_offers_to_read_and_index(new_project: Path) -> No
         assert no_hits(answer)[:40] in shown(pilot)
 
     drive(story, new_project, size=(80, 24))
+
+
+@pytest.mark.usefixtures("no_encoder")
+def test_nothing_is_asked_before_a_longer_pause_where_a_server_is_sent_the_query(
+    finished_project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search_pane, "DEBOUNCE", 0.0)
+    monkeypatch.setattr(search_pane, "SERVER_DEBOUNCE", 3600.0)
+    ProjectFolder.open(finished_project).change_settings(
+        {"encoder.endpoint": "http://127.0.0.1:9/v1", "search.mode": "bm25"}
+    )
+
+    async def story(pilot: Pilot[Any]) -> None:
+        pane = await searching(pilot)
+        await pilot.press(*"ferry")
+        await pilot.pause()
+        assert pane.question.query == "ferry"
+        assert pane.searching.question.empty
+        await pilot.press("enter")
+        await answered(pilot, pane)
+        assert pane.active_list.hits
+
+    drive(story, finished_project)
