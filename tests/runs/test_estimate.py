@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from engine.core import events
 from engine.core.errors import ModelError
 from engine.core.messages.project import StageState
 from engine.project.folder import ProjectFolder
-from engine.project.stage import ORDER
+from engine.project.stage import ORDER, ProjectSnapshot
 from engine.runs import estimate, pipeline
 from engine.runs.estimate import Workload
 from engine.training.config import TrainingConfig
@@ -108,3 +109,25 @@ def test_a_run_goes_on_without_an_estimate_that_cannot_be_made(tmp_path: Path, m
     pipeline.run(project, stages=["train"], on_event=found.append)
     assert isinstance(found[-1], events.RunFinished)
     assert found[-1].state == "done"
+
+
+def test_the_measurement_is_made_on_the_projects_own_chunks(
+    finished_built: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(estimate, "MIN_ENCODINGS", 0)
+    project = ProjectFolder(finished_built)
+    with closing(project.store()) as store:
+        snapshot = ProjectSnapshot(project, project.settings(), store)
+        found = estimate.estimate(snapshot, ["train", "evaluate"], lambda: False)
+        assert found is not None
+        assert found.chunks == store.counts()["chunks"]
+    assert list(found.seconds) == ["train", "evaluate"]
+    assert all(seconds > estimate.LOADING for seconds in found.seconds.values())
+    assert found.unknown == []
+
+
+def test_too_little_work_is_not_measured(finished_built: Path) -> None:
+    project = ProjectFolder(finished_built)
+    with closing(project.store()) as store:
+        snapshot = ProjectSnapshot(project, project.settings(), store)
+        assert estimate.estimate(snapshot, ["index", "embed"], lambda: False) is None
