@@ -95,7 +95,7 @@ def workload(snapshot: ProjectSnapshot) -> Workload:
     counts, chosen = store.counts(), settings.evaluation
     expected = min(settings.queries.max_queries, settings.queries.per_chunk * counts["chunks"])
     queries = counts["queries"] or expected
-    written = min(chosen.max_heldout, len(store.document_queries()))
+    written = min(chosen.max_heldout, round(chosen.heldout_share * len(store.document_queries())))
     held_out = min(chosen.max_heldout, round(chosen.heldout_share * queries))
     return Workload(
         counts["chunks"], min(counts["chunks"], _cached(snapshot)), queries, held_out + written + counts["judged_queries"],
