@@ -20,6 +20,7 @@ from bmembed_tui.widgets.plain import plain, visible
 from bmembed_tui.widgets.safe import SafeButton, SafeStatic
 from engine.core.errors import EngineError
 from engine.core.messages.queries import EditQuery, QueryInChunk, QueryRow, ReadQuery
+from engine.core.records import query_label
 
 
 class QueryText(TextArea):
@@ -57,7 +58,9 @@ class EditQueryDialog(ModalScreen[QueryInChunk | None]):
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog edit-dialog"):
-            yield SafeStatic(f"Edit a query ({self._row.kind}, {self._row.split})", classes="dialog-title")
+            yield SafeStatic(
+                f"Edit a query ({query_label(self._row.kind)}, {query_label(self._row.split)})", classes="dialog-title"
+            )
             with Vertical(id="edit-parts"):
                 with Vertical(id="edit-left"):
                     yield QueryText(self._shown, soft_wrap=True, compact=True, id="edit-text")

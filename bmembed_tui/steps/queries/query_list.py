@@ -24,6 +24,7 @@ from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeLabel, SafeStatic
 from engine.core.errors import EngineError
 from engine.core.messages.queries import PAGE, DeleteQueries, QueryInChunk, QueryPage, QueryRow, ReadQueries
+from engine.core.records import query_label
 
 ALL, LEFT_OUT = "all", "left out"
 STALE_NOW = "Ranking and training are stale now: the next run does them again."
@@ -180,7 +181,10 @@ class QueryList(Vertical):
             lost = sum(page.rejected.values())
             if name == "split" and (lost or row.value == LEFT_OUT):
                 found[LEFT_OUT] = lost
-            names = {key: f"{key} {number:,}" if self.size.width >= WIDE else key for key, number in found.items()}
+            wide = self.size.width >= WIDE
+            names = {
+                key: f"{query_label(key)} {number:,}" if wide else query_label(key) for key, number in found.items()
+            }
             row.show(row.value, [(ALL, ALL), *names.items()])
 
     @on(QueryTable.Wanted)

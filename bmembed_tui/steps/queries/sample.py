@@ -20,6 +20,7 @@ from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeOptions, SafeStatic
 from engine.core.messages.queries import QuerySample as Sample
 from engine.core.messages.queries import SampledChunk, SampledQuery, SampleEstimate, evidence_span
+from engine.core.records import query_label
 from engine.core.text import duration
 
 CHUNKS = 6  # of a sample
@@ -126,10 +127,10 @@ def _line(item: SampledChunk, query: SampledQuery | None) -> Content:
         return plain(f"✗ nothing came of {item.path}: {item.problem or 'too little text'}", "$text-muted")
     if query.kept:
         return Content.assemble(
-            plain("✓ ", "$text-success"), plain(f"{query.kind}: ", "$text-muted"), plain(query.text)
+            plain("✓ ", "$text-success"), plain(f"{query_label(query.kind)}: ", "$text-muted"), plain(query.text)
         )
     return Content.assemble(
-        plain("✗ ", "$text-error"), plain(f"{query.kind}: ", "$text-muted"), plain(query.text),
+        plain("✗ ", "$text-error"), plain(f"{query_label(query.kind)}: ", "$text-muted"), plain(query.text),
         plain(f" — left out: {query.reason}", "$text-muted"),
     )  # fmt: skip
 

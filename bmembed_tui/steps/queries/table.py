@@ -12,8 +12,9 @@ from textual.message import Message
 from bmembed_tui.widgets.safe import SafeTable
 from bmembed_tui.widgets.text_rows import fitted
 from engine.core.messages.queries import PAGE, QueryRow
+from engine.core.records import query_label
 
-KIND, SPLIT, DOCUMENT = 9, 10, 32  # columns' widths
+KIND, SPLIT, DOCUMENT = 10, 10, 32  # columns' widths
 WIDE = 100  # columns from which the document is shown, too
 NEAR = PAGE // 4  # rows before the end at which more are wanted
 
@@ -69,7 +70,7 @@ class QueryTable(SafeTable):
                 self.add_column(name, width=width)
         for row in self.queries[offset:]:
             document = [fitted(row.path, DOCUMENT)] if wide else []
-            self.add_row(self._text(row), row.kind, row.split, *document)
+            self.add_row(self._text(row), query_label(row.kind), query_label(row.split), *document)
         self.move_cursor(row=cursor)
         self._look()
 

@@ -39,7 +39,7 @@ from engine.core.errors import StageError
 from engine.core.events import Choice, Progress, RunStarted, StageStarted
 from engine.core.messages.project import UP_TO_DATE, ProjectStatus, StageState
 from engine.core.messages.queries import PAGE, evidence_span
-from engine.core.records import Query
+from engine.core.records import Query, query_label
 from engine.project.folder import ProjectFolder
 from engine.project.store.artifact_info import QueriesInfo
 
@@ -148,7 +148,7 @@ def test_a_sample_stands_beside_its_chunks(read_project: Path, size: tuple[int, 
         *texts, _estimate = [str(option.prompt) for option in options.options]
         assert texts[0] == f"✓ {item['queries'][0]['kind']}: {item['queries'][0]['text']}"
         for text, query in zip(texts, made, strict=False):  # chunks without a query come last
-            assert text.startswith(f"{'✓' if query['kept'] else '✗'} {query['kind']}: {query['text']}")
+            assert text.startswith(f"{'✓' if query['kept'] else '✗'} {query_label(query['kind'])}: {query['text']}")
             assert text.endswith(query["reason"])
         chunk = text_of(pilot, "#sample-chunk")
         assert chunk.startswith(item["path"])
