@@ -96,7 +96,7 @@ def test_a_change_that_would_bring_a_stage_back_is_reported(project: ProjectFold
 def test_a_change_to_a_model_that_is_not_there(call: Any, tmp_path: Path) -> None:
     answer = call("what_if", changes={"encoder.model": str(tmp_path / "none")})
     assert [(row["stage"], row["after"]) for row in answer["stages"]][1] == ("index", "stale")
-    assert str(tmp_path / "none") in next(row["reason"] for row in answer["stages"] if row["stage"] == "generate")
+    assert str(tmp_path / "none") in next(row["reason"] for row in answer["stages"] if row["stage"] == "ingest")
 
 
 def test_a_change_that_is_not_valid_is_a_problem(call: Any) -> None:
