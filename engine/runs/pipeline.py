@@ -110,12 +110,11 @@ class Run:
                 if repaired := self.project.repair():
                     self._emit(Warned(stage="run", text=str(repaired)))
                 self._preflight(stages, forced)
-                first = next(
-                    (stage for stage in stages if stage != ORDER[0]), ""
-                )  # what ingest reads is not known before
-                for stage in stages:
-                    if stage == first:
-                        self._estimate(stages[stages.index(stage) :], forced)
+                # how much there is to do is known once the documents are read
+                known = 1 if ORDER[0] in stages else 0
+                for place, stage in enumerate(stages):
+                    if place == known:
+                        self._estimate(stages[known:], forced)
                     self.run_stage(stage, forced=stage in forced)
                 self._tidy()
                 state = "done"
