@@ -51,12 +51,15 @@ class TextModel:
         return padded({"input_ids": rows}, self.tokenizer, self.device, longest)
 
     def vectors(self, features: Mapping[str, Tensor], prompt_length: int) -> Tensor:
-        """Unit vectors float32 (b, d) of padded rows; everything after the transformer is in float32.
-
-        `prompt_length`: leading tokens that pooling may leave out.
-        """
+        """Unit vectors float32 (b, d) of padded rows. `prompt_length`: leading tokens that pooling may leave out."""
         from torch.nn.functional import normalize
 
+        return normalize(self.pooled(features, prompt_length), dim=1)
+
+    def pooled(self, features: Mapping[str, Tensor], prompt_length: int) -> Tensor:
+        """As `vectors`, of the lengths that they have before the last step brings them to one; everything after the transformer is
+        in float32.
+        """
         found: dict[str, Any] = {**features, "modality": "text"}
         if prompt_length:
             found["prompt_length"] = prompt_length
@@ -64,9 +67,11 @@ class TextModel:
         for name in ("token_embeddings", "sentence_embedding"):
             if name in found:
                 found[name] = found[name].float()
-        for module in self.modules[1:]:
+        last = len(self.modules) - (type(self.modules[-1]).__name__ == "Normalize")
+        for module in self.modules[1:last]:
             found = module(found)
-        return normalize(found["sentence_embedding"].float()[:, : self._truncate_dim], dim=1)
+        vectors: Tensor = found["sentence_embedding"].float()[:, : self._truncate_dim]
+        return vectors
 
 
 def encodable(text: str) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from fixtures.tiny_decoder import build_tiny_decoder
 from fixtures.tiny_model import build_tiny_model, write_json
 from sentence_transformers import SentenceTransformer
@@ -61,6 +62,19 @@ def by_sentence_transformers(folder: Path, mode: str) -> np.ndarray:
 def test_vectors_are_those_of_sentence_transformers(folders: dict[str, Path], name: str, setting: str) -> None:
     expected = by_sentence_transformers(folders[name], MODES[setting])
     np.testing.assert_allclose(vectors(pooled(folders[name], setting)), expected, atol=1e-5)
+
+
+def test_pooled_vectors_have_the_lengths_of_before_unit_norm(folders: dict[str, Path]) -> None:
+    text_model = TransformerEncoder.load(resolve_model(str(folders["bert"])), hardware=CPU32, max_tokens=100).text_model
+    features = text_model.padded(text_model.token_rows(TEXTS))
+    transformer = SentenceTransformer(str(folders["bert"]), device="cpu")[0]
+    model = SentenceTransformer(modules=[transformer, Pooling(32, "mean")], device="cpu")
+    model.max_seq_length = 100
+    with torch.no_grad():
+        found, unit = text_model.pooled(features, 0), text_model.vectors(features, 0)
+    np.testing.assert_allclose(found, model.encode(TEXTS, batch_size=len(TEXTS), show_progress_bar=False), atol=1e-4)
+    assert found.norm(dim=1).min() > 2
+    np.testing.assert_allclose(unit, found / found.norm(dim=1, keepdim=True), atol=1e-6)
 
 
 def test_the_three_ways_differ_and_so_do_their_fingerprints(folders: dict[str, Path]) -> None:
