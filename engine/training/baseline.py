@@ -26,22 +26,18 @@ from engine.training.stage import added_inputs, digest_of, publish_adapter
 
 VERSION = 1
 _PLAIN: dict[str, Any] = {
-    "objective": "infonce", "negatives_per_query": 0, "shared_chunks": 0, "method": "FT",
-    "teacher": "auto", "cross_encoder": "", "false_negatives": "keep", "refresh_every": 0,
+    "objective": "infonce", "queries_per_step": PRESETS["cl"].queries_per_step, "negatives_per_query": 0, "shared_chunks": 0,
+    "method": "FT", "teacher": "auto", "cross_encoder": "", "false_negatives": "keep", "refresh_every": 0,
+    "adapter_scope": "both",
 }  # fmt: skip
 
 
 def baseline_config(settings: Settings) -> TrainingConfig:
-    """The project's recipe with plain InfoNCE in place of its loss: the same queries, steps, learning rate and LoRA.
-
-    It is for queries and chunks.
-    Of preset `paper` it is preset `cl`, the published pair; lists of `queries_per_step` are then queries.
-    Raises SettingsError for values that do not go together.
+    """InfoNCE with the evidence chunks of 16 queries, each the negative of the others (BMEmbed, section 4.1), for queries and chunks,
+    whatever the project's recipe; steps, learning rate and LoRA are the recipe's. Raises SettingsError for values that do not go
+    together.
     """
-    config = config_of(settings)
-    if settings.training.preset == "paper" and settings.training.queries_per_step is None:
-        config = replace(config, queries_per_step=PRESETS["cl"].queries_per_step)
-    return replace(config, **_PLAIN, adapter_scope="both")
+    return replace(config_of(settings), **_PLAIN)
 
 
 def baseline_fingerprint(snapshot: ProjectSnapshot) -> str:

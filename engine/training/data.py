@@ -98,7 +98,7 @@ class BatchSampler:
 
     def __init__(self, data: TrainingData, config: TrainingConfig) -> None:
         self._data, self._config = data, config
-        self._lists = with_evidence(data.lists, data.positives) if data.lists and config.uses_lists else None
+        self._lists = with_evidence(data.lists, data) if data.lists and config.uses_lists else None
         self._units = len(self._lists.queries) if self._lists else len(data.queries)
         self.mined: IntArray | None = None
 
@@ -171,19 +171,21 @@ class BatchSampler:
         return _drawn(_without(pool, members), pool < 0, 1, np.random.default_rng([self._config.seed, 4, step]))
 
 
-def with_evidence(lists: SampledLists, positives: IntArray) -> SampledLists:
-    """The lists, each with its query's evidence chunk.
+def with_evidence(lists: SampledLists, data: TrainingData) -> SampledLists:
+    """The lists, each with its query's evidence chunk and that chunk's own BM25 score.
 
     METHODS.md §1 draws the positive from the ranks [0, 3). Where the evidence chunk, which is known to answer the query,
-    was not drawn from any interval, it takes the place of that first chunk, together with its score: what BM25 gives the
-    evidence itself may be nothing, and the first place stands for the positive. A list that has it stays as it is.
-    `positives` (n,): the evidence chunk of every training query.
+    was not drawn from any interval, it takes the place of that first chunk; its score is what BM25 gives itself, 0 outside of the
+    ranking. A list that has it stays as it is.
     """
-    evidence = positives[lists.queries]
-    absent = ~(lists.chunks == evidence[:, None]).any(1)
-    chunks = np.array(lists.chunks)
+    evidence = data.positives[lists.queries]
+    absent = np.flatnonzero(~(lists.chunks == evidence[:, None]).any(1))
+    queries = lists.queries[absent]
+    own = data.ranked_ids[queries] == evidence[absent, None]  # (absent, k)
+    chunks, scores = np.array(lists.chunks), np.array(lists.scores)
     chunks[absent, 0] = evidence[absent]
-    return SampledLists(lists.queries, chunks, lists.scores)
+    scores[absent, 0] = np.where(own, data.ranked_scores[queries], 0.0).sum(1)
+    return SampledLists(lists.queries, chunks, scores)
 
 
 def _drawn(pool: IntArray, barred: npt.NDArray[np.bool_], count: int, rng: np.random.Generator) -> IntArray:

@@ -53,7 +53,8 @@ class TrainStage(Stage):
             | {"cross_encoder": teacher.fingerprint if teacher else ""}
             | added_inputs(snapshot.settings),
             "base": encoder_fingerprint_of(snapshot, None, 1.0) if config.needs_vectors else "",
-            "lists": snapshot.settings.ranking.model_dump(include={"m", "strategy"}),
+            "lists": snapshot.settings.ranking.model_dump(include={"m", "strategy"})
+            | ({"evidence_score": "own"} if config.uses_lists else {}),
             "model": model_fingerprint(snapshot),
         }
 

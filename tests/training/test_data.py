@@ -86,9 +86,9 @@ def test_lists_restrict_each_query_to_its_own_chunks_with_its_evidence(objective
     assert batch.chunks.tolist() == [2, 3, 4, 5]
     assert batch.candidates is not None
     rows = {int(query): row for row, query in enumerate(batch.queries)}
-    # Chunk 2 is the evidence of query 1 and was not drawn: it stands in for the first chunk, with its score.
+    # Chunk 2 is the evidence of query 1 and was not drawn: it stands in for the first chunk, with its own score.
     assert batch.candidates[rows[1]].tolist() == [True, False, True, True]
-    assert batch.bm25[rows[1]].tolist() == [8, 0, 4, 2]
+    assert batch.bm25[rows[1]].tolist() == [6, 0, 4, 2]
     assert batch.positives[rows[1]] == 0
     # Chunk 3 is the evidence of query 0 and stays where it was drawn, below chunk 5.
     assert batch.candidates[rows[0]].tolist() == [False, True, False, True]
@@ -96,10 +96,13 @@ def test_lists_restrict_each_query_to_its_own_chunks_with_its_evidence(objective
     assert batch.positives[rows[0]] == 1
 
 
-def test_evidence_that_was_not_drawn_takes_the_first_place_and_its_score() -> None:
-    lists = with_evidence(LISTS, np.array([3, 2, 0, 1]))
+def test_evidence_that_was_not_drawn_takes_the_first_place_with_its_own_score() -> None:
+    lists = with_evidence(LISTS, make_data())
     assert lists.chunks.tolist() == [[2, 4, 5], [5, 3, -1]]
-    assert lists.scores.tolist() == LISTS.scores.tolist()
+    assert lists.scores.tolist() == [[6, 4, 2], [9, 5, 0]]  # 6: what BM25 gives chunk 2 for query 1
+    beyond = with_evidence(LISTS, make_data(positives=np.array([4, 3, 0, 1])))  # in neither ranking
+    assert beyond.chunks.tolist() == [[3, 4, 5], [4, 3, -1]]
+    assert beyond.scores.tolist() == [[0, 4, 2], [0, 5, 0]]
     assert LISTS.chunks[0, 0] == 1, "the lists that were given are left alone"
 
 
@@ -154,7 +157,7 @@ def test_one_mined_chunk_joins_each_list_with_its_bm25() -> None:
         rows = {int(query): row for row, query in enumerate(batch.queries)}
         held = {query: set(batch.chunks[batch.candidates[row]].tolist()) for query, row in rows.items()}
         assert held[1] == {2, 4, 5}, "it has both of its mined chunks"
-        assert batch.bm25[rows[1]][batch.candidates[rows[1]]].tolist() == [8, 4, 2]
+        assert batch.bm25[rows[1]][batch.candidates[rows[1]]].tolist() == [6, 4, 2]
         (extra,) = held[0] - {3, 5}
         joined.add(extra)
         assert batch.bm25[rows[0], batch.chunks.tolist().index(extra)] == {0: 7, 2: 0}[extra]

@@ -135,6 +135,8 @@ def _robustness(report: Mapping[str, Any]) -> dict[str, str]:
     found, named, charts = report["robustness"], _Names(report), {}
     for kind, what in PERTURBED.items() if found else ():
         rows = [row for row in found["rows"] if row["kind"] in ("clean", kind)]
+        if len(rows) == 1:
+            continue
         lines = []
         for number, system in enumerate(_without(rows[0]["systems"], twins(_own(report)))):
             cells = [(row["words"], row["systems"][system]["ndcg@10"]) for row in rows]

@@ -1,8 +1,9 @@
 """Queries as hurried people type them: with typos, with words left out, with other words of like meaning.
 
 METHODS.md §1 Query perturbation (mask, substitute) and §4 Corrupted queries (n words, or each with p = 0.5, by typo or
-synonym). Only words that carry meaning are changed; those that the query shares with its answer come first, since they are
-what the rankers hold on to. A query changed in n words is the one changed in n − 1 words with one more: rows can be compared.
+synonym). Only words that carry meaning are changed, and codes and dates (`PHX-121`, `2024-03-01`) where words are masked or
+substituted; those that the query shares with its answer come first, since they are what the rankers hold on to. A query changed in
+n words is the one changed in n − 1 words with one more: rows can be compared.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import random
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from typing import Literal
 
 from engine.lexical.analysis import Analyzer
@@ -25,6 +27,8 @@ SHARE = 0.5
 MIN_LETTERS = 3
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 _WITHOUT_DIGIT = re.compile(r"(?<!\S)[^\s\d]+(?!\S)")
+_CODE = re.compile(r"\w+(?:[-./:]\w+)*")
+_PARTED = re.compile(r"([^\W\d_]+)(-?)(\d+)")
 _ROWS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
 _EDITS = ("beside", "doubled", "left out", "swapped")
 
@@ -73,6 +77,24 @@ def _spans(text: str) -> list[tuple[int, int]]:
         for word in _WORD.finditer(text, *part.span())
         if word.end() - word.start() >= MIN_LETTERS
     ]
+
+
+def _code_spans(text: str) -> list[tuple[int, int]]:
+    """Where codes, dates and numbers of three characters or more stand."""
+    found = ((code.span(), code.group()) for code in _CODE.finditer(text))
+    return [span for span, code in found if len(code) >= MIN_LETTERS and any(map(str.isdecimal, code))]
+
+
+def rewritten(code: str) -> str:
+    """The same code or date as others write it: PHX-121 as PHX121 and the other way round, 2024-03-01 as 1.3.2024; else empty."""
+    if parts := _PARTED.fullmatch(code):
+        letters, hyphen, digits = parts.groups()
+        return letters + ("" if hyphen else "-") + digits
+    try:
+        day = date.fromisoformat(code) if len(code) == len("2024-03-01") else None
+    except ValueError:
+        day = None
+    return f"{day.day}.{day.month}.{day.year}" if day else ""
 
 
 def without_masks(text: str) -> str:
@@ -133,8 +155,12 @@ class Perturber:
         self._synonyms = synonyms
 
     def words(self, text: str) -> list[str]:
-        """The words of a text that are changed, where there is another for them, as they stand."""
-        return [text[slice(*span)] for span in _spans(text) if self._terms(text[slice(*span)])]
+        """The words and codes of a text that are changed, where there is another for them, as they stand."""
+        return [text[slice(*span)] for span in self._changeable(text, codes=True)]
+
+    def _changeable(self, text: str, *, codes: bool) -> list[tuple[int, int]]:
+        found = sorted([*_spans(text), *_code_spans(text)]) if codes else _spans(text)
+        return [span for span in found if self._terms(text[slice(*span)])]
 
     def perturb(
         self, text: str, condition: Condition, answer: Collection[str] = (), own: Mapping[str, str] | None = None
@@ -147,14 +173,14 @@ class Perturber:
         if condition.kind == "clean":
             return Perturbed(text, 0)
         rng = random.Random(f"{self._seed}\0{condition.kind}\0{text}".encode("utf-8", "surrogatepass"))
-        spans = [span for span in _spans(text) if self._terms(text[slice(*span)])]
+        spans = self._changeable(text, codes=condition.kind not in ("typo", "half"))
         if condition.kind == "half":
             return _replaced(
                 text, [(span, self._corrupted(text[slice(*span)], rng)) for span in spans if rng.random() < SHARE]
             )
         if condition.kind.startswith("substitute"):
-            spans = [span for span in spans if text[slice(*span)].lower() in self._synonyms]
-        shared = [span for span in spans if set(self._terms(text[slice(*span)])) & set(answer)]
+            spans = [span for span in spans if self._synonym(text[slice(*span)])]
+        shared = [span for span in spans if self._is_in(text[slice(*span)], frozenset(answer))]
         if condition.kind.endswith("shared"):
             return _replaced(text, [(span, self._edited(text[slice(*span)], condition.kind, rng)) for span in shared])
         rng.shuffle(spans)
@@ -170,9 +196,15 @@ class Perturber:
     def _corrupted(self, word: str, rng: random.Random) -> str:
         return self._synonym(word) if rng.random() < 0.5 and word.lower() in self._synonyms else typo(word, rng)
 
+    def _is_in(self, word: str, answer: frozenset[str]) -> bool:
+        """Of a code all parts: the 01 of a date is in many texts."""
+        terms = set(self._terms(word))
+        return terms <= answer if any(map(str.isdecimal, word)) else bool(terms & answer)
+
     def _synonym(self, word: str) -> str:
-        other = self._synonyms[word.lower()]
-        return other.capitalize() if word[0].isupper() else other
+        """Empty where none is known."""
+        other = self._synonyms.get(word.lower(), "")
+        return other.capitalize() if word[0].isupper() and other else other or rewritten(word)
 
 
 def _replaced(text: str, edits: Sequence[tuple[tuple[int, int], str]]) -> Perturbed:

@@ -10,15 +10,15 @@ from numpy.typing import NDArray
 
 from engine.core.figures import Differences, Figures
 from engine.core.records import Chunk
-from engine.evaluation.comparison import DocumentOf, compared, measure
+from engine.evaluation.comparison import MULTIHOP, DocumentOf, compared, measure
 from engine.evaluation.query_sets import QuerySet
-from engine.evaluation.studies.perturbation import CONDITIONS, Perturber, words_of
+from engine.evaluation.studies.perturbation import CONDITIONS, Condition, Perturber, words_of
 from engine.evaluation.studies.synonyms import corpus_synonyms
 from engine.lexical.filenames import FilenameMatch
 from engine.metrics.bootstrap import SAMPLES
 from engine.queries.heldout import cap_queries
 
-METRICS = ("ndcg@10", "hit@1", "hit@4", "hit@10", "mrr@10", "map@10")
+METRICS = ("ndcg@10", "hit@1", "hit@4", "hit@10", "mrr@10", "map@10", MULTIHOP)
 MAX_QUERIES = 500
 MAX_TEXTS = 20_000
 Rankings = Mapping[str, NDArray[np.int64]]
@@ -63,11 +63,12 @@ class Robustness:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """Queries under every condition, one block of `queries` after the other: what the systems are to rank."""
+    """Queries under each of the `conditions`, one block of `queries` after the other: what the systems are to rank."""
 
     source: QuerySet
     perturbed: QuerySet
     queries: int
+    conditions: tuple[Condition, ...]
     changed: tuple[float, ...]
     synonyms: Synonyms = Synonyms()
 
@@ -75,7 +76,7 @@ class Trial:
 def make_trial(
     source: QuerySet, chunks: Sequence[Chunk], terms: Terms, seed: int = 0, ask: Asker | None = None
 ) -> Trial | None:
-    """The usable queries of `source`, at most `MAX_QUERIES`, under every condition; None where there are none.
+    """The usable queries of `source`, at most `MAX_QUERIES`, under every condition that changes any; None where there are none.
 
     `ask`: gives a language model's own words for those of each query, and its name.
     """
@@ -92,19 +93,23 @@ def make_trial(
     words = [perturber.words(source.texts[row]) for row in rows]
     own, model = ask([(source.texts[row], some) for row, some in zip(rows, words, strict=True)]) if ask else ([], "")
     own = own or [{} for _ in rows]
-    matches, changed = [], []
+    matches, conditions, changed = [], [], []
     for condition in CONDITIONS:
         found = [
             perturber.perturb(source.texts[row], condition, answer, others)
             for row, answer, others in zip(rows, answers, own, strict=True)
         ]
+        if condition.kind != "clean" and not any(one.changed for one in found):
+            continue
+        conditions.append(condition)
         matches += [
             FilenameMatch(one.text, source.matches[row].documents) for one, row in zip(found, rows, strict=True)
         ]
         changed.append(sum(one.changed for one in found) / len(found))
-    judgments = [source.judgments[row] for row in rows] * len(CONDITIONS)
+    judgments = [source.judgments[row] for row in rows] * len(conditions)
     synonyms = Synonyms(model, _share(words, own)) if model else Synonyms()
-    return Trial(source, QuerySet(source.name, "perturbed", judgments, matches), len(rows), tuple(changed), synonyms)
+    perturbed = QuerySet(source.name, "perturbed", judgments, matches)
+    return Trial(source, perturbed, len(rows), tuple(conditions), tuple(changed), synonyms)
 
 
 def _share(words: Sequence[Sequence[str]], own: Sequence[Mapping[str, str]]) -> float:
@@ -117,18 +122,21 @@ def measure_trial(
     trial: Trial, rankings: Rankings, document_of: DocumentOf, samples: int = SAMPLES, seed: int = 0
 ) -> Robustness:
     """Figures of every system's rankings of `trial.perturbed`. All conditions share the bootstrap's resamples."""
+    count = len(trial.conditions)
     values: dict[str, dict[str, NDArray[np.float64]]] = {}
     for system, ids in rankings.items():
         found = measure(ids, trial.perturbed.judgments, document_of)
-        parts = {metric: found[metric].reshape(len(CONDITIONS), trial.queries) for metric in METRICS}
-        for place in range(len(CONDITIONS)):
+        parts = {metric: found[metric].reshape(count, trial.queries) for metric in METRICS if metric in found}
+        for place in range(count):
             values[_key(place, system)] = {metric: part[place] for metric, part in parts.items()}
     pairs = {
-        (_key(place, system), _key(0, system)): METRICS for place in range(1, len(CONDITIONS)) for system in rankings
+        (_key(place, system), _key(0, system)): tuple(values[_key(0, system)])
+        for place in range(1, count)
+        for system in rankings
     }
     figures, gaps = compared(values, pairs, samples, seed)
     rows = []
-    for place, condition in enumerate(CONDITIONS):
+    for place, condition in enumerate(trial.conditions):
         differences = {system: gaps[_key(place, system), _key(0, system)] for system in (rankings if place else ())}
         systems = {system: figures[_key(place, system)] for system in rankings}
         rows.append(Row(condition.kind, condition.words, trial.changed[place], systems, differences))

@@ -100,6 +100,32 @@ def test_all_words_that_the_answer_has_are_changed_and_no_others():
     assert changed(exchanged, answer=("tenant",)) == QUERY  # no other word is known for it
 
 
+CODED = "When was PHX-121, not PHX122, sold on 2024-03-01 or in 2023?"
+
+
+def analysed(text: str) -> list[str]:
+    return [] if text.lower() in (*STOP, "when", "was", "not", "sold") else content_terms("en")(text)
+
+
+def test_codes_and_dates_are_masked_and_written_otherwise_and_never_mistyped():
+    perturber = Perturber(analysed, {})
+    everything = [perturber.perturb(CODED, Condition(kind, 9)) for kind in ("mask", "substitute", "typo")]
+    assert everything[0].text == "When was [MASK], not [MASK], sold on [MASK] or in [MASK]?"
+    assert everything[1].text == "When was PHX121, not PHX-122, sold on 1.3.2024 or in 2023?"  # of a year no other form is known
+    assert [one.changed for one in everything] == [4, 3, 0]
+    assert perturber.words(CODED) == ["PHX-121", "PHX122", "2024-03-01", "2023"]
+    assert perturber.perturb("on 2024-13-01", Condition("substitute", 1)).changed == 0  # no such month
+
+
+def test_an_answer_shares_a_code_where_it_has_all_of_it_and_a_models_words_come_first():
+    answer = analysed("PHX-121 costs more since 1 March 2024")
+    found = Perturber(analysed, {}).perturb(CODED, Condition("mask shared"), answer)
+    assert found.text == "When was [MASK], not PHX122, sold on 2024-03-01 or in 2023?"
+    own = {"2024-03-01": "March's first day"}
+    found = Perturber(analysed, {}).perturb("on 2024-03-01", Condition("substitute", 1), own=own)
+    assert found.text == "on March's first day"
+
+
 def test_half_of_the_words_are_changed_by_typo_or_exchange():
     long = " ".join(["leaking", "roof", "tenants", "windows"] * 500)
     found = Perturber(terms, {"roof": "ceiling"}).perturb(long, Condition("half"))
@@ -114,7 +140,7 @@ def test_the_seed_decides_and_a_clean_query_stays():
     assert changed(CONDITIONS[0]) == QUERY
 
 
-@pytest.mark.parametrize("query", ["", "?!", "42", "PHX-121 9.5", "the who", "ab [", "\ud800\0 {{x}}"])
+@pytest.mark.parametrize("query", ["", "?!", "42", "9.5 42 v2", "the who", "ab [", "\ud800\0 {{x}}"])
 @pytest.mark.parametrize("condition", CONDITIONS, ids=lambda one: f"{one.kind}{one.words}")
 def test_a_query_without_words_to_change_is_left_alone(query, condition):
     found = Perturber(terms, {}).perturb(query, condition)

@@ -46,6 +46,10 @@ def query_set(count: int = 40) -> QuerySet:
     return QuerySet("judged queries", "judged", judgments, matches)
 
 
+CHANGING = tuple(one for one in CONDITIONS if not one.kind.startswith("substitute"))
+"""No word of the queries has a synonym among `CHUNKS`."""
+
+
 def document_of(ids: np.ndarray) -> np.ndarray:
     return ids
 
@@ -54,12 +58,13 @@ def test_every_usable_query_stands_once_under_every_condition():
     trial = make_trial(query_set(), CHUNKS, terms)
     assert trial is not None
     assert trial.queries == 39  # one has no answer in the corpus
-    assert len(trial.perturbed.judgments) == len(trial.perturbed.texts) == 39 * len(CONDITIONS)
+    assert len(trial.perturbed.judgments) == len(trial.perturbed.texts) == 39 * len(CHANGING)
+    assert trial.conditions == CHANGING
     assert trial.perturbed.texts[:2] == ["the roof number", "the garden number"]
     keys = [judgment.key for judgment in trial.perturbed.judgments]
     assert keys[39:78] == keys[:39]
     named = [place % 39 for place, match in enumerate(trial.perturbed.matches) if match.documents]
-    assert named == [3] * len(CONDITIONS)
+    assert named == [3] * len(CHANGING)
     assert trial.changed[0] == 0
     masked = trial.perturbed.texts[39 * 4 : 39 * 5]  # mask, one word: the one that the answer has
     assert set(masked) == {"the [MASK] number"}
@@ -82,7 +87,7 @@ def test_losses_are_against_the_same_queries_unchanged():
     fragile[39 * 4 : 39 * 7] = -1  # finds nothing where words are masked
     found = measure_trial(trial, {"steady": answers, "fragile": fragile}, document_of, samples=500)
     assert (found.name, found.kind, found.queries) == ("judged queries", "judged", 39)
-    assert [(row.kind, row.words) for row in found.rows] == [(one.kind, one.words) for one in CONDITIONS]
+    assert [(row.kind, row.words) for row in found.rows] == [(one.kind, one.words) for one in CHANGING]
     clean, masked = found.rows[0], found.rows[4]
     assert clean.differences == {}
     assert clean.systems["fragile"]["hit@10"].value == 100.0
@@ -107,6 +112,19 @@ def test_other_metrics_drop_as_well_and_each_has_its_verdict():
     assert (drops["hit@1"].value, drops["hit@4"].verdict) == (-100.0, "no difference shown")
     assert (drops["mrr@10"].value, drops["mrr@10"].verdict) == (-50.0, "worse")
     assert drops["hit@10"].verdict == "no difference shown"
+
+
+def test_queries_with_evidence_have_map_multihop_as_well():
+    one = query_set(2)
+    held = [Judgment(j.key, "", "chunk", j.grades, {n: (0, 1)}, 2) for n, j in enumerate(one.judgments, 1)]
+    trial = make_trial(QuerySet("judged queries", "judged", held, one.matches), CHUNKS, terms)
+    assert trial is not None
+    answers = np.array([[next(iter(judgment.grades))] for judgment in trial.perturbed.judgments])
+    answers[2:] = -1
+    found = measure_trial(trial, {"fragile": answers}, document_of, samples=100)
+    # Both strings at rank 1, of two: 2/1 divided by 2.
+    assert found.rows[0].systems["fragile"]["map@10 (multihop)"].value == 100.0
+    assert found.rows[1].differences["fragile"]["map@10 (multihop)"].value == -100.0
 
 
 def test_a_language_models_words_come_before_the_documents_own():
@@ -180,7 +198,7 @@ def test_queries_are_encoded_once_for_each_encoder(weight, encoded):
     trial = RobustnessStudy(context, rankers, weight, FusionChoice("rrf", 0.5, ""), lambda one: [None] * len(one.texts))
     found = trial.measure([query_set()], document_of)
     assert [one for one, _ in rankers.asked] == encoded
-    assert {count for _, count in rankers.asked} == {39 * len(CONDITIONS)}
+    assert {count for _, count in rankers.asked} == {39 * len(CHANGING)}
     assert list(found.rows[0].systems) == ["bm25", "base", "adapted", "in_use", "hybrid base", "hybrid in use"]
     # All cosines are equal: the first ten chunks are found, of which the third answers none of the queries that count.
     hits = {name: cells["hit@10"].value for name, cells in found.rows[0].systems.items()}
