@@ -33,8 +33,8 @@ _PLAIN: dict[str, Any] = {
 
 
 def baseline_config(settings: Settings) -> TrainingConfig:
-    """InfoNCE with the evidence chunks of 16 queries, each the negative of the others (BMEmbed, section 4.1), for queries and chunks,
-    whatever the project's recipe; steps, learning rate and LoRA are the recipe's. Raises SettingsError for values that do not go
+    """InfoNCE with the evidence chunks of 16 queries, each a negative of the others (BMEmbed, section 4.1), of queries and
+    chunks, whatever the project's recipe; steps, learning rate and LoRA are the recipe's. Raises SettingsError for values that do not go
     together.
     """
     return replace(config_of(settings), **_PLAIN)
