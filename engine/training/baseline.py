@@ -33,9 +33,9 @@ _PLAIN: dict[str, Any] = {
 
 
 def baseline_config(settings: Settings) -> TrainingConfig:
-    """InfoNCE with the evidence chunks of 16 queries, each a negative of the others (BMEmbed, section 4.1), of queries and
-    chunks, whatever the project's recipe; steps, learning rate and LoRA are the recipe's. Raises SettingsError for values that do not go
-    together.
+    """InfoNCE with the evidence chunks of 16 queries, each a negative of the others (BMEmbed, section 4.1), of queries and chunks.
+
+    Steps, learning rate and LoRA are those of the project's recipe. Raises SettingsError for values that do not go together.
     """
     return replace(config_of(settings), **_PLAIN)
 

@@ -111,7 +111,7 @@ def test_codes_and_dates_are_masked_and_written_otherwise_and_never_mistyped():
     perturber = Perturber(analysed, {})
     everything = [perturber.perturb(CODED, Condition(kind, 9)) for kind in ("mask", "substitute", "typo")]
     assert everything[0].text == "When was [MASK], not [MASK], sold on [MASK] or in [MASK]?"
-    assert everything[1].text == "When was PHX121, not PHX-122, sold on 1.3.2024 or in 2023?"  # of a year no other form is known
+    assert everything[1].text == "When was PHX121, not PHX-122, sold on 1.3.2024 or in 2023?"
     assert [one.changed for one in everything] == [4, 3, 0]
     assert perturber.words(CODED) == ["PHX-121", "PHX122", "2024-03-01", "2023"]
     assert perturber.perturb("on 2024-13-01", Condition("substitute", 1)).changed == 0  # no such month
