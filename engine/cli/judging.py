@@ -27,8 +27,8 @@ ORIGINS = {
     "named": "that you named",
     "judged": "of this project with hits that have no mark",
     "generated": (
-        "that were made from the documents and held out from training (synthetic: your own say more, and only these have a say "
-        "in which encoder is used)"
+        "that were made from the documents and held out from training (synthetic: only your own, named with --query or --queries, "
+        "decide which encoder is used)"
     ),
 }
 
@@ -265,8 +265,8 @@ def _show_summary(summary: Summary) -> None:
     elif summary.open:
         print(f"{summary.open} hits have no mark yet: the same command goes on with them.", file=sys.stderr)
     if summary.judged_queries < ENOUGH_QUERIES:
-        few = "A query counts once a hit of it was right; from"
-        print(f"{few} {ENOUGH_QUERIES} of your own on they have a say in which encoder is used.", file=sys.stderr)
+        few = "A query counts once a hit of it was right; to decide which encoder is used takes at least"
+        print(f"{few} {ENOUGH_QUERIES} of your own.", file=sys.stderr)
     if summary.right + summary.wrong:
         print(f"Next: {summary.next}", file=sys.stderr)
 

@@ -158,7 +158,8 @@ class Evaluation:
             reason = UNTRAINED
         else:
             reason = verdict(decision, "The base encoder", self._mode)
-            reason = reason if decision.changes else f"{reason} {how_to_judge(decision)}"
+            settled = decision.changes or decision.rung == "judged"
+            reason = reason if settled else f"{reason} {how_to_judge(decision)}"
         selection = Selection(decision.chosen, weight_of(decision.chosen), reason, decision)
         self.alias(IN_USE, selection.in_use)
         self._context.choose("encoder in use", selection.in_use, selection.reason)

@@ -26,8 +26,9 @@ from engine.metrics.randomisation import max_t_p
 LEVEL = 0.05
 TOLERANCE = 0.3
 MAX_RISK = 0.2
-WANTED_GAIN = 5.0
-"""Points that judged questions should be able to show, where the sentence says how many are needed."""
+PLANNED = 3.5
+"""Points that the judged questions asked for would show: somewhat fewer than `DIFFERENCE`, by which they decide, because how much they
+vary is known only once they are there."""
 Outcome = Literal["in use", "admitted", "not shown", "risky", "excluded"]
 
 
@@ -62,7 +63,7 @@ class Decision:
     """`chosen`: a candidate, or the reference. `rung`: the one that decided; None where none has enough queries.
 
     `candidates` are measured on the rung that decided, else on the highest one with queries. `judged_needed`: judged questions
-    that would show a gain of `WANTED_GAIN` points; None where nothing was measured.
+    that would decide, and show a gain of `DIFFERENCE` points; None where nothing was measured.
     """
 
     chosen: str
@@ -114,7 +115,7 @@ def decide(
     judged = next((one for one in measured if one.rung == "judged" and one.queries >= MIN_TO_EXCLUDE), shown)
     return Decision(
         chosen, reference, decides.rung if decides else None, shown.queries, tuple(outcomes), rungs,
-        judged.needed(reference, WANTED_GAIN),
+        judged.needed(reference, PLANNED),
     )  # fmt: skip
 
 

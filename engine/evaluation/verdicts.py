@@ -8,7 +8,7 @@ from engine.core.figures import Difference
 from engine.core.messages.report import EVIDENCE
 from engine.core.systems import system_of
 from engine.evaluation.evidence import CERTIFYING, DIFFERENCE
-from engine.evaluation.gate import MAX_RISK, TOLERANCE, WANTED_GAIN, CandidateResult, Decision
+from engine.evaluation.gate import MAX_RISK, TOLERANCE, CandidateResult, Decision
 
 
 def _label(name: str) -> str:
@@ -48,7 +48,8 @@ def _figures(one: CandidateResult, mode: str) -> str:
 
 def _missing(decision: Decision) -> str:
     able = [one for one in decision.ladder if one.rung in CERTIFYING]
-    short = [f"{one.needed:,} {EVIDENCE[one.rung]} (there are {one.queries:,})" for one in able]
+    needed = {one.rung: one.needed for one in able} | {"judged": decision.judged_needed or 0}
+    short = [f"{needed[one.rung]:,} {EVIDENCE[one.rung]} (there are {one.queries:,})" for one in able]
     if not short:
         return "there are only extractive queries, which prove nothing"
     return f"too few queries to show a gain of {DIFFERENCE:g} points of nDCG@10, which takes {' or '.join(short)}"
@@ -57,9 +58,8 @@ def _missing(decision: Decision) -> str:
 def how_to_judge(decision: Decision) -> str:
     """What evidence would help, and how to get it."""
     count = f"{decision.judged_needed:,}" if decision.judged_needed else "Twenty or more"
-    return (
-        f"{count} judged questions would show a gain of {WANTED_GAIN:g} points ('engine judge', or marks in the app)."
-    )
+    how = "'engine judge --queries FILE', or marks in the app"
+    return f"{count} judged questions of your own would show a gain of {DIFFERENCE:g} points ({how})."
 
 
 def _capital(text: str) -> str:

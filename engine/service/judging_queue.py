@@ -18,7 +18,7 @@ from engine.service.judging import judgments
 
 Origin = Literal["named", "judged", "generated"]
 ENOUGH_QUERIES = 20
-"""Queries of one session, and as many as judged queries must be to have a say in which encoder is used."""
+"""Queries of one session, and without which judged queries never decide which encoder is used."""
 
 
 @dataclass(frozen=True, slots=True)

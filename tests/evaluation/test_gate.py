@@ -81,7 +81,7 @@ def test_extractive_queries_certify_nothing():
     found = chosen(evidence("extractive", {"adapted": (0.2 + NOISE, 0.2 + NOISE)}))
     assert (found.chosen, found.rung, outcomes(found)) == ("base", None, ["not shown"])
     assert found.candidates[0].semantic.verdict == "better"
-    assert found.judged_needed == pytest.approx(32, abs=3)  # (2.8 · 10 / 5)²
+    assert found.judged_needed == pytest.approx(64, abs=4)  # (2.8 · 10 / 3.5)²
 
 
 def test_a_few_judged_questions_exclude_what_they_show_to_be_worse():
@@ -120,19 +120,21 @@ def test_misfits_are_refused():
         chosen(evidence("document", {"adapted": (NOISE * np.nan, NOISE)}))
 
 
-def simulated(rng: np.random.Generator, gain: float, queries: int) -> Evidence:
-    """An adapter and its interpolation on ranks that move at random: most queries keep their nDCG@10, some win or lose much."""
+def simulated(
+    rng: np.random.Generator, gain: float, queries: int, rung: RungName = "document", share: float = 0.3
+) -> Evidence:
+    """An adapter and its interpolation on ranks that move at random: most queries keep their nDCG@10, a `share` win or lose much."""
     discounts = np.append(1 / np.log2(np.arange(2, 12)), 0.0)
 
     def changed() -> np.ndarray:
-        moved = rng.random(queries) < 0.3
+        moved = rng.random(queries) < share
         return np.where(moved, rng.choice(discounts, queries) - rng.choice(discounts, queries), 0.0)
 
     semantic = changed()
     default = 0.4 * semantic + 0.4 * changed()
     halved = 0.5 * semantic + 0.2 * changed()
     return evidence(
-        "document",
+        rung,
         {
             "interpolated": (halved + gain / 2, 0.4 * halved + 0.2 * changed() + gain / 2),
             "adapted": (semantic + gain, default + gain),
@@ -158,6 +160,20 @@ def test_of_adapters_that_harm_none_comes_into_use(queries):
     for seed in range(100):
         found = decide([simulated(rng, -0.03, queries)], "base", ("interpolated", "adapted"), samples=400, seed=seed)
         assert not found.changes
+
+
+@pytest.mark.parametrize("share", [0.1, 0.3])
+def test_as_many_judged_questions_as_are_asked_for_show_the_gain_promised(share):
+    rng = np.random.default_rng(8)
+    before = decide(
+        [simulated(rng, 0.0, 400, "extractive", share)], "base", ("interpolated", "adapted"), samples=100
+    )
+    count = before.judged_needed
+    runs = [
+        decide([simulated(rng, 0.04, count, "judged", share)], "base", ("interpolated", "adapted"), samples=200)
+        for _ in range(60)
+    ]
+    assert sum(one.rung == "judged" and one.changes for one in runs) >= 36
 
 
 def test_an_adapter_that_helps_comes_into_use_most_of_the_time():
