@@ -143,22 +143,26 @@ def simulated(
     )
 
 
-@pytest.mark.parametrize("queries", [60, 150, 400])
-def test_of_adapters_that_do_nothing_at_most_one_in_twenty_comes_into_use(queries):
+@pytest.mark.parametrize(("queries", "share"), [(60, 0.05), (150, 0.1), (400, 0.3)])
+def test_of_adapters_that_do_nothing_at_most_one_in_twenty_comes_into_use(queries, share):
     rng = np.random.default_rng(queries)
     runs = [
-        decide([simulated(rng, 0.0, queries)], "base", ("interpolated", "adapted"), samples=400, seed=seed)
+        decide(
+            [simulated(rng, 0.0, queries, share=share)], "base", ("interpolated", "adapted"), samples=400, seed=seed
+        )
         for seed in range(300)
     ]
     assert sum(one.changes for one in runs) <= 15
-    assert {one.rung for one in runs} <= {"document", None}
+    assert sum(one.rung == "document" for one in runs) > 250  # it is the gate that keeps them out, not the lack of queries
 
 
-@pytest.mark.parametrize("queries", [60, 400])
-def test_of_adapters_that_harm_none_comes_into_use(queries):
+@pytest.mark.parametrize(("queries", "share"), [(60, 0.05), (400, 0.3)])
+def test_of_adapters_that_harm_none_comes_into_use(queries, share):
     rng = np.random.default_rng(queries)
     for seed in range(100):
-        found = decide([simulated(rng, -0.03, queries)], "base", ("interpolated", "adapted"), samples=400, seed=seed)
+        found = decide(
+            [simulated(rng, -0.03, queries, share=share)], "base", ("interpolated", "adapted"), samples=400, seed=seed
+        )
         assert not found.changes
 
 
