@@ -39,7 +39,7 @@ def document_set(context: StageContext, chunks: Sequence[Chunk]) -> tuple[QueryS
     shutil.rmtree(folder, ignore_errors=True)
     untitled = {document for query in queries for document in (query.document_id, query.written_in)}
     lexical = index_without(context, folder, corpus, untitled)
-    copies = NearCopies(context.store.documents(), corpus, [same[0] for same in groups])
+    copies = NearCopies(context.store.documents(), corpus, document_queries(context.store))
     found = QuerySet(
         "document-written queries", "document", [judgment_of(same) for same in groups],
         [FilenameMatch(same[0].text) for same in groups],
@@ -80,12 +80,17 @@ class NearCopies:
     def __init__(
         self, documents: Iterable[Document], chunks: Sequence[Chunk], queries: Iterable[DocumentQuery]
     ) -> None:
+        queries = list(queries)
         titles = {document.id: frozenset(folded_words(document.title)) for document in documents}
+        written: defaultdict[tuple[int, int | None], set[frozenset[str]]] = defaultdict(set)
+        for query in queries:
+            written[query.document_id, query.chunk_id].add(frozenset(folded_words(query.text)))
         self._chunks = chunks
         self._labelled: defaultdict[frozenset[str], set[int]] = defaultdict(set)
         for row, chunk in enumerate(chunks):
-            title = titles.get(chunk.document_id, frozenset())
-            for label in {title, *(frozenset(folded_words(heading)) for heading in chunk.headings)}:
+            title, whole = titles.get(chunk.document_id, frozenset()), written[chunk.document_id, None]
+            headings = (frozenset(folded_words(heading)) for heading in chunk.headings)
+            for label in {title, *headings, *whole, *written[chunk.document_id, chunk.id]}:
                 self._labelled[label].add(row)
         self._labels: defaultdict[str, list[frozenset[str]]] = defaultdict(list)
         for label in self._labelled:
@@ -96,12 +101,18 @@ class NearCopies:
         self._verbatim = texts.find(wanted) if texts else {}
 
     def of(self, query: DocumentQuery) -> frozenset[int]:
-        """Ids of the chunks that stand under a title or a heading with nearly the same words (Jaccard ≥ 0.8), or whose text has a
-        query of three words or more verbatim; those that answer it apart.
+        """Ids of the chunks that stand under a title or a heading, or answer another query, with nearly the same words (Jaccard
+        ≥ 0.8) or all of three or more; and of those whose text has a query of three words or more verbatim. Without those that
+        answer it.
         """
         words = folded_words(query.text)
-        shared = Counter(label for word in set(words) for label in self._labels.get(word, ()))
-        alike = (label for label, count in shared.items() if count >= MIN_JACCARD * len(label.union(words)))
+        wanted = frozenset(words)
+        shared = Counter(label for word in wanted for label in self._labels.get(word, ()))
+        alike = (
+            label
+            for label, count in shared.items()
+            if count >= MIN_JACCARD * len(label | wanted) or count == len(wanted) >= MIN_VERBATIM
+        )
         rows = set[int]().union(*(self._labelled[label] for label in alike))
         rows |= {row for row, _, _ in self._verbatim.get(" ".join(words), ())}
         return frozenset(self._chunks[row].id for row in rows if not _answers(self._chunks[row], query))

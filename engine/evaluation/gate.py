@@ -27,8 +27,8 @@ LEVEL = 0.05
 TOLERANCE = 0.3
 MAX_RISK = 0.2
 PLANNED = 3.5
-"""Points that the judged questions asked for would show: somewhat fewer than `DIFFERENCE`, by which they decide, because how much they
-vary is known only once they are there."""
+"""Points that the judged questions asked for would show: somewhat fewer than `DIFFERENCE`, by which they decide, because how much
+they vary is known only once they are there."""
 Outcome = Literal["in use", "admitted", "not shown", "risky", "excluded"]
 
 

@@ -91,6 +91,23 @@ def test_near_copies() -> None:
     assert copies.of(asked("nothing of this kind")) == frozenset()
 
 
+def test_what_answers_the_same_question_in_a_copy_is_not_wrong() -> None:
+    chunks = [
+        chunk(1, 1, "In the office."),
+        chunk(2, 2, "In the office!"),
+        chunk(3, 2, "Elsewhere."),
+        chunk(4, 3, "Far."),
+    ]
+    documents = [document(1, "Fees of boats"), document(2, "Fees of boats 2024"), document(3, "Boats of fees")]
+    first, term = asked("Where do boats pay?", origin="faq"), asked("Due date", origin="glossary")
+    copied = [replace(one, chunk_id=2, document_id=2, written_in=2) for one in (first, term)]
+    title = asked("Fees of boats", origin="title", chunk_id=None)
+    copies = NearCopies(documents, chunks, [first, term, *copied, title])  # chunks as they are once all is taken out
+    assert copies.of(first) == copies.of(term) == {2}
+    assert copies.of(copied[0]) == {1}
+    assert copies.of(title) == {2, 3, 4}  # a longer title that has all its words
+
+
 def test_four_of_five_words_make_a_near_copy_and_three_of_four_do_not() -> None:
     chunks = [
         chunk(1, 1, "One."),
