@@ -220,12 +220,11 @@ class Evaluation:
         search = self._settings.search
         if search.fusion != "auto":
             choice = set_by_hand(search.fusion, search.weight)
-        elif (share := self._fuser.for_unknown_language(self.sets, self._measure)) is not None:
-            choice = share
         else:
             searches: Searches = {name: (IN_USE, share) for name, share in FUSIONS.items()}
             reference, *others = FUSIONS
-            choice = fusion_of(self._decide(searches, reference, others, DECIDE_FUSION), self._mode)
+            decision = self._decide(searches, reference, others, DECIDE_FUSION)
+            choice = fusion_of(decision, self._mode, self._fuser.for_unknown_language(self.sets, self._measure))
         self._context.choose("fusion", choice.method, choice.reason)
         for one in self.sets:
             for name in [name for name in ENCODERS if name in one.rankings]:

@@ -102,5 +102,9 @@ def _baseline(snapshot: ProjectSnapshot) -> str:
 
 def _fused(snapshot: ProjectSnapshot) -> set[str]:
     """The settings that decide what is ranked, and how they are fused."""
-    always = {"rrf_k", "fusion", "named_documents"}
-    return always | {"weight"} if snapshot.settings.search.fusion == "weighted" else always
+    search, found = snapshot.settings.search, {"rrf_k", "fusion", "named_documents"}
+    if search.fusion == "weighted":
+        found.add("weight")
+    if search.mode == "semantic":  # in every other mode the gate goes by hybrid search
+        found.add("mode")
+    return found

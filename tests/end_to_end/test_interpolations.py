@@ -23,6 +23,18 @@ def test_the_weights_that_are_wanted_are_candidates_and_stand_in_the_report(proj
     assert {one["rung"] for one in decision["ladder"]} == {"judged", "document", "extractive"}
 
 
+def test_in_another_default_mode_the_gate_decides_anew(project: Path) -> None:
+    def state() -> str:
+        stages = json.loads(engine_here("status", str(project), "--json").stdout)["stages"]
+        return next(one["state"] for one in stages if one["stage"] == "evaluate")
+
+    states = []
+    for mode in ("hybrid", "bm25", "semantic"):
+        ProjectFolder.open(project).change_settings({"search.mode": mode})
+        states.append(state())
+    assert states == ["done", "done", "stale"]  # where BM25 is the default, the encoder is for hybrid search
+
+
 def test_judged_questions_alone_decide_how_hybrid_search_fuses(project: Path) -> None:
     few = {
         "training.steps": 2,

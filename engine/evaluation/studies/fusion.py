@@ -40,8 +40,10 @@ def set_by_hand(method: Literal["rrf", "weighted"], weight: float) -> FusionChoi
     return FusionChoice(method, weight, "Hybrid search fuses both rankings as project.toml says (search.fusion).")
 
 
-def fusion_of(decision: Decision, mode: str) -> FusionChoice:
-    """The fusion that the gate has chosen among `FUSIONS`."""
+def fusion_of(decision: Decision, mode: str, undecided: FusionChoice | None = None) -> FusionChoice:
+    """The fusion that the gate has chosen among `FUSIONS`. `undecided`: instead of the reference where no rung decides."""
+    if undecided is not None and decision.rung is None:
+        return undecided
     share, kept = FUSIONS[decision.chosen], "The equal-weight sum of both scores"
     reason = (
         verdict(decision, kept, mode, fusion_label)

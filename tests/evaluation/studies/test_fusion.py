@@ -42,6 +42,13 @@ def test_without_judged_questions_the_equal_weight_sum_stays():
     assert (found.method, found.weight, found.share) == ("weighted", EQUAL, EQUAL)
 
 
+def test_where_judged_questions_decide_extractive_ones_have_no_say():
+    stranger = FusionChoice("weighted", 0.1, "")
+    for chosen in ("weighted 0.5", "weighted 0.4"):
+        assert fusion_of(Decision(chosen, "weighted 0.5", "judged", 300), "hybrid", stranger).weight == FUSIONS[chosen]
+    assert fusion_of(Decision("weighted 0.5", "weighted 0.5", None, 12), "hybrid", stranger) == stranger
+
+
 def test_what_project_toml_says_is_no_decision():
     assert set_by_hand("rrf", 0.5).share is None
     assert set_by_hand("weighted", 0.8).share == 0.8
