@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 
 from engine.core.errors import CancelledError
-from engine.core.unit_vectors import unit_rows
+from engine.core.similarity import Similarity
 from engine.encoders.vector_shards import map_vectors, read_hashes, write_shard
 
 _WINDOW_SHARDS = 128
@@ -29,8 +29,12 @@ class ChunkEncoder(Protocol):
     def dimension(self) -> int:
         """Width d of the vectors."""
 
+    @property
+    def similarity(self) -> Similarity:
+        """How they are compared."""
+
     def encode_chunks(self, texts: Sequence[str], progress: Callable[[int], None] | None = None) -> np.ndarray:
-        """Vectors (n, d), float32, unit norm."""
+        """Vectors (n, d), float32."""
 
 
 class VectorCache:
@@ -152,7 +156,7 @@ def encode_cached(
     progress: Callable[[int], None] | None = None,
     should_stop: Callable[[], bool] | None = None,
 ) -> np.ndarray:
-    """Vectors float32 (n, d), unit norm, of `texts`, encoding only those whose content hash (hex sha256) is not cached.
+    """Vectors float32 (n, d) of `texts`, encoding only those whose content hash (hex sha256) is not cached.
 
     New vectors are stored `shard_size` at a time, so an interruption loses at most one shard. All come back through
     float16, so that a fresh vector equals a cached one. `progress` gets the number of texts done so far. Raises
@@ -173,7 +177,7 @@ def encode_cached(
     found = kept.read(kept.find(keys))  # (n, d)
     if progress is not None:
         progress(done + extra)
-    return unit_rows(found)
+    return encoder.similarity.restored(found)
 
 
 class _Report:

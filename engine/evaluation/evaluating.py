@@ -119,7 +119,8 @@ class Evaluation:
         passages = candidate.passage_vectors(known.passages)
         questions = candidate.query_vectors(known.questions)
         self.general[candidate.name] = answered(similarity.query_form(questions), similarity.chunk_form(passages))
-        self.distances[candidate.name] = nearest_distances(vectors, passages)
+        if similarity.of_unit_vectors:  # other distances would be on another scale than those of base
+            self.distances[candidate.name] = nearest_distances(vectors, passages)
 
     def rank_baseline(self) -> None:
         """The CL baseline, trained first where it is not there yet. It comes after the choice, so that it has no part in it."""

@@ -82,8 +82,10 @@ class Rankers:
     ) -> tuple[Ids, Floats]:
         """Ids and scores (q, depth) of the chunks, with vectors `chunks` (n, d), that come first for the queries (q, d)."""
         forms = similarity.query_form(queries), similarity.chunk_form(chunks)
-        return rank_within(*forms, self.ids, self._context.settings.evaluation.depth, among)
+        ids, products = rank_within(*forms, self.ids, self._context.settings.evaluation.depth, among)
+        return ids, similarity.of_products(products)
 
     def scores_of(self, queries: Floats, chunks: Floats, ids: Ids, similarity: Similarity = COSINE) -> Floats:
         """Scores (q, n) of the chunks `ids` (q, n) for each query; −inf where `ids` is −1."""
-        return products_of(similarity.query_form(queries), similarity.chunk_form(chunks), self.ids, ids)
+        products = products_of(similarity.query_form(queries), similarity.chunk_form(chunks), self.ids, ids)
+        return similarity.of_products(products)

@@ -28,11 +28,17 @@ def alignment(queries: ArrayLike, answers: ArrayLike, chunks: ArrayLike) -> Floa
         raise ValueError(f"queries {wanted.shape}, answers {right.shape} and chunks {corpus.shape} do not fit")
     own = squared_distances(np.einsum("nd,nd->n", wanted, right))
     best = [(wanted[row : row + _BLOCK] @ corpus.T).max(axis=1) for row in range(0, len(wanted), _BLOCK)]
-    nearest = np.minimum(squared_distances(np.concatenate(best)) if best else own, own)
-    scaled = nearest > _SAME
-    kept = scaled | (own <= _SAME)
-    ratios = np.divide(own, nearest, out=np.ones_like(own), where=scaled)
-    return ratios[kept]
+    return alignment_of(own, squared_distances(np.concatenate(best)) if best else own)
+
+
+def alignment_of(own: ArrayLike, nearest: ArrayLike) -> Floats:
+    """`alignment` of the squared distances of queries (n,) to their own answers and to the chunks nearest to them."""
+    wanted = np.asarray(own, dtype=np.float64)
+    least = np.minimum(np.asarray(nearest, dtype=np.float64), wanted)
+    scaled = least > _SAME
+    kept = scaled | (wanted <= _SAME)
+    found: Floats = np.divide(wanted, least, out=np.ones_like(wanted), where=scaled)[kept]
+    return found
 
 
 def squared_distances(cosines: ArrayLike) -> Floats:

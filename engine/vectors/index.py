@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from engine.core.disk import write_text
 from engine.core.errors import DamagedError, EngineError, ResourceError
 from engine.core.similarity import COSINE, IndexForm, Similarity
-from engine.core.unit_vectors import unit_rows
+from engine.vectors.forms import index_form
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,33 +24,8 @@ READ_BLOCK = 16_384
 DTYPES = {"f16": "f16", "f32": "f32", "i8": "i8"}
 
 
-class FormerCsls(IndexForm):
-    """Of indexes made before CSLS went: rows are [c, −o, √(1 − o²)]/√2 for unit vectors c with offsets o. The cosine with
-    [q, 0, 0], times √2, is that of q and c."""
-
-    name, added = "csls", 2
-
-    def query_rows(self, queries: NDArray[np.float32]) -> NDArray[np.float32]:
-        """With zeros for what is no longer looked at."""
-        import numpy as np
-
-        return np.concatenate([queries, np.zeros((*queries.shape[:-1], self.added), np.float32)], axis=-1)
-
-    def similarities(self, cosines: NDArray[np.float32], query_row: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Plain cosines."""
-        return cosines * cosines.dtype.type(2**0.5)
-
-    def vectors(self, rows: NDArray[Any]) -> NDArray[np.float32]:
-        """Without the two numbers more."""
-        return unit_rows(rows[:, : -self.added])
-
-
-INDEX_FORMS: dict[str, IndexForm] = {form.name: form for form in (COSINE.index_form, FormerCsls())}
-"""By name: an index is opened in the form that its manifest names."""
-
-
 class VectorIndex:
-    """Cosine index over chunk vectors, in the form that serves a similarity. Made by `build` or `update`, read by `open`."""
+    """Index over chunk vectors, by cosine, in the form that serves a similarity. Made by `build` or `update`, read by `open`."""
 
     def __init__(self, index: Any, manifest: dict[str, Any]) -> None:
         self._index, self.manifest, self.form = index, manifest, index_form(manifest)
@@ -66,16 +41,17 @@ class VectorIndex:
         dtype: str = "f16",
         expansion: int = 128,
     ) -> VectorIndex:
-        """Write an index of `vectors` (float32, (n, d), unit norm) under keys `ids` (n,) into `folder`.
+        """Write an index of `vectors` (float32, (n, d)), compared by `similarity`, under keys `ids` (n,) into `folder`.
 
-        It can be updated with vectors for the same kind of `similarity` only.
         Raises EngineError for vectors that are not finite: usearch would return them as hits. ValueError for ids that
         are not unique or do not fit the vectors.
         """
-        rows = similarity.index_rows(vectors)
+        _refuse_not_finite(vectors)
+        form = similarity.index_form.fitted(vectors)
+        rows = form.rows(vectors, _precision(dtype))
         index = _empty(rows.shape[1], dtype, expansion)
         _add(index, ids, rows)
-        return cls.write(folder, index, dtype, expansion, 0, similarity)
+        return cls.write(folder, index, dtype, expansion, 0, form)
 
     @classmethod
     def update(
@@ -85,12 +61,11 @@ class VectorIndex:
         add: NDArray[np.int64],
         vectors: NDArray[np.float32],
         remove: Iterable[int],
-        similarity: Similarity = COSINE,
     ) -> VectorIndex | None:
         """Write a copy of the index in `former`, with keys removed and added, into `folder`; `former` is not changed.
 
-        An added key that is known is replaced. None when so many keys have gone that the index must be rebuilt. Raises
-        DamagedError like `open`, EngineError and ValueError like `build`.
+        An added key that is known is replaced. None when so many keys have gone, or a vector is so long, that the index must be
+        rebuilt. Raises DamagedError like `open`, EngineError and ValueError like `build`.
         """
         import numpy as np
 
@@ -98,17 +73,16 @@ class VectorIndex:
         gone = np.union1d(np.fromiter(remove, np.int64), add)
         gone = gone[np.isin(gone, old.keys())]
         removed = int(old.manifest["removed"]) + len(gone)
-        if removed > REBUILD_SHARE * max(1, old.count):
+        _refuse_not_finite(vectors)
+        if removed > REBUILD_SHARE * max(1, old.count) or not old.form.takes(vectors):
             return None
         if len(gone):
             old._index.remove(gone.astype(np.uint64))
-        _add(old._index, add, similarity.index_rows(vectors))
-        return cls.write(folder, old._index, old.manifest["dtype"], int(old.manifest["expansion"]), removed, similarity)
+        _add(old._index, add, old.form.rows(vectors, _precision(old.manifest["dtype"])))
+        return cls.write(folder, old._index, old.manifest["dtype"], int(old.manifest["expansion"]), removed, old.form)
 
     @classmethod
-    def write(
-        cls, folder: Path, index: Any, dtype: str, expansion: int, removed: int, similarity: Similarity
-    ) -> VectorIndex:
+    def write(cls, folder: Path, index: Any, dtype: str, expansion: int, removed: int, form: IndexForm) -> VectorIndex:
         """Save the graph with its manifest into `folder`, and open it."""
         path = folder / "index.usearch"
         try:
@@ -126,7 +100,8 @@ class VectorIndex:
             "dtype": dtype,
             "expansion": expansion,
             "removed": removed,
-            "form": similarity.index_form.name,
+            "form": form.name,
+            **form.parameters,
             "sha256": _sha256(path),
         }
         write_text(folder / "manifest.json", json.dumps(manifest))
@@ -192,7 +167,7 @@ class VectorIndex:
         """All chunk ids, ascending (n,), and their vectors as they are stored, a row each: float32, or float16 for less."""
         import numpy as np
 
-        dtype = np.float32 if self.manifest["dtype"] == "f32" else np.float16
+        dtype = _precision(self.manifest["dtype"])
         keys = np.sort(self.keys())
         vectors = np.empty((len(keys), self.manifest["dimension"]), dtype)
         for start in range(0, len(keys), READ_BLOCK):
@@ -231,6 +206,13 @@ def _empty(dimension: int, dtype: str, expansion: int) -> Any:
     return Index(ndim=dimension, metric="cos", dtype=DTYPES[dtype], expansion_search=expansion)
 
 
+def _precision(dtype: str) -> type[np.floating]:
+    """That of a storage type: float16 for less."""
+    import numpy as np
+
+    return np.float32 if dtype == "f32" else np.float16
+
+
 def _add(index: Any, ids: NDArray[np.int64], vectors: NDArray[np.float32]) -> None:
     import numpy as np
 
@@ -240,10 +222,8 @@ def _add(index: Any, ids: NDArray[np.int64], vectors: NDArray[np.float32]) -> No
         )
     if len(np.unique(ids)) != len(ids) or (len(ids) and ids.min() < 0):
         raise ValueError("ids must be unique and not negative")
-    if len(ids) == 0:
-        return
-    _refuse_not_finite(vectors)
-    index.add(ids.astype(np.uint64), vectors)
+    if len(ids):
+        index.add(ids.astype(np.uint64), vectors)
 
 
 def _refuse_not_finite(vectors: NDArray[np.float32]) -> None:
@@ -296,8 +276,3 @@ def _damaged(folder: Path, why: str) -> DamagedError:
         "Run 'engine embed --force' to build it again; BM25 search goes on meanwhile.",
         code="index-damaged", stage="embed", command="embed --force",
     )  # fmt: skip
-
-
-def index_form(manifest: Mapping[str, Any]) -> IndexForm:
-    """The form of an index's rows. Former manifests name none: theirs is CSLS where they say "lifted", else that of cosines."""
-    return INDEX_FORMS[manifest.get("form", "csls" if manifest.get("lifted") else "cosine")]

@@ -150,7 +150,7 @@ def _write(
                 known = old.keys()
                 fresh = ~np.isin(ids, known)
                 gone = np.setdiff1d(known, ids).tolist()
-                if VectorIndex.update(source, folder, ids[fresh], vectors[fresh], gone, similarity):
+                if VectorIndex.update(source, folder, ids[fresh], vectors[fresh], gone):
                     return int(fresh.sum())
         except DamagedError as error:
             context.warn(f"{error.what} It is built anew.")

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.core.errors import CancelledError, ResourceError
+from engine.core.similarity import COSINE, Similarity
 from engine.encoders import vector_shards
 from engine.encoders.embedding_cache import EmbeddingCache, VectorCache, encode_cached, hash_keys
 from engine.encoders.vector_shards import read_hashes, write_shard
@@ -29,6 +30,8 @@ def content_hash(text: str) -> str:
 
 class CountingEncoder:
     """Unit vectors that depend on the text alone; remembers what it was asked to encode."""
+
+    similarity: Similarity = COSINE
 
     def __init__(self, fingerprint: str = "f" * 64, dimension: int = 6) -> None:
         self.fingerprint, self.dimension = fingerprint, dimension

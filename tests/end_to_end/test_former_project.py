@@ -24,7 +24,8 @@ from engine.project.stage import fingerprint
 from engine.project.store.artifact_info import FORMER_KEYS, VectorsInfo
 from engine.settings.schema import Settings
 from engine.training.history import FILE as HISTORY
-from engine.vectors.index import INDEX_FORMS, VectorIndex
+from engine.vectors.forms import FormerCsls
+from engine.vectors.index import VectorIndex
 
 FORMERLY_MISSING = {"corpus": ["tokenizer"], "queries": ["encoder"], "vectors": ["pooling"]}
 FORMER_SCOPES = {"queries": "query", "both-then-queries": "both-then-query"}
@@ -126,14 +127,16 @@ def test_it_opens_searches_shows_its_report_and_runs_on(former: Path) -> None:
     assert read_report(Path(again["folder"]))["training"] == curves
 
 
-class WithCsls(Cosine):
-    """The rows of an index of before CSLS was removed, whose offsets are all 0.2."""
+class CslsRows(FormerCsls):
+    """Of an index of before CSLS was removed, whose offsets are all 0.2."""
 
-    index_form = INDEX_FORMS["csls"]
-
-    def index_rows(self, chunks: NDArray[np.float32]) -> NDArray[np.float32]:
+    def rows(self, chunks: NDArray[np.float32], precision: type[np.floating]) -> NDArray[np.float32]:
         added = np.tile(np.array([-0.2, 0.96**0.5], np.float32), (len(chunks), 1))
         return np.column_stack([chunks, added]) / np.float32(2**0.5)
+
+
+class WithCsls(Cosine):
+    index_form = CslsRows()
 
 
 def semantic_scores(project: Path) -> list[float]:

@@ -20,7 +20,7 @@ from engine.encoders.embedding_cache import VectorCache, hash_keys
 from engine.project.folder import ProjectFolder
 from engine.search.loaded import Loaded
 from engine.search.searcher import Searcher
-from engine.vectors.index import INDEX_FORMS
+from engine.vectors.forms import INDEX_FORMS
 
 TEXTS = ["alpha", "beta", "gamma", "delta"]
 SERVED = [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0], [-1.0, 0.0]]

@@ -15,8 +15,9 @@ from fixtures.errors import fails
 
 import engine.vectors.index as module
 from engine.core.errors import DamagedError, EngineError, ResourceError
-from engine.core.similarity import Cosine, IndexForm
-from engine.vectors.index import INDEX_FORMS, VectorIndex
+from engine.core.similarity import Cosine, IndexForm, Lorentz
+from engine.vectors.forms import INDEX_FORMS
+from engine.vectors.index import VectorIndex
 
 WIDTH = 24
 
@@ -419,3 +420,37 @@ def test_an_index_whose_manifest_names_no_form_opens(tmp_path: Path) -> None:
     file.write_text(json.dumps(manifest))
     index = VectorIndex.open(tmp_path)
     assert (index.form.name, index.width, index.count) == ("cosine", WIDTH, 40)
+
+
+def points(count: int, seed: int = 0, width: int = 64) -> np.ndarray:
+    """Of hyperbolic space, at distances of 0.2 to 3 from its origin."""
+    lengths = np.random.default_rng([seed, 1]).uniform(0.2, 3, (count, 1))
+    directions = np.random.default_rng(seed).normal(size=(count, width))
+    return (np.sinh(lengths) * directions / np.linalg.norm(directions, axis=1, keepdims=True)).astype(np.float32)
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f16"])
+def test_an_index_ranks_by_lorentz_distance(tmp_path: Path, dtype: str) -> None:
+    ids, chunks, queries = np.arange(10_000), points(10_000), points(50, seed=1)
+    VectorIndex.build(tmp_path, ids, chunks, similarity=Lorentz(), dtype=dtype)
+    index = VectorIndex.open(tmp_path)
+    form = Lorentz(1.0)
+    exact = form.of_products(form.query_form(queries).astype(float) @ form.chunk_form(chunks).astype(float).T)
+    for query, distances in zip(queries, exact, strict=True):
+        found, scores = index.search(query, 10)
+        assert set(found) == set(np.argsort(-distances)[:10])
+        assert scores == pytest.approx(distances[found], abs=1e-5 if dtype == "f32" else 1e-3)
+
+
+def test_points_beyond_the_longest_want_an_index_built_anew(tmp_path: Path) -> None:
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+    chunks = points(100)
+    first = VectorIndex.build(tmp_path / "first", np.arange(100), chunks, similarity=Lorentz(), dtype="f32")
+    fresh = chunks[:1] * np.float32(0.5)
+    grown = VectorIndex.update(tmp_path / "first", tmp_path / "second", np.array([100]), fresh, [])
+    assert grown is not None
+    assert grown.manifest["largest_norm"] == first.manifest["largest_norm"]
+    assert grown.search(fresh[0], 1)[0].tolist() == [100]
+    beyond = chunks[np.argmax(np.linalg.norm(chunks, axis=1))][None] * np.float32(1.01)
+    assert VectorIndex.update(tmp_path / "first", tmp_path / "third", np.array([100]), beyond, []) is None

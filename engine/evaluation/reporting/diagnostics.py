@@ -15,7 +15,7 @@ from engine.core.figures import Interval
 from engine.core.similarity import COSINE, Similarity
 from engine.evaluation.judgments import Judgment
 from engine.evaluation.rankings import products_of
-from engine.metrics.geometry import alignment, isoscore, isotropy_a, uniformity
+from engine.metrics.geometry import alignment, alignment_of, isoscore, isotropy_a, uniformity
 from engine.metrics.overlap import overlap
 from engine.metrics.samples import bootstrapped_accuracy
 
@@ -32,7 +32,7 @@ MAX_VECTORS = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """Queries' unit vectors (q, d), and their best chunks' ids and scores (q, depth) by `similarity`, −1 and −inf where padded."""
+    """Queries' vectors (q, d), and their best chunks' ids and scores (q, depth) by `similarity`, −1 and −inf where padded."""
 
     vectors: Floats
     ids: Ids
@@ -57,7 +57,7 @@ class Similarities:
 def similarities_of(
     ranked: Ranked, judgments: Sequence[Judgment], chunks: Floats, keys: Ids, seed: int = 0
 ) -> Similarities | None:
-    """Of unit vectors `chunks` (N, d) named by `keys` (N,), ascending; None where no query says anything: those do whose answers
+    """Of vectors `chunks` (N, d) named by `keys` (N,), ascending; None where no query says anything: those do whose answers
     are chunks and that have `K` hits, or as many as there are.
 
     The random chunks are the same for every encoder.
@@ -69,25 +69,31 @@ def similarities_of(
     queries, compared = ranked.similarity.query_form(ranked.vectors[rows]), ranked.similarity.chunk_form(chunks)
     answers = [np.searchsorted(keys, sorted(judgments[row].grades)) for row in rows]
     drawn = keys[np.random.default_rng(seed).integers(0, len(keys), (len(rows), RANDOM))]
+    of_products = ranked.similarity.of_products
     return Similarities(
-        rows, answers, [compared[places] @ vector for places, vector in zip(answers, queries, strict=True)],
-        ranked.scores[rows, :K], products_of(queries, compared, keys, drawn),
+        rows, answers, [of_products(compared[places] @ vector) for places, vector in zip(answers, queries, strict=True)],
+        ranked.scores[rows, :K], of_products(products_of(queries, compared, keys, drawn)),
     )  # fmt: skip
 
 
 def describe(
     ranked: Ranked, found: Similarities | None, judgments: Sequence[Judgment], chunks: Floats, seed: int = 0
 ) -> Diagnostics:
-    """Figure name → value, or mean with interval, of unit vectors `chunks` (N, d); `found`: what `similarities_of` gave.
+    """Figure name → value, or mean with interval, of vectors `chunks` (N, d); `found`: what `similarities_of` gave.
 
     Alignment, uniformity and isotropy are of the vectors; the others of the similarities that `ranked` ranks by. What cannot be had
-    of so few chunks or queries is left out.
+    of so few chunks or queries is left out; uniformity and isotropy also of vectors that are not of unit length, for which they are
+    not defined: alignment is then that of the distances that their similarity is the negative of.
     """
-    figures = _of_chunks(chunks, seed)
+    unit = ranked.similarity.of_unit_vectors
+    figures = _of_chunks(chunks, seed) if unit else {}
     if found is None:
         return figures
     pairs = np.repeat(found.rows, [len(places) for places in found.answers])
-    ratios = alignment(ranked.vectors[pairs], chunks[np.concatenate(found.answers)], chunks)
+    if unit:
+        ratios = alignment(ranked.vectors[pairs], chunks[np.concatenate(found.answers)], chunks)
+    else:
+        ratios = alignment_of(np.square(np.concatenate(found.correct)), np.square(ranked.scores[pairs, 0]))
     if len(ratios):
         figures["alignment"] = float(ratios.mean())
     right = [bool(set(judgments[row].grades) & set(ranked.ids[row, :K].tolist())) for row in found.rows]

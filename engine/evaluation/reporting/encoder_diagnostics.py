@@ -44,13 +44,13 @@ class EncoderDiagnostics:
     def take(
         self, name: str, one: QuerySet, query_vectors: Floats, chunks: Floats, similarity: Similarity = COSINE
     ) -> None:
-        """An encoder that has ranked `one`: unit vectors of its queries (q, d) and all `chunks` (N, d), and their similarity."""
+        """An encoder that has ranked `one`: vectors of its queries (q, d) and all `chunks` (N, d), and their similarity."""
         if one is not self.basis:
             return
         ranked = Ranked(query_vectors, one.rankings[name], one.scores[name], similarity)
         found = similarities_of(ranked, one.judgments, chunks, self._keys, self._seed)
         self.diagnostics[name] = describe(ranked, found, one.judgments, chunks, self._seed)
-        if found:
+        if found and similarity.of_unit_vectors:  # densities have one axis, of cosines
             self._found[name] = found
 
     def alias(self, name: str, system: str) -> None:

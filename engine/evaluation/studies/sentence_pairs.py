@@ -134,14 +134,14 @@ class SentenceFigures:
 
 
 class SentencePairs:
-    """The cosines of each encoder on the pairs of a project; nothing where it has none."""
+    """The similarities of each encoder on the pairs of a project; nothing where it has none."""
 
     def __init__(self, context: StageContext) -> None:
         path = pairs_file(context.project, context.settings)
         self._context = context
         self._name, self._pairs = (path.name, read_pairs(path)) if path else ("", [])
         self._seed = context.settings.training.seed
-        self._cosines: dict[str, NDArray[np.float64]] = {}
+        self._similarities: dict[str, NDArray[np.float64]] = {}
 
     def take(self, name: str, candidate: Candidate) -> None:
         """How similar a candidate finds the sentences of each pair. Raises CancelledError."""
@@ -149,17 +149,21 @@ class SentencePairs:
             one, other = (
                 candidate.query_vectors([getattr(pair, part) for pair in self._pairs]) for part in ("one", "other")
             )
-            self._cosines[name] = np.einsum("nd,nd->n", one, other).astype(np.float64)
+            forms = candidate.similarity.query_form(one), candidate.similarity.chunk_form(other)
+            found = candidate.similarity.of_products(np.einsum("nd,nd->n", *forms))
+            self._similarities[name] = found.astype(np.float64)
 
     def figures(self) -> SentenceFigures | None:
         """Correlations times 100; None without pairs."""
-        if not self._pairs or BASE not in self._cosines:
+        if not self._pairs or BASE not in self._similarities:
             return None
-        gold, base = [pair.score for pair in self._pairs], self._cosines[BASE]
-        intervals = {name: spearman_interval(found, gold, seed=self._seed) for name, found in self._cosines.items()}
+        gold, base = [pair.score for pair in self._pairs], self._similarities[BASE]
+        intervals = {
+            name: spearman_interval(found, gold, seed=self._seed) for name, found in self._similarities.items()
+        }
         gaps = {
             name: with_needed_pairs(spearman_difference(found, base, gold, seed=self._seed), len(gold)).percent()
-            for name, found in self._cosines.items()
+            for name, found in self._similarities.items()
             if name != BASE
         }
         return SentenceFigures(self._name, len(gold), {name: one.percent() for name, one in intervals.items()}, gaps)

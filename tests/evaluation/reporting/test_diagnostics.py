@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from fixtures.offset_similarity import Offset
 
+from engine.core.similarity import Lorentz
 from engine.evaluation.judgments import Judgment
 from engine.evaluation.rankings import rank_all
 from engine.evaluation.reporting.diagnostics import Diagnostics, K, Ranked, similarities_of
@@ -102,3 +103,19 @@ def test_accuracy_and_overlap_are_by_the_similarities_that_rank_and_the_rest_by_
         assert found[figure] == plain[figure]
     assert plain["accuracy@5, percent"].value == plain["COE, percent"].value == 100.0
     assert found["accuracy@5, percent"].value == found["COE, percent"].value == 0.0
+
+
+def test_points_of_hyperbolic_space_have_an_alignment_by_their_distances():
+    # On a ray from the origin points lie as far apart as on a line: the query at 1, the answer at 3, chunks at 2 and beyond.
+    places = np.array([2, 3, 4, 5, 6, 7], np.float32)
+    points, query = np.sinh(places)[:, None] * CHUNKS[:1], np.sinh(1) * CHUNKS[:1]
+    asked = Ranked(query, KEYS[None], 1 - places[None], Lorentz())
+    judged = [by_chunk("a", 5)]
+    found = similarities_of(asked, judged, points, KEYS)
+    assert found is not None
+    assert found.correct[0] == pytest.approx([-2.0], abs=1e-3)
+    assert {round(value) for value in found.random.ravel().tolist()} <= {-1, -2, -3, -4, -5, -6}
+    figures = described(asked, found, judged, points)
+    assert figures["alignment"] == pytest.approx(4.0, rel=1e-3)
+    assert figures["accuracy@5, percent"].value == 100.0
+    assert not {"uniformity", "isotropy I_A", "isotropy I_B (IsoScore)"} & set(figures)

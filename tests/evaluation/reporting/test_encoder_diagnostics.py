@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from engine.core.similarity import Lorentz
 from engine.evaluation.judgments import Judgment
 from engine.evaluation.query_sets import QuerySet
 from engine.evaluation.rankings import rank_all
@@ -70,12 +71,14 @@ def test_the_first_queries_with_chunks_as_answers_describe_an_encoder():
     assert diagnostics.basis is heldout
     for one in (by_document, heldout):
         diagnostics.take("base", one, ASKED, CHUNKS)
+    heldout.rankings["adapted"], heldout.scores["adapted"] = heldout.rankings["base"], heldout.scores["base"] - 1
+    diagnostics.take("adapted", heldout, ASKED, CHUNKS, Lorentz())
     diagnostics.alias("in_use", "base")
-    diagnostics.alias("adapted", "nothing")
-    assert set(diagnostics.diagnostics) == {"base", "in_use"}
+    diagnostics.alias("other", "nothing")
+    assert set(diagnostics.diagnostics) == {"base", "in_use", "adapted"}
     similarities = diagnostics.similarities()
     assert similarities is not None
     assert similarities["kind"] == "synthetic"
-    assert set(similarities["systems"]) == {"base", "in_use"}
+    assert set(similarities["systems"]) == {"base", "in_use"}  # distances are not on an axis of cosines
     assert EncoderDiagnostics([by_document], KEYS, seed=0).basis is by_document
     assert EncoderDiagnostics([query_set("judged", [by_chunk("a")])], KEYS, seed=0).basis is None

@@ -15,6 +15,7 @@ from fixtures.errors import fails
 
 from engine.core.errors import CancelledError, DatasetError
 from engine.core.figures import Interval
+from engine.core.similarity import COSINE, Lorentz, Similarity
 from engine.evaluation.studies.sentence_pairs import MIN_PAIRS, Pair, SentencePairs, pairs_fingerprint, read_pairs
 from engine.settings.schema import EvaluationSettings, Settings
 
@@ -101,8 +102,10 @@ def test_another_file_is_another_evaluation(tmp_path: Path) -> None:
 class Turned:
     """Sees `b, N` at an angle from `a N` that grows with N where `good`, and by chance where not."""
 
-    def __init__(self, good: bool, check_stop: Callable[[], None] = lambda: None) -> None:
-        self._check_stop = check_stop
+    def __init__(
+        self, good: bool, check_stop: Callable[[], None] = lambda: None, similarity: Similarity = COSINE
+    ) -> None:
+        self._check_stop, self.similarity = check_stop, similarity
         self._angles = (
             np.linspace(1.5, 0.1, MIN_PAIRS) if good else np.random.default_rng(3).uniform(0.1, 1.5, MIN_PAIRS)
         )
@@ -114,12 +117,13 @@ class Turned:
         return np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
 
 
-def test_encoders_are_compared_by_rank_correlation(tmp_path: Path) -> None:
+@pytest.mark.parametrize("similarity", [COSINE, Lorentz()])
+def test_encoders_are_compared_by_rank_correlation(tmp_path: Path, similarity: Similarity) -> None:
     written(tmp_path / "pairs.tsv", "".join(f"{a}\t{b}\t{s}\n" for a, b, s in ROWS))
     pairs = SentencePairs(snapshot(tmp_path, "pairs.tsv"))
     assert pairs.figures() is None
     pairs.take("base", Turned(False))  # type: ignore[arg-type]
-    pairs.take("adapted", Turned(True))  # type: ignore[arg-type]
+    pairs.take("adapted", Turned(True, similarity=similarity))  # type: ignore[arg-type]
     found = pairs.figures()
     assert found is not None
     assert (found.file, found.pairs) == ("pairs.tsv", MIN_PAIRS)

@@ -1,0 +1,77 @@
+"""Similarities by hand: inner products of forms, the scores that they stand for, and the rows of an index."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from engine.core.similarity import COSINE, Lorentz, LorentzForm, scores
+
+POINTS = np.array([[0.75, 0.0], [0.0, 4 / 3], [0.0, 0.0]], np.float32)  # times 5/4, 5/3 and 1
+
+
+def test_lorentz_scores_are_negative_distances() -> None:
+    similarity = Lorentz()
+    products = similarity.query_form(POINTS) @ similarity.chunk_form(POINTS).T
+    assert products == pytest.approx(
+        np.array([[-1, -25 / 12, -5 / 4], [-25 / 12, -1, -5 / 3], [-5 / 4, -5 / 3, -1]]), abs=1e-6
+    )
+    near, far = math.log(2), math.log(3)  # acosh(5/4), acosh(5/3)
+    across = math.log((25 + math.sqrt(481)) / 12)
+    expected = -np.array([[0, across, near], [across, 0, far], [near, far, 0]])
+    assert scores(similarity, POINTS, POINTS) == pytest.approx(expected, abs=1e-3)
+
+
+def test_curvature_scales_distances() -> None:
+    here, there = np.zeros((1, 1), np.float32), np.array([[math.sinh(1) / 2]], np.float32)
+    assert scores(Lorentz(4.0), here, there)[0, 0] == pytest.approx(-0.5, abs=1e-6)
+
+
+def test_scores_of_nothing_and_of_what_rounding_puts_too_near() -> None:
+    found = Lorentz().of_products(np.array([-np.inf, -1.0, -0.9999], np.float32))
+    assert found.tolist() == [-math.inf, 0.0, 0.0]
+    assert COSINE.of_products(np.array([0.25], np.float32)).tolist() == [0.25]
+
+
+def test_rows_of_an_index_by_hand() -> None:
+    form = Lorentz().index_form.fitted(POINTS)
+    largest = math.sqrt(41) / 3  # of [0, 4/3, 5/3]
+    assert form.parameters == {"curvature": 1.0, "largest_norm": pytest.approx(largest)}
+    rows = form.rows(POINTS, np.float32)
+    times = np.array([1.25, 5 / 3, 1]) / largest
+    assert rows[:, :2] == pytest.approx(POINTS / largest, abs=1e-6)
+    assert (rows[:, 2] * 1024).tolist() == [599, 799, 479]  # of 0.58565, 0.78087 and 0.46852
+    assert rows[:, 2:4].sum(axis=1) == pytest.approx(times, abs=1e-6)
+    lifts = 1 - np.square(rows[:, :4]).sum(axis=1)
+    assert lifts == pytest.approx(1 - np.array([0.75**2 + 1.25**2, largest**2, 1]) / largest**2, abs=2e-3)
+    assert np.square(rows[:, 4:]).sum(axis=1) == pytest.approx(lifts, abs=1e-6)
+    assert form.vectors(rows) == pytest.approx(POINTS, abs=1e-6)
+    query = form.query_rows(POINTS[0])
+    assert query.tolist() == [0.75, 0, -1.25, -1.25, 0, 0]
+    cosines = rows @ query / np.linalg.norm(query)
+    assert form.similarities(cosines, query) == pytest.approx(scores(Lorentz(), POINTS[:1], POINTS)[0], abs=1e-3)
+    assert form.takes(POINTS)
+    assert not form.takes(POINTS * np.float32(1.01))
+
+
+@pytest.mark.parametrize("precision", [np.float16, np.float32])
+def test_rows_of_an_index_have_unit_length_as_they_are_stored(precision: type[np.floating]) -> None:
+    points = np.random.default_rng(0).normal(size=(200, 16)).astype(np.float32)
+    rows = Lorentz().index_form.fitted(points).rows(points, precision).astype(precision)
+    assert np.linalg.norm(rows.astype(float), axis=1) == pytest.approx(1, abs=2e-5 if precision is np.float16 else 1e-6)
+
+
+@pytest.mark.parametrize(
+    "numbers", [{}, {"curvature": 0, "largest_norm": 1}, {"curvature": 1, "largest_norm": math.inf}]
+)
+def test_a_manifest_without_sound_parameters_is_refused(numbers: dict[str, float]) -> None:
+    with pytest.raises((KeyError, ValueError)):
+        LorentzForm().with_parameters(numbers)
+
+
+def test_float16_keeps_lengths_of_points_and_directions_of_unit_vectors() -> None:
+    half = POINTS.astype(np.float16)
+    assert Lorentz().restored(half).tolist() == half.tolist()
+    assert np.linalg.norm(COSINE.restored(half[:2]), axis=1) == pytest.approx(1, abs=1e-6)
