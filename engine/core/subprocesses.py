@@ -40,14 +40,16 @@ def to_dict(error: EngineError) -> dict[str, str]:
 
 
 def run_in_subprocess(
-    module: str, arguments: Sequence[str], what: str, should_stop: Callable[[], bool] = lambda: False
-) -> Any:
+    module: str, arguments: Sequence[str], what: str, should_stop: Callable[[], bool] = lambda: False,
+    stderr: int | None = subprocess.DEVNULL,
+) -> Any:  # fmt: skip
     """What `python -m MODULE ARGUMENTS` prints as JSON. It is asked to stop by SIGTERM; the error it then writes is raised.
+    `stderr`: as Popen takes it.
 
     Raises the EngineError that it wrote to its standard output, or StageError that says how it died.
     """
     pipe = subprocess.PIPE
-    child = spawn(module, arguments, os.environ, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL)
+    child = spawn(module, arguments, os.environ, stdin=pipe, stdout=pipe, stderr=stderr)
     reader = threading.Thread(target=lambda: output.extend(child.stdout or ()), daemon=True)
     output: list[bytes] = []
     reader.start()

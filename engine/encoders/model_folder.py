@@ -1,4 +1,5 @@
-"""A model folder on disk: found, checked and named by its content, before anything heavy is imported."""
+"""A model folder on disk: found, checked and named by its content, before anything heavy is imported. Long, as one place knows
+what a folder may look like."""
 
 from __future__ import annotations
 
@@ -75,7 +76,14 @@ def resolve_model(spec: str = DEFAULT_MODEL) -> ModelFolder:
     path = Path(spec).expanduser()
     if not path.is_dir():
         raise _not_a_folder(spec, path)
-    return _resolve_folder(path.resolve(), path.resolve().name, None)
+    return _resolve_folder(path.resolve(), folder_name(path.resolve()), None)
+
+
+def folder_name(path: Path) -> str:
+    """What a model in a folder is called: in the Hugging Face cache by its repository, elsewhere by the folder."""
+    repository = path.parent.parent.name
+    cached = path.parent.name == "snapshots" and repository.startswith("models--")
+    return repository.split("--")[-1] if cached else path.name
 
 
 def read_json(path: Path) -> Any:
@@ -145,16 +153,35 @@ def _not_a_folder(spec: str, path: Path) -> ModelError:
     )  # fmt: skip
 
 
-def _resolve_folder(path: Path, name: str, expected_sha256: str | None) -> ModelFolder:
+@dataclass(frozen=True, slots=True)
+class FolderFacts:
+    """As in `ModelFolder`; `size`: bytes of the weights."""
+
+    dimension: int | None
+    max_tokens: int
+    size: int
+
+
+def folder_facts(path: Path) -> FolderFacts:
+    """What the files of a model folder say of it; of the weights, the headers are read. Raises ModelError as `resolve_model`."""
+    modules, weights = _checked(path)
+    return FolderFacts(_dimension(modules), _max_tokens(modules[0][1]), sum(file.stat().st_size for file in weights))
+
+
+def _checked(path: Path) -> tuple[list[tuple[str, Path]], list[Path]]:
+    """The modules, and the files of weights."""
     modules = _checked_modules(path)
     _refuse_custom_code(path, modules)
-    transformer = modules[0][1]
-    if not (transformer / "tokenizer.json").is_file():
+    if not (modules[0][1] / "tokenizer.json").is_file():
         raise ModelError(
             f"The model folder {path} has no tokenizer.json.", "Only fast tokenizers are used.", _SAVE_AGAIN,
             code="model-incomplete",
         )  # fmt: skip
-    weights = [file for _, folder in modules for file in _weight_files(folder)]
+    return modules, [file for _, folder in modules for file in _weight_files(folder)]
+
+
+def _resolve_folder(path: Path, name: str, expected_sha256: str | None) -> ModelFolder:
+    modules, weights = _checked(path)
     digests = {file.relative_to(path).as_posix(): file_sha256(file) for file in weights}
     digest = next(iter(digests.values())) if len(digests) == 1 else _hash(digests)
     if expected_sha256 is not None and digest != expected_sha256:
@@ -165,8 +192,8 @@ def _resolve_folder(path: Path, name: str, expected_sha256: str | None) -> Model
         )  # fmt: skip
     configs = {file.relative_to(path).as_posix(): file_sha256(file) for file in _config_files(path, modules)}
     return ModelFolder(
-        path, name, _hash({"weights": digests, "configs": configs}), _dimension(modules), _max_tokens(transformer),
-        digest,
+        path, name, _hash({"weights": digests, "configs": configs}), _dimension(modules),
+        _max_tokens(modules[0][1]), digest,
     )  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from engine.evaluation.gate import Decision, Selection, decide
 from engine.evaluation.query_sets import QuerySet, query_sets
 from engine.evaluation.rankers import Rankers
 from engine.evaluation.reporting.encoder_diagnostics import EncoderDiagnostics
-from engine.evaluation.studies.fusion import EQUAL, FUSIONS, FusionChoice, fusion_of, set_by_hand
+from engine.evaluation.studies.fusion import FUSIONS, FusionChoice, fusion_of, set_by_hand, undecided_share
 from engine.evaluation.studies.hybrid import HybridFusion
 from engine.evaluation.studies.sentence_pairs import SentencePairs
 from engine.evaluation.verdicts import how_to_judge, verdict
@@ -80,17 +80,7 @@ class Evaluation:
             one.rankings["bm25"], one.scores["bm25"] = rankers.bm25(one.texts, self._among[one.kind])
 
     def _allowed(self, one: QuerySet) -> Among:
-        """Per query, the chunks that it is looked for among: those of the documents that it names, without those that are neither
-        right nor wrong; None for all."""
-        rankers = self._corpora.get(one.kind, self.rankers)
-        named = {match.documents for match in one.matches if match.documents}
-        chunks = {documents: rankers.chunks_of(documents) for documents in named}
-        found = [chunks.get(match.documents) for match in one.matches]
-        for row, ignored in enumerate(one.ignored):
-            if ignored:
-                allowed = found[row]
-                found[row] = np.setdiff1d(rankers.ids if allowed is None else allowed, list(ignored))
-        return found
+        return self._corpora.get(one.kind, self.rankers).allowed(one)
 
     def rank_candidates(self) -> None:
         """The base encoder; with an adapter, interpolations of both and the adapted encoder."""
@@ -178,9 +168,7 @@ class Evaluation:
 
     @property
     def _share(self) -> float | None:
-        """The share of an encoder in hybrid search while that is not decided."""
-        search = self._settings.search
-        return {"auto": EQUAL, "weighted": search.weight, "rrf": None}[search.fusion]
+        return undecided_share(self._settings.search)
 
     def _decide(
         self, searches: Searches, reference: str, candidates: Sequence[str], rungs: Collection[RungName] = RUNGS

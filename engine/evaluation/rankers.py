@@ -18,6 +18,7 @@ from engine.project.stage import StageContext
 from engine.project.store.artifact_info import AdapterInfo, LexicalInfo
 
 if TYPE_CHECKING:
+    from engine.evaluation.query_sets import QuerySet
     from engine.lexical.index import LexicalIndex
 
 Ids = NDArray[np.int64]
@@ -26,21 +27,24 @@ Among = Sequence[Ids | None]
 
 
 class Rankers:
-    """A corpus as systems rank it. `ids`: of all `chunks`, ascending; `adapter`: the trained adapter's folder, or None. Depth as in
-    the settings. `lexical`: the BM25 index of the chunks, that of the project where None.
+    """A corpus as systems rank it. `ids`: of all `chunks`, ascending. Depth as in the settings. `lexical`: the BM25 index of the
+    chunks, that of the project where None.
     """
 
     def __init__(self, context: StageContext, chunks: list[Chunk], lexical: LexicalIndex | None = None) -> None:
         self._context, self.chunks, self._lexical = context, chunks, lexical
-        artifact = context.need(AdapterInfo)
-        self.adapter = context.project.path / artifact.info.adapter if artifact.info.adapter else None
         self.ids = np.array([chunk.id for chunk in chunks], dtype=np.int64)  # ascending
         self._owners = np.array([chunk.document_id for chunk in chunks], dtype=np.int64)
-        self._scope = artifact.info.adapter_scope
+
+    @cached_property
+    def adapter(self) -> Path | None:
+        """The trained adapter's folder, or None. Raises NotBuiltError before the first training."""
+        folder = self._context.need(AdapterInfo).info.adapter
+        return self._context.project.path / folder if folder else None
 
     @cached_property
     def _candidates(self) -> AdapterCandidates:
-        return AdapterCandidates(self._context, self.adapter, self._scope)
+        return AdapterCandidates(self._context, self.adapter, self._context.need(AdapterInfo).info.adapter_scope)
 
     @cached_property
     def lexical(self) -> LexicalIndex:
@@ -58,6 +62,18 @@ class Rankers:
     def document_of(self, ids: Ids) -> Ids:
         """The document of each chunk, in the shape of `ids`."""
         return self._owners[np.searchsorted(self.ids, ids)]
+
+    def allowed(self, one: QuerySet) -> Among:
+        """Per query, the chunks that it is looked for among: those of the documents that it names, without those that are neither
+        right nor wrong; None for all."""
+        named = {match.documents for match in one.matches if match.documents}
+        chunks = {documents: self.chunks_of(documents) for documents in named}
+        found = [chunks.get(match.documents) for match in one.matches]
+        for row, ignored in enumerate(one.ignored):
+            if ignored:
+                allowed = found[row]
+                found[row] = np.setdiff1d(self.ids if allowed is None else allowed, list(ignored))
+        return found
 
     def bm25(self, texts: Sequence[str], among: Among) -> tuple[Ids, Floats]:
         """Ids and scores (q, depth) of each text's best chunks, of those that it is looked for `among`."""

@@ -23,6 +23,7 @@ _LFS = b"version https://git-lfs"
 _ALIGNMENT = "general.alignment"
 _ONE_WAY_OUT = frozenset({"bert", "modern-bert", "nomic-bert", "nomic-bert-moe", "neo-bert", "jina-bert-v2", "jina-bert-v3",
                           "eurobert", "gemma-embedding", "t5encoder", "clip", "wavtokenizer-dec", "whisper"})  # fmt: skip
+_NO_TEXT = frozenset({"clip", "wavtokenizer-dec", "whisper"})
 
 # Type of a tensor → its name, numbers in a block, bytes of a block (ggml.h).
 TENSOR_TYPES = {
@@ -47,7 +48,8 @@ FILE_TYPES = {
 @dataclass(frozen=True, slots=True)
 class Header:
     """`context`: tokens it was trained for. `writes`: whether it is a language model. `cache_bytes`: memory that a token
-    of context takes in 16 bits; 0 where the header does not say."""
+    of context takes in 16 bits; 0 where the header does not say. `dimension`: of its vectors; `languages`: codes that it names.
+    """
 
     architecture: str
     name: str
@@ -58,6 +60,13 @@ class Header:
     writes: bool
     cache_bytes: int
     layers: int = 0
+    dimension: int = 0
+    languages: tuple[str, ...] = ()
+
+    @property
+    def embeds(self) -> bool:
+        """Whether it may be an embedding model: one that reads texts and writes none."""
+        return not self.writes and bool(self.parameters and self.dimension) and self.architecture not in _NO_TEXT
 
 
 def read_header(path: Path) -> Header:
@@ -205,13 +214,14 @@ def _header(facts: dict[str, Any], held: Counter[str], parameters: int) -> Heade
     pooled = number("pooling_type") != 0
     one_way = facts.get(f"{kind}.attention.causal") is not False
     most = held.most_common(1)[0][0] if held else ""
-    known = facts.get("general.file_type")
+    known, languages = facts.get("general.file_type"), facts.get("general.languages")
     return Header(
         architecture=kind, name=str(facts.get("general.name", "")),
         quantisation=FILE_TYPES.get(known, most) if isinstance(known, int) else most, parameters=parameters,
         context=number("context_length"), chat_template=bool(facts.get("tokenizer.chat_template")),
         writes=bool(kind) and not pooled and one_way and kind not in _ONE_WAY_OUT, cache_bytes=cache,
-        layers=number("block_count"),
+        layers=number("block_count"), dimension=number("embedding_length"),
+        languages=tuple(map(str, languages)) if isinstance(languages, list) else (),
     )  # fmt: skip
 
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 
 from engine.gguf.file import PART, own_folder, parts_of
 
-OWN = "own folder"
+OWN, NAMED = "own folder", "settings"
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _OLLAMA_MODEL = "application/vnd.ollama.image.model"
 
@@ -42,12 +43,12 @@ def own_models() -> list[Path]:
     return found
 
 
-def find_models() -> list[Found]:
-    """Model files in the usual places, each once. Folders that cannot be read are passed over."""
+def find_models(folders: Iterable[Path] = ()) -> list[Found]:
+    """Model files in the usual places, and in `folders` that settings name, each once. What cannot be read is passed over."""
     home = Path.home()
     found: dict[Path, Found] = {}
-    for one in _everywhere(os.environ, home):
-        real = _real(one.path)
+    for one in chain(_everywhere(os.environ, home), *(_files(folder, NAMED) for folder in folders)):
+        real = real_path(one.path)
         if real in found:
             former = found[real]
             names = tuple(dict.fromkeys(former.names + one.names))
@@ -63,11 +64,11 @@ def _everywhere(environment: Mapping[str, str], home: Path) -> Iterator[Found]:
         yield from _files(folder, "LM Studio")
     for folder in _ollama(environment, home):
         yield from _manifests(folder)
-    for folder in _hugging_face(environment, home):
+    for folder in hugging_face(environment, home):
         yield from _cached(folder)
 
 
-def _real(path: Path) -> Path:
+def real_path(path: Path) -> Path:
     """Where links lead to; the path itself where they lead nowhere."""
     try:
         return path.resolve()
@@ -88,7 +89,8 @@ def _ollama(environment: Mapping[str, str], home: Path) -> list[Path]:
     return [*([Path(named)] if named else []), home / ".ollama" / "models", *system]
 
 
-def _hugging_face(environment: Mapping[str, str], home: Path) -> list[Path]:
+def hugging_face(environment: Mapping[str, str], home: Path) -> list[Path]:
+    """Folders of the Hugging Face cache that hold repositories."""
     for variable in ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"):
         if environment.get(variable):
             return [Path(environment[variable])]

@@ -76,6 +76,10 @@ class EncoderSettings(Section):
         DEFAULT_MODEL,
         "the bundled model's name, or a folder with a sentence-transformers model, or a GGUF file of an embedding model",
     )
+    folders: list[str] = key(
+        [],
+        "folders in which 'engine encoders' and the app look for models, besides the Hugging Face cache, LM Studio and Ollama",
+    )
     device: str = key("auto", "where the model runs: auto, cpu, cuda or cuda:N", pattern=r"^(auto|cpu|cuda(:\d+)?)$")
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = key("auto", "precision of the model's weights")
     max_tokens: int = key(256, "longer texts are cut here", ge=16, le=32768)

@@ -89,7 +89,7 @@ def test_the_header_holds_what_the_model_is(tiny: Path):
     header = read_header(tiny)
     # 2 × 261·64 for both vocabularies, 64 for a norm; a layer: 2 norms, 4 × 64·64, 3 × 64·128. Cache: 2·4·32·2 bytes.
     parameters = 2 * 261 * 64 + 64 + 2 * (2 * 64 + 4 * 64 * 64 + 3 * 64 * 128)
-    assert header == Header("llama", "tiny", "F32", parameters, 16_384, True, True, 512, 2)
+    assert header == Header("llama", "tiny", "F32", parameters, 16_384, True, True, 512, 2, 64)
     assert memory_need(1000, header, 4096) == 1000 + 4096 * 512 + gguf_library.WORKSPACE
     assert memory_need(1000, header, 10**6) == memory_need(1000, header, 16_384)
 

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from engine.encoders.encoder import EncoderSource
     from engine.settings.schema import EncoderSettings
 
+BLOB = "sha256-"
+"""How the names of Ollama's files begin."""
+
 
 def encoder_source(chosen: EncoderSettings, dimension: int = 0) -> EncoderSource:
     """The encoder, with the prompts and the pooling that the settings name. `dimension`: the width that the vectors of a server
@@ -37,7 +40,7 @@ def model_path(named: str) -> Path:
 
 
 def _is_gguf(named: str) -> bool:
-    return named.lower().endswith(".gguf")
+    return named.lower().endswith(".gguf") or Path(named).name.startswith(BLOB)
 
 
 def _server(chosen: EncoderSettings, dimension: int) -> EncoderSource:

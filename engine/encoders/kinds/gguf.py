@@ -38,13 +38,15 @@ _ABILITIES = Abilities(trains=False, exports=False)
 
 @dataclass(frozen=True, slots=True)
 class GgufSource:
-    """A file of an embedding model, not yet loaded. `pooling`: as the setting has it."""
+    """A file of an embedding model, not yet loaded. `pooling`: as the setting has it; `name`: the file's, without its ending, or
+    the model's where the file is named by its content."""
 
     path: Path
     identity: str
     max_tokens: int
     prompts: Prompts
     pooling: str
+    name: str
     on_gpu: bool = True
     server: str = ""
     folder: ModelFolder | None = None
@@ -58,22 +60,18 @@ class GgufSource:
         name are those of the model's family, by the file's name. Raises ModelError."""
         try:
             path = gguf_file(Path(), chosen.model)
-            context, identity = read_header(path).context, content_identity(path)
+            header, identity = read_header(path), content_identity(path)
         except ModelError as error:
             to_do = "Set encoder.model to a GGUF file of an embedding model, or to a folder."
             what = f"The embedding model {chosen.model} cannot be used."
             raise ModelError(what, error.why, to_do, code="model-invalid") from None
-        own = known_prompts(path.stem) or Prompts("", "")
+        called = header.name.replace(" ", "-") if path.suffix.lower() != ".gguf" else path.stem
+        own = known_prompts(called) or Prompts("", "")
         prompts = Prompts(
             own.query if chosen.query_prompt is None else chosen.query_prompt,
             own.document if chosen.document_prompt is None else chosen.document_prompt,
         )
-        return cls(path, identity, context or 512, prompts, chosen.pooling, chosen.device != "cpu")
-
-    @property
-    def name(self) -> str:
-        """The file's, without its ending."""
-        return self.path.stem
+        return cls(path, identity, header.context or 512, prompts, chosen.pooling, called, chosen.device != "cpu")
 
     @property
     def fingerprint(self) -> str:

@@ -12,6 +12,7 @@ from typing import Literal
 
 from engine.evaluation.gate import Decision
 from engine.evaluation.verdicts import verdict
+from engine.settings.schema import SearchSettings
 
 EQUAL = 0.5
 SHARES = tuple(round(0.1 * step, 1) for step in range(1, 10))
@@ -33,6 +34,11 @@ class FusionChoice:
     def share(self) -> float | None:
         """The semantic score's share in hybrid search; None where RRF fuses."""
         return None if self.method == "rrf" else self.weight
+
+
+def undecided_share(search: SearchSettings) -> float | None:
+    """The semantic score's share in hybrid search while nothing is chosen; None for RRF."""
+    return {"auto": EQUAL, "weighted": search.weight, "rrf": None}[search.fusion]
 
 
 def set_by_hand(method: Literal["rrf", "weighted"], weight: float) -> FusionChoice:

@@ -1,0 +1,1 @@
+"""Which encoder: those on this machine, and the languages that each knows."""

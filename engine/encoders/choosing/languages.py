@@ -1,0 +1,47 @@
+"""The languages that an encoder was made for, by its model card or its name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from engine.encoders.encoder import EncoderSource
+
+MIN_SHARE = 0.2
+"""Share of the documents' text that must be in other languages than the encoder's to be worth a word."""
+MAX_CARD_SIZE = 1 << 16
+_HEAD = re.compile(r"---\s*\n(.*?)\n---", re.DOTALL)
+_LANGUAGES = re.compile(r"^languages?:[ \t]*(.*(?:\n[ \t]*-[ \t].*)*)", re.MULTILINE)
+_ENGLISH_ONLY = re.compile(
+    r"^(all-(minilm|mpnet|distilroberta)|multi-qa-|msmarco-|e5-(small|base|large)|gte-(small|base|large)|nomic-embed-text-v1"
+    r"|mxbai-embed|snowflake-arctic-embed-(xs|s|m|m-long|l)([-.]|$))|[-_.](en|english)([-_.]|$)"
+)
+"""Names of models that were trained on English alone."""
+
+
+def languages_of(source: EncoderSource) -> frozenset[str]:
+    """Codes such as en; empty where nobody knows."""
+    return card_languages(source.folder.path if source.folder else None, source.name)
+
+
+def card_languages(folder: Path | None, name: str) -> frozenset[str]:
+    """As `languages_of`, of a model by its folder, if it has one, and its name."""
+    text = ""
+    if folder is not None and (card := folder / "README.md").is_file():
+        with card.open(encoding="utf-8", errors="replace") as file:
+            text = file.read(MAX_CARD_SIZE)
+    head = _HEAD.match(text)
+    listed = _LANGUAGES.search(head[1]) if head else None
+    found = frozenset(re.findall(r"(?<![\w-])[a-z]{2,3}(?![\w-])", listed[1])) if listed else frozenset()
+    return found or (frozenset({"en"}) if _ENGLISH_ONLY.search(name.lower()) else frozenset())
+
+
+def unknown_languages(known: frozenset[str], lengths: Mapping[str, int]) -> dict[str, float]:
+    """Share of the text in each language that an encoder does not know, largest first; nothing where all of that is less than
+    `MIN_SHARE`, or where it is not known. `lengths`: characters by language."""
+    total = sum(lengths.values())
+    foreign = {code: count / total for code, count in lengths.items() if code not in known} if known and total else {}
+    return dict(sorted(foreign.items(), key=lambda item: -item[1])) if sum(foreign.values()) >= MIN_SHARE else {}

@@ -1,0 +1,138 @@
+"""`engine encoders`: the embedding models on this machine, and the languages that each knows."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from fixtures.pipeline import engine_here
+from fixtures.tiny_gguf import build_tiny_gguf
+
+from engine.core.errors import UsageError
+from engine.encoders.choosing.languages import card_languages, unknown_languages
+from engine.encoders.choosing.library import list_encoders, resolve_name
+from engine.encoders.fingerprint import Prompts
+from engine.encoders.kinds.chosen import encoder_source
+from engine.encoders.model_folder import DEFAULT_MODEL, resolve_model
+from engine.project.folder import ProjectFolder
+from engine.settings.schema import EncoderSettings
+
+VARIABLES = ("HF_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "OLLAMA_MODELS", "XDG_CACHE_HOME", "XDG_DATA_HOME")
+SHA256 = "ab" * 32
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def cached(home: Path, tiny_model: Path) -> Path:
+    """A model in the Hugging Face cache, with a card."""
+    folder = home / ".cache/huggingface/hub/models--intfloat--e5-small-v2/snapshots/0123abcd"
+    shutil.copytree(tiny_model, folder)
+    (folder / "README.md").write_text("---\nlicense: mit\nlanguage:\n- de\n- en\ntags:\n- mteb\n---\n# A model\n")
+    return folder
+
+
+def pooled(path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return build_tiny_gguf(path, template=None, context=512, llama__pooling_type=1)
+
+
+def test_models_are_found_where_other_programs_keep_them(
+    home: Path, cached: Path, tiny_model: Path, tmp_path: Path
+) -> None:
+    studio = pooled(home / ".lmstudio/models/nomic/nomic-embed-text-v1.5.Q8_0.gguf")
+    build_tiny_gguf(home / ".lmstudio/models/nomic/writes.gguf")
+    blob = pooled(home / f".ollama/models/blobs/sha256-{SHA256}")
+    manifest = home / ".ollama/models/manifests/registry.ollama.ai/library/embedding/latest"
+    manifest.parent.mkdir(parents=True)
+    layer = {
+        "mediaType": "application/vnd.ollama.image.model",
+        "digest": f"sha256:{SHA256}",
+        "size": blob.stat().st_size + 1,
+    }
+    manifest.write_text(json.dumps({"layers": [layer]}))
+    broken = Path(shutil.copytree(tiny_model, tmp_path / "named" / "deep" / "broken"))
+    (broken / "model.safetensors").unlink()
+
+    found = {one.names: one for one in list_encoders([str(tmp_path / "named")])}
+    assert list(found) == [
+        ("intfloat/e5-small-v2",), ("broken",), (DEFAULT_MODEL,), ("nomic-embed-text-v1.5.Q8_0.gguf",), ("embedding:latest",),
+    ]  # fmt: skip
+    one = found["intfloat/e5-small-v2",]
+    assert (one.model, one.place, one.kind, one.dimension, one.languages) == (
+        str(cached), "Hugging Face", "folder", 32, ("de", "en"),
+    )  # fmt: skip
+    assert one.size == (cached / "model.safetensors").stat().st_size
+    file = found["nomic-embed-text-v1.5.Q8_0.gguf",]
+    assert (file.model, file.place, file.kind, file.size, file.dimension, file.max_tokens, file.languages, file.problem) == (
+        str(studio), "LM Studio", "gguf", studio.stat().st_size, 64, 512, (), "",
+    )  # fmt: skip
+    assert found[DEFAULT_MODEL,].languages == ("en",)
+    assert [bool(one.problem) for one in found.values()] == [False, True, False, False, True]
+
+
+def test_an_encoder_is_named_as_it_is_listed(cached: Path, tmp_path: Path) -> None:
+    found = list_encoders()
+    for named in ("intfloat/e5-small-v2", "e5-small-v2", str(cached)):
+        assert resolve_name(named, found) == str(cached)
+    assert resolve_name(DEFAULT_MODEL, found) == DEFAULT_MODEL
+    with pytest.raises(UsageError) as error:
+        resolve_name("e5-large-v2", found)
+    assert error.value.code == "encoder-unknown"
+    model = resolve_model(str(cached))
+    assert model.name == "e5-small-v2"
+    assert model.fingerprint == resolve_model(str(shutil.copytree(cached, tmp_path / "copy"))).fingerprint
+
+
+def test_a_file_that_is_named_by_its_content_goes_by_the_name_in_its_header(tmp_path: Path) -> None:
+    source = encoder_source(EncoderSettings(model=str(pooled(tmp_path / f"sha256-{SHA256}"))))
+    assert (source.name, source.prompts) == ("tiny", Prompts("", ""))
+
+
+def test_the_command_lists_what_a_projects_settings_name(home: Path, tiny_model: Path, tmp_path: Path) -> None:
+    shutil.copytree(tiny_model, tmp_path / "models" / "own")
+    project = ProjectFolder.create(tmp_path / "project", {"encoder": {"folders": [str(tmp_path / "models")]}})
+    found = json.loads(engine_here("encoders", "list", str(project.path), "--json").stdout)
+    assert [one["model"] for one in found] == [str(tmp_path / "models" / "own"), DEFAULT_MODEL]
+    assert len(json.loads(engine_here("encoders", "--json").stdout)) == 1
+    assert engine_here("encoders", "compare", str(project.path), check=False).returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("card", "name", "known"),
+    [
+        ("---\nlanguage: en\n---\n", "x", {"en"}),
+        ("---\nlanguage: [de, 'fr']\nlicense: mit\n---\n", "x", {"de", "fr"}),
+        ("---\nlanguage:\n  - multilingual\n  - af\n  - zh\nlicense: mit\n---\n", "x", {"af", "zh"}),
+        ("---\nlanguage: multilingual\n---\n", "multilingual-e5-small", set()),
+        ("---\nlicense: mit\n---\nlanguage: en\n", "x", set()),
+        (None, "e5-small-v2", {"en"}),
+        (None, "bge-small-en-v1.5", {"en"}),
+        (None, "multilingual-e5-small", set()),
+        (None, "paraphrase-multilingual-MiniLM-L12-v2", set()),
+        (None, "bge-m3", set()),
+        (None, "my-encoder", set()),
+    ],
+)
+def test_languages_are_those_of_the_card_else_of_a_name_that_is_known(
+    tmp_path: Path, card: str | None, name: str, known: set[str]
+) -> None:
+    if card is not None:
+        (tmp_path / "README.md").write_text(card)
+    assert card_languages(tmp_path, name) == known
+
+
+def test_languages_that_an_encoder_does_not_know_are_told_from_a_fifth_of_the_text_on() -> None:
+    known = frozenset({"en"})
+    assert unknown_languages(known, {"en": 60, "de": 30, "fr": 10}) == {"de": 0.3, "fr": 0.1}
+    assert unknown_languages(known, {"en": 81, "de": 19}) == {}
+    assert unknown_languages(frozenset(), {"de": 100}) == {}
+    assert unknown_languages(known, {}) == {}
