@@ -18,6 +18,7 @@ from engine.evaluation.studies.fusion import FUSIONS, FusionChoice, fusion_of, s
 from engine.evaluation.studies.hybrid import HybridFusion
 from engine.evaluation.studies.sentence_pairs import SentencePairs
 from engine.evaluation.verdicts import how_to_judge, verdict
+from engine.metrics.samples import Sampling
 from engine.project.stage import StageContext
 from engine.project.store.artifact_info import AdapterInfo, BaselineInfo
 
@@ -60,7 +61,9 @@ class Evaluation:
         self._distinct = list({id(one): one for one in (self.rankers, *self._corpora.values())}.values())
         self._among: dict[str, Among] = {one.kind: self._allowed(one) for one in self.sets}
         own = self._of_the_corpus()
-        self.diagnostics = EncoderDiagnostics(own, self.rankers.ids, self._settings.training.seed)
+        chosen = self._settings.evaluation
+        sampling = Sampling(chosen.top_k, chosen.samples, chosen.sample_size, chosen.psi, self._settings.training.seed)
+        self.diagnostics = EncoderDiagnostics(own, self.rankers.ids, sampling)
         self._fuser = HybridFusion(self._settings, self._bm25_scores)
         self.baseline: BaselineInfo | None = None
         self.robustness: Robustness | None = None

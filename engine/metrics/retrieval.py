@@ -66,6 +66,8 @@ METRICS: dict[str, Callable[[Relevance, int], Floats]] = {
     "recall": recall_at_k,
     "map": average_precision_at_k,
 }
+MAFIN = tuple(f"{metric}@{k}" for metric in ("recall", "ndcg_exp") for k in (1, 3, 5, 10, 20))
+"""Of Mafin's tables (section 4.2): Recall@K, and nDCG@K with gain 2^rel − 1."""
 NAMES = ("hit@1", "hit@4", "hit@10", "mrr@10", "ndcg@10", "recall@10", "map@10")
 
 

@@ -8,6 +8,8 @@ two systems use the paired bootstrap over all queries (`engine.metrics.bootstrap
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -17,6 +19,21 @@ from engine.metrics.relevance import Floats, Ints
 
 SAMPLES = 500
 SIZE = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """A query's best `top` (K) chunks, `samples` (m) of `size` (l) queries, and ψ of COE and ROE in percent, which the paper leaves
+    open; its tables, whose COE lies above the accuracy, need a low one."""
+
+    top: int = 5
+    samples: int = SAMPLES
+    size: int = SIZE
+    psi: float = 5.0
+    seed: int = 0
+
+
+PAPER = Sampling()
 
 
 def draw(count: int, samples: int = SAMPLES, size: int = SIZE, seed: int = 0) -> Ints:
@@ -38,13 +55,13 @@ def percentile_interval(values: Floats) -> Interval:
     return Interval(float(values.mean()), float(low), float(high))
 
 
-def bootstrapped_accuracy(found: ArrayLike, samples: int = SAMPLES, size: int = SIZE, seed: int = 0) -> Interval:
-    """a = 1/m Σ_j a_j, a_j the share of sample j's queries that found an answer; its 2.5th and 97.5th percentile.
+def bootstrapped_mean(values: ArrayLike, samples: int = SAMPLES, size: int = SIZE, seed: int = 0) -> Interval:
+    """a = 1/m Σ_j a_j, a_j the mean of sample j's queries; its 2.5th and 97.5th percentile (§2.1; of nDCG: appendix A.5).
 
-    `found` (q,): 1 where the top K of a query hold a correct chunk, else 0, as `hit_at_k` gives it. Of fewer queries than `size`,
+    `values` (q,): bootstrapped accuracy of what `hit_at_k` gives, bootstrapped nDCG of `ndcg_at_k`. Of fewer queries than `size`,
     samples are as many as these.
     """
-    values = np.asarray(found, dtype=np.float64)
-    if values.ndim != 1 or not np.isfinite(values).all():
-        raise ValueError(f"accuracy wants one number for each query, not an array of shape {values.shape}")
-    return percentile_interval(values[draw_fitting(len(values), samples, size, seed)].mean(axis=1))
+    rows = np.asarray(values, dtype=np.float64)
+    if rows.ndim != 1 or not np.isfinite(rows).all():
+        raise ValueError(f"a mean wants one number for each query, not an array of shape {rows.shape}")
+    return percentile_interval(rows[draw_fitting(len(rows), samples, size, seed)].mean(axis=1))

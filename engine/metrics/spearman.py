@@ -1,6 +1,10 @@
-"""Spearman's rank correlation (1904), and its difference between two systems; for sentence similarity: Reimers et al. 2016."""
+"""Pearson's correlation and Spearman's of ranks (1904), and its difference between two systems; for sentence similarity: Reimers
+et al. 2016."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,6 +15,27 @@ from engine.metrics.differences import difference_of
 from engine.metrics.relevance import Floats
 
 RESAMPLES = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Correlation:
+    """Of two figures, over models."""
+
+    pearson: float
+    spearman: float
+
+
+def correlations(measures: Mapping[str, ArrayLike], accuracy: ArrayLike) -> dict[str, Correlation]:
+    """Each measure's correlation with the accuracy of the same models, all (n,): "… evaluated", table 3, which has Pearson's.
+
+    As `pearson` as to errors.
+    """
+    return {name: Correlation(pearson(one, accuracy), spearman(one, accuracy)) for name, one in measures.items()}
+
+
+def pearson(one: ArrayLike, other: ArrayLike) -> float:
+    """Σ (x − x̄)(y − ȳ) / √(Σ (x − x̄)² Σ (y − ȳ)²) of two samples (n,); 0 where one never varies. ValueError as `spearman`."""
+    return _correlation(*_checked(one, other))
 
 
 def spearman(one: ArrayLike, other: ArrayLike) -> float:

@@ -208,6 +208,15 @@ class EvaluationSettings(Section):
         "whether queries with typos, with masked words and with words exchanged are measured as well; takes "
         "several times as long; a server that writes the queries is sent judged questions, too",
     )
+    top_k: int = key(
+        5,
+        "K of the diagnostics: chunks of a query that count as its best, in accuracy, nDCG, COE, ROE and τ",
+        ge=1,
+        le=10,
+    )
+    samples: int = key(500, "m of the diagnostics: bootstrap samples of the queries", ge=10, le=100_000)
+    sample_size: int = key(100, "l of the diagnostics: queries of a bootstrap sample", ge=1, le=100_000)
+    psi: float = key(5.0, "ψ of COE and ROE: percentile of the similarities of the best K chunks", ge=0, le=100)
     sentence_pairs: str = key(
         "",
         "file of sentence pairs with people's scores of how similar they are, which the encoders are compared on, too: .jsonl, "

@@ -12,7 +12,6 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from transformations import remove_top, standardise, whiten
 
 REPOSITORY = Path(__file__).parents[2]
 sys.path.insert(0, str(REPOSITORY))
@@ -25,6 +24,7 @@ from engine.metrics.differences import paired_difference  # noqa: E402
 from engine.metrics.geometry import isoscore, isotropy_a  # noqa: E402
 from engine.metrics.relevance import Relevance  # noqa: E402
 from engine.metrics.retrieval import evaluate_run  # noqa: E402
+from engine.metrics.transformations import remove_top, standardise, whiten  # noqa: E402
 
 DATA = REPOSITORY.parent / "shared" / "data" / "cranfield"
 

@@ -10,6 +10,7 @@ import pytest
 from engine.metrics.multihop import first_found, multihop_ap_at_k
 from engine.metrics.relevance import Relevance
 from engine.metrics.retrieval import (
+    MAFIN,
     NAMES,
     average_precision_at_k,
     evaluate_run,
@@ -49,6 +50,20 @@ def test_ndcg_by_hand_with_both_gains():
     exponential = (3 / log(3) + 1 / log(5)) / (7 / log(2) + 3 / log(3) + 1 / log(4))
     assert ndcg_at_k(BY_HAND, 10) == pytest.approx([linear, 0, 1])
     assert ndcg_at_k(BY_HAND, 10, "exponential") == pytest.approx([exponential, 0, 1])
+
+
+def test_mafins_figures_by_hand():
+    assert MAFIN == (
+        "recall@1", "recall@3", "recall@5", "recall@10", "recall@20",
+        "ndcg_exp@1", "ndcg_exp@3", "ndcg_exp@5", "ndcg_exp@10", "ndcg_exp@20",
+    )  # fmt: skip
+    found = evaluate_run(BY_HAND, MAFIN)
+    # Query 1 has grades 0, 2, 0, 1 in its first ranks, of 3, 2 and 1: gains 3 and 1, of 7, 3 and 1.
+    assert [found[f"recall@{k}"][0] for k in (1, 3, 5, 20)] == pytest.approx([0, 1 / 3, 2 / 3, 2 / 3])
+    ideal = 7 + 3 / math.log2(3) + 1 / 2
+    assert found["ndcg_exp@1"].tolist() == [0, 0, 1]
+    assert found["ndcg_exp@3"][0] == pytest.approx(3 / math.log2(3) / ideal)
+    assert found["ndcg_exp@20"][0] == pytest.approx((3 / math.log2(3) + 1 / math.log2(5)) / ideal)
 
 
 def test_ndcg_cuts_the_ideal_ranking_too():
@@ -104,11 +119,10 @@ def test_agrees_with_ranx_on_random_queries(monkeypatch):
         grades.append(judged)
         qrels[str(query)] = {str(item): grade for item, grade in judged.items()}
         run[str(query)] = {str(item): float(100 - rank) for rank, item in enumerate(items[:depth])}
-    names = [*NAMES, "ndcg@30", "recall@30", "map@30", "mrr@30"]
+    names = [*NAMES, *MAFIN, "ndcg@30", "recall@30", "map@30", "mrr@30"]
     relevance = Relevance.from_rankings(np.array(ids), grades)
     ours = evaluate_run(relevance, names)
-    ours["ndcg_burges@10"] = ndcg_at_k(relevance, 10, "exponential")
-    theirs_of = {name: name.replace("hit@", "hit_rate@") for name in ours}
+    theirs_of = {name: name.replace("hit@", "hit_rate@").replace("ndcg_exp@", "ndcg_burges@") for name in ours}
     ranx_run = ranx.Run(run)
     ranx.evaluate(ranx.Qrels(qrels), ranx_run, list(theirs_of.values()), make_comparable=True, threads=1)
     for name, theirs in theirs_of.items():

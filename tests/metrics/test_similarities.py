@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from engine.metrics.overlap import overlap
-from engine.metrics.samples import bootstrapped_accuracy, draw, draw_fitting, percentile_interval
+from engine.metrics.samples import Sampling, bootstrapped_mean, draw, draw_fitting, percentile_interval
 from engine.metrics.threshold import choose_threshold, thresholds
 
 
@@ -26,43 +26,43 @@ def test_the_percentile_interval_by_hand():
 
 
 def test_accuracy_has_the_binomial_spread_of_its_sample_size():
-    found = bootstrapped_accuracy([1.0] * 300 + [0.0] * 100, samples=4_000, seed=3)
+    found = bootstrapped_mean([1.0] * 300 + [0.0] * 100, samples=4_000, seed=3)
     assert found.value == pytest.approx(0.75, abs=0.005)
     spread = 1.96 * np.sqrt(0.75 * 0.25 / 100)
     assert (found.low, found.high) == pytest.approx((0.75 - spread, 0.75 + spread), abs=0.015)
-    wider = bootstrapped_accuracy([1.0] * 300 + [0.0] * 100, samples=4_000, size=25, seed=3)
+    wider = bootstrapped_mean([1.0] * 300 + [0.0] * 100, samples=4_000, size=25, seed=3)
     assert wider.high - wider.low == pytest.approx(2 * (found.high - found.low), rel=0.1)
 
 
 def test_samples_are_never_larger_than_the_set_of_queries():
     assert draw_fitting(3, samples=50, size=20, seed=1).tolist() == draw(3, 50, 3, seed=1).tolist()
-    found = bootstrapped_accuracy([1.0] * 12 + [0.0] * 4, samples=4_000, seed=3)  # of 16, not of 100
+    found = bootstrapped_mean([1.0] * 12 + [0.0] * 4, samples=4_000, seed=3)  # of 16, not of 100
     spread = 1.96 * np.sqrt(0.75 * 0.25 / 16)
     assert (found.low, found.high) == pytest.approx((0.75 - spread, 0.75 + spread), abs=0.04)
-    shares = overlap([[0.6]] * 16, [0.7] * 12 + [0.5] * 4, [[0.1]] * 16, samples=4_000, seed=1)
-    assert (shares.coe.low, shares.coe.high) == pytest.approx((0.75 - spread, 0.75 + spread), abs=0.04)
 
 
 def test_accuracy_of_queries_that_agree_has_no_width():
-    found = bootstrapped_accuracy([1, 1, 1])
+    found = bootstrapped_mean([1, 1, 1])
     assert (found.value, found.low, found.high) == (1.0, 1.0, 1.0)
 
 
 def test_overlap_by_hand_where_every_sample_is_the_same():
     # Of every query the top three are 0.9, 0.7, 0.5: θ at the 50th percentile is 0.7 in each sample.
     top = [[0.9, 0.7, 0.5]] * 4
-    found = overlap(top, [0.8] * 4, [[0.7]] * 4, psi=50)
+    found = overlap(top, [0.8] * 4, [[0.7]] * 4, Sampling(psi=50))
     assert (found.coe.value, found.roe.value) == (1.0, 0.0)  # 0.7 is not above 0.7
-    assert overlap(top, [0.8] * 4, [[0.7]] * 4, psi=0).roe.value == 1.0
-    assert overlap(top, [0.85] * 4, [[0.1]] * 4, psi=100).coe.value == 0.0
+    assert overlap(top, [0.8] * 4, [[0.7]] * 4, Sampling(psi=0)).roe.value == 1.0
+    assert overlap(top, [0.85] * 4, [[0.1]] * 4, Sampling(psi=100)).coe.value == 0.0
 
 
-def test_overlap_counts_the_queries_above_theta():
-    top = [[0.6]] * 8
-    found = overlap(top, [0.7] * 6 + [0.5] * 2, [[0.7, 0.1]] + [[0.1, 0.1]] * 7, samples=4_000, seed=1)
-    assert found.coe.value == pytest.approx(0.75, abs=0.01)
-    assert found.roe.value == pytest.approx(1 / 16, abs=0.01)  # one of all 16 random chunks
-    assert found.coe.low < 0.75 < found.coe.high
+def test_overlap_is_of_all_queries_whatever_the_sample():
+    found = overlap([[0.6]] * 8, [0.7] * 6 + [0.5] * 2, [[0.7, 0.1]] + [[0.1, 0.1]] * 7)
+    assert (found.coe.value, found.coe.low, found.coe.high) == (0.75, 0.75, 0.75)  # θ is 0.6 in every sample
+    assert found.roe.value == 1 / 16  # one of all 16 random chunks
+    # Samples of one: θ is 0.2 or 0.6, with one half or none of the correct similarities above it, each half of the time.
+    halves = overlap([[0.2], [0.6]], [0.3, 0.1], [[0.1], [0.6]], Sampling(samples=4_000, size=1, psi=50, seed=2))
+    assert (halves.coe.value, halves.coe.low, halves.coe.high) == pytest.approx((0.25, 0.0, 0.5), abs=0.01)
+    assert (halves.roe.value, halves.roe.high) == pytest.approx((0.25, 0.5), abs=0.01)  # 0.6 is not above 0.6
 
 
 def test_thresholds_are_percentiles_of_the_samples_least_similarity():
@@ -117,8 +117,8 @@ def test_five_losses_of_five_are_no_licence():
         lambda: overlap([[0.1]], [0.1], [0.1]),
         lambda: thresholds([[float("-inf")]]),
         lambda: choose_threshold([[0.1]], [[1, 0]]),
-        lambda: bootstrapped_accuracy([[1.0]]),
-        lambda: bootstrapped_accuracy([]),
+        lambda: bootstrapped_mean([[1.0]]),
+        lambda: bootstrapped_mean([]),
     ],
 )
 def test_misfits_are_refused(wrong):

@@ -9,21 +9,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from engine.core.figures import Interval
 from engine.core.similarity import COSINE, Similarity
 from engine.evaluation.judgments import Judgment
-from engine.evaluation.rankings import products_of
+from engine.evaluation.rankings import products_of, rank_all
 from engine.metrics.geometry import alignment, alignment_of, isoscore, isotropy_a, uniformity
 from engine.metrics.overlap import overlap
-from engine.metrics.samples import bootstrapped_accuracy
+from engine.metrics.relevance import Relevance
+from engine.metrics.retrieval import ndcg_at_k
+from engine.metrics.samples import PAPER, Sampling, bootstrapped_mean
+from engine.metrics.threshold import choose_threshold
+from engine.metrics.transformations import remove_top, standardise, whiten
 
 Floats = NDArray[np.float32]
 Ids = NDArray[np.int64]
 Diagnostics = dict[str, float | Interval]
 
-K = 5
 RANDOM = 20
 """Random chunks for each query."""
 MAX_VECTORS = 20_000
@@ -42,42 +45,48 @@ class Ranked:
 
 @dataclass(frozen=True, slots=True)
 class Similarities:
-    """Of the m queries in `rows`: with each of their correct chunks, with their best `K` (m, K), with random ones (m, `RANDOM`).
+    """Of the m queries in `rows`: with each of their correct chunks, with their best K (m, K), with random ones (m, `RANDOM`).
 
-    `answers`: where each query's correct chunks lie.
+    `answers`: where each query's correct chunks lie; `best` (m, K): ids of the best.
     """
 
     rows: Sequence[int]
     answers: Sequence[Ids]
     correct: Sequence[Floats]
     top: Floats
+    best: Ids
     random: Floats
 
 
 def similarities_of(
-    ranked: Ranked, judgments: Sequence[Judgment], chunks: Floats, keys: Ids, seed: int = 0
+    ranked: Ranked, judgments: Sequence[Judgment], chunks: Floats, keys: Ids, sampling: Sampling = PAPER
 ) -> Similarities | None:
     """Of vectors `chunks` (N, d) named by `keys` (N,), ascending; None where no query says anything: those do whose answers
-    are chunks and that have `K` hits, or as many as there are.
+    are chunks and that have K hits, or as many as there are.
 
     The random chunks are the same for every encoder.
     """
-    whole = np.isfinite(ranked.scores[:, :K].min(axis=1, initial=np.inf))
+    top = ranked.scores[:, : sampling.top]
+    whole = np.isfinite(top.min(axis=1, initial=np.inf))
     rows = [row for row, one in enumerate(judgments) if one.level == "chunk" and one.usable and whole[row]]
     if not rows or not len(keys):
         return None
     queries, compared = ranked.similarity.query_form(ranked.vectors[rows]), ranked.similarity.chunk_form(chunks)
     answers = [np.searchsorted(keys, sorted(judgments[row].grades)) for row in rows]
-    drawn = keys[np.random.default_rng(seed).integers(0, len(keys), (len(rows), RANDOM))]
+    drawn = keys[np.random.default_rng(sampling.seed).integers(0, len(keys), (len(rows), RANDOM))]
     of_products = ranked.similarity.of_products
     return Similarities(
         rows, answers, [of_products(compared[places] @ vector) for places, vector in zip(answers, queries, strict=True)],
-        ranked.scores[rows, :K], of_products(products_of(queries, compared, keys, drawn)),
+        top[rows], ranked.ids[rows, : sampling.top], of_products(products_of(queries, compared, keys, drawn)),
     )  # fmt: skip
 
 
 def describe(
-    ranked: Ranked, found: Similarities | None, judgments: Sequence[Judgment], chunks: Floats, seed: int = 0
+    ranked: Ranked,
+    found: Similarities | None,
+    judgments: Sequence[Judgment],
+    chunks: Floats,
+    sampling: Sampling = PAPER,
 ) -> Diagnostics:
     """Figure name → value, or mean with interval, of vectors `chunks` (N, d); `found`: what `similarities_of` gave.
 
@@ -86,7 +95,7 @@ def describe(
     not defined: alignment is then that of the distances that their similarity is the negative of.
     """
     unit = ranked.similarity.of_unit_vectors
-    figures = _of_chunks(chunks, seed) if unit else {}
+    figures = geometry_of(chunks, sampling.seed) if unit else {}
     if found is None:
         return figures
     pairs = np.repeat(found.rows, [len(places) for places in found.answers])
@@ -96,16 +105,33 @@ def describe(
         ratios = alignment_of(np.square(np.concatenate(found.correct)), np.square(ranked.scores[pairs, 0]))
     if len(ratios):
         figures["alignment"] = float(ratios.mean())
-    right = [bool(set(judgments[row].grades) & set(ranked.ids[row, :K].tolist())) for row in found.rows]
-    shares = overlap(found.top, [float(one.max()) for one in found.correct], found.random, seed=seed)
-    return figures | {
-        f"accuracy@{K}, percent": bootstrapped_accuracy(right, seed=seed).percent(),
+    return figures | _of_queries(found, [judgments[row] for row in found.rows], sampling)
+
+
+def _of_queries(found: Similarities, judgments: Sequence[Judgment], sampling: Sampling) -> Diagnostics:
+    """Bootstrapped accuracy and nDCG, COE, ROE, and τ(ψ) with the accuracy that it leaves ("… evaluated", §2.1 to §2.3)."""
+    k, seed, draw = sampling.top, sampling.seed, (sampling.samples, sampling.size)
+
+    def mean(values: ArrayLike) -> Interval:
+        return bootstrapped_mean(values, *draw, seed).percent()
+
+    relevance = Relevance.from_rankings(found.best, [one.grades for one in judgments])
+    right = relevance.ranked > 0  # (m, K)
+    shares = overlap(found.top, [float(one.max()) for one in found.correct], found.random, sampling)
+    threshold = choose_threshold(found.top, right, *draw, resamples=sampling.samples, seed=seed)
+    return {
+        f"accuracy@{k}, percent": mean(right.any(axis=1)),
+        f"nDCG@{k}, percent": mean(ndcg_at_k(relevance, k)),
         "COE, percent": shares.coe.percent(),
         "ROE, percent": shares.roe.percent(),
+        "threshold τ(ψ)": threshold.similarity,
+        "ψ of τ": threshold.psi,
+        f"accuracy@{k} at τ, percent": mean((right & (found.top >= threshold.similarity)).any(axis=1)),
     }
 
 
-def _of_chunks(chunks: Floats, seed: int) -> Diagnostics:
+def geometry_of(chunks: Floats, seed: int = 0) -> Diagnostics:
+    """Uniformity and both isotropy scores of unit vectors (n, d), as far as so few have any."""
     if len(chunks) < 2:
         return {}
     rng = np.random.default_rng(seed)
@@ -114,3 +140,22 @@ def _of_chunks(chunks: Floats, seed: int) -> Diagnostics:
     if (taken != taken[0]).any() and taken.shape[1] > 1:
         found["isotropy I_B (IsoScore)"] = isoscore(taken)
     return found
+
+
+def transformed(
+    ranked: Ranked, judgments: Sequence[Judgment], chunks: Floats, keys: Ids, sampling: Sampling = PAPER,
+    removed: int | None = None,
+) -> dict[str, Diagnostics]:  # fmt: skip
+    """The figures of an encoder by cosine, as it is and transformed: "… evaluated", tables 5 and 7.
+
+    `removed`: principal components; None for a hundredth of the dimensions (Mu & Viswanath 2018). Arguments as `similarities_of`.
+    """
+    count = max(1, chunks.shape[1] // 100) if removed is None else removed
+    ways = {"standardised": standardise(chunks), "whitened": whiten(chunks), "PCA": remove_top(chunks, count)}
+    vectors = {"baseline": (ranked.vectors, chunks)}
+    vectors |= {name: (transform(ranked.vectors), transform(chunks)) for name, transform in ways.items()}
+    rows = {}
+    for name, (queries, moved) in vectors.items():
+        one = Ranked(queries, *rank_all(queries, moved, keys, sampling.top))
+        rows[name] = describe(one, similarities_of(one, judgments, moved, keys, sampling), judgments, moved, sampling)
+    return rows

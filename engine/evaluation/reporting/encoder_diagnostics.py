@@ -18,13 +18,13 @@ from engine.evaluation.reporting.diagnostics import (
     Diagnostics,
     Floats,
     Ids,
-    K,
     Ranked,
     Similarities,
     describe,
     similarities_of,
 )
 from engine.metrics.density import density_curves
+from engine.metrics.samples import PAPER, Sampling
 
 KINDS = ("correct", "top", "random")
 
@@ -35,10 +35,10 @@ class EncoderDiagnostics:
     `keys`: of all chunks, ascending.
     """
 
-    def __init__(self, sets: Sequence[QuerySet], keys: Ids, seed: int) -> None:
+    def __init__(self, sets: Sequence[QuerySet], keys: Ids, sampling: Sampling = PAPER) -> None:
         self.basis = _basis(sets)
         self.diagnostics: dict[str, Diagnostics] = {}
-        self._keys, self._seed = keys, seed
+        self._keys, self._sampling = keys, sampling
         self._found: dict[str, Similarities] = {}
 
     def take(
@@ -48,8 +48,8 @@ class EncoderDiagnostics:
         if one is not self.basis:
             return
         ranked = Ranked(query_vectors, one.rankings[name], one.scores[name], similarity)
-        found = similarities_of(ranked, one.judgments, chunks, self._keys, self._seed)
-        self.diagnostics[name] = describe(ranked, found, one.judgments, chunks, self._seed)
+        found = similarities_of(ranked, one.judgments, chunks, self._keys, self._sampling)
+        self.diagnostics[name] = describe(ranked, found, one.judgments, chunks, self._sampling)
         if found and similarity.of_unit_vectors:  # densities have one axis, of cosines
             self._found[name] = found
 
@@ -81,9 +81,10 @@ def densities(found: Mapping[str, Similarities], kind: str, name: str) -> dict[s
     systems: dict[str, dict[str, Any]] = {system: {} for system in found}
     for ((system, part), values), curve in zip(samples.items(), curves, strict=True):
         systems[system][part] = {"count": len(values), "mean": float(values.mean()), "density": curve}
-    queries = len(next(iter(found.values())).rows)
+    first = next(iter(found.values()))
     return {
-        "kind": kind, "name": name, "queries": queries, "k": K, "random_chunks": RANDOM, "cosines": axis, "systems": systems,
+        "kind": kind, "name": name, "queries": len(first.rows), "k": first.top.shape[1], "random_chunks": RANDOM, "cosines": axis,
+        "systems": systems,
     }  # fmt: skip
 
 

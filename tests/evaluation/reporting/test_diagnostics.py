@@ -9,17 +9,18 @@ from fixtures.offset_similarity import Offset
 from engine.core.similarity import Lorentz
 from engine.evaluation.judgments import Judgment
 from engine.evaluation.rankings import rank_all
-from engine.evaluation.reporting.diagnostics import Diagnostics, K, Ranked, similarities_of
+from engine.evaluation.reporting.diagnostics import Diagnostics, Ranked, similarities_of, transformed
 from engine.evaluation.reporting.diagnostics import describe as described
+from engine.metrics.samples import PAPER, Sampling
 
 KEYS = np.array([3, 5, 8, 9, 12, 20], dtype=np.int64)
 CHUNKS = np.eye(6, dtype=np.float32)
 
 
 def describe(
-    asked: Ranked, judgments: list[Judgment], chunks: np.ndarray, keys: np.ndarray, seed: int = 0
+    asked: Ranked, judgments: list[Judgment], chunks: np.ndarray, keys: np.ndarray, sampling: Sampling = PAPER
 ) -> Diagnostics:
-    return described(asked, similarities_of(asked, judgments, chunks, keys, seed), judgments, chunks, seed)
+    return described(asked, similarities_of(asked, judgments, chunks, keys, sampling), judgments, chunks, sampling)
 
 
 def ranked(vectors: np.ndarray, depth: int = 6) -> Ranked:
@@ -50,18 +51,50 @@ def test_an_answer_beyond_the_best_five_counts_against_accuracy():
     assert found["accuracy@5, percent"].low < 50 < found["accuracy@5, percent"].high
 
 
+def test_ndcg_and_the_threshold_by_hand():
+    # Three of four queries find their answer first, of cosine 0.8; the fourth finds it third, of cosine 0.
+    asked = ranked(np.array([[0.8, 0.6, 0, 0, 0, 0]] * 40))
+    judged = [by_chunk(str(n), 8 if n % 4 == 3 else 3) for n in range(40)]
+    found = describe(asked, judged, CHUNKS, KEYS, Sampling(top=3))
+    assert found["nDCG@3, percent"].value == pytest.approx(100 * (0.75 + 0.25 / 2), abs=1)  # 1 / log2(4) of the fourth
+    assert (found["threshold τ(ψ)"], found["ψ of τ"]) == (0.0, 100.0)  # nothing lies below
+    assert found["accuracy@3 at τ, percent"].value == found["accuracy@3, percent"].value == 100.0
+    # Of the best two, 0.8 and 0.6, the fourth query's answer is none.
+    found = describe(asked, judged, CHUNKS, KEYS, Sampling(top=2))
+    assert found["threshold τ(ψ)"] == pytest.approx(0.6)
+    assert found["accuracy@2 at τ, percent"].value == found["accuracy@2, percent"].value == pytest.approx(75, abs=1)
+
+
+def test_transformations_are_measured_as_the_vectors_are():
+    # Removing the direction in which the chunks differ most, which no answer has, leaves the answers to be found.
+    rng = np.random.default_rng(3)
+    chunks = np.eye(6)[[1, 2, 3, 4, 5, 1, 2, 3, 4, 5]] + rng.normal(0, 0.01, (10, 6))
+    chunks[:, 0] = [3, -3] * 5
+    chunks = (chunks / np.linalg.norm(chunks, axis=1, keepdims=True)).astype(np.float32)
+    queries = np.eye(6, dtype=np.float32)[[1, 2, 3, 4, 5]]
+    keys = np.arange(10, dtype=np.int64)
+    judged = [Judgment(str(n), "", "chunk", {n: 1, n + 5: 1}) for n in range(5)]
+    asked = Ranked(queries, *rank_all(queries, chunks, keys, 2))
+    found = transformed(asked, judged, chunks, keys, Sampling(top=2), removed=1)
+    assert list(found) == ["baseline", "standardised", "whitened", "PCA"]
+    assert found["baseline"] == describe(asked, judged, chunks, keys, Sampling(top=2))
+    assert found["PCA"]["isotropy I_B (IsoScore)"] > found["baseline"]["isotropy I_B (IsoScore)"] + 0.3
+    assert found["PCA"]["nDCG@2, percent"].value == pytest.approx(100, abs=0.01)
+
+
 def test_the_share_of_random_chunks_hangs_little_on_the_draw():
     # Of the six chunks two have a cosine above 0, which three of the best five have.
     asked = ranked(np.array([[0.8, 0.6, 0, 0, 0, 0]] * 40))
     shares = [
-        describe(asked, [by_chunk("a", 3)] * 40, CHUNKS, KEYS, seed)["ROE, percent"].value for seed in (4, 18, 23)
+        describe(asked, [by_chunk("a", 3)] * 40, CHUNKS, KEYS, Sampling(seed=seed))["ROE, percent"].value
+        for seed in (4, 18, 23)
     ]
     assert shares == pytest.approx([100 / 3] * 3, abs=5)  # one chunk for each query: 17.5, 20 and 45
 
 
 def test_queries_that_say_nothing_are_left_out():
     asked = ranked(np.eye(6)[:4])
-    asked.scores[2, K - 1] = -np.inf  # looked for among four chunks only
+    asked.scores[2, 4] = -np.inf  # looked for among four chunks only
     document = Judgment("d", "d", "document", {1: 1})
     alone = describe(asked, [by_chunk("a"), document, by_chunk("c", 8), by_chunk("d", 9)], CHUNKS, KEYS)
     assert alone["accuracy@5, percent"].value == 100.0

@@ -1,7 +1,6 @@
-"""Transformations that make vectors more isotropic: an experiment, not part of search ("… evaluated", §2.5).
+"""Transformations that make vectors more isotropic, which is no better retrieval ("… evaluated", §2.5; docs/log/evaluation.md).
 
-Each is learnt from the chunks' vectors and applied to queries and chunks alike; the results have unit norm again, as cosine
-search wants them. The paper finds, as we do (docs/log/evaluation.md), that more isotropy is no better retrieval.
+Each is learnt from the chunks' vectors and applied to queries and chunks alike; the results have unit norm again.
 """
 
 from __future__ import annotations
@@ -12,8 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from engine.core.unit_vectors import unit_rows
+from engine.metrics.relevance import Floats
 
-Floats = NDArray[np.float64]
 _LEAST = 1e-6
 
 
