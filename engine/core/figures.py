@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
-Verdict = Literal["better", "worse", "no difference shown"]
+Verdict = Literal["better", "worse", "no difference shown", "proves nothing"]
 MILLION = 1_000_000
 
 
@@ -31,7 +31,7 @@ class Difference:
     """Mean of a - b with its interval; `p_better`: share of resamples in which a is ahead, ties counted half.
 
     `p_value`: of Fisher's randomisation test. Where no difference is shown: the number of queries `needed` to show one as
-    large (engine/metrics/power.py).
+    large (engine/metrics/power.py). `proves nothing`: a difference on queries that flatter what was trained on their like.
     """
 
     value: float
@@ -86,6 +86,20 @@ class FigureTable:
     def to_dict(self) -> dict[str, Any]:
         """The JSON form."""
         return asdict(self)
+
+    def of_flattering_queries(self) -> FigureTable:
+        """The same, where no difference counts as better or worse."""
+
+        def unproven(rows: Differences) -> Differences:
+            return {
+                name: {
+                    metric: gap if gap.verdict == "no difference shown" else replace(gap, verdict="proves nothing")
+                    for metric, gap in row.items()
+                }
+                for name, row in rows.items()
+            }
+
+        return replace(self, differences=unproven(self.differences), pairs=unproven(self.pairs))
 
     def gap(self, one: str, other: str, metric: str = "ndcg@10") -> Difference | None:
         """How much `one` lies above `other`; None where that was not compared."""

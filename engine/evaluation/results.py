@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -39,7 +39,9 @@ def publish_results(
     """Write the report, make it current, and sum it up."""
     from engine.evaluation.reporting.report import write_report
 
-    compared = [(one, _compare(context, work, one)) for one in work.sets if any(j.usable for j in one.judgments)]
+    compared = [
+        (one, _compare(context, work, one, selection)) for one in work.sets if any(j.usable for j in one.judgments)
+    ]
     with context.project.building("reports", context.fingerprint) as building:
         write_report(building.folder, _report(context, work, selection, fusion, compared))
     info = _info(context, work, selection, fusion, compared)
@@ -63,16 +65,18 @@ def _info(
     )  # fmt: skip
 
 
-def _compare(context: StageContext, work: Evaluation, one: QuerySet) -> Comparison:
+def _compare(context: StageContext, work: Evaluation, one: QuerySet, selection: Selection) -> Comparison:
     from engine.evaluation.comparison import compare
 
     order = ordered(name for name in one.rankings if not name.startswith(INTERPOLATED))
-    return compare(
+    found = compare(
         {name: one.rankings[name] for name in order}, one.judgments, work.rankers.document_of,
         samples=context.settings.evaluation.bootstrap_samples, seed=context.settings.training.seed,
         pairs=[pair for pair in PAIRS if set(pair) <= set(order) and pair[1] != BASE],
         synthetic=one.synthetic,
     )  # fmt: skip
+    flatters = one.kind == "synthetic" and selection.decision.rung != "model"
+    return replace(found, table=found.table.of_flattering_queries()) if flatters else found
 
 
 def _report(

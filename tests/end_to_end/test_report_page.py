@@ -52,6 +52,15 @@ def report(finished: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str
     return read_report(Path(found["folder"]))
 
 
+def test_held_out_queries_of_the_documents_own_sentences_give_no_verdict(report: dict[str, Any]) -> None:
+    said = {
+        part["kind"]: {gap["verdict"] for row in part["comparison"]["differences"].values() for gap in row.values()}
+        for part in report["query_sets"]
+    }
+    assert "proves nothing" in said["synthetic"] <= {"proves nothing", "no difference shown"}
+    assert "proves nothing" not in said["judged"] | said["document"]
+
+
 def documented() -> dict[Path_, str]:
     """Key → unit, the shapes that come back written out."""
     tables: dict[str, dict[Path_, str]] = {"": {}}

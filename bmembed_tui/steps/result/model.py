@@ -10,7 +10,7 @@ from engine.core.messages.report import EVIDENCE, EvaluationReport, GateTable, Q
 from engine.core.systems import BASE, IN_USE, is_own, ordered, system_of, twins
 
 METRICS = ("ndcg@10", "hit@1", "hit@10", "mrr@10", "recall@10")
-VERDICT_SIGNS = {"better": "▲", "worse": "▼", "no difference shown": "="}
+VERDICT_SIGNS = {"better": "▲", "worse": "▼", "no difference shown": "=", "proves nothing": "·"}
 DECIDED_BY: dict[str, QuerySetKind] = {"judged": "judged", "document": "document", "model": "synthetic"}
 """Rung of the ladder of evidence → the set that its queries are in."""
 FEW = 200  # queries under which a difference of some points may be chance
