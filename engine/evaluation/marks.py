@@ -34,10 +34,11 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class MarkedQuery:
-    """A query and the marks given to its hits."""
+    """A query and the marks given to its hits. `generated`: it was one of the generated queries when the first was given."""
 
     text: str
     marks: tuple[Mark, ...] = ()
+    generated: bool = False
 
     @property
     def key(self) -> str:
@@ -75,11 +76,16 @@ def read_marks(project: ProjectFolder) -> dict[str, MarkedQuery]:
             if line.strip():
                 row = json.loads(line)
                 marks = tuple(Mark(m["path"], m["text"], m["hash"], bool(m["relevant"])) for m in row["marks"])
-                query = MarkedQuery(row["text"], marks)
+                query = MarkedQuery(row["text"], marks, bool(row.get("generated")))
                 found[query.key] = query
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise _unusable(path, error) from None
     return found
+
+
+def is_generated(store: Store, text: str) -> bool:
+    """Whether a query is one that was made from the documents."""
+    return fold(text) in {fold(query.text) for query in store.queries()}
 
 
 def _unusable(path: Path, error: Exception) -> DatasetError:
@@ -96,7 +102,7 @@ def write_marks(project: ProjectFolder, queries: Mapping[str, MarkedQuery]) -> N
         judged = query.judged() or JudgedQuery(query.key, query.text)
         marks = [{"path": m.path, "hash": m.content_hash, "relevant": m.relevant, "text": m.text} for m in query.marks]
         as_imported = {"key": judged.key, "text": judged.text, "evidence": judged.evidence, "grades": []}
-        rows.append({**as_imported, "path": judged.path, "marks": marks})
+        rows.append({**as_imported, "path": judged.path, "marks": marks, "generated": query.generated})
     (project.path / "imports").mkdir(mode=0o700, exist_ok=True)
     text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
     write_text(project.path / "imports" / MARKS_FILE, text)

@@ -102,18 +102,26 @@ def query_sets(context: StageContext, chunks: Sequence[Chunk]) -> list[QuerySet]
 
 
 def _judged_set(context: StageContext, judgments: list[Judgment], matches: list[FilenameMatch]) -> QuerySet:
-    """The judged queries; those that were held-out ones before hits of them were judged are still synthetic."""
-    heldout = {fold(query.text): query for query in context.store.queries() if query.split == "heldout"}
-    sources = [heldout.get(fold(judgment.text)) for judgment in judgments]
-    backend = made_by(context)
+    """The judged queries; those that were generated before hits of them were judged are still synthetic."""
+    sources, backend = generated_queries(context), made_by(context)
+    texts = [fold(judgment.text) for judgment in judgments]
     found = QuerySet("judged queries", "judged", judgments, matches)
-    if any(sources):
-        found.extractive = [source is not None and is_extractive(source, backend) for source in sources]
-        found.generated = [source is not None for source in sources]
+    found.generated = [text in sources for text in texts]
+    if any(found.generated):
+        unworded = {text for text, one in sources.items() if one is None or is_extractive(one, backend)}
+        found.extractive = [text in unworded for text in texts]
     if found.synthetic:
         count = sum(judgment.usable for judgment in judgments)
         found.name = f"judged queries ({found.synthetic} of {count} made from the documents: synthetic)"
     return found
+
+
+def generated_queries(snapshot: ProjectSnapshot) -> dict[str, Query | None]:
+    """By folded text, those held out, and those that hits were marked of; None where they are no longer queries of the project."""
+    from engine.evaluation.marks import read_marks
+
+    marked = dict.fromkeys(fold(one.text) for one in read_marks(snapshot.project).values() if one.generated)
+    return marked | {fold(query.text): query for query in snapshot.store.queries() if query.split == "heldout"}
 
 
 def is_extractive(query: Query, backend: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from dataclasses import replace
 
 from engine.core.disk import disk_errors
 from engine.core.errors import UsageError
@@ -15,7 +16,7 @@ from engine.search.workers import preload
 def judge(project: ProjectFolder, request: Judge) -> Judged:
     """Mark a chunk as right or wrong for a query, or take the mark back."""
     preload()
-    from engine.evaluation.marks import Mark, MarkedQuery, kept_marks, marked_chunks, read_marks
+    from engine.evaluation.marks import Mark, MarkedQuery, is_generated, kept_marks, marked_chunks, read_marks
 
     # not the run's lock: who waits for a training searches and judges; a running evaluation takes what it began with
     with (
@@ -32,7 +33,7 @@ def judge(project: ProjectFolder, request: Judge) -> Judged:
             )  # fmt: skip
         marks = read_marks(project)
         blank = MarkedQuery(query_words(request.query))
-        former = marks.get(blank.key, blank)
+        former = marks.get(blank.key) or replace(blank, generated=is_generated(store, blank.text))
         path = store.document_card(chunk.document_id).path
         mark = None if relevant is None else Mark(path, chunk.text, chunk.content_hash, relevant)
         now = former.with_mark(set(marked_chunks(store, former).get(chunk_id, ())), mark)

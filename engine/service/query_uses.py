@@ -6,7 +6,7 @@ from engine.core.messages.queries import QueryUse
 from engine.core.records import DocumentQuery, JudgedQuery, Query
 from engine.corpus.document_queries import document_queries
 from engine.evaluation.document_set import deciding_groups
-from engine.evaluation.query_sets import heldout_queries, is_extractive
+from engine.evaluation.query_sets import generated_queries, heldout_queries, is_extractive
 from engine.project.stage import ProjectSnapshot
 from engine.queries.choosing import made_by
 from engine.queries.rules.tokens import fold
@@ -24,6 +24,7 @@ class QueryUses:
         self._trained = {queries[row].id for row in train_rows(settings, queries, chunks)}
         self._held_out = {query.id for query in heldout_queries(snapshot, chunks)}
         self._texts = {fold(query.text): query.split for query in queries}
+        self._generated = generated_queries(snapshot)
         self._deciding = {query for group in deciding_groups(snapshot, chunks) for query in group}
         self._stopping = set(written_for_stopping(queries, document_queries(store), chunks)[0])
 
@@ -48,4 +49,4 @@ class QueryUses:
         split = self._texts.get(fold(query.text))
         if split in ("train", "validation"):
             return "unused"
-        return "measured only" if split == "heldout" or not self._use_judged else "deciding"
+        return "measured only" if fold(query.text) in self._generated or not self._use_judged else "deciding"

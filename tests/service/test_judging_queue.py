@@ -13,6 +13,7 @@ from fixtures.pipeline import stage_here
 
 from engine.core.errors import DatasetError, InputError, UsageError
 from engine.core.records import JudgedQuery
+from engine.evaluation.marks import Mark, MarkedQuery, write_marks
 from engine.evaluation.query_sets import query_sets
 from engine.lexical.index import LexicalIndex
 from engine.project.folder import ProjectFolder
@@ -128,7 +129,7 @@ def test_the_evaluation_measures_a_question_once(project: ProjectFolder, call: A
     )
     call("judge", query=QUERY, chunk_id=second, relevant=True)
     owners = {chunk.id: chunk.document_id for chunk in store.chunks()}
-    context: Any = SimpleNamespace(store=store, settings=project.settings(), warn=pytest.fail)
+    context: Any = SimpleNamespace(store=store, settings=project.settings(), warn=pytest.fail, project=project)
     (judged, *_) = query_sets(context, store.chunks())
     store.close()
     assert judged.kind == "judged"
@@ -176,7 +177,11 @@ def test_judged_queries_that_were_made_from_the_documents_stay_synthetic_and_do_
         SimpleNamespace(text="made of a sentence", split="heldout", kind="question", chunk_id=1, id=1),
         SimpleNamespace(text="trained", split="train", kind="question", chunk_id=1, id=2),
     ]
-    judged = [JudgedQuery("1", "Made  of a SENTENCE", path="a.md"), JudgedQuery("2", "asked by a person", path="a.md")]
+    marks = (Mark("a.md", "text", "h", relevant=True),)
+    gone, own = MarkedQuery("made before", marks, generated=True), MarkedQuery("asked by a person", marks)
+    write_marks(project, {one.key: one for one in (gone, own)})
+    texts = ("Made  of a SENTENCE", own.text, gone.text)
+    judged = [JudgedQuery(str(row), text, path="a.md") for row, text in enumerate(texts)]
     document = SimpleNamespace(id=1, title="", path="a.md", external_id="", text="text")
     store = SimpleNamespace(
         judged=lambda: judged,
@@ -184,8 +189,8 @@ def test_judged_queries_that_were_made_from_the_documents_stay_synthetic_and_do_
         documents=lambda with_text=False: [document],
         artifact=lambda _: None,
     )
-    context: Any = SimpleNamespace(store=store, settings=project.settings(), warn=lambda _: None)
+    context: Any = SimpleNamespace(store=store, settings=project.settings(), warn=lambda _: None, project=project)
     one = query_sets(context, [])[0]
-    assert all(data in one.name for data in ("judged", "1 of 2", "synthetic"))
-    assert (one.kind, one.synthetic, one.extractive) == ("judged", 1, [True, False])
+    assert all(data in one.name for data in ("judged", "2 of 3", "synthetic"))
+    assert (one.kind, one.synthetic, one.extractive) == ("judged", 2, [True, False, True])
     assert one.deciding() == [1]

@@ -236,3 +236,15 @@ def test_before_anything_was_generated(tmp_path: Any) -> None:
 def test_wrong_params(project: ProjectFolder, method: str, params: dict[str, Any]) -> None:
     with pytest.raises(TypeError):
         methods(project)[method](**params)
+
+
+def test_a_generated_query_that_was_judged_decides_nothing_when_it_is_gone(project: ProjectFolder, call: Any) -> None:
+    aside = next(query for query in stored(project) if query.split == "heldout")
+    for text in (aside.text, "who pays"):
+        call("judge", query=text, chunk_id=aside.chunk_id, relevant=True)
+    call("delete_queries", ids=[aside.id])
+    assert aside.text not in {query.text for query in stored(project)}
+    opened = Project(project)
+    uses = {query.text: query.use for query in opened.queries_by_origin("judged").queries}
+    opened.close()
+    assert uses == {aside.text: "measured only", "who pays": "deciding"}
