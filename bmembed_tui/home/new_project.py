@@ -31,6 +31,7 @@ PRESETS = {
     "quick": "a first look in minutes; gains less",
     "paper": "BMEmbed as published, to compare with; seldom the best",
     "cl": "contrastive learning, the baseline of that paper; to compare with",
+    "mafin": "for a small model beside one that cannot be trained",
 }
 CHECK_SECONDS = 0.15  # of quiet typing before what was typed is checked
 

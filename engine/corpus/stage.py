@@ -14,7 +14,7 @@ from engine.corpus.beir import read_beir_judgments
 from engine.corpus.imports import read_judgments, restore_marked
 from engine.corpus.ingest import Ingest, forget_deleted, no_documents, reasons
 from engine.corpus.scan import Scan, ScannedFile, Skipped, scan
-from engine.encoders.kinds.chosen import encoder_source
+from engine.encoders.kinds.chosen import base_source
 from engine.encoders.model_folder import resolve_model
 from engine.encoders.tokenizer import TokenizerFile, chunk_tokenizer
 from engine.project.stage import ProjectSnapshot, Stage, StageContext, fingerprint, stage_fingerprint
@@ -58,7 +58,7 @@ class IngestStage(Stage):
         found = scan(sources, corpus.include, corpus.exclude, follow_links=corpus.follow_links, pictures=corpus.ocr)
         _name_movably(found, context.project.path)
         _refuse_empty(found, sources, context)
-        encoder = encoder_source(context.settings.encoder)
+        encoder = base_source(context.settings.encoder)
         _report_cut(context, encoder.max_tokens)
         _report_prompts(context, encoder)
         tokenizer = chunk_tokenizer(context.settings)

@@ -127,6 +127,10 @@ def _model(chosen: EncoderSettings) -> list[Finding]:
         source = encoder_source(chosen)
     except EngineError as error:
         return [Finding("model", "problem", error.what.rstrip("."), f"{error.why} {error.to_do}")]
+    if chosen.small_model:
+        trained = f"an adapter is trained and exported of {Path(chosen.small_model).name} alone, whose vectors then stand beside it"
+        where = f"at {source.server}, which gets the text of chunks and queries" if source.server else "on this machine"
+        return [Finding("model", "good", f"{source.name}, the first {where}", trained)]
     if (folder := source.folder) is None:
         where = f"at {source.server}, which gets the text of chunks and queries" if source.server else "on this machine"
         return [Finding("model", "good", f"{source.name}, {where}", "no adapter can be trained for it or exported")]

@@ -5,14 +5,20 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from engine.core.errors import CancelledError
 from engine.core.similarity import Similarity
 from engine.encoders.vector_shards import map_vectors, read_hashes, write_shard
+
+if TYPE_CHECKING:
+    from engine.core.similarity import Similarity
+    from engine.encoders.encoder import Encoder, Progress
 
 _WINDOW_SHARDS = 128
 _FINGERPRINT = re.compile(r"[0-9a-f]{64}")
@@ -103,7 +109,8 @@ class VectorCache:
     def append(self, hashes: np.ndarray, vectors: np.ndarray) -> None:
         """Add hashes (n,) S32 with vectors (n, d) as one shard; on disk when this returns. Not with `reading`."""
         self._last += 1
-        path = self.folder / f"shard-{self._last:06d}.vec"
+        while (path := self.folder / f"shard-{self._last:06d}.vec").exists():  # another one has the folder open, too
+            self._last += 1
         write_shard(path, hashes, vectors.astype(np.float16))
         self._shards.append(map_vectors(path, *vectors.shape))
         self._fresh.append(hashes)
@@ -178,6 +185,57 @@ def encode_cached(
     if progress is not None:
         progress(done + extra)
     return encoder.similarity.restored(found)
+
+
+@dataclass
+class CachedEncoder:
+    """An encoder that encodes no text twice, also not in another run. Of the length limit and so on its fingerprint speaks.
+
+    A chunk's vector is that which `encode_cached` keeps under its content hash; a query has a key of its own.
+    """
+
+    encoder: Encoder
+    cache: EmbeddingCache
+
+    def __post_init__(self) -> None:
+        self.notices = self.encoder.notices
+
+    @property
+    def fingerprint(self) -> str:
+        """The encoder's."""
+        return self.encoder.fingerprint
+
+    @property
+    def dimension(self) -> int:
+        """The encoder's."""
+        return self.encoder.dimension
+
+    @property
+    def similarity(self) -> Similarity:
+        """The encoder's."""
+        return self.encoder.similarity
+
+    def encode_chunks(self, texts: Sequence[str], progress: Progress | None = None) -> np.ndarray:
+        """See `Encoder`."""
+        hashes = [_digest(text) for text in texts]
+        return encode_cached(self.encoder, hashes, texts, self.cache, progress=progress)
+
+    def encode_queries(self, texts: Sequence[str], progress: Progress | None = None) -> np.ndarray:
+        """See `Encoder`."""
+        hashes = [_digest(f"query\0{text}") for text in texts]
+        return encode_cached(_AsChunks(self.encoder), hashes, texts, self.cache, progress=progress)
+
+
+class _AsChunks:
+    """An encoder of queries, as the cache wants one of chunks."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        self.fingerprint, self.dimension = encoder.fingerprint, encoder.dimension
+        self.encode_chunks = encoder.encode_queries
+
+
+def _digest(text: str) -> str:
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 class _Report:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from engine.core.errors import UsageError
 from engine.core.records import Chunk
 from engine.encoders.hardware import choose_hardware
+from engine.encoders.kinds.augmented import AugmentedEncoder
 from engine.encoders.kinds.chosen import encoder_source
 from engine.endpoint.servers import note_server
 from engine.project.stage import ProjectSnapshot, StageContext
@@ -52,9 +53,9 @@ def source_of(info: VectorsInfo, settings: Settings) -> EncoderSource:
     query, document = info.prompts
     made_by = {
         "model": info.model, "query_prompt": query, "document_prompt": document, "pooling": info.pooling,
-        "endpoint": info.endpoint, "endpoint_model": info.endpoint_model,
+        "endpoint": info.endpoint, "endpoint_model": info.endpoint_model, "small_model": info.small_model,
     }  # fmt: skip
-    return encoder_source(settings.encoder.model_copy(update=made_by), info.dimension)
+    return encoder_source(settings.encoder.model_copy(update=made_by), info.dimension - info.small_dimension)
 
 
 def check_device(settings: Settings, purpose: Purpose = "encode") -> None:
@@ -84,7 +85,17 @@ def load_encoder(context: StageContext, adapter: Path | None = None, weight: flo
     source = encoder_source(chosen)
     if source.server:
         note_server(context.project.path, source.server)
-    return source.load(chosen.max_tokens, adapter, weight, context.choose)
+    encoder = source.load(chosen.max_tokens, adapter, weight, context.choose)
+    if isinstance(encoder, AugmentedEncoder):  # each interpolation asks the black box the same again
+        encoder.black_box = cached(context, encoder.black_box)
+    return encoder
+
+
+def cached(snapshot: ProjectSnapshot, encoder: Encoder) -> Encoder:
+    """The encoder, its vectors of queries and chunks kept in the project."""
+    from engine.encoders.embedding_cache import CachedEncoder
+
+    return CachedEncoder(encoder, open_cache(snapshot))
 
 
 def model_fingerprint(snapshot: ProjectSnapshot) -> str:

@@ -56,6 +56,13 @@ class TextModel:
 
         return normalize(self.pooled(features, prompt_length), dim=1)
 
+    def scaled(self, features: Mapping[str, Tensor], prompt_length: int, scale: float | None) -> Tensor:
+        """As `pooled`, times `scale`; as `vectors` where that is None."""
+        if scale is None:
+            return self.vectors(features, prompt_length)
+        found: Tensor = scale * self.pooled(features, prompt_length)
+        return found
+
     def pooled(self, features: Mapping[str, Tensor], prompt_length: int) -> Tensor:
         """As `vectors`, of the lengths that they have before the last step brings them to one; everything after the transformer is
         in float32.

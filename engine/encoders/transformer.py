@@ -40,8 +40,10 @@ class TransformerEncoder:
     similarity: Similarity = COSINE
 
     def __init__(
-        self, loaded: SentenceTransformer, model: ModelFolder, hardware: Hardware, max_tokens: int, fingerprint: str
-    ) -> None:
+        self, loaded: SentenceTransformer, model: ModelFolder, hardware: Hardware, max_tokens: int, fingerprint: str,
+        length_scale: float | None = None,
+    ) -> None:  # fmt: skip
+        self.length_scale = length_scale
         self.text_model = TextModel(loaded, hardware.device, max_tokens)
         self._prompts = read_prompts(model)
         self._budget, self._max_sequences = CPU_BUDGET if hardware.device == "cpu" else CUDA_BUDGET
@@ -61,10 +63,12 @@ class TransformerEncoder:
         hardware: Hardware | None = None,
         max_tokens: int = 256,
         float32: bool = False,
+        length_scale: float | None = None,
     ) -> TransformerEncoder:
         """Load `model`, the peft LoRA folder `adapter` merged in as W + adapter_scale · ΔW (in float32, then cast).
 
-        `hardware` defaults to `choose_hardware()`; `float32` overrides its precision. Raises ModelError for an unusable
+        `hardware` defaults to `choose_hardware()`; `float32` overrides its precision. With a `length_scale` the vectors are not
+        of unit norm: they have the length that pooling gives, times that. Raises ModelError for an unusable
         model or adapter, UsageError for a device that is missing.
         """
         import torch
@@ -90,7 +94,7 @@ class TransformerEncoder:
             loaded[0].to(dtype)
             for module in loaded:
                 module.to(hardware.device)
-        return cls(loaded, model, hardware, limit, fingerprint)
+        return cls(loaded, model, hardware, limit, fingerprint, length_scale)
 
     def encode_chunks(self, texts: Sequence[str], progress: Progress | None = None) -> np.ndarray:
         """Vectors of texts to be found: float32 (n, d), unit norm, in the order given.
@@ -122,7 +126,7 @@ class TransformerEncoder:
             done += len(batch)
             if progress is not None:
                 progress(done)
-        _check_vectors(vectors)
+        _check_vectors(vectors, unit=self.length_scale is None)
         return vectors
 
     def _halved(self, batch: np.ndarray, error: BaseException) -> list[np.ndarray]:
@@ -148,7 +152,8 @@ class TransformerEncoder:
         import torch
 
         with torch.inference_mode():
-            vectors: np.ndarray = self.text_model.vectors(self.text_model.padded(rows), prompt_length).cpu().numpy()
+            found = self.text_model.scaled(self.text_model.padded(rows), prompt_length, self.length_scale)
+        vectors: np.ndarray = found.cpu().numpy()
         return vectors
 
     def _token_ids(self, texts: Sequence[str], prompt: str) -> list[np.ndarray]:
@@ -166,9 +171,10 @@ def _is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in str(error)
 
 
-def _check_vectors(vectors: np.ndarray) -> None:
+def _check_vectors(vectors: np.ndarray, *, unit: bool) -> None:
     norms = np.linalg.norm(vectors, axis=1)
-    bad = int(np.count_nonzero(~(np.abs(norms - 1.0) < 1e-3)))
+    sound = np.abs(norms - 1.0) < 1e-3 if unit else np.isfinite(norms) & (norms > 0)
+    bad = int(np.count_nonzero(~sound))
     if bad:
         raise EngineError(
             f"The model gave unusable vectors for {bad} of {len(vectors)} texts.",

@@ -32,6 +32,15 @@ def tensor_shapes(path: Path) -> dict[str, tuple[int, ...]]:
         ) from error  # fmt: skip
 
 
+def metadata(path: Path) -> dict[str, str]:
+    """What stands in a safetensors file beside its tensors. Raises ModelError like `tensor_shapes`."""
+    from safetensors import safe_open
+
+    tensor_shapes(path)
+    with safe_open(path, framework="numpy") as file:
+        return dict(file.metadata() or {})
+
+
 def file_sha256(path: Path) -> str:
     """Hex sha256 of a file; remembered in this process by path, size and modification time."""
     status = path.stat()

@@ -160,7 +160,9 @@ class Evaluation:
         return selection
 
     def _untrained(self) -> bool:
-        """Whether the adapter is the one that training began with, before its first step."""
+        """Whether the adapter is the one that training began with, before its first step, and changes nothing."""
+        if self._settings.encoder.small_model:
+            return False
         return self.trained.info.best_step == 0 and self._settings.training.method != "PT-FT"
 
     @property

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from engine.core.records import Chunk, Query, Split
 from engine.corpus.imports import imported_queries, imports_fingerprint
-from engine.encoders.for_project import check_device, model_fingerprint
+from engine.encoders.for_project import check_device
+from engine.encoders.kinds.chosen import base_source
 from engine.lexical.stage import VERSION as INDEX_VERSION
 from engine.project.stage import ProjectSnapshot, Stage, StageContext, fingerprint, stage_fingerprint
 from engine.project.store.artifact_info import CorpusInfo, LexicalInfo, QueriesInfo
@@ -123,7 +124,8 @@ def recipe(snapshot: ProjectSnapshot, encoder: tuple[str, int] | None = None) ->
 
 def _encoder(snapshot: ProjectSnapshot) -> tuple[str, int]:
     """The project's, as `QueriesInfo` names it."""
-    return model_fingerprint(snapshot), snapshot.settings.encoder.max_tokens
+    chosen = snapshot.settings.encoder
+    return base_source(chosen).fingerprint, chosen.max_tokens
 
 
 def adaptation_corpus(snapshot: ProjectSnapshot) -> tuple[str, float]:

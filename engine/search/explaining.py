@@ -85,7 +85,7 @@ class Explainer:
         name = encoder_name(artifact.info)
         base, note = in_use, ""
         if name != "base":
-            base, cached = {}, self._base_vectors(artifact, index.width, population)
+            base, cached = {}, self._base_vectors(artifact, index, population)
             if missing := cached.missing:
                 note = (
                     f"What the base encoder says is not known: its vectors of {missing:,} of {len(population.ids):,} chunks are "
@@ -108,7 +108,7 @@ class Explainer:
         if encoder_name(artifact.info) == "base":
             return None
         population = self._chunks(artifact, self._stored_rows(artifact, index).keys)
-        cached = self._base_vectors(artifact, index.width, population)
+        cached = self._base_vectors(artifact, index, population)
         if cached.missing:
             return None
         found = self._by_base(query, artifact, cached)
@@ -147,10 +147,11 @@ class Explainer:
 
         return self._base_cosines.get((query, cached.key), compute)
 
-    def _base_vectors(self, artifact: Artifact[VectorsInfo], width: int, population: Population) -> Base:
+    def _base_vectors(self, artifact: Artifact[VectorsInfo], index: VectorIndex, population: Population) -> Base:
         """The cached vectors of the base encoder, opened again when files have come or gone."""
         from engine.encoders.embedding_cache import VectorCache
 
+        width = index.width - artifact.info.small_dimension
         folder = self._loaded.project.path / "cache" / self.base_fingerprint(artifact)
         files = (folder, width, tuple(sorted(_files(folder))))
         cache = self._cache.get(files, lambda: VectorCache(folder, width, reading=True))

@@ -38,10 +38,14 @@ def former_scope(scope: str) -> str:
     return {new: old for old, new in SCOPES.items()}.get(scope, scope)
 
 
+_SINCE = {"augmentation": None, "epochs": 0, "in_batch": False}
+"""Numbers of the recipe that came after 0.2's first ones, as they were without them."""
+
+
 def recipe_identity(recipe: Mapping[str, Any]) -> dict[str, Any]:
     """A training recipe under its old names, with what has gone since, as fingerprints have it: adapters trained before by preset
     standard stay up to date."""
-    identity = dict(recipe)
+    identity = {key: value for key, value in recipe.items() if (key, value) not in _SINCE.items()}
     scope = former_scope(identity.pop("adapter_scope"))
     gone = {"quantisation": "none", "query_steps": 100, "query_learning_rate": 5e-4}
     return {**identity, "side": scope, **gone}

@@ -13,6 +13,7 @@ Wish = Literal["auto", "on", "off"]
 FalseNegatives = Literal["keep", "drop", "relabel"]
 Method = Literal["FT", "PT", "PT-FT"]
 AdapterScope = Literal["both", "queries"]
+Augmentation = Literal["mafin", "lambda-mafin"]
 
 
 class TrainingSettings(Section):
@@ -20,8 +21,8 @@ class TrainingSettings(Section):
 
     preset: Preset = key(
         "standard",
-        "quick, standard, paper (BMEmbed as published for MiniLM; for larger models it took training.steps = 1000), or cl "
-        "(contrastive learning, its baseline)",
+        "quick, standard, paper (BMEmbed as published for MiniLM; for larger models it took training.steps = 1000), cl "
+        "(contrastive learning, its baseline), or mafin (for encoder.small_model, as published)",
     )
     objective: Objective | None = key(
         None,
@@ -41,6 +42,13 @@ class TrainingSettings(Section):
         1.0, "share of the training queries that are learnt from, the same with every run", gt=0, le=1
     )
     steps: int | None = key(None, "training steps, at most", ge=1, le=MAX_WHOLE_NUMBER)
+    epochs: int | None = key(
+        None,
+        "passes over the training queries, at most, in place of training.steps; held-out checks, which training.patience counts, "
+        "and checkpoints are then made once in each; 0: training.steps counts",
+        ge=0,
+        le=10_000,
+    )
     max_tokens: int | None = key(
         None,
         "tokens of a text in training, longer ones are cut; left out: encoder.max_tokens, with preset quick 128",
@@ -56,6 +64,9 @@ class TrainingSettings(Section):
         None,
         "what the adapter acts on; left out: queries alone where they are extractive; else both",
     )
+    augmentation: Augmentation | None = key(
+        None, "how encoder.small_model joins: at unit norm (mafin), or with lengths that are learnt (lambda-mafin)"
+    )
     learning_rate: float | None = key(None, "peak learning rate of AdamW", gt=0, le=0.1)
     teacher_temperature: float | None = key(
         None, "alpha: smaller makes the distribution of BM25, rrf or a cross-encoder sharper", gt=0
@@ -66,6 +77,9 @@ class TrainingSettings(Section):
     infonce_weight: float | None = key(None, "share of InfoNCE in the mixed loss", ge=0, le=1)
     teacher_bm25_weight: float | None = key(None, "share of BM25 in the mixture", ge=0, le=1)
     triplet_margin: float | None = key(None, "margin of the triplet loss, in cosine", ge=0, le=2)
+    in_batch: bool | None = key(
+        None, "whether plackett_luce compares a query with all chunks of a step, not with its own negatives alone"
+    )
     label_smoothing: float | None = key(None, "label smoothing of plackett_luce", ge=0, le=0.5)
     refresh_every: int | None = key(
         None, "steps after which the model's own hard negatives are mined; 0: never", ge=0, le=MAX_WHOLE_NUMBER

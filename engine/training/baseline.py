@@ -21,7 +21,7 @@ from engine.queries.choosing import with_backend
 from engine.settings.renamed import recipe_identity
 from engine.settings.schema import Settings
 from engine.training.config import PRESETS, TrainingConfig
-from engine.training.recipe import config_of
+from engine.training.recipe import config_of, with_epochs
 from engine.training.stage import added_inputs, digest_of, publish_adapter
 
 VERSION = 1
@@ -44,7 +44,7 @@ def baseline_fingerprint(snapshot: ProjectSnapshot) -> str:
     """What the baseline would be trained from. Raises NotBuiltError before the rankings, SettingsError, ModelError."""
     return fingerprint(
         kind=BaselineInfo.kind, version=VERSION, rankings=snapshot.need(RankingsInfo).fingerprint,
-        config=recipe_identity(asdict(baseline_config(with_backend(snapshot))))
+        config=recipe_identity(asdict(with_epochs(baseline_config(with_backend(snapshot)), snapshot)))
         | added_inputs(snapshot.settings),
         model=model_fingerprint(snapshot),
     )  # fmt: skip
@@ -80,7 +80,7 @@ def _trained(context: StageContext, wanted: str) -> BaselineInfo:
     from engine.training.dataset import training_data
     from engine.training.methods import learn
 
-    config = baseline_config(with_backend(context))
+    config = with_epochs(baseline_config(with_backend(context)), context)
     context.choose(
         "CL baseline",
         f"{config.steps} steps of {config.queries_per_step} queries",

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from engine.core.errors import SettingsError
 from engine.settings.training_schema import (
     AdapterScope,
+    Augmentation,
     FalseNegatives,
     Method,
     Objective,
@@ -46,12 +47,20 @@ class TrainingConfig:
     `adapter_scope`: with `queries` the adapter acts on queries alone; chunks keep the untouched encoder's vectors, so a
     step encodes no chunk and the index stays. `shared_chunks` random chunks join those of each step, for all of its queries.
 
+    `augmentation`: None without a small model beside a black box; its vectors then are `joined` to the black box's
+    (engine/encoders/kinds/augmented.py) in the loss, the held-out checks and mining, and it alone is trained.
+
+    `in_batch`: `plackett_luce` takes all chunks of the batch for a query's candidates, not its own negatives alone.
+
+    `epochs` above 0 sets `steps` to so many passes over the queries, with a check, which `patience` counts, after each.
+
     `method` is METHODS.md §3: fine-tuning with the objective (FT), masked-language modelling on the chunks (PT), or the
     latter before the former (PT-FT). `mask_share` is the share of tokens that pre-training hides.
     """
 
     method: Method = "FT"
     adapter_scope: AdapterScope = "both"
+    augmentation: Augmentation | None = None
     objective: Objective = "mixed"
     teacher: Teacher = "auto"
     cross_encoder: str = ""
@@ -63,10 +72,12 @@ class TrainingConfig:
     teacher_bm25_weight: float = 0.5
     triplet_margin: float = 0.2
     label_smoothing: float = 0.1
+    in_batch: bool = False
     false_negatives: FalseNegatives = "keep"
     refresh_every: int = 0
     mined_per_query: int = 20
     steps: int = 200
+    epochs: int = 0
     queries_per_step: int = 64
     negatives_per_query: int = 1
     negative_ranks: tuple[int, int] = (3, 40)
@@ -110,6 +121,11 @@ class TrainingConfig:
                 "Set training.adapter_scope to both, or training.method to FT and training.refresh_every to 0.",
                 code="training-settings-conflict",
             )
+        if self.adapter_scope == "queries" and self.augmentation:
+            raise SettingsError(
+                "An adapter of encoder.small_model cannot be for queries alone.", "Chunks, too, have the small model's vectors.",
+                "Leave training.adapter_scope out.", code="training-settings-conflict",
+            )  # fmt: skip
         if self.teacher == "cross-encoder" and not self.cross_encoder:
             raise SettingsError(
                 "The teacher cross-encoder needs a model.",
@@ -131,7 +147,7 @@ class TrainingConfig:
     @property
     def uses_own_negatives(self) -> bool:
         """Whether a query is compared with its own negatives alone, not with all chunks of the batch."""
-        return self.objective in ("triplet", "plackett_luce")
+        return self.objective == "triplet" or (self.objective == "plackett_luce" and not self.in_batch)
 
     @property
     def needs_teacher(self) -> bool:
@@ -150,8 +166,8 @@ class TrainingConfig:
 
     @property
     def needs_vectors(self) -> bool:
-        """Whether training wants the untouched encoder's vectors: its teacher, or because the chunks keep them."""
-        return self.needs_base or self.adapter_scope == "queries"
+        """Whether training wants the untouched encoder's vectors: for its teacher, as what chunks keep, or as a black box's."""
+        return self.needs_base or self.adapter_scope == "queries" or self.augmentation is not None
 
     @property
     def needs_base(self) -> bool:
@@ -161,7 +177,10 @@ class TrainingConfig:
     @property
     def compares_all(self) -> bool:
         """Whether a query is compared with every chunk of a step, so that more of them cost and teach more."""
-        return self.objective in ("mixed", "shared_listnet", "infonce") and self.used_teacher != "cross-encoder"
+        over_batch = self.objective in ("mixed", "shared_listnet", "infonce") or (
+            self.objective == "plackett_luce" and self.in_batch
+        )
+        return over_batch and self.used_teacher != "cross-encoder"
 
 
 def _outside(name: str, value: object, want: str) -> SettingsError:
@@ -192,4 +211,6 @@ PRESETS: dict[str, TrainingConfig] = {
     "paper": _PAPER,
     # METHODS.md §1: the baseline that BMEmbed is compared with, contrastive learning, trained as the former is.
     "cl": replace(_PAPER, objective="infonce", queries_per_step=16),
+    # METHODS.md §2: the batch is the sample of candidates; it ends after four epochs without gain.
+    "mafin": TrainingConfig(objective="plackett_luce", in_batch=True, queries_per_step=32, epochs=20, patience=4),
 }

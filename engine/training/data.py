@@ -26,7 +26,8 @@ class TrainingData:
     short ones padded with −1. A chunk outside a query's ranking counts as BM25 0: it scores below the k-th.
     `base_queries` (n, d), `base_chunks` (N, d): unit vectors of the untouched encoder; computed before training where
     they are None and the recipe needs them. `fixed_chunks` (N, d): the vectors that chunks keep in a training of queries
-    alone, where these are not the untouched encoder's. `heldout_positives` (h,); `heldout_hard` (h, j): chunks that compete with
+    alone, where these are not the untouched encoder's. `base_heldout` (h, d): those of held-out queries, of a black box that the
+    trained model stands beside. `heldout_positives` (h,); `heldout_hard` (h, j): chunks that compete with
     them in the held-out pool, such as BM25's best, padded with −1. `cross_encoder`: the model that teaches where the
     recipe's teacher is one.
     """
@@ -39,6 +40,7 @@ class TrainingData:
     base_queries: FloatArray | None = None
     base_chunks: FloatArray | None = None
     fixed_chunks: FloatArray | None = None
+    base_heldout: FloatArray | None = None
     heldout_queries: Sequence[str] = ()
     heldout_positives: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     heldout_hard: IntArray | None = None

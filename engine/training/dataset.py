@@ -68,12 +68,12 @@ def training_data(context: StageContext, config: TrainingConfig) -> TrainingData
     position = {chunk.id: place for place, chunk in enumerate(chunks)}
     places = _positions(ranked.ids, position)
     stopping, chunks = _stopping(context, queries, chunks, places)
-    base_queries, base_chunks = _base_vectors(context, config, [queries[row].text for row in rows], chunks)
+    base = _base_vectors(context, config, [queries[row].text for row in rows], chunks, stopping.texts)
     return TrainingData(
         queries=[queries[row].text for row in rows],
         positives=np.array([position[queries[row].chunk_id] for row in rows], dtype=np.int64), ranked_ids=places[rows],
-        ranked_scores=ranked.scores[rows], chunks=[chunk.embedded_text for chunk in chunks], base_queries=base_queries,
-        base_chunks=base_chunks, heldout_queries=stopping.texts, heldout_positives=stopping.positives,
+        ranked_scores=ranked.scores[rows], chunks=[chunk.embedded_text for chunk in chunks], base_queries=base[0],
+        base_chunks=base[1], base_heldout=base[2], heldout_queries=stopping.texts, heldout_positives=stopping.positives,
         heldout_hard=stopping.hard,
         lists=sampled_lists(context, ranked, rows, position) if config.uses_lists else None,
         cross_encoder=teacher_folder(context, config),
@@ -147,15 +147,20 @@ def _positions(ids: NDArray[np.int64], position: dict[int, int]) -> NDArray[np.i
 
 
 def _base_vectors(
-    context: StageContext, config: TrainingConfig, texts: list[str], chunks: Sequence[Chunk]
-) -> tuple[NDArray[np.float32] | None, NDArray[np.float32] | None]:
-    """The untouched encoder's vectors, where the teacher looks at them."""
+    context: StageContext, config: TrainingConfig, texts: list[str], chunks: Sequence[Chunk], heldout: Sequence[str]
+) -> tuple[NDArray[np.float32] | None, NDArray[np.float32] | None, NDArray[np.float32] | None]:
+    """The untouched encoder's vectors of queries and chunks, where the recipe looks at them; those of held-out queries, too, where
+    it is a black box, which is not asked twice."""
     if not config.needs_vectors:
-        return None, None
-    from engine.encoders.for_project import chunk_vectors, load_encoder
+        return None, None, None
+    from engine.encoders.for_project import cached, chunk_vectors, load_encoder
 
     encoder = load_encoder(context)
-    return encoder.encode_queries(texts, lambda _: context.check_stop()), chunk_vectors(context, encoder, chunks)
+    found = chunk_vectors(context, encoder, chunks)
+    if not config.augmentation:
+        return encoder.encode_queries(texts, lambda _: context.check_stop()), found, None
+    kept = cached(context, encoder).encode_queries([*texts, *heldout], lambda _: context.check_stop())
+    return kept[: len(texts)], found, kept[len(texts) :]
 
 
 def sampled_lists(

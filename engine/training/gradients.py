@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
 from torch import Tensor
 
@@ -13,22 +11,23 @@ from engine.training.compute.peers import Peers
 from engine.training.compute.plan import Plan
 from engine.training.compute.workers import Workers
 from engine.training.data import Batch, FloatArray, TrainingData
+from engine.training.model.augmentation import Loss, with_black_box
 from engine.training.model.student import Rows, Student
-
-Loss = Callable[[Tensor], Tensor]
 
 
 class BatchGradients:
-    """`fixed` (N, d): the chunks' vectors where the adapter acts on queries alone; they get no gradient.
+    """`fixed` (N, d): the chunks' vectors where the adapter acts on queries alone; they get no gradient. `augmented`: the loss is
+    of vectors beside those of the black box that the data has.
 
     `needed`: about how many bytes the graphs of the last step would have held at once.
     """
 
     def __init__(
         self, student: Student, data: TrainingData, workers: Workers, plan: Plan, peers: Peers, fixed: FloatArray | None = None,
+        *, augmented: bool = False,
     ) -> None:  # fmt: skip
         self._student, self._data, self._workers = student, data, workers
-        self._plan, self._peers, self._fixed = plan, peers, fixed
+        self._plan, self._peers, self._fixed, self._augmented = plan, peers, fixed, augmented
         self.needed = 0.0
 
     def of(self, batch: Batch, loss: Loss) -> tuple[float, list[Tensor], int]:
@@ -44,6 +43,8 @@ class BatchGradients:
             batches += more
         else:
             loss = self._beside(batch, loss)
+        if self._augmented:
+            loss = with_black_box(self._data, batch, loss)
         student.training_mode()
         self.needed = student.graph_bytes(rows, self._peers.mine(batches))
 

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import ClassVar, Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -26,11 +27,13 @@ from engine.training.data import FloatArray
 from engine.training.heldout import HeldOutPool, measure
 from engine.training.job import Job
 from engine.training.meter import Meter
+from engine.training.model.augmentation import beside_black_box
 from engine.training.model.encoding import StudentEncoder
 from engine.training.model.lora import write_adapter
 from engine.training.model.student import Rows, Student
 
 STAGE = "train"
+_LENGTH_SAMPLE = 256
 Ended = Literal["all steps", "no gain", "asked"]
 
 
@@ -120,8 +123,16 @@ class Loop(ABC):
         self.encoder = StudentEncoder(
             self.student, self.workers, self.plan.micro_batch_tokens, self._stop_if_asked, self.peers
         )
+        if self.student.length_scale is not None:
+            self._match_lengths()
         self.meter = Meter(steps, self.hardware.device, self.emit)
         self.state, self.best, self.prepared = checkpoint.TrainingState(), self.student.snapshot(), False
+
+    def _match_lengths(self) -> None:
+        """λ-Mafin: the small model's mean length, untouched, is that of the black box's unit vectors, over a sample of chunks."""
+        places = np.random.default_rng([self.config.seed, 6]).permutation(len(self.data.chunks))[:_LENGTH_SAMPLE]
+        vectors = self.encoder.chunks(self.student.chunk_rows([self.data.chunks[i] for i in places]))
+        self.student.length_scale = 1 / float(np.linalg.norm(vectors, axis=1).mean())
 
     def _adamw(self, *groups: Iterable[Tensor]) -> torch.optim.AdamW:
         """Every step sets the learning rates of the groups anew."""
@@ -238,6 +249,8 @@ class Loop(ABC):
         assert self.pool is not None
         state = self.state
         queries, chunks = self.encoder.queries(self.pool_queries), self._pool_vectors(self.pool)
+        if self.config.augmentation:
+            queries, chunks = beside_black_box(self.data, queries, chunks, self.pool.chunks, self.pool.queries)
         hit, ndcg = measure(queries, chunks, self.pool.positives)
         better = state.best_step is None or ndcg > state.best_metric
         if better:
@@ -281,7 +294,7 @@ class Loop(ABC):
         tensors = self.student.snapshot() if self.pool is None else self.best
         adapter = self.job.folder / "adapter"
         if self.peers.leads:
-            write_adapter(adapter, self.student.lora, tensors, self.student.model.name)
+            write_adapter(adapter, self.student.lora, tensors, self.student.model.name, self.student.length_scale)
         if state.best_step is None:
             return TrainResult(adapter, state.step, state.step, None, state.history, ended)
         return TrainResult(adapter, state.step, state.best_step, state.best_metric, state.history, ended)

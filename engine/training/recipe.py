@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +22,17 @@ def resolve_config(snapshot: ProjectSnapshot) -> TrainingConfig:
 
     Raises SettingsError for values that do not go together.
     """
-    return config_of(with_backend(snapshot))
+    return with_epochs(config_of(with_backend(snapshot)), snapshot)
+
+
+def with_epochs(config: TrainingConfig, snapshot: ProjectSnapshot) -> TrainingConfig:
+    """With the steps of its `epochs` over the training queries that are there; as it is where it counts none."""
+    queries = round(snapshot.store.query_counts()[1].get("train", 0) * snapshot.settings.training.query_share)
+    lists = snapshot.settings.ranking.lists_per_query if config.uses_lists else 1
+    if not config.epochs or not queries:
+        return config
+    steps = math.ceil(queries * lists / config.queries_per_step)
+    return replace(config, steps=config.epochs * steps, eval_every=steps, checkpoint_every=steps)
 
 
 def config_of(settings: Settings) -> TrainingConfig:
@@ -30,7 +41,8 @@ def config_of(settings: Settings) -> TrainingConfig:
     Raises SettingsError for values that do not go together.
     """
     config = replace(PRESETS[settings.training.preset], **settings.training.overrides())
-    fitting: dict[str, Any] = {"max_tokens": _longest(settings, config)}
+    small = (settings.training.augmentation or "mafin") if settings.encoder.small_model else None
+    fitting: dict[str, Any] = {"max_tokens": _longest(settings, config), "augmentation": small}
     if config.objective in WITHOUT_NEGATIVES:
         fitting["false_negatives"] = "keep"
     return replace(config, **fitting, **_scope(settings, config)[0])
@@ -66,6 +78,8 @@ def _scope(settings: Settings, config: TrainingConfig) -> tuple[dict[str, Any], 
     chosen = settings.training
     joins = config.compares_all
     shared = {"shared_chunks": SHARED_CHUNKS} if joins and chosen.shared_chunks is None else {}
+    if settings.encoder.small_model:
+        return {} if chosen.adapter_scope else {"adapter_scope": "both"}, "chunks, too, have the small model's vectors"
     if chosen.adapter_scope is not None:
         return shared if chosen.adapter_scope == "queries" else {}, "it is set in project.toml"
     if not joins or chosen.preset in ("paper", "cl"):

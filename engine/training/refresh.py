@@ -13,6 +13,7 @@ from torch import Tensor
 from engine.core.similarity import COSINE, Similarity
 from engine.training.config import TrainingConfig
 from engine.training.data import BatchSampler, TrainingData, used_chunks
+from engine.training.model.augmentation import beside_black_box
 
 if TYPE_CHECKING:
     from engine.training.model.encoding import StudentEncoder
@@ -46,6 +47,8 @@ class Refresh:
         queries = encoder.queries(student.query_rows(data.queries))
         rows = student.chunk_rows([data.chunks[i] for i in ids])
         chunks = encoder.chunks(rows, lambda done: progress(done, len(ids)))
+        if self._config.augmentation:
+            queries, chunks = beside_black_box(data, queries, chunks, ids)
         self._sampler.mined = hardest(queries, chunks, ids, data.positives, self._config.mined_per_query)
         return len(np.unique(self._sampler.mined[self._sampler.mined >= 0]))
 

@@ -117,7 +117,7 @@ class TrainStage(Stage):
             summary = _without_adapter(context, reason)
             shutil.rmtree(context.project.path / "checkpoints", ignore_errors=True)
             return summary
-        info = replace(publish_adapter(context, context.fingerprint, config, result), model=model.fingerprint)
+        info = replace(publish_adapter(context, context.fingerprint, config, result), model=model_fingerprint(context))
         context.store.put_artifact(Artifact(info, context.fingerprint, info.adapter or ""))
         shutil.rmtree(context.project.path / "checkpoints", ignore_errors=True)
         return {

@@ -85,7 +85,10 @@ class _Training(Loop):
         config, step = self.config, self.state.step
         batch = self.sampler.batch(step)
         loss, entropy = self.objective.of(batch)
-        step_gradients = BatchGradients(self.student, self.data, self.workers, self.plan, self.peers, self.fixed)
+        step_gradients = BatchGradients(
+            self.student, self.data, self.workers, self.plan, self.peers, self.fixed,
+            augmented=config.augmentation is not None,
+        )  # fmt: skip
         value, gradients, tokens = step_gradients.of(batch, loss)
         if not self.graphs_reported:
             self._report_graphs(step_gradients.needed)

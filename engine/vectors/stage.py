@@ -16,6 +16,7 @@ from engine.encoders.for_project import (
     model_fingerprint,
     open_cache,
 )
+from engine.encoders.kinds.augmented import AugmentedEncoder
 from engine.project.stage import ProjectSnapshot, Stage, StageContext
 from engine.project.store.artifact_info import CorpusInfo, EvaluationInfo, LexicalInfo, VectorsInfo
 from engine.project.store.artifacts import Artifact
@@ -76,11 +77,12 @@ class EmbedStage(Stage):
         with context.project.building("vectors", context.fingerprint) as building:
             added = _write(context, building.folder, chunks, vectors, encoder)
         settings = context.settings.encoder
+        small = encoder.small if isinstance(encoder, AugmentedEncoder) else None
         info = VectorsInfo(
             settings.model, settings.max_tokens, (settings.query_prompt, settings.document_prompt),
             _named(context, adapter), _named(context, of_chunks), weight, encoder_fingerprint_of(context, adapter, weight),
             encoder.fingerprint, VERSION, encoder.dimension, len(chunks), settings.pooling, settings.endpoint,
-            settings.endpoint_model,
+            settings.endpoint_model, settings.small_model if small else "", small.dimension if small else 0,
         )  # fmt: skip
         context.store.put_artifact(Artifact(info, context.fingerprint, building.name))
         _tidy(context, encoder.fingerprint)

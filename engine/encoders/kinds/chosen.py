@@ -18,6 +18,16 @@ BLOB = "sha256-"
 
 
 def encoder_source(chosen: EncoderSettings, dimension: int = 0) -> EncoderSource:
+    """As `base_source`, with the small model that `encoder.small_model` puts beside it."""
+    base = base_source(chosen, dimension)
+    if not chosen.small_model:
+        return base
+    from engine.encoders.kinds.augmented import AugmentedSource
+
+    return AugmentedSource(base, FolderSource(resolve_model(chosen.small_model), chosen.device, chosen.dtype))
+
+
+def base_source(chosen: EncoderSettings, dimension: int = 0) -> EncoderSource:
     """The encoder, with the prompts and the pooling that the settings name. `dimension`: the width that the vectors of a server
     must have, where it is known. Raises ModelError, SettingsError."""
     if chosen.endpoint:

@@ -233,7 +233,8 @@ class EvaluationInfo(ArtifactInfo):
 
 @dataclass(frozen=True)
 class VectorsInfo(ArtifactInfo):
-    """`encoder` and `chunk_encoder`: fingerprints of what encodes queries and chunks, with the adapters that they need."""
+    """`encoder` and `chunk_encoder`: fingerprints of what encodes queries and chunks, with the adapters that they need.
+    `small_model`: the one beside `model` or `endpoint`, where its adapter is in use; `small_dimension` of `dimension` are its."""
 
     kind, stage, called = "vectors", "embed", "vector index"
     model: str = ""
@@ -250,6 +251,8 @@ class VectorsInfo(ArtifactInfo):
     pooling: str = "from the model"
     endpoint: str = ""
     endpoint_model: str = ""
+    small_model: str = ""
+    small_dimension: int = 0
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:

@@ -54,6 +54,7 @@ class Student:
         self.has_dropout = config.model_dropout or config.lora_dropout > 0
         self._whole_model_dropout = config.model_dropout
         self._checkpointing = False
+        self.length_scale = 1.0 if config.augmentation == "lambda-mafin" else None
         with torch.no_grad():
             self.dimension = int(self.forward(self.query_rows(["a"])).shape[1])
 
@@ -130,11 +131,12 @@ class Student:
         return [self._rows[prompt, text] for text in texts]
 
     def forward(self, rows: Sequence[Sequence[int]], prompt_length: int = 0) -> Tensor:
-        """Unit vectors float32 (b, d) of b token rows, with a graph where gradients are on.
+        """Unit vectors float32 (b, d) of b token rows, with a graph where gradients are on; with a `length_scale`, vectors of the
+        lengths that pooling gives, times that.
 
         `prompt_length`: leading tokens that pooling may leave out.
         """
-        return self.text_model.vectors(self._padded(rows), prompt_length)
+        return self.text_model.scaled(self._padded(rows), prompt_length, self.length_scale)
 
     def token_states(self, rows: Sequence[Sequence[int]]) -> Tensor:
         """Last hidden states (t, d) of the t tokens of all rows, row after row, padding left out; with a graph."""

@@ -1,0 +1,160 @@
+"""A black box beside a small model that trains: Mafin and λ-Mafin (METHODS.md §2).
+
+Without an adapter it is the black box alone, which is what users have before anything is trained.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from engine.core.similarity import COSINE, Similarity
+from engine.encoders.encoder import Abilities, Encoder, EncoderSource, Progress, Report, unheard
+from engine.encoders.fingerprint import Prompts
+from engine.encoders.kinds.folder import FolderSource
+from engine.encoders.weights_file import metadata
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+    from engine.encoders.model_folder import ModelFolder
+
+    Floats = NDArray[np.float32]
+
+VERSION = 1
+_ABILITIES = Abilities(trains=True, exports=False)
+SMALL_SCALE = "small_scale"
+"""Metadata of an adapter's tensors: what the small model's vectors are multiplied by (λ-Mafin). Without it they have unit norm."""
+
+
+def joined(black_box: Tensor, small: Tensor) -> Tensor:
+    """[e_bb, ê_θ]/√(1 + ‖ê_θ‖²), unit vectors (n, d + e) of e_bb (n, d), which are unit vectors, and ê_θ (n, e).
+
+    λ-Mafin, whose product of x and y is λ₁·e_bb(x)·e_bb(y) + λ₂·e_θ(x)·e_θ(y) with e_θ = ê_θ/‖ê_θ‖,
+    λ₁ = 1/√((1 + ‖ê_θ(x)‖²)(1 + ‖ê_θ(y)‖²)) and λ₂ = λ₁·‖ê_θ(x)‖·‖ê_θ(y)‖. Of unit ê_θ it is Mafin: [e_bb, e_θ]/√2.
+    """
+    import torch
+
+    lengths = (1 + small.square().sum(1, keepdim=True)).sqrt()
+    return torch.cat([black_box, small], 1) / lengths
+
+
+def joined_arrays(black_box: NDArray[np.floating], small: NDArray[np.floating]) -> Floats:
+    """As `joined`."""
+    import numpy as np
+    import torch
+
+    found: Floats = joined(*(torch.from_numpy(np.asarray(one, np.float32)) for one in (black_box, small))).numpy()
+    return found
+
+
+def small_scale(adapter: Path | None) -> float | None:
+    """What the adapter was trained with; None: unit norm. Raises ModelError for a damaged one."""
+    found = metadata(adapter / "adapter_model.safetensors").get(SMALL_SCALE) if adapter else None
+    return float(found) if found else None
+
+
+@dataclass(frozen=True, slots=True)
+class AugmentedSource:
+    """Any encoder as a black box, and the folder of the small model."""
+
+    black_box: EncoderSource
+    small: FolderSource
+    abilities: Abilities = _ABILITIES
+
+    @property
+    def name(self) -> str:
+        """Both models'."""
+        return f"{self.black_box.name} + {self.small.name}"
+
+    @property
+    def fingerprint(self) -> str:
+        """Of both."""
+        return _hash(self.black_box.fingerprint, self.small.fingerprint)
+
+    @property
+    def server(self) -> str:
+        """The black box's."""
+        return self.black_box.server
+
+    @property
+    def folder(self) -> ModelFolder:
+        """The small model's: what is trained."""
+        return self.small.folder
+
+    @property
+    def weights_sha256(self) -> str:
+        """The small model's: an adapter belongs to it."""
+        return self.small.weights_sha256
+
+    @property
+    def prompts(self) -> Prompts:
+        """The black box's. The small model has those of its folder."""
+        return self.black_box.prompts
+
+    @property
+    def tokenizer_file(self) -> Path | None:
+        """The black box's, so that chunks are the same with and without the small model."""
+        return self.black_box.tokenizer_file
+
+    @property
+    def max_tokens(self) -> int:
+        """The black box's; the small model cuts where it has to."""
+        return self.black_box.max_tokens
+
+    def vectors_fingerprint(self, max_tokens: int, adapter: Path | None = None, weight: float = 1.0) -> str:
+        """Of the black box alone without an adapter, else of both."""
+        black_box = self.black_box.vectors_fingerprint(max_tokens)
+        if adapter is None or weight == 0:
+            return black_box
+        return _hash(black_box, self.small.vectors_fingerprint(max_tokens, adapter, weight))
+
+    def load(
+        self, max_tokens: int, adapter: Path | None = None, weight: float = 1.0, report: Report = unheard
+    ) -> Encoder:
+        """See `EncoderSource`: the black box alone without an adapter. Raises as both kinds do."""
+        black_box = self.black_box.load(max_tokens, report=report)
+        if adapter is None or weight == 0:
+            return black_box
+        small = self.small.load(max_tokens, adapter, weight, report, small_scale(adapter))
+        return AugmentedEncoder(black_box, small, self.vectors_fingerprint(max_tokens, adapter, weight))
+
+
+class AugmentedEncoder:
+    """`joined` vectors of two encoders."""
+
+    similarity: Similarity = COSINE
+
+    def __init__(self, black_box: Encoder, small: Encoder, fingerprint: str = "") -> None:
+        self.black_box, self.small = black_box, small
+        self.fingerprint = fingerprint or _hash(black_box.fingerprint, small.fingerprint)
+        self.notices = black_box.notices = small.notices
+
+    @property
+    def dimension(self) -> int:
+        """Of both together."""
+        return self.black_box.dimension + self.small.dimension
+
+    def encode_queries(self, texts: Sequence[str], progress: Progress | None = None) -> Floats:
+        """See `Encoder`."""
+        return self._encode(self.black_box.encode_queries, self.small.encode_queries, texts, progress)
+
+    def encode_chunks(self, texts: Sequence[str], progress: Progress | None = None) -> Floats:
+        """See `Encoder`."""
+        return self._encode(self.black_box.encode_chunks, self.small.encode_chunks, texts, progress)
+
+    def _encode(
+        self, first: Callable[..., Floats], second: Callable[..., Floats], texts: Sequence[str], progress: Progress | None,
+    ) -> Floats:  # fmt: skip
+        hear = progress or (lambda _done: None)
+        black_box = first(texts, lambda done: hear(done // 2))
+        return joined_arrays(black_box, second(texts, lambda done: hear((len(texts) + done) // 2)))
+
+
+def _hash(black_box: str, small: str) -> str:
+    return hashlib.sha256(f"augmented {VERSION} {black_box} {small}".encode()).hexdigest()

@@ -1,0 +1,144 @@
+"""A student beside a black box: loss, held-out checks and mined chunks are those of the joined vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from fixtures.errors import fails
+from fixtures.tiny_model import build_tiny_model
+from fixtures.training import CPU, adapter, same
+
+from engine.core.errors import SettingsError
+from engine.encoders.kinds.augmented import AugmentedEncoder, AugmentedSource, small_scale
+from engine.encoders.kinds.folder import FolderSource
+from engine.encoders.model_folder import ModelFolder, resolve_model
+from engine.encoders.transformer import TransformerEncoder
+from engine.settings.load import validate
+from engine.training.config import TrainingConfig
+from engine.training.data import Batch, BatchSampler, TrainingData
+from engine.training.heldout import build_pool, measure
+from engine.training.model.augmentation import with_black_box
+from engine.training.model.student import Student
+from engine.training.objectives.objective import Objective
+from engine.training.recipe import config_of
+from engine.training.refresh import hardest
+from engine.training.trainer import TrainResult
+
+Run = Callable[..., TrainResult]
+MAFIN = {"objective": "plackett_luce", "in_batch": True, "augmentation": "mafin", "max_tokens": 64}
+
+
+@pytest.fixture(scope="module")
+def black_box(tmp_path_factory: pytest.TempPathFactory) -> ModelFolder:
+    return resolve_model(str(build_tiny_model(tmp_path_factory.mktemp("black box") / "other", seed=1)))
+
+
+@pytest.fixture(scope="module")
+def beside(data: TrainingData, black_box: ModelFolder) -> TrainingData:
+    encoder = TransformerEncoder.load(black_box, hardware=CPU, max_tokens=64)
+    return replace(
+        data, base_queries=encoder.encode_queries(data.queries), base_chunks=encoder.encode_chunks(data.chunks),
+        base_heldout=encoder.encode_queries(data.heldout_queries), lists=None,
+    )  # fmt: skip
+
+
+def test_the_loss_is_of_the_summed_similarity() -> None:
+    """One query and its two chunks: cosines .6 and 0 by the black box, 0 and .8 by the student, by hand."""
+    data = TrainingData(
+        ["q"], np.array([0]), np.array([[0, 1]]), np.ones((1, 2)), ["a", "b"], base_queries=np.array([[1.0, 0]]),
+        base_chunks=np.array([[0.6, 0.8], [0, 1]]),
+    )  # fmt: skip
+    batch = Batch(np.array([0]), np.array([0, 1]), np.array([0]), np.zeros((1, 2), np.float32))
+    config = replace(TrainingConfig(), student_temperature=0.5, label_smoothing=0.2, **MAFIN)
+    loss = with_black_box(data, batch, Objective(config, None, "cpu").of(batch)[0])
+    student = torch.tensor([[1.0, 0, 0], [0, 1, 0], [0.8, 0.6, 0]], requires_grad=True)
+    logits = np.array([(0.6 + 0) / 2, (0 + 0.8) / 2]) / 0.5
+    log_p = logits - np.log(np.exp(logits).sum())
+    assert loss(student).item() == pytest.approx(-(0.9 * log_p[0] + 0.1 * log_p[1]), abs=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["mafin", "lambda-mafin"])
+def test_what_is_checked_in_training_is_what_is_served(
+    run: Run, recipe: TrainingConfig, beside: TrainingData, black_box: ModelFolder, tiny: ModelFolder, kind: str
+) -> None:
+    config = replace(recipe, **{**MAFIN, "augmentation": kind})
+    result = run(config, given=beside)
+    assert 0 < result.best_step <= 12
+    source = AugmentedSource(FolderSource(black_box, "cpu", "float32"), FolderSource(tiny, "cpu", "float32"))
+    served = source.load(64, result.adapter)
+    pool = build_pool(beside, config)
+    assert pool is not None
+    queries = served.encode_queries([beside.heldout_queries[i] for i in pool.queries])
+    chunks = served.encode_chunks([beside.chunks[i] for i in pool.chunks])
+    np.testing.assert_allclose(np.linalg.norm(chunks, axis=1), 1, atol=1e-5)
+    assert measure(queries, chunks, pool.positives)[1] == pytest.approx(result.best_ndcg_at_10, abs=1e-3)
+    plain = TransformerEncoder.load(tiny, hardware=CPU, max_tokens=64, length_scale=1.0)
+    lengths = np.linalg.norm(plain.encode_chunks(beside.chunks), axis=1)
+    if kind == "mafin":
+        assert small_scale(result.adapter) is None
+        assert measure(queries[:, :32], chunks[:, :32], pool.positives) == measure(
+            beside.base_heldout[pool.queries], beside.base_chunks[pool.chunks], pool.positives  # type: ignore[index]
+        )  # fmt: skip
+    else:
+        assert lengths.std() > 0.01
+        assert small_scale(result.adapter) == pytest.approx(1 / lengths.mean(), rel=1e-5)
+
+
+def test_texts_that_run_twice_train_the_same(run: Run, recipe: TrainingConfig, beside: TrainingData) -> None:
+    config = replace(recipe, **{**MAFIN, "augmentation": "lambda-mafin", "steps": 3, "eval_every": 0})
+    kept, twice = (adapter(run(config, f"{size}", given=beside, graph_memory_mb=size)) for size in (512.0, 0.0))
+    assert same(kept, twice)
+    black_box_alone = replace(beside, base_queries=beside.base_queries[::-1])  # type: ignore[index]
+    assert not same(kept, adapter(run(config, "other", given=black_box_alone)))
+
+
+def test_mined_chunks_are_the_nearest_by_both(
+    run: Run, recipe: TrainingConfig, beside: TrainingData, black_box: ModelFolder, tiny: ModelFolder
+) -> None:
+    """At a rate of nearly nothing: what is mined is what the concatenation finds nearest, and the loss shows it."""
+    still = {"learning_rate": 1e-12, "steps": 2, "negatives_per_query": 1, "refresh_every": 1, "mined_per_query": 3}
+    config = replace(recipe, **{**MAFIN, **still, "negative_ranks": (0, 0), "eval_every": 0})
+    made = AugmentedEncoder(*(TransformerEncoder.load(one, hardware=CPU, max_tokens=64) for one in (black_box, tiny)))
+    queries, chunks = made.encode_queries(beside.queries), made.encode_chunks(beside.chunks)
+    sampler = BatchSampler(beside, config)
+    ids = np.unique(beside.positives)
+    sampler.mined = hardest(queries, chunks[ids], ids, beside.positives, 3)
+    batch = sampler.batch(1)
+    loss, _ = Objective(config, None, "cpu").of(batch)
+    wanted = loss(torch.from_numpy(np.concatenate([queries[batch.queries], chunks[batch.chunks]]))).item()
+    seen: list[float] = []
+    run(config, given=beside, emit=lambda event: seen.append(getattr(event, "loss", 0.0)))
+    assert wanted == pytest.approx([one for one in seen if one][-1], abs=1e-3)
+
+
+def test_only_the_small_models_layers_are_trained(
+    beside: TrainingData, tiny: ModelFolder, recipe: TrainingConfig
+) -> None:
+    student = Student(tiny, replace(recipe, **MAFIN), CPU)
+    trained = {name for name, one in student.transformer.named_parameters() if one.requires_grad}
+    assert trained
+    assert all("lora_" in name for name in trained)
+    batch = BatchSampler(beside, replace(recipe, **MAFIN)).batch(0)
+    rows = student.query_rows([beside.queries[i] for i in batch.queries])
+    rows += student.chunk_rows([beside.chunks[i] for i in batch.chunks])
+    loss, _ = Objective(replace(recipe, **MAFIN), None, "cpu").of(batch)
+    with_black_box(beside, batch, loss)(student.forward(rows)).backward()  # type: ignore[no-untyped-call]
+    assert {name for name, one in student.transformer.named_parameters() if one.grad is not None} == trained
+
+
+def test_the_recipe_of_a_small_model() -> None:
+    small = {"encoder": {"small_model": "all-MiniLM-L6-v2"}}
+    assert config_of(validate({"training": {"preset": "mafin"}})).augmentation is None
+    found = config_of(validate({**small, "training": {"preset": "mafin"}}))
+    assert (found.augmentation, found.adapter_scope, found.objective, found.in_batch) == (
+        "mafin", "both", "plackett_luce", True,
+    )  # fmt: skip
+    assert (found.epochs, found.patience, found.needs_vectors) == (20, 4, True)
+    chosen = config_of(validate({**small, "training": {"augmentation": "lambda-mafin"}}))
+    assert (chosen.augmentation, chosen.adapter_scope) == ("lambda-mafin", "both")
+    with fails(SettingsError, "training-settings-conflict"):
+        config_of(validate({**small, "training": {"adapter_scope": "queries"}}))
