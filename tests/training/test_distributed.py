@@ -13,12 +13,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from fixtures.errors import fails
 from fixtures.tiny_decoder import build_tiny_decoder
 from safetensors.torch import load_file
 
 from engine.core.errors import UsageError
+from engine.core.unit_vectors import unit_rows
 from engine.encoders.hardware import Hardware
 from engine.encoders.model_folder import ModelFolder, resolve_model
 from engine.training.compute import launch as launches
@@ -98,13 +100,26 @@ def decoder(tmp_path_factory: pytest.TempPathFactory) -> ModelFolder:
     return resolve_model(str(build_tiny_decoder(tmp_path_factory.mktemp("decoder") / "tiny", "qwen3-embedding")))
 
 
-@pytest.mark.parametrize(("kind", "graphs"), [("bert", 512), pytest.param("decoder", 0, marks=pytest.mark.slow)])
+def with_random_base(data: TrainingData) -> TrainingData:
+    queries, chunks, heldout = (
+        unit_rows(np.random.default_rng(n).normal(size=(len(texts), 16)))
+        for n, texts in enumerate((data.queries, data.chunks, data.heldout_queries))
+    )
+    return replace(data, base_queries=queries, base_chunks=chunks, base_heldout=heldout)
+
+
+@pytest.mark.parametrize(
+    ("kind", "graphs"),
+    [("bert", 512), *(pytest.param(kind, 0, marks=pytest.mark.slow) for kind in ("decoder", "beside a black box"))],
+)
 def test_two_processes_train_what_one_does(
     tiny: ModelFolder, decoder: ModelFolder, recipe: TrainingConfig, data: TrainingData, tmp_path: Path,
     kind: str, graphs: float,
 ) -> None:  # fmt: skip
-    model = tiny if kind == "bert" else decoder
+    model = decoder if kind == "decoder" else tiny
     config = replace(recipe, steps=6, eval_every=3, learning_rate=1e-3, graph_memory_mb=graphs)
+    if kind == "beside a black box":
+        config, data = replace(config, augmentation="lambda-mafin"), with_random_base(data)
     alone = train(Job(model, data, config, CPU, tmp_path / "alone"))
     (code, answer), follower = launch(tmp_path / "both", [model, data, config, CPU, None])
     assert code == 0
