@@ -94,6 +94,10 @@ class TrainStage(Stage):
             context.choose(
                 "tokens of a text", config.max_tokens, "longer ones are cut in training (training.max_tokens)"
             )
+        if config.augmentation:
+            context.choose(
+                "trained", project_model(context.settings).name, f"encoder.small_model, joined by {config.augmentation}"
+            )
         if config.method != "PT":
             settings = with_backend(context)
             context.choose("objective", config.objective, objective_reason(settings))
