@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -17,7 +16,6 @@ from engine.core.similarity import Similarity
 from engine.encoders.vector_shards import map_vectors, read_hashes, write_shard
 
 if TYPE_CHECKING:
-    from engine.core.similarity import Similarity
     from engine.encoders.encoder import Encoder, Progress
 
 _WINDOW_SHARDS = 128
@@ -162,12 +160,13 @@ def encode_cached(
     shard_size: int = 128,
     progress: Callable[[int], None] | None = None,
     should_stop: Callable[[], bool] | None = None,
+    encode: Callable[..., np.ndarray] | None = None,
 ) -> np.ndarray:
     """Vectors float32 (n, d) of `texts`, encoding only those whose content hash (hex sha256) is not cached.
 
     New vectors are stored `shard_size` at a time, so an interruption loses at most one shard. All come back through
     float16, so that a fresh vector equals a cached one. `progress` gets the number of texts done so far. Raises
-    CancelledError when `should_stop()`, asked after every batch of the encoder, says so.
+    CancelledError when `should_stop()`, asked after every batch of the encoder, says so. `encode`: in place of `encode_chunks`.
     """
     keys = _keys(hashes, texts)
     kept = cache.vectors_of(encoder.fingerprint, encoder.dimension)
@@ -178,7 +177,7 @@ def encode_cached(
     for rows in _shard_rows(missing, texts, shard_size):
         report = _Report(progress, should_stop, done, len(first), len(rows))
         report.check()
-        vectors = encoder.encode_chunks([texts[row] for row in rows], report)
+        vectors = (encode or encoder.encode_chunks)([texts[row] for row in rows], report)
         kept.append(keys[rows], vectors)
         done += len(rows)
     found = kept.read(kept.find(keys))  # (n, d)
@@ -187,51 +186,23 @@ def encode_cached(
     return encoder.similarity.restored(found)
 
 
-@dataclass
 class CachedEncoder:
-    """An encoder that encodes no text twice, also not in another run. Of the length limit and so on its fingerprint speaks.
+    """An encoder that encodes no text twice, also not in another run: chunks as `encode_cached` keeps them, queries under keys of
+    their own."""
 
-    A chunk's vector is that which `encode_cached` keeps under its content hash; a query has a key of its own.
-    """
-
-    encoder: Encoder
-    cache: EmbeddingCache
-
-    def __post_init__(self) -> None:
-        self.notices = self.encoder.notices
-
-    @property
-    def fingerprint(self) -> str:
-        """The encoder's."""
-        return self.encoder.fingerprint
-
-    @property
-    def dimension(self) -> int:
-        """The encoder's."""
-        return self.encoder.dimension
-
-    @property
-    def similarity(self) -> Similarity:
-        """The encoder's."""
-        return self.encoder.similarity
+    def __init__(self, encoder: Encoder, cache: EmbeddingCache) -> None:
+        self._encoder, self._cache = encoder, cache
+        self.fingerprint, self.dimension = encoder.fingerprint, encoder.dimension
+        self.similarity, self.notices = encoder.similarity, encoder.notices
 
     def encode_chunks(self, texts: Sequence[str], progress: Progress | None = None) -> np.ndarray:
         """See `Encoder`."""
-        hashes = [_digest(text) for text in texts]
-        return encode_cached(self.encoder, hashes, texts, self.cache, progress=progress)
+        return encode_cached(self._encoder, list(map(_digest, texts)), texts, self._cache, progress=progress)
 
     def encode_queries(self, texts: Sequence[str], progress: Progress | None = None) -> np.ndarray:
         """See `Encoder`."""
-        hashes = [_digest(f"query\0{text}") for text in texts]
-        return encode_cached(_AsChunks(self.encoder), hashes, texts, self.cache, progress=progress)
-
-
-class _AsChunks:
-    """An encoder of queries, as the cache wants one of chunks."""
-
-    def __init__(self, encoder: Encoder) -> None:
-        self.fingerprint, self.dimension = encoder.fingerprint, encoder.dimension
-        self.encode_chunks = encoder.encode_queries
+        hashes, encode = [_digest(f"query\0{text}") for text in texts], self._encoder.encode_queries
+        return encode_cached(self._encoder, hashes, texts, self._cache, progress=progress, encode=encode)
 
 
 def _digest(text: str) -> str:

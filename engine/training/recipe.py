@@ -27,11 +27,11 @@ def resolve_config(snapshot: ProjectSnapshot) -> TrainingConfig:
 
 def with_epochs(config: TrainingConfig, snapshot: ProjectSnapshot) -> TrainingConfig:
     """With the steps of its `epochs` over the training queries that are there; as it is where it counts none."""
+    if not config.epochs:
+        return config
     queries = round(snapshot.store.query_counts()[1].get("train", 0) * snapshot.settings.training.query_share)
     lists = snapshot.settings.ranking.lists_per_query if config.uses_lists else 1
-    if not config.epochs or not queries:
-        return config
-    steps = math.ceil(queries * lists / config.queries_per_step)
+    steps = math.ceil(max(1, queries) * lists / config.queries_per_step)
     return replace(config, steps=config.epochs * steps, eval_every=steps, checkpoint_every=steps)
 
 
