@@ -61,51 +61,29 @@ def small_scale(adapter: Path | None) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class AugmentedSource:
-    """Any encoder as a black box, and the folder of the small model."""
+    """Any encoder as a black box, and the folder of the small model, which is what is trained. Prompts, length limit and tokenizer
+    are the black box's, so that chunks are the same with and without the small model, which has prompts of its own."""
 
     black_box: EncoderSource
     small: FolderSource
+    name: str
+    fingerprint: str
+    server: str
+    folder: ModelFolder
+    weights_sha256: str
+    prompts: Prompts
+    tokenizer_file: Path | None
+    max_tokens: int
     abilities: Abilities = _ABILITIES
 
-    @property
-    def name(self) -> str:
-        """Both models'."""
-        return f"{self.black_box.name} + {self.small.name}"
-
-    @property
-    def fingerprint(self) -> str:
-        """Of both."""
-        return _hash(self.black_box.fingerprint, self.small.fingerprint)
-
-    @property
-    def server(self) -> str:
-        """The black box's."""
-        return self.black_box.server
-
-    @property
-    def folder(self) -> ModelFolder:
-        """The small model's: what is trained."""
-        return self.small.folder
-
-    @property
-    def weights_sha256(self) -> str:
-        """The small model's: an adapter belongs to it."""
-        return self.small.weights_sha256
-
-    @property
-    def prompts(self) -> Prompts:
-        """The black box's. The small model has those of its folder."""
-        return self.black_box.prompts
-
-    @property
-    def tokenizer_file(self) -> Path | None:
-        """The black box's, so that chunks are the same with and without the small model."""
-        return self.black_box.tokenizer_file
-
-    @property
-    def max_tokens(self) -> int:
-        """The black box's; the small model cuts where it has to."""
-        return self.black_box.max_tokens
+    @classmethod
+    def of(cls, black_box: EncoderSource, small: FolderSource) -> AugmentedSource:
+        """Of both, with one name and one fingerprint."""
+        name, fingerprint = f"{black_box.name} + {small.name}", _hash(black_box.fingerprint, small.fingerprint)
+        return cls(
+            black_box, small, name, fingerprint, black_box.server, small.folder, small.weights_sha256, black_box.prompts,
+            black_box.tokenizer_file, black_box.max_tokens,
+        )  # fmt: skip
 
     def vectors_fingerprint(self, max_tokens: int, adapter: Path | None = None, weight: float = 1.0) -> str:
         """Of the black box alone without an adapter, else of both."""

@@ -24,7 +24,7 @@ def encoder_source(chosen: EncoderSettings, dimension: int = 0) -> EncoderSource
         return base
     from engine.encoders.kinds.augmented import AugmentedSource
 
-    return AugmentedSource(base, FolderSource(resolve_model(chosen.small_model), chosen.device, chosen.dtype))
+    return AugmentedSource.of(base, FolderSource(resolve_model(chosen.small_model), chosen.device, chosen.dtype))
 
 
 def base_source(chosen: EncoderSettings, dimension: int = 0) -> EncoderSource:
