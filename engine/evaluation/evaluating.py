@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from engine.core.records import Chunk
     from engine.evaluation.candidates import Candidate
     from engine.evaluation.evidence import RungName
+    from engine.evaluation.general_knowledge import General
     from engine.evaluation.judgments import Judgment
     from engine.evaluation.rankers import Among
     from engine.evaluation.studies.robustness import Robustness
@@ -69,8 +71,16 @@ class Evaluation:
         self.robustness: Robustness | None = None
         self.threshold: dict[str, Any] = {}
         self.general: dict[str, Mapping[str, NDArray[np.float64]]] = {}
+        self.general_geometry: dict[str, Mapping[str, Any]] = {}
         self.sentences = SentencePairs(context)
         self.distances: dict[str, NDArray[np.float64]] = {}
+
+    @cached_property
+    def known(self) -> General:
+        """The questions of the forgetting check. Raises DatasetError."""
+        from engine.evaluation.general_knowledge import general_folder, general_set
+
+        return general_set(general_folder(self._context), self._settings.training.seed)
 
     def _of_the_corpus(self) -> list[QuerySet]:
         """The sets whose queries are looked for in the corpus as it is."""
@@ -105,15 +115,18 @@ class Evaluation:
         self._context.check_stop()
 
     def _measure_general(self, candidate: Candidate, vectors: NDArray[np.float32]) -> None:
-        from engine.evaluation.general_knowledge import answered, general_knowledge
+        from engine.evaluation.general_knowledge import answered
+        from engine.evaluation.reporting.diagnostics import geometry_of
         from engine.metrics.geometry import nearest_distances
 
-        known, similarity = general_knowledge(), candidate.similarity
+        known, similarity = self.known, candidate.similarity
         passages = candidate.passage_vectors(known.passages)
         questions = candidate.query_vectors(known.questions)
-        self.general[candidate.name] = answered(similarity.query_form(questions), similarity.chunk_form(passages))
+        forms = similarity.query_form(questions), similarity.chunk_form(passages)
+        self.general[candidate.name] = answered(*forms, known.right)
         if similarity.of_unit_vectors:  # other distances would be on another scale than those of base
             self.distances[candidate.name] = nearest_distances(vectors, passages)
+            self.general_geometry[candidate.name] = geometry_of(passages)
 
     def rank_baseline(self) -> None:
         """The CL baseline, trained first where it is not there yet. It comes after the choice, so that it has no part in it."""

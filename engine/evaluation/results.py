@@ -100,7 +100,9 @@ def _report(
         baseline=_baseline_summary(work),
         robustness=work.robustness,
         threshold=work.threshold, sentences=work.sentences.figures(),
-        general=measure_general(work.general, work.distances, context.settings.evaluation.bootstrap_samples),
+        general=measure_general(
+            work.known, work.general, work.general_geometry, work.distances, context.settings.evaluation.bootstrap_samples,
+        ),
     )  # fmt: skip
 
 

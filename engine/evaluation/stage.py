@@ -7,6 +7,7 @@ from typing import Any
 from engine.core.errors import DamagedError, NotBuiltError
 from engine.encoders.for_project import check_device, encoder_fingerprint_of, model_fingerprint
 from engine.evaluation.evaluating import Evaluation
+from engine.evaluation.general_knowledge import general_folder, general_set, general_state
 from engine.evaluation.results import publish_results
 from engine.evaluation.studies.sentence_pairs import pairs_fingerprint
 from engine.project.stage import ProjectSnapshot, Stage, StageContext
@@ -44,11 +45,13 @@ class EvaluateStage(Stage):
             "cl": _baseline(snapshot),
             **_synonyms(snapshot),
             **({"pairs": pairs_fingerprint(snapshot)} if snapshot.settings.evaluation.sentence_pairs else {}),
+            **({"general": general_state(folder)} if (folder := general_folder(snapshot)) else {}),
         }
 
     def preflight(self, snapshot: ProjectSnapshot) -> None:
-        """Raises DatasetError for a file of sentence pairs that cannot be used, UsageError for a device that is not there."""
+        """Raises DatasetError for sentence pairs or general text that cannot be used, UsageError for a device that is not there."""
         check_device(snapshot.settings)
+        general_set(general_folder(snapshot))
         if not snapshot.settings.evaluation.sentence_pairs:
             return
         from engine.evaluation.studies.sentence_pairs import pairs_file, read_pairs

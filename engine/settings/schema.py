@@ -227,6 +227,11 @@ class EvaluationSettings(Section):
         "file of sentence pairs with people's scores of how similar they are, which the encoders are compared on, too: .jsonl, "
         ".csv or .tsv with sentence1, sentence2 and score; a relative one is in the project folder",
     )
+    general_set: str = key(
+        "",
+        "BEIR folder on whose test questions it is measured what an adapter has forgotten, in place of those that ship; a relative "
+        "one is in the project folder",
+    )
     cl_baseline: bool = key(
         False,
         "whether an adapter trained by plain contrastive learning on the same queries is compared, too; costs one more "

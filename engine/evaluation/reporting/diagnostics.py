@@ -82,12 +82,8 @@ def similarities_of(
 
 
 def describe(
-    ranked: Ranked,
-    found: Similarities | None,
-    judgments: Sequence[Judgment],
-    chunks: Floats,
-    sampling: Sampling = PAPER,
-) -> Diagnostics:
+    ranked: Ranked, found: Similarities | None, judgments: Sequence[Judgment], chunks: Floats, sampling: Sampling = PAPER,
+) -> Diagnostics:  # fmt: skip
     """Figure name → value, or mean with interval, of vectors `chunks` (N, d); `found`: what `similarities_of` gave.
 
     Alignment, uniformity and isotropy are of the vectors; the others of the similarities that `ranked` ranks by. What cannot be had

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from engine.core.figures import Differences, Figures
 from engine.core.systems import BASE
 from engine.evaluation.comparison import compared
-from engine.evaluation.general_knowledge import METRICS, general_knowledge
+from engine.evaluation.general_knowledge import General
 from engine.metrics.bootstrap import SAMPLES
 from engine.metrics.density import density_curves
 
@@ -34,26 +34,29 @@ def distance_summary(found: Mapping[str, NDArray[np.float64]]) -> dict[str, Any]
 @dataclass(frozen=True, slots=True)
 class Forgetting:
     """Figures of every encoder on `questions`, each looked for among `passages`, and their differences to base, in percent;
-    `distances`: as `distance_summary` gives them."""
+    `geometry`: uniformity and isotropy of the passages' vectors; `distances`: as `distance_summary` gives them. `name`: of a user's
+    data set."""
 
+    name: str
     questions: int
     passages: int
     systems: Figures
     differences: Differences
+    geometry: Mapping[str, Mapping[str, Any]]
     distances: Mapping[str, Any] | None
 
 
 def measure_general(
-    values: Mapping[str, Mapping[str, NDArray[np.float64]]], distances: Mapping[str, NDArray[np.float64]], samples: int = SAMPLES,
-    seed: int = 0,
+    known: General, values: Mapping[str, Mapping[str, NDArray[np.float64]]], geometry: Mapping[str, Mapping[str, Any]],
+    distances: Mapping[str, NDArray[np.float64]], samples: int = SAMPLES, seed: int = 0,
 ) -> Forgetting | None:  # fmt: skip
-    """`values`: encoder → what `answered` gave; `distances`: encoder → each chunk's to its nearest passage (n,). None without base
-    or anything to compare with it."""
+    """`values`: encoder → what `answered` gave; `geometry`: encoder → figures of the passages; `distances`: encoder → each chunk's
+    to its nearest passage (n,). None without base or anything to compare with it."""
     others = [name for name in values if name != BASE]
     if BASE not in values or not others:
         return None
-    figures, gaps = compared(values, {(name, BASE): METRICS for name in others}, samples, seed)
+    figures, gaps = compared(values, {(name, BASE): tuple(values[BASE]) for name in others}, samples, seed)
     return Forgetting(
-        len(values[BASE][METRICS[0]]), len(general_knowledge().passages), figures, {name: gaps[name, BASE] for name in others},
+        known.name, len(known.questions), len(known.passages), figures, {name: gaps[name, BASE] for name in others}, geometry,
         distance_summary(distances) if distances and len(distances[BASE]) else None,
     )  # fmt: skip

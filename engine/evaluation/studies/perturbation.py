@@ -12,7 +12,6 @@ import random
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
 from typing import Literal
 
 from engine.lexical.analysis import Analyzer
@@ -28,6 +27,7 @@ MIN_LETTERS = 3
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 _WITHOUT_DIGIT = re.compile(r"(?<!\S)[^\s\d]+(?!\S)")
 _CODE = re.compile(r"\w+(?:[-./:]\w+)*")
+_DATE = re.compile(r"(\d{4})-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])")
 _PARTED = re.compile(r"([^\W\d_]+)(-?)(\d+)")
 _ROWS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
 _EDITS = ("beside", "doubled", "left out", "swapped")
@@ -87,14 +87,11 @@ def _code_spans(text: str) -> list[tuple[int, int]]:
 
 def rewritten(code: str) -> str:
     """The same code or date as others write it: PHX-121 as PHX121 and the other way round, 2024-03-01 as 1.3.2024; else empty."""
+    if day := _DATE.fullmatch(code):
+        return f"{int(day[3])}.{int(day[2])}.{day[1]}"
     if parts := _PARTED.fullmatch(code):
-        letters, hyphen, digits = parts.groups()
-        return letters + ("" if hyphen else "-") + digits
-    try:
-        day = date.fromisoformat(code) if len(code) == len("2024-03-01") else None
-    except ValueError:
-        day = None
-    return f"{day.day}.{day.month}.{day.year}" if day else ""
+        return parts[1] + ("" if parts[2] else "-") + parts[3]
+    return ""
 
 
 def without_masks(text: str) -> str:

@@ -104,6 +104,7 @@ class Workspace:
         changes: dict[str, Any] = {
             "evaluation.interpolation_weights": [],
             "evaluation.sentence_pairs": "",
+            "evaluation.general_set": "",
             "evaluation.robustness": False,
             "evaluation.cl_baseline": False,
         }

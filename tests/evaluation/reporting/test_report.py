@@ -25,6 +25,7 @@ from engine.core.text import metric_name
 from engine.evaluation.comparison import compare
 from engine.evaluation.evidence import Evidence, Measured
 from engine.evaluation.gate import Selection, decide
+from engine.evaluation.general_knowledge import general_knowledge
 from engine.evaluation.judgments import Judgment
 from engine.evaluation.reporting.changes import hit_finder, query_changes
 from engine.evaluation.reporting.page import render
@@ -374,11 +375,16 @@ def test_robustness_is_shown_as_curves_and_a_table_where_it_was_measured(tmp_pat
     assert "Robustness" not in without
 
 
+GEOMETRY = {"base": {"uniformity": 2.5, "isotropy I_A": 0.125}}
+
+
 def test_what_an_encoder_has_forgotten_is_shown(tmp_path):
     right, half = np.ones(60), np.arange(60) % 2.0
     values = {"base": {"hit@1": right, "mrr@10": right}, "adapted": {"hit@1": half, "mrr@10": half}}
     distances = {"base": np.linspace(0.8, 1.2, 50), "adapted": np.linspace(0.9, 1.3, 50)}
-    data = dataclasses.replace(example(), general=measure_general(values, distances, samples=500))
+    data = dataclasses.replace(
+        example(), general=measure_general(general_knowledge(), values, GEOMETRY, distances, samples=500)
+    )
     page = html.parse(str(write_report(tmp_path, data, TEMPLATE)), html.HTMLParser(encoding="utf-8"))
     (section,) = page.xpath("//section[h2[. = 'General knowledge']]")
     rows = [[cell.xpath("string()") for cell in row.xpath("th | td")] for row in section.xpath(".//tbody/tr")]
@@ -387,6 +393,10 @@ def test_what_an_encoder_has_forgotten_is_shown(tmp_path):
     assert rows[0][1] == "100.0100.0–100.0"
     assert rows[2][1].startswith("-50.0 worse")
     assert section.xpath("string(p)").startswith("60 everyday questions")
+    assert "uniformity 2.500, isotropy I_A 0.125" in section.xpath("string()")
+    assert data.general is not None
+    named = dataclasses.replace(data, general=dataclasses.replace(data.general, name="wiki"))
+    assert "60 questions of wiki" in write_report(tmp_path, named, TEMPLATE).read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
@@ -464,7 +474,7 @@ def test_no_difference_is_shown_without_a_verdict(tmp_path):
     data = dataclasses.replace(
         example(),
         robustness=blows(),
-        general=measure_general(values, distances, samples=500),
+        general=measure_general(general_knowledge(), values, GEOMETRY, distances, samples=500),
         similarities=similarities(),
     )
     page = html.parse(str(write_report(tmp_path, data, TEMPLATE)), html.HTMLParser(encoding="utf-8"))
