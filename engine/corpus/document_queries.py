@@ -200,9 +200,14 @@ def _of_whole(read: ReadDocument, path: str, row: int) -> Iterator[DocumentQuery
     named = read.external_id is None and folded_words(text) in (folded_words(name.stem), folded_words(name.name))
     if named or _NO_TITLE.match(text) or not _says(text) or len(read.text.strip()) - len(text) < _MIN_REST:
         return
-    place = re.compile(r"\s+".join(map(re.escape, text.split())), re.IGNORECASE).search(read.text, 0, _HEAD)
-    start, end = place.span() if place else (-1, -1)
+    start, end = _place(text, read.text, 0, _HEAD) or (-1, -1)
     yield DocumentQuery(text, origin, None, row, start, end, row)
+
+
+def _place(words: str, text: str, start: int, end: int) -> tuple[int, int] | None:
+    """Where `words` stand first in a piece of a text, however they are broken into lines and whatever their case."""
+    found = re.compile(r"\s+".join(map(re.escape, words.split())), re.IGNORECASE).search(text, start, end)
+    return found.span() if found else None
 
 
 def _stands_alone(text: str) -> bool:
@@ -231,14 +236,16 @@ def _headings(read: ReadDocument) -> Iterator[_Found]:
     text = read.text
     times = Counter(heading.title for heading in read.headings)
     for heading, end in _sections(read):
-        below = text.find("\n", heading.start, end)
+        line_end = text.find("\n", heading.start, end)
         number = _NUMBER.match(heading.title)
         title = heading.title[number.end() if number else 0 :].strip(" *_:")
+        place = _place(title, text, heading.start, end)
+        if place is None or place[0] >= line_end:
+            place = heading.start, line_end
+        below = text.find("\n", place[1], end)
         body = text[below:end].lstrip("\n\t =-") if below >= 0 else ""
         if times[heading.title] > 1 or len(body.strip()) < _MIN_REST or not _says(title) or title[-1] in _ASKING:
             continue
-        start = text.find(title, heading.start, below)
-        place = (heading.start, below) if start < 0 else (start, start + len(title))
         yield _Found("heading", title, *place, end - len(body))
 
 

@@ -10,7 +10,7 @@ from fixtures.pipeline import ingest_here
 
 from engine.core.records import Chunk, DocumentQuery
 from engine.corpus.document_queries import document_queries, folded_words, queries_in
-from engine.corpus.readers import ReadDocument, reader_for
+from engine.corpus.readers import Heading, ReadDocument, reader_for
 from engine.project.folder import ProjectFolder
 
 BODY = "Boats that stay longer than a night pay for each further night in advance."
@@ -133,6 +133,16 @@ def test_headings_lead_to_the_chunk_below_them(tmp_path: Path) -> None:
     assert HEADINGS[berths.start : berths.end] == berths.text
     assert HEADINGS[wind.start : wind.end] == "## Wind *and* weather"
     assert wind.chunk_id == 100 + HEADINGS.index(BODY, wind.start) // 64
+
+
+def test_a_heading_has_its_place_where_it_takes_two_lines_or_another_case() -> None:
+    text = f"{BODY}\n2 BERTHS FOR VISITORS\nby length of boat\n{BODY}"
+    start = text.index("2 BERTHS")
+    read = ReadDocument("a", text, headings=(Heading(start, 1, "2 Berths for visitors by length of boat"),))
+    (found,) = queries(read, "a.pdf", 40)
+    assert (found.text, text[found.start : found.end]) == (
+        "Berths for visitors by length of boat", "BERTHS FOR VISITORS\nby length of boat",
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(
