@@ -63,6 +63,25 @@ def _options(
     pass
 
 
+def assigned(texts: list[str]) -> dict[str, Any]:
+    """Setting → value, of `section.key=value` texts. Raises SettingsError, UsageError."""
+    from engine.core.errors import UsageError
+    from engine.settings.edit import with_changes
+    from engine.settings.load import validate, value_of
+
+    found: dict[str, Any] = {}
+    for text in texts:
+        key, sign, value = text.partition("=")
+        if not sign:
+            raise UsageError(
+                f"{text} sets nothing.", "There is no '=' in it.", "Write, say, training.steps=60.",
+                code="settings-no-value",
+            )  # fmt: skip
+        found[key.strip()] = value_of(value.strip())
+        validate(with_changes({}, found), f"--set {text}")
+    return found
+
+
 def print_json(data: Any) -> None:
     """Data, for standard output."""
     print_plain_json(to_json(data))

@@ -16,6 +16,7 @@ from engine.cli.app import (
     ProjectName,
     Texts,
     app,
+    assigned,
     execute,
     opened,
     print_json,
@@ -171,14 +172,13 @@ def benchmark(
     from engine.core.messages.wire import from_json
     from engine.core.systems import own_system
     from engine.experiments.benchmark import benchmark as measure
+    from engine.settings.edit import with_changes
 
-    settings = _settings({"training": {"preset": _known(preset), "seed": seed}}, changes or [])
+    settings = with_changes({"training": {"preset": _known(preset), "seed": seed}}, assigned(changes or []))
     if model:
-        from engine.encoders.kinds.chosen import model_path
-        from engine.encoders.model_folder import DEFAULT_MODEL
+        from engine.encoders.kinds.chosen import named_model
 
-        chosen = model if model == DEFAULT_MODEL else str(model_path(model))
-        settings.setdefault("encoder", {})["model"] = chosen
+        settings.setdefault("encoder", {})["model"] = named_model(model)
     with stoppable() as stop, RunView() as snapshot:
         result = measure(dataset, queries=queries, settings=settings, keep=keep, on_event=snapshot, should_stop=stop)
     if as_json:
@@ -203,24 +203,6 @@ def _known(preset: str) -> str:
     if preset not in PRESETS:
         raise unknown("--preset", preset, PRESETS, code="preset-unknown")
     return preset
-
-
-def _settings(chosen: dict[str, dict[str, Any]], changes: list[str]) -> dict[str, dict[str, Any]]:
-    """The settings with every `section.key=value` of `changes`. Raises SettingsError, UsageError."""
-    from engine.core.errors import UsageError
-    from engine.settings.edit import with_changes
-    from engine.settings.load import validate, value_of
-
-    for change in changes:
-        key, sign, value = change.partition("=")
-        if not sign:
-            raise UsageError(
-                f"{change} sets nothing.", "There is no '=' in it.", "Write, say, training.steps=60.",
-                code="settings-no-value",
-            )  # fmt: skip
-        chosen = with_changes(chosen, {key.strip(): value_of(value.strip())})
-        validate(chosen, f"--set {change}")
-    return chosen
 
 
 @app.command()

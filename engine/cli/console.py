@@ -18,7 +18,7 @@ from engine.core.errors import EngineError
 from engine.core.messages.report import EVIDENCE, QUERY_SETS, GateTable
 from engine.core.messages.search import LINED
 from engine.core.records import query_label
-from engine.core.systems import ADAPTED, BASE, IN_USE, SYSTEMS, is_own, label_of, twins
+from engine.core.systems import ADAPTED, IN_USE, SYSTEMS, is_own, label_of, twins
 from engine.core.text import duration, estimate_line, harmless, metric_name
 
 if TYPE_CHECKING:
@@ -192,29 +192,16 @@ def differences_in_use(table: FigureTable) -> Differences:
     return {**({f"{name} − {table.base}": row} if row else {}), **pairs}
 
 
-def show_sweep(found: Mapping[str, Any], console: Console) -> None:
-    """One table of cells for each kind of queries: the adapted encoder's nDCG@10 and its paired difference to base."""
-    from engine.core.figures import Difference, Interval
-    from engine.experiments.sweep.report import VERSUS, label_of, measured, varied
+def show_study(found: Mapping[str, Any], console: Console) -> None:
+    """The table of a study, as its JSON gives it."""
+    from engine.experiments.study.page import shown
 
-    for kind, title in QUERY_SETS.items():
-        rows = measured(found, kind)
-        if not rows:
-            continue
-        shown = _table(
-            f"{rows[0][1]['queries']} {title} · nDCG@10 in percent, 95 % intervals", "cell", "adapted", "adapted − base"
-        )
-        shown.add_row("base", _cell(Interval(**rows[0][1]["systems"][BASE][VERSUS])), "")
-        for cell, table in rows:
-            adapted, gap = table["systems"].get(ADAPTED), (table["against_base"] or {}).get(VERSUS)
-            figures = "none", ""
-            if adapted and gap:
-                own = Difference(**gap)
-                shown_gap = f"{_gap(own)}\n{own.verdict} ({own.format_p}){own.format_needed}"
-                figures = _cell(Interval(**adapted[VERSUS])), shown_gap
-            same = f" (as cell {cell['same_as']})" if cell["same_as"] else ""
-            shown.add_row(f"{cell['number']}: {label_of(cell, varied(found))}{same}", *figures)
-        console.print(shown)
+    table = _table(f"{found['source']}: {found['shows']}", "", *(name.partition("|")[0] for name in found["columns"]))
+    for row in found["rows"]:
+        table.add_row(row["label"], *(shown(row["values"].get(name)) for name in found["columns"]))
+    console.print(table)
+    for one in found["correlations"]:
+        console.print(f"{' and '.join(one['of'])}: r = {'–' if one['r'] is None else format(one['r'], '.3f')}")
 
 
 def _gap(gap: Difference) -> str:

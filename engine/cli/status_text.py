@@ -35,7 +35,7 @@ class Status:
     """How far every stage is, what is in the project, how the run does that goes on. Its fields are the keys of `--json`.
 
     `in_use` is None before the first evaluation, `progress` where no run goes on, `resumes_at` where no training waits to be
-    resumed, `sweep` (engine.experiments.sweep.workspace.unfinished) and `sweep_progress` where no sweep goes on.
+    resumed, `sweep` (engine.experiments.study.workspace.unfinished) and `sweep_progress` where no sweep goes on.
     """
 
     project: Path
@@ -55,7 +55,7 @@ class Status:
 def status_of(project: Project) -> Status:
     """The status now."""
     from engine.core.errors import EngineError
-    from engine.experiments.sweep.workspace import sweeping, unfinished
+    from engine.experiments.study.workspace import sweeping, unfinished
     from engine.project.control import latest_run, running
     from engine.runs.progress import progress_of
 
@@ -118,8 +118,8 @@ def as_text(found: Status, name: str) -> Iterator[str]:
         yield f"  Training would resume at step {point.step} of {point.steps}: engine train {quoted}"
     if found.sweep:
         done = f"{found.sweep['finished']} cell{'' if found.sweep['finished'] == 1 else 's'} finished"
-        goes_on = f"  A sweep was broken off, {done}; the same 'engine sweep {quoted} …' goes on."
-        yield f"  A sweep goes on, {done}." if found.sweep["running"] else goes_on
+        goes_on = f"  A study or sweep was broken off, {done}; the same command goes on."
+        yield f"  A study or sweep goes on, {done}." if found.sweep["running"] else goes_on
     if found.sweep_progress:
         yield from _progress(found.sweep_progress, quoted)
     yield from _unread("skipped", found.skipped, quoted)

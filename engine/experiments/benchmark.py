@@ -36,16 +36,9 @@ def benchmark(
     Returns the `FigureTable` of the judged queries as JSON, with `fusion`, `in_use`, `held_out` and `stages`.
     DatasetError for judgments that cannot be used.
     """
-    for name in ("corpus.jsonl", "queries.jsonl", "qrels/test.tsv"):
-        if not (dataset / name).is_file():
-            raise DatasetError(
-                f"{dataset} is not a BEIR folder.", f"{name} is missing.",
-                "Name a folder with corpus, queries and qrels.", code="dataset-incomplete",
-            )  # fmt: skip
-    read_beir_judgments(dataset)  # what is wrong with them is reported before anything is made
     place = keep or Path(tempfile.mkdtemp(prefix="bmembed-benchmark-")) / "project"
     try:
-        project = _project(place, dataset, queries, _chosen(settings or {}, queries))
+        project = beir_project(place, dataset, queries, settings or {})
         return _measured(dataset, project, on_event, should_stop)
     except CancelledError as stopped:
         stopped.to_do = "The same command goes on from here." if keep else "Nothing is kept without --keep."
@@ -56,7 +49,19 @@ def benchmark(
             shutil.rmtree(place.parent, ignore_errors=True)
 
 
-def _project(place: Path, dataset: Path, queries: Path | None, chosen: dict[str, dict[str, Any]]) -> Project:
+def beir_project(place: Path, dataset: Path, queries: Path | None, settings: dict[str, dict[str, Any]]) -> Project:
+    """The project in `place` over a BEIR folder, made where it is missing, with its judgments, which decide nothing.
+
+    UsageError where `place` holds another measurement, DatasetError for a folder or judgments that cannot be used.
+    """
+    for name in ("corpus.jsonl", "queries.jsonl", "qrels/test.tsv"):
+        if not (dataset / name).is_file():
+            raise DatasetError(
+                f"{dataset} is not a BEIR folder.", f"{name} is missing.",
+                "Name a folder with corpus, queries and qrels.", code="dataset-incomplete",
+            )  # fmt: skip
+    read_beir_judgments(dataset)  # what is wrong with them is reported before anything is made
+    chosen = _chosen(settings, queries)
     if (place / "project.toml").exists():
         project = Project.open(place)
         _refuse_another(project, dataset, chosen, queries)

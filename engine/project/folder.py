@@ -24,7 +24,7 @@ from engine.settings.schema import Settings
 
 ARTIFACT_ROOTS = ("lexical", "rankings", "adapters", "reports", "vectors")
 FOLDERS = (*ARTIFACT_ROOTS, "runs", "imports", "cache")
-OWN_FOLDERS = (*FOLDERS, "checkpoints", "sweep")  # those that only some projects have, too
+OWN_FOLDERS = (*FOLDERS, "checkpoints", "studies", "sweep")  # those that only some projects have, too
 KEPT = "sweep-"  # how the names of reports begin that are kept
 
 
@@ -259,7 +259,7 @@ class ProjectFolder:
             return ProjectBusyError(what, "One change is written after the other.", "Try again.")
         if name == "sweep":
             what, why = (
-                f"Another sweep over {self.name} is going on.",
+                f"A study or sweep of {self.name} is going on.",
                 "Both would train in the same copy of the project.",
             )
             return ProjectBusyError(what, why, f"Wait for it, or {stop}; it can be resumed.", command="cancel")

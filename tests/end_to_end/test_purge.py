@@ -198,7 +198,7 @@ def test_every_lock_that_the_engine_takes_is_known() -> None:
     code = "".join(path.read_text("utf-8") for path in (ROOT / "engine").rglob("*.py"))
     named = set(re.findall(r'locked\("(\w+)"', code))
     from engine.corpus.imports import JUDGING
-    from engine.experiments.sweep.workspace import FOLDER
+    from engine.experiments.study.workspace import FOLDER
 
     assert {"settings", "stage", "sweep"} <= named
     assert {*named, "run", JUDGING, FOLDER} == set(purging.LOCKS)

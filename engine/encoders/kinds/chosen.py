@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.encoders.kinds.folder import FolderSource
-from engine.encoders.model_folder import resolve_model
+from engine.encoders.model_folder import DEFAULT_MODEL, resolve_model
 from engine.encoders.pooling import with_pooling
 
 if TYPE_CHECKING:
@@ -47,6 +47,11 @@ def model_path(named: str) -> Path:
 
         return gguf_file(Path(), named)
     return resolve_model(named).path
+
+
+def named_model(named: str) -> str:
+    """A model of this machine as settings name it. Raises ModelError as `encoder_source`."""
+    return named if named == DEFAULT_MODEL else str(model_path(named))
 
 
 def _is_gguf(named: str) -> bool:

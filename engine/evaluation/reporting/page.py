@@ -147,33 +147,40 @@ def _robustness(report: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _densities(report: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Before and after: system → its three densities, on axes that both share."""
-    found = report["similarities"]
-    if not found:
+    """Before and after."""
+    if not report["similarities"]:
         return []
-    names = {"correct": "correct chunks", "top": f"best {found['k']} chunks", "random": "random chunks"}
-    systems = _without(found["systems"], twins(_own(report)))
+    systems = _without(report["similarities"]["systems"], twins(_own(report)))
     shown = [BASE, *[name for name in (IN_USE, ADAPTED) if name in systems][:1]]
+    return density_charts(report["similarities"], {name: label_of(name) for name in shown})
+
+
+def density_charts(found: Mapping[str, Any], shown: Mapping[str, str]) -> list[tuple[str, str]]:
+    """System → its three densities, on axes that all share. `found`: as `densities` gave it; `shown`: systems with their names."""
+    names = {"correct": "correct chunks", "top": f"best {found['k']} chunks", "random": "random chunks"}
+    systems = found["systems"]
     most = max(max(systems[name][kind]["density"]) for name in shown for kind in KINDS)
     charts = []
-    for name in shown:
+    for name, named in shown.items():
         lines = [
             Line(names[kind], list(zip(found["cosines"], systems[name][kind]["density"], strict=True)), colour)
             for kind, colour in zip(KINDS, (1, 2, 0), strict=True)
         ]
-        title = f"Density of similarities to correct, best and random chunks: {label_of(name)}"
+        title = f"Density of similarities to correct, best and random chunks: {named}"
         charts.append((name, line_chart(title, lines, "cosine with the query", "density", most)))
     return charts
 
 
 def _distances(report: Mapping[str, Any]) -> str:
-    """Densities of the chunks' distances to general knowledge, by every encoder."""
     found = (report["general"] or {}).get("distances")
-    if not found:
-        return ""
+    return distance_chart(found, {name: _Names(report)(name) for name in found["systems"]}) if found else ""
+
+
+def distance_chart(found: Mapping[str, Any], shown: Mapping[str, str]) -> str:
+    """Densities of the chunks' distances to general knowledge, by the encoders that are `shown`, with their names."""
     lines = [
-        Line(_Names(report)(name), list(zip(found["axis"], cell["density"], strict=True)), number)
-        for number, (name, cell) in enumerate(found["systems"].items())
+        Line(named, list(zip(found["axis"], found["systems"][name]["density"], strict=True)), number)
+        for number, (name, named) in enumerate(shown.items())
     ]
     return line_chart("Density of distances to general knowledge", lines, "distance to the nearest passage", "density")
 

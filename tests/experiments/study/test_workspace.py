@@ -14,11 +14,22 @@ from fixtures.pipeline import copy_documents, stage_here
 
 from engine.api import Project
 from engine.cli.status_text import as_text, status_of
-from engine.core.errors import CancelledError, EngineError, NotBuiltError, ProjectBusyError, ResourceError, StageError
+from engine.core.errors import (
+    CancelledError,
+    DatasetError,
+    EngineError,
+    NotBuiltError,
+    ProjectBusyError,
+    ResourceError,
+    SettingsError,
+    StageError,
+)
 from engine.core.records import JudgedQuery
-from engine.experiments.sweep.grid import make_grid
-from engine.experiments.sweep.running import Sweep, failure
-from engine.experiments.sweep.workspace import Workspace, basis_of, sweeping, unfinished
+from engine.experiments.study.catalogue import study_of, sweep_of
+from engine.experiments.study.grid import Cell, make_grid
+from engine.experiments.study.listing import listing
+from engine.experiments.study.running import StudyRun, failure, study_cells
+from engine.experiments.study.workspace import Workspace, basis_of, sweeping, unfinished
 from engine.export.purge import purge
 from engine.project.folder import ProjectFolder
 
@@ -41,6 +52,10 @@ def project(built: Path, tmp_path: Path) -> ProjectFolder:
 
 def workspace(project: ProjectFolder) -> Workspace:
     return Workspace(project, basis_of(project)[0])
+
+
+def sweep(project: ProjectFolder, *cells: Cell) -> StudyRun:
+    return StudyRun(project, sweep_of(cells), cells, basis_of(project)[0])
 
 
 def judge(project: ProjectFolder, text: str) -> None:
@@ -81,15 +96,6 @@ def test_a_sweep_that_was_begun_is_gone_on_with_though_more_was_judged(project: 
     assert not (project.path / "sweep").exists()
 
 
-def test_a_cell_that_version_0_1_finished_counts(project: ProjectFolder) -> None:
-    work = workspace(project)
-    work.open()
-    work.keep("k1", {"side": "query", "steps": 3})
-    figures = work.figures("k1")
-    assert figures is not None
-    assert (figures["adapter_scope"], figures["steps"]) == ("queries", 3)
-
-
 def test_other_documents_queries_or_models_make_another_sweep(project: ProjectFolder) -> None:
     first = workspace(project)
     first.open()
@@ -103,12 +109,12 @@ def test_other_documents_queries_or_models_make_another_sweep(project: ProjectFo
 
 
 def test_a_torn_file_of_figures_is_a_cell_to_do(project: ProjectFolder) -> None:
-    grid = make_grid(["training.steps=5,6"], project.settings(), 10)
-    work = Sweep(project, grid, basis_of(project)[0])
+    cells = make_grid(["training.steps=5,6"], project.settings(), 10)
+    work = sweep(project, *cells)
     work.workspace.open()
-    work.workspace.keep(grid.cells[0].key, {})
-    assert [work.state(cell) for cell in grid.cells] == ["done", "to do"]
-    (work.workspace.folder / "cells" / f"{grid.cells[0].key}.json").write_text('{"key": "')
+    work.workspace.keep(cells[0].key, {})
+    assert [work.state(cell) for cell in cells] == ["done", "to do"]
+    (work.workspace.folder / "cells" / f"{cells[0].key}.json").write_text('{"key": "')
     assert [cell.number for cell in work.to_do()] == [1, 2]
 
 
@@ -118,8 +124,8 @@ def test_what_is_not_built_yet_is_an_error(tmp_path: Path) -> None:
 
 
 def test_two_sweeps_at_once_are_refused(project: ProjectFolder) -> None:
-    grid = make_grid(["training.steps=5"], project.settings(), 10)
-    work = Sweep(project, grid, basis_of(project)[0])
+    cells = make_grid(["training.steps=5"], project.settings(), 10)
+    work = sweep(project, *cells)
     with project.locked("sweep"), fails(ProjectBusyError, "project-busy", "sweep"):
         work.run()
     with project.locked("sweep"), fails(ProjectBusyError, "project-busy", "sweep"):
@@ -155,6 +161,51 @@ def test_a_purge_takes_the_sweep_along(project: ProjectFolder) -> None:
     assert not (project.path / "sweep").exists()
 
 
+def test_what_a_study_lacks_is_an_error(project: ProjectFolder) -> None:
+    for name in ("bmembed-t2", "bmembed-t8"):
+        with fails(DatasetError, "study-data-missing"):
+            study_cells(project, study_of(name), 10)
+    judge(project, "a question")
+    assert study_cells(project, study_of("bmembed-t2"), 10)
+    with fails(SettingsError, "study-setting-of-the-data", "corpus.chunk_tokens"):
+        study_cells(project, study_of("bmembed-t2"), 10, settings={"corpus.chunk_tokens": 64})
+
+
+def test_the_cells_of_a_study_have_its_recipe_not_the_projects(project: ProjectFolder, tiny_model: Path) -> None:
+    judge(project, "a question")
+    project.change_settings(
+        {"training.learning_rate": 0.05, "training.seed": 7, "encoder.pooling": "cls", "ranking.k": 60}
+    )
+    models = [str(tiny_model), "all-MiniLM-L6-v2"]
+    cells = study_cells(project, study_of("bmembed-t9"), 10, models, seeds=2, settings={"training.steps": 3})
+    assert [(cell.model, cell.label.split(",")[0], cell.seed) for cell in cells[:3]] == [
+        (tiny_model.name, "all queries", 7), (tiny_model.name, "all queries", 8), (tiny_model.name, "50 % of the queries", 7),
+    ]  # fmt: skip
+    assert len(cells) == len({cell.key for cell in cells}) == 12
+    copy = workspace(project).open(cells[-1].changes).settings()
+    assert (copy.encoder.model, copy.encoder.pooling, copy.training.seed) == ("all-MiniLM-L6-v2", "from the model", 8)
+    assert (copy.training.learning_rate, copy.training.preset, copy.training.steps) == (None, "paper", 3)
+    assert (copy.ranking.k, copy.evaluation.use_judged) == (60, False), (
+        "the project's depth; judged questions choose nothing"
+    )
+
+
+def test_what_studies_take(project: ProjectFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert [one.cells for one in listing(None) if one.name in ("bmembed-t1", "bmembed-t10")] == [0, 21]
+    judge(project, "a question")
+    monkeypatch.setattr("engine.experiments.study.listing.run_in_subprocess", lambda *_: "0.01")
+    found = {one.name: one for one in listing(project)}
+    assert found["bmembed-t8"].missing
+    assert (found["bmembed-t2"].to_do, found["bmembed-t2"].more) == (1, True), "what CL takes is not all known"
+    assert found["bmembed-t7"].seconds == pytest.approx(2 * found["bmembed-t6"].seconds, rel=0.01)
+    cells = study_cells(project, study_of("bmembed-t6"), basis_of(project)[1])
+    work = workspace(project)
+    work.open()
+    work.keep(cells[0].key, {"rows": {}})
+    again = {one.name: one.to_do for one in listing(project)}
+    assert (again["bmembed-t6"], again["bmembed-t7"]) == (0, 1), "finished cells count for every study"
+
+
 class Scripted:
     """In place of the runs of the copy: what each of them comes to."""
 
@@ -173,17 +224,17 @@ class Scripted:
 
 def scripted(monkeypatch: pytest.MonkeyPatch, *ends: EngineError | None) -> Scripted:
     made = Scripted(*ends)
-    monkeypatch.setattr("engine.experiments.sweep.running.Project", made)
-    figures = {"tables": {}, "geometry": {}, "adapter_scope": "both"}
-    monkeypatch.setattr("engine.experiments.sweep.running.figures_of", lambda _project: figures)
+    monkeypatch.setattr("engine.experiments.study.running.Project", made)
+    figures = {"rows": {}, "similarities": None, "reason": ""}
+    monkeypatch.setattr("engine.experiments.study.running.figures_of", lambda _project, _seconds: figures)
     return made
 
 
 def test_a_failed_cell_stops_no_other_and_is_tried_again(
     project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    grid = make_grid(["training.steps=5,6,7"], project.settings(), 10)
-    work = Sweep(project, grid, basis_of(project)[0])
+    cells = make_grid(["training.steps=5,6,7"], project.settings(), 10)
+    work = sweep(project, *cells)
     made = scripted(monkeypatch, None, StageError("It broke.", "The reason."), None)
     found = work.run()
     assert made.settings == [5, 6, 7]
@@ -191,7 +242,7 @@ def test_a_failed_cell_stops_no_other_and_is_tried_again(
     assert [cell["error"] and cell["error"]["what"] for cell in found["cells"]] == [None, "It broke.", None]
     assert ": 2" in str(failure(work.failed))
     assert work.workspace.copy.path.is_dir(), "there is something left to do"
-    again = Sweep(project, grid, basis_of(project)[0])
+    again = sweep(project, *cells)
     made = scripted(monkeypatch, None)
     assert again.run()["finished"] == 3
     assert made.settings == [6]
@@ -203,21 +254,21 @@ def test_a_failed_cell_stops_no_other_and_is_tried_again(
 def test_a_sweep_that_is_stopped_reports_what_it_has(
     project: ProjectFolder, monkeypatch: pytest.MonkeyPatch, end: EngineError
 ) -> None:
-    grid = make_grid(["training.steps=5,6,7"], project.settings(), 10)
+    cells = make_grid(["training.steps=5,6,7"], project.settings(), 10)
     scripted(monkeypatch, None, end)
     with pytest.raises(type(end)) as caught:
-        Sweep(project, grid, basis_of(project)[0]).run()
+        sweep(project, *cells).run()
     assert caught.value.command == ("sweep" if isinstance(end, CancelledError) else "")
-    (report,) = project.path.glob("reports/sweep-*/sweep.json")
+    (report,) = project.path.glob("studies/sweep-*.json")
     assert json.loads(report.read_text())["finished"] == 1
     with pytest.raises(CancelledError):
-        Sweep(project, grid, basis_of(project)[0]).run(should_stop=lambda: True)
+        sweep(project, *cells).run(should_stop=lambda: True)
 
 
 def test_the_same_training_is_run_once(project: ProjectFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    grid = make_grid(["ranking.m=6,9", "training.steps=5"], project.settings(), 10)
+    cells = make_grid(["ranking.m=6,9", "training.steps=5"], project.settings(), 10)
     made = scripted(monkeypatch, None)
-    found = Sweep(project, grid, basis_of(project)[0]).run()
+    found = sweep(project, *cells).run()
     assert made.settings == [5]
     assert [cell["same_as"] for cell in found["cells"]] == [None, 1]
     assert found["finished"] == 2
@@ -229,11 +280,10 @@ def test_a_sweep_that_is_not_finished_is_an_error(project: ProjectFolder) -> Non
     work.open()
     work.keep("k1", {"tables": {}})
     assert unfinished(project) == {"running": False, "finished": 1, "folder": str(work.folder)}
-    (line,) = [line for line in as_text(status_of(Project(project)), "mine") if "engine sweep" in line]
+    (line,) = [line for line in as_text(status_of(Project(project)), "mine") if "broken off" in line]
     assert "1 cell" in line
-    assert "'engine sweep mine …'" in line
     with project.locked("sweep"):
         assert unfinished(project) == {"running": True, "finished": 1, "folder": str(work.folder)}
-        assert all("engine sweep" not in line for line in as_text(status_of(Project(project)), "mine"))
+        assert all("broken off" not in line for line in as_text(status_of(Project(project)), "mine"))
     work.close()
     assert unfinished(project) is None

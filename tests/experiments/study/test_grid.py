@@ -8,8 +8,7 @@ import pytest
 from fixtures.errors import fails
 
 from engine.core.errors import EngineError, SettingsError, UsageError
-from engine.experiments.sweep.grid import make_grid, steps_of
-from engine.experiments.sweep.tables import TABLES, table
+from engine.experiments.study.grid import make_grid, steps_of, twin_of
 from engine.settings.load import validate
 from engine.settings.schema import Settings
 
@@ -20,13 +19,13 @@ def settings(**sections: dict[str, Any]) -> Settings:
     return validate(sections)
 
 
-def changes(*axes: str, of: Settings | None = None, chunks: int = 5000, rows: Any = ()) -> list[dict[str, Any]]:
-    return [dict(cell.changes) for cell in make_grid(axes, of or settings(), chunks, rows).cells]
+def changes(*axes: str, of: Settings | None = None, chunks: int = 5000) -> list[dict[str, Any]]:
+    return [dict(cell.changes) for cell in make_grid(axes, of or settings(), chunks)]
 
 
 def twins(*axes: str, of: Settings | None = None, chunks: int = 5000) -> list[int | None]:
-    grid = make_grid(axes, of or settings(), chunks)
-    found = [grid.twin_of(cell) for cell in grid.cells]
+    cells = make_grid(axes, of or settings(), chunks)
+    found = [twin_of(cells, cell) for cell in cells]
     return [twin.number if twin else None for twin in found]
 
 
@@ -38,11 +37,10 @@ def test_every_combination_is_a_cell_and_the_same_depth_stands_together() -> Non
         {"training.objective": "infonce", "ranking.k": 1000},
     ]
     assert changes("ranking.m=6,6,9") == [{"ranking.m": 6}, {"ranking.m": 9}]
-    grid = make_grid(["training.teacher_temperature=1,2.5"], settings(), 10)
-    assert grid.axes == {"training.teacher_temperature": (1, 2.5)}
-    assert [(cell.number, cell.name) for cell in grid.cells] == [
-        (1, "training.teacher_temperature = 1"),
-        (2, "training.teacher_temperature = 2.5"),
+    cells = make_grid(["training.teacher_temperature=1,2.5", "training.steps=5"], settings(), 10)
+    assert [(cell.number, cell.name) for cell in cells] == [
+        (1, "teacher temperature 1"),
+        (2, "teacher temperature 2.5"),
     ]
 
 
@@ -68,7 +66,7 @@ def test_cells_that_train_the_same_are_known() -> None:
 )
 def test_what_a_cell_costs(recipe: dict[str, Any], steps: int) -> None:
     given = settings(training=recipe)
-    (cell,) = make_grid(["training.seed=1"], given, 10).cells
+    (cell,) = make_grid(["training.seed=1"], given, 10)
     assert steps_of(cell, given) == steps
 
 
@@ -83,8 +81,8 @@ def test_a_setting_that_trains_nothing_is_not_mistaken_for_one_that_does(axis: s
 
 
 def test_what_is_the_same_is_the_same_in_another_grid() -> None:
-    (one,) = make_grid(["training.steps=7"], settings(**LISTS), 300).cells
-    other = make_grid(["training.objective=listnet,infonce", "training.steps=7,9"], settings(), 300).cells
+    (one,) = make_grid(["training.steps=7"], settings(**LISTS), 300)
+    other = make_grid(["training.objective=listnet,infonce", "training.steps=7,9"], settings(), 300)
     assert [cell.number for cell in other if cell.key == one.key] == [1]
 
 
@@ -101,14 +99,6 @@ def test_a_setting_that_is_none_names_the_nearest(axis: str, near: str) -> None:
     with fails(SettingsError, "grid-setting-unknown") as caught:
         changes(axis)
     assert f"'{near}'" in caught.value.to_do
-
-
-@pytest.mark.parametrize(
-    ("axis", "key"),
-    [("training.steps=5", "009d07bb9233839d"), ("training.adapter_scope=queries", "0af45151feeb135d")],
-)
-def test_cells_have_the_keys_that_version_0_1_gave_them(axis: str, key: str) -> None:
-    assert [cell.key for cell in make_grid([axis], settings(), 5000).cells] == [key]
 
 
 def test_where_no_name_is_near_an_example_is_given() -> None:
@@ -139,20 +129,3 @@ def test_a_setting_may_have_its_name_of_before() -> None:
 def test_what_cannot_be_a_grid(axes: list[str], error: type[EngineError], code: str, value: str) -> None:
     with fails(error, code, value):
         changes(*axes)
-
-
-def test_the_paper_s_tables() -> None:
-    nine = changes(rows=table("table-9"))
-    assert [(one["training.query_share"], one["ranking.lists_per_query"]) for one in nine] == [
-        (1, 1),
-        (0.5, 2),
-        (0.25, 4),
-    ]
-    ten = changes(rows=table("table-10"))
-    assert len(ten) == len(TABLES["table-10"]) == 18
-    assert {one["training.objective"] for one in ten} == {"listnet"}
-    assert [one["ranking.k"] for one in ten] == sorted((one["ranking.k"] for one in ten), reverse=True)
-    assert {one["training.teacher_temperature"] for one in ten if one["ranking.k"] == 500} == {1, 10, 5, 2, 1.4286}
-    assert len(changes("training.seed=0,1", rows=table("table-9"))) == 6
-    with fails(UsageError, "table-unknown", "'table-8'"):
-        table("table-8")

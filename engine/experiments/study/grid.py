@@ -23,37 +23,26 @@ _EXAMPLE = "Write, say, --grid ranking.k=200,1000."
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One training. `number` from 1; `changes`: "section.key" → value. Cells of one `key` train exactly the same."""
+    """One training. `number` from 1; `changes`: "section.key" → value, None for the default. Cells of one `key` train and
+    are measured exactly the same. `label`: its name among those of its base `model` (empty: the project's); of several with the
+    same the `seed` differs."""
 
     number: int
     changes: Mapping[str, Any]
     key: str
+    label: str = ""
+    model: str = ""
+    seed: int | None = None
 
     @property
     def name(self) -> str:
-        """For people: the changes as project.toml holds them."""
-        return ", ".join(f"{setting} = {toml_value(value)}" for setting, value in self.changes.items())
+        """For people."""
+        seed = "" if self.seed is None else f"seed {self.seed}"
+        return ", ".join(part for part in (self.model, self.label, seed) if part) or str(self.number)
 
 
-@dataclass(frozen=True, slots=True)
-class Grid:
-    """`axes`: setting → its values in order. Cells that share BM25 rankings follow one another."""
-
-    axes: Mapping[str, tuple[Any, ...]]
-    cells: tuple[Cell, ...]
-
-    def twin_of(self, cell: Cell) -> Cell | None:
-        """The earlier cell that trains exactly the same, if there is one."""
-        return next((one for one in self.cells if one.key == cell.key and one.number < cell.number), None)
-
-
-def make_grid(
-    axes: Sequence[str],
-    settings: Settings,
-    chunks: int,
-    rows: Sequence[Mapping[str, Any]] = (),
-) -> Grid:
-    """The product of `axes` ("section.key=value,value"), with each of the `rows` of settings that are changed together.
+def make_grid(axes: Sequence[str], settings: Settings, chunks: int) -> tuple[Cell, ...]:
+    """The product of `axes` ("section.key=value,value"). Cells that share BM25 rankings follow one another.
 
     `chunks`: how many the corpus has: a deeper ranking than that is none. Raises UsageError without any axis or value, and
     SettingsError for a setting or value that is none, which names the nearest, and for a cell that cannot be trained.
@@ -64,16 +53,30 @@ def make_grid(
             "A setting stands in two grids.", "Its values belong together.", "Name them all in one.",
             code="grid-setting-twice",
         )  # fmt: skip
-    if not wanted and not rows:
+    if not wanted:
         raise UsageError("The sweep has no grid.", "It would train nothing.", _EXAMPLE, code="grid-invalid")
-    products = [dict(zip(wanted, values, strict=True)) for values in itertools.product(*wanted.values())]
-    changes = [{**row, **product} for row in rows or ({},) for product in products]
-    changes = [one for place, one in enumerate(changes) if one not in changes[:place]]
-    depths = list(dict.fromkeys(one.get("ranking.k") for one in changes))
-    changes.sort(key=lambda one: depths.index(one.get("ranking.k")))
-    cells = tuple(Cell(number, one, _key(one, settings, chunks)) for number, one in enumerate(changes, 1))
-    names = dict.fromkeys(name for one in changes for name in one)
-    return Grid({name: tuple(dict.fromkeys(one.get(name) for one in changes)) for name in names}, cells)
+    depths = wanted.get("ranking.k", [None])
+    changes = sorted(combinations(wanted), key=lambda one: depths.index(one.get("ranking.k")))
+    varied = [name for name, values in wanted.items() if len(values) > 1] or list(wanted)
+    return tuple(
+        Cell(number, one, cell_key(one, settings, chunks), label_of({name: one[name] for name in varied}))
+        for number, one in enumerate(changes, 1)
+    )
+
+
+def twin_of(cells: Sequence[Cell], cell: Cell) -> Cell | None:
+    """The earlier cell that trains exactly the same, if there is one."""
+    return next((one for one in cells if one.key == cell.key and one.number < cell.number), None)
+
+
+def combinations(axes: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+    """Every combination of the values of settings."""
+    return [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
+
+
+def label_of(varied: Mapping[str, Any]) -> str:
+    """Settings without their sections, for reading."""
+    return ", ".join(f"{name.partition('.')[2].replace('_', ' ')} {value}" for name, value in varied.items())
 
 
 def _axis(text: str) -> tuple[str, list[Any]]:
@@ -115,15 +118,24 @@ def _check_name(name: str) -> None:
     )  # fmt: skip
 
 
-def _key(changes: Mapping[str, Any], settings: Settings, chunks: int) -> str:
-    """What the cell's training depends on, without the settings that have no effect with its loss."""
+def cell_key(changes: Mapping[str, Any], settings: Settings, chunks: int, encoder: str = "") -> str:
+    """What the cell's figures depend on, without the settings that have no effect with its loss. `encoder`: fingerprint of a base
+    encoder that is not the project's."""
     changed = changed_settings(settings, changes)
     ranking, config = changed.ranking, config_of(changed)
     lists = ranking.model_dump(include={"m", "strategy", "lists_per_query"}) if config.uses_lists else {}
     depth = min(ranking.k, max(1, chunks))
     if not config.needs_teacher:
         depth = min(depth, config.negative_ranks[1])
-    return fingerprint(config=_effective(config), lists=lists, k=depth, share=changed.training.query_share)
+    measured = {name: value for name, value in changes.items() if name.partition(".")[0] not in SECTIONS}
+    return fingerprint(
+        config=_effective(config),
+        lists=lists,
+        k=depth,
+        share=changed.training.query_share,
+        encoder=encoder,
+        measured=measured,
+    )
 
 
 def _effective(config: TrainingConfig) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Where a sweep works: a copy of the project as it was when the sweep began, and the figures of the finished cells."""
+"""Where studies and sweeps work: a copy of the project as it was when they began, and the figures of the finished cells."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from engine.project.copies import copied
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot, fingerprint
 from engine.project.store.artifact_info import CorpusInfo, LexicalInfo, QueriesInfo
-from engine.settings.renamed import current_scope
 
 FOLDER = "sweep"
 _COPIED = ("lexical", "rankings", "adapters", "reports", "checkpoints", "cache")
@@ -100,13 +99,18 @@ class Workspace:
         return self.copy
 
     def _measuring(self) -> dict[str, Any]:
-        """Base and adapted alone are compared; a relative path of a model still leads to it."""
+        """Base and adapted alone are compared, judged queries choose nothing, fusion is that of BMEmbed; a relative path of a model
+        still leads to it."""
         changes: dict[str, Any] = {
             "evaluation.interpolation_weights": [],
             "evaluation.sentence_pairs": "",
             "evaluation.general_set": "",
             "evaluation.robustness": False,
             "evaluation.cl_baseline": False,
+            "evaluation.use_judged": False,
+            "search.mode": "hybrid",
+            "search.fusion": "rrf",
+            "search.rrf_k": 40,
         }
         if path := self._source.settings().training.cross_encoder:
             with suppress(RuntimeError):  # a home that is not known: the training says so
@@ -121,7 +125,7 @@ class Workspace:
         """What the cell of that key came to; None while it is not finished, or where its file was damaged."""
         with suppress(OSError, ValueError):
             found = json.loads((self.folder / "cells" / f"{key}.json").read_text(encoding="utf-8"))
-            return _with_present_keys(found) if isinstance(found, dict) and found.get("key") == key else None
+            return found if isinstance(found, dict) and found.get("key") == key else None
         return None
 
     def keep(self, key: str, figures: Mapping[str, Any]) -> None:
@@ -129,11 +133,6 @@ class Workspace:
         with disk_errors("The figures of a finished cell could not be kept."):
             (self.folder / "cells").mkdir(mode=0o700, exist_ok=True)
             write_text(self.folder / "cells" / f"{key}.json", json.dumps({"key": key, **figures}, ensure_ascii=False))
-
-
-def _with_present_keys(figures: dict[str, Any]) -> dict[str, Any]:
-    """Those of a cell that was finished before 0.2 under the present names."""
-    return {"adapter_scope": current_scope(figures["side"]), **figures} if "side" in figures else figures
 
 
 def sweeping(project: ProjectFolder) -> ProjectFolder:

@@ -1,0 +1,181 @@
+"""`engine study`: the tables and figures of four papers, on the user's own data; `engine sweep`: a grid of settings."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from engine.cli.app import AsJson, ProjectName, Texts, app, assigned, opened, print_json, stoppable
+from engine.core.text import harmless
+
+if TYPE_CHECKING:
+    from engine.api import Project
+    from engine.experiments.study.grid import Cell
+    from engine.experiments.study.running import StudyRun
+DryRun = Annotated[bool, typer.Option("--dry-run", help="list the cells; train nothing")]
+Anew = Annotated[bool, typer.Option("--force", help="forget what was measured; begin with the project as it is")]
+MaybeTable = Annotated[str | None, typer.Argument(metavar="TABLE", help="such as bmembed-t2; see --list")]
+MaybeData = Annotated[str | None, typer.Argument(metavar="PROJECT", help="a project, or a BEIR folder with judgments")]
+
+
+@app.command()
+def study(
+    table: MaybeTable = None,
+    name: MaybeData = None,
+    listed: Annotated[bool, typer.Option("--list", help="what each is, and, of a PROJECT, how long it takes")] = False,
+    model: Annotated[Texts, typer.Option(help="base model in place of the project's; may repeat")] = None,
+    seeds: Annotated[int, typer.Option(min=1, max=10, help="trainings of each kind, which differ by seed")] = 1,
+    changes: Annotated[Texts, typer.Option("--set", help="a setting of all, such as training.steps=60")] = None,
+    output: Annotated[Path | None, typer.Option(help="folder of the page; studies/ of the project if left out")] = None,
+    dry_run: DryRun = False,
+    force: Anew = False,
+    as_json: AsJson = False,
+) -> None:
+    """Make a table or figure of a paper on your own documents: a page of HTML, and JSON.
+
+    The project itself stays as it is. Ctrl-C stops it; the same command goes on where it stopped.
+    """
+    from engine.core.errors import UsageError
+    from engine.encoders.kinds.chosen import named_model
+    from engine.experiments.study.catalogue import study_of
+    from engine.experiments.study.running import StudyRun, study_cells
+    from engine.experiments.study.workspace import basis_of
+
+    if listed:
+        _list(name or table, as_json)
+        return
+    if table is None or name is None:
+        raise UsageError("No study was named.", "", "Name a study and a project, or --list.", code="study-not-named")
+    wanted, models = study_of(table), [named_model(one) for one in model or ()]
+    with _project(name, models, output) as project:
+        basis, chunks = basis_of(project.folder)
+        cells = study_cells(project.folder, wanted, chunks, models, seeds, assigned(changes or []))
+        _run(StudyRun(project.folder, wanted, cells, basis, output), name, dry_run, force, as_json)
+
+
+@app.command()
+def sweep(
+    name: ProjectName,
+    grid: Annotated[
+        Texts, typer.Option(help="a setting and its values, such as ranking.k=200,1000; may repeat")
+    ] = None,
+    table: Annotated[str | None, typer.Option(hidden=True)] = None,
+    dry_run: DryRun = False,
+    force: Anew = False,
+    as_json: AsJson = False,
+) -> None:
+    """Train and measure every combination of settings of [ranking] and [training], in a copy of the project.
+
+    The project itself stays as it is: its settings, its adapter, the encoder in use. Each cell is compared with the base
+    encoder on held-out queries (synthetic: made from the documents) and on judged ones, if there are some. BM25 rankings
+    and the base encoder's vectors are made once. Ctrl-C stops it; the same command goes on where it stopped.
+    """
+    from engine.core.errors import UsageError
+    from engine.experiments.study.catalogue import sweep_of
+    from engine.experiments.study.grid import make_grid
+    from engine.experiments.study.running import StudyRun
+    from engine.experiments.study.workspace import basis_of
+
+    if table is not None:
+        raise UsageError(
+            "The tables of papers are studies now.", "'engine study --list' says which there are.",
+            f"Run 'engine study bmembed-t{table.rpartition('-')[2]} {shlex.quote(name)}'.", code="option-moved", command="study",
+        )  # fmt: skip
+    with opened(name) as project:
+        basis, chunks = basis_of(project.folder)
+        cells = make_grid(grid or (), project.settings(), chunks)
+        _run(StudyRun(project.folder, sweep_of(cells), cells, basis), name, dry_run, force, as_json)
+
+
+@contextmanager
+def _project(name: str, models: list[str], output: Path | None) -> Iterator[Project]:
+    """The project of that name; of a BEIR folder one beside the page, or in the user's data folder, brought up to its queries."""
+    from engine.cli.console import RunView
+    from engine.experiments.benchmark import beir_project
+    from engine.project.folder import locate
+
+    dataset = Path(name).expanduser()
+    if not (dataset / "corpus.jsonl").is_file():
+        with opened(name) as project:
+            yield project
+        return
+    place = output / "project" if output else locate(f"study-{dataset.absolute().name}")
+    made = beir_project(place, dataset, None, {"encoder": {"model": models[0]}} if models else {})
+    print(harmless(f"Project: {place}"), file=sys.stderr)
+    with stoppable() as stop, RunView() as snapshot:
+        made.run(("ingest", "index", "generate"), on_event=snapshot, should_stop=stop)
+    yield made
+
+
+def _run(work: StudyRun, name: str, dry_run: bool, force: bool, as_json: bool) -> None:
+    from engine.cli.console import RunView, output, show_study
+    from engine.experiments.study.running import failure
+
+    if force and not dry_run:
+        work.forget()
+    _announce(work, name)
+    if dry_run:
+        if as_json:
+            print_json(
+                {
+                    "cells": [{**asdict(cell), "state": work.state(cell)} for cell in work.cells],
+                    "to_do": len(work.to_do()),
+                }
+            )
+            return
+        for cell in work.cells:
+            print(harmless(f"{cell.number:>3}  {cell.name}  [{work.state(cell)}]"))
+        return
+
+    def begin(cell: Cell) -> None:
+        print(harmless(f"▸ cell {cell.number} of {len(work.cells)}: {cell.name}"), file=sys.stderr)
+
+    with stoppable() as stop, RunView() as snapshot:
+        found = work.run(on_event=snapshot, should_stop=stop, on_cell=begin)
+    if as_json:
+        print_json(found)
+    else:
+        show_study(found, output())
+        print(harmless(f"Page: {Path(found['folder']) / found['name']}.html"))
+        print(harmless(found["differs"]), file=sys.stderr)
+    if work.failed:
+        raise failure(work.failed)
+
+
+def _announce(work: StudyRun, name: str) -> None:
+    """What it will cost, before it starts."""
+    from engine.experiments.study.grid import steps_of, twin_of
+
+    left, twins = work.to_do(), sum(twin_of(work.cells, cell) is not None for cell in work.cells)
+    done = len(work.cells) - len(left) - twins
+    parts = [f"{len(left)} to train and measure"]
+    parts += [f"{done} finished before"] if done else []
+    parts += [f"{twins} that train exactly as another"] if twins else []
+    text = f"{len(work.cells)} cells: {', '.join(parts)}."
+    if left:
+        steps = sum(steps_of(cell, work.project.settings()) for cell in left)
+        text += f" That takes {steps:,} training steps and {len(left)} evaluations."
+    print(text, file=sys.stderr)
+    if work.workspace.judged_since:
+        text = "The judged queries have changed since this began, which goes on with the former ones."
+        print(f"{text} To begin anew, add --force ({shlex.quote(name)}).", file=sys.stderr)
+
+
+def _list(name: str | None, as_json: bool) -> None:
+    from engine.experiments.study.listing import listing
+
+    with nullcontext(None) if name is None else opened(name) as project:
+        rows = list(listing(project.folder if project else None))
+    if as_json:
+        print_json(rows)
+        return
+    for row in rows:
+        print(harmless(f"{row.name:<12} {row.source}: {row.shows}"))
+        print(harmless(f"{'':<12} {row.cost} {row.differs}"))

@@ -1,0 +1,95 @@
+"""What each study is, as assets/studies.toml has it."""
+
+from __future__ import annotations
+
+import itertools
+import tomllib
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from engine.core.assets import asset_path
+from engine.core.errors import unknown
+from engine.evaluation.comparison import MULTIHOP
+from engine.experiments.study.grid import Cell, combinations, label_of
+from engine.project.stage import fingerprint
+
+Changes = dict[str, Any]
+UNTRAINED = ("bm25", "base", "rrf_base")
+"""Systems that no training changes; what was done to the queries follows after a comma."""
+METRICS = ("ndcg@10", "hit@1", "hit@4", "hit@10", f"{MULTIHOP}|map@10")
+
+
+class Entry(BaseModel):
+    """A table of the catalogue."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class Chart(Entry):
+    """`line`: `y` of the last system over the setting `x` ("1/…": over its inverse), a line for each value of the setting `by`.
+    `scatter`: each row's `x` and `y`. `gap`: each row's difference `y`. `similarities` and `distances`: densities."""
+
+    kind: Literal["line", "scatter", "gap", "similarities", "distances"]
+    x: str = ""
+    y: str = ""
+    by: str = ""
+
+
+class Study(Entry):
+    """`source`: the paper's table; what it `shows`, and how it `differs` from the paper's. `trainings`: label and settings of each
+    cell; `systems` of them with their labels; `columns`: measures, of names with a bar between the first that is there. `facts`:
+    what is told of the project as it is, in place of trainings. `correlations`: pairs of columns."""
+
+    name: str
+    source: str
+    shows: str
+    differs: str
+    columns: list[str]
+    trainings: list[tuple[str, Changes]] = []
+    systems: dict[str, str] = {}
+    needs: list[Literal["judged questions", "sentence pairs"]] = []
+    charts: list[Chart] = []
+    correlations: list[list[str]] = []
+    facts: Literal["", "statistics", "perturbed", "questions"] = ""
+
+
+@cache
+def catalogue() -> dict[str, Study]:
+    """Every study by name."""
+    found = tomllib.loads(asset_path("studies.toml").read_text(encoding="utf-8"))
+    cells = {name: list(_trainings(dict(cell))) for name, cell in found["cells"].items()}
+    return {
+        name: Study(name=name, trainings=[one for cell in entry.pop("cells", ()) for one in cells[cell]], **entry)
+        for name, entry in found["studies"].items()
+    }
+
+
+def study_of(name: str) -> Study:
+    """The study of that name. Raises UsageError for a name that is none, with the nearest."""
+    if name not in catalogue():
+        raise unknown("study", name, catalogue(), code="study-unknown")
+    return catalogue()[name]
+
+
+def _trainings(cell: Changes) -> Iterator[tuple[str, Changes]]:
+    label, vary = cell.pop("label", ""), cell.pop("vary", {})
+    yield from ((label or label_of(varied), {**cell, **varied}) for varied in combinations(vary))
+
+
+def sweep_of(cells: Sequence[Cell]) -> Study:
+    """What a sweep looks at: base and the adapted encoder of every cell, on judged and on held-out queries."""
+    of_sets = (("Δ ", ""), ("Δ held-out ", "held-out "))
+    columns = [[f"{gap}ndcg@10", *(f"{queries}{metric}" for metric in METRICS)] for gap, queries in of_sets]
+    return Study(
+        name="sweep-" + fingerprint(cells=[dict(cell.changes) for cell in cells]), source="Sweep",
+        shows="The adapted encoder against base, with every combination of settings",
+        differs="Held-out queries are made from the documents (synthetic): they flatter every system. Of many cells about one in "
+        "twenty is called better or worse by chance, and the best one owes part of its lead to luck: measure it again with another "
+        "seed.",
+        columns=[*itertools.chain(*columns), "alignment", "uniformity", "best step"],
+        systems={"bm25": "BM25", "base": "base", "adapted": ""},
+        charts=[Chart(kind="gap", y=f"{gap}ndcg@10") for gap, _ in of_sets],
+    )  # fmt: skip

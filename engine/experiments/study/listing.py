@@ -1,0 +1,72 @@
+"""What studies there are, and what each takes on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass, replace
+
+from engine.core.errors import EngineError
+from engine.core.subprocesses import run_in_subprocess
+from engine.experiments.study.catalogue import catalogue
+from engine.experiments.study.grid import changed_settings
+from engine.experiments.study.running import STAGES, StudyRun, study_cells
+from engine.experiments.study.workspace import basis_of
+from engine.project.folder import ProjectFolder
+from engine.project.stage import ProjectSnapshot
+from engine.runs.estimate import workload
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A study. Of a project: how many of its `cells` are `to_do`, the `seconds` that they take, `more` where something is not
+    counted in these, and what is `missing`."""
+
+    name: str
+    source: str
+    shows: str
+    differs: str
+    cells: int
+    to_do: int | None = None
+    seconds: float = 0.0
+    more: bool = False
+    missing: str = ""
+
+    @property
+    def cost(self) -> str:
+        """In words."""
+        if self.missing:
+            return self.missing
+        time = f", {self.to_do} to do in {'more than' if self.more else 'about'} {self.seconds / 60:,.0f} min"
+        return f"{self.cells} trainings{'' if self.to_do is None else time}."
+
+
+def listing(project: ProjectFolder | None) -> Iterator[Listed]:
+    """Every study; of a project, with what it would take. The speed of its encoder is measured. Raises EngineError before the
+    project has queries."""
+    basis, chunks = basis_of(project) if project else (None, 0)
+    speed = run_in_subprocess("engine.runs.estimate", [str(project.path)], "The measurement", bool) if project else "0"
+    for study in catalogue().values():
+        known = Listed(study.name, study.source, study.shows, study.differs, len(study.trainings))
+        if project is None or basis is None:
+            yield known
+            continue
+        try:
+            run = StudyRun(project, study, study_cells(project, study, chunks), basis)
+        except EngineError as error:
+            yield replace(known, missing=error.what)
+            continue
+        seconds, more = _seconds(run, float(speed))
+        yield replace(known, to_do=len(run.to_do()), seconds=round(seconds, 1), more=more)
+
+
+def _seconds(run: StudyRun, speed: float) -> tuple[float, bool]:
+    """What the cells that are to do take, and whether something is not counted in it."""
+    total, more = 0.0, False
+    with closing(run.project.store()) as store:
+        for cell in run.to_do():
+            settings = changed_settings(run.project.settings(), cell.changes)
+            parts = workload(ProjectSnapshot(run.project, settings, store)).seconds(STAGES, speed)
+            total += sum(parts.values()) + settings.evaluation.cl_baseline * parts["train"]
+            more = more or settings.evaluation.robustness or settings.evaluation.cl_baseline
+    return total, more

@@ -1,0 +1,70 @@
+"""What an evaluation found, by system and measure; and the mean of several trainings."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+Values = dict[str, Any]
+"""Measure → {value, low, high}, or a number or text alone."""
+PARTS = ("systems", "differences")
+SETS = {"judged": "", "document": "document-written ", "synthetic": "held-out "}
+SPREADS = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26)
+"""Student's t at 97.5 % for one to nine degrees of freedom."""
+
+
+def measured(report: Mapping[str, Any]) -> dict[str, Values]:
+    """System → its figures in a report, as `read_report` gives it: on judged queries by their own names, on held-out ones with
+    `held-out` before them. Of queries that were changed the system is called `base, mask shared`. A difference to base, or to the
+    unchanged queries, is called `Δ` and its measure."""
+    rows: dict[str, Values] = defaultdict(dict)
+    for one in report["query_sets"]:
+        _take(rows, one["comparison"], SETS[one["kind"]])
+    _take(rows, report["general"], "general ")
+    for system, found in report["diagnostics"].items():
+        rows[system] |= {name.removesuffix(", percent"): value for name, value in found.items()}
+    if pairs := report["sentences"]:
+        _take(rows, {part: {name: {"sentence pairs": one} for name, one in pairs[part].items()} for part in PARTS})
+    for row in (report["robustness"] or {}).get("rows", ()):
+        _take(rows, row, of=f", {row['kind']}" + (f" {row['words']}" if row["words"] else ""))
+    for system, found in ((report["general"] or {}).get("distances") or {}).get("systems", {}).items():
+        shares = {f"distance, {share}th percentile": found[f"percentile_{share}"] for share in (5, 95)}
+        rows[system] |= {"distance, mean": found["mean"], **shares}
+    return dict(rows)
+
+
+def _take(rows: dict[str, Values], table: Mapping[str, Any] | None, before: str = "", of: str = "") -> None:
+    for part in PARTS if table else ():
+        sign = "Δ " if part == "differences" else ""
+        for system, figures in (table or {})[part].items():
+            rows[system + of] |= {f"{sign}{before}{name}": figure for name, figure in figures.items()}
+
+
+def first_measured(values: Values, column: str) -> Any:
+    """The value of the first of a column's measures that is there; None for none."""
+    return next((values[name] for name in column.split("|") if values.get(name) is not None), None)
+
+
+def number(value: Any) -> float | None:
+    """The mean of a figure; None for what is no number."""
+    value = value["value"] if isinstance(value, Mapping) else value
+    return float(value) if isinstance(value, (int, float)) else None
+
+
+def over_seeds(trainings: Sequence[Values]) -> Values:
+    """The mean of each measure, with the 95 % interval of a mean over trainings that differ by seed (Student's t). What is the
+    same in all of them keeps its interval over queries."""
+    found = {}
+    for name, first in trainings[0].items():
+        values = [number(one.get(name)) for one in trainings]
+        known = [value for value in values if value is not None]
+        if len(known) < len(values) or len(set(known)) == 1:
+            found[name] = first
+            continue
+        mean = sum(known) / len(known)
+        spread = math.sqrt(sum((value - mean) ** 2 for value in known) / (len(known) - 1) / len(known))
+        half = SPREADS[len(known) - 2] * spread
+        found[name] = {"value": mean, "low": mean - half, "high": mean + half, "seeds": known}
+    return found

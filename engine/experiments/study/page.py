@@ -1,0 +1,168 @@
+"""What a study found: NAME.json holds everything, NAME.html shows it in one self-contained page."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from engine.core.disk import disk_errors, write_text
+from engine.evaluation.reporting.charts import Bar, Line, gap_chart, line_chart
+from engine.evaluation.reporting.page import density_charts, distance_chart, pages
+from engine.evaluation.reporting.report import plain
+from engine.experiments.study.catalogue import UNTRAINED, Chart, Study
+from engine.experiments.study.grid import Cell
+from engine.experiments.study.measures import Values, first_measured, number, over_seeds
+from engine.metrics.spearman import pearson
+from engine.version import __version__
+
+SCHEMA = 2
+COLOURS = {"better": 3, "worse": 2}
+Told = Sequence[tuple[Cell, Mapping[str, Any], Mapping[str, Any] | None]]
+"""Cells, each with what is said of it, and what is kept of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A line of the table: base model, training and system (each empty where there is one only), the training's changes, and the
+    values by column."""
+
+    model: str
+    training: str
+    system: str
+    changes: Mapping[str, Any]
+    values: Values
+
+    @property
+    def label(self) -> str:
+        """For tables and charts."""
+        return _joined(self.model, self.training, self.system)
+
+
+def _joined(*parts: str) -> str:
+    return " · ".join(filter(None, parts))
+
+
+def rows_of(study: Study, cells: Told) -> list[Row]:
+    """A row for each system of each training, over its seeds; systems that no training changes stand once for each model."""
+    trainings: dict[tuple[str, str], list[tuple[Cell, Mapping[str, Values]]]] = {}
+    for cell, _, kept in cells:
+        if kept:
+            trainings.setdefault((cell.model, cell.label), []).append((cell, kept["rows"]))
+    many = len({cell.model for cell, _, _ in cells}) > 1
+    rows: dict[tuple[str, str, str], Row] = {}
+    for (model, training), seeds in trainings.items():
+        for system, label in study.systems.items():
+            untrained = system.partition(",")[0] in UNTRAINED
+            own = "" if untrained else training
+            values = [found[system] for _, found in seeds if system in found]
+            if (model, own, system) in rows or (untrained and not values):
+                continue
+            mean = over_seeds(values) if values else {}
+            shown = {column: first_measured(mean, column) for column in study.columns}
+            rows[model, own, system] = Row(model if many else "", own, label, seeds[0][0].changes, shown)
+    return list(rows.values())
+
+
+def write_study(folder: Path, project: str, study: Study, facts: Mapping[str, Values], cells: Told) -> dict[str, Any]:
+    """Write NAME.json and NAME.html into `folder`; returns what the former says, with its `folder`.
+
+    `rows`: what each is, its `label`, and `values`: column → {value, low, high}, of a difference with its verdict; over queries,
+    or, where there are `seeds`, over trainings. `facts`: rows of the project as it is. `cells`: `number`, `label`, `model`, `seed`,
+    `changes`, `same_as` (the cell that trains exactly the same), `error`, and, of a finished one, `seconds` by stage and `reason`.
+    Raises ResourceError when the disk is full.
+    """
+    rows = [Row("", "", label, {}, values) for label, values in facts.items()] + rows_of(study, cells)
+    basis = next((kept["similarities"] for _, _, kept in cells if kept and kept["similarities"]), None)
+    kept_keys = ("seconds", "reason")
+    data = {
+        "schema": SCHEMA, "project": project, "version": __version__,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        **study.model_dump(include={"name", "source", "shows", "differs"}),
+        "columns": [one for one in study.columns if any(row.values.get(one) is not None for row in rows)],
+        "finished": sum(kept is not None for _, _, kept in cells),
+        "rows": [{**asdict(row), "label": row.label} for row in rows],
+        "correlations": [{"of": pair, "r": _correlation(rows, pair)} for pair in study.correlations],
+        "similarities_of": basis and {key: basis[key] for key in ("name", "queries")},
+        "cells": [
+            {**asdict(cell), **told, **{key: (kept or {}).get(key) for key in kept_keys}} for cell, told, kept in cells
+        ],
+    }  # fmt: skip
+    found: dict[str, Any] = plain(data)
+    charts = [svg for chart in study.charts for svg in _drawn(chart, study, rows, cells) if svg]
+    with disk_errors("The page of the study could not be written."):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_text(folder / f"{study.name}.json", json.dumps(found, ensure_ascii=False, indent=1, allow_nan=False))
+        write_text(folder / f"{study.name}.html", _render(found, charts))
+    return {**found, "folder": str(folder)}
+
+
+def shown(value: Any) -> str:
+    """A value for reading: a dash for none, more digits where it is small."""
+    found = number(value)
+    if found is None or isinstance(value, int):
+        return "–" if value is None else str(value)
+    return f"{found:.{3 if abs(found) < 10 else 2}f}"
+
+
+def _correlation(rows: Sequence[Row], pair: Sequence[str]) -> float | None:
+    """Pearson's r of two columns; None of fewer than three rows."""
+    points = [[number(row.values[name]) for name in pair] for row in rows]
+    known = [point for point in points if None not in point]
+    return pearson(*zip(*known, strict=True)) if len(known) > 2 else None
+
+
+def _render(found: Mapping[str, Any], charts: Sequence[str]) -> str:
+    from markupsafe import Markup
+
+    from engine.core.text import metric_name
+
+    page = pages()
+    page.filters |= {"shown": shown, "measure": lambda column: metric_name(column.partition("|")[0])}
+    drawn = [Markup(svg) for svg in charts]  # charts.py escapes every label
+    return page.get_template("study.html.j2").render(study=found, charts=drawn)
+
+
+def _drawn(chart: Chart, study: Study, rows: Sequence[Row], cells: Told) -> Iterator[str]:
+    """The charts of a kind, as SVG; empty where there is nothing to draw."""
+    x_name, y_name = chart.x.partition("|")[0], chart.y.partition("|")[0]
+    title = f"{y_name} by {x_name}"
+    measured = [(row, y) for row in rows if (y := number(row.values.get(chart.y))) is not None]
+    match chart.kind:
+        case "line":
+            yield line_chart(title, _series(chart, measured), x_name.partition(".")[2], y_name)
+        case "scatter":
+            points = [(row.label, number(row.values[chart.x]), y) for row, y in measured]
+            dots = [Line(name, [(x, y)], at) for at, (name, x, y) in enumerate(points) if x is not None]
+            yield line_chart(title, dots, x_name, y_name)
+        case "gap":
+            gaps = [(row.label, row.values[chart.y]) for row, _ in measured if row.training]
+            bars = [
+                Bar(label, gap["value"], gap["low"], gap["high"], COLOURS.get(gap.get("verdict"), 0))
+                for label, gap in gaps
+            ]
+            yield gap_chart(f"{y_name}, in points", bars)
+        case kind:
+            for cell, _, kept in cells:
+                if curves := (kept or {}).get(kind):
+                    names = {
+                        one: _joined(cell.name, label)
+                        for one, label in study.systems.items()
+                        if one in curves["systems"]
+                    }
+                    if kind == "distances":
+                        yield distance_chart(curves, names)
+                    else:
+                        yield from (svg for _, svg in density_charts(curves, names))
+
+
+def _series(chart: Chart, measured: Sequence[tuple[Row, float]]) -> list[Line]:
+    found: dict[str, list[tuple[float, float]]] = {}
+    for row, y in measured:
+        x = float(row.changes[chart.x.removeprefix("1/")])
+        key = _joined(row.model, str(row.changes.get(chart.by, "")))
+        found.setdefault(key, []).append((1 / x if chart.x.startswith("1/") else x, y))
+    return [Line(key, sorted(points), at) for at, (key, points) in enumerate(found.items())]

@@ -1,0 +1,214 @@
+"""The cells of a study or sweep, one after the other: a training and an evaluation each, in a copy of the project."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from engine.api import Project
+from engine.core.errors import (
+    CancelledError,
+    DatasetError,
+    EngineError,
+    ProjectBusyError,
+    ResourceError,
+    SettingsError,
+    StageError,
+)
+from engine.core.events import Event, StageFinished
+from engine.encoders.for_project import encoder_fingerprint_of, open_cache
+from engine.encoders.kinds.chosen import encoder_source
+from engine.evaluation.studies.sentence_pairs import pairs_file
+from engine.experiments.study.catalogue import Changes, Study
+from engine.experiments.study.facts import FACTS
+from engine.experiments.study.grid import Cell, cell_key, changed_settings, twin_of
+from engine.experiments.study.measures import measured
+from engine.experiments.study.page import write_study
+from engine.experiments.study.workspace import Basis, Workspace
+from engine.project.folder import ProjectFolder
+from engine.project.stage import ProjectSnapshot
+from engine.project.store.artifact_info import AdapterInfo
+
+STAGES = ("rank", "train", "evaluate")
+OF_MODELS = ("query_prompt", "document_prompt", "pooling", "endpoint", "endpoint_model")
+"""Settings that another base model does not take over."""
+NONE: Changes = {}
+OnEvent = Callable[[Event], None]
+
+
+class StudyRun:
+    """A study of `cells`. Killed and started again it goes on: finished cells are kept, a half-trained one resumes."""
+
+    def __init__(
+        self, project: ProjectFolder, study: Study, cells: Sequence[Cell], basis: Basis, folder: Path | None = None
+    ) -> None:
+        """`folder`: where the page goes, in the project's own `studies` where None."""
+        self.project, self.study, self.cells = project, study, cells
+        self._basis, self._folder = basis, folder or project.path / "studies"
+        self.workspace = Workspace(project, basis)
+        self.failed: dict[int, EngineError] = {}
+
+    def forget(self) -> None:
+        """Remove what was measured before, and the copy. Raises ProjectBusyError while a study goes on."""
+        with self.project.locked("sweep"):
+            self.workspace.forget(self._basis)
+
+    def state(self, cell: Cell) -> str:
+        """`done`, `same as cell N`, or `to do`."""
+        twin = twin_of(self.cells, cell)
+        if twin:
+            return f"same as cell {twin.number}"
+        return "done" if self.workspace.figures(cell.key) else "to do"
+
+    def to_do(self) -> list[Cell]:
+        """The cells that are still to be trained, in order."""
+        return [cell for cell in self.cells if self.state(cell) == "to do"]
+
+    def run(
+        self,
+        on_event: OnEvent | None = None,
+        should_stop: Callable[[], bool] | None = None,
+        on_cell: Callable[[Cell], None] | None = None,
+    ) -> dict[str, Any]:
+        """Train and measure what is to do; returns what the page's JSON says (see `write_study`), with its `folder`.
+
+        The page is written, too, when the study is stopped. A cell whose training fails is in `failed` and tried
+        again the next time. Raises CancelledError, ProjectBusyError, ResourceError.
+        """
+        with self.project.locked("sweep"):
+            try:
+                for cell in self.to_do():
+                    if should_stop and should_stop():
+                        raise self._cancelled()
+                    if on_cell:
+                        on_cell(cell)
+                    self._try(cell, on_event, should_stop)
+            finally:
+                report = self._report()
+            if not self.to_do():
+                self.workspace.close()
+        return report
+
+    def _try(self, cell: Cell, on_event: OnEvent | None, should_stop: Callable[[], bool] | None) -> None:
+        copy = self.workspace.open(cell.changes)
+        spent: dict[str, float] = {}
+
+        def watch(event: Event) -> None:
+            if isinstance(event, StageFinished):
+                spent[event.stage] = event.seconds
+            if on_event:
+                on_event(event)
+
+        project = Project(copy)
+        try:
+            project.run(STAGES, on_event=watch, should_stop=should_stop)
+        except CancelledError:
+            raise self._cancelled() from None
+        except (ProjectBusyError, ResourceError):
+            raise
+        except EngineError as error:
+            self.failed[cell.number] = error
+            return
+        self.workspace.keep(cell.key, {**figures_of(project, spent.get("train")), "seconds": spent})
+        _drop_vectors(copy)
+
+    def _report(self) -> dict[str, Any]:
+        facts = FACTS[self.study.facts](self.project) if self.study.facts else ()
+        cells = [(cell, self._told(cell), self.workspace.figures(cell.key)) for cell in self.cells]
+        return write_study(self._folder, self.project.name, self.study, dict(facts), cells)
+
+    def _told(self, cell: Cell) -> dict[str, Any]:
+        twin, failed = twin_of(self.cells, cell), self.failed.get(cell.number)
+        return {"same_as": twin.number if twin else None, "error": failed.as_dict() if failed else None}
+
+    def _cancelled(self) -> CancelledError:
+        command = "sweep" if self.study.name.startswith("sweep") else "study"
+        return CancelledError(f"The {command} was cancelled.", "", "The same command goes on.", command=command)
+
+
+def study_cells(
+    project: ProjectFolder,
+    study: Study,
+    chunks: int,
+    models: Sequence[str] = (),
+    seeds: int = 1,
+    settings: Changes = NONE,
+) -> list[Cell]:
+    """The cells of a study, whose recipe is the preset's, not the project's: for each of the base `models` in place of the
+    project's, with several `seeds`, and further `settings` of them all.
+
+    Raises DatasetError where the project lacks what the study measures with; ModelError, SettingsError.
+    """
+    _check_needs(project, study)
+    own, cells = project.settings(), list[Cell]()
+    if fixed := [name for name in settings if name.partition(".")[0] in ("corpus", "lexical", "queries")]:
+        raise SettingsError(
+            f"{fixed[0]} is no setting of a training.", "A study takes the chunks and queries that the project has.",
+            "Set it in project.toml and run 'engine run' first.", code="study-setting-of-the-data",
+        )  # fmt: skip
+    fresh: Changes = {f"training.{name}": None for name in own.training.model_fields_set}
+    if "sentence pairs" in study.needs and (pairs := pairs_file(project, own)):
+        fresh["evaluation.sentence_pairs"] = str(pairs.absolute())
+    for model, (label, changes), seed in itertools.product(models or ("",), study.trainings, range(seeds)):
+        base = {f"encoder.{name}": None for name in OF_MODELS if name in own.encoder.model_fields_set} | {
+            "encoder.model": model
+        }
+        every = {**fresh, **(base if model else {}), **changes, **settings, "training.seed": own.training.seed + seed}
+        encoder = changed_settings(own, every).encoder
+        key = cell_key(every, own, chunks, encoder_source(encoder).vectors_fingerprint(encoder.max_tokens, None, 1.0))
+        cells.append(Cell(len(cells) + 1, every, key, label, Path(model).name, every["training.seed"]))
+    return cells
+
+
+def _check_needs(project: ProjectFolder, study: Study) -> None:
+    with closing(project.store()) as store:
+        judged = store.counts()["judged_queries"]
+    has = {"judged questions": judged, "sentence pairs": pairs_file(project, project.settings())}
+    get = {
+        "judged questions": f"Import some ('engine import-judgments {project.argument} FILE'), or judge hits.",
+        "sentence pairs": "Name a file of them in evaluation.sentence_pairs.",
+    }
+    for what in study.needs:
+        if not has[what]:
+            raise DatasetError(
+                f"The project {project.name} has no {what}.", f"{study.name} measures with them.", get[what],
+                code="study-data-missing", command="judge",
+            )  # fmt: skip
+
+
+def figures_of(project: Project, seconds: float | None) -> dict[str, Any]:
+    """What is kept of the copy's last evaluation, and of a training that took so many seconds."""
+    from engine.evaluation.reporting.report import read_report
+
+    report = read_report(project.report().folder)
+    with closing(project.folder.store()) as store:
+        adapter = ProjectSnapshot(project.folder, project.settings(), store).need(AdapterInfo).info
+    rows = measured(report)
+    if "adapted" in rows:
+        rows["adapted"] |= {"steps": adapter.steps, "best step": adapter.best_step, "training seconds": seconds}
+    return {
+        "rows": rows,
+        "similarities": report["similarities"],
+        "distances": (report["general"] or {}).get("distances"),
+        "adapter_scope": adapter.adapter_scope,
+        "reason": adapter.reason,
+    }
+
+
+def _drop_vectors(copy: ProjectFolder) -> None:
+    """Of all vectors only the untouched encoder's are of use to the next cells."""
+    with closing(copy.store()) as store:
+        snapshot = ProjectSnapshot(copy, copy.settings(), store)
+        open_cache(snapshot).drop_others({encoder_fingerprint_of(snapshot, None, 1.0)})
+
+
+def failure(failed: Mapping[int, EngineError]) -> StageError:
+    """What is raised at the end of a study with failed cells."""
+    numbers = ", ".join(map(str, failed))
+    first = next(iter(failed.values()))
+    return StageError(
+        f"Of the cells, {len(failed)} could not be trained: {numbers}.", f"{first.what} {first.why}",
+        "The same command tries them again.", code="cells-failed")  # fmt: skip

@@ -1,0 +1,62 @@
+"""`engine study` as a user runs it: cells that are finished count, and a cell is what the same settings come to by hand."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+from fixtures.pipeline import SAMPLE, engine_here
+from fixtures.shown_numbers import numbers
+from lxml import html
+
+from engine.project.folder import ProjectFolder
+
+SMALL = ("--set", "training.steps=4", "--set", "training.eval_every=2", "--set", "training.learning_rate=0.01")
+
+
+def study(*arguments: str) -> tuple[dict[str, Any], str]:
+    done = engine_here("study", *arguments, *SMALL, "--json")
+    return json.loads(done.stdout), done.stderr
+
+
+def test_a_study_trains_what_is_missing_and_leaves_the_project_as_it_is(project: Path, tmp_path: Path) -> None:
+    before = (project / "project.toml").read_bytes()
+    by_hand = ProjectFolder(Path(shutil.copytree(project, tmp_path / "by-hand")))
+    first, _ = study("bmembed-t6", str(project))
+    (kept,) = project.glob("sweep/*/cells/*.json")
+    finished = kept.read_bytes(), kept.stat().st_mtime_ns
+    found, told = study("bmembed-t7", str(project))
+    assert numbers(told.splitlines()[0])[:3] == [2, 1, 1], "cells, those to train, those finished before"
+    assert (kept.read_bytes(), kept.stat().st_mtime_ns) == finished
+    assert [row["label"] for row in found["rows"]] == ["ListNet · BMEmbed", "ListMLE · BMEmbed"]
+    assert first["rows"][1]["values"]["hit@4"] == found["rows"][0]["values"]["hit@4"]
+    assert (project / "project.toml").read_bytes() == before
+    assert html.parse(project / "studies" / "bmembed-t7.html").xpath("//td[@class='n']")
+    assert json.loads((project / "studies" / "bmembed-t7.json").read_text())["finished"] == 2
+    by_hand.change_settings({**found["cells"][0]["changes"], "evaluation.interpolation_weights": []})
+    engine_here("run", str(by_hand.path), "--only", "rank,train,evaluate")
+    adapted = json.loads(engine_here("report", str(by_hand.path), "--json").stdout)["tables"]["judged"]["systems"][
+        "adapted"
+    ]
+    for name in ("hit@1", "hit@4", "hit@10"):
+        assert found["rows"][0]["values"][name] == adapted[name]
+
+
+def test_a_study_of_a_beir_folder(tiny_model: Path, tmp_path: Path) -> None:
+    data, output = tmp_path / "data", tmp_path / "out"
+    (data / "qrels").mkdir(parents=True)
+    texts = [path.read_text() for path in sorted((SAMPLE / "documents" / "incidents").iterdir())[:3]]
+    corpus = [{"_id": f"d{number}", "title": "", "text": text} for number, text in enumerate(texts)]
+    queries = [{"_id": f"q{number}", "text": text[:60]} for number, text in enumerate(texts)]
+    for name, rows in (("corpus", corpus), ("queries", queries)):
+        (data / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (data / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq0\td0\t1\nq1\td1\t1\n")
+    found, _ = study("domain-t1", str(data), "--model", str(tiny_model), "--output", str(output))
+    (row,) = found["rows"]
+    assert (row["values"]["evaluation queries"], row["values"]["documents"]) == (2, 3)
+    assert row["values"]["training queries"] > row["values"]["held-out queries"] > 0
+    assert (output / "domain-t1.html").is_file()
+    questions, _ = study("domain-t8", str(data), "--model", str(tiny_model), "--output", str(output))
+    assert [row["values"]["answer"] for row in questions["rows"]] == ["d0", "d1"]

@@ -1,0 +1,164 @@
+"""What studies and sweeps show, made of cells as they keep them."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fixtures.drawing import scale, signs, texts, values
+from lxml import html
+from rich.console import Console
+
+from engine.cli.console import show_study
+from engine.experiments.study.catalogue import Chart, Study, sweep_of
+from engine.experiments.study.grid import Cell, make_grid
+from engine.experiments.study.measures import measured, over_seeds
+from engine.experiments.study.page import rows_of, shown, write_study
+from engine.settings.load import validate
+
+EVIL = "<script>alert(1)</script>"
+TOLD = {"same_as": None, "error": None}
+
+
+def interval(value: float) -> dict[str, float]:
+    return {"value": value, "low": value - 3, "high": value + 3}
+
+
+def kept(**rows: dict[str, Any]) -> dict[str, Any]:
+    return {"rows": rows, "similarities": None, "distances": None, "seconds": {"train": 12.0}, "reason": ""}
+
+
+def sweep_page(folder: Path) -> dict[str, Any]:
+    cells = make_grid(["ranking.k=200,1000", "training.objective=listnet,mixed"], validate({}), 5000)
+    gaps = [(4.0, 1.0, 7.0, "better"), (-2.0, -5.0, -0.5, "worse"), None, (0.5, -1.0, 2.0, "no difference shown")]
+    found: list[Any] = []
+    for gap in gaps:
+        verdict = gap and {
+            **dict(zip(("value", "low", "high", "verdict"), gap, strict=True)),
+            "p_value": 0.2,
+            "needed": 1234,
+        }
+        adapted = gap and {"held-out ndcg@10": interval(40 + gap[0]), "Δ held-out ndcg@10": verdict}
+        bm25, base = {"held-out ndcg@10": interval(50)}, {"held-out ndcg@10": interval(40)}
+        found.append(kept(bm25=bm25, base=base, adapted=adapted) if adapted else None)
+    told = [TOLD, TOLD, {**TOLD, "error": {"what": EVIL, "why": ""}}, TOLD]
+    return write_study(folder, "mine", sweep_of(cells), {}, list(zip(cells, told, found, strict=True)))
+
+
+def test_the_page_is_self_contained_and_has_the_figures(tmp_path: Path) -> None:
+    found = sweep_page(tmp_path)
+    told = json.loads((tmp_path / f"{found['name']}.json").read_text())
+    assert {**told, "folder": str(tmp_path)} == found
+    assert found["finished"] == 3
+    assert found["columns"] == ["Δ held-out ndcg@10", "held-out ndcg@10"], "what was measured"
+    assert found["cells"][0]["changes"] == {"ranking.k": 200, "training.objective": "listnet"}
+    text = (tmp_path / f"{found['name']}.html").read_text()
+    page = html.fromstring(text)
+    assert not page.xpath("//script | //img | //link | //iframe")
+    assert "http" not in text.replace("http-equiv", "")
+    assert EVIL in page.text_content()
+    (gaps,) = page.xpath("//svg")
+    read = scale(gaps)
+    assert [round(read(at)[0], 1) for (at,) in signs(gaps, "point")] == [4, -2, 0.5]
+    assert [tuple(round(x, 1) for x, _ in line) for line in values(gaps, "whisker")] == [(1, 7), (-5, -0.5), (-1, 2)]
+    assert texts(gaps, "label")[:2] == ["k 200, objective listnet", "k 200, objective mixed"]
+    assert [bar[0].get("style").partition(";")[0] for bar in gaps.xpath(".//g[@class='point']")] == [
+        f"fill: var(--c{number})" for number in (3, 2, 0)
+    ]
+    cell = page.xpath("//span[@class='better']/..")[0].text_content()
+    assert all(one in cell for one in ("4.000 better", "1.000 to 7.000", "p = 0.200", "1,234"))
+    assert page.xpath("//span[@class='worse']")[0].text == "-2.000 worse"
+
+
+def test_the_table_of_the_terminal(tmp_path: Path) -> None:
+    told = io.StringIO()
+    show_study(sweep_page(tmp_path), Console(file=told, width=200, highlight=False))
+    (row,) = [line for line in told.getvalue().splitlines() if "k 200, objective listnet" in line]
+    assert "4.000" in row
+    assert "44.00" in row
+
+
+def test_rows_are_of_each_model_training_and_system_over_seeds() -> None:
+    study = Study(
+        name="s", source="", shows="", differs="", columns=["MAP|map", "rest"], systems={"base": "Base", "adapted": "Tuned"}
+    )  # fmt: skip
+    cells = []
+    for model, training, seed, gain in (
+        ("a", "x", 0, 1), ("a", "x", 1, 3), ("a", "y", 0, 5), ("a", "y", 1, 5), ("b", "x", 0, 7), ("b", "x", 1, None),
+    ):  # fmt: skip
+        rows = {"base": {"map": interval(10)}} | ({"adapted": {"map": interval(10 + gain)}} if gain else {})
+        cells.append((Cell(len(cells) + 1, {}, "", training, model, seed), TOLD, kept(**rows)))
+    found = {row.label: row.values["MAP|map"] for row in rows_of(study, cells)}
+    assert list(found) == ["a · Base", "a · x · Tuned", "a · y · Tuned", "b · Base", "b · x · Tuned"]
+    assert found["a · Base"] == found["b · Base"] == interval(10), (
+        "what no training changes keeps its interval over queries"
+    )
+    mean = found["a · x · Tuned"]
+    assert (mean["value"], mean["seeds"]) == (12, [11, 13])
+    assert (mean["low"], mean["high"]) == pytest.approx((12 - 12.71, 12 + 12.71)), "t = 12.71, s = √2, s/√2 = 1"
+    assert found["a · y · Tuned"] == interval(15)
+    assert found["b · x · Tuned"] == interval(17), "of the seed that gave an adapter"
+
+
+def test_the_interval_of_a_mean_over_three_seeds() -> None:
+    found = over_seeds([{"map": value, "name": "x"} for value in (1.0, 2.0, 3.0)])
+    assert found["name"] == "x"
+    assert (found["map"]["value"], found["map"]["high"]) == pytest.approx((2, 2 + 4.30 / 3**0.5))
+
+
+def test_charts_and_correlations_of_rows(tmp_path: Path) -> None:
+    study = Study(
+        name="s", source="", shows="", differs="", columns=["map", "coe"], systems={"adapted": ""}, correlations=[["map", "coe"]],
+        charts=[
+            Chart(kind="line", x="1/training.teacher_temperature", y="map", by="ranking.strategy"),
+            Chart(kind="scatter", x="map", y="coe"),
+        ],
+    )  # fmt: skip
+    cells = [
+        (
+            Cell(number, {"training.teacher_temperature": alpha, "ranking.strategy": "uniform"}, "", f"α {alpha}"),
+            TOLD, kept(adapted={"map": interval(at), "coe": 100 - 2 * at}),
+        )
+        for number, (alpha, at) in enumerate(((10, 20), (2, 24), (1, 30)), 1)
+    ]  # fmt: skip
+    found = write_study(tmp_path, "mine", study, {}, cells)
+    assert found["correlations"] == [{"of": ["map", "coe"], "r": pytest.approx(-1)}]
+    line, dots = html.fromstring((tmp_path / "s.html").read_text()).xpath("//svg")
+    assert [(round(x, 2), round(y, 1)) for x, y in values(line, "line")[0]] == [(0.1, 20), (0.5, 24), (1, 30)]
+    assert [(round(x, 1), round(y, 1)) for x, y in map(scale(dots), [at for (at,) in signs(dots, "line")])] == [
+        (20, 60),
+        (24, 52),
+        (30, 40),
+    ]
+
+
+def test_measures_of_a_report() -> None:
+    report = {
+        "query_sets": [
+            {"kind": kind, "comparison": {"systems": {"base": {"hit@1": at}}, "differences": {"adapted": {"hit@1": at}}}}
+            for kind, at in (("judged", 1), ("synthetic", 2))
+        ],
+        "general": {"systems": {"base": {"hit@1": 3}}, "differences": {}, "distances": None}, "sentences": None,
+        "diagnostics": {"base": {"COE, percent": 4}},
+        "robustness": {"rows": [
+            {"kind": "typo", "words": 2, "systems": {"base": {"hit@1": 5}}, "differences": {"base": {"hit@1": 6}}},
+        ]},
+    }  # fmt: skip
+    assert measured(report) == {
+        "base": {"hit@1": 1, "held-out hit@1": 2, "general hit@1": 3, "COE": 4},
+        "adapted": {"Δ hit@1": 1, "Δ held-out hit@1": 2},
+        "base, typo 2": {"hit@1": 5, "Δ hit@1": 6},
+    }
+
+
+def test_numbers_for_reading() -> None:
+    assert [shown(one) for one in (None, 12, 0.12345, interval(44.4444), "text")] == [
+        "–",
+        "12",
+        "0.123",
+        "44.44",
+        "text",
+    ]
