@@ -131,7 +131,10 @@ for _name, _text in {
 def import_queries(
     name: ProjectName, path: Annotated[Path, typer.Argument(help="a .jsonl file, or a .json array")]
 ) -> None:
-    """Add training queries: JSONL of {"query", "evidence", "document"}, or a JSON array of {"query", "evidence_list", "doc"}."""
+    """Add training queries: JSONL of {"query", "evidence", "document"}, or a JSON array of {"query", "evidence_list", "doc"}.
+
+    A "grade" from 1 says how relevant the evidence is, to the loss plackett_luce; a query may come once for each answer.
+    """
     with opened(name) as project:
         count = project.import_queries(path)
         backend = project.settings().queries.backend

@@ -18,6 +18,7 @@ from engine.corpus.invisible import visible
 from engine.corpus.readers import MAX_FILE, ReadDocument, clean
 from engine.corpus.scan import BEIR_CORPUS
 
+MAX_GRADE = 20  # 2^grade − 1 is what it weighs
 _MAX_LINE_LENGTH = 16 * 2**20  # bytes
 
 
@@ -31,11 +32,13 @@ class MalformedError(DatasetError):
 
 @dataclass(frozen=True, slots=True)
 class ImportedQuery:
-    """A training query that the user brings. `document` names where the evidence stands: a title, path or id."""
+    """A training query that the user brings. `document` names where the evidence stands: a title, path or id. `grade`: how relevant
+    that is, from 1; a query may come several times, with other evidence."""
 
     text: str
     evidence: tuple[str, ...] = ()
     document: str | None = None
+    grade: int | None = None
 
 
 class BeirReader:
@@ -95,7 +98,7 @@ def read_evidence_questions(path: Path) -> list[JudgedQuery]:
 
 def read_queries_jsonl(path: Path) -> list[ImportedQuery]:
     """Training queries: JSONL or one JSON array of {"query" or "text", "evidence" or "evidence_list"?, "document" or
-    "doc"?}.
+    "doc"?, "grade"?}.
 
     Evidence is a string or a list of strings.
     """
@@ -105,7 +108,12 @@ def read_queries_jsonl(path: Path) -> list[ImportedQuery]:
         if not text.strip():
             raise MalformedError(place, "the query is empty")
         document = _text(row, "document" if "document" in row else "doc", place, "")
-        queries.append(ImportedQuery(text, _evidence(row, ("evidence", "evidence_list"), place), document or None))
+        grade = row.get("grade")
+        if grade is not None and (type(grade) is not int or not 1 <= grade <= MAX_GRADE):
+            raise MalformedError(place, f"the key 'grade' is not a whole number from 1 to {MAX_GRADE}")
+        queries.append(
+            ImportedQuery(text, _evidence(row, ("evidence", "evidence_list"), place), document or None, grade)
+        )
     return queries
 
 

@@ -56,7 +56,12 @@ def import_queries(project: ProjectFolder, path: Path) -> int:
             f"{path} holds no queries.", "The file is empty.", "Write one JSON object with 'query' a line.",
             code="dataset-empty",
         )  # fmt: skip
-    _keep(project, "queries", [{"query": q.text, "evidence": q.evidence, "document": q.document} for q in queries])
+    rows = [{"query": q.text, "evidence": q.evidence, "document": q.document} for q in queries]
+    _keep(
+        project,
+        "queries",
+        [row | ({"grade": q.grade} if q.grade else {}) for row, q in zip(rows, queries, strict=True)],
+    )
     return len(queries)
 
 
@@ -103,6 +108,12 @@ def imported_queries(project: ProjectFolder) -> list[ImportedQuery]:
         for query in read_queries_jsonl(path):
             found.setdefault((query.text, query.evidence), query)
     return list(found.values())
+
+
+def graded_queries(project: ProjectFolder) -> list[ImportedQuery]:
+    """All training queries imported so far where one of them has a grade, else none."""
+    found = imported_queries(project)
+    return found if any(query.grade for query in found) else []
 
 
 def imports_fingerprint(project: ProjectFolder, kind: str) -> list[str]:

@@ -73,12 +73,16 @@ def compare(
     )
 
 
-def measure(ids: Ids, judgments: Sequence[Judgment], document_of: DocumentOf) -> dict[str, Floats]:
-    """Metric → (q,) per-query values of one system's rankings (q, depth), one for each judgment."""
+def measure(
+    ids: Ids, judgments: Sequence[Judgment], document_of: DocumentOf, names: Sequence[str] = ()
+) -> dict[str, Floats]:
+    """Metric → (q,) per-query values of one system's rankings (q, depth), one for each judgment; of `names` alone where given."""
     by_document = np.array([judgment.level == "document" for judgment in judgments], dtype=bool)
     ranked = ids.copy()
     if by_document.any():
         ranked[by_document] = collapse(ids[by_document], document_of)
+    if names:
+        return evaluate_run(Relevance.from_rankings(ranked, [judgment.grades for judgment in judgments]), names)
     graded = any(grade > 1 for judgment in judgments for grade in judgment.grades.values())
     names = (*NAMES, GRADED) if graded else NAMES
     values = evaluate_run(Relevance.from_rankings(ranked, [judgment.grades for judgment in judgments]), names)

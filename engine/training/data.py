@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
 from engine.core.errors import TooLittleTextError
+from engine.metrics.relevance import pad_rows
 from engine.ranking.sampling import SampledLists
 from engine.training.config import TrainingConfig
 from engine.training.cross_encoder import CrossEncoderFolder
@@ -25,11 +27,10 @@ class TrainingData:
     `positives` (n,): each query's evidence chunk. `ranked_ids`, `ranked_scores` (n, k): BM25 rankings, best first,
     short ones padded with −1. A chunk outside a query's ranking counts as BM25 0: it scores below the k-th.
     `base_queries` (n, d), `base_chunks` (N, d): unit vectors of the untouched encoder; computed before training where
-    they are None and the recipe needs them. `fixed_chunks` (N, d): the vectors that chunks keep in a training of queries
-    alone, where these are not the untouched encoder's. `base_heldout` (h, d): those of held-out queries, of a black box that the
-    trained model stands beside. `heldout_positives` (h,); `heldout_hard` (h, j): chunks that compete with
-    them in the held-out pool, such as BM25's best, padded with −1. `cross_encoder`: the model that teaches where the
-    recipe's teacher is one.
+    they are None and the recipe needs them. `base_heldout` (h, d): those of held-out queries, of a black box that the trained model
+    stands beside. `grades`: per query the grades of its relevant chunks, where judgments have any. `heldout_positives` (h,);
+    `heldout_hard` (h, j): chunks that compete with them in the held-out pool, such as BM25's best, padded with −1. `cross_encoder`:
+    the model that teaches where the recipe's teacher is one.
     """
 
     queries: Sequence[str]
@@ -39,8 +40,8 @@ class TrainingData:
     chunks: Sequence[str]
     base_queries: FloatArray | None = None
     base_chunks: FloatArray | None = None
-    fixed_chunks: FloatArray | None = None
     base_heldout: FloatArray | None = None
+    grades: Sequence[Mapping[int, int]] = ()
     heldout_queries: Sequence[str] = ()
     heldout_positives: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     heldout_hard: IntArray | None = None
@@ -71,6 +72,7 @@ class TrainingData:
         for array in arrays:
             if array is not None:
                 state.update(str(array.shape).encode() + np.ascontiguousarray(array).tobytes())
+        state.update(json.dumps([sorted(one.items()) for one in self.grades]).encode() if self.grades else b"")
         state.update(self.cross_encoder.fingerprint.encode() if self.cross_encoder else b"")
         return state.hexdigest()
 
@@ -81,7 +83,7 @@ class Batch:
 
     `queries` (q,) and `chunks` (c,) are positions in the data, the chunks unique and ascending; `positives` (q,) are
     columns of `chunks`, the evidence chunks; `bm25` (q, c) float32; `candidates` (q, c) bool where a query sees only its
-    own list, which holds its evidence chunk.
+    own list, which holds its evidence chunk. `gains` (q, c) float32: 2^grade − 1, where judgments have grades.
     """
 
     queries: IntArray
@@ -89,6 +91,7 @@ class Batch:
     positives: IntArray
     bm25: FloatArray
     candidates: npt.NDArray[np.bool_] | None = None
+    gains: FloatArray | None = None
 
 
 class BatchSampler:
@@ -116,11 +119,14 @@ class BatchSampler:
     def _query_batch(self, queries: IntArray, step: int) -> Batch:
         positives = self._data.positives[queries]
         negatives = self._negatives(queries, positives, np.random.default_rng([self._config.seed, 2, step]))
-        chunks = np.unique(np.concatenate([positives, negatives[negatives >= 0], self._shared(step)]))
-        candidates = None
-        if self._config.uses_own_negatives:
-            candidates = _places(chunks, np.column_stack([positives, negatives]))
-        return Batch(queries, chunks, np.searchsorted(chunks, positives), self._bm25(queries, chunks), candidates)
+        grades = self._data.grades
+        graded = [{int(own): 1, **grades[row]} for row, own in zip(queries, positives, strict=True)] if grades else []
+        others = pad_rows([[*one] for one in graded], -1, np.int64) if grades else negatives[:, :0]
+        members = np.column_stack([positives, negatives, others])
+        chunks = np.unique(np.concatenate([members[members >= 0], self._shared(step)]))
+        candidates = _places(chunks, members) if self._config.uses_own_negatives else None
+        columns = np.searchsorted(chunks, positives)
+        return Batch(queries, chunks, columns, self._bm25(queries, chunks), candidates, _gains(chunks, graded))
 
     def _shared(self, step: int) -> IntArray:
         """Random chunks for all queries of a step, all of them in a small corpus."""
@@ -212,6 +218,14 @@ def _places(chunks: IntArray, members: IntArray) -> npt.NDArray[np.bool_]:
     return found
 
 
+def _gains(chunks: IntArray, graded: Sequence[Mapping[int, int]]) -> FloatArray | None:
+    """2^grade − 1 of the ascending `chunks` for each query, 0 for those without a grade (q, c); None without queries."""
+    gains = np.zeros((len(graded), len(chunks)), dtype=np.float32)
+    for row, grades in enumerate(graded):
+        gains[row, np.searchsorted(chunks, [*grades])] = np.exp2([*grades.values()]) - 1
+    return gains if graded else None
+
+
 def epoch_order(seed: Sequence[int], step: int, size: int, units: int) -> IntArray:
     """The `size` units of a step, counted from 0; every epoch is a new permutation of all `units`, seeded by its number."""
     epochs, offsets = np.divmod(np.arange(step * size, (step + 1) * size), units)
@@ -228,5 +242,6 @@ def used_chunks(data: TrainingData, config: TrainingConfig) -> IntArray:
         pool: IntArray = data.lists.chunks
     else:
         pool = data.ranked_ids[:, first:last] if config.negatives_per_query else data.ranked_ids[:, :0]
-    found = np.unique(np.concatenate([data.positives, pool.ravel()]))
+    graded = np.array([chunk for one in data.grades for chunk in one], dtype=np.int64)
+    found = np.unique(np.concatenate([data.positives, pool.ravel(), graded]))
     return found[found >= 0]

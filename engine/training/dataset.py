@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,12 +12,14 @@ from numpy.typing import NDArray
 from engine.core.errors import DamagedError
 from engine.core.records import Chunk, DocumentQuery, Query
 from engine.corpus.document_queries import document_queries
+from engine.corpus.imports import graded_queries
 from engine.encoders.kinds.chosen import encoder_source
 from engine.metrics.relevance import pad_rows
 from engine.project.stage import StageContext
 from engine.project.store.artifact_info import LexicalInfo, RankingsInfo
 from engine.queries.document_written import stripped
 from engine.queries.heldout import cap_queries
+from engine.queries.imported import attach_imported
 from engine.ranking.rankings_file import RankedLists
 from engine.ranking.sampling import SampledLists, sample_lists
 from engine.settings.schema import Settings
@@ -75,6 +77,7 @@ def training_data(context: StageContext, config: TrainingConfig) -> TrainingData
         ranked_scores=ranked.scores[rows], chunks=[chunk.embedded_text for chunk in chunks], base_queries=base[0],
         base_chunks=base[1], base_heldout=base[2], heldout_queries=stopping.texts, heldout_positives=stopping.positives,
         heldout_hard=stopping.hard,
+        grades=_grades(context, config, [queries[row].text for row in rows], position),
         lists=sampled_lists(context, ranked, rows, position) if config.uses_lists else None,
         cross_encoder=teacher_folder(context, config),
     )  # fmt: skip
@@ -136,6 +139,21 @@ def _best_by_bm25(context: StageContext, texts: Sequence[str]) -> NDArray[np.int
 
     index = LexicalIndex.open(context.project.folder_of(context.need(LexicalInfo)))
     return pad_rows([ids for ids, _ in index.search_many(texts, HARD_PER_QUERY)], -1, np.int64, HARD_PER_QUERY)
+
+
+def _grades(
+    context: StageContext, config: TrainingConfig, texts: Sequence[str], position: Mapping[int, int]
+) -> Sequence[Mapping[int, int]]:
+    """Per text, place → grade of the chunks that hold the evidence of such imported queries; empty where no grade counts."""
+    items = graded_queries(context.project) if config.objective == "plackett_luce" else []
+    if not items:
+        return ()
+    chunks, documents, found = context.store.chunks(), context.store.documents(), defaultdict[str, dict[int, int]](dict)
+    for grade in sorted({item.grade or 1 for item in items}):
+        same = [item for item in items if (item.grade or 1) == grade]
+        for query in attach_imported(same, chunks, documents).kept:
+            found[query.text][position[query.chunk_id]] = grade
+    return [found[text] for text in texts]
 
 
 def _positions(ids: NDArray[np.int64], position: dict[int, int]) -> NDArray[np.int64]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.core.errors import DamagedError, NotBuiltError
 from engine.corpus.document_queries import document_queries
+from engine.corpus.imports import graded_queries, imports_fingerprint
 from engine.encoders.for_project import CHUNKS, check_device, encoder_fingerprint_of, model_fingerprint, project_model
 from engine.project.stage import ProjectSnapshot, Stage, StageContext
 from engine.project.store.artifact_info import AdapterInfo, QueriesInfo, RankingsInfo
@@ -53,6 +54,7 @@ class TrainStage(Stage):
             | {"cross_encoder": teacher.fingerprint if teacher else ""}
             | added_inputs(snapshot.settings),
             "base": encoder_fingerprint_of(snapshot, None, 1.0) if config.needs_vectors else "",
+            **_graded(snapshot, config),
             "lists": snapshot.settings.ranking.model_dump(include={"m", "strategy"})
             | ({"evidence_score": "own"} if config.uses_lists else {}),
             "model": model_fingerprint(snapshot),
@@ -128,6 +130,13 @@ class TrainStage(Stage):
             "adapter": info.adapter, "reason": "", "steps": info.steps, "best_step": info.best_step, "ended": info.ended,
             "adapter_scope": info.adapter_scope,
         }  # fmt: skip
+
+
+def _graded(snapshot: ProjectSnapshot, config: TrainingConfig) -> dict[str, Any]:
+    """The imported files, where grades in them count."""
+    if config.objective != "plackett_luce" or not graded_queries(snapshot.project):
+        return {}
+    return {"grades": imports_fingerprint(snapshot.project, "queries")}
 
 
 def added_inputs(settings: Settings) -> dict[str, Any]:

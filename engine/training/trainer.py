@@ -62,18 +62,13 @@ class _Training(Loop):
     def run(self) -> TrainResult:
         """From the last checkpoint, the adapter to begin with, or the base model, to the adapter."""
         base = self.encoder.base_vectors(self.data, self.config, self._progress) if self.config.needs_vectors else None
-        self.fixed = self._fixed(base[1] if base else None)
+        # the vectors that chunks keep where queries alone are trained
+        self.fixed = base[1] if base and self.config.adapter_scope == "queries" else None
         self.objective = Objective(self.config, base, self.hardware.device, self._pair_scores())
         if self.job.start is not None:  # not before: the teacher's vectors are those of the untouched encoder
             self.student.load(start_of(self.job.start, self.student.masters))
             self.best = self.student.snapshot()
         return self._repeat()
-
-    def _fixed(self, base_chunks: FloatArray | None) -> FloatArray | None:
-        """The vectors that chunks keep where queries alone are trained."""
-        if self.config.adapter_scope != "queries":
-            return None
-        return base_chunks if self.data.fixed_chunks is None else self.data.fixed_chunks
 
     def _step(self) -> None:
         if self.refresh.due(self.state.step):

@@ -54,7 +54,7 @@ def joined_arrays(black_box: NDArray[np.floating], small: NDArray[np.floating]) 
 
 
 def small_scale(adapter: Path | None) -> float | None:
-    """What the adapter was trained with; None: unit norm. Raises ModelError for a damaged one."""
+    """What the adapter was trained with; None: unit norm."""
     found = metadata(adapter / "adapter_model.safetensors").get(SMALL_SCALE) if adapter else None
     return float(found) if found else None
 

@@ -23,7 +23,7 @@ from engine.core.records import Chunk
 from engine.core.subprocesses import answer
 from engine.encoders.fingerprint import missing_prompts
 from engine.encoders.for_project import chunk_vectors, load_encoder
-from engine.encoders.kinds.chosen import encoder_source
+from engine.encoders.kinds.chosen import base_source
 from engine.evaluation.comparison import measure
 from engine.evaluation.document_set import document_set
 from engine.evaluation.evidence import RUNGS, RungName
@@ -50,7 +50,7 @@ def try_encoder(project: ProjectFolder, changes: dict[str, Any], should_stop: Ca
     """
     settings = project.settings()
     encoder = settings.encoder.model_copy(update=changes)
-    folder = encoder_source(encoder).folder if changes else None
+    folder = base_source(encoder).folder if changes else None
     if folder is not None and (prompts := missing_prompts(folder)):
         changes = changes | {"query_prompt": prompts.query, "document_prompt": prompts.document}
         encoder = encoder.model_copy(update=changes)
@@ -64,7 +64,7 @@ def try_encoder(project: ProjectFolder, changes: dict[str, Any], should_stop: Ca
 
 def _tried(context: StageContext, changes: dict[str, Any]) -> EncoderTrial:
     rung, one, rankers, rows = _evidence(context, context.store.chunks())
-    source, encoder = encoder_source(context.settings.encoder), load_encoder(context)
+    source, encoder = base_source(context.settings.encoder), load_encoder(context)
     speed, seconds, memory = _timed(encoder, rankers.chunks, one.texts, context.check_stop)
     similarity, among = encoder.similarity, rankers.allowed(one)
     vectors = chunk_vectors(context, encoder, rankers.chunks)

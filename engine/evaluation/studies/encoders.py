@@ -23,6 +23,7 @@ MODULE = "engine.evaluation.studies.encoder_trial"
 MEASURED = ("semantic", "hybrid")
 AS_THE_MODEL_SAYS: dict[str, Any] = {
     "endpoint": "", "endpoint_model": "", "query_prompt": None, "document_prompt": None, "pooling": "from the model",
+    "small_model": "",
 }  # fmt: skip
 
 

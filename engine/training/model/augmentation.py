@@ -16,23 +16,26 @@ Loss = Callable[[Tensor], Tensor]
 
 def with_black_box(data: TrainingData, batch: Batch, loss: Loss) -> Loss:
     """The loss of the student's vectors (q + c, e) of a batch, of a `loss` of joined ones (q + c, d + e)."""
-    queries, chunks = _vectors(data)
-    fixed = np.concatenate([queries[batch.queries], chunks[batch.chunks]]).astype(np.float32)
-    return lambda vectors: loss(joined(torch.from_numpy(fixed).to(vectors.device), vectors))
+    fixed = batch_vectors(data, batch)
+    return lambda vectors: loss(joined(fixed.to(vectors.device), vectors))
+
+
+def batch_vectors(data: TrainingData, batch: Batch) -> Tensor:
+    """The black box's vectors (q + c, d) of a batch."""
+    queries, chunks = given(data.base_queries)[batch.queries], given(data.base_chunks)[batch.chunks]
+    return torch.from_numpy(np.concatenate([queries, chunks]).astype(np.float32))
 
 
 def beside_black_box(
     data: TrainingData, queries: FloatArray, chunks: FloatArray, chunk_places: IntArray, heldout: IntArray | None = None
 ) -> tuple[FloatArray, FloatArray]:
     """The student's vectors of training queries, or of the places `heldout` of held-out ones, and of chunks: joined."""
-    own, fixed = _vectors(data)
-    if heldout is not None:
-        assert data.base_heldout is not None
-        own = data.base_heldout[heldout]
-    return joined_arrays(own, queries), joined_arrays(fixed[chunk_places], chunks)
+    own = given(data.base_queries) if heldout is None else given(data.base_heldout)[heldout]
+    return joined_arrays(own, queries), joined_arrays(given(data.base_chunks)[chunk_places], chunks)
 
 
-def _vectors(data: TrainingData) -> tuple[FloatArray, FloatArray]:
-    if data.base_queries is None or data.base_chunks is None:
+def given(vectors: FloatArray | None) -> FloatArray:
+    """ValueError where the data came without the black box's vectors."""
+    if vectors is None:
         raise ValueError("a student beside a black box wants that one's vectors with the data")
-    return data.base_queries, data.base_chunks
+    return vectors

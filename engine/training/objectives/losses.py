@@ -101,12 +101,13 @@ def infonce(
 
 def plackett_luce(
     scores: Tensor, positives: Tensor, *, temperature: float = 0.05, candidates: Tensor | None = None, label_smoothing: float = 0.0,
-    excluded: Tensor | None = None, relabelled: Tensor | None = None,
+    excluded: Tensor | None = None, relabelled: Tensor | None = None, gains: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """Top-1 Plackett-Luce over each query's candidate list with label smoothing ε (METHODS.md §2, Mafin), mean.
 
     −Σ_j y_j log softmax(scores/τ)_j over the m candidates, y = (1 − ε)·positive + ε/m. Several positives (`relabelled`)
-    share the 1 − ε evenly; `excluded` chunks leave the list. The evidence chunk (`positives`) is always in it.
+    share the 1 − ε evenly, or by their `gains` (n, m); `excluded` chunks leave the list. The evidence chunk (`positives`) is always
+    in it.
     """
     own = _own(scores, positives)
     listed = torch.ones_like(own) if candidates is None else candidates
@@ -114,7 +115,8 @@ def plackett_luce(
         listed = listed & ~excluded
     listed = listed | own
     answers = own if relabelled is None else own | (relabelled & listed)
-    target = (1 - label_smoothing) * _evenly(answers) + label_smoothing * _evenly(listed)
+    shares = _evenly(answers if gains is None else gains * listed)
+    target = (1 - label_smoothing) * shares + label_smoothing * _evenly(listed)
     log_p = functional.log_softmax(_restrict(scores.float() / temperature, listed), dim=1)
     return -(target * log_p).sum(1).mean()
 
@@ -138,7 +140,7 @@ def _own(scores: Tensor, positives: Tensor) -> Tensor:
 
 
 def _evenly(chosen: Tensor) -> Tensor:
-    """Rows that sum to 1, the same for all chosen places."""
+    """Rows that sum to 1, by weight; the same for all chosen places."""
     return chosen.float() / chosen.sum(1, keepdim=True)
 
 

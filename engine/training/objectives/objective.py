@@ -34,7 +34,8 @@ class Objective:
         wanted = config.target_entropy if config.target == "entropy" else None
         target = losses.target_logits(teacher, candidates, target_entropy=wanted)
         above = None if config.false_negatives == "keep" else losses.false_negatives(teacher, positives, candidates)
-        measured = _of_scores(config, positives, target, candidates, above)
+        gains = None if batch.gains is None else torch.from_numpy(batch.gains).to(self._device)
+        measured = _of_scores(config, positives, target, candidates, above, gains)
 
         def loss(vectors: Tensor) -> Tensor:
             return measured(vectors[:count] @ vectors[count:].T)  # (q, c)
@@ -43,7 +44,12 @@ class Objective:
 
 
 def _of_scores(
-    config: TrainingConfig, positives: Tensor, target: Tensor, candidates: Tensor | None, above: Tensor | None
+    config: TrainingConfig,
+    positives: Tensor,
+    target: Tensor,
+    candidates: Tensor | None,
+    above: Tensor | None,
+    gains: Tensor | None,
 ) -> Callable[[Tensor], Tensor]:
     """The recipe's loss of the cosines (q, c). `above`: the chunks that the teacher puts above the positive."""
     tau, weight = config.student_temperature, config.infonce_weight
@@ -70,7 +76,7 @@ def _of_scores(
         "triplet": triplet,
         "plackett_luce": lambda scores: losses.plackett_luce(
             scores, positives, temperature=tau, candidates=candidates, label_smoothing=config.label_smoothing,
-            excluded=excluded, relabelled=relabelled,
+            excluded=excluded, relabelled=relabelled, gains=gains,
         ),
     }  # fmt: skip
     return makers[config.objective]

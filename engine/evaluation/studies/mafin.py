@@ -1,0 +1,83 @@
+"""Mafin's tables (METHODS.md §2): a black box, a small model, and what may be made of both, on the queries of a project.
+
+A table is `{name: measured(context, encoder, chunks, queries) for name, encoder in systems(context, folder)}`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from engine.core.errors import UsageError
+from engine.core.records import Chunk
+from engine.encoders.for_project import cached, chunk_vectors, training_hardware
+from engine.encoders.kinds.augmented import AugmentedEncoder, AugmentedSource, small_scale
+from engine.encoders.kinds.chosen import encoder_source
+from engine.evaluation.comparison import Floats, measure
+from engine.evaluation.query_sets import QuerySet
+from engine.evaluation.rankers import Rankers
+from engine.metrics.retrieval import MAFIN
+from engine.project.stage import StageContext
+from engine.settings.training_schema import Augmentation
+from engine.training.recipe import resolve_config
+
+if TYPE_CHECKING:
+    from engine.encoders.encoder import Encoder
+
+LINEAR_RATE = 1e-4
+
+
+def systems(context: StageContext, folder: Path, rank: int = 64) -> Iterator[tuple[str, Encoder]]:
+    """The rows of tables 1 to 4: names and encoders, each trained when it is asked for.
+
+    Trainings are those of the project's recipe (`training.preset = "mafin"` is the paper's), on the rankings of the stage `rank`;
+    what differs is what is trained and what the loss sees. Checkpoints and adapters are kept in `folder`: a second call trains none
+    of these again. `rank`: of the second linear map. Raises UsageError without encoder.small_model, and what training raises.
+    """
+    from engine.training.dataset import training_data
+    from engine.training.distributed import train_together
+    from engine.training.job import Job
+    from engine.training.linear_map import MappedEncoder, train_linear_map
+
+    chosen = context.settings.encoder
+    source = encoder_source(chosen)
+    if not isinstance(source, AugmentedSource):
+        raise UsageError(
+            "There is no small model.", "encoder.small_model is empty.", "Name a model there.", code="small-model-missing",
+        )  # fmt: skip
+    config = resolve_config(context)
+    data, hardware = training_data(context, config), training_hardware(context)
+    black_box = cached(context, source.black_box.load(chosen.max_tokens, report=context.choose))
+
+    def small(adapter: Path | None = None) -> Encoder:
+        return source.small.load(chosen.max_tokens, adapter, length_scale=small_scale(adapter))
+
+    def trained(kind: Augmentation | None) -> Encoder:
+        changed, place = replace(config, augmentation=kind), folder / (kind or "small")
+        job = Job(
+            source.folder, data, changed, hardware, place, context.emit, context.should_stop, context.should_finish
+        )
+        return small(train_together(job).adapter)
+
+    yield "black box", black_box
+    yield "small model", small()
+    yield "concatenation", AugmentedEncoder(black_box, small())
+    tuned = trained(None)
+    yield "small model, tuned", tuned
+    yield "concatenation after tuning", AugmentedEncoder(black_box, tuned)
+    mild = replace(config, learning_rate=LINEAR_RATE)
+    yield "linear map", MappedEncoder(black_box, train_linear_map(data, mild))
+    yield f"linear map of rank {rank}", MappedEncoder(black_box, train_linear_map(data, mild, rank))
+    yield "Mafin", AugmentedEncoder(black_box, trained("mafin"))
+    yield "λ-Mafin", AugmentedEncoder(black_box, trained("lambda-mafin"))
+
+
+def measured(context: StageContext, encoder: Encoder, chunks: Sequence[Chunk], one: QuerySet) -> dict[str, Floats]:
+    """Recall@K and nDCG@K with gain 2^rel − 1 (`MAFIN`) of each query of a set that can be measured, in [0, 1]."""
+    rankers, rows = Rankers(context, list(chunks)), one.usable()
+    vectors = chunk_vectors(context, encoder, chunks)
+    queries = encoder.encode_queries(one.texts, lambda _done: context.check_stop())
+    ids, _ = rankers.nearest(queries, vectors, rankers.allowed(one), encoder.similarity)
+    return measure(ids[rows], [one.judgments[row] for row in rows], rankers.document_of, MAFIN)

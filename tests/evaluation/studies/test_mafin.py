@@ -1,0 +1,63 @@
+"""The rows of Mafin's tables, on a small real project with tiny models."""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+from fixtures.errors import fails
+from fixtures.tiny_model import build_tiny_model
+
+from engine.core.errors import UsageError
+from engine.core.events import Event, TrainStep
+from engine.evaluation.query_sets import query_sets
+from engine.evaluation.studies.mafin import measured, systems
+from engine.metrics.retrieval import MAFIN
+from engine.project.folder import ProjectFolder
+from engine.project.stage import StageContext
+from engine.training.job import never
+
+
+@pytest.fixture(scope="module")
+def project(finished_built: Path, tmp_path_factory: pytest.TempPathFactory) -> ProjectFolder:
+    copy = Path(shutil.copytree(finished_built, tmp_path_factory.mktemp("mafin") / "project"))
+    small = build_tiny_model(copy.parent / "small", seed=3)
+    folder = ProjectFolder.open(copy)
+    folder.change_settings({"encoder.small_model": str(small), "training.steps": 3, "training.eval_every": 3})
+    return folder
+
+
+def test_every_row_is_an_encoder_that_can_be_measured(project: ProjectFolder, tmp_path: Path) -> None:
+    seen: list[Event] = []
+    with closing(project.store()) as store:
+        context = StageContext(project, project.settings(), store, "study", "", "", seen.append, never)
+        chunks = store.chunks()
+        judged = query_sets(context, chunks)[0]
+        table, widths = {}, {}
+        for name, encoder in systems(context, tmp_path / "study", rank=4):
+            table[name], widths[name] = measured(context, encoder, chunks, judged), encoder.dimension
+        trained = sum(isinstance(event, TrainStep) for event in seen)
+        again = {name: measured(context, one, chunks, judged) for name, one in systems(context, tmp_path / "study", 4)}
+    assert widths == {
+        "black box": 32, "small model": 32, "concatenation": 64, "small model, tuned": 32,
+        "concatenation after tuning": 64, "linear map": 32, "linear map of rank 4": 32, "Mafin": 64, "λ-Mafin": 64,
+    }  # fmt: skip
+    for name, row in table.items():
+        assert tuple(row) == MAFIN
+        assert len({len(values) for values in row.values()}) == 1
+        for metric, values in row.items():
+            np.testing.assert_allclose(again[name][metric], values, atol=1e-9, err_msg=f"{name} {metric}")
+            assert values.min() >= 0
+            assert values.max() <= 1
+    assert trained > 0
+    assert sum(isinstance(event, TrainStep) for event in seen) == trained  # the second time nothing is trained again
+
+
+def test_without_a_small_model_there_is_nothing_to_compare(project: ProjectFolder, tmp_path: Path) -> None:
+    settings = project.settings()
+    alone = settings.model_copy(update={"encoder": settings.encoder.model_copy(update={"small_model": ""})})
+    with closing(project.store()) as store, fails(UsageError, "small-model-missing"):
+        next(systems(StageContext(project, alone, store, "study", "", "", [].append, never), tmp_path))
