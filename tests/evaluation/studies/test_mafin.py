@@ -20,7 +20,6 @@ from engine.project.folder import ProjectFolder
 from engine.project.stage import StageContext
 from engine.training.job import never
 
-
 QUERY = "Who signs off a freezer repair?"
 
 
