@@ -69,6 +69,8 @@ class TrainingData:
         arrays = (self.positives, self.ranked_ids, self.ranked_scores, self.heldout_positives, self.heldout_hard) + (
             (lists.queries, lists.chunks, lists.scores) if lists else ()
         )
+        if self.base_heldout is not None:  # what a black box says decides what is learnt beside it
+            arrays += (self.base_queries, self.base_heldout)
         for array in arrays:
             if array is not None:
                 state.update(str(array.shape).encode() + np.ascontiguousarray(array).tobytes())
