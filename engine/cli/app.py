@@ -43,7 +43,7 @@ MaybeProject = Annotated[
     str | None, typer.Argument(metavar="PROJECT", help="a project's name, or the path of its folder")
 ]
 Force = Annotated[bool, typer.Option("--force", help="do it again even where it is up to date")]
-Preset = Annotated[str, typer.Option(help="training preset: quick, standard, paper, cl or mafin")]
+Preset = Annotated[str, typer.Option(help="training preset: quick, standard, paper, cl, mafin or pipelines")]
 
 
 def _show_version(wanted: bool) -> None:

@@ -33,7 +33,7 @@ class Abilities:
 
 
 class Encoder(Protocol):
-    """Texts → unit vectors. For one thread at a time."""
+    """Texts → vectors. For one thread at a time."""
 
     notices: list[str]
     """What a user should know, such as a batch that was halved for want of memory."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.core.errors import EngineError, ResourceError
 from engine.encoders.fingerprint import effective_max_tokens, read_prompts
+from engine.encoders.geometry import read_geometry
 from engine.encoders.loading import load_sentence_transformer, merge_adapter
 from engine.encoders.model_folder import ModelFolder
 
@@ -19,14 +20,17 @@ _PATHS = ("_name_or_path", "base_model_name_or_path")
 
 def save_encoder(model: ModelFolder, folder: Path, *, adapter: Path | None, scale: float, max_tokens: int) -> None:
     """Write what `TransformerEncoder.load` with the same arguments computes: weights in float32, length limit, prompts, unit norm.
+    Of a hyperbolic encoder these are the pooled vectors, which its geometry makes points of.
 
     `folder` is made; it names no folder of this machine. Raises ModelError like `TransformerEncoder.load`, ResourceError when the
     disk is full.
     """
     loaded = load_sentence_transformer(model, "cpu", "float32")
+    geometry = None
     if adapter is not None and scale != 0.0:
         merge_adapter(loaded, adapter, scale)
-    _complete(loaded, model, max_tokens)
+        geometry = read_geometry(adapter)
+    _complete(loaded, model, max_tokens, unit_norm=geometry is None)
     try:
         loaded.save(str(folder), create_model_card=False, safe_serialization=True)
     except OSError:
@@ -43,15 +47,18 @@ def save_encoder(model: ModelFolder, folder: Path, *, adapter: Path | None, scal
         _without_paths(file)
 
 
-def _complete(loaded: SentenceTransformer, model: ModelFolder, max_tokens: int) -> None:
+def _complete(loaded: SentenceTransformer, model: ModelFolder, max_tokens: int, *, unit_norm: bool) -> None:
     """Put into the model itself what the engine does around it."""
     from sentence_transformers.sentence_transformer.modules import Normalize
 
     loaded.max_seq_length = effective_max_tokens(model, max_tokens)
     prompts = read_prompts(model)
     loaded.prompts = {**loaded.prompts, "query": prompts.query, "document": prompts.document}
-    if type(list(loaded)[-1]).__name__ != "Normalize":
+    ends_so = type(list(loaded)[-1]).__name__ == "Normalize"
+    if unit_norm and not ends_so:
         loaded.append(Normalize())
+    if ends_so and not unit_norm:
+        del loaded[-1]
 
 
 def _without_paths(file: Path) -> None:

@@ -1,4 +1,4 @@
-"""What search, training and cross-encoders share of a model: texts → token rows → padded tensors → unit vectors."""
+"""What search, training and cross-encoders share of a model: texts → token rows → padded tensors → vectors."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from engine.core.similarity import COSINE, Similarity
+from engine.encoders.geometry import Geometry
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -15,13 +18,22 @@ Row = Sequence[int] | np.ndarray
 
 
 class TextModel:
-    """The tokenizer and the modules of a loaded model. `max_tokens`: where longer texts are cut."""
+    """The tokenizer and the modules of a loaded model. `max_tokens`: where longer texts are cut. `geometry`: what its vectors are
+    points of; None where they are of unit length."""
 
-    def __init__(self, loaded: SentenceTransformer, device: str, max_tokens: int) -> None:
+    def __init__(
+        self, loaded: SentenceTransformer, device: str, max_tokens: int, geometry: Geometry | None = None
+    ) -> None:
+        self.geometry = geometry
         self.modules: list[Any] = list(loaded)
         self.tokenizer: Any = loaded.tokenizer
         self.device, self.max_tokens = device, max_tokens
         self._truncate_dim = loaded.truncate_dim
+
+    @property
+    def similarity(self) -> Similarity:
+        """How its vectors are compared."""
+        return self.geometry.similarity if self.geometry else COSINE
 
     def encoded(self, texts: Sequence[str]) -> Any:
         """What the tokenizer makes of texts, without padding."""
@@ -51,10 +63,11 @@ class TextModel:
         return padded({"input_ids": rows}, self.tokenizer, self.device, longest)
 
     def vectors(self, features: Mapping[str, Tensor], prompt_length: int) -> Tensor:
-        """Unit vectors float32 (b, d) of padded rows. `prompt_length`: leading tokens that pooling may leave out."""
+        """Vectors float32 (b, d) of padded rows. `prompt_length`: leading tokens that pooling may leave out."""
         from torch.nn.functional import normalize
 
-        return normalize(self.pooled(features, prompt_length), dim=1)
+        pooled = self.pooled(features, prompt_length)
+        return self.geometry.points(pooled) if self.geometry else normalize(pooled, dim=1)
 
     def scaled(self, features: Mapping[str, Tensor], prompt_length: int, scale: float | None) -> Tensor:
         """As `pooled`, times `scale`; as `vectors` where that is None."""

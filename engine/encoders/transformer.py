@@ -1,4 +1,4 @@
-"""Texts → unit vectors with a transformer, and an adapter merged into it."""
+"""Texts → vectors with a transformer, and an adapter merged into it."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from engine.core.errors import EngineError, ResourceError, UsageError
-from engine.core.similarity import COSINE, Similarity
+from engine.core.similarity import Similarity
 from engine.encoders.batching import length_batches
 from engine.encoders.encoder import Progress
 from engine.encoders.fingerprint import effective_max_tokens, encoder_fingerprint, read_prompts
+from engine.encoders.geometry import Geometry, read_geometry
 from engine.encoders.hardware import Hardware, choose_hardware
 from engine.encoders.loading import load_sentence_transformer, merge_adapter
 from engine.encoders.model_folder import ModelFolder
@@ -37,20 +38,19 @@ class TransformerEncoder:
     know, such as a batch that was halved for want of memory.
     """
 
-    similarity: Similarity = COSINE
-
     def __init__(
         self, loaded: SentenceTransformer, model: ModelFolder, hardware: Hardware, max_tokens: int, fingerprint: str,
-        length_scale: float | None = None,
+        length_scale: float | None = None, geometry: Geometry | None = None,
     ) -> None:  # fmt: skip
         self.length_scale = length_scale
-        self.text_model = TextModel(loaded, hardware.device, max_tokens)
+        self.text_model = TextModel(loaded, hardware.device, max_tokens, geometry)
         self._prompts = read_prompts(model)
         self._budget, self._max_sequences = CPU_BUDGET if hardware.device == "cpu" else CUDA_BUDGET
         self.hardware = hardware
         self.max_tokens = max_tokens
         self.fingerprint = fingerprint
         self.notices: list[str] = []
+        self.similarity: Similarity = self.text_model.similarity
         self.dimension = int(self.forward(self.text_model.token_rows(["a"]), 0).shape[1])
 
     @classmethod
@@ -85,19 +85,21 @@ class TransformerEncoder:
         torch.set_num_threads(hardware.threads)
         if hardware.device != "cpu":
             os.environ["TOKENIZERS_PARALLELISM"] = "true"  # one thread cannot feed a GPU
+        geometry = None
         if adapter is None or adapter_scale == 0.0:
             loaded = load_sentence_transformer(model, hardware.device, dtype)
         else:
             # Not on a GPU, whose memory the weights in float32 may not fit into although those in use do.
             loaded = load_sentence_transformer(model, "cpu", torch.float32)
             merge_adapter(loaded, adapter, adapter_scale)
+            geometry = read_geometry(adapter)
             loaded[0].to(dtype)
             for module in loaded:
                 module.to(hardware.device)
-        return cls(loaded, model, hardware, limit, fingerprint, length_scale)
+        return cls(loaded, model, hardware, limit, fingerprint, length_scale, geometry)
 
     def encode_chunks(self, texts: Sequence[str], progress: Progress | None = None) -> np.ndarray:
-        """Vectors of texts to be found: float32 (n, d), unit norm, in the order given.
+        """Vectors of texts to be found: float32 (n, d), in the order given.
 
         `progress` is called with the number of texts done so far. Raises EngineError when the model yields numbers that
         are not finite, ResourceError when memory runs out.
@@ -126,7 +128,7 @@ class TransformerEncoder:
             done += len(batch)
             if progress is not None:
                 progress(done)
-        _check_vectors(vectors, unit=self.length_scale is None)
+        _check_vectors(vectors, unit=self.length_scale is None and self.similarity.of_unit_vectors)
         return vectors
 
     def _halved(self, batch: np.ndarray, error: BaseException) -> list[np.ndarray]:

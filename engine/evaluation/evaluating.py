@@ -111,7 +111,7 @@ class Evaluation:
         for one in self.sets:
             queries, chunks = candidate.query_vectors(one.texts), vectors[id(self._corpora[one.kind])]
             self._rank(one, candidate, queries, chunks)
-            self.diagnostics.take(name, one, queries, chunks)
+            self.diagnostics.take(name, one, queries, chunks, candidate.similarity)
         self._context.check_stop()
 
     def _measure_general(self, candidate: Candidate, vectors: NDArray[np.float32]) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.core.errors import EngineError, NotBuiltError, UsageError, unknown
+from engine.encoders.geometry import read_geometry
 from engine.export.models import write_adapter, write_models, write_onnx
 from engine.export.source import Source
 from engine.export.texts import write_beir, write_chunks
@@ -32,6 +33,11 @@ def _has_onnx(source: Source) -> None:
 
     check_onnx()
     _ = source.in_use.folder
+    if source.in_use.adapter and read_geometry(source.in_use.adapter):
+        raise UsageError(
+            "A hyperbolic encoder is not written as ONNX.", "The graph gives vectors of unit length, which its own are not.",
+            "Take it for sentence-transformers: --only model.", code="onnx-unsupported", command="export",
+        )  # fmt: skip
 
 
 def _has_parquet(source: Source) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from engine.core.errors import NotBuiltError, UsageError
 from engine.core.messages.project import ExportNote
+from engine.encoders.geometry import read_geometry
 from engine.project.stage import ProjectSnapshot
 from engine.project.store.artifact_info import AdapterInfo, EvaluationInfo, InUseInfo, VectorsInfo
 from engine.project.store.artifacts import Artifact
@@ -120,6 +121,24 @@ class Source(ProjectSnapshot):
 
     def notes(self, kinds: Collection[str]) -> tuple[ExportNote, ...]:
         """What to know of an export of these kinds."""
+        return (*self._of_geometry(kinds), *self._of_use(kinds))
+
+    def _of_geometry(self, kinds: Collection[str]) -> tuple[ExportNote, ...]:
+        of_use = {"model", "vectors", "parquet"} & {*kinds}
+        adapter = self.adapter()[0] if "adapter" in kinds else self.in_use.adapter if of_use else None
+        if adapter is None or (geometry := read_geometry(adapter)) is None:
+            return ()
+        what = (
+            "The encoder is hyperbolic: vectors of chunks are points x, the model gives the pooled vectors p that they are made "
+            "of. Their cosines rank otherwise than search."
+        )
+        to_do = (
+            f"With v = {geometry.scale:.6g} p, c = {geometry.curvature:g} and n = √c‖v‖ take x = sinh(n)/n v, t = √(1/c + ‖x‖²) "
+            "and rank by the inner product of [x, −t] of the query with [x, t] of the chunk."
+        )
+        return (ExportNote(code="encoder-hyperbolic", what=what, to_do=to_do),)
+
+    def _of_use(self, kinds: Collection[str]) -> tuple[ExportNote, ...]:
         if "adapter" not in kinds or self.adapter()[1]:
             return ()
         if self.evaluation is None:

@@ -38,7 +38,9 @@ def former_scope(scope: str) -> str:
     return {new: old for old, new in SCOPES.items()}.get(scope, scope)
 
 
-_SINCE = {"augmentation": None, "epochs": 0, "in_batch": False}
+_SINCE = {
+    "augmentation": None, "epochs": 0, "in_batch": False, "similarity": "cosine", "curvature": 1.0, "entailment_weight": 0.1,
+}  # fmt: skip
 """Numbers of the recipe that came after 0.2's first ones, as they were without them."""
 
 

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 
 Prompt = Annotated[str, StringConstraints(strip_whitespace=False, max_length=2000)]
 """A space at its end counts."""
-Preset = Literal["quick", "standard", "paper", "cl", "mafin"]
+Preset = Literal["quick", "standard", "paper", "cl", "mafin", "pipelines"]
 PRESETS: tuple[str, ...] = get_args(Preset)
 FROM_PRESET, FROM_MODEL = "from the preset", "from the model"  # what project.toml shows for a key that has no value
 MAX_WHOLE_NUMBER = 1_000_000_000

@@ -14,6 +14,7 @@ FalseNegatives = Literal["keep", "drop", "relabel"]
 Method = Literal["FT", "PT", "PT-FT"]
 AdapterScope = Literal["both", "queries"]
 Augmentation = Literal["mafin", "lambda-mafin"]
+SimilarityName = Literal["cosine", "lorentz"]
 
 
 class TrainingSettings(Section):
@@ -22,7 +23,8 @@ class TrainingSettings(Section):
     preset: Preset = key(
         "standard",
         "quick, standard, paper (BMEmbed as published for MiniLM; for larger models it took training.steps = 1000), cl "
-        "(contrastive learning, its baseline), or mafin (for encoder.small_model, as published)",
+        "(contrastive learning, its baseline), mafin (for encoder.small_model, as published), or pipelines (as encoders that are "
+        "compared under noise)",
     )
     objective: Objective | None = key(
         None,
@@ -40,6 +42,16 @@ class TrainingSettings(Section):
     )
     query_share: float = key(
         1.0, "share of the training queries that are learnt from, the same with every run", gt=0, le=1
+    )
+    similarity: SimilarityName | None = key(
+        None, "how the adapted encoder's vectors are compared: by cosine, or by distance in hyperbolic space (lorentz)"
+    )
+    curvature: float | None = key(None, "c of hyperbolic space, whose curvature is -c", ge=0.1, le=10)
+    entailment_weight: float | None = key(
+        None,
+        "alpha: weight of the loss that puts chunks into the cones of their queries, with similarity lorentz",
+        ge=0,
+        le=1,
     )
     steps: int | None = key(None, "training steps, at most", ge=1, le=MAX_WHOLE_NUMBER)
     epochs: int | None = key(

@@ -11,6 +11,7 @@ from engine.settings.training_schema import (
     FalseNegatives,
     Method,
     Objective,
+    SimilarityName,
     Target,
     Teacher,
     Wish,
@@ -54,6 +55,9 @@ class TrainingConfig:
 
     `epochs` above 0 sets `steps` to so many passes over the queries, with a check, which `patience` counts, after each.
 
+    `similarity` lorentz makes vectors points of hyperbolic space of curvature −`curvature`; each loss is then one of −d_L, and
+    `entailment_weight` · entailment is added to it (METHODS.md §4).
+
     `method` is METHODS.md §3: fine-tuning with the objective (FT), masked-language modelling on the chunks (PT), or the
     latter before the former (PT-FT). `mask_share` is the share of tokens that pre-training hides.
     """
@@ -76,6 +80,9 @@ class TrainingConfig:
     false_negatives: FalseNegatives = "keep"
     refresh_every: int = 0
     mined_per_query: int = 20
+    similarity: SimilarityName = "cosine"
+    curvature: float = 1.0
+    entailment_weight: float = 0.1
     steps: int = 200
     epochs: int = 0
     queries_per_step: int = 64
@@ -126,6 +133,16 @@ class TrainingConfig:
                 "An adapter of encoder.small_model cannot be for queries alone.", "Chunks, too, have the small model's vectors.",
                 "Leave training.adapter_scope out.", code="training-settings-conflict",
             )  # fmt: skip
+        if self.similarity == "lorentz" and (
+            self.adapter_scope == "queries" or self.method == "PT" or self.augmentation
+        ):
+            raise SettingsError(
+                "A hyperbolic encoder cannot be trained like this.",
+                "Queries and chunks both get other places, by a loss on pairs of them: training.adapter_scope = 'queries' keeps "
+                "the chunks', pre-training alone has no pairs, and vectors joined to a black box's have no place of their own.",
+                "Set training.adapter_scope to both and training.method to FT or PT-FT, or training.similarity to cosine.",
+                code="training-settings-conflict",
+            )
         if self.teacher == "cross-encoder" and not self.cross_encoder:
             raise SettingsError(
                 "The teacher cross-encoder needs a model.",
@@ -213,4 +230,6 @@ PRESETS: dict[str, TrainingConfig] = {
     "cl": replace(_PAPER, objective="infonce", queries_per_step=16),
     # METHODS.md §2: the batch is the sample of candidates; it ends after four epochs without gain.
     "mafin": TrainingConfig(objective="plackett_luce", in_batch=True, queries_per_step=32, epochs=20, patience=4),
+    # METHODS.md §4: each of its encoders is trained like this, the hyperbolic one with similarity lorentz.
+    "pipelines": TrainingConfig(objective="infonce", queries_per_step=32, negatives_per_query=5, epochs=3),
 }

@@ -251,7 +251,7 @@ class Loop(ABC):
         queries, chunks = self.encoder.queries(self.pool_queries), self._pool_vectors(self.pool)
         if self.config.augmentation:
             queries, chunks = beside_black_box(self.data, queries, chunks, self.pool.chunks, self.pool.queries)
-        hit, ndcg = measure(queries, chunks, self.pool.positives)
+        hit, ndcg = measure(queries, chunks, self.pool.positives, self.student.text_model.similarity)
         better = state.best_step is None or ndcg > state.best_metric
         if better:
             self.best = self.student.snapshot()
@@ -294,7 +294,7 @@ class Loop(ABC):
         tensors = self.student.snapshot() if self.pool is None else self.best
         adapter = self.job.folder / "adapter"
         if self.peers.leads:
-            write_adapter(adapter, self.student.lora, tensors, self.student.model.name, self.student.length_scale)
+            write_adapter(adapter, self.student.lora, tensors, self.student.model.name, self.student.metadata)
         if state.best_step is None:
             return TrainResult(adapter, state.step, state.step, None, state.history, ended)
         return TrainResult(adapter, state.step, state.best_step, state.best_metric, state.history, ended)

@@ -82,8 +82,10 @@ def _scope(settings: Settings, config: TrainingConfig) -> tuple[dict[str, Any], 
         return {} if chosen.adapter_scope else {"adapter_scope": "both"}, "chunks, too, have the small model's vectors"
     if chosen.adapter_scope is not None:
         return shared if chosen.adapter_scope == "queries" else {}, "it is set in project.toml"
-    if not joins or chosen.preset in ("paper", "cl"):
+    if not joins or chosen.preset in ("paper", "cl", "pipelines"):
         return {}, "the recipe trains queries and chunks"
+    if config.similarity == "lorentz":
+        return {}, "in hyperbolic space queries and chunks have other places than before"
     if config.method != "FT" or config.refresh_every:
         return {}, "pre-training and mined negatives need chunks that are trained, too"
     if resolve_backend(settings).backend not in EXTRACTIVE:

@@ -49,7 +49,8 @@ class Refresh:
         chunks = encoder.chunks(rows, lambda done: progress(done, len(ids)))
         if self._config.augmentation:
             queries, chunks = beside_black_box(data, queries, chunks, ids)
-        self._sampler.mined = hardest(queries, chunks, ids, data.positives, self._config.mined_per_query)
+        similarity, count = student.text_model.similarity, self._config.mined_per_query
+        self._sampler.mined = hardest(queries, chunks, ids, data.positives, count, similarity)
         return len(np.unique(self._sampler.mined[self._sampler.mined >= 0]))
 
     def tensors(self) -> dict[str, Tensor]:

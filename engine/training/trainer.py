@@ -21,6 +21,8 @@ from engine.training.objectives.teachers import PairScores
 from engine.training.refresh import Refresh
 
 __all__ = ["TrainResult", "train"]
+_SCALED_BY = 32
+"""Texts of each kind that the scale of hyperbolic vectors is taken from."""
 _MINED = "the model's own best chunks that are not the evidence join the negatives"
 _WHY = {
     True: "a GPU, a single core, dropout or little memory",
@@ -64,8 +66,11 @@ class _Training(Loop):
         base = self.encoder.base_vectors(self.data, self.config, self._progress) if self.config.needs_vectors else None
         # the vectors that chunks keep where queries alone are trained
         self.fixed = base[1] if base and self.config.adapter_scope == "queries" else None
+        if self.config.similarity == "lorentz":  # not before: the teacher's vectors are those of the untouched encoder
+            sample = self.data.queries[:_SCALED_BY], self.data.chunks[:_SCALED_BY]
+            self.student.text_model.geometry = self.peers.decide(self.student.geometry(self.config.curvature, *sample))
         self.objective = Objective(self.config, base, self.hardware.device, self._pair_scores())
-        if self.job.start is not None:  # not before: the teacher's vectors are those of the untouched encoder
+        if self.job.start is not None:
             self.student.load(start_of(self.job.start, self.student.masters))
             self.best = self.student.snapshot()
         return self._repeat()

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from engine.core.similarity import COSINE, IndexForm, LorentzForm
+from engine.core.lorentz import LorentzForm
+from engine.core.similarity import COSINE, IndexForm
 from engine.core.unit_vectors import unit_rows
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from engine.core.similarity import COSINE, Lorentz, LorentzForm, scores
+from engine.core.lorentz import Lorentz, LorentzForm
+from engine.core.similarity import COSINE, scores
 
 POINTS = np.array([[0.75, 0.0], [0.0, 4 / 3], [0.0, 0.0]], np.float32)  # times 5/4, 5/3 and 1
 

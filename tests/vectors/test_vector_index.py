@@ -15,7 +15,8 @@ from fixtures.errors import fails
 
 import engine.vectors.index as module
 from engine.core.errors import DamagedError, EngineError, ResourceError
-from engine.core.similarity import Cosine, IndexForm, Lorentz
+from engine.core.lorentz import Lorentz
+from engine.core.similarity import Cosine, IndexForm
 from engine.vectors.forms import INDEX_FORMS
 from engine.vectors.index import VectorIndex
 

@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 
 MAIN = ("ndcg@10", "hit@1", "hit@10", "mrr@10")
 """Metrics whose differences are shown at once; those of the others are folded up."""
-PERTURBED = {"typo": "mistyped words", "mask": "masked words", "substitute": "words exchanged"}
+PERTURBED = {
+    "typo": "mistyped words", "mask": "masked words", "substitute": "words exchanged", "corrupt": "words mistyped or exchanged",
+}  # fmt: skip
 _TEMPLATE = "report/report.html.j2"
 
 

@@ -17,7 +17,7 @@ from typing import Literal
 from engine.lexical.analysis import Analyzer
 from engine.queries.rules.languages import language_of
 
-Kind = Literal["clean", "typo", "mask", "substitute", "half", "mask shared", "substitute shared"]
+Kind = Literal["clean", "typo", "mask", "substitute", "corrupt", "half", "mask shared", "substitute shared"]
 Terms = Callable[[str], Collection[str]]
 
 MASK = "[MASK]"
@@ -35,7 +35,8 @@ _EDITS = ("beside", "doubled", "left out", "swapped")
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """How queries are changed: `kind` in `words` words each; `half`: each word with p = 0.5, by typo or synonym; `… shared`: all
+    """How queries are changed: `kind` in `words` words each; `corrupt`: in any words, by typo or synonym; `half`: likewise in each
+    word with p = 0.5; `… shared`: all
     words that the query shares with its answer, as the paper does, and none where it shares none."""
 
     kind: Kind
@@ -44,11 +45,13 @@ class Condition:
 
 CONDITIONS = (
     Condition("clean"),
-    *(Condition(kind, words) for kind in ("typo", "mask", "substitute") for words in (1, 2, 3)),
+    *(Condition(kind, words) for kind in ("typo", "mask", "substitute", "corrupt") for words in (1, 2, 3)),
     Condition("half"),
     Condition("mask shared"),
     Condition("substitute shared"),
 )
+CORRUPTED = tuple(one for one in CONDITIONS if one.kind in ("clean", "corrupt", "half"))
+"""Those of METHODS.md §4."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +173,7 @@ class Perturber:
         if condition.kind == "clean":
             return Perturbed(text, 0)
         rng = random.Random(f"{self._seed}\0{condition.kind}\0{text}".encode("utf-8", "surrogatepass"))
-        spans = self._changeable(text, codes=condition.kind not in ("typo", "half"))
+        spans = self._changeable(text, codes=condition.kind not in ("typo", "corrupt", "half"))
         if condition.kind == "half":
             return _replaced(
                 text, [(span, self._corrupted(text[slice(*span)], rng)) for span in spans if rng.random() < SHARE]
@@ -181,13 +184,16 @@ class Perturber:
         if condition.kind.endswith("shared"):
             return _replaced(text, [(span, self._edited(text[slice(*span)], condition.kind, rng)) for span in shared])
         rng.shuffle(spans)
-        spans.sort(key=lambda span: span not in shared)  # stable
+        if condition.kind != "corrupt":
+            spans.sort(key=lambda span: span not in shared)  # stable
         edits = [(span, self._edited(text[slice(*span)], condition.kind, rng)) for span in spans[: condition.words]]
         return _replaced(text, edits)
 
     def _edited(self, word: str, kind: Kind, rng: random.Random) -> str:
         if kind.startswith("mask"):
             return MASK
+        if kind == "corrupt":
+            return self._corrupted(word, rng)
         return typo(word, rng) if kind == "typo" else self._synonym(word)
 
     def _corrupted(self, word: str, rng: random.Random) -> str:

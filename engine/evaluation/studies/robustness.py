@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,18 +38,20 @@ class Synonyms:
 @dataclass(frozen=True, slots=True)
 class Row:
     """One condition, in percent: `systems` → metric → figure, and their `differences` to the queries as they were (none where these
-    are they). `changed`: words that were changed per query, on average."""
+    are they). `changed`: words that were changed per query, on average. `mrr_losses`: of its MRR@10, what each system that
+    had any lost."""
 
     kind: str
     words: int
     changed: float
     systems: Figures
     differences: Differences
+    mrr_losses: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Robustness:
-    """`name` and `kind` of the query set, how many `queries` of it, and a row for each condition.
+    """`name` and `kind` of the query set, how many `queries` of it, of how many words in the median, and a row for each condition.
 
     `synonyms`: how many of the words that were exchanged a language model gave another for, in percent, and its name.
     """
@@ -59,6 +61,7 @@ class Robustness:
     queries: int
     rows: tuple[Row, ...]
     synonyms: Synonyms
+    median_words: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +77,11 @@ class Trial:
 
 
 def make_trial(
-    source: QuerySet, chunks: Sequence[Chunk], terms: Terms, seed: int = 0, ask: Asker | None = None
-) -> Trial | None:
-    """The usable queries of `source`, at most `MAX_QUERIES`, under every condition that changes any; None where there are none.
+    source: QuerySet, chunks: Sequence[Chunk], terms: Terms, seed: int = 0, ask: Asker | None = None,
+    wanted_conditions: Sequence[Condition] = CONDITIONS,
+) -> Trial | None:  # fmt: skip
+    """The usable queries of `source`, at most `MAX_QUERIES`, under every wanted condition that changes any, of which the first is
+    `clean`; None where there are none.
 
     `ask`: gives a language model's own words for those of each query, and its name.
     """
@@ -94,7 +99,7 @@ def make_trial(
     own, model = ask([(source.texts[row], some) for row, some in zip(rows, words, strict=True)]) if ask else ([], "")
     own = own or [{} for _ in rows]
     matches, conditions, changed = [], [], []
-    for condition in CONDITIONS:
+    for condition in wanted_conditions:
         found = [
             perturber.perturb(source.texts[row], condition, answer, others)
             for row, answer, others in zip(rows, answers, own, strict=True)
@@ -139,8 +144,18 @@ def measure_trial(
     for place, condition in enumerate(trial.conditions):
         differences = {system: gaps[_key(place, system), _key(0, system)] for system in (rankings if place else ())}
         systems = {system: figures[_key(place, system)] for system in rankings}
-        rows.append(Row(condition.kind, condition.words, trial.changed[place], systems, differences))
-    return Robustness(trial.source.name, trial.source.kind, trial.queries, tuple(rows), trial.synonyms)
+        clean = {system: figures[_key(0, system)]["mrr@10"].value for system in differences}
+        losses = {name: -100 * differences[name]["mrr@10"].value / one for name, one in clean.items() if one}
+        rows.append(Row(condition.kind, condition.words, trial.changed[place], systems, differences, losses))
+    median = float(np.median([len(text.split()) for text in trial.perturbed.texts[: trial.queries]]))
+    return Robustness(trial.source.name, trial.source.kind, trial.queries, tuple(rows), trial.synonyms, median)
+
+
+def mean_mrr_losses(found: Sequence[Robustness], condition: Condition) -> dict[str, float]:
+    """System → the mean over data sets of its `mrr_losses` under a condition (METHODS.md §4)."""
+    rows = [row for one in found for row in one.rows if (row.kind, row.words) == (condition.kind, condition.words)]
+    systems = dict.fromkeys(system for row in rows for system in row.mrr_losses)
+    return {name: float(np.mean([row.mrr_losses[name] for row in rows if name in row.mrr_losses])) for name in systems}
 
 
 def _answer_terms(source: QuerySet, row: int, text_of: Mapping[int, str], terms: Terms) -> frozenset[str]:

@@ -32,11 +32,11 @@ class StudentEncoder:
         self._peers = peers
 
     def queries(self, rows: Rows) -> Vectors:
-        """Unit vectors (n, d) of query rows."""
+        """Vectors (n, d) of query rows."""
         return self._encode(rows, self._student.query_prompt_length, lambda done: None)
 
     def chunks(self, rows: Rows, progress: Callable[[int], None] = lambda done: None) -> Vectors:
-        """Unit vectors (n, d) of chunk rows; `progress` gets the number done so far."""
+        """Vectors (n, d) of chunk rows; `progress` gets the number done so far."""
         return self._encode(rows, self._student.chunk_prompt_length, progress)
 
     def base_vectors(

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from engine.core.disk import complete_folder
 from engine.core.errors import ModelError, ResourceError
-from engine.encoders.kinds.augmented import SMALL_SCALE
 from engine.training.config import TrainingConfig
 
 if TYPE_CHECKING:
@@ -88,16 +87,16 @@ def lora_parameters(transformer: nn.Module) -> dict[str, nn.Parameter]:
 
 
 def save_adapter(
-    folder: Path, lora: Any, tensors: dict[str, Tensor], model_name: str, length_scale: float | None = None
+    folder: Path, lora: Any, tensors: dict[str, Tensor], model_name: str, metadata: dict[str, str] | None = None
 ) -> None:
-    """Write a peft folder: `adapter_config.json`, `adapter_model.safetensors` (float32). `length_scale`: see `SMALL_SCALE`."""
+    """Write a peft folder: `adapter_config.json`, `adapter_model.safetensors` (float32) with its `metadata`."""
     from safetensors.torch import save_file
 
     folder.mkdir(parents=True, exist_ok=True)
     save_file(
         {name: tensor.float().contiguous().cpu() for name, tensor in tensors.items()},
         folder / "adapter_model.safetensors",
-        None if length_scale is None else {SMALL_SCALE: repr(length_scale)},
+        metadata,
     )
     settings = lora.to_dict() | {"base_model_name_or_path": model_name, "inference_mode": True}
     plain = {key: _plain(value) for key, value in settings.items()}
@@ -112,13 +111,13 @@ def _plain(value: Any) -> Any:
 
 
 def write_adapter(
-    folder: Path, lora: Any, tensors: dict[str, Tensor], model_name: str, length_scale: float | None = None
+    folder: Path, lora: Any, tensors: dict[str, Tensor], model_name: str, metadata: dict[str, str] | None = None
 ) -> None:
     """As `save_adapter`, in one piece. Raises ResourceError when the disk is full."""
     try:
         shutil.rmtree(folder, ignore_errors=True)
         with complete_folder(folder.with_name(f".writing-{folder.name}-{os.getpid()}"), folder) as temporary:
-            save_adapter(temporary, lora, tensors, model_name, length_scale)
+            save_adapter(temporary, lora, tensors, model_name, metadata)
     except OSError as error:
         raise ResourceError(
             f"The adapter cannot be written to {folder}.", f"{error}.", "Free disk space and run again.",

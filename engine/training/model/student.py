@@ -1,4 +1,4 @@
-"""The model in training: token rows → unit vectors with a graph, its LoRA weights kept in float32."""
+"""The model in training: token rows → vectors with a graph, its LoRA weights kept in float32."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from engine.encoders.fingerprint import effective_max_tokens, read_prompts
+from engine.encoders.geometry import Geometry
 from engine.encoders.hardware import Hardware
+from engine.encoders.kinds.augmented import SMALL_SCALE
 from engine.encoders.loading import load_sentence_transformer
 from engine.encoders.model_folder import ModelFolder
 from engine.encoders.model_size import values_per_block
@@ -67,6 +69,13 @@ class Student:
     def tokenizer(self) -> Any:
         """The transformers tokenizer."""
         return self.text_model.tokenizer
+
+    @property
+    def metadata(self) -> dict[str, str] | None:
+        """What an encoder with its adapter has to know beside the tensors."""
+        if self.length_scale is not None:
+            return {SMALL_SCALE: repr(self.length_scale)}
+        return self.text_model.geometry.metadata if self.text_model.geometry else None
 
     @property
     def working(self) -> list[nn.Parameter]:
@@ -130,9 +139,17 @@ class Student:
             self._rows |= {(prompt, text): array("i", row) for text, row in zip(new, rows, strict=True)}
         return [self._rows[prompt, text] for text in texts]
 
+    def geometry(self, curvature: float, queries: Sequence[str], chunks: Sequence[str]) -> Geometry:
+        """Of hyperbolic space: its scale makes √c‖v‖ 1 on average of these texts, where distances are spread as cosines are."""
+        self.evaluation_mode()
+        with torch.no_grad():
+            first = self.text_model.pooled(self._padded(self.query_rows(queries)), self.query_prompt_length)
+            second = self.text_model.pooled(self._padded(self.chunk_rows(chunks)), self.chunk_prompt_length)
+        return Geometry(curvature, 1 / (curvature**0.5 * torch.cat([first, second]).norm(dim=1).mean().item()))
+
     def forward(self, rows: Sequence[Sequence[int]], prompt_length: int = 0) -> Tensor:
-        """Unit vectors float32 (b, d) of b token rows, with a graph where gradients are on; with a `length_scale`, vectors of the
-        lengths that pooling gives, times that.
+        """Vectors float32 (b, d) of b token rows, with a graph where gradients are on: of unit norm, or points of a geometry; with
+        a `length_scale`, of the lengths that pooling gives, times that.
 
         `prompt_length`: leading tokens that pooling may leave out.
         """

@@ -1,6 +1,6 @@
 """Losses on score matrices. All of them compute in float32 with log_softmax and average over the queries.
 
-`scores` are student cosines (n_queries, n_chunks); `teacher` are teacher logits of the same shape, any constant added.
+`scores` are student cosines or −d_L, (n_queries, n_chunks); `teacher` are teacher logits of the same shape, any constant added.
 `candidates` (bool, same shape, optional) restricts a query to its own chunks; the others get probability 0.
 """
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from engine.training.config import TrainingConfig
 from engine.training.data import Batch
-from engine.training.objectives import losses
+from engine.training.objectives import hyperbolic, losses
 from engine.training.objectives.teachers import PairScores, Teacher
 
 
@@ -38,7 +38,15 @@ class Objective:
         measured = _of_scores(config, positives, target, candidates, above, gains)
 
         def loss(vectors: Tensor) -> Tensor:
-            return measured(vectors[:count] @ vectors[count:].T)  # (q, c)
+            queries, chunks = vectors[:count], vectors[count:]
+            if config.similarity == "cosine":
+                return measured(queries @ chunks.T)  # (q, c)
+            found = measured(hyperbolic.distance_scores(queries, chunks, config.curvature))
+            if not config.entailment_weight:
+                return found
+            return found + config.entailment_weight * hyperbolic.entailment(
+                queries, chunks[positives], config.curvature
+            )
 
         return loss, losses.entropy(target).mean().item()
 
@@ -51,7 +59,7 @@ def _of_scores(
     above: Tensor | None,
     gains: Tensor | None,
 ) -> Callable[[Tensor], Tensor]:
-    """The recipe's loss of the cosines (q, c). `above`: the chunks that the teacher puts above the positive."""
+    """The recipe's loss of the scores (q, c). `above`: the chunks that the teacher puts above the positive."""
     tau, weight = config.student_temperature, config.infonce_weight
     excluded = above if config.false_negatives == "drop" else None
     relabelled = above if config.false_negatives == "relabel" else None

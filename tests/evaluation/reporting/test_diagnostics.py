@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from fixtures.offset_similarity import Offset
 
-from engine.core.similarity import Lorentz
+from engine.core.lorentz import Lorentz
 from engine.evaluation.judgments import Judgment
 from engine.evaluation.rankings import rank_all
 from engine.evaluation.reporting.diagnostics import Diagnostics, Ranked, similarities_of, transformed

@@ -344,11 +344,11 @@ def blows() -> Robustness:
         systems = {name: dict.fromkeys(METRICS, Interval(value, value - 5, value + 5.04)) for name in SYSTEMS}
         loss = Difference(value - 60, value - 65, value - 54.96, 0.0, "worse", 0.001)
         differences = {} if kind == "clean" else dict.fromkeys(systems, dict.fromkeys(METRICS, loss))
-        return Row(kind, words, words, systems, differences)
+        return Row(kind, words, words, systems, differences, dict.fromkeys(differences, 7.5 * words))
 
-    kinds = [(kind, n) for kind in ("typo", "mask", "substitute") for n in (1, 2, 3)]
+    kinds = [(kind, n) for kind in ("typo", "mask", "substitute", "corrupt") for n in (1, 2, 3)]
     rows = (row("clean", 0, 60), *(row(kind, n, 60 - 7 * n) for kind, n in kinds), row("half", 0, 33))
-    return Robustness("judged queries", "judged", 77, rows, Synonyms())
+    return Robustness("judged queries", "judged", 77, rows, Synonyms(), 6.5)
 
 
 def test_robustness_is_shown_as_curves_and_a_table_where_it_was_measured(tmp_path):
@@ -357,7 +357,8 @@ def test_robustness_is_shown_as_curves_and_a_table_where_it_was_measured(tmp_pat
     (section,) = page.xpath("//section[h2[starts-with(., 'Robustness')]]")
     charts = section.xpath(".//*[local-name()='svg']")
     assert [chart.get("aria-label") for chart in charts] == [
-        f"nDCG@10 by {what} per query" for what in ("mistyped words", "masked words", "words exchanged")
+        f"nDCG@10 by {what} per query"
+        for what in ("mistyped words", "masked words", "words exchanged", "words mistyped or exchanged")
     ]
     for chart in charts:
         assert texts(chart, "label") == [label_of("bm25"), label_of("hybrid in use")]
@@ -367,7 +368,9 @@ def test_robustness_is_shown_as_curves_and_a_table_where_it_was_measured(tmp_pat
         [cell.xpath("string()").split() for cell in row.xpath("th | td")]
         for row in section.xpath("(.//table)[1]/tbody/tr")
     ]
-    assert len(rows) == 11
+    assert len(rows) == 14
+    assert "In the median, a query has 6.5 words." in section.xpath("string(p)")
+    assert section.xpath("string()").count("22.5 % lost") == 8  # of two systems by three words, in four ways
     assert rows[0][2] == ["60.055.0–65.0"]
     assert rows[-1][0] == ["each", "word,", "p", "=", "0.5"]
     assert "-27.0 worse-32.0 to -22.0" in section.xpath("string()")

@@ -147,6 +147,24 @@ def test_a_query_without_words_to_change_is_left_alone(query, condition):
     assert (found.text, found.changed) == (query, 0)
 
 
+def test_any_words_are_mistyped_or_exchanged_whatever_the_answer_holds():
+    texts = [f"leaking roof tenants number{chr(97 + n)} windows" for n in range(26)]
+    perturber = Perturber(terms, {"roof": "ceiling", "windows": "panes"})
+    found = [
+        [perturber.perturb(text, Condition("corrupt", words), terms("roof")) for words in (1, 2, 3)] for text in texts
+    ]
+    assert {tuple(one.changed for one in row) for row in found} == {(1, 2, 3)}
+    for text, row in zip(texts, found, strict=True):
+        pairs = [list(enumerate(zip(text.split(), one.text.split(), strict=True))) for one in row]
+        one, two, three = ({place for place, (before, after) in some if before != after} for some in pairs)
+        assert one < two < three
+    first = [one.text for one, _, _ in found]
+    assert 0 < sum("roof" not in text for text in first) < 20  # the answer's word is not sought out
+    words = {word for _, _, one in found for word in one.text.split()}
+    assert {"ceiling", "panes"} <= words  # by synonym where there is one,
+    assert len(words - {"ceiling", "panes"} - {word for text in texts for word in text.split()}) > 20  # else by typo
+
+
 def test_bm25_does_not_see_masks():
     assert without_masks("Who [MASK] the roof [MASK]?") == "Who the roof ?"
     assert without_masks("[MASK]") == ""

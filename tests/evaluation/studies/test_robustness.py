@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -17,8 +18,8 @@ from engine.evaluation.query_sets import QuerySet
 from engine.evaluation.rankings import products_of, rank_within
 from engine.evaluation.studies import robustness
 from engine.evaluation.studies.fusion import FusionChoice
-from engine.evaluation.studies.perturbation import CONDITIONS
-from engine.evaluation.studies.robustness import make_trial, measure_trial
+from engine.evaluation.studies.perturbation import CONDITIONS, CORRUPTED, Condition
+from engine.evaluation.studies.robustness import make_trial, mean_mrr_losses, measure_trial
 from engine.evaluation.studies.robustness_study import RobustnessStudy, drop_unused_substitutes
 from engine.lexical.filenames import FilenameMatch
 from engine.settings.schema import Settings
@@ -112,6 +113,26 @@ def test_other_metrics_drop_as_well_and_each_has_its_verdict():
     assert (drops["hit@1"].value, drops["hit@4"].verdict) == (-100.0, "no difference shown")
     assert (drops["mrr@10"].value, drops["mrr@10"].verdict) == (-50.0, "worse")
     assert drops["hit@10"].verdict == "no difference shown"
+
+
+def test_what_is_lost_of_mrr_by_hand():
+    trial = make_trial(query_set(), CHUNKS, terms, wanted_conditions=CORRUPTED)
+    assert trial is not None
+    assert trial.conditions == CORRUPTED
+    assert trial.changed[:4] == (0, 1, 2, 2)  # the third word only joins others
+    answers = np.array([[next(iter(judgment.grades))] for judgment in trial.perturbed.judgments])
+    second = np.stack([np.full(len(answers), 10_000), answers[:, 0]], axis=1)
+    second[: trial.queries] = second[: trial.queries, ::-1]
+    found = measure_trial(trial, {"halved": second, "lost": np.full_like(answers, -1)}, document_of, samples=500)
+    assert found.median_words == 3.0
+    assert found.rows[0].mrr_losses == {}
+    for row in found.rows[1:]:
+        assert row.mrr_losses == {"halved": pytest.approx(50)}  # the other had nothing to lose
+    less = replace(found.rows[1], mrr_losses={"halved": 10.0})
+    both = [found, replace(found, rows=(found.rows[0], less))]
+    assert mean_mrr_losses(both, CORRUPTED[1])["halved"] == pytest.approx(30)
+    assert mean_mrr_losses(both, CORRUPTED[-1])["halved"] == pytest.approx(50)
+    assert mean_mrr_losses(both, Condition("typo", 1)) == {}
 
 
 def test_queries_with_evidence_have_map_multihop_as_well():

@@ -15,7 +15,8 @@ from fixtures.errors import fails
 
 from engine.core.errors import CancelledError, DatasetError
 from engine.core.figures import Interval
-from engine.core.similarity import COSINE, Lorentz, Similarity
+from engine.core.lorentz import Lorentz
+from engine.core.similarity import COSINE, Similarity
 from engine.evaluation.studies.sentence_pairs import MIN_PAIRS, Pair, SentencePairs, pairs_fingerprint, read_pairs
 from engine.settings.schema import EvaluationSettings, Settings
 
