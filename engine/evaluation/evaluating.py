@@ -174,7 +174,7 @@ class Evaluation:
 
     def _untrained(self) -> bool:
         """Whether the adapter is the one that training began with, before its first step, and changes nothing."""
-        if self._settings.encoder.small_model:
+        if self._settings.encoder.small_model or self._settings.training.similarity == "lorentz":
             return False
         return self.trained.info.best_step == 0 and self._settings.training.method != "PT-FT"
 

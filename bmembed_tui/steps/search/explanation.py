@@ -83,7 +83,7 @@ def format_ranker(name: str, hit: Hit, ranks: RankComparison) -> str:
         return "not asked"
     text = "not among its best"
     if ranked is not None:
-        scale = "score" if name == "bm25" else "cosine"
+        scale = "score" if name == "bm25" else "similarity"
         text = f"rank {ranked.rank:<3} {scale} {ranker_score(name, ranked.score)}"
     if not hit.shares:
         return text if name in hit.rankers else f"{text}, had no part in this list"
@@ -103,4 +103,4 @@ def format_adapter(explained: Explained, ranks: RankComparison) -> str:
     text = f"{explained.in_use}: base rank {ranks.base_rank:,} → {after}"
     if ranks.base_cosine is None or ranks.in_use_cosine is None:
         return text
-    return f"{text}, cosine {ranks.base_cosine:.3f} → {ranks.in_use_cosine:.3f}"
+    return f"{text}, similarity {ranks.base_cosine:.3f} → {ranks.in_use_cosine:.3f}"

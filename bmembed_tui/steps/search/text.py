@@ -21,7 +21,7 @@ of documents. Search by meaning comes with the encoder, later.
 """
 OFFER = "\nOr choose one of this project's own queries:"
 NO_OFFER = "\nHits come while you type."
-SCALES = {"bm25": "BM25 score", "semantic": "cosine", "hybrid": "fused score"}
+SCALES = {"bm25": "BM25 score", "semantic": "similarity", "hybrid": "fused score"}
 
 
 def status(mode: str, searching: Searching) -> str:
