@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     import torch
     from sentence_transformers import SentenceTransformer
 
+WHOLE = "whole/"
+"""What comes before their names in an adapter's file, beside the LoRA layers', which then add to them."""
+
 
 def load_sentence_transformer(model: ModelFolder, device: str, torch_dtype: torch.dtype | str) -> SentenceTransformer:
     """The model on `device` ("cpu", "cuda", "cuda:N"), its transformer in `torch_dtype`, later modules in float32.
@@ -65,10 +68,13 @@ def load_sentence_transformer(model: ModelFolder, device: str, torch_dtype: torc
 def merge_adapter(loaded: SentenceTransformer, folder: Path, scale: float) -> None:
     """Merge a peft LoRA adapter into the transformer's weights in place: W + scale · ΔW, in the dtype they are in.
 
-    Load the model in float32 for this. Raises ModelError when the adapter does not belong to the model.
+    ΔW includes what pre-training of all weights changed (`WHOLE`). Load the model in float32 for this. Raises ModelError when the
+    adapter does not belong to the model.
     """
     check_adapter(folder)
+    file = folder / "adapter_model.safetensors"
     from peft import PeftModel, get_peft_model_state_dict
+    from safetensors.torch import load_file
 
     transformer: Any = loaded[0]
     base = (
@@ -77,13 +83,15 @@ def merge_adapter(loaded: SentenceTransformer, folder: Path, scale: float) -> No
         else {}
     )
     try:
+        whole = {name.removeprefix(WHOLE): one for name, one in load_file(file).items() if name.startswith(WHOLE)}
+        unexpected = transformer.auto_model.load_state_dict(whole, strict=False).unexpected_keys
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what peft warns of is an error below
             wrapped = PeftModel.from_pretrained(transformer.auto_model, str(folder), is_trainable=False)
             expected = frozenset(get_peft_model_state_dict(wrapped))
     except Exception as error:
         raise _foreign_adapter(folder, _first_line(error)) from error
-    found = tensor_names(folder / "adapter_model.safetensors")
+    found = tensor_names(file) - {WHOLE + name for name in whole.keys() - set(unexpected)}
     if expected != found:
         odd = min(expected ^ found)
         raise _foreign_adapter(folder, f"{len(expected ^ found)} of its tensors have no counterpart, such as {odd}.")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from engine.core.systems import BASE, CL, ENCODERS, IN_USE, candidate_name, weig
 from engine.evaluation.document_set import document_set
 from engine.evaluation.evidence import DECIDE_FUSION, RUNGS, Evidence, Measured
 from engine.evaluation.gate import Decision, Selection, decide
+from engine.evaluation.general_knowledge import answered, general_folder, general_set
 from engine.evaluation.query_sets import QuerySet, query_sets
 from engine.evaluation.rankers import Rankers
 from engine.evaluation.reporting.encoder_diagnostics import EncoderDiagnostics
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from engine.core.records import Chunk
     from engine.evaluation.candidates import Candidate
     from engine.evaluation.evidence import RungName
-    from engine.evaluation.general_knowledge import General
     from engine.evaluation.judgments import Judgment
     from engine.evaluation.rankers import Among
     from engine.evaluation.studies.robustness import Robustness
@@ -70,17 +69,11 @@ class Evaluation:
         self.baseline: BaselineInfo | None = None
         self.robustness: Robustness | None = None
         self.threshold: dict[str, Any] = {}
+        self.known = general_set(general_folder(context), self._settings.training.seed)
         self.general: dict[str, Mapping[str, NDArray[np.float64]]] = {}
         self.general_geometry: dict[str, Mapping[str, Any]] = {}
         self.sentences = SentencePairs(context)
         self.distances: dict[str, NDArray[np.float64]] = {}
-
-    @cached_property
-    def known(self) -> General:
-        """The questions of the forgetting check. Raises DatasetError."""
-        from engine.evaluation.general_knowledge import general_folder, general_set
-
-        return general_set(general_folder(self._context), self._settings.training.seed)
 
     def _of_the_corpus(self) -> list[QuerySet]:
         """The sets whose queries are looked for in the corpus as it is."""
@@ -115,7 +108,6 @@ class Evaluation:
         self._context.check_stop()
 
     def _measure_general(self, candidate: Candidate, vectors: NDArray[np.float32]) -> None:
-        from engine.evaluation.general_knowledge import answered
         from engine.evaluation.reporting.diagnostics import geometry_of
         from engine.metrics.geometry import nearest_distances
 

@@ -41,12 +41,6 @@ def general_folder(snapshot: ProjectSnapshot) -> Path | None:
     return snapshot.project.path / Path(named).expanduser() if named else None
 
 
-def general_state(folder: Path) -> list[tuple[int, int] | None]:
-    """Size and time of change of the files of a BEIR folder; None for one that is not there."""
-    files = [folder / name for name in (BEIR_CORPUS, "queries.jsonl", "qrels/test.tsv")]
-    return [(file.stat().st_size, file.stat().st_mtime_ns) if file.is_file() else None for file in files]
-
-
 def general_set(folder: Path | None, seed: int = 0) -> General:
     """The test queries of a BEIR folder, among what answers them and other entries; samples of many, by `seed`. None: the set that
     ships. Raises DatasetError."""

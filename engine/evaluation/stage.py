@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from engine.core.errors import DamagedError, NotBuiltError
 from engine.encoders.for_project import check_device, encoder_fingerprint_of, model_fingerprint
 from engine.evaluation.evaluating import Evaluation
-from engine.evaluation.general_knowledge import general_folder, general_set, general_state
+from engine.evaluation.general_knowledge import general_folder, general_set
 from engine.evaluation.results import publish_results
 from engine.evaluation.studies.sentence_pairs import pairs_fingerprint
 from engine.project.stage import ProjectSnapshot, Stage, StageContext
@@ -45,7 +46,7 @@ class EvaluateStage(Stage):
             "cl": _baseline(snapshot),
             **_synonyms(snapshot),
             **({"pairs": pairs_fingerprint(snapshot)} if snapshot.settings.evaluation.sentence_pairs else {}),
-            **({"general": general_state(folder)} if (folder := general_folder(snapshot)) else {}),
+            **({"general": _times(folder)} if (folder := general_folder(snapshot)) else {}),
         }
 
     def preflight(self, snapshot: ProjectSnapshot) -> None:
@@ -93,6 +94,10 @@ def _synonyms(snapshot: ProjectSnapshot) -> dict[str, str]:
     from engine.evaluation.studies.robustness_study import language_model_of
 
     return {"synonyms": name} if (name := language_model_of(snapshot)) else {}
+
+
+def _times(folder: Path) -> list[int]:
+    return [file.stat().st_mtime_ns for part in ("*.jsonl", "qrels/test.tsv") for file in sorted(folder.glob(part))]
 
 
 def _baseline(snapshot: ProjectSnapshot) -> str:

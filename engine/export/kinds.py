@@ -9,6 +9,8 @@ from pathlib import Path
 
 from engine.core.errors import EngineError, NotBuiltError, UsageError, unknown
 from engine.encoders.geometry import read_geometry
+from engine.encoders.loading import WHOLE
+from engine.encoders.weights_file import tensor_names
 from engine.export.models import write_adapter, write_models, write_onnx
 from engine.export.source import Source
 from engine.export.texts import write_beir, write_chunks
@@ -26,6 +28,15 @@ class Kind:
     holds_text: bool
     check: Callable[[Source], object]
     write: Callable[[Source, Path], None]
+
+
+def _has_adapter(source: Source) -> None:
+    folder, _ = source.adapter()
+    if any(name.startswith(WHOLE) for name in tensor_names(folder / "adapter_model.safetensors")):
+        raise UsageError(
+            "The adapter cannot be exported alone.", "Pre-training changed all weights, of which peft would load none.",
+            "Export the model (--only model).", code="adapter-of-all-weights",
+        )  # fmt: skip
 
 
 def _has_onnx(source: Source) -> None:
@@ -61,7 +72,7 @@ def _has_queries(source: Source) -> None:
 KINDS = {
     kind.name: kind
     for kind in (
-        Kind("adapter", "the adapter as a peft folder", False, Source.adapter, write_adapter),
+        Kind("adapter", "the adapter as a peft folder", False, _has_adapter, write_adapter),
         Kind(
             "model", "the encoder of search for sentence-transformers", False, lambda s: s.in_use.folder, write_models
         ),

@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import ArrayLike
 
 from engine.core.figures import Interval
 from engine.metrics.relevance import Floats
-from engine.metrics.samples import PAPER, Sampling, draw_fitting, percentile_interval
+from engine.metrics.samples import PAPER, Sampling, percentile_interval
 
 
-@dataclass(frozen=True, slots=True)
-class Overlap:
-    """`coe`: correct-overlap ECDF, P(correct similarity > θ); `roe`: random-overlap ECDF. Shares in [0, 1]."""
-
-    coe: Interval
-    roe: Interval
-
-
-def overlap(top: ArrayLike, correct: ArrayLike, random: ArrayLike, sampling: Sampling = PAPER) -> Overlap:
-    """COE and ROE with 95 % intervals over bootstrap samples of the queries.
+def overlap(
+    top: ArrayLike, correct: ArrayLike, random: ArrayLike, sampling: Sampling = PAPER
+) -> tuple[Interval, Interval]:
+    """COE and ROE, shares in [0, 1], with 95 % intervals over bootstrap samples of the queries.
 
     `top` (q, K): the similarities of each query's top K; `correct` (q,): with its correct chunk; `random` (q, n): with n
     random ones. The paper draws one for each of up to 981 questions; of fewer queries, one each says little: of 60, ROE came out
-    between 8 % and 20 %, by the draw alone, where all chunks give 10 %. Of fewer queries than l, samples are as many as these.
+    between 8 % and 20 %, by the draw alone, where all chunks give 10 %.
     θ_j is the ψ-th percentile of `top` in sample j; C(θ_j) = P(similarity > θ_j) is over all queries, eq. (1) and (2).
     ValueError where shapes do not fit or a number is not finite.
     """
@@ -34,9 +26,8 @@ def overlap(top: ArrayLike, correct: ArrayLike, random: ArrayLike, sampling: Sam
         raise ValueError(f"similarities of shape {best.shape}, {right.shape} and {drawn.shape} do not fit")
     if not all(np.isfinite(array).all() for array in (best, right, drawn)):
         raise ValueError("similarities hold NaN or infinity")
-    rows = draw_fitting(len(best), sampling.samples, sampling.size, sampling.seed)
-    theta: Floats = np.percentile(best[rows].reshape(sampling.samples, -1), sampling.psi, axis=1)
-    return Overlap(*(percentile_interval(_above(values, theta)) for values in (right, drawn)))
+    theta: Floats = np.percentile(best[sampling.draw(len(best))].reshape(sampling.samples, -1), sampling.psi, axis=1)
+    return percentile_interval(_above(right, theta)), percentile_interval(_above(drawn, theta))
 
 
 def _above(similarities: Floats, theta: Floats) -> Floats:

@@ -4,7 +4,6 @@ et al. 2016."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,20 +16,10 @@ from engine.metrics.relevance import Floats
 RESAMPLES = 2_000
 
 
-@dataclass(frozen=True, slots=True)
-class Correlation:
-    """Of two figures, over models."""
-
-    pearson: float
-    spearman: float
-
-
-def correlations(measures: Mapping[str, ArrayLike], accuracy: ArrayLike) -> dict[str, Correlation]:
-    """Each measure's correlation with the accuracy of the same models, all (n,): "… evaluated", table 3, which has Pearson's.
-
-    As `pearson` as to errors.
-    """
-    return {name: Correlation(pearson(one, accuracy), spearman(one, accuracy)) for name, one in measures.items()}
+def correlations(measures: Mapping[str, ArrayLike], accuracy: ArrayLike) -> dict[str, tuple[float, float]]:
+    """Each measure's correlation with the accuracy of the same models, all (n,): Pearson's, which "… evaluated" has in table 3, and
+    Spearman's. As `pearson` as to errors."""
+    return {name: (pearson(one, accuracy), spearman(one, accuracy)) for name, one in measures.items()}
 
 
 def pearson(one: ArrayLike, other: ArrayLike) -> float:

@@ -13,7 +13,7 @@ from engine.metrics.bootstrap import SAMPLES as RESAMPLES
 from engine.metrics.differences import paired_difference
 from engine.metrics.power import with_needed
 from engine.metrics.relevance import Floats
-from engine.metrics.samples import SAMPLES, SIZE, draw
+from engine.metrics.samples import PAPER, Sampling
 
 PERCENTILES = tuple(range(0, 101, 5))
 
@@ -32,20 +32,19 @@ class Threshold:
     loss: Difference
 
 
-def thresholds(top: ArrayLike, percentiles: Sequence[float] = PERCENTILES, samples: int = SAMPLES, size: int = SIZE,
-               seed: int = 0) -> Floats:  # fmt: skip
+def thresholds(top: ArrayLike, percentiles: Sequence[float] = PERCENTILES, sampling: Sampling = PAPER) -> Floats:
     """τ(ψ) for each of `percentiles` ψ: of Γ = {γ_j}, γ_j the least of the top-K similarities `top` (q, K) in sample j."""
     best = np.asarray(top, dtype=np.float64)
     if best.ndim != 2 or not best.shape[1] or not np.isfinite(best).all():
         raise ValueError(f"a threshold wants finite similarities (queries, K), not an array of shape {best.shape}")
-    least = best.min(axis=1)[draw(len(best), samples, size, seed)].min(axis=1)
+    least = best.min(axis=1)[sampling.draw(len(best))].min(axis=1)
     found: Floats = np.percentile(least, list(percentiles))
     return found
 
 
 def choose_threshold(
-    top: ArrayLike, correct: ArrayLike, samples: int = SAMPLES, size: int = SIZE, resamples: int = RESAMPLES, seed: int = 0,
-) -> Threshold:  # fmt: skip
+    top: ArrayLike, correct: ArrayLike, sampling: Sampling = PAPER, resamples: int = RESAMPLES
+) -> Threshold:
     """The highest τ(ψ) at which the interval of top-K accuracy's loss, against no threshold, reaches 0.
 
     `top` (q, K) similarities, and `correct` (q, K), 1 where that hit is correct. Both accuracies are of the same
@@ -54,13 +53,13 @@ def choose_threshold(
     best, right = np.asarray(top, dtype=np.float64), np.asarray(correct, dtype=bool)
     if best.shape != right.shape:
         raise ValueError(f"similarities {best.shape} and correctness {right.shape} do not fit")
-    candidates = thresholds(best, PERCENTILES, samples, size, seed)
+    candidates = thresholds(best, PERCENTILES, sampling)
     plain = np.asarray(right.any(axis=1), dtype=np.float64)
     for psi, tau in sorted(zip(PERCENTILES, candidates.tolist(), strict=True), reverse=True):
         kept = np.asarray((right & (best >= tau)).any(axis=1), dtype=np.float64)
-        if psi == 0 or not _lower(kept, plain, resamples, seed):
+        if psi == 0 or not _lower(kept, plain, resamples, sampling.seed):
             break
-    loss = with_needed(paired_difference(kept, plain, resamples, seed).percent(), kept - plain)
+    loss = with_needed(paired_difference(kept, plain, resamples, sampling.seed).percent(), kept - plain)
     return Threshold(tau, float(psi), float(kept.mean()), float(plain.mean()), float((best < tau).mean()), loss)
 
 

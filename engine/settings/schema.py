@@ -213,12 +213,7 @@ class EvaluationSettings(Section):
         "whether queries with typos, with masked words and with words exchanged are measured as well; takes "
         "several times as long; a server that writes the queries is sent judged questions, too",
     )
-    top_k: int = key(
-        5,
-        "K of the diagnostics: chunks of a query that count as its best, in accuracy, nDCG, COE, ROE and τ",
-        ge=1,
-        le=10,
-    )
+    top_k: int = key(5, "K of the diagnostics: chunks of a query that count as its best", ge=1, le=10)
     samples: int = key(500, "m of the diagnostics: bootstrap samples of the queries", ge=10, le=100_000)
     sample_size: int = key(100, "l of the diagnostics: queries of a bootstrap sample", ge=1, le=100_000)
     psi: float = key(5.0, "ψ of COE and ROE: percentile of the similarities of the best K chunks", ge=0, le=100)
@@ -227,11 +222,7 @@ class EvaluationSettings(Section):
         "file of sentence pairs with people's scores of how similar they are, which the encoders are compared on, too: .jsonl, "
         ".csv or .tsv with sentence1, sentence2 and score; a relative one is in the project folder",
     )
-    general_set: str = key(
-        "",
-        "BEIR folder on whose test questions it is measured what an adapter has forgotten, in place of those that ship; a relative "
-        "one is in the project folder",
-    )
+    general_set: str = key("", "BEIR folder whose test questions show what was forgotten, instead of those that ship")
     cl_baseline: bool = key(
         False,
         "whether an adapter trained by plain contrastive learning on the same queries is compared, too; costs one more "

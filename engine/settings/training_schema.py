@@ -12,6 +12,7 @@ Target = Literal["fixed", "entropy"]
 Wish = Literal["auto", "on", "off"]
 FalseNegatives = Literal["keep", "drop", "relabel"]
 Method = Literal["FT", "PT", "PT-FT"]
+Weights = Literal["adapter", "all"]
 AdapterScope = Literal["both", "queries"]
 Augmentation = Literal["mafin", "lambda-mafin"]
 SimilarityName = Literal["cosine", "lorentz"]
@@ -127,6 +128,9 @@ class TrainingSettings(Section):
     pretrain_steps: int | None = key(None, "steps of pre-training", ge=1, le=MAX_WHOLE_NUMBER)
     pretrain_chunks_per_step: int | None = key(None, "chunks per step of pre-training", ge=1, le=4096)
     pretrain_learning_rate: float | None = key(None, "peak learning rate of pre-training", gt=0, le=0.1)
+    pretrain_weights: Weights | None = key(
+        None, "what pre-training trains: the LoRA adapter, or all of the model's weights"
+    )
     mask_share: float | None = key(None, "share of the tokens that pre-training hides", ge=0.01, le=0.9)
     seed: int = key(0, "seed of every random choice in training", ge=0, lt=2**32)
 

@@ -14,6 +14,7 @@ from engine.settings.training_schema import (
     SimilarityName,
     Target,
     Teacher,
+    Weights,
     Wish,
 )
 
@@ -112,6 +113,7 @@ class TrainingConfig:
     pretrain_chunks_per_step: int = 32
     pretrain_learning_rate: float = 5e-4
     mask_share: float = 0.15
+    pretrain_weights: Weights = "adapter"
 
     def __post_init__(self) -> None:
         """Raises SettingsError for values that do not go together; engine/settings/training_schema.py has the range of each."""

@@ -73,11 +73,11 @@ class Setup:
 
 
 @contextmanager
-def prepared(job: Job, peers: Peers = ALONE, *, report: bool = True) -> Iterator[Setup]:
+def prepared(job: Job, peers: Peers = ALONE, *, report: bool = True, whole: bool = False) -> Iterator[Setup]:
     """Load the model and decide how steps are computed; `report`: emit these choices. Missing memory is a ResourceError."""
     config, hardware = job.config, job.hardware
     with faults.memory_errors():
-        student = Student(job.model, config, hardware)
+        student = Student(job.model, config, hardware, whole=whole)
         plan = peers.decide(make_plan(student, config, hardware, look(hardware, peers.count)))
         for choice in plan.choices if report else ():
             job.emit(Choice(stage=STAGE, setting=choice.setting, value=choice.value, reason=choice.reason))
@@ -291,7 +291,7 @@ class Loop(ABC):
         state = self.state
         if why := self._why(ended):
             self.choose(f"steps{self.of_what}", state.step, why)
-        tensors = self.student.snapshot() if self.pool is None else self.best
+        tensors = (self.student.snapshot() if self.pool is None else self.best) | self.student.untrained
         adapter = self.job.folder / "adapter"
         if self.peers.leads:
             write_adapter(adapter, self.student.lora, tensors, self.student.model.name, self.student.metadata)

@@ -45,6 +45,8 @@ def config_of(settings: Settings) -> TrainingConfig:
     fitting: dict[str, Any] = {"max_tokens": _longest(settings, config), "augmentation": small}
     if config.objective in WITHOUT_NEGATIVES:
         fitting["false_negatives"] = "keep"
+    if config.pretrain_weights == "all" and settings.training.pretrain_learning_rate is None:
+        fitting["pretrain_learning_rate"] = config.pretrain_learning_rate / 10  # LoRA layers take more
     return replace(config, **fitting, **_scope(settings, config)[0])
 
 

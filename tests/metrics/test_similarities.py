@@ -6,18 +6,18 @@ import numpy as np
 import pytest
 
 from engine.metrics.overlap import overlap
-from engine.metrics.samples import Sampling, bootstrapped_mean, draw, draw_fitting, percentile_interval
+from engine.metrics.samples import Sampling, bootstrapped_mean, percentile_interval
 from engine.metrics.threshold import choose_threshold, thresholds
 
 
 def test_samples_are_drawn_from_all_rows_by_seed():
-    rows = draw(3, samples=50, size=20, seed=1)
-    assert rows.shape == (50, 20)
+    rows = Sampling(samples=50, size=2, seed=1).draw(3)
+    assert rows.shape == (50, 2)
     assert set(rows.ravel().tolist()) == {0, 1, 2}
-    assert draw(3, 50, 20, seed=1).tolist() == rows.tolist()
-    assert draw(3, 50, 20, seed=2).tolist() != rows.tolist()
+    assert Sampling(samples=50, size=2, seed=1).draw(3).tolist() == rows.tolist()
+    assert Sampling(samples=50, size=2, seed=2).draw(3).tolist() != rows.tolist()
     with pytest.raises(ValueError, match="cannot be drawn from 0"):
-        draw(0)
+        Sampling().draw(0)
 
 
 def test_the_percentile_interval_by_hand():
@@ -26,17 +26,19 @@ def test_the_percentile_interval_by_hand():
 
 
 def test_accuracy_has_the_binomial_spread_of_its_sample_size():
-    found = bootstrapped_mean([1.0] * 300 + [0.0] * 100, samples=4_000, seed=3)
+    found = bootstrapped_mean([1.0] * 300 + [0.0] * 100, Sampling(samples=4_000, seed=3))
     assert found.value == pytest.approx(0.75, abs=0.005)
     spread = 1.96 * np.sqrt(0.75 * 0.25 / 100)
     assert (found.low, found.high) == pytest.approx((0.75 - spread, 0.75 + spread), abs=0.015)
-    wider = bootstrapped_mean([1.0] * 300 + [0.0] * 100, samples=4_000, size=25, seed=3)
+    wider = bootstrapped_mean([1.0] * 300 + [0.0] * 100, Sampling(samples=4_000, size=25, seed=3))
     assert wider.high - wider.low == pytest.approx(2 * (found.high - found.low), rel=0.1)
 
 
 def test_samples_are_never_larger_than_the_set_of_queries():
-    assert draw_fitting(3, samples=50, size=20, seed=1).tolist() == draw(3, 50, 3, seed=1).tolist()
-    found = bootstrapped_mean([1.0] * 12 + [0.0] * 4, samples=4_000, seed=3)  # of 16, not of 100
+    drawn = Sampling(samples=50, size=20, seed=1).draw(3)
+    assert drawn.tolist() == Sampling(samples=50, size=3, seed=1).draw(3).tolist()
+    assert drawn.shape == (50, 3)
+    found = bootstrapped_mean([1.0] * 12 + [0.0] * 4, Sampling(samples=4_000, seed=3))  # of 16, not of 100
     spread = 1.96 * np.sqrt(0.75 * 0.25 / 16)
     assert (found.low, found.high) == pytest.approx((0.75 - spread, 0.75 + spread), abs=0.04)
 
@@ -49,35 +51,35 @@ def test_accuracy_of_queries_that_agree_has_no_width():
 def test_overlap_by_hand_where_every_sample_is_the_same():
     # Of every query the top three are 0.9, 0.7, 0.5: θ at the 50th percentile is 0.7 in each sample.
     top = [[0.9, 0.7, 0.5]] * 4
-    found = overlap(top, [0.8] * 4, [[0.7]] * 4, Sampling(psi=50))
-    assert (found.coe.value, found.roe.value) == (1.0, 0.0)  # 0.7 is not above 0.7
-    assert overlap(top, [0.8] * 4, [[0.7]] * 4, Sampling(psi=0)).roe.value == 1.0
-    assert overlap(top, [0.85] * 4, [[0.1]] * 4, Sampling(psi=100)).coe.value == 0.0
+    coe, roe = overlap(top, [0.8] * 4, [[0.7]] * 4, Sampling(psi=50))
+    assert (coe.value, roe.value) == (1.0, 0.0)  # 0.7 is not above 0.7
+    assert overlap(top, [0.8] * 4, [[0.7]] * 4, Sampling(psi=0))[1].value == 1.0
+    assert overlap(top, [0.85] * 4, [[0.1]] * 4, Sampling(psi=100))[0].value == 0.0
 
 
 def test_overlap_is_of_all_queries_whatever_the_sample():
-    found = overlap([[0.6]] * 8, [0.7] * 6 + [0.5] * 2, [[0.7, 0.1]] + [[0.1, 0.1]] * 7)
-    assert (found.coe.value, found.coe.low, found.coe.high) == (0.75, 0.75, 0.75)  # θ is 0.6 in every sample
-    assert found.roe.value == 1 / 16  # one of all 16 random chunks
+    coe, roe = overlap([[0.6]] * 8, [0.7] * 6 + [0.5] * 2, [[0.7, 0.1]] + [[0.1, 0.1]] * 7)
+    assert (coe.value, coe.low, coe.high) == (0.75, 0.75, 0.75)  # θ is 0.6 in every sample
+    assert roe.value == 1 / 16  # one of all 16 random chunks
     # Samples of one: θ is 0.2 or 0.6, with one half or none of the correct similarities above it, each half of the time.
-    halves = overlap([[0.2], [0.6]], [0.3, 0.1], [[0.1], [0.6]], Sampling(samples=4_000, size=1, psi=50, seed=2))
-    assert (halves.coe.value, halves.coe.low, halves.coe.high) == pytest.approx((0.25, 0.0, 0.5), abs=0.01)
-    assert (halves.roe.value, halves.roe.high) == pytest.approx((0.25, 0.5), abs=0.01)  # 0.6 is not above 0.6
+    coe, roe = overlap([[0.2], [0.6]], [0.3, 0.1], [[0.1], [0.6]], Sampling(samples=4_000, size=1, psi=50, seed=2))
+    assert (coe.value, coe.low, coe.high) == pytest.approx((0.25, 0.0, 0.5), abs=0.01)
+    assert (roe.value, roe.high) == pytest.approx((0.25, 0.5), abs=0.01)  # 0.6 is not above 0.6
 
 
 def test_thresholds_are_percentiles_of_the_samples_least_similarity():
     top = np.array([[0.9, 0.8], [0.6, 0.4], [0.7, 0.5]])
-    low, middle, high = thresholds(top, [0, 50, 100], samples=2_000, size=2, seed=0)
+    low, middle, high = thresholds(top, [0, 50, 100], Sampling(samples=2_000, size=2))
     # γ is 0.4 in 5 of 9 samples of two, 0.5 in 3 of 9, 0.8 in 1 of 9.
     assert (low, middle, high) == pytest.approx((0.4, 0.4, 0.8))
-    assert thresholds(top, [70], samples=2_000, size=2)[0] == pytest.approx(0.5)
+    assert thresholds(top, [70], Sampling(samples=2_000, size=2))[0] == pytest.approx(0.5)
 
 
 def test_the_highest_threshold_that_costs_nothing_is_chosen():
     # Half of the queries end at 0.2, half at 0.5, where nothing is correct; the answers lie at 0.9.
     top = np.array([[0.9, 0.2], [0.9, 0.5]] * 50)
     right = np.array([[1, 0]] * 100)
-    found = choose_threshold(top, right, size=1, resamples=500)
+    found = choose_threshold(top, right, Sampling(size=1), resamples=500)
     assert (found.psi, found.similarity) == (100.0, 0.5)
     assert (found.accuracy, found.unthresholded, found.hidden) == (1.0, 1.0, 0.25)
 
@@ -86,7 +88,7 @@ def test_a_threshold_that_loses_answers_is_not_chosen():
     # Of every fifth query the answer is the weakest hit, at 0.2; all others end at 0.6.
     top = np.array([[0.9, 0.2]] + [[0.9, 0.6]] * 4)
     right = np.array([[0, 1]] + [[1, 0]] * 4)
-    found = choose_threshold(np.tile(top, (20, 1)), np.tile(right, (20, 1)), size=1, resamples=500)
+    found = choose_threshold(np.tile(top, (20, 1)), np.tile(right, (20, 1)), Sampling(size=1), resamples=500)
     assert (found.similarity, found.hidden) == (0.2, 0.0)
     assert found.accuracy == found.unthresholded == 1.0
     assert 0 < found.psi < 100
@@ -96,7 +98,7 @@ def test_a_loss_that_is_not_shown_is_accepted():
     # One query in a hundred loses its answer: resamples without it are common.
     top = np.array([[0.9, 0.2]] + [[0.9, 0.6]] * 99)
     right = np.array([[0, 1]] + [[1, 0]] * 99)
-    found = choose_threshold(top, right, size=1, resamples=500)
+    found = choose_threshold(top, right, Sampling(size=1), resamples=500)
     assert found.similarity == 0.6
     assert (found.accuracy, found.unthresholded) == (0.99, 1.0)
 
@@ -105,7 +107,7 @@ def test_five_losses_of_five_are_no_licence():
     # Fisher's p of five that agree is 2 · ½⁵ = 6 %; a resample of 100 has none of them once in 170 times.
     top = np.array([[0.9, 0.2]] * 5 + [[0.9, 0.6]] * 95)
     right = np.array([[0, 1]] * 5 + [[1, 0]] * 95)
-    found = choose_threshold(top, right, size=1, resamples=2_000)
+    found = choose_threshold(top, right, Sampling(size=1), resamples=2_000)
     assert (found.similarity, found.accuracy) == (0.2, 1.0)
 
 

@@ -31,11 +31,11 @@ def test_the_evaluation_papers_table_3_follows_from_its_table_2():
         "ROE": [4.14, 1.99, 3.72, 3.25, 6.85, 2.21, 7.4, 6.28],
     }
     found = correlations(sciq, [92.7, 92.08, 94.45, 95.5, 91.69, 91.03, 94.37, 94])
-    assert [round(found[name].pearson, 3) for name in sciq] == [0.838, 0.232]
-    assert found["COE"].spearman == pytest.approx(5 / 7)
+    assert [round(found[name][0], 3) for name in sciq] == [0.838, 0.232]
+    assert found["COE"][1] == pytest.approx(5 / 7)
     pubmed = {"COE": [96.2, 93.8, 99.5, 98.95, 97.7, 96.94, 99.28, 99]}
     found = correlations(pubmed, [94, 84.3, 98.51, 97.83, 95.42, 91.87, 97.53, 97.5])
-    assert found["COE"].pearson == pytest.approx(0.961, abs=5e-4)
+    assert found["COE"][0] == pytest.approx(0.961, abs=5e-4)
 
 
 def test_it_agrees_with_scipy_where_values_are_equal_too():

@@ -15,11 +15,12 @@ import torch
 from fixtures.errors import fails
 from fixtures.shown_numbers import numbers
 from fixtures.training import adapter, same
-from safetensors.numpy import load_file
+from safetensors.numpy import load_file, save_file
 
 from engine.core.errors import CancelledError, ModelError
 from engine.core.events import Choice, Event, TrainStep, Warned
 from engine.encoders.hardware import Hardware
+from engine.encoders.loading import WHOLE
 from engine.encoders.model_folder import ModelFolder
 from engine.encoders.transformer import TransformerEncoder
 from engine.project.stage import StageContext
@@ -81,6 +82,67 @@ def test_it_does_not_apply_to_too_little_text(tiny: ModelFolder) -> None:
     reason = unsuitable(tiny, ["heat law"] * (MIN_TOKENS // 2 - 1))
     assert MIN_TOKENS - 2 in numbers(reason)
     assert 0 in numbers(unsuitable(tiny, ["☃ ☂"] * MIN_TOKENS))
+
+
+# All weights
+
+
+def weights_of(encoder: TransformerEncoder) -> dict[str, np.ndarray]:
+    transformer = encoder.text_model.modules[0].auto_model
+    return {name: value.detach().numpy().copy() for name, value in transformer.named_parameters()}
+
+
+def test_all_weights_are_trained_served_and_interpolated(
+    go: Pretrain, masked: TrainingConfig, bare: TrainingData, tiny: ModelFolder, with_head: ModelFolder
+) -> None:
+    one = {"pretrain_steps": 1, "warmup": 0.0, "weight_decay": 0.0, "pretrain_learning_rate": 1e-3}
+    result = go(masked, given=bare, model=with_head, pretrain_weights="all", **one)
+    held = adapter(result)
+    assert not any(value.any() for name, value in held.items() if "lora_B" in name)
+    base = weights_of(TransformerEncoder.load(tiny, hardware=CPU))
+    after = {name.removeprefix(WHOLE): value for name, value in held.items() if name.startswith(WHOLE)}
+    assert after.keys() == base.keys()
+    # AdamW's first step moves every weight that has a gradient by the learning rate, whatever the gradient's size.
+    moves = np.concatenate([np.abs(after[name] - base[name]).ravel() for name in base if "pooler" not in name])
+    assert moves.max() == pytest.approx(1e-3, rel=1e-3)
+    assert (moves > 0.99e-3).mean() > 0.8
+    served = weights_of(TransformerEncoder.load(tiny, adapter=result.adapter, hardware=CPU))
+    half = weights_of(TransformerEncoder.load(tiny, adapter=result.adapter, adapter_scale=0.5, hardware=CPU))
+    for name, value in base.items():
+        np.testing.assert_array_equal(served[name], after[name])
+        np.testing.assert_allclose(half[name], (value + after[name]) / 2, atol=1e-7)
+
+
+def test_fine_tuning_begins_with_all_weights_that_pre_training_changed(
+    tiny: ModelFolder, bare: TrainingData, masked: TrainingConfig, tmp_path: Path
+) -> None:
+    config = replace(masked, method="PT-FT", pretrain_weights="all", steps=2)
+    result, _ = learn(context([]), tiny, bare, config, CPU, tmp_path)
+    assert result is not None
+    before, after = load_file(tmp_path / PRETRAINING / "adapter" / "adapter_model.safetensors"), adapter(result)
+    assert before.keys() == after.keys()
+    changed = {name for name in after if not np.array_equal(before[name], after[name])}
+    assert changed
+    assert all("lora_" in name for name in changed)
+    student = Student(tiny, config, CPU)
+    student.load({name: torch.from_numpy(value) for name, value in after.items()})
+    texts = list(bare.queries[:5])
+    with torch.no_grad():
+        vectors = student.forward(student.query_rows(texts), student.query_prompt_length)
+    encoder = TransformerEncoder.load(tiny, adapter=result.adapter, hardware=CPU)
+    np.testing.assert_allclose(encoder.encode_queries(texts), vectors, atol=1e-5)
+    untouched = TransformerEncoder.load(tiny, hardware=CPU).encode_queries(texts)
+    assert np.abs(encoder.encode_queries(texts) - untouched).max() > 1e-2
+
+
+def test_weights_of_another_model_are_refused(
+    go: Pretrain, masked: TrainingConfig, bare: TrainingData, tiny: ModelFolder
+) -> None:
+    result = go(masked, given=bare, pretrain_weights="all", pretrain_steps=1)
+    file = result.adapter / "adapter_model.safetensors"
+    save_file({**load_file(file), f"{WHOLE}nowhere.weight": np.zeros(3, np.float32)}, file)
+    with fails(ModelError, "adapter-mismatch"):
+        TransformerEncoder.load(tiny, adapter=result.adapter, hardware=CPU)
 
 
 # Methods

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from engine.core.figures import Interval
 from engine.core.similarity import COSINE, Similarity
@@ -106,23 +106,20 @@ def describe(
 
 def _of_queries(found: Similarities, judgments: Sequence[Judgment], sampling: Sampling) -> Diagnostics:
     """Bootstrapped accuracy and nDCG, COE, ROE, and τ(ψ) with the accuracy that it leaves ("… evaluated", §2.1 to §2.3)."""
-    k, seed, draw = sampling.top, sampling.seed, (sampling.samples, sampling.size)
-
-    def mean(values: ArrayLike) -> Interval:
-        return bootstrapped_mean(values, *draw, seed).percent()
-
+    k = sampling.top
     relevance = Relevance.from_rankings(found.best, [one.grades for one in judgments])
     right = relevance.ranked > 0  # (m, K)
-    shares = overlap(found.top, [float(one.max()) for one in found.correct], found.random, sampling)
-    threshold = choose_threshold(found.top, right, *draw, resamples=sampling.samples, seed=seed)
+    coe, roe = overlap(found.top, [float(one.max()) for one in found.correct], found.random, sampling)
+    threshold = choose_threshold(found.top, right, sampling, resamples=sampling.samples)
+    left = (right & (found.top >= threshold.similarity)).any(axis=1)
     return {
-        f"accuracy@{k}, percent": mean(right.any(axis=1)),
-        f"nDCG@{k}, percent": mean(ndcg_at_k(relevance, k)),
-        "COE, percent": shares.coe.percent(),
-        "ROE, percent": shares.roe.percent(),
+        f"accuracy@{k}, percent": bootstrapped_mean(right.any(axis=1), sampling).percent(),
+        f"nDCG@{k}, percent": bootstrapped_mean(ndcg_at_k(relevance, k), sampling).percent(),
+        "COE, percent": coe.percent(),
+        "ROE, percent": roe.percent(),
         "threshold τ(ψ)": threshold.similarity,
         "ψ of τ": threshold.psi,
-        f"accuracy@{k} at τ, percent": mean((right & (found.top >= threshold.similarity)).any(axis=1)),
+        f"accuracy@{k} at τ, percent": bootstrapped_mean(left, sampling).percent(),
     }
 
 

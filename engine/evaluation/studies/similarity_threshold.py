@@ -15,6 +15,7 @@ import numpy as np
 from engine.evaluation.comparison import DocumentOf
 from engine.evaluation.query_sets import QuerySet
 from engine.metrics.bootstrap import SAMPLES
+from engine.metrics.samples import Sampling
 from engine.metrics.threshold import choose_threshold
 
 K = 10
@@ -50,7 +51,7 @@ def learn_threshold(
             judgment = one.judgments[row]
             shown = ids[row] if judgment.level == "chunk" else document_of(ids[row])
             right[place] = np.isin(shown, list(judgment.grades))
-        found = choose_threshold(similarities[rows], right, resamples=resamples, seed=seed)
+        found = choose_threshold(similarities[rows], right, Sampling(seed=seed), resamples)
         return {**asdict(found), "queries": len(rows), "kind": one.kind, "k": K, "reason": ""}
     reason = f"{MIN_QUERIES} judged queries are needed to learn how similar a hit must be, and there are {most}"
     return {"similarity": None, "reason": reason}

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.core.disk import complete_folder
 from engine.core.errors import ModelError, ResourceError
+from engine.encoders.loading import WHOLE
 from engine.training.config import TrainingConfig
 
 if TYPE_CHECKING:
@@ -86,6 +87,12 @@ def lora_parameters(transformer: nn.Module) -> dict[str, nn.Parameter]:
     }
 
 
+def whole_parameters(transformer: nn.Module) -> dict[str, nn.Parameter]:
+    """All tensors but the LoRA layers', under the names that an adapter's file has them by."""
+    named = transformer.named_parameters()
+    return {WHOLE + name.replace(".base_layer.", "."): parameter for name, parameter in named if "lora_" not in name}
+
+
 def save_adapter(
     folder: Path, lora: Any, tensors: dict[str, Tensor], model_name: str, metadata: dict[str, str] | None = None
 ) -> None:
@@ -126,11 +133,11 @@ def write_adapter(
 
 
 def start_of(folder: Path, masters: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors of an adapter to begin with. Raises ModelError when they are not shaped like a student's `masters`."""
+    """The tensors of an adapter to begin with. Raises ModelError where its layers are not shaped like a student's `masters`."""
     from safetensors.torch import load_file
 
     tensors = load_file(folder / "adapter_model.safetensors")
-    shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+    shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items() if not name.startswith(WHOLE)}
     if shapes != {name: tuple(master.shape) for name, master in masters.items()}:
         raise ModelError(
             f"The adapter {folder} cannot be trained on.", "Its layers are not those of this model and training.lora_rank.",

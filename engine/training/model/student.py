@@ -20,20 +20,21 @@ from engine.encoders.text_model import TextModel
 from engine.training.compute.blocks import rework
 from engine.training.compute.micro_batches import MicroBatch, grid_length
 from engine.training.config import TrainingConfig
-from engine.training.model.lora import add_lora, blocks, lora_parameters
+from engine.training.model.lora import add_lora, blocks, lora_parameters, whole_parameters
 
 Rows: TypeAlias = "list[array[int]]"
 """Token ids of texts, 4 bytes each."""
 
 
 class Student:
-    """A model with LoRA layers.
+    """A model with LoRA layers. `whole`: they are left as they are, and all other weights are trained.
 
     The frozen weights and the layers' working copies have the hardware's dtype; `masters` are float32 copies that the
-    optimizer changes, because bfloat16 swallows small updates. `publish` writes them back into the model.
+    optimizer changes, because bfloat16 swallows small updates. `publish` writes them back into the model. `untrained`: what else an
+    adapter's file holds.
     """
 
-    def __init__(self, model: ModelFolder, config: TrainingConfig, hardware: Hardware) -> None:
+    def __init__(self, model: ModelFolder, config: TrainingConfig, hardware: Hardware, *, whole: bool = False) -> None:
         self.model, self.device = model, hardware.device
         loaded = load_sentence_transformer(model, hardware.device, hardware.dtype)
         self.text_model = TextModel(loaded, hardware.device, effective_max_tokens(model, config.max_tokens))
@@ -51,7 +52,11 @@ class Student:
             module.requires_grad_(False)
         torch.manual_seed(config.seed)
         self.lora = add_lora(transformer, config)
-        self._working = lora_parameters(transformer)
+        layers, others = lora_parameters(transformer), whole_parameters(transformer)
+        self._parameters, self._working = {**layers, **others}, others if whole else layers
+        for parameter in self._working.values():
+            parameter.requires_grad_()
+        self.untrained = {name: p.detach().clone() for name, p in layers.items()} if whole else {}
         self.masters = {name: p.detach().float().clone().requires_grad_() for name, p in self._working.items()}
         self.has_dropout = config.model_dropout or config.lora_dropout > 0
         self._whole_model_dropout = config.model_dropout
@@ -96,10 +101,13 @@ class Student:
                 parameter.copy_(self.masters[name])
 
     def load(self, tensors: dict[str, Tensor]) -> None:
-        """Set masters and model to saved tensors of the same names."""
+        """Set masters and model to saved tensors of the same names, and what is not trained to those there are."""
+        self.untrained = {name: tensor for name, tensor in tensors.items() if name not in self.masters}
         with torch.no_grad():
             for name, master in self.masters.items():
                 master.copy_(tensors[name])
+            for name, tensor in self.untrained.items():
+                self._parameters[name].copy_(tensor)
         self.publish()
 
     def snapshot(self) -> dict[str, Tensor]:

@@ -1,7 +1,7 @@
-"""Masked-language modelling on the corpus (METHODS.md §3, PT): guess hidden words of the chunks, train the LoRA layers.
+"""Masked-language modelling on the corpus (METHODS.md §3, PT): guess hidden words of the chunks, train LoRA layers or all weights.
 
-It trains the layers that fine-tuning trains, so that its adapter is one like any other. The head that guesses the words
-is needed for this alone and is thrown away.
+It trains the layers that fine-tuning trains, so that its adapter is one like any other, or all other weights, which the adapter
+then holds beside them. The head that guesses the words is needed for this alone and is thrown away.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ def pretrain(job: Job) -> TrainResult:
     the result and nothing is measured: masked words say little about search, and what follows is to make use of them.
     Ask `engine.training.pretraining.mlm_head.unsuitable` before.
     """
-    with prepared(job, report=job.config.method == "PT") as setup:  # else fine-tuning follows and reports the choices
+    whole = job.config.pretrain_weights == "all"
+    with prepared(
+        job, report=job.config.method == "PT", whole=whole
+    ) as setup:  # else fine-tuning follows and reports the choices
         return _Pretraining(setup).run()
 
 
