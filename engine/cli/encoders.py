@@ -11,14 +11,13 @@ from engine.cli.app import AsJson, MaybeProject, Texts, app, opened, print_json,
 from engine.core.text import harmless, megabytes
 
 if TYPE_CHECKING:
-    from engine.core.figures import Difference, Interval
-    from engine.core.messages.encoders import EncoderComparison, EncoderFile, EncoderResult
+    from engine.core.messages.encoders import EncoderFile, EncoderResult
 
 
 @app.command()
 def encoders(
     action: Annotated[str, typer.Argument(help="list, or compare")] = "list",
-    project: MaybeProject = None,
+    name: MaybeProject = None,
     named: Annotated[
         Texts,
         typer.Argument(metavar="ENCODER …", help="of compare: paths, names as listed, or a server's ADDRESS#MODEL"),
@@ -29,31 +28,35 @@ def encoders(
     with a project's own encoder, on its chunks and its best queries."""
     from engine.core.errors import UsageError
 
-    if action not in ("list", "compare") or (action == "compare") != bool(project and named):
+    if action not in ("list", "compare") or (action == "compare") != bool(name and named):
         raise UsageError(
             f"'{action}' cannot be done so.", "", "Try 'engine encoders list', or 'engine encoders compare PROJECT ENCODER …'.",
             code="action-unknown", command="encoders",
         )  # fmt: skip
     if action == "list":
-        from engine.encoders.choosing.library import list_encoders
+        files = _files(name)
+        print_json(files) if as_json else _show_files(files)
+        return
+    from engine.evaluation.studies.encoders import compare_encoders
 
-        found = list_encoders(_folders(project))
-        print_json(found) if as_json else _show_files(found)
-    else:
-        _compare(project or "", named or [], as_json)
+    with opened(name or "") as project, stoppable() as stop:
+        found = compare_encoders(project.folder, named or [], stop, lambda one: print(f"\n▸ {one}", file=sys.stderr))
+    print_json(found) if as_json else _show_comparison(found, name or "")
 
 
-def _folders(project: str | None) -> list[str]:
-    if project is None:
-        return []
-    with opened(project) as one:
-        return one.settings().encoder.folders
+def _files(name: str | None) -> list[EncoderFile]:
+    from engine.encoders.choosing.library import list_encoders
+
+    if name is None:
+        return list_encoders()
+    with opened(name) as project:
+        return list_encoders(project.settings().encoder.folders)
 
 
 def _show_files(found: list[EncoderFile]) -> None:
     for one in found:
         print(harmless(f"{', '.join(one.names)}  ({one.place}, {one.kind}, {megabytes(one.size)})"))
-        print(harmless(f"    ✗ {one.problem}" if one.problem else f"    {one.facts}"))
+        print(harmless(f"    {f'✗ {one.problem}' if one.problem else one.facts}"))
         print(harmless(f"    {one.model}"))
     print(
         "'engine encoders compare PROJECT ENCODER …' measures them; encoder.model names the one to use.",
@@ -61,56 +64,30 @@ def _show_files(found: list[EncoderFile]) -> None:
     )
 
 
-def _compare(name: str, named: list[str], as_json: bool) -> None:
-    from engine.evaluation.studies.encoders import compare_encoders
-
-    def begin(encoder: str) -> None:
-        print(harmless(f"▸ {encoder or 'the encoder of the project'}"), file=sys.stderr)
-
-    with opened(name) as project, stoppable() as stop:
-        found = compare_encoders(project.folder, named, stop, begin)
-    print_json(found) if as_json else _show_comparison(found, name)
-
-
-def _show_comparison(found: EncoderComparison, name: str) -> None:
-    from engine.cli.console import output
+def _show_comparison(found: list[EncoderResult], project: str) -> None:
     from engine.core.messages.report import EVIDENCE
 
-    console = output()
-    if found.bm25:
-        kind = EVIDENCE[found.rung]
-        print(f"nDCG@10 in percent on {found.queries} {kind}, 95 % intervals. BM25 alone: {_figure(found.bm25)}")
-    for one in found.encoders:
-        console.print(harmless(one.named or f"{one.name} (the project's encoder)"), style="bold", markup=False)
-        for line in _lines(one, name):
-            console.print(f"    {harmless(line)}", markup=False)
-    if found.rung == "extractive":
-        print("Extractive queries favour BM25 and say little of an encoder: 'engine judge' collects better ones.")
-
-
-def _lines(one: EncoderResult, project: str) -> list[str]:
-    if one.error or not (one.semantic and one.hybrid):
-        return [f"✗ {one.error}".replace("\n", " ")]
-    cost = (
-        f"{one.dimension} dimensions · {one.texts_per_second:,.1f} texts/s · {1000 * one.query_seconds:,.0f} ms a query"
-    )
-    lines = [
-        f"semantic {_figure(one.semantic)}{_gap(one.semantic_difference)}",
-        f"hybrid   {_figure(one.hybrid)}{_gap(one.hybrid_difference)}",
-        f"{cost} · {megabytes(one.memory) if one.memory else 'memory of its server'}",
-    ]
-    changed = {key: value for key, value in one.changes.items() if value not in ("", None, "from the model")}
-    if changed:
-        values = ", ".join(f"encoder.{key} = {value!r}" for key, value in changed.items())
-        lines.append(f"To use it: {values} in project.toml, then 'engine run {project}'.")
-    return lines
-
-
-def _figure(one: Interval) -> str:
-    return f"{one.value:.1f} ({one.low:.1f} to {one.high:.1f})"
-
-
-def _gap(gap: Difference | None) -> str:
-    if gap is None:
-        return ""
-    return f"   {gap.value:+.2f} ({gap.low:+.2f} to {gap.high:+.2f}): {gap.verdict} ({gap.format_p}){gap.format_needed}"
+    for one in found:
+        print(
+            harmless(
+                f"{one.named or 'the encoder of the project'}{f'  ✗ {one.error.what} {one.error.why}' if one.error else ''}"
+            )
+        )
+        if (trial := one.trial) is None:
+            continue
+        for way, figure in one.figures.items():
+            line = f"    {way:8} {figure.value:.1f} ({figure.low:.1f} to {figure.high:.1f})"
+            if gap := one.differences.get(way):
+                line += f"  {gap.value:+.2f} ({gap.low:+.2f} to {gap.high:+.2f}): {gap.verdict} ({gap.format_p}){gap.format_needed}"
+            print(line)
+        memory = megabytes(trial.memory) if trial.memory else "memory of its server"
+        cost = f"{trial.texts_per_second:,.1f} texts/s · {1000 * trial.query_seconds:,.0f} ms a query · {memory}"
+        print(f"    {trial.dimension} dimensions · {cost}")
+        if changes := ", ".join(f"{key} = {value!r}" for key, value in trial.changes.items()):
+            print(harmless(f"    To use it: {changes} under [encoder] in project.toml, then 'engine run {project}'."))
+    if trial := next((one.trial for one in found if one.trial), None):
+        print(
+            f"nDCG@10 in percent on {len(trial.bm25)} {EVIDENCE[trial.rung]}, 95 % intervals, differences to the first encoder."
+        )
+        if trial.rung == "extractive":
+            print("These favour BM25 and say little of an encoder: 'engine judge' collects questions that do.")

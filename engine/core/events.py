@@ -130,6 +130,7 @@ class Warned(Event):
     name: ClassVar[str] = "warning"
     stage: str
     text: str
+    code: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ import shutil
 import stat
 import sys
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 from engine.core.errors import EngineError
@@ -43,6 +43,7 @@ def examine(project: ProjectFolder | None = None, model: str | None = None) -> l
         lambda: _disk(project),
         lambda: _ocr(settings),
         lambda: _model(chosen),
+        lambda: _languages(project, chosen) if project else [],
         lambda: [] if chosen.endpoint else needs(project, settings, chosen.model),
         lambda: _permissions(project),
         _offline,
@@ -136,6 +137,15 @@ def _model(chosen: EncoderSettings) -> list[Finding]:
         return [Finding("model", "good", f"{source.name}, {where}", "no adapter can be trained for it or exported")]
     found = f"{folder.name}, {folder.dimension} dimensions, at most {folder.max_tokens} tokens, in {folder.path}"
     return [Finding("model", "good", found, "weights are complete safetensors; no network is needed")]
+
+
+def _languages(project: ProjectFolder, chosen: EncoderSettings) -> list[Finding]:
+    from engine.encoders.choosing.languages import language_finding
+    from engine.encoders.kinds.chosen import encoder_source
+
+    with suppress(EngineError), closing(project.store()) as store:  # which `_model` and `_project` report
+        return [found] if (found := language_finding(store, encoder_source(chosen))) else []
+    return []
 
 
 def _permissions(project: ProjectFolder | None) -> list[Finding]:

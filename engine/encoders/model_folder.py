@@ -153,19 +153,11 @@ def _not_a_folder(spec: str, path: Path) -> ModelError:
     )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class FolderFacts:
-    """As in `ModelFolder`; `size`: bytes of the weights."""
-
-    dimension: int | None
-    max_tokens: int
-    size: int
-
-
-def folder_facts(path: Path) -> FolderFacts:
-    """What the files of a model folder say of it; of the weights, the headers are read. Raises ModelError as `resolve_model`."""
+def folder_facts(path: Path) -> tuple[int, int | None, int]:
+    """(bytes of weights, dimension, longest text in tokens) as `resolve_model` has them, which it raises as. Of the weights, the
+    headers are read."""
     modules, weights = _checked(path)
-    return FolderFacts(_dimension(modules), _max_tokens(modules[0][1]), sum(file.stat().st_size for file in weights))
+    return sum(file.stat().st_size for file in weights), _dimension(modules), _max_tokens(modules[0][1])
 
 
 def _checked(path: Path) -> tuple[list[tuple[str, Path]], list[Path]]:

@@ -116,6 +116,8 @@ class Run:
                     if place == known:
                         self._estimate(stages[known:], forced)
                     self.run_stage(stage, forced=stage in forced)
+                    if stage == "index":
+                        self._look_at_languages()
                 self._tidy()
                 state = "done"
             except CancelledError as stopped:
@@ -178,6 +180,14 @@ class Run:
                         continue  # what it would take is not needed now
                     self._report_failure(stage, error)
                     raise
+
+    def _look_at_languages(self) -> None:
+        from engine.encoders.choosing.languages import language_finding
+        from engine.encoders.kinds.chosen import encoder_source
+
+        with closing(self.project.store()) as store, suppress(EngineError):  # of an encoder that only later stages want
+            if found := language_finding(store, encoder_source(self.project.settings().encoder)):
+                self._emit(Warned(stage="run", text=f"{found.found}: {found.follows}.", code=found.code))
 
     def _estimate(self, stages: Sequence[str], forced: frozenset[str]) -> None:
         """Report about how long the rest of the run will take; a run does without where that cannot be found out."""

@@ -136,3 +136,27 @@ def test_languages_that_an_encoder_does_not_know_are_told_from_a_fifth_of_the_te
     assert unknown_languages(known, {"en": 81, "de": 19}) == {}
     assert unknown_languages(frozenset(), {"de": 100}) == {}
     assert unknown_languages(known, {}) == {}
+
+
+def test_documents_in_a_language_that_the_encoder_does_not_know_are_told_at_the_run_and_by_the_doctor(
+    tiny_model: Path, tmp_path: Path
+) -> None:
+    model = Path(shutil.copytree(tiny_model, tmp_path / "model"))
+    (model / "README.md").write_text("---\nlanguage: en\n---\n")
+    text = "Die Versicherung haftet nicht für Schäden, die vor dem Abschluss des Vertrages entstanden sind. "
+    (tmp_path / "police.txt").write_text(text * 5)
+    settings = {"corpus": {"paths": [str(tmp_path / "police.txt")]}, "encoder": {"model": str(model)}}
+    project = ProjectFolder.create(tmp_path / "project", settings)
+
+    def codes(*command: str) -> list[str]:
+        printed = engine_here(*command, str(project.path), "--json", check=False).stdout
+        rows = json.loads(printed) if command[0] == "doctor" else [json.loads(line) for line in printed.splitlines()]
+        return [row["code"] for row in rows if row.get("code")]
+
+    assert "languages-unknown" not in codes("doctor"), "nothing is read yet"
+    run = ("run", "--only", "ingest,index")
+    assert codes(*run) == codes(*run) == ["languages-unknown"]
+    assert "languages-unknown" in codes("doctor")
+    (model / "README.md").write_text("---\nlanguage: [en, de]\n---\n")
+    assert "languages-unknown" not in codes("doctor")
+    assert codes(*run) == []

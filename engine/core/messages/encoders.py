@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from engine.core.errors import EngineError
 from engine.core.figures import Difference, Interval
-
-SHOWN_LANGUAGES = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,15 +26,11 @@ class EncoderFile:
 
     @property
     def facts(self) -> str:
-        """`384 dimensions, at most 256 tokens, languages en`, as far as it is known."""
-        few = len(self.languages) <= SHOWN_LANGUAGES
-        languages = f"languages {', '.join(self.languages)}" if few else f"{len(self.languages)} languages"
-        parts = (
-            f"{self.dimension} dimensions" if self.dimension else "",
-            f"at most {self.max_tokens} tokens" if self.max_tokens else "",
-            languages if self.languages else "", "neither trained nor exported" if self.kind == "gguf" else "",
-        )  # fmt: skip
-        return ", ".join(part for part in parts if part)
+        """`384 dimensions, at most 256 tokens, en`, as far as it is known."""
+        languages = ", ".join(self.languages) if len(self.languages) <= 5 else f"{len(self.languages)} languages"
+        black_box = "" if self.kind == "folder" else "neither trained nor exported"
+        tokens = f"at most {self.max_tokens} tokens"
+        return ", ".join(filter(None, (f"{self.dimension or '?'} dimensions", tokens, languages, black_box)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,28 +52,11 @@ class EncoderTrial:
 
 @dataclass(frozen=True, slots=True)
 class EncoderResult:
-    """A row of a comparison; nDCG@10 in percent, and its paired difference to the project's own encoder, which has none.
-    `error`: why there are no figures."""
+    """An encoder as it was `named` (empty: the project's own): search → nDCG@10 in percent, and its paired difference to the
+    project's own. `error`: why there is no trial."""
 
     named: str
-    name: str = ""
-    semantic: Interval | None = None
-    hybrid: Interval | None = None
-    semantic_difference: Difference | None = None
-    hybrid_difference: Difference | None = None
-    texts_per_second: float = 0.0
-    query_seconds: float = 0.0
-    memory: int | None = None
-    dimension: int = 0
-    changes: dict[str, Any] = field(default_factory=dict)
+    trial: EncoderTrial | None
+    figures: dict[str, Interval]
+    differences: dict[str, Difference]
     error: EngineError | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class EncoderComparison:
-    """Encoders on the same chunks and queries; the first is the project's own."""
-
-    rung: str
-    queries: int
-    bm25: Interval | None
-    encoders: tuple[EncoderResult, ...]

@@ -175,13 +175,14 @@ class ReadSchema(Request[SettingsSchema], method="schema"):
 class Finding:
     """One thing that `engine doctor` looked at. `state`: good, problem, or absent for what can be done without.
 
-    `follows`: what it means for the user.
+    `follows`: what it means for the user. `code`: of a problem that programs know.
     """
 
     topic: str
     state: str
     found: str
     follows: str
+    code: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from engine.core.messages.project import Finding
+from engine.project.store.store import Store
 
 if TYPE_CHECKING:
     from engine.encoders.encoder import EncoderSource
@@ -37,6 +41,19 @@ def card_languages(folder: Path | None, name: str) -> frozenset[str]:
     listed = _LANGUAGES.search(head[1]) if head else None
     found = frozenset(re.findall(r"(?<![\w-])[a-z]{2,3}(?![\w-])", listed[1])) if listed else frozenset()
     return found or (frozenset({"en"}) if _ENGLISH_ONLY.search(name.lower()) else frozenset())
+
+
+def language_finding(store: Store, source: EncoderSource) -> Finding | None:
+    """What to say of documents in languages that an encoder does not know."""
+    lengths: Counter[str] = Counter()
+    for _, code, length in store.languages_but("und"):
+        lengths[code] += length
+    if not (shares := unknown_languages(languages_of(source), lengths)):
+        return None
+    listed = ", ".join(f"{code} {share:.0%}" for code, share in shares.items())
+    found = f"of the documents' text, {listed} is in languages that {source.name} was not trained on"
+    follows = "semantic search finds little of it: choose a model for them in encoder.model ('engine encoders' lists those found)"
+    return Finding("languages", "problem", found, follows, "languages-unknown")
 
 
 def unknown_languages(known: frozenset[str], lengths: Mapping[str, int]) -> dict[str, float]:

@@ -53,12 +53,9 @@ def _folder(path: Path, place: str, name: str) -> EncoderFile:
     model = DEFAULT_MODEL if place == "bundled" else str(path)
     languages = tuple(sorted(card_languages(path, folder_name(path) if place != "bundled" else name)))
     try:
-        facts = folder_facts(path)
+        return EncoderFile(model, place, (name,), "folder", *folder_facts(path), languages)
     except ModelError as error:
-        return EncoderFile(
-            model, place, (name,), "folder", languages=languages, problem=f"{error.what} {error.why}".strip()
-        )
-    return EncoderFile(model, place, (name,), "folder", facts.size, facts.dimension, facts.max_tokens, languages)
+        return EncoderFile(model, place, (name,), "folder", languages=languages, problem=f"{error.what} {error.why}")
 
 
 def _gguf(found: Found) -> EncoderFile | None:

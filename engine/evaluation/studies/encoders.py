@@ -1,35 +1,56 @@
-"""Encoders compared on a project's own chunks and queries, each in a process of its own."""
+"""Encoders compared on a project's own chunks and queries, each in a process of its own: its memory can be seen there, and its
+crash ends nothing else.
+
+`python -m engine.evaluation.studies.encoders FOLDER CHANGES` prints an `EncoderTrial`; CHANGES is JSON, keys of [encoder].
+"""
 
 from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from engine.core.errors import CancelledError, EngineError, NotBuiltError, TooLittleTextError
-from engine.core.messages.encoders import EncoderComparison, EncoderResult, EncoderTrial
-from engine.core.messages.wire import from_json
-from engine.core.subprocesses import run_in_subprocess
+from engine.core.events import Event, Progress
+from engine.core.messages.encoders import EncoderResult, EncoderTrial
+from engine.core.messages.wire import from_json, to_json
+from engine.core.records import Chunk
+from engine.core.subprocesses import answer, run_in_subprocess
 from engine.encoders.choosing.library import list_encoders, resolve_name
-from engine.evaluation.comparison import compared
-from engine.evaluation.document_set import FOLDER
+from engine.encoders.fingerprint import missing_prompts
+from engine.encoders.for_project import chunk_vectors, load_encoder
+from engine.encoders.kinds.chosen import encoder_source
+from engine.evaluation.comparison import compared, measure
+from engine.evaluation.document_set import FOLDER, document_set
+from engine.evaluation.evidence import RUNGS, RungName
+from engine.evaluation.query_sets import QuerySet, query_sets
+from engine.evaluation.rankers import Rankers
+from engine.evaluation.studies.fusion import undecided_share
+from engine.evaluation.studies.hybrid import HybridFusion
 from engine.project.folder import ProjectFolder
+from engine.project.stage import StageContext
+from engine.project.store.artifact_info import CorpusInfo, LexicalInfo
+from engine.queries.heldout import MIN_TO_CHOOSE
+from engine.settings.schema import EncoderSettings
 
-MODULE = "engine.evaluation.studies.encoder_trial"
-MEASURED = ("semantic", "hybrid")
-AS_THE_MODEL_SAYS: dict[str, Any] = {
-    "endpoint": "", "endpoint_model": "", "query_prompt": None, "document_prompt": None, "pooling": "from the model",
-    "small_model": "",
-}  # fmt: skip
+if TYPE_CHECKING:
+    from engine.encoders.encoder import Encoder
+
+SEARCHES, BM25, OWN = ("semantic", "hybrid"), "bm25", ""
+TIMED_TEXTS, TIMED_QUERIES = 64, 16
 
 
 def compare_encoders(
     project: ProjectFolder, named: Sequence[str], should_stop: Callable[[], bool], begin: Callable[[str], object]
-) -> EncoderComparison:
+) -> list[EncoderResult]:
     """Measure the project's encoder (as it is without adapter), then those that are `named`: by a path, as `list_encoders` calls
     them, or by a server's address with the model's name there behind a #. `begin` is called with each. One that fails has an
     `error`.
@@ -37,59 +58,125 @@ def compare_encoders(
     Raises NotBuiltError, TooLittleTextError without queries, ProjectBusyError during a run, CancelledError: vectors are kept.
     """
     settings, trials = project.settings(), dict[str, EncoderTrial | EngineError]()
-    with _alone(project):
-        for one in dict.fromkeys(("", *named)):
+    with project.locked():
+        for one in dict.fromkeys((OWN, *named)):
             begin(one)
             try:
-                changes = _changes(one, settings.encoder.folders) if one else {}
-                arguments = [str(project.path), json.dumps(changes)]
+                changes = json.dumps(_changes(one, settings.encoder) if one else {})
                 answer = run_in_subprocess(
-                    MODULE, arguments, f"The trial of {one or 'the encoder'}", should_stop, stderr=None
+                    __name__, [str(project.path), changes], "The trial", should_stop, stderr=None
                 )
                 trials[one] = from_json(EncoderTrial, answer)
-            except CancelledError:
-                to_do = "The same command goes on: vectors so far are kept until the next run."
-                raise CancelledError("The comparison was cancelled.", "", to_do) from None
-            except (NotBuiltError, TooLittleTextError):
+            except (CancelledError, NotBuiltError, TooLittleTextError):
                 raise
             except EngineError as error:
                 trials[one] = error
-    return _compared(trials, settings.evaluation.bootstrap_samples, settings.training.seed)
+            finally:
+                shutil.rmtree(project.path / "lexical" / FOLDER, ignore_errors=True)
+    return _results(trials, settings.evaluation.bootstrap_samples, settings.training.seed)
 
 
-@contextmanager
-def _alone(project: ProjectFolder) -> Iterator[None]:
-    with project.locked():
-        try:
-            yield
-        finally:
-            shutil.rmtree(project.path / "lexical" / FOLDER, ignore_errors=True)
-
-
-def _changes(named: str, folders: Sequence[str]) -> dict[str, Any]:
-    """The keys of [encoder] that name an encoder. Raises UsageError."""
+def _changes(named: str, now: EncoderSettings) -> dict[str, Any]:
+    """The keys of [encoder] to change for an encoder: prompts and pooling are as its model says. Raises UsageError."""
+    default = EncoderSettings().model_dump(
+        include={"endpoint", "endpoint_model", "query_prompt", "document_prompt", "pooling"}
+    )
+    changes = {key: value for key, value in default.items() if getattr(now, key) != value}
+    address, _, model = named.partition("#")
     if "://" in named:
-        address, _, model = named.partition("#")
-        return AS_THE_MODEL_SAYS | {"endpoint": address, "endpoint_model": model}
-    return AS_THE_MODEL_SAYS | {"model": resolve_name(named, list_encoders(folders))}
+        return changes | {"endpoint": address, "endpoint_model": model}
+    return changes | {"model": resolve_name(named, list_encoders(now.folders))}
 
 
-def _compared(trials: dict[str, EncoderTrial | EngineError], samples: int, seed: int) -> EncoderComparison:
+def _results(trials: dict[str, EncoderTrial | EngineError], samples: int, seed: int) -> list[EncoderResult]:
     done = {named: one for named, one in trials.items() if isinstance(one, EncoderTrial)}
-    if not done:
-        return EncoderComparison("", 0, None, tuple(_row(named, one, {}, {}) for named, one in trials.items()))
-    first = next(iter(done.values()))
-    values = {named: {key: np.array(getattr(one, key)) for key in MEASURED} for named, one in done.items()}
-    wanted = {(named, ""): MEASURED for named in done if named and "" in done}
-    figures, gaps = compared({**values, "bm25": {"bm25": np.array(first.bm25)}}, wanted, samples, seed)
-    rows = (_row(named, one, figures.get(named, {}), gaps.get((named, ""), {})) for named, one in trials.items())
-    return EncoderComparison(first.rung, len(first.bm25), figures["bm25"]["bm25"], tuple(rows))
+    values = {named: {way: np.array(getattr(one, way)) for way in (*SEARCHES, BM25)} for named, one in done.items()}
+    pairs = {(named, OWN): SEARCHES for named in done if named != OWN and OWN in done}
+    figures, gaps = compared(values, pairs, samples, seed) if done else ({}, {})
+    return [
+        EncoderResult(named, one, figures[named], gaps.get((named, OWN), {})) if isinstance(one, EncoderTrial)
+        else EncoderResult(named, None, {}, {}, one)
+        for named, one in trials.items()
+    ]  # fmt: skip
 
 
-def _row(named: str, one: EncoderTrial | EngineError, figures: Any, gaps: Any) -> EncoderResult:
-    if isinstance(one, EngineError):
-        return EncoderResult(named, error=one)
-    return EncoderResult(
-        named, one.name, figures["semantic"], figures["hybrid"], gaps.get("semantic"), gaps.get("hybrid"), one.texts_per_second,
-        one.query_seconds, one.memory, one.dimension, one.changes,
-    )  # fmt: skip
+def try_encoder(project: ProjectFolder, changes: dict[str, Any], should_stop: Callable[[], bool]) -> EncoderTrial:
+    """The project's encoder with `changes`; vectors that the project has already are not computed again, and new ones are kept.
+
+    Raises NotBuiltError before the stage `index`, TooLittleTextError where there is no query, and whatever ends the encoder.
+    """
+    settings = project.settings()
+    encoder = settings.encoder.model_copy(update=changes)
+    folder = encoder_source(encoder).folder if changes else None
+    if folder is not None and (prompts := missing_prompts(folder)):
+        changes = changes | {"query_prompt": prompts.query, "document_prompt": prompts.document}
+        encoder = encoder.model_copy(update=changes)
+    with closing(project.store()) as store:
+        chosen = settings.model_copy(update={"encoder": encoder})
+        context = StageContext(project, chosen, store, "encoders", "", "", _show, should_stop)
+        context.need(CorpusInfo)
+        context.need(LexicalInfo)
+        return _tried(context, changes)
+
+
+def _tried(context: StageContext, changes: dict[str, Any]) -> EncoderTrial:
+    rung, one, rankers, rows = _evidence(context, context.store.chunks())
+    source, encoder = encoder_source(context.settings.encoder), load_encoder(context)
+    speed, seconds, memory = _timed(encoder, rankers.chunks, one.texts)
+    similarity, among = encoder.similarity, rankers.allowed(one)
+    vectors = chunk_vectors(context, encoder, rankers.chunks)
+    queries = encoder.encode_queries(one.texts, lambda _done: context.check_stop())
+    one.rankings[BM25], one.scores[BM25] = rankers.bm25(one.texts, among)
+    one.rankings[OWN], one.scores[OWN] = rankers.nearest(queries, vectors, among, similarity)
+    one.beside[OWN] = rankers.scores_of(queries, vectors, one.rankings[BM25], similarity)
+    fusion = HybridFusion(context.settings, lambda same, ids: rankers.lexical.scores_many(same.texts, ids))
+    fused = fusion.fused(one, OWN, undecided_share(context.settings.search))
+    judgments = [one.judgments[row] for row in rows]
+    semantic, hybrid, bm25 = (
+        tuple(measure(ranking[rows], judgments, rankers.document_of)["ndcg@10"].tolist())
+        for ranking in (one.rankings[OWN], fused, one.rankings[BM25])
+    )
+    own = None if source.server else memory
+    return EncoderTrial(source.name, rung, semantic, hybrid, bm25, speed, seconds, own, encoder.dimension, changes)
+
+
+def _evidence(context: StageContext, chunks: list[Chunk]) -> tuple[RungName, QuerySet, Rankers, list[int]]:
+    """The highest rung with enough queries to compare, else the highest with any: its queries, the corpus that they are asked
+    of, and the rows that count."""
+    sets = [(one, Rankers(context, chunks)) for one in query_sets(context, chunks)]
+    if not any(one.kind == "judged" and len(one.deciding()) >= MIN_TO_CHOOSE for one, _ in sets):
+        sets += filter(None, [document_set(context, chunks)])
+    found = [(rung, *one, rows) for one in sets for rung, rows in one[0].rungs().items() if rows]
+    found.sort(key=lambda one: RUNGS.index(one[0]))
+    if not found:
+        raise TooLittleTextError(
+            "There are no queries to compare encoders on.", "None is judged, none stands in the documents, and none is held out.",
+            f"Judge some hits with 'engine judge {context.project.argument}', or make queries with 'engine generate'.",
+            code="queries-none-to-compare", command="judge",
+        )  # fmt: skip
+    return next((one for one in found if len(one[3]) >= MIN_TO_CHOOSE), found[0])
+
+
+def _timed(encoder: Encoder, chunks: Sequence[Chunk], queries: Sequence[str]) -> tuple[float, float, int]:
+    """Texts in a second, seconds for one query, and bytes of memory of this process and those that it has started."""
+    import psutil
+
+    def seconds(texts: Sequence[str]) -> float:
+        started = time.perf_counter()
+        encoder.encode_chunks(texts)  # queries, too: a server's are kept
+        return time.perf_counter() - started
+
+    texts = [chunk.embedded_text for chunk in chunks[:: max(1, len(chunks) // TIMED_TEXTS)][:TIMED_TEXTS]]
+    seconds(texts[:1])  # what is loaded at first use is loaded now
+    speed, query = len(texts) / seconds(texts), median(seconds([text]) for text in queries[:TIMED_QUERIES])
+    own = psutil.Process()
+    return speed, query, sum(one.memory_info().rss for one in (own, *own.children(recursive=True)))
+
+
+def _show(event: Event) -> None:
+    if isinstance(event, Progress):
+        print(f"\r  {event.done:,} of {event.total:,} {event.unit}", end="", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    answer(lambda stop, folder, changes: to_json(try_encoder(ProjectFolder(Path(folder)), json.loads(changes), stop)))

@@ -13,11 +13,10 @@ from fixtures.tiny_gguf import build_tiny_gguf
 
 from engine.api import Project
 from engine.core.errors import CancelledError, EngineError, ModelError
-from engine.core.messages.encoders import EncoderComparison
+from engine.core.messages.encoders import EncoderResult
 from engine.core.messages.wire import from_json, to_json
 from engine.encoders.embedding_cache import EmbeddingCache
 from engine.evaluation.studies import encoders
-from engine.evaluation.studies.encoder_trial import try_encoder
 from engine.project.folder import ProjectFolder
 
 
@@ -31,12 +30,12 @@ def here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Trials in this process."""
 
     def run(module: str, arguments: list[str], what: str, should_stop: Any, stderr: Any) -> Any:
-        return to_json(try_encoder(ProjectFolder(Path(arguments[0])), json.loads(arguments[1]), should_stop))
+        return to_json(encoders.try_encoder(ProjectFolder(Path(arguments[0])), json.loads(arguments[1]), should_stop))
 
     monkeypatch.setattr(encoders, "run_in_subprocess", run)
 
 
-def compare(project: ProjectFolder, *named: str, should_stop: Any = lambda: False) -> EncoderComparison:
+def compare(project: ProjectFolder, *named: str, should_stop: Any = lambda: False) -> list[EncoderResult]:
     return encoders.compare_encoders(project, named, should_stop, lambda _named: None)
 
 
@@ -46,21 +45,19 @@ def test_encoders_are_measured_in_processes_of_their_own_and_one_that_fails_cost
     file = build_tiny_gguf(tmp_path / "tiny.gguf", template=None, context=512, llama__pooling_type=1)
     (tmp_path / "empty").mkdir()
     done = engine_here("encoders", "compare", str(project.path), str(file), str(tmp_path / "empty"), "none", "--json")
-    found = from_json(EncoderComparison, json.loads(done.stdout))
-    own, gguf, empty, none = found.encoders
+    own, gguf, empty, none = from_json(tuple[EncoderResult, ...], json.loads(done.stdout))
     assert [one.error and one.error.code for one in (empty, none)] == ["model-unsupported", "encoder-unknown"]
-    assert found.rung in ("judged", "document")
-    table = Project(project).report().tables[found.rung]
-    assert found.queries == table.queries
-    assert found.bm25 is not None
-    assert found.bm25.value == pytest.approx(table.systems["bm25"]["ndcg@10"].value)
-    assert own.semantic is not None
-    assert own.semantic.value == pytest.approx(table.systems["base"]["ndcg@10"].value, abs=0.01)
-    assert gguf.semantic is not None
-    assert gguf.semantic_difference is not None
-    assert gguf.semantic_difference.value == pytest.approx(gguf.semantic.value - own.semantic.value)
-    assert (own.dimension, gguf.dimension, gguf.changes["model"]) == (32, 64, str(file))
-    assert all(one.memory and one.texts_per_second and one.query_seconds for one in (own, gguf))
+    assert own.trial is not None
+    assert gguf.trial is not None
+    assert own.trial.rung in ("judged", "document")
+    table = Project(project).report().tables[own.trial.rung]
+    assert len(own.trial.bm25) == len(gguf.trial.semantic) == table.queries
+    for way, system in (("bm25", "bm25"), ("semantic", "base")):
+        assert own.figures[way].value == pytest.approx(table.systems[system]["ndcg@10"].value, abs=0.01)
+    for way in ("semantic", "hybrid"):
+        assert gguf.differences[way].value == pytest.approx(gguf.figures[way].value - own.figures[way].value)
+    assert (own.trial.dimension, gguf.trial.dimension, gguf.trial.changes) == (32, 64, {"model": str(file)})
+    assert all(one.memory and one.texts_per_second and one.query_seconds for one in (own.trial, gguf.trial))
 
 
 @pytest.mark.usefixtures("here")
@@ -75,15 +72,13 @@ def test_a_comparison_that_was_stopped_goes_on_with_the_vectors_that_it_has(
     def stop() -> bool:
         nonlocal asked
         asked += 1
-        return asked > 40
+        return asked > 15
 
     with pytest.raises(CancelledError):
         compare(project, str(other), should_stop=stop)
     assert not project.is_running()
-    found = compare(project, str(other))
-    assert [one.error for one in found.encoders] == [None, None]
-    own, same = found.encoders
-    assert own.semantic == same.semantic
+    own, same = compare(project, str(other))
+    assert (own.error, same.error, same.figures) == (None, None, own.figures)
     folders = {path.name for path in (project.path / "cache").iterdir()}
     assert len(folders) >= 2
     assert all(len(EmbeddingCache(project.path / "cache").vectors_of(name, 32)) for name in folders)
@@ -102,7 +97,6 @@ def test_where_the_projects_own_encoder_fails_the_others_stand_without_differenc
     project: ProjectFolder, tiny_model: Path
 ) -> None:
     project.change_settings({"encoder.model": "/nothing"})
-    own, other = compare(project, str(tiny_model)).encoders
+    own, other = compare(project, str(tiny_model))
     assert isinstance(own.error, ModelError)
-    assert (other.error, other.semantic_difference) == (None, None)
-    assert other.semantic is not None
+    assert (other.error, other.differences, len(other.figures)) == (None, {}, 3)
