@@ -13,19 +13,24 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
 from textual.widgets import Button, Input
 
+from bmembed_tui.client.engine_client import command, parsed
 from bmembed_tui.home.new_project import PRESETS
 from bmembed_tui.steps.base import StepPane
-from bmembed_tui.steps.model.text import format_machine, format_preset, format_topic, of_topic
+from bmembed_tui.steps.model.text import encoder_line, format_machine, format_preset, format_topic, of_topic
 from bmembed_tui.widgets.change_line import ChangeLine, answer_or_error
 from bmembed_tui.widgets.choice_row import ChoiceRow
-from bmembed_tui.widgets.fields import PathField
+from bmembed_tui.widgets.fields import Field, PathField
 from bmembed_tui.widgets.hanging import HangingStatic
-from bmembed_tui.widgets.plain import plain
+from bmembed_tui.widgets.model_list import ModelList
+from bmembed_tui.widgets.plain import plain, visible
 from bmembed_tui.widgets.safe import SafeButton, SafeStatic
+from engine.core.messages.encoders import EncoderFile
 from engine.core.messages.project import Examine, Finding, ProjectStatus, ReadSettings
 from engine.settings.load import validate
-from engine.settings.schema import DEFAULT_MODEL, Settings
+from engine.settings.schema import DEFAULT_MODEL, EncoderSettings, Settings
 
+ENCODERS = (("bundled", "bundled"), ("folder", "on this machine"), ("server", "on a server"))
+NOT_ON_A_SERVER = {"encoder.endpoint": None, "encoder.endpoint_model": None}
 BUNDLED = (DEFAULT_MODEL, f"sentence-transformers/{DEFAULT_MODEL}")
 DEVICES = tuple((name, name) for name in ("auto", "cpu", "cuda"))
 PRECISIONS = tuple((name, name) for name in ("auto", "float32", "bfloat16", "float16"))
@@ -40,8 +45,9 @@ class ModelPane(StepPane):
     step = "model"
     title = "Model"
     lead = "The encoder turns texts into vectors. Training adapts it to your documents."
-    help_text = """Encoder: the bundled one knows English best and is small and quick. A folder may hold another \
-sentence-transformers model, as safetensors: Enter checks it and says what is wrong with it. Nothing is ever downloaded.
+    help_text = """Encoder: the bundled one knows English best and is small and quick. Another may be a folder of \
+sentence-transformers, as safetensors, or a GGUF file: Enter checks it and says what is wrong with it. Nothing is ever downloaded.
+One on a server gets the text of documents and queries. Only a folder can be trained and exported.
 Device: where the encoder is trained and run. auto takes a CUDA GPU where there is one.
 Precision: how exactly numbers are kept. auto takes what is fastest here without harm; the reason stands below.
 Training: quick is for a first look, standard for use, paper to compare with the published method.
@@ -58,10 +64,18 @@ Everything else about training is in the settings."""
 
     def compose_body(self) -> ComposeResult:
         with VerticalScroll(id="model-scroll"):
-            yield ChoiceRow("Encoder", (("bundled", "bundled"), ("folder", "a folder")), id="model-encoder")
-            with Horizontal(id="model-folder-row"):
-                yield PathField(placeholder="a folder with a sentence-transformers model", id="model-folder")
+            yield ChoiceRow("Encoder", ENCODERS, id="model-encoder")
+            with Horizontal(classes="encoder-row for-folder"):
+                yield PathField(
+                    files=True, placeholder="a folder of sentence-transformers, or a GGUF file", id="model-folder"
+                )
                 yield SafeButton("Check", id="model-check")
+            yield ModelList(encoder_line, self._compare_hint, classes="for-folder")
+            with Horizontal(classes="encoder-row for-server"):
+                yield Field(placeholder="http://127.0.0.1:8080/v1", id="model-endpoint")
+            with Horizontal(classes="encoder-row for-server"):
+                yield Field(placeholder="its model; empty where it has one only", id="model-endpoint-model")
+                yield SafeButton("Use", id="model-server")
             yield SafeStatic(LOOKING, id="model-note", classes="model-reason")
             yield ChoiceRow("Device", DEVICES, id="model-device")
             yield SafeStatic(LOOKING, id="device-note", classes="model-reason")
@@ -78,7 +92,7 @@ Everything else about training is in the settings."""
         yield SafeButton("Look again", id="look")
 
     def on_mount(self) -> None:
-        self._show_folder(False)
+        self._show_encoder("bundled")
 
     def entered(self) -> None:
         super().entered()
@@ -110,15 +124,18 @@ Everything else about training is in the settings."""
             self.look()
 
     @property
-    def _model(self) -> str:
-        return self._settings.encoder.model if self._settings else DEFAULT_MODEL
+    def _encoder(self) -> EncoderSettings:
+        return self._settings.encoder if self._settings else EncoderSettings()
 
     def _restore(self) -> None:
-        field, own = self.query_one("#model-folder", PathField), self._model not in BUNDLED
-        self.query_one("#model-encoder", ChoiceRow).show("folder" if own else "bundled")
-        self._show_folder(own)
+        now, own = self._encoder, self._encoder.model not in BUNDLED
+        chosen = "server" if now.endpoint else "folder" if own else "bundled"
+        self.query_one("#model-encoder", ChoiceRow).show(chosen)
+        self._show_encoder(chosen)
         if own:
-            field.pick(Path(self._model))
+            self.query_one("#model-folder", PathField).pick(Path(now.model))
+        for name, value in (("model-endpoint", now.endpoint), ("model-endpoint-model", now.endpoint_model)):
+            self.query_one(f"#{name}", Field).value = visible(value)
         self._show_choices()
 
     def _show_choices(self) -> None:
@@ -129,8 +146,19 @@ Everything else about training is in the settings."""
         note = format_preset(self._settings.training, self._values)
         self.query_one("#preset-note", SafeStatic).update(note)
 
-    def _show_folder(self, shown: bool) -> None:
-        self.query_one("#model-folder-row").display = shown
+    def _show_encoder(self, kind: str) -> None:
+        if kind == "folder" and not (found := self.query_one(ModelList)).display:
+            found.look(self._find_encoders())
+        for name in ("folder", "server"):
+            self.query(f".for-{name}").set(display=kind == name)
+
+    def _compare_hint(self, count: int) -> str:
+        found = f"{count} found; Enter checks one."
+        return f"{found} To measure some on your queries: engine encoders compare {self.host.project.argument} NAME …"
+
+    async def _find_encoders(self) -> tuple[EncoderFile, ...]:
+        printed = await command("encoders", "list", str(self.host.project.path), "--json")
+        return parsed(tuple[EncoderFile, ...], printed)
 
     # What is there
 
@@ -160,8 +188,8 @@ Everything else about training is in the settings."""
             note.update(format_topic(answer.findings, "model"))
             return
         self._show_findings(answer.findings)
-        if model != self._model:
-            self.query_one(ChangeLine).propose({"encoder.model": model})
+        if model != self._encoder.model or self._encoder.endpoint:
+            self.query_one(ChangeLine).propose({"encoder.model": model, **NOT_ON_A_SERVER})
 
     # What is wanted
 
@@ -171,15 +199,36 @@ Everything else about training is in the settings."""
         if event.row.id in KEYS:
             change.propose({KEYS[event.row.id]: event.value})
             return
-        self._show_folder(event.value == "folder")
+        self._show_encoder(event.value)
         change.clear()
         if event.value == "folder":
-            self.query_one("#model-note", SafeStatic).update("Type the folder's path, then Enter checks it.")
+            self.query_one("#model-note", SafeStatic).update("Type its path, or take one that was found.")
             self.query_one("#model-folder").focus()
-        elif self._model not in BUNDLED:
-            change.propose({"encoder.model": None})
+        elif event.value == "server":
+            self.query_one("#model-note", SafeStatic).update(
+                "It gets the text of all chunks and queries. No adapter is trained for it."
+            )
+            self.query_one("#model-endpoint").focus()
+        elif self._encoder.model not in BUNDLED or self._encoder.endpoint:
+            change.propose({"encoder.model": None, **NOT_ON_A_SERVER})
         else:
             self.look()
+
+    @on(ModelList.Chosen)
+    def _found_chosen(self, event: ModelList.Chosen) -> None:
+        self.query_one("#model-folder", PathField).pick(Path(event.model.model))
+        self.check(event.model.model)
+
+    @on(Input.Submitted, "#model-endpoint")
+    @on(Input.Submitted, "#model-endpoint-model")
+    @on(Button.Pressed, "#model-server")
+    def _use_server(self) -> None:
+        fields = {"encoder.endpoint": "#model-endpoint", "encoder.endpoint_model": "#model-endpoint-model"}
+        changes = {key: self.query_one(field, Input).value.strip() for key, field in fields.items()}
+        if changes["encoder.endpoint"]:
+            self.query_one(ChangeLine).propose(changes)
+        else:
+            self.query_one("#model-note", SafeStatic).update("✗ Type the server's address first.")
 
     @on(Input.Submitted, "#model-folder")
     @on(Button.Pressed, "#model-check")
@@ -188,7 +237,7 @@ Everything else about training is in the settings."""
         if field.path is not None:
             self.check(str(field.path))
         else:
-            self.query_one("#model-note", SafeStatic).update("✗ Type the path of a folder first.")
+            self.query_one("#model-note", SafeStatic).update("✗ Type a path first.")
 
     @on(ChangeLine.Written)
     def _written(self, event: ChangeLine.Written) -> None:

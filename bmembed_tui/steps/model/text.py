@@ -8,12 +8,14 @@ from typing import Any
 from textual.content import Content
 
 from bmembed_tui.home.new_project import PRESETS
+from bmembed_tui.widgets.folder_tree import size_text
 from bmembed_tui.widgets.plain import plain
+from engine.core.messages.encoders import EncoderFile
 from engine.core.messages.project import Finding
 from engine.settings.training_schema import TrainingSettings
 
 MACHINE = ("gpu", "memory", "memory need", "disk", "disk need", "threads", "python", "network", "permissions")
-OWN_LINES = ("model", "device", "dtype")  # these stand beside what they are about
+OWN_LINES = ("model", "languages", "device", "dtype")  # these stand beside what they are about
 SIGNS = {"problem": ("✗ problem ", "bold $text-error"), "absent": ("· ", "$text-muted")}
 
 
@@ -22,9 +24,16 @@ def of_topic(findings: Iterable[Finding], topic: str) -> list[Finding]:
     return [finding for finding in findings if finding.topic == topic]
 
 
+def encoder_line(one: EncoderFile) -> Content:
+    """`✓ e5-small-v2  Hugging Face, 133 MB: 384 dimensions, at most 512 tokens, en`."""
+    sign, style = ("✗ ", "$text-error") if one.problem else ("✓ ", "$text-success")
+    facts = f"  {one.place}, {size_text(one.size)}: {one.problem or one.facts}"
+    return Content.assemble(plain(sign, style), plain(", ".join(one.names)), plain(facts, "$text-muted"))
+
+
 def format_topic(findings: Iterable[Finding], topic: str) -> Content:
-    """What was found of one topic, and what follows from it."""
-    found = of_topic(findings, topic)
+    """What was found of one topic, and what follows from it; of the model, also which languages it does not know."""
+    found = [one for name in (topic, *(["languages"] if topic == "model" else [])) for one in of_topic(findings, name)]
     if not found:
         return plain("not known while something else is wrong", "$text-muted")
     return Content("\n").join(_line(finding, "") for finding in found)

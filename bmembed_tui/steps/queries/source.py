@@ -14,11 +14,12 @@ from textual.message import Message
 from textual.widgets import Button, Input
 
 from bmembed_tui.client.engine_client import Ask, command
-from bmembed_tui.steps.queries.model_list import ModelList
+from bmembed_tui.steps.queries.models import find_models, model_line, models_note
 from bmembed_tui.steps.queries.sample import QuerySample
 from bmembed_tui.widgets.change_line import ChangeLine, answer_or_error
 from bmembed_tui.widgets.choice_row import ChoiceRow
 from bmembed_tui.widgets.fields import Field, PathField
+from bmembed_tui.widgets.model_list import ModelList
 from bmembed_tui.widgets.plain import plain, visible
 from bmembed_tui.widgets.safe import SafeButton, SafeLabel, SafeStatic
 from engine.core.messages.project import ReadSettings
@@ -78,7 +79,7 @@ class QuerySource(Vertical):
                 yield SafeLabel("GGUF file")
                 yield PathField(files=True, placeholder="/path/to/model.gguf", id="source-gguf")
                 yield SafeButton("Use", id="use-gguf")
-            yield ModelList(id="source-models")
+            yield ModelList(model_line, models_note, id="source-models")
             with Horizontal(classes="source-row for-endpoint"):
                 yield SafeLabel("Address")
                 yield Field(placeholder="http://127.0.0.1:8080/v1", id="source-endpoint")
@@ -131,7 +132,7 @@ class QuerySource(Vertical):
             row.display = row.has_class(f"for-{backend}")
         models = self.query_one(ModelList)
         if backend == "gguf" and not models.display:
-            models.look((self._queries or QuerySettings()).context_tokens)
+            models.look(find_models((self._queries or QuerySettings()).context_tokens))
         models.display = backend == "gguf"
         self.query_one("#source-meaning", SafeStatic).update(plain(MEANINGS.get(backend, ""), "$text-muted"))
         self.show_note(self._imports_text() if backend in ("imported", "both") else "")
@@ -228,11 +229,11 @@ class QuerySource(Vertical):
 
     @on(ModelList.Chosen)
     def _model_chosen(self, event: ModelList.Chosen) -> None:
-        if event.problem:
-            self.show_note(f"✗ {event.path.name}: {event.problem}")
+        if event.model.problem:
+            self.show_note(f"✗ {event.model.path.name}: {event.model.problem}")
         else:
-            self.query_one("#source-gguf", PathField).pick(event.path)
-            self._use("gguf", {"queries.model": str(event.path)})
+            self.query_one("#source-gguf", PathField).pick(event.model.path)
+            self._use("gguf", {"queries.model": str(event.model.path)})
 
     @on(Input.Submitted, "#source-endpoint")
     def _to_model_name(self) -> None:

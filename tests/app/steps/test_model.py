@@ -15,6 +15,7 @@ from fixtures.scripted import recorded_command
 from fixtures.shown_numbers import numbers
 from textual.content import Content
 from textual.pilot import Pilot
+from textual.widgets import OptionList
 
 from bmembed_tui.client.project_status import STAGES
 from bmembed_tui.project.screen import ProjectScreen
@@ -25,6 +26,8 @@ from bmembed_tui.widgets.choice_row import ChoiceRow
 from bmembed_tui.widgets.hanging import hanging
 from engine.core.messages.project import Examine, Finding, Findings, StageChange, WhatIf
 from engine.core.messages.wire import from_json
+from engine.encoders.model_folder import DEFAULT_MODEL
+from engine.project.folder import ProjectFolder
 
 
 @pytest.fixture
@@ -221,6 +224,49 @@ def test_a_row_of_choices_is_chosen_by_mouse_too(new_project: Path) -> None:
         await until(pilot, lambda: written(new_project)["training"]["preset"] == "quick", "quick")
 
     drive(story, new_project)
+
+
+def test_one_is_chosen_among_those_on_this_machine_or_on_a_server(
+    finished_project: Path, tiny_model: Path, tmp_path: Path
+) -> None:
+    other = Path(shutil.copytree(tiny_model, tmp_path / "models" / "english"))
+    (other / "README.md").write_text("---\nlanguage: ja\n---\n")
+    (tmp_path / "models" / "broken").mkdir()
+    shutil.copy(tiny_model / "modules.json", tmp_path / "models" / "broken")
+    ProjectFolder(finished_project).change_settings({"encoder.folders": [str(tmp_path / "models")]})
+
+    async def story(pilot: Pilot[Any]) -> None:
+        pane = await model_step(pilot)
+        models = pane.query_one("#models", OptionList)
+        await until(pilot, lambda: models.option_count == 3, "broken, english and the bundled one")
+        rows = [str(option.prompt) for option in models.options]
+        assert [row[0] for row in rows] == ["✗", "✓", "✓"]
+        assert [name in row for name, row in zip(("broken", "english", DEFAULT_MODEL), rows, strict=True)] == [True] * 3
+        assert "engine encoders compare" in str(pane.query_one("#models-note").render())
+        models.focus()
+        await pilot.press("home", "down", "enter")
+        await until(pilot, lambda: written(finished_project)["encoder"]["model"] == str(other), "the same vectors, at once")
+        await until(pilot, lambda: len(note_of(pane, "model-note").splitlines()) == 2, "a language that it does not know")
+        warned = note_of(pane, "model-note").splitlines()
+        assert [line[0] for line in warned] == ["✓", "✗"]
+        assert " en " in warned[1]
+
+        change = pane.query_one(ChangeLine)
+        await choose(pilot, "model-encoder", "server")
+        await typed(pilot, "model-endpoint", "http://127.0.0.1:9/v1")
+        await until(pilot, lambda: change.has_class("-asking"), "the question")
+        await pilot.press("enter")
+        await until(pilot, lambda: "endpoint" in written(finished_project)["encoder"], "the server")
+        assert pane.query_one("#model-encoder", ChoiceRow).value == "server"
+        await until(pilot, lambda: "127.0.0.1:9" in note_of(pane, "model-note"), "what the server cannot do")
+
+        await choose(pilot, "model-encoder", "folder")
+        await typed(pilot, "model-folder", str(other))
+        await until(pilot, lambda: change.has_class("-asking"), "the question")
+        await pilot.press("enter")
+        await until(pilot, lambda: "endpoint" not in written(finished_project)["encoder"], "the folder again")
+
+    drive(story, finished_project)
 
 
 def finding(topic: str, state: str, found: str, follows: str) -> Finding:

@@ -1,0 +1,40 @@
+"""The GGUF language models on this machine, as `engine models` finds them."""
+
+from __future__ import annotations
+
+from textual.content import Content
+
+from bmembed_tui.client.engine_client import command, parsed
+from bmembed_tui.widgets.folder_tree import size_text
+from bmembed_tui.widgets.plain import plain
+from engine.core.messages.queries import ModelFile
+
+NONE_FOUND = "No GGUF file was found in our own folder, nor in those of LM Studio, Ollama and the Hugging Face cache."
+
+
+async def find_models(context: int) -> tuple[ModelFile, ...]:
+    """The models, each with whether `context` tokens fit into memory. Raises EngineError."""
+    return parsed(tuple[ModelFile, ...], await command("models", "--context", str(context), "--json"))
+
+
+def models_note(count: int) -> str:
+    """Above the list."""
+    return f"{count} GGUF file{'s' if count > 1 else ''} on this machine; Enter takes one:" if count else NONE_FOUND
+
+
+def model_line(model: ModelFile) -> Content:
+    """`✓ tiny.gguf  LM Studio, 4.4 GB, llama Q4_K_M: fits, takes 5.1 GB`."""
+    kind = " ".join(part for part in (model.architecture, model.quantisation) if part)
+    facts = ", ".join(part for part in (model.place, size_text(model.size), kind) if part)
+    sign, verdict, style = _verdict(model)
+    return Content.assemble(
+        plain(f"{sign} ", style), plain(", ".join(model.names)), plain(f"  {facts}: {verdict}", "$text-muted")
+    )
+
+
+def _verdict(model: ModelFile) -> tuple[str, str, str]:
+    if model.problem:
+        return "✗", model.problem, "$text-error"
+    if not model.fits:
+        return "~", f"takes {size_text(model.memory)}, more memory than is free", "$text-warning"
+    return "✓", f"fits, takes {size_text(model.memory)}", "$text-success"
