@@ -19,8 +19,7 @@ def encoders(
     action: Annotated[str, typer.Argument(help="list, or compare")] = "list",
     name: MaybeProject = None,
     named: Annotated[
-        Texts,
-        typer.Argument(metavar="ENCODER …", help="of compare: paths, names as listed, or a server's ADDRESS#MODEL"),
+        Texts, typer.Argument(help="of compare: paths, names as listed, or a server's ADDRESS#MODEL")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -58,21 +57,14 @@ def _show_files(found: list[EncoderFile]) -> None:
         print(harmless(f"{', '.join(one.names)}  ({one.place}, {one.kind}, {megabytes(one.size)})"))
         print(harmless(f"    {f'✗ {one.problem}' if one.problem else one.facts}"))
         print(harmless(f"    {one.model}"))
-    print(
-        "'engine encoders compare PROJECT ENCODER …' measures them; encoder.model names the one to use.",
-        file=sys.stderr,
-    )
 
 
 def _show_comparison(found: list[EncoderResult], project: str) -> None:
     from engine.core.messages.report import EVIDENCE
 
     for one in found:
-        print(
-            harmless(
-                f"{one.named or 'the encoder of the project'}{f'  ✗ {one.error.what} {one.error.why}' if one.error else ''}"
-            )
-        )
+        failed = f"  ✗ {one.error.what} {one.error.why}" if one.error else ""
+        print(harmless(f"{one.named or 'the encoder of the project'}{failed}"))
         if (trial := one.trial) is None:
             continue
         for way, figure in one.figures.items():
@@ -87,7 +79,7 @@ def _show_comparison(found: list[EncoderResult], project: str) -> None:
             print(harmless(f"    To use it: {changes} under [encoder] in project.toml, then 'engine run {project}'."))
     if trial := next((one.trial for one in found if one.trial), None):
         print(
-            f"nDCG@10 in percent on {len(trial.bm25)} {EVIDENCE[trial.rung]}, 95 % intervals, differences to the first encoder."
+            f"nDCG@10 in percent on {len(trial.bm25)} {EVIDENCE[trial.rung]}, 95 % intervals, differences to the first."
         )
         if trial.rung == "extractive":
             print("These favour BM25 and say little of an encoder: 'engine judge' collects questions that do.")

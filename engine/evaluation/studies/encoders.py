@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from engine.encoders.encoder import Encoder
 
 SEARCHES, BM25, OWN = ("semantic", "hybrid"), "bm25", ""
+OF_A_MODEL = {"endpoint", "endpoint_model", "query_prompt", "document_prompt", "pooling"}
 TIMED_TEXTS, TIMED_QUERIES = 64, 16
 
 
@@ -62,11 +63,9 @@ def compare_encoders(
         for one in dict.fromkeys((OWN, *named)):
             begin(one)
             try:
-                changes = json.dumps(_changes(one, settings.encoder) if one else {})
-                answer = run_in_subprocess(
-                    __name__, [str(project.path), changes], "The trial", should_stop, stderr=None
-                )
-                trials[one] = from_json(EncoderTrial, answer)
+                arguments = [str(project.path), json.dumps(_changes(one, settings.encoder) if one else {})]
+                found = run_in_subprocess(__name__, arguments, "The trial", should_stop, stderr=None)
+                trials[one] = from_json(EncoderTrial, found)
             except (CancelledError, NotBuiltError, TooLittleTextError):
                 raise
             except EngineError as error:
@@ -78,9 +77,7 @@ def compare_encoders(
 
 def _changes(named: str, now: EncoderSettings) -> dict[str, Any]:
     """The keys of [encoder] to change for an encoder: prompts and pooling are as its model says. Raises UsageError."""
-    default = EncoderSettings().model_dump(
-        include={"endpoint", "endpoint_model", "query_prompt", "document_prompt", "pooling"}
-    )
+    default = EncoderSettings().model_dump(include=OF_A_MODEL)
     changes = {key: value for key, value in default.items() if getattr(now, key) != value}
     address, _, model = named.partition("#")
     if "://" in named:

@@ -245,8 +245,12 @@ def test_one_is_chosen_among_those_on_this_machine_or_on_a_server(
         assert "engine encoders compare" in str(pane.query_one("#models-note").render())
         models.focus()
         await pilot.press("home", "down", "enter")
-        await until(pilot, lambda: written(finished_project)["encoder"]["model"] == str(other), "the same vectors, at once")
-        await until(pilot, lambda: len(note_of(pane, "model-note").splitlines()) == 2, "a language that it does not know")
+        await until(
+            pilot, lambda: written(finished_project)["encoder"]["model"] == str(other), "the same vectors, at once"
+        )
+        await until(
+            pilot, lambda: len(note_of(pane, "model-note").splitlines()) == 2, "a language that it does not know"
+        )
         warned = note_of(pane, "model-note").splitlines()
         assert [line[0] for line in warned] == ["✓", "✗"]
         assert " en " in warned[1]
