@@ -187,16 +187,18 @@ def encode_cached(
 
 
 class CachedEncoder:
-    """An encoder that encodes no text twice, also not in another run: chunks as `encode_cached` keeps them, queries under keys of
-    their own."""
+    """An encoder that encodes no text twice, also not in another run: chunks, unless it keeps `queries_only`, as `encode_cached`
+    keeps them, queries under keys of their own."""
 
-    def __init__(self, encoder: Encoder, cache: EmbeddingCache) -> None:
-        self._encoder, self._cache = encoder, cache
+    def __init__(self, encoder: Encoder, cache: EmbeddingCache, *, queries_only: bool = False) -> None:
+        self._encoder, self._cache, self._queries_only = encoder, cache, queries_only
         self.fingerprint, self.dimension = encoder.fingerprint, encoder.dimension
         self.similarity, self.notices = encoder.similarity, encoder.notices
 
     def encode_chunks(self, texts: Sequence[str], progress: Progress | None = None) -> np.ndarray:
         """See `Encoder`."""
+        if self._queries_only:
+            return self._encoder.encode_chunks(texts, progress)
         return encode_cached(self._encoder, list(map(_digest, texts)), texts, self._cache, progress=progress)
 
     def encode_queries(self, texts: Sequence[str], progress: Progress | None = None) -> np.ndarray:

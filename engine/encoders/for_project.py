@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ from engine.encoders.hardware import choose_hardware
 from engine.encoders.kinds.augmented import AugmentedEncoder
 from engine.encoders.kinds.chosen import encoder_source
 from engine.endpoint.servers import note_server
+from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot, StageContext
 from engine.project.store.artifact_info import VectorsInfo
 
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
 CHUNKS = "chunks"
 """The folder, in an adapter's own, of the adapter that chunks are encoded with where queries have another."""
+MAX_QUERY_FILES = 1000  # each of one query, or of up to 128 that were encoded together
 
 
 def chunk_adapter(adapter: Path | None, scope: str) -> Path | None:
@@ -88,7 +91,19 @@ def load_encoder(context: StageContext, adapter: Path | None = None, weight: flo
     encoder = source.load(chosen.max_tokens, adapter, weight, context.choose)
     if isinstance(encoder, AugmentedEncoder):  # each interpolation asks the black box the same again
         encoder.black_box = cached(context, encoder.black_box)
-    return encoder
+    return with_kept_queries(context.project, encoder) if source.server else encoder
+
+
+def with_kept_queries(project: ProjectFolder, encoder: Encoder) -> Encoder:
+    """A server's encoder, which gets no query twice: their vectors are kept in the project, apart from those of chunks, which a run
+    may be writing. They begin anew where there are too many."""
+    from engine.encoders.embedding_cache import CachedEncoder, EmbeddingCache
+
+    folder = project.path / "cache" / "queries"
+    if sum(1 for _ in folder.glob("*/*")) >= MAX_QUERY_FILES:
+        shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return CachedEncoder(encoder, EmbeddingCache(folder), queries_only=True)
 
 
 def cached(snapshot: ProjectSnapshot, encoder: Encoder) -> Encoder:

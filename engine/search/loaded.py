@@ -186,10 +186,12 @@ class Loaded:
 
     def _encoder(self, role: str, info: VectorsInfo, adapter: str | None, weight: float) -> Encoder:
         def load() -> Encoder:
-            from engine.encoders.for_project import source_of
+            from engine.encoders.for_project import source_of, with_kept_queries
 
             folder = self.project.path / adapter if adapter else None
-            return source_of(info, self.settings()).load(info.max_tokens, folder, weight)
+            source = source_of(info, self.settings())
+            encoder = source.load(info.max_tokens, folder, weight)
+            return with_kept_queries(self.project, encoder) if source.server else encoder
 
         return self._encoders[role].get((info.encoder, info.model, adapter, weight, info.max_tokens), load)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import stat
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +19,9 @@ from fixtures.fault_proxy import CUT, DELAY, DROP, ERROR, HALF_OPEN, spoiling
 from fixtures.pipeline import SAMPLE, engine_here
 
 from engine.core.errors import CancelledError, EngineError, SettingsError
+from engine.encoders import for_project
 from engine.encoders.encoder import Encoder
+from engine.encoders.for_project import with_kept_queries
 from engine.encoders.kinds import endpoint
 from engine.encoders.kinds.chosen import encoder_source
 from engine.endpoint.servers import known_servers
@@ -90,13 +93,31 @@ def test_texts_go_in_batches_with_their_prompts_and_come_back_in_order_at_unit_l
     assert len(server.requests) == 3
 
 
-def test_a_query_is_sent_once(server: Server) -> None:
-    made = encoder(server.url, query_prompt="query: ")
-    found = made.encode_queries(["a", "b", "a"])
-    np.testing.assert_allclose(found, unit(["query: a", "query: b", "query: a"]), atol=1e-6)
-    np.testing.assert_allclose(made.encode_queries(["c", "b"]), unit(["query: c", "query: b"]), atol=1e-6)
-    assert server.texts == [["query: a", "query: b"], ["query: c"]]
-    assert made.encode_queries([]).shape == (0, WIDTH)
+def test_a_query_is_sent_once_also_by_another_process(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = ProjectFolder.create(tmp_path / "kept", {})
+
+    def made() -> Encoder:
+        return with_kept_queries(project, encoder(server.url, query_prompt="query: "))
+
+    first = made()
+    assert first.dimension == WIDTH
+    server.requests.clear()
+    found = first.encode_queries(["a", "b", "a"])
+    np.testing.assert_allclose(found, unit(["query: a", "query: b", "query: a"]), atol=1e-3)
+    assert sorted(server.texts[0]) == ["query: a", "query: b"]
+    server.requests.clear()
+    np.testing.assert_allclose(made().encode_queries(["c", "b"]), unit(["query: c", "query: b"]), atol=1e-3)
+    assert [texts for texts in server.texts if texts != ["query: a"]] == [["query: c"]], "beside the width"
+    assert first.encode_queries([]).shape == (0, WIDTH)
+    first.encode_chunks(["a"])
+    kept = [path for path in (project.path / "cache").rglob("*") if path.is_file()]
+    assert len(kept) == 2, "two calls"
+    assert {stat.S_IMODE(path.stat().st_mode) for path in kept} == {0o600}
+    monkeypatch.setattr(for_project, "MAX_QUERY_FILES", 2)
+    made()
+    assert not any(path.is_file() for path in (project.path / "cache").rglob("*"))
 
 
 def test_the_width_is_asked_for_where_nothing_was_encoded_yet(server: Server) -> None:

@@ -206,7 +206,7 @@ Everything else about training is in the settings."""
             self.query_one("#model-folder").focus()
         elif event.value == "server":
             self.query_one("#model-note", SafeStatic).update(
-                "It gets the text of all chunks and queries. No adapter is trained for it."
+                "It gets the text of all chunks and queries. It is not trained, but one beside it may be (encoder.small_model)."
             )
             self.query_one("#model-endpoint").focus()
         elif self._encoder.model not in BUNDLED or self._encoder.endpoint:

@@ -40,7 +40,6 @@ TRIES = 5
 PAUSE_SECONDS = 0.5  # before the second try; twice as long before each further one
 POLL_SECONDS = 0.05
 MAX_ANSWER_SIZE = 100_000_000  # bytes
-KEPT_QUERIES = 4096
 _REFUSED = frozenset({400, 401, 403, 404, 405, 413, 422})
 _ABILITIES = Abilities(trains=False, exports=False)
 
@@ -90,7 +89,7 @@ class EndpointSource:
 
 
 class EndpointEncoder:
-    """A server's vectors, at unit length. The vectors of the latest queries are kept."""
+    """A server's vectors, at unit length."""
 
     similarity: Similarity = COSINE
 
@@ -98,7 +97,6 @@ class EndpointEncoder:
         self.fingerprint = source.fingerprint
         self.notices: list[str] = []
         self._source, self._key, self._width = source, key, source.dimension
-        self._queries: dict[str, Floats] = {}
 
     @property
     def dimension(self) -> int:
@@ -113,14 +111,8 @@ class EndpointEncoder:
         return self._encode([self._source.prompts.document + text for text in texts], progress)
 
     def encode_queries(self, texts: Sequence[str], progress: Progress | None = None) -> Floats:
-        """As `encode_chunks`. The latest queries are not sent again."""
-        fresh = [text for text in dict.fromkeys(texts) if text not in self._queries]
-        vectors = self._encode([self._source.prompts.query + text for text in fresh], progress)
-        known = {text: self._queries[text] for text in texts if text in self._queries} | dict(
-            zip(fresh, vectors, strict=True)
-        )
-        self._queries = dict([*self._queries.items(), *known.items()][-KEPT_QUERIES:])
-        return np.stack([known[text] for text in texts]) if texts else vectors
+        """As `encode_chunks`."""
+        return self._encode([self._source.prompts.query + text for text in texts], progress)
 
     def _encode(self, texts: Sequence[str], progress: Progress | None) -> Floats:
         found = [np.empty((0, self._width), np.float32)]

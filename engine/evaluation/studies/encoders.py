@@ -52,9 +52,9 @@ TIMED_TEXTS, TIMED_QUERIES = 64, 16
 def compare_encoders(
     project: ProjectFolder, named: Sequence[str], should_stop: Callable[[], bool], begin: Callable[[str], object]
 ) -> list[EncoderResult]:
-    """Measure the project's encoder (as it is without adapter), then those that are `named`: by a path, as `list_encoders` calls
-    them, or by a server's address with the model's name there behind a #. `begin` is called with each. One that fails has an
-    `error`.
+    """Measure the project's encoder (without adapter or small model), then those that are `named`: by a path, as `list_encoders`
+    calls them, or by a server's address with the model's name there behind a #. `begin` is called with each. One that fails has
+    an `error`.
 
     Raises NotBuiltError, TooLittleTextError without queries, ProjectBusyError during a run, CancelledError: vectors are kept.
     """
@@ -103,7 +103,7 @@ def try_encoder(project: ProjectFolder, changes: dict[str, Any], should_stop: Ca
     Raises NotBuiltError before the stage `index`, TooLittleTextError where there is no query, and whatever ends the encoder.
     """
     settings = project.settings()
-    encoder = settings.encoder.model_copy(update=changes)
+    encoder = settings.encoder.model_copy(update=changes | {"small_model": ""})
     folder = encoder_source(encoder).folder if changes else None
     if folder is not None and (prompts := missing_prompts(folder)):
         changes = changes | {"query_prompt": prompts.query, "document_prompt": prompts.document}
