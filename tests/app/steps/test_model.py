@@ -24,6 +24,7 @@ from bmembed_tui.steps.model.text import format_machine, format_topic
 from bmembed_tui.widgets.change_line import ChangeLine, format_effect
 from bmembed_tui.widgets.choice_row import ChoiceRow
 from bmembed_tui.widgets.hanging import hanging
+from bmembed_tui.widgets.model_list import ModelList
 from engine.core.messages.project import Examine, Finding, Findings, StageChange, WhatIf
 from engine.core.messages.wire import from_json
 from engine.encoders.model_folder import DEFAULT_MODEL
@@ -54,6 +55,10 @@ async def model_step(pilot: Pilot[Any]) -> ModelPane:
     await until(pilot, lambda: isinstance(screen.pane, ModelPane), "the step")
     assert isinstance(screen.pane, ModelPane)
     await until(pilot, lambda: "memory" in note_of(screen.pane, "machine"), "the doctor's findings")
+    found = screen.pane.query_one(ModelList)
+    await until(
+        pilot, lambda: not found.display or found.query_one(OptionList).option_count, "the models: rows move below"
+    )
     await until(pilot, lambda: app.focused is screen.pane.query_one("#primary"), "the focus")  # type: ignore[union-attr]
     return screen.pane
 
@@ -266,8 +271,6 @@ def test_one_is_chosen_among_those_on_this_machine_or_on_a_server(
 
         await choose(pilot, "model-encoder", "folder")
         await typed(pilot, "model-folder", str(other))
-        await until(pilot, lambda: change.has_class("-asking"), "the question")
-        await pilot.press("enter")
         await until(pilot, lambda: "endpoint" not in written(finished_project)["encoder"], "the folder again")
 
     drive(story, finished_project)
