@@ -91,6 +91,7 @@ def load_encoder(context: StageContext, adapter: Path | None = None, weight: flo
     encoder = source.load(chosen.max_tokens, adapter, weight, context.choose)
     if isinstance(encoder, AugmentedEncoder):  # each interpolation asks the black box the same again
         encoder.black_box = cached(context, encoder.black_box)
+        return encoder
     return with_kept_queries(context.project, encoder) if source.server else encoder
 
 
