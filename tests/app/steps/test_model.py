@@ -95,7 +95,8 @@ def test_every_choice_stands_with_its_reason(finished_project: Path, size: tuple
         assert numbers(note_of(pane, "preset-note")) == [12, 8]  # steps, queries a step
         for topic in ("gpu:", "memory:", "memory need:", "disk:", "disk need:"):
             assert topic in note_of(pane, "machine")
-        assert "● float32" in screen_text(pilot.app)  # type: ignore[arg-type]
+        pane.query_one("#model-dtype").scroll_visible(animate=False)  # at 80 columns the list of models is above it
+        await until(pilot, lambda: "● float32" in screen_text(pilot.app), "the precision")  # type: ignore[arg-type]
         assert pilot.app.focused is pane.query_one("#primary")
         await pilot.press("enter")
         await until(pilot, lambda: pilot.app.screen.pane.step == "queries")  # type: ignore[attr-defined]
