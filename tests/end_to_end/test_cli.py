@@ -203,7 +203,7 @@ def test_the_report_on_request_measures_robustness_and_search_hides_weak_hits(pr
     )
     report = json.loads((Path(after["folder"]) / "report.json").read_text())
     robustness = report["robustness"]
-    assert (robustness["kind"], len(robustness["rows"])) == ("judged", 13)
+    assert (robustness["kind"], len(robustness["rows"])) == ("judged", 16)
     found = set(robustness["rows"][0]["systems"]) - {"adapted"}  # where it is not what is served
     assert found == {"bm25", "base", "in_use", "hybrid base", "hybrid in use"}
     for system in ("bm25", "base", "in_use"):  # a clean query is ranked as in the comparison

@@ -29,7 +29,7 @@ def project_of(found: Terminal, name: str) -> Path:
     return found.home / "bmembed" / "projects" / name
 
 
-@pytest.mark.parametrize("size", [(80, 24), (200, 60)])
+@pytest.mark.parametrize("size", [(80, 24), pytest.param((200, 60), marks=pytest.mark.slow)])
 def test_from_the_first_start_to_a_hit(tmp_path: Path, size: tuple[int, int]) -> None:
     copy_documents(tmp_path / "papers", ("incidents",), 20)
     with terminal(tmp_path / "home", size) as found:
