@@ -64,7 +64,7 @@ class Evaluation:
         own = self._of_the_corpus()
         chosen = self._settings.evaluation
         sampling = Sampling(chosen.top_k, chosen.samples, chosen.sample_size, chosen.psi, self._settings.training.seed)
-        self.diagnostics = EncoderDiagnostics(own, self.rankers.ids, sampling)
+        self.diagnostics = EncoderDiagnostics(own, self.rankers.ids, sampling, chosen.transformations)
         self._fuser = HybridFusion(self._settings, self._bm25_scores)
         self.baseline: BaselineInfo | None = None
         self.robustness: Robustness | None = None

@@ -222,6 +222,7 @@ class EvaluationSettings(Section):
         "file of sentence pairs with people's scores of how similar they are, which the encoders are compared on, too: .jsonl, "
         ".csv or .tsv with sentence1, sentence2 and score; a relative one is in the project folder",
     )
+    transformations: bool = key(False, "whether the diagnostics are also those of transformed (more isotropic) vectors")
     general_set: str = key("", "BEIR folder whose test questions show what was forgotten, instead of those that ship")
     cl_baseline: bool = key(
         False,

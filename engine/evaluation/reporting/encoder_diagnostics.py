@@ -22,6 +22,7 @@ from engine.evaluation.reporting.diagnostics import (
     Similarities,
     describe,
     similarities_of,
+    transformed,
 )
 from engine.metrics.density import density_curves
 from engine.metrics.samples import PAPER, Sampling
@@ -32,10 +33,13 @@ KINDS = ("correct", "top", "random")
 class EncoderDiagnostics:
     """By `basis`: the first of `sets` with chunks as its answers, else any that can be measured.
 
-    `keys`: of all chunks, ascending.
+    `keys`: of all chunks, ascending. `transform`: measure transformed vectors, too, as `base, whitened` and so on.
     """
 
-    def __init__(self, sets: Sequence[QuerySet], keys: Ids, sampling: Sampling = PAPER) -> None:
+    def __init__(
+        self, sets: Sequence[QuerySet], keys: Ids, sampling: Sampling = PAPER, transform: bool = False
+    ) -> None:
+        self._transform = transform
         self.basis = _basis(sets)
         self.diagnostics: dict[str, Diagnostics] = {}
         self._keys, self._sampling = keys, sampling
@@ -50,6 +54,9 @@ class EncoderDiagnostics:
         ranked = Ranked(query_vectors, one.rankings[name], one.scores[name], similarity)
         found = similarities_of(ranked, one.judgments, chunks, self._keys, self._sampling)
         self.diagnostics[name] = describe(ranked, found, one.judgments, chunks, self._sampling)
+        if self._transform and similarity.of_unit_vectors:
+            ways = transformed(ranked, one.judgments, chunks, self._keys, self._sampling)
+            self.diagnostics |= {f"{name}, {way}": figures for way, figures in ways.items() if way != "baseline"}
         if found and similarity.of_unit_vectors:  # densities have one axis, of cosines
             self._found[name] = found
 

@@ -17,7 +17,7 @@ from engine.experiments.study.grid import Cell, combinations, label_of
 from engine.project.stage import fingerprint
 
 Changes = dict[str, Any]
-UNTRAINED = ("bm25", "base", "rrf_base")
+UNTRAINED = ("bm25", "base", "rrf_base", "black box", "small model")
 """Systems that no training changes; what was done to the queries follows after a comma."""
 METRICS = ("ndcg@10", "hit@1", "hit@4", "hit@10", f"{MULTIHOP}|map@10")
 
@@ -39,18 +39,21 @@ class Chart(Entry):
 
 
 class Study(Entry):
-    """`source`: the paper's table; what it `shows`, and how it `differs` from the paper's. `trainings`: label and settings of each
-    cell; `systems` of them with their labels; `columns`: measures, of names with a bar between the first that is there. `facts`:
-    what is told of the project as it is, in place of trainings. `correlations`: pairs of columns."""
+    """`source`: the paper's table, and names that the study has `also`; what it `shows`, and how it `differs` from the paper's.
+    `trainings`: label and settings of each cell, trained and measured `by` the stages or as Mafin's comparison; `systems` of them with
+    their labels; `columns`: measures, of names with a bar between the first that is there. `facts`: what is told of the project as
+    it is, in place of trainings. `correlations`: pairs of columns."""
 
     name: str
+    also: list[str] = []
     source: str
     shows: str
     differs: str
     columns: list[str]
     trainings: list[tuple[str, Changes]] = []
+    by: Literal["stages", "black box"] = "stages"
     systems: dict[str, str] = {}
-    needs: list[Literal["judged questions", "sentence pairs"]] = []
+    needs: list[Literal["judged questions", "sentence pairs", "small model"]] = []
     charts: list[Chart] = []
     correlations: list[list[str]] = []
     facts: Literal["", "statistics", "perturbed", "questions"] = ""
@@ -69,9 +72,10 @@ def catalogue() -> dict[str, Study]:
 
 def study_of(name: str) -> Study:
     """The study of that name. Raises UsageError for a name that is none, with the nearest."""
-    if name not in catalogue():
-        raise unknown("study", name, catalogue(), code="study-unknown")
-    return catalogue()[name]
+    studies = {one: study for study in catalogue().values() for one in (study.name, *study.also)}
+    if name not in studies:
+        raise unknown("study", name, studies, code="study-unknown")
+    return studies[name]
 
 
 def _trainings(cell: Changes) -> Iterator[tuple[str, Changes]]:

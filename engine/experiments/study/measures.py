@@ -22,23 +22,25 @@ def measured(report: Mapping[str, Any]) -> dict[str, Values]:
     rows: dict[str, Values] = defaultdict(dict)
     for one in report["query_sets"]:
         _take(rows, one["comparison"], SETS[one["kind"]])
-    _take(rows, report["general"], "general ")
-    for system, found in report["diagnostics"].items():
-        rows[system] |= {name.removesuffix(", percent"): value for name, value in found.items()}
+    general = report["general"] or {}
+    _take(rows, general, "general ")
+    for before, part in (("", report["diagnostics"]), ("general ", general.get("geometry", {}))):
+        for system, found in part.items():
+            rows[system] |= {before + name.removesuffix(", percent"): value for name, value in found.items()}
     if pairs := report["sentences"]:
         _take(rows, {part: {name: {"sentence pairs": one} for name, one in pairs[part].items()} for part in PARTS})
     for row in (report["robustness"] or {}).get("rows", ()):
         _take(rows, row, of=f", {row['kind']}" + (f" {row['words']}" if row["words"] else ""))
-    for system, found in ((report["general"] or {}).get("distances") or {}).get("systems", {}).items():
+    for system, found in (general.get("distances") or {}).get("systems", {}).items():
         shares = {f"distance, {share}th percentile": found[f"percentile_{share}"] for share in (5, 95)}
         rows[system] |= {"distance, mean": found["mean"], **shares}
     return dict(rows)
 
 
-def _take(rows: dict[str, Values], table: Mapping[str, Any] | None, before: str = "", of: str = "") -> None:
-    for part in PARTS if table else ():
+def _take(rows: dict[str, Values], table: Mapping[str, Any], before: str = "", of: str = "") -> None:
+    for part in PARTS:
         sign = "Δ " if part == "differences" else ""
-        for system, figures in (table or {})[part].items():
+        for system, figures in table.get(part, {}).items():
             rows[system + of] |= {f"{sign}{before}{name}": figure for name, figure in figures.items()}
 
 

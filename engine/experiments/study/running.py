@@ -152,6 +152,8 @@ def study_cells(
     fresh: Changes = {f"training.{name}": None for name in own.training.model_fields_set}
     if "sentence pairs" in study.needs and (pairs := pairs_file(project, own)):
         fresh["evaluation.sentence_pairs"] = str(pairs.absolute())
+    if own.evaluation.general_set:
+        fresh["evaluation.general_set"] = str((project.path / Path(own.evaluation.general_set).expanduser()).absolute())
     for model, (label, changes), seed in itertools.product(models or ("",), study.trainings, range(seeds)):
         base = {f"encoder.{name}": None for name in OF_MODELS if name in own.encoder.model_fields_set} | {
             "encoder.model": model
