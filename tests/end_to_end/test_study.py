@@ -7,10 +7,13 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pytest
 from fixtures.pipeline import SAMPLE, engine_here
 from fixtures.shown_numbers import numbers
+from fixtures.tiny_model import build_tiny_model
 from lxml import html
 
+from engine.core.errors import DatasetError
 from engine.project.folder import ProjectFolder
 
 SMALL = ("--set", "training.steps=4", "--set", "training.eval_every=2", "--set", "training.learning_rate=0.01")
@@ -42,6 +45,27 @@ def test_a_study_trains_what_is_missing_and_leaves_the_project_as_it_is(project:
     ]
     for name in ("hit@1", "hit@4", "hit@10"):
         assert found["rows"][0]["values"][name] == adapted[name]
+
+
+def test_mafin_beside_the_project_s_encoder(project: Path, tmp_path: Path) -> None:
+    small = build_tiny_model(tmp_path / "small", seed=3)
+    beside = ("--set", f"encoder.small_model={small}", "--set", "training.epochs=1")
+    code = engine_here("study", "mafin-t1", str(project), check=False).returncode
+    assert code == DatasetError.exit_code, "there is no small model"
+    found, _ = study("mafin-t1", str(project), *beside)
+    rows = {row["system"]: row["values"] for row in found["rows"]}
+    assert list(rows) == [
+        "Black-box model", "Augmenting model", "Only finetune", "Direct concat.", "Finetune & concat.", "Linear transform.",
+        "Linear transform., rank 64", "Mafin",
+    ]  # fmt: skip
+    assert rows["Black-box model"]["recall@5"]["value"] <= 100
+    assert rows["Mafin"]["Δ recall@5"]["value"] == pytest.approx(
+        rows["Mafin"]["recall@5"]["value"] - rows["Black-box model"]["recall@5"]["value"]
+    )
+    other, told = study("mafin-t3", str(project), *beside)
+    assert "0 to train" in told.splitlines()[0]
+    assert [row["system"] for row in other["rows"]] == ["λ-Mafin", "Mafin"]
+    assert other["rows"][1]["values"]["recall@3"] == rows["Mafin"]["recall@3"]
 
 
 def test_a_study_of_a_beir_folder(tiny_model: Path, tmp_path: Path) -> None:

@@ -68,5 +68,5 @@ def _seconds(run: StudyRun, speed: float) -> tuple[float, bool]:
             settings = changed_settings(run.project.settings(), cell.changes)
             parts = workload(ProjectSnapshot(run.project, settings, store)).seconds(STAGES, speed)
             total += sum(parts.values()) + settings.evaluation.cl_baseline * parts["train"]
-            more = more or settings.evaluation.robustness or settings.evaluation.cl_baseline
+            more = more or run.study.by != "stages" or settings.evaluation.robustness or settings.evaluation.cl_baseline
     return total, more

@@ -22,6 +22,7 @@ from engine.core.events import Event, StageFinished
 from engine.encoders.for_project import encoder_fingerprint_of, open_cache
 from engine.encoders.kinds.chosen import encoder_source
 from engine.evaluation.studies.sentence_pairs import pairs_file
+from engine.experiments.study.black_box import compare_with_black_box
 from engine.experiments.study.catalogue import Changes, Study
 from engine.experiments.study.facts import FACTS
 from engine.experiments.study.grid import Cell, cell_key, changed_settings, twin_of
@@ -102,9 +103,14 @@ class StudyRun:
             if on_event:
                 on_event(event)
 
-        project = Project(copy)
+        project, black_box = Project(copy), self.study.by == "black box"
         try:
-            project.run(STAGES, on_event=watch, should_stop=should_stop)
+            project.run(STAGES[:1] if black_box else STAGES, on_event=watch, should_stop=should_stop)
+            if black_box:
+                rows = compare_with_black_box(copy, cell.key, watch, should_stop or (lambda: False))
+                kept = {"rows": rows, "similarities": None, "distances": None, "reason": ""}
+            else:
+                kept = figures_of(project, spent.get("train"))
         except CancelledError:
             raise self._cancelled() from None
         except (ProjectBusyError, ResourceError):
@@ -112,7 +118,7 @@ class StudyRun:
         except EngineError as error:
             self.failed[cell.number] = error
             return
-        self.workspace.keep(cell.key, {**figures_of(project, spent.get("train")), "seconds": spent})
+        self.workspace.keep(cell.key, {**kept, "seconds": spent})
         _drop_vectors(copy)
 
     def _report(self) -> dict[str, Any]:
@@ -142,7 +148,7 @@ def study_cells(
 
     Raises DatasetError where the project lacks what the study measures with; ModelError, SettingsError.
     """
-    _check_needs(project, study)
+    _check_needs(project, study, settings)
     own, cells = project.settings(), list[Cell]()
     if fixed := [name for name in settings if name.partition(".")[0] in ("corpus", "lexical", "queries")]:
         raise SettingsError(
@@ -165,13 +171,16 @@ def study_cells(
     return cells
 
 
-def _check_needs(project: ProjectFolder, study: Study) -> None:
+def _check_needs(project: ProjectFolder, study: Study, settings: Changes) -> None:
     with closing(project.store()) as store:
         judged = store.counts()["judged_queries"]
-    has = {"judged questions": judged, "sentence pairs": pairs_file(project, project.settings())}
+    own = project.settings()
+    small = settings.get("encoder.small_model", own.encoder.small_model)
+    has = {"judged questions": judged, "sentence pairs": pairs_file(project, own), "small model": small}
     get = {
         "judged questions": f"Import some ('engine import-judgments {project.argument} FILE'), or judge hits.",
         "sentence pairs": "Name a file of them in evaluation.sentence_pairs.",
+        "small model": "Name one in encoder.small_model.",
     }
     for what in study.needs:
         if not has[what]:
