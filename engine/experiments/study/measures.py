@@ -29,8 +29,12 @@ def measured(report: Mapping[str, Any]) -> dict[str, Values]:
             rows[system] |= {before + name.removesuffix(", percent"): value for name, value in found.items()}
     if pairs := report["sentences"]:
         _take(rows, {part: {name: {"sentence pairs": one} for name, one in pairs[part].items()} for part in PARTS})
-    for row in (report["robustness"] or {}).get("rows", ()):
-        _take(rows, row, of=f", {row['kind']}" + (f" {row['words']}" if row["words"] else ""))
+    robustness = report["robustness"] or {"rows": ()}
+    for row in robustness["rows"]:
+        of = f", {row['kind']}" + (f" {row['words']}" if row["words"] else "")
+        _take(rows, row, of=of)
+        for system, loss in row["mrr_losses"].items():
+            rows[system + of] |= {"loss of MRR@10": loss, "median words": robustness["median_words"]}
     for system, found in (general.get("distances") or {}).get("systems", {}).items():
         shares = {f"distance, {share}th percentile": found[f"percentile_{share}"] for share in (5, 95)}
         rows[system] |= {"distance, mean": found["mean"], **shares}

@@ -143,14 +143,17 @@ def test_measures_of_a_report() -> None:
         ],
         "general": {"systems": {"base": {"hit@1": 3}}, "differences": {}, "distances": None}, "sentences": None,
         "diagnostics": {"base": {"COE, percent": 4}},
-        "robustness": {"rows": [
-            {"kind": "typo", "words": 2, "systems": {"base": {"hit@1": 5}}, "differences": {"base": {"hit@1": 6}}},
+        "robustness": {"median_words": 7, "rows": [
+            {
+                "kind": "typo", "words": 2, "systems": {"base": {"hit@1": 5}}, "differences": {"base": {"hit@1": 6}},
+                "mrr_losses": {"base": 8},
+            },
         ]},
     }  # fmt: skip
     assert measured(report) == {
         "base": {"hit@1": 1, "held-out hit@1": 2, "general hit@1": 3, "COE": 4},
         "adapted": {"Δ hit@1": 1, "Δ held-out hit@1": 2},
-        "base, typo 2": {"hit@1": 5, "Δ hit@1": 6},
+        "base, typo 2": {"hit@1": 5, "Δ hit@1": 6, "loss of MRR@10": 8, "median words": 7},
     }
 
 
