@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from engine.core.errors import TooLittleTextError
 from engine.core.figures import Difference, FigureTable, Interval
-from engine.evaluation.judgments import Judgment
+from engine.evaluation.judgments import Judgment, clusters_of
 from engine.metrics.bootstrap import SAMPLES, bootstrap_means, interval
 from engine.metrics.differences import difference
 from engine.metrics.multihop import first_found, multihop_ap_at_k
@@ -63,7 +63,8 @@ def compare(
     usable = [judgments[row] for row in kept]
     values = {name: measure(_rows(ids, kept, len(judgments)), usable, document_of) for name, ids in systems.items()}
     wanted = [(name, base) for name in values if name != base]
-    figures, gaps = compared(values, dict.fromkeys([*wanted, *pairs], tuple(values[base])), samples, seed)
+    cells = dict.fromkeys([*wanted, *pairs], tuple(values[base]))
+    figures, gaps = compared(values, cells, samples, seed, clusters_of(usable))
     table = FigureTable(
         base, len(usable), len(judgments) - len(usable), figures, {name: gaps[name, base] for name, _ in wanted},
         {f"{name} − {other}": gaps[name, other] for name, other in pairs}, synthetic,
@@ -114,11 +115,14 @@ def _rows(ids: ArrayLike, kept: Sequence[int], total: int) -> Ids:
 
 
 def compared(
-    values: Mapping[str, Mapping[str, Floats]], wanted: Mapping[tuple[str, str], Sequence[str]], samples: int, seed: int
-) -> tuple[dict[str, dict[str, Interval]], dict[tuple[str, str], dict[str, Difference]]]:
-    """Figures of every system from the same resamples, and the `wanted` metrics' differences of pairs of systems."""
+    values: Mapping[str, Mapping[str, Floats]], wanted: Mapping[tuple[str, str], Sequence[str]], samples: int, seed: int,
+    clusters: Ids | None = None,
+) -> tuple[dict[str, dict[str, Interval]], dict[tuple[str, str], dict[str, Difference]]]:  # fmt: skip
+    """Figures of every system from the same resamples, and the `wanted` metrics' differences of pairs of systems. `clusters` (q,):
+    which queries are of one document."""
     columns = [(system, metric) for system, metrics in values.items() for metric in metrics]
-    means = bootstrap_means(np.stack([values[system][metric] for system, metric in columns], axis=1), samples, seed)
+    stacked = np.stack([values[system][metric] for system, metric in columns], axis=1)
+    means = bootstrap_means(stacked, samples, seed, clusters)
     mean_of = {column: means[:, index] for index, column in enumerate(columns)}
     figures: dict[str, dict[str, Interval]] = {system: {} for system in values}
     for system, metric in columns:
@@ -127,9 +131,9 @@ def compared(
     gaps: dict[tuple[str, str], dict[str, Difference]] = {pair: {} for pair in wanted}
     if cells:
         rows = np.stack([values[name][metric] - values[other][metric] for name, other, metric in cells], axis=1)
-        p_values = randomisation_p(rows, samples, seed).tolist()
+        p_values = randomisation_p(rows, samples, seed, clusters).tolist()
         for column, (name, other, metric) in enumerate(cells):
             means_of_gap = mean_of[name, metric] - mean_of[other, metric]
             found = difference(rows[:, column], means_of_gap, p_values[column]).percent()
-            gaps[name, other][metric] = with_needed(found, rows[:, column])
+            gaps[name, other][metric] = with_needed(found, rows[:, column], clusters)
     return figures, gaps

@@ -70,8 +70,8 @@ def judgment_of(same: Sequence[DocumentQuery]) -> Judgment:
     first = same[0]
     key = f"{first.origin}-{first.id}"
     if first.chunk_id is None:
-        return Judgment(key, first.text, "document", {query.document_id: 1 for query in same})
-    return Judgment(key, first.text, "chunk", {first.chunk_id: 1})
+        return Judgment(key, first.text, "document", {query.document_id: 1 for query in same}, source=first.document_id)
+    return Judgment(key, first.text, "chunk", {first.chunk_id: 1}, source=first.document_id)
 
 
 class NearCopies:

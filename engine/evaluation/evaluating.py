@@ -12,6 +12,7 @@ from engine.evaluation.document_set import document_set
 from engine.evaluation.evidence import DECIDE_FUSION, RUNGS, Evidence, Measured
 from engine.evaluation.gate import Decision, Selection, decide
 from engine.evaluation.general_knowledge import answered, general_folder, general_set
+from engine.evaluation.judgments import clusters_of
 from engine.evaluation.query_sets import QuerySet, query_sets
 from engine.evaluation.rankers import Rankers
 from engine.evaluation.reporting.encoder_diagnostics import EncoderDiagnostics
@@ -203,7 +204,7 @@ class Evaluation:
                     if self._mode != "semantic":
                         default = self._measure(self._fuser.fused(one, system, share)[rows], judgments)
                     found[name] = Measured(semantic[system], default)
-                ladder.append(Evidence(rung, found))
+                ladder.append(Evidence(rung, found, clusters_of(judgments)))
         return ladder
 
     def _measure(self, ranking: Rankings, judgments: Sequence[Judgment]) -> NDArray[np.float64]:

@@ -8,6 +8,7 @@ queries never do: they repeat the words of their chunk, and find better whatever
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -15,7 +16,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.metrics.power import queries_to_show
+from engine.metrics.differences import MIN_QUERIES
+from engine.metrics.power import queries_to_show, spread
 from engine.queries.heldout import MIN_TO_CHOOSE
 
 Floats = NDArray[np.float64]
@@ -40,15 +42,22 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What every system gave on the queries of one rung."""
+    """What every system gave on the queries of one rung. `clusters` (q,): which of them are of one document, so that they are not
+    independent; None where each stands for itself."""
 
     rung: RungName
     systems: Mapping[str, Measured]
+    clusters: NDArray[np.int64] | None = None
 
     @property
     def queries(self) -> int:
         """How many were measured."""
         return len(next(iter(self.systems.values())).semantic) if self.systems else 0
+
+    @property
+    def independent(self) -> int:
+        """How many clusters they are in."""
+        return self.queries if self.clusters is None else len(set(self.clusters.tolist()))
 
     def gaps(self, name: str, reference: str) -> Measured:
         """Per query, how much a system lies above another."""
@@ -56,12 +65,14 @@ class Evidence:
         return Measured(one.semantic - other.semantic, one.default - other.default)
 
     def needed(self, reference: str, points: float = DIFFERENCE) -> int:
-        """Queries of this kind that would show a gain of so many points of the system, and in the mode, that varies most."""
+        """Queries of this kind, as many a document, that would show a gain of so many points of the system, and in the mode, that
+        varies most; and that come from documents enough for any verdict."""
         if self.queries < 2:
             return MIN_TO_CHOOSE
         gaps = [self.gaps(name, reference) for name in self.systems if name != reference]
-        spread = [float(values.std(ddof=1)) for gap in gaps for values in (gap.semantic, gap.default)]
-        return max([MIN_TO_CHOOSE, *(queries_to_show(points / 100, one) for one in spread)])
+        spreads = [spread(values, self.clusters) for gap in gaps for values in (gap.semantic, gap.default)]
+        documents = math.ceil(MIN_QUERIES * self.queries / self.independent)
+        return max([MIN_TO_CHOOSE, documents, *(queries_to_show(points / 100, one) for one in spreads)])
 
     def suffices(self, reference: str) -> bool:
         """Whether it may decide."""

@@ -3,9 +3,10 @@
 A candidate is admitted where, on the rung that decides (engine/evaluation/evidence.py), semantic search or search in the
 project's default mode is shown to be better than with the reference, which is what is in use now, and search in the default mode
 is not likely to lose more than `TOLERANCE` points. p is corrected for the number of candidates and of modes (single-step max-T,
-Westfall & Young 1993); the risk is the share of bootstrap resamples that lose more. Queries of a higher rung, too few to decide,
-exclude a candidate that they show to be worse. Of those admitted the best in the default mode counts, and of all within one
-standard error of it the first in the given order, which begins next to the reference (Breiman et al. 1984).
+Westfall & Young 1993); the risk is the share of bootstrap resamples that lose more. Queries of one document are tossed and drawn
+together, since they are not independent. Queries of a higher rung, too few to decide, exclude a candidate that they show to be
+worse. Of those admitted the best in the default mode counts, and of all within one standard error of it the first in the given
+order, which begins next to the reference (Breiman et al. 1984).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Literal
 import numpy as np
 
 from engine.core.figures import Difference
-from engine.evaluation.evidence import Evidence, Measured, RungName, above, deciding, from_top
+from engine.evaluation.evidence import Evidence, RungName, above, deciding, from_top
 from engine.metrics.bootstrap import SAMPLES, bootstrap_means, bounds
 from engine.metrics.differences import MIN_QUERIES as MIN_TO_EXCLUDE
 from engine.metrics.power import tested_difference
@@ -106,7 +107,7 @@ def decide(
         name: rung.rung
         for rung in reversed(above(measured, shown.rung))
         for name in candidates
-        if rung.queries >= MIN_TO_EXCLUDE and _harms(rung.gaps(name, reference), samples, seed)
+        if rung.independent >= MIN_TO_EXCLUDE and _harms(rung, name, reference, samples, seed)
     }
     results = [comparison.result(name, excluded.get(name), certified=decides is not None) for name in candidates]
     admitted = [one.name for one in results if one.outcome == "admitted"]
@@ -115,7 +116,7 @@ def decide(
     judged = next((one for one in measured if one.rung == "judged" and one.queries >= MIN_TO_EXCLUDE), shown)
     return Decision(
         chosen, reference, decides.rung if decides else None, shown.queries, tuple(outcomes), rungs,
-        judged.needed(reference, PLANNED),
+        replace(judged, clusters=None).needed(reference, PLANNED),
     )  # fmt: skip
 
 
@@ -125,15 +126,16 @@ class _Comparison:
     def __init__(self, evidence: Evidence, reference: str, names: Sequence[str], samples: int, seed: int) -> None:
         gaps = [evidence.gaps(name, reference) for name in names]
         self._gaps = np.stack([column for one in gaps for column in (one.semantic, one.default)], axis=1)  # (q, 2c)
-        self._means = bootstrap_means(self._gaps, samples, seed)
-        self._p = max_t_p(self._gaps, samples, seed)
+        self._clusters = evidence.clusters
+        self._means = bootstrap_means(self._gaps, samples, seed, self._clusters)
+        self._p = max_t_p(self._gaps, samples, seed, self._clusters)
         self._column = {name: 2 * place for place, name in enumerate(names)}
         self._samples, self._seed = samples, seed
 
     def result(self, name: str, excluded_by: RungName | None, *, certified: bool) -> CandidateResult:
         column = self._column[name]
         semantic, default = (
-            tested_difference(self._gaps[:, place], self._means[:, place], self._samples, self._seed)
+            tested_difference(self._gaps[:, place], self._means[:, place], self._samples, self._seed, self._clusters)
             for place in (column, column + 1)
         )
         p = float(self._p[column : column + 2].min())
@@ -157,7 +159,7 @@ class _Comparison:
         raise AssertionError("the best lies within no error of itself")
 
 
-def _harms(gaps: Measured, samples: int, seed: int) -> bool:
-    both = np.stack([gaps.semantic, gaps.default], axis=1)
-    means = bootstrap_means(both, samples, seed)
+def _harms(rung: Evidence, name: str, reference: str, samples: int, seed: int) -> bool:
+    gaps = rung.gaps(name, reference)
+    means = bootstrap_means(np.stack([gaps.semantic, gaps.default], axis=1), samples, seed, rung.clusters)
     return any(bounds(means[:, mode])[1] < 0 for mode in range(2))  # as `Difference.harms` has it

@@ -7,6 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
 from engine.core.records import Chunk, Document, JudgedQuery, Query
 from engine.evaluation.evidence_index import CompactTexts
 
@@ -21,7 +24,8 @@ class Judgment:
     `grades`: id → grade above 0; chunk ids at level `chunk`, document ids at level `document`, where a ranking is first
     collapsed to documents by their best chunk. `held`: chunk id → indices of the evidence strings it holds; `evidence`:
     number of distinct evidence strings, found or not. `unmatched`: evidence strings, document ids and paths that the
-    corpus does not have: they count for no system, so they are to be reported.
+    corpus does not have: they count for no system, so they are to be reported. `source`: id of the document that the query was made
+    from; None where that is not known.
     """
 
     key: str
@@ -31,6 +35,7 @@ class Judgment:
     held: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     evidence: int = 0
     unmatched: tuple[str, ...] = ()
+    source: int | None = None
 
     @property
     def usable(self) -> bool:
@@ -56,9 +61,18 @@ def relevant_chunks(
 def from_queries(queries: Iterable[Query]) -> list[Judgment]:
     """Judgments of generated queries: the source chunk is the one relevant chunk."""
     return [
-        Judgment(str(query.id), query.text, "chunk", {query.chunk_id: 1}, {query.chunk_id: (0,)}, 1)
+        Judgment(
+            str(query.id), query.text, "chunk", {query.chunk_id: 1}, {query.chunk_id: (0,)}, 1, source=query.document_id
+        )
         for query in queries
     ]
+
+
+def clusters_of(judgments: Iterable[Judgment]) -> NDArray[np.int64]:
+    """(q,) The source document of each query, as such queries are not independent; a number of its own where it is not known."""
+    return np.array(
+        [-1 - row if one.source is None else one.source for row, one in enumerate(judgments)], dtype=np.int64
+    )
 
 
 def combined(judgments: Sequence[Judgment], owners: Mapping[int, int]) -> Judgment:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from engine.core.records import Chunk, JudgedQuery, Query
@@ -105,6 +105,8 @@ def _judged_set(context: StageContext, judgments: list[Judgment], matches: list[
     """The judged queries; those that were generated before hits of them were judged are still synthetic."""
     sources, backend = generated_queries(context), made_by(context)
     texts = [fold(judgment.text) for judgment in judgments]
+    made = [sources.get(text) for text in texts]
+    judgments = [replace(one, source=q.document_id) if q else one for one, q in zip(judgments, made, strict=True)]
     found = QuerySet("judged queries", "judged", judgments, matches)
     found.generated = [text in sources for text in texts]
     if any(found.generated):

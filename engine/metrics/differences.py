@@ -20,18 +20,20 @@ MIN_QUERIES = 6
 
 
 def paired_difference(
-    a: ArrayLike, b: ArrayLike, samples: int = SAMPLES, seed: int = 0, confidence: float = CONFIDENCE
-) -> Difference:
+    a: ArrayLike, b: ArrayLike, samples: int = SAMPLES, seed: int = 0, confidence: float = CONFIDENCE,
+    clusters: ArrayLike | None = None,
+) -> Difference:  # fmt: skip
     """Mean of a - b over the same n queries, with the verdict of `difference`.
 
-    `a`, `b`: (n,) per-query values in the same order. ValueError for empty, NaN or differently long input.
+    `a`, `b`: (n,) per-query values in the same order; `clusters` (n,): which of them belong together. ValueError for empty, NaN or
+    differently long input.
     """
     first, second = checked_column(a), checked_column(b)
     if len(first) != len(second):
         raise ValueError(f"paired values must be as many: {len(first)} and {len(second)}")
     gap = first - second
-    p_value = float(randomisation_p(gap, samples, seed)[0])
-    return difference(gap[:, 0], bootstrap_means(gap, samples, seed)[:, 0], p_value, confidence)
+    p_value = float(randomisation_p(gap, samples, seed, clusters)[0])
+    return difference(gap[:, 0], bootstrap_means(gap, samples, seed, clusters)[:, 0], p_value, confidence)
 
 
 def difference(gap: Floats, means: Floats, p_value: float, confidence: float = CONFIDENCE) -> Difference:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from engine.core.figures import Difference
-from engine.metrics.bootstrap import CONFIDENCE
+from engine.metrics.bootstrap import CONFIDENCE, cluster_sums
 from engine.metrics.differences import MIN_QUERIES, difference
 from engine.metrics.randomisation import randomisation_p
 from engine.metrics.relevance import Floats
@@ -18,10 +18,12 @@ from engine.metrics.relevance import Floats
 POWER = 0.8
 
 
-def queries_needed(gap: ArrayLike, confidence: float = CONFIDENCE, power: float = POWER) -> int | None:
+def queries_needed(
+    gap: ArrayLike, confidence: float = CONFIDENCE, power: float = POWER, clusters: ArrayLike | None = None
+) -> int | None:
     """Queries at which a difference as large as the mean of `gap` (n,) would be shown with probability `power`.
 
-    The mean of N differences is about normal with standard error s/√N, s the standard deviation of the observed ones. It is
+    The mean of N differences is about normal with standard error s/√N, s the `spread` of the observed ones. It is
     shown where it lies z(1 − α/2) standard errors from 0, α = 1 − confidence. If the true difference is the observed d, that
     happens with probability `power` when d √N / s = z(1 − α/2) + z(power), so N = ((z(1 − α/2) + z(power)) s / d)²: with the
     defaults 7.85 (s/d)². None where d is 0 or there are fewer than two queries: nothing can be said then.
@@ -30,29 +32,40 @@ def queries_needed(gap: ArrayLike, confidence: float = CONFIDENCE, power: float 
     mean = abs(float(values.mean())) if len(values) else 0.0
     if len(values) < 2 or mean < 1e-12:
         return None
-    return queries_to_show(mean, float(values.std(ddof=1)), confidence, power)
+    return queries_to_show(mean, spread(values, clusters), confidence, power)
 
 
-def queries_to_show(gain: float, spread: float, confidence: float = CONFIDENCE, power: float = POWER) -> int:
-    """As `queries_needed`, of a `gain` above 0; `spread` is the standard deviation of per-query differences, in the same unit."""
+def spread(gap: Floats, clusters: ArrayLike | None = None) -> float:
+    """Standard deviation s of per-query differences (n,), times the root of the design effect of their `clusters` (n,), if that is
+    above 1 (Kish 1965): √(k / (k − 1) · Σ_c (Σ_{q∈c} (g_q − ḡ))² / n) of k clusters, so that the mean's standard error is s/√n."""
+    alone = float(gap.std(ddof=1))
+    sums, _ = cluster_sums((gap - gap.mean())[:, None], clusters)
+    count = len(sums)
+    if count in (1, len(gap)):  # one says nothing of how much clusters vary
+        return alone
+    return max(alone, math.sqrt(count / (count - 1) * float((sums**2).sum()) / len(gap)))
+
+
+def queries_to_show(gain: float, deviation: float, confidence: float = CONFIDENCE, power: float = POWER) -> int:
+    """As `queries_needed`, of a `gain` above 0; `deviation` is the `spread` of per-query differences, in the same unit."""
     if not (0 < confidence < 1 and 0 < power < 1):
         raise ValueError(f"confidence {confidence} and power {power} must lie between 0 and 1")
     normal = NormalDist()
     reach = normal.inv_cdf((1 + confidence) / 2) + normal.inv_cdf(power)
-    return max(MIN_QUERIES, math.ceil((reach * spread / gain) ** 2))
+    return max(MIN_QUERIES, math.ceil((reach * deviation / gain) ** 2))
 
 
-def with_needed(found: Difference, gap: ArrayLike) -> Difference:
+def with_needed(found: Difference, gap: ArrayLike, clusters: ArrayLike | None = None) -> Difference:
     """`found`, the difference that per-query `gap` (n,) gave, with the queries needed where no difference is shown: more than n,
     whatever the normal mean says, since the randomisation test did not show it with n."""
-    needed = queries_needed(gap) if found.verdict == "no difference shown" else None
+    needed = queries_needed(gap, clusters=clusters) if found.verdict == "no difference shown" else None
     return found if needed is None else replace(found, needed=max(np.size(gap) + 1, needed))
 
 
-def tested_difference(gap: Floats, means: Floats, samples: int, seed: int) -> Difference:
+def tested_difference(gap: Floats, means: Floats, samples: int, seed: int, clusters: ArrayLike | None) -> Difference:
     """The difference of per-query `gap` (n,) in percent, by its bootstrap `means` (samples,), with p and queries needed."""
-    p_value = float(randomisation_p(gap[:, None], samples, seed)[0])
-    return with_needed(difference(gap, means, p_value).percent(), gap)
+    p_value = float(randomisation_p(gap[:, None], samples, seed, clusters)[0])
+    return with_needed(difference(gap, means, p_value).percent(), gap, clusters)
 
 
 def with_needed_pairs(found: Difference, count: int) -> Difference:

@@ -3,6 +3,7 @@
 Under the null hypothesis the two systems are one, so that which of them a query's figures belong to is a coin toss. p is the
 share of all tosses whose mean difference is at least as far from 0 as the observed one: two-sided, without any assumption
 on how the differences are distributed. The paired bootstrap asks another question, how large the difference is.
+Queries of one document are not independent, so that one coin is tossed for all queries of a cluster.
 """
 
 from __future__ import annotations
@@ -12,20 +13,23 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from engine.metrics.bootstrap import SAMPLES
+from engine.metrics.bootstrap import SAMPLES, cluster_sums
 from engine.metrics.relevance import Floats
 
 BLOCK = 2_000_000
 _TIE = 1e-9
 
 
-def randomisation_p(gaps: ArrayLike, samples: int = SAMPLES, seed: int = 0) -> Floats:
+def randomisation_p(
+    gaps: ArrayLike, samples: int = SAMPLES, seed: int = 0, clusters: ArrayLike | None = None
+) -> Floats:
     """(c,) two-sided p of the mean of each column of per-query differences `gaps` (n, c); the same tosses for all columns.
+    `clusters` (n,): the queries that keep or change their sign together; None: each by itself.
 
-    All 2ⁿ tosses where there are at most `samples` of them, which makes p exact; else `samples` random ones, the observed
-    one counted among them, so that p is never 0. ValueError for an empty or non-finite matrix.
+    All 2ᵏ tosses of k clusters where there are at most `samples` of them, which makes p exact; else `samples` random ones, the
+    observed one counted among them, so that p is never 0. ValueError for an empty or non-finite matrix.
     """
-    matrix = _checked(gaps, samples)
+    matrix = _checked(gaps, samples, clusters)
     observed = np.abs(matrix.sum(axis=0))
     reached = observed - _TIE * np.maximum(np.abs(matrix).sum(axis=0), 1e-300)  # equal sums differ by their rounding
     extreme = np.zeros(matrix.shape[1], dtype=np.int64)
@@ -34,15 +38,15 @@ def randomisation_p(gaps: ArrayLike, samples: int = SAMPLES, seed: int = 0) -> F
     return _share(extreme, len(matrix), samples)
 
 
-def max_t_p(gaps: ArrayLike, samples: int = SAMPLES, seed: int = 0) -> Floats:
+def max_t_p(gaps: ArrayLike, samples: int = SAMPLES, seed: int = 0, clusters: ArrayLike | None = None) -> Floats:
     """(c,) one-sided p that each of c ways is better than what all are compared with, corrected for there being several.
 
     `gaps` (n, c): per-query differences of each way from the other. Westfall & Young's (1993) single-step max-T: p of a way is the
     share of all tosses, a query's gaps keeping or changing sign together, whose largest t = Σ gap / √Σ gap² of any way reaches
-    the way's observed one.
-    Tosses and ValueError as in `randomisation_p`.
+    the way's observed one; the gap of a cluster is the sum of its queries'.
+    Clusters, tosses and ValueError as in `randomisation_p`.
     """
-    matrix = _checked(gaps, samples)
+    matrix = _checked(gaps, samples, clusters)
     scaled = matrix / np.maximum(np.sqrt((matrix**2).sum(axis=0)), 1e-300)
     reached = scaled.sum(axis=0) - _TIE * np.sqrt(len(matrix))
     extreme = np.zeros(matrix.shape[1], dtype=np.int64)
@@ -51,13 +55,14 @@ def max_t_p(gaps: ArrayLike, samples: int = SAMPLES, seed: int = 0) -> Floats:
     return _share(extreme, len(matrix), samples)
 
 
-def _checked(gaps: ArrayLike, samples: int) -> Floats:
+def _checked(gaps: ArrayLike, samples: int, clusters: ArrayLike | None) -> Floats:
+    """(k, c) the gaps of each cluster."""
     matrix = np.asarray(gaps, dtype=np.float64)
     if matrix.ndim != 2 or matrix.size == 0 or samples < 1:
         raise ValueError(f"nothing to randomise: differences of shape {matrix.shape}, {samples} samples")
     if not np.isfinite(matrix).all():
         raise ValueError("per-query differences hold NaN or infinity")
-    return matrix
+    return cluster_sums(matrix, clusters)[0]
 
 
 def _is_exact(n: int, samples: int) -> bool:

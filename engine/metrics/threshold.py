@@ -43,8 +43,9 @@ def thresholds(top: ArrayLike, percentiles: Sequence[float] = PERCENTILES, sampl
 
 
 def choose_threshold(
-    top: ArrayLike, correct: ArrayLike, sampling: Sampling = PAPER, resamples: int = RESAMPLES
-) -> Threshold:
+    top: ArrayLike, correct: ArrayLike, sampling: Sampling = PAPER, resamples: int = RESAMPLES,
+    clusters: ArrayLike | None = None,
+) -> Threshold:  # fmt: skip
     """The highest τ(ψ) at which the interval of top-K accuracy's loss, against no threshold, reaches 0.
 
     `top` (q, K) similarities, and `correct` (q, K), 1 where that hit is correct. Both accuracies are of the same
@@ -57,12 +58,8 @@ def choose_threshold(
     plain = np.asarray(right.any(axis=1), dtype=np.float64)
     for psi, tau in sorted(zip(PERCENTILES, candidates.tolist(), strict=True), reverse=True):
         kept = np.asarray((right & (best >= tau)).any(axis=1), dtype=np.float64)
-        if psi == 0 or not _lower(kept, plain, resamples, sampling.seed):
+        loss = paired_difference(kept, plain, resamples, sampling.seed, clusters=clusters)
+        if psi == 0 or not loss.harms:
             break
-    loss = with_needed(paired_difference(kept, plain, resamples, sampling.seed).percent(), kept - plain)
+    loss = with_needed(loss.percent(), kept - plain, clusters)
     return Threshold(tau, float(psi), float(kept.mean()), float(plain.mean()), float((best < tau).mean()), loss)
-
-
-def _lower(kept: Floats, plain: Floats, resamples: int, seed: int) -> bool:
-    lost = bool((kept < plain).any())  # resampling is left out where nothing is lost
-    return lost and paired_difference(kept, plain, resamples, seed).harms

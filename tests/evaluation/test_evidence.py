@@ -49,3 +49,16 @@ def test_gaps_are_paired():
     one = rung("judged", 4)
     assert one.gaps("adapted", "base").semantic == pytest.approx([-0.1, 0.1, -0.1, 0.1])
     assert one.gaps("base", "adapted").default == pytest.approx([0.05, -0.05, 0.05, -0.05])
+
+
+def test_queries_of_one_document_count_for_less():
+    alone = rung("document", 1_000)
+    pairs = Evidence("document", alone.systems, np.arange(1_000) // 2 % 250 + 1)
+    assert (alone.independent, pairs.independent) == (1_000, 250)
+    same = Evidence("document", alone.systems, np.arange(1_000) % 20)  # all of a document gain, or all lose
+    # s² = 20 / 19 · 20 · 5² / 1000 = 0.526; (2.8016 · 0.725 / 0.04)²
+    assert same.needed("base") == math.ceil((2.801585 * math.sqrt(20 / 19 * 0.5) / 0.04) ** 2) == 2582
+    assert not same.suffices("base")
+    few = Evidence("document", rung("document", 1_000, 0.0).systems, np.arange(1_000) % 5)
+    assert few.needed("base") == 1_200  # six documents: five that agree show nothing
+    assert not few.suffices("base")

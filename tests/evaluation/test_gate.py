@@ -18,13 +18,13 @@ NOISE -= NOISE.mean()
 Gains = Mapping[str, tuple[object, object]]
 
 
-def evidence(rung: RungName, gains: Gains, queries: int = 400) -> Evidence:
+def evidence(rung: RungName, gains: Gains, queries: int = 400, clusters: np.ndarray | None = None) -> Evidence:
     """Candidate → what semantic and default search gain over base, per query."""
-    base = BASE[:queries]
+    base = np.resize(BASE, queries)
     systems = {"base": Measured(base, base)}
     for name, (semantic, default) in gains.items():
         systems[name] = Measured(base + np.asarray(semantic), base + np.asarray(default))
-    return Evidence(rung, systems)
+    return Evidence(rung, systems, clusters)
 
 
 def chosen(*ladder: Evidence, candidates: tuple[str, ...] = ("adapted",)) -> Decision:
@@ -121,14 +121,22 @@ def test_misfits_are_refused():
 
 
 def simulated(
-    rng: np.random.Generator, gain: float, queries: int, rung: RungName = "document", share: float = 0.3
-) -> Evidence:
-    """An adapter and its interpolation on ranks that move at random: a `share` of the queries win or lose much, others nothing."""
+    rng: np.random.Generator, gain: float, queries: int, rung: RungName = "document", share: float = 0.3,
+    documents: int = 0, correlation: float = 0.1,
+) -> Evidence:  # fmt: skip
+    """An adapter and its interpolation on ranks that move at random: a `share` of the queries win or lose much, others nothing; of
+    so many `documents`, whose queries' gains have an intra-document `correlation`."""
     discounts = np.append(1 / np.log2(np.arange(2, 12)), 0.0)
+
+    clusters = np.arange(queries) % documents if documents else None
 
     def changed() -> np.ndarray:
         moved = rng.random(queries) < share
-        return np.where(moved, rng.choice(discounts, queries) - rng.choice(discounts, queries), 0.0)
+        found = np.where(moved, rng.choice(discounts, queries) - rng.choice(discounts, queries), 0.0)
+        if clusters is None:
+            return found
+        of_documents = rng.normal(0, found.std() * np.sqrt(correlation / (1 - correlation)), documents)
+        return found + of_documents[clusters]
 
     semantic = changed()
     default = 0.4 * semantic + 0.4 * changed()
@@ -140,14 +148,23 @@ def simulated(
             "adapted": (semantic + gain, default + gain),
         },
         queries,
+        clusters,
     )
 
 
-@pytest.mark.parametrize(("queries", "share"), [(60, 0.05), (150, 0.1), (400, 0.3)])
-def test_of_adapters_that_do_nothing_at_most_one_in_twenty_comes_into_use(queries, share):
+@pytest.mark.parametrize(
+    ("queries", "share", "documents"), [(60, 0.05, 0), (150, 0.1, 0), (400, 0.3, 0), (800, 0.1, 40)]
+)
+def test_of_adapters_that_do_nothing_at_most_one_in_twenty_comes_into_use(queries, share, documents):
     rng = np.random.default_rng(queries)
     runs = [
-        decide([simulated(rng, 0.0, queries, share=share)], "base", ("interpolated", "adapted"), samples=400, seed=seed)
+        decide(
+            [simulated(rng, 0.0, queries, share=share, documents=documents)],
+            "base",
+            ("interpolated", "adapted"),
+            samples=400,
+            seed=seed,
+        )
         for seed in range(300)
     ]
     assert sum(one.changes for one in runs) <= 15
@@ -185,3 +202,17 @@ def test_an_adapter_that_helps_comes_into_use_most_of_the_time():
         for seed in range(40)
     ]
     assert sum(one.changes for one in runs) >= 36
+
+
+def test_few_documents_exclude_nothing_and_judged_questions_asked_for_are_independent():
+    titles = {"adapted": (np.full(60, -0.1), np.full(60, -0.1))}
+    model = evidence("model", {"adapted": (0.08 + NOISE, 0.05 + NOISE)})
+    three = evidence("document", titles, 60, np.arange(60) % 3)
+    assert chosen(three, model).chosen == "adapted"
+    twelve = evidence("document", titles, 60, np.arange(60) % 12)
+    assert chosen(twelve, model).chosen == "base"
+    effect = {"adapted": (NOISE + np.repeat([0.05, -0.05], 200), NOISE)}
+    clustered = chosen(evidence("document", effect, clusters=np.repeat(np.arange(20), 20)))
+    alone = chosen(evidence("document", effect))
+    assert clustered.ladder[0].needed > 3 * alone.ladder[0].needed
+    assert clustered.judged_needed == alone.judged_needed

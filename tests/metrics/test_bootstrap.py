@@ -129,3 +129,16 @@ def test_memory_stays_bounded_at_full_size():
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 100e6
+
+
+def test_clusters_are_drawn_whole():
+    values, clusters = np.array([[0.0], [0.0], [0.0], [1.0]]), [5, 5, 5, 2]
+    means = bootstrap_means(values, samples=40_000, seed=3, clusters=clusters)[:, 0]
+    # of two clusters: twice the first (1/4), both (1/2: one of four queries), twice the second (1/4)
+    found, counts = np.unique(means, return_counts=True)
+    assert found.tolist() == [0.0, 0.25, 1.0]
+    assert counts / len(means) == pytest.approx([0.25, 0.5, 0.25], abs=0.01)
+    alone = bootstrap_means(values, samples=50, seed=3, clusters=[1] * 4)
+    assert alone.tolist() == bootstrap_means(values, samples=50, seed=3).tolist()  # nothing is known of other documents
+    with pytest.raises(ValueError, match="3 clusters of 4"):
+        bootstrap_means(values, clusters=[1, 2, 3])

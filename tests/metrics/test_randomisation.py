@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from scipy.stats import permutation_test
 
+from engine.metrics.bootstrap import bootstrap_means
 from engine.metrics.differences import paired_difference
-from engine.metrics.power import queries_needed, with_needed
+from engine.metrics.power import queries_needed, spread, with_needed
 from engine.metrics.randomisation import max_t_p, randomisation_p
 
 
@@ -131,3 +132,39 @@ def test_among_equals_the_best_of_nine_is_called_better_one_time_in_twenty():
         single += min(max_t_p(gaps[:, [column]], samples=400, seed=seed)[0] for column in range(9)) <= 0.05
     assert 8 <= hits <= 32
     assert single >= 100
+
+
+def test_queries_of_one_document_are_tossed_together():
+    gaps = np.array([[0.1], [0.2], [0.3], [0.4], [0.5], [0.6]])
+    pairs = [7, 3, 7, 3, 9, 9]
+    # three coins: of 8 tosses two have a sum as far from 0 as all heads, and one reaches it
+    assert randomisation_p(gaps, clusters=pairs).tolist() == [2 / 8]
+    assert max_t_p(gaps, clusters=pairs).tolist() == [1 / 8]
+    assert randomisation_p(gaps, clusters=[1] * 6).tolist() == [1.0]
+    assert paired_difference(gaps[:, 0], np.zeros(6), samples=100, clusters=pairs).verdict == "no difference shown"
+
+
+def test_the_design_effect_by_hand():
+    # gaps less their mean 0: ±1; sums of the clusters 2, -2, 0, 0: s² = 4/3 · 8 / 8
+    gap = np.array([1.0, 1, -1, -1, 1, -1, 1, -1])
+    assert spread(gap, [1, 1, 2, 2, 3, 3, 4, 4]) == pytest.approx(np.sqrt(4 / 3))
+    assert spread(gap, [1, 1, 1, 1, 2, 2, 2, 2]) == gap.std(ddof=1)  # never below what independent queries have
+    # twice each: half as much is known
+    single = np.random.default_rng(5).normal(0.3, 1.0, 400)
+    twice, clusters = np.repeat(single, 2), np.repeat(np.arange(400), 2)
+    assert queries_needed(twice, clusters=clusters) == pytest.approx(2 * queries_needed(single), rel=0.01)
+    small = np.array([0.5, -0.4] * 20)
+    found = paired_difference(small, np.zeros(40), samples=100)
+    assert with_needed(found, small, np.arange(40) % 2 + 1).needed == queries_needed(small, clusters=np.arange(40) % 2)
+
+
+def test_where_each_document_has_one_query_nothing_changes():
+    gaps = np.random.default_rng(2).normal(0.1, 1.0, (57, 3))
+    clusters = np.random.default_rng(3).permutation(57)
+    for test in (randomisation_p, max_t_p, bootstrap_means):
+        assert test(gaps, 500, 4, clusters=clusters).tolist() == test(gaps, 500, 4).tolist()
+    column = gaps[:, 0].copy()
+    assert queries_needed(column, clusters=clusters) == queries_needed(column)
+    assert spread(column, clusters) == spread(column) == column.std(ddof=1)
+    none = np.zeros(57)
+    assert paired_difference(column, none, 500, clusters=clusters) == paired_difference(column, none, 500)

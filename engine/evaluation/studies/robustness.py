@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from engine.core.figures import Differences, Figures
 from engine.core.records import Chunk
 from engine.evaluation.comparison import MULTIHOP, DocumentOf, compared, measure
+from engine.evaluation.judgments import clusters_of
 from engine.evaluation.query_sets import QuerySet
 from engine.evaluation.studies.perturbation import CONDITIONS, Condition, Perturber, words_of
 from engine.evaluation.studies.synonyms import corpus_synonyms
@@ -139,7 +140,7 @@ def measure_trial(
         for place in range(1, count)
         for system in rankings
     }
-    figures, gaps = compared(values, pairs, samples, seed)
+    figures, gaps = compared(values, pairs, samples, seed, clusters_of(trial.perturbed.judgments[: trial.queries]))
     rows = []
     for place, condition in enumerate(trial.conditions):
         differences = {system: gaps[_key(place, system), _key(0, system)] for system in (rankings if place else ())}

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from engine.evaluation.comparison import DocumentOf
+from engine.evaluation.judgments import clusters_of
 from engine.evaluation.query_sets import QuerySet
 from engine.metrics.bootstrap import SAMPLES
 from engine.metrics.samples import Sampling
@@ -51,7 +52,8 @@ def learn_threshold(
             judgment = one.judgments[row]
             shown = ids[row] if judgment.level == "chunk" else document_of(ids[row])
             right[place] = np.isin(shown, list(judgment.grades))
-        found = choose_threshold(similarities[rows], right, Sampling(seed=seed), resamples)
+        clusters = clusters_of(one.judgments[row] for row in rows)
+        found = choose_threshold(similarities[rows], right, Sampling(seed=seed), resamples, clusters)
         return {**asdict(found), "queries": len(rows), "kind": one.kind, "k": K, "reason": ""}
     reason = f"{MIN_QUERIES} judged queries are needed to learn how similar a hit must be, and there are {most}"
     return {"similarity": None, "reason": reason}
