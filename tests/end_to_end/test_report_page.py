@@ -68,7 +68,7 @@ def test_held_out_queries_of_the_documents_own_sentences_give_no_verdict(report:
         part["kind"]: {gap["verdict"] for row in part["comparison"]["differences"].values() for gap in row.values()}
         for part in report["query_sets"]
     }
-    assert "proves nothing" in said["synthetic"] <= {"proves nothing", "no difference shown"}
+    assert said["synthetic"] <= {"proves nothing", "no difference shown"}
     assert "proves nothing" not in said["judged"] | said["document"]
 
 

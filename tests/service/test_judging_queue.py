@@ -174,8 +174,8 @@ def test_judged_queries_that_were_made_from_the_documents_stay_synthetic_and_do_
     project: ProjectFolder,
 ) -> None:
     queries = [
-        SimpleNamespace(text="made of a sentence", split="heldout", kind="question", chunk_id=1, id=1),
-        SimpleNamespace(text="trained", split="train", kind="question", chunk_id=1, id=2),
+        SimpleNamespace(text="made of a sentence", split="heldout", kind="question", chunk_id=1, id=1, document_id=1),
+        SimpleNamespace(text="trained", split="train", kind="question", chunk_id=1, id=2, document_id=1),
     ]
     marks = (Mark("a.md", "text", "h", relevant=True),)
     gone, own = MarkedQuery("made before", marks, generated=True), MarkedQuery("asked by a person", marks)
