@@ -41,7 +41,7 @@ class Chart(Entry):
 class Study(Entry):
     """`source`: the paper's table, and names that the study has `also`; what it `shows`, and how it `differs` from the paper's.
     `trainings`: label and settings of each cell, trained and measured `by` the stages or as Mafin's comparison; `systems` of them
-    with their labels; `columns`: measures, of names with a bar between the first that is there. `facts`: what is told of the
+    with their labels; `columns`: measures, of names with a bar between the first that is there. `facts`: what is said of the
     project as it is, in place of trainings. `correlations`: pairs of columns."""
 
     name: str

@@ -21,7 +21,7 @@ from engine.version import __version__
 
 SCHEMA = 2
 COLOURS = {"better": 3, "worse": 2}
-Told = Sequence[tuple[Cell, Mapping[str, Any], Mapping[str, Any] | None]]
+MeasuredCells = Sequence[tuple[Cell, Mapping[str, Any], Mapping[str, Any] | None]]
 """Cells, each with what is said of it, and what is kept of it."""
 
 
@@ -46,7 +46,7 @@ def _joined(*parts: str) -> str:
     return " · ".join(filter(None, parts))
 
 
-def rows_of(study: Study, cells: Told) -> list[Row]:
+def rows_of(study: Study, cells: MeasuredCells) -> list[Row]:
     """A row for each system of each training, over its seeds; systems that no training changes stand once for each model."""
     trainings: dict[tuple[str, str], list[tuple[Cell, Mapping[str, Values]]]] = {}
     for cell, _, kept in cells:
@@ -67,7 +67,9 @@ def rows_of(study: Study, cells: Told) -> list[Row]:
     return list(rows.values())
 
 
-def write_study(folder: Path, project: str, study: Study, facts: Mapping[str, Values], cells: Told) -> dict[str, Any]:
+def write_study(
+    folder: Path, project: str, study: Study, facts: Mapping[str, Values], cells: MeasuredCells
+) -> dict[str, Any]:
     """Write NAME.json and NAME.html into `folder`; returns what the former says, with its `folder`.
 
     `rows`: what each is, its `label`, and `values`: column → {value, low, high}, of a difference with its verdict; over queries,
@@ -88,7 +90,7 @@ def write_study(folder: Path, project: str, study: Study, facts: Mapping[str, Va
         "correlations": [{"of": pair, "r": _correlation(rows, pair)} for pair in study.correlations],
         "similarities_of": basis and {key: basis[key] for key in ("name", "queries")},
         "cells": [
-            {**asdict(cell), **told, **{key: (kept or {}).get(key) for key in kept_keys}} for cell, told, kept in cells
+            {**asdict(cell), **known, **{key: (kept or {}).get(key) for key in kept_keys}} for cell, known, kept in cells
         ],
     }  # fmt: skip
     found: dict[str, Any] = plain(data)
@@ -126,7 +128,7 @@ def _render(found: Mapping[str, Any], charts: Sequence[str]) -> str:
     return page.get_template("study.html.j2").render(study=found, charts=drawn)
 
 
-def _drawn(chart: Chart, study: Study, rows: Sequence[Row], cells: Told) -> Iterator[str]:
+def _drawn(chart: Chart, study: Study, rows: Sequence[Row], cells: MeasuredCells) -> Iterator[str]:
     """The charts of a kind, as SVG; empty where there is nothing to draw."""
     x_name, y_name = chart.x.partition("|")[0], chart.y.partition("|")[0]
     title = f"{y_name} by {x_name}"

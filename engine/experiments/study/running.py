@@ -123,10 +123,10 @@ class StudyRun:
 
     def _report(self) -> dict[str, Any]:
         facts = FACTS[self.study.facts](self.project) if self.study.facts else ()
-        cells = [(cell, self._told(cell), self.workspace.figures(cell.key)) for cell in self.cells]
+        cells = [(cell, self._facts_of(cell), self.workspace.figures(cell.key)) for cell in self.cells]
         return write_study(self._folder, self.project.name, self.study, dict(facts), cells)
 
-    def _told(self, cell: Cell) -> dict[str, Any]:
+    def _facts_of(self, cell: Cell) -> dict[str, Any]:
         twin, failed = twin_of(self.cells, cell), self.failed.get(cell.number)
         return {"same_as": twin.number if twin else None, "error": failed.as_dict() if failed else None}
 
