@@ -129,11 +129,13 @@ for _name, _text in {
 
 @app.command("import-queries")
 def import_queries(
-    name: ProjectName, path: Annotated[Path, typer.Argument(help="a .jsonl file, or a .json array")]
+    name: ProjectName,
+    path: Annotated[Path, typer.Argument(help="a .jsonl file, a .json array, or qrels/NAME.tsv of a BEIR folder")],
 ) -> None:
     """Add training queries: JSONL of {"query", "evidence", "document"}, or a JSON array of {"query", "evidence_list", "doc"}.
 
-    A "grade" from 1 says how relevant the evidence is, to the loss plackett_luce; a query may come once for each answer.
+    A "grade" from 1 says how relevant the evidence is, to the loss plackett_luce; a query may come once for each answer, as
+    those of qrels do.
     """
     with opened(name) as project:
         count = project.import_queries(path)

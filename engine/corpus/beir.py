@@ -19,6 +19,7 @@ from engine.corpus.readers import MAX_FILE, ReadDocument, clean
 from engine.corpus.scan import BEIR_CORPUS
 
 MAX_GRADE = 20  # 2^grade − 1 is what it weighs
+_BEGINNING = 200  # characters of a document by which its first chunk is found
 _MAX_LINE_LENGTH = 16 * 2**20  # bytes
 
 
@@ -94,6 +95,21 @@ def read_evidence_questions(path: Path) -> list[JudgedQuery]:
         key = hashlib.sha256(json.dumps([text, evidence, where]).encode()).hexdigest()[:16]
         judged.setdefault(key, JudgedQuery(key, text, evidence, path=where))
     return list(judged.values())
+
+
+def read_training_queries(path: Path) -> list[ImportedQuery]:
+    """Training queries of a file: of qrels/SPLIT.tsv in a BEIR folder one for each answer, the best first, with its score as grade
+    and the beginning of the document as evidence; else see `read_queries_jsonl`. Raises DatasetError."""
+    if path.suffix != ".tsv":
+        return read_queries_jsonl(path)
+    folder = path.parent.parent
+    texts = {document.external_id: document.text for document in READER.read(folder / BEIR_CORPUS)}
+    return [
+        ImportedQuery(judged.text, (texts[document][:_BEGINNING],), document, min(grade, MAX_GRADE))
+        for judged in read_beir_judgments(folder, path.stem)
+        for document, grade in sorted(judged.grades, key=lambda one: -one[1])
+        if document in texts
+    ]
 
 
 def read_queries_jsonl(path: Path) -> list[ImportedQuery]:

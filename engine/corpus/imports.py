@@ -14,7 +14,13 @@ from typing import Any
 from engine.core.disk import write_text
 from engine.core.errors import DatasetError
 from engine.core.records import JudgedQuery
-from engine.corpus.beir import ImportedQuery, read_beir_judgments, read_evidence_questions, read_queries_jsonl
+from engine.corpus.beir import (
+    ImportedQuery,
+    read_beir_judgments,
+    read_evidence_questions,
+    read_queries_jsonl,
+    read_training_queries,
+)
 from engine.project.folder import ProjectFolder
 from engine.project.store.store import Store
 
@@ -46,11 +52,12 @@ def import_judgments(project: ProjectFolder, path: Path, split: str = "test") ->
 
 
 def import_queries(project: ProjectFolder, path: Path) -> int:
-    """Add training queries from JSONL ({query, evidence?, document?}) or a JSON array; returns how many were read.
+    """Add training queries from JSONL ({query, evidence?, document?}), a JSON array, or qrels/SPLIT.tsv of a BEIR folder; returns
+    how many were read.
 
     They are used when `queries.backend` is `imported` or `both`. Raises DatasetError that names file and line.
     """
-    queries = read_queries_jsonl(path)
+    queries = read_training_queries(path)
     if not queries:
         raise DatasetError(
             f"{path} holds no queries.", "The file is empty.", "Write one JSON object with 'query' a line.",

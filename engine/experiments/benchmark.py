@@ -11,7 +11,7 @@ from typing import Any
 from engine.api import Project
 from engine.core.errors import CancelledError, DatasetError, UsageError
 from engine.core.events import Event, StageFinished
-from engine.corpus.beir import read_beir_judgments, read_queries_jsonl
+from engine.corpus.beir import read_beir_judgments, read_training_queries
 from engine.corpus.imports import imported_queries
 from engine.settings.load import validate
 from engine.settings.schema import DEFAULT_MODEL
@@ -109,7 +109,7 @@ def _refuse_another(project: Project, dataset: Path, chosen: dict[str, dict[str,
         if stored[section][key] != wanted[section][key]
     ]
     known = {(query.text, query.evidence) for query in imported_queries(project.folder)}
-    new = {(query.text, query.evidence) for query in read_queries_jsonl(queries)} if queries else set()
+    new = {(query.text, query.evidence) for query in read_training_queries(queries)} if queries else set()
     if queries and known and known != new:
         different.append(f"its training queries are not those of {queries}")
     if different:

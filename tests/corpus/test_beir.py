@@ -9,7 +9,13 @@ import pytest
 from fixtures.errors import fails
 
 from engine.core.errors import DatasetError
-from engine.corpus.beir import ImportedQuery, read_beir_judgments, read_evidence_questions, read_queries_jsonl
+from engine.corpus.beir import (
+    ImportedQuery,
+    read_beir_judgments,
+    read_evidence_questions,
+    read_queries_jsonl,
+    read_training_queries,
+)
 from engine.corpus.readers import reader_for
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
@@ -110,6 +116,18 @@ def test_judgments(tmp_path: Path) -> None:
         read_beir_judgments(folder)
     with fails(DatasetError, "dataset-unreadable", "nowhere"):
         read_beir_judgments(tmp_path / "nowhere")
+
+
+def test_judgments_as_training_queries(tmp_path: Path) -> None:
+    folder = beir_folder(tmp_path)
+    rows = [{"_id": "d1", "text": "w " * 150}, {"_id": "d3", "title": "t", "text": ""}, {"_id": "d5", "text": "x"}]
+    lines(folder / "corpus.jsonl", *rows)
+    lines(folder / "qrels/train.tsv", "q1\td1\t1", "q1\td3\t30", "q1\tgone\t2", "q2\td5\t1")
+    assert read_training_queries(folder / "qrels/train.tsv") == [
+        ImportedQuery("one", ("t",), "d3", 20),
+        ImportedQuery("one", ("w " * 100,), "d1", 1),
+        ImportedQuery("two", ("x",), "d5", 1),
+    ]
 
 
 def test_evidence_questions(tmp_path: Path) -> None:

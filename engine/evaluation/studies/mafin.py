@@ -52,7 +52,7 @@ def systems(context: StageContext, folder: Path, rank: int = 64) -> Iterator[tup
     black_box = cached(context, source.black_box.load(chosen.max_tokens, report=context.choose))
 
     def small(adapter: Path | None = None) -> Encoder:
-        return source.small.load(chosen.max_tokens, adapter, length_scale=small_scale(adapter))
+        return cached(context, source.small.load(chosen.max_tokens, adapter, length_scale=small_scale(adapter)))
 
     def trained(kind: Augmentation | None) -> Encoder:
         changed, place = replace(config, augmentation=kind), folder / (kind or "small")
