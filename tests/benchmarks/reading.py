@@ -1,38 +1,52 @@
-"""Reading real files: what comes of each, how fast beside kreuzberg called directly, and what files that harm was done to do.
+"""Reading real files: what comes of each, words beside two other readers, throughput beside the libraries called directly, and
+what files that harm was done to do.
 
-python tests/benchmarks/reading.py [FOLDER] [--processes N] [--mutants 3000] [--unchanged 10000]
+python tests/benchmarks/reading.py [FOLDER] [--processes N] [--mutants 3000] [--unchanged 10000] [--save W.json] [--against W.json]
 """
 
 from __future__ import annotations
 
 import argparse
 import compileall
+import json
 import multiprocessing
 import os
 import random
+import re
 import resource
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import psutil
+from peer_readers import PEERS, first, texts
 
 import engine
-from engine.corpus.formats import FORMATS, ending_of, true_format
-from engine.corpus.inside import files_inside, may_hold_files
-from engine.corpus.readers import Member, UnreadableFileError
+from engine.corpus.formats import true_format
+from engine.corpus.readers import UnreadableFileError
 from engine.corpus.sandbox.outcome import Limits, Outcome
 from engine.corpus.sandbox.pool import Pool
 from engine.corpus.scan import ScannedFile, scan
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data" / "office"
 ENGINE = Path(engine.__file__).parent
-DIRECT = frozenset({"pdf", "docx", "doc", "pptx", "ppt", "xlsx", "xls", "odt", "ods", "rtf", "epub"})
-BESIDE = frozenset({"html", "eml", "msg", "txt", "md", "csv", "json", "zip"})  # which kreuzberg reads, too
-PAGED = ("pdf", "pptx", "docx")
+WORD = re.compile(r"[^\W_]+")
+ROW = (
+    "files",
+    "text",
+    "words",
+    "peer 1",
+    "peer 2",
+    "agreed",
+    "missed",
+    "former",
+    "lost",
+    "gained",
+    "emptied",
+    "opened",
+)
 ROUNDS = 3
 
 
@@ -50,47 +64,6 @@ def _length(outcome: Outcome) -> int:
     return outcome.length
 
 
-def directly(path: str) -> str:
-    """kreuzberg without anything around it: the text alone, with the structure and pages that the engine shows of it."""
-    from kreuzberg import (
-        ConcurrencyConfig,
-        ExtractionConfig,
-        KreuzbergError,
-        PageConfig,
-        extract_bytes_sync,
-        extract_file_sync,
-    )
-
-    from engine.corpus.office import MIME
-
-    format = FORMATS[ending_of(path)]
-    config = ExtractionConfig(
-        use_cache=False, enable_quality_processing=False, output_format="plain", disable_ocr=True,
-        pages=PageConfig(extract_pages=True) if format in PAGED else None,
-        include_document_structure=format not in PAGED[:2],
-        concurrency=ConcurrencyConfig(max_threads=1),
-    )  # fmt: skip
-    try:
-        if format in BESIDE:
-            return str(extract_file_sync(path, None, config).content)
-        return str(extract_bytes_sync(Path(path).read_bytes(), MIME[format], config).content)
-    except (KreuzbergError, OSError, ValueError, RuntimeError):
-        return ""
-
-
-def by_default(path: str) -> str:
-    """kreuzberg as it is without a word of ours, but for what it would keep of a former pass."""
-    from kreuzberg import ExtractionConfig, KreuzbergError, extract_file_sync
-
-    try:
-        return str(extract_file_sync(path, None, ExtractionConfig(use_cache=False)).content)
-    except (KreuzbergError, OSError, ValueError, RuntimeError):
-        return ""
-
-
-PEERS = {"kreuzberg alone": directly, "kreuzberg with its own settings": by_default}
-
-
 def outcomes_of(files: list[ScannedFile], processes: int) -> None:
     """Of all files: how many gave text, and why the others did not."""
     outcomes, seconds = read_all(files, Limits(), processes)
@@ -100,83 +73,82 @@ def outcomes_of(files: list[ScannedFile], processes: int) -> None:
     print(f"  inside them {sum(len(outcome.documents) for outcome in outcomes)} documents; left out: {dict(parts)}")
 
 
-def throughput(files: list[ScannedFile], processes: int, what: str, unpacked: Sequence[Path] = ()) -> None:
-    """The same office files through the pool and through kreuzberg alone, in as many processes, alternating: by the clock, and by
-    the processor time of this process and all that it started, which leans less on what else computes. The `unpacked` files are
-    given to kreuzberg, too: they lie inside the others.
+def words(files: list[ScannedFile], processes: int, save: Path | None, against: Path | None) -> None:
+    """By format: files with text, distinct words of their own text (not of files inside them), and words that both peers find and
+    we miss, on their own or within a longer one. `against` is what `save` wrote earlier: words found then and not now.
     """
-    chosen, paths = files * 3, [str(path) for path in (*(file.absolute for file in files), *unpacked)] * 3
-    ours: list[tuple[float, float]] = []
-    theirs: dict[str, list[tuple[float, float]]] = {name: [] for name in PEERS}
-    told: dict[str, int] = {}
-    for _ in range(ROUNDS):
-        used, (outcomes, seconds) = _computing(), read_all(chosen, Limits(), processes)
-        ours.append((seconds, _computing() - used))
-        told[""] = sum(map(_length, outcomes))
-        for name, peer in PEERS.items():
-            taken, told[name] = _alone(peer, paths, processes)
-            theirs[name].append(taken)
-    print(f"{len(chosen)} {what}, {processes} processes, best of {ROUNDS}; {told['']:,} characters of text:")
-    for at, by in enumerate(("clock", "processor time")):
-        own = min(run[at] for run in ours)
-        print(f"  by the {by} {own:.2f} s")
-        for name, runs in theirs.items():
-            ratio = min(run[at] for run in runs) / own
-            text = ratio * told[""] / told[name]
-            print(
-                f"    {name} {ratio * own:.2f} s: {ratio:.2f} of its throughput in files, {text:.2f} in characters of text"
-            )
-
-
-def _alone(peer: Callable[[str], str], paths: list[str], processes: int) -> tuple[tuple[float, float], int]:
-    """Seconds by the clock, and of processor time, that a peer takes for all files, the processes' start included; and the
-    characters that it tells.
-    """
-    used, started = _computing(), time.perf_counter()
+    chosen = [file for file in files if true_ending(file) in PEERS]
+    outcomes, _ = read_all(chosen, Limits(), processes)
     with multiprocessing.get_context("spawn").Pool(processes) as pool:
-        texts = pool.map(peer, paths, chunksize=8)
-        seconds = time.perf_counter() - started
-        pool.close()
-        pool.join()
-    return (seconds, _computing() - used), sum(map(len, texts))
+        asked = [(str(file.absolute), true_ending(file)) for file in chosen]
+        peers = [[distinct(text) for text in found] for found in pool.map(texts, asked, chunksize=4)]
+    own = [distinct("\n".join(found.text for found in outcome.documents if not found.member)) for outcome in outcomes]
+    before = json.loads(against.read_text()) if against else {}
+    rows: dict[str, Counter[str]] = {}
+    for file, ours, theirs in zip(chosen, own, peers, strict=True):
+        row, path = rows.setdefault(true_ending(file), Counter()), str(file.absolute)
+        agreed = set.intersection(*theirs) if len(theirs) > 1 else set()
+        row.update(files=1, text=bool(ours), words=len(ours), agreed=len(agreed), missed=len(lacking(agreed, ours)))
+        row.update({f"peer {at + 1}": bool(found) for at, found in enumerate(theirs)})
+        former = set(before.get(path, ()))
+        row.update(former=len(former), lost=len(lacking(former, ours)), gained=len(lacking(ours, former)))
+        row.update(emptied=bool(former) and not ours, opened=bool(ours) and not former if before else 0)
+    for name, row in [*sorted(rows.items()), ("all", sum(rows.values(), Counter()))]:
+        print(f"  {name:5}", ", ".join(f"{key} {row[key]:,}" for key in ROW if row[key] or key in ROW[:3]))
+    if save:
+        save.write_text(json.dumps({str(file.absolute): sorted(ours) for file, ours in zip(chosen, own, strict=True)}))
+
+
+def true_ending(file: ScannedFile) -> str:
+    """The format that the content has, where that can be found out."""
+    try:
+        return true_format(file.absolute, file.format, file.absolute.read_bytes())
+    except (UnreadableFileError, OSError):
+        return file.format
+
+
+def distinct(text: str) -> set[str]:
+    """The words of a text, in small letters."""
+    return set(WORD.findall(text.casefold()))
+
+
+def lacking(wanted: set[str], found: set[str]) -> set[str]:
+    """The words that are neither found nor part of a found one: a line's end parts some."""
+    joined = " ".join(found)
+    return {word for word in wanted - found if word not in joined}
+
+
+def throughput(files: list[ScannedFile], processes: int) -> None:
+    """The same office files through the pool and through the libraries alone, in as many processes, in turns: by the clock and by
+    the processor time of this process and all that it started, which leans less on what else computes.
+    """
+    chosen = [file for file in files if true_ending(file) in PEERS and true_ending(file) not in ("html", "eml")]
+    chosen = [file for file in chosen if not _is_locked(file)] * 3
+    asked = [(str(file.absolute), true_ending(file)) for file in chosen]
+    ours: list[tuple[float, float]] = []
+    theirs: list[tuple[float, float]] = []
+    for _ in range(ROUNDS):
+        used, (_, seconds) = _computing(), read_all(chosen, Limits(), processes)
+        ours.append((seconds, _computing() - used))
+        used, started = _computing(), time.perf_counter()
+        with multiprocessing.get_context("spawn").Pool(processes) as pool:
+            pool.map(first, asked, chunksize=8)
+            seconds = time.perf_counter() - started
+            pool.close()
+            pool.join()
+        theirs.append((seconds, _computing() - used))
+    print(f"{len(chosen)} office files that are not locked, {processes} processes, best of {ROUNDS}:")
+    for at, by in enumerate(("clock", "processor time")):
+        own, direct = min(run[at] for run in ours), min(run[at] for run in theirs)
+        print(
+            f"  by the {by} {own:.2f} s, the libraries called directly {direct:.2f} s: {direct / own:.2f} of their throughput"
+        )
 
 
 def _computing() -> float:
     """Seconds that this process and those of its children that have ended computed, theirs included."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(one.ru_utime + one.ru_stime for one in used)
-
-
-def compared(files: list[ScannedFile], processes: int) -> None:
-    """All files whose names' endings tell kreuzberg of a format that it reads, and those of them that are not locked: it leaves
-    these shut, where keys are derived for them here. Then office files alone; those that are not locked; these with kreuzberg
-    given the files inside them as well, which it does not look for; and those that hold no files. In the last two both have the
-    same to do.
-    """
-    chosen = [file for file in files if FORMATS.get(ending_of(file.path)) in DIRECT | BESIDE]
-    throughput(chosen, processes, "files")
-    throughput([file for file in chosen if not _is_locked(file)], processes, "files that are not locked")
-    chosen = [file for file in files if FORMATS.get(ending_of(file.path)) in DIRECT]
-    throughput(chosen, processes, "office files")
-    chosen = [file for file in chosen if not _is_locked(file)]
-    throughput(chosen, processes, "office files that are not locked")
-    with tempfile.TemporaryDirectory() as folder:
-        unpacked = list(_unpacked(chosen, Path(folder)))
-        what = f"office files that are not locked, kreuzberg with the {3 * len(unpacked)} inside them as files of their own"
-        throughput(chosen, processes, what, unpacked)
-    chosen = [file for file in chosen if not may_hold_files(file.format, file.absolute.read_bytes())]
-    throughput(chosen, processes, "office files that are not locked and hold no files")
-
-
-def _unpacked(files: list[ScannedFile], folder: Path) -> Iterator[Path]:
-    """The office files that lie right inside others, written to a folder."""
-    for file in files:
-        data = file.absolute.read_bytes()
-        for number, found in enumerate(files_inside(file.format, data) if may_hold_files(file.format, data) else ()):
-            if isinstance(found, Member) and FORMATS.get(ending_of(found.path)) in DIRECT:
-                path = folder / f"{file.absolute.stem}-{number}{ending_of(found.path)}"
-                path.write_bytes(found.data)
-                yield path
 
 
 def _is_locked(file: ScannedFile) -> bool:
@@ -283,15 +255,18 @@ def main() -> int:
     parser.add_argument("--mutants", type=int, default=3000)
     parser.add_argument("--unchanged", type=int, default=10_000)
     parser.add_argument("--without-throughput", action="store_true")
+    parser.add_argument("--save", type=Path)
+    parser.add_argument("--against", type=Path)
     asked = parser.parse_args()
     if not asked.folder.is_dir():
         print(f"{asked.folder} is missing: nothing is measured.")
         return 0
-    compileall.compile_dir(ENGINE, quiet=1)  # as an installation leaves it: kreuzberg's own modules are compiled, too
+    compileall.compile_dir(ENGINE, quiet=1)  # as an installation leaves it
     files = scan([asked.folder]).files
     outcomes_of(files, asked.processes)
+    words(files, asked.processes, asked.save, asked.against)
     if not asked.without_throughput:
-        compared(files, asked.processes)
+        throughput(files, asked.processes)
     if asked.mutants:
         mutants(files, asked.mutants, asked.processes)
     if asked.unchanged:
