@@ -14,7 +14,7 @@ from engine.core import environment
 from engine.core.events import Event
 from engine.core.systems import own_system
 from engine.project.folder import ProjectFolder, locate
-from engine.project.stage import ORDER, ProjectSnapshot
+from engine.project.stage import ORDER, SEARCH, ProjectSnapshot
 from engine.project.store.artifact_info import EvaluationInfo, InUseInfo, QueriesInfo
 from engine.settings.schema import Settings
 
@@ -99,19 +99,26 @@ class Project:
 
     def run(
         self,
-        stages: Sequence[str] = ORDER,
+        stages: Sequence[str] = SEARCH,
         *,
         force: Iterable[str] = (),
         on_event: Callable[[Event], None] | None = None,
         should_stop: Callable[[], bool] | None = None,
     ) -> str:
-        """Bring `stages` up to date, each in a child process; returns the run's id.
+        """Make the documents searchable, or bring the `stages` that are named up to date, each in a child process; returns the
+        run's id.
 
         `on_event` is called with every event; `should_stop` is asked many times a second.
         """
         from engine.runs import pipeline
 
         return pipeline.run(self.folder, stages=stages, force=force, on_event=on_event, should_stop=should_stop)
+
+    def adapt(
+        self, *, on_event: Callable[[Event], None] | None = None, should_stop: Callable[[], bool] | None = None
+    ) -> str:
+        """Bring every stage up to date: adapt the encoder, and put it into use if it is shown to be better. As `run`."""
+        return self.run(ORDER, on_event=on_event, should_stop=should_stop)
 
     def search(
         self,

@@ -92,7 +92,7 @@ def finished_built(tmp_path_factory: pytest.TempPathFactory, new_built: Path) ->
 
     def make(path: Path) -> None:
         shutil.copytree(new_built, path)
-        engine_at_once("run", str(path))
+        engine_at_once("adapt", str(path))
 
     return made_once(tmp_path_factory, "finished", make)
 

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from engine.core.errors import EngineError
 
 WAYS = {
-    "run": "Ctrl+R runs everything",
+    "run": "step 7, Search, reads and embeds",
+    "adapt": "Ctrl+R runs every stage",
     "ingest": "step 1, Documents, reads",
     "generate": "step 3, Queries, makes them",
     "sample": "s in step 3, Queries, shows a sample",

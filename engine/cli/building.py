@@ -27,6 +27,10 @@ from engine.cli.app import (
 if TYPE_CHECKING:
     from engine.api import Project
 
+Detach = Annotated[
+    bool, typer.Option("--detach", help="run in the background, without this terminal; 'engine status' shows it")
+]
+
 
 @app.command()
 def new(
@@ -65,25 +69,53 @@ def run(
     only: Annotated[
         str | None, typer.Option(help="only these stages, with commas between, such as ingest,index")
     ] = None,
+    every: Annotated[bool, typer.Option("--all", help="adapt the encoder as well, as 'engine adapt' does")] = False,
     force: Force = False,
-    detach: Annotated[
-        bool, typer.Option("--detach", help="run in the background, without this terminal; 'engine status' shows it")
-    ] = False,
+    detach: Detach = False,
     as_json: AsJson = False,
 ) -> None:
-    """Bring every stage up to date: ingest, index, generate, rank, train, evaluate, embed. Resumes where it stopped."""
-    from engine.project.stage import ORDER
+    """Make the documents searchable, with the encoder in use: ingest what changed, index, embed. Resumes where it stopped.
+
+    Search by keywords works from 'index' on, and by meaning, of what is embedded so far, while 'embed' goes on.
+    """
+    from engine.core.errors import UsageError
+    from engine.project.stage import ORDER, SEARCH
     from engine.runs.pipeline import checked_stages
 
-    stages = ORDER if only is None else checked_stages(part.strip() for part in only.split(","))
+    if every and only is not None:
+        raise UsageError(
+            "--all and --only do not go together.", "", "Leave one of them out.", code="options-conflict", command="run"
+        )
+    named = () if only is None else checked_stages(part.strip() for part in only.split(","))
+    _run(name, named or (ORDER if every else SEARCH), force, detach, as_json)
+
+
+@app.command()
+def adapt(name: ProjectName, force: Force = False, detach: Detach = False, as_json: AsJson = False) -> None:
+    """Adapt the encoder to the documents: queries (generate, rank), training (train), comparison (evaluate), embedding (embed).
+
+    What changed is read and indexed first. The adapted encoder comes into use if it is shown to be better. Resumes where it
+    stopped.
+    """
+    from engine.project.stage import ORDER
+
+    _run(name, ORDER, force, detach, as_json)
+
+
+def _run(name: str, stages: tuple[str, ...], force: bool, detach: bool, as_json: bool) -> None:
     with opened(name) as project:
         if detach:
             _detach(project, name, stages, force, as_json)
             return
         execute(project, stages, force, as_json)
-        if not as_json and only is None:
-            quoted = shlex.quote(name)
-            print(f"Next: engine search {quoted} 'your question', or engine report {quoted}", file=sys.stderr)
+        quoted = shlex.quote(name)
+        if not as_json and "embed" in stages:
+            more = (
+                f"engine report {quoted}"
+                if "evaluate" in stages
+                else f"engine adapt {quoted}, which may make it better"
+            )
+            print(f"Next: engine search {quoted} 'your question', or {more}", file=sys.stderr)
 
 
 def _detach(project: Project, name: str, stages: tuple[str, ...], force: bool, as_json: bool) -> None:

@@ -240,7 +240,7 @@ class JudgingSession:
 
         rows = tuple(one.summary() for one in self._subjects)
         with closing(self._project.store()) as store:
-            stage = "run" if store.artifact(AdapterInfo) is None else "evaluate"
+            stage = "adapt" if store.artifact(AdapterInfo) is None else "evaluate"
         return Summary(
             self._project.path,
             ended,

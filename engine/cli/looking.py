@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -63,6 +64,43 @@ def search(
             print(harmless(f"{kind}: " + ", ".join(f"{value} ({count})" for value, count in counts.items())))
         if not found.hits:
             print("Nothing was found.", file=sys.stderr)
+
+
+@app.command()
+def find(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="a folder of documents, or one file")],
+    words: Annotated[str, typer.Argument(help="what to look for")],
+    top: Annotated[int | None, typer.Option(help="number of hits")] = None,
+    file_type: Annotated[Texts, typer.Option("--type", help="only this file type, such as md; may repeat")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Search a folder that has no project, by keywords (BM25).
+
+    Its index is kept in your cache folder and follows the files; 'engine purge FOLDER' removes it.
+    """
+    from engine.api import Project
+    from engine.cli.app import stoppable
+    from engine.cli.console import RunView, output, show_found
+    from engine.core.events import Event, Progress
+    from engine.project.cached import cached_project
+    from engine.search.filters import SearchFilter
+
+    project = Project(cached_project(folder))
+    with stoppable() as stop, RunView() as view:
+
+        def show(event: Event) -> None:
+            if isinstance(event, Progress):
+                view(event)
+
+        project.run(("ingest", "index"), on_event=show, should_stop=stop)
+    found = project.search(words, mode="bm25", top=top, where=SearchFilter(formats=tuple(file_type or ())))
+    project.close()
+    if as_json:
+        print_json(found)
+        return
+    show_found(found, output())
+    if not found.hits:
+        print("Nothing was found.", file=sys.stderr)
 
 
 def _source_folders(project: Project) -> set[str]:
@@ -133,7 +171,7 @@ for _action, _done, _text in (
     ("cancel", "was asked to stop", "Ask a running run to stop at its next safe point; the next run resumes there."),
     ("pause", "was asked to pause",
      "Ask a running run to wait at its next safe point, with all it has in memory, until 'engine resume'."),
-    ("resume", "goes on", "Let a paused run go on. (A run that was stopped goes on with 'engine run'.)"),
+    ("resume", "goes on", "Let a paused run go on. (A run that was stopped goes on with the same command.)"),
 ):  # fmt: skip
     _steering_command(_action, _done, _text)
 

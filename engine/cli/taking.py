@@ -56,11 +56,15 @@ def export(
 def purge(
     name: ProjectName, yes: Annotated[bool, typer.Option("--yes", help="do not ask")] = False, as_json: AsJson = False
 ) -> None:
-    """Remove a project and all that was made of its documents. Says what else on this machine may hold their text."""
+    """Remove a project and all that was made of its documents, or of a FOLDER what 'engine find' keeps of it.
+
+    Says what else on this machine may hold their text.
+    """
     from engine.export.purge import purge as remove
+    from engine.project.cached import existing_cached_project
     from engine.project.folder import ProjectFolder
 
-    project = ProjectFolder.open(name)
+    project = existing_cached_project(name) or ProjectFolder.open(name)
     if not yes:
         _ask(project)
     done = remove(project)

@@ -39,8 +39,8 @@ class EngineError(Exception):
 
     @property
     def commands(self) -> tuple[str, ...]:
-        """`command`, and the one of the stage where that would run every stage."""
-        return tuple(filter(None, (self.command, self.stage if self.command == "run" else "")))
+        """`command`, and the one of the stage where that would run several."""
+        return tuple(filter(None, (self.command, self.stage if self.command in ("run", "adapt") else "")))
 
     def as_dict(self) -> dict[str, str]:
         """For logs, `--json` output and other processes: under the nearest class that this module has."""

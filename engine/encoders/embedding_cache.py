@@ -161,17 +161,21 @@ def encode_cached(
     progress: Callable[[int], None] | None = None,
     should_stop: Callable[[], bool] | None = None,
     encode: Callable[..., np.ndarray] | None = None,
+    order: np.ndarray | None = None,
+    stored: Callable[[VectorCache, np.ndarray], None] | None = None,
 ) -> np.ndarray:
     """Vectors float32 (n, d) of `texts`, encoding only those whose content hash (hex sha256) is not cached.
 
-    New vectors are stored `shard_size` at a time, so an interruption loses at most one shard. All come back through
-    float16, so that a fresh vector equals a cached one. `progress` gets the number of texts done so far. Raises
-    CancelledError when `should_stop()`, asked after every batch of the encoder, says so. `encode`: in place of `encode_chunks`.
+    New vectors are stored `shard_size` at a time, so an interruption loses at most one shard; then `stored` is called with the
+    cache and all keys (n,). All come back through float16, so that a fresh vector equals a cached one. `progress` gets the
+    number of texts done so far. Raises CancelledError when `should_stop()`, asked after every batch of the encoder, says so.
+    `encode`: in place of `encode_chunks`. `order` (n,): the rows in the order in which they are wanted.
     """
     keys = _keys(hashes, texts)
     kept = cache.vectors_of(encoder.fingerprint, encoder.dimension)
-    _, first = np.unique(keys, return_index=True)
-    missing = np.sort(first[kept.find(keys[first]) < 0])
+    _, first = np.unique(keys if order is None else keys[order], return_index=True)
+    first = np.sort(first) if order is None else order[np.sort(first)]
+    missing = first[kept.find(keys[first]) < 0]
     done = len(first) - len(missing)
     extra = len(keys) - len(first)
     for rows in _shard_rows(missing, texts, shard_size):
@@ -180,6 +184,8 @@ def encode_cached(
         vectors = (encode or encoder.encode_chunks)([texts[row] for row in rows], report)
         kept.append(keys[rows], vectors)
         done += len(rows)
+        if stored is not None:
+            stored(kept, keys)
     found = kept.read(kept.find(keys))  # (n, d)
     if progress is not None:
         progress(done + extra)
@@ -252,11 +258,13 @@ def hash_keys(hashes: Sequence[str]) -> np.ndarray:
 
 
 def _shard_rows(missing: np.ndarray, texts: Sequence[str], shard_size: int) -> list[np.ndarray]:
-    """The missing rows in shards, sorted by length within windows of several shards: batches hold like lengths."""
+    """The missing rows in shards, sorted by length within windows of several shards: batches hold like lengths. Windows grow, so
+    that what is wanted first comes first."""
     shards: list[np.ndarray] = []
-    window = shard_size * _WINDOW_SHARDS
-    for start in range(0, len(missing), window):
+    start, window = 0, shard_size
+    while start < len(missing):
         rows = missing[start : start + window]
+        start, window = start + window, min(2 * window, shard_size * _WINDOW_SHARDS)
         lengths = np.array([len(texts[row]) for row in rows])
         rows = rows[np.argsort(-lengths, kind="stable")]
         shards.extend(rows[begin : begin + shard_size] for begin in range(0, len(rows), shard_size))

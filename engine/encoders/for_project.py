@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from engine.encoders.embedding_cache import EmbeddingCache
+    from engine.encoders.embedding_cache import EmbeddingCache, VectorCache
     from engine.encoders.encoder import Encoder, EncoderSource
     from engine.encoders.hardware import Hardware, Purpose
     from engine.encoders.model_folder import ModelFolder
@@ -133,15 +133,22 @@ def open_cache(snapshot: ProjectSnapshot) -> EmbeddingCache:
 
 
 def chunk_vectors(
-    context: StageContext, encoder: Encoder, chunks: Sequence[Chunk], what: str = "chunks"
+    context: StageContext,
+    encoder: Encoder,
+    chunks: Sequence[Chunk],
+    what: str = "chunks",
+    *,
+    order: NDArray[np.int64] | None = None,
+    stored: Callable[[VectorCache, NDArray[np.bytes_]], None] | None = None,
 ) -> NDArray[np.float32]:
-    """Unit vectors (n, d) of the chunks, encoding only what the cache lacks; resumable, cancellable."""
+    """Unit vectors (n, d) of the chunks, encoding only what the cache lacks; resumable, cancellable. `order` and `stored`: see
+    `encode_cached`."""
     from engine.encoders.embedding_cache import encode_cached
 
     cache = open_cache(context)
     vectors = encode_cached(
         encoder, [chunk.content_hash for chunk in chunks], [chunk.embedded_text for chunk in chunks], cache,
-        progress=ThrottledProgress(context, len(chunks), what), should_stop=context.should_stop,
+        progress=ThrottledProgress(context, len(chunks), what), should_stop=context.should_stop, order=order, stored=stored,
     )  # fmt: skip
     for notice in encoder.notices:
         context.warn(notice)

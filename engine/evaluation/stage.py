@@ -32,10 +32,9 @@ class EvaluateStage(Stage):
             raise NotBuiltError(
                 "The adapter belongs to another model.",
                 "encoder.model, or the files in its folder, have changed since it was trained.",
-                f"Run 'engine run {snapshot.project.argument}', which trains one for the present model.",
-                code="adapter-mismatch",
-                stage="train",
-            )
+                f"Run 'engine adapt {snapshot.project.argument}', which trains one for the present model.",
+                code="adapter-mismatch", stage="train", command="adapt",
+            )  # fmt: skip
         return {
             "adapter": adapter.fingerprint,
             "judged": fingerprint(judged=judged),

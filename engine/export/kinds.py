@@ -65,7 +65,7 @@ def _has_queries(source: Source) -> None:
         raise NotBuiltError(
             f"The project {source.project.name} has no queries yet.",
             "The stage 'generate' makes them, and 'engine import-judgments' takes yours.",
-            f"Run 'engine run {source.project.argument}'.", stage="generate",
+            f"Run 'engine adapt {source.project.argument}'.", stage="generate", command="adapt",
         )  # fmt: skip
 
 

@@ -16,10 +16,12 @@ from engine.core.messages.project import Elsewhere, Purged, Removed
 from engine.endpoint.servers import RECORD as SERVERS
 from engine.endpoint.servers import known_servers
 from engine.export.folder import RECORD, finished_exports, known_exports, tidied, unfinished_exports
+from engine.project.cached import overlapping
 from engine.project.folder import OWN_FOLDERS, ProjectFolder
 
 SETTINGS = "project.toml"
 UNFINISHED = "an unfinished export"
+FOUND = "index of 'engine find'"
 _MADE = {
     "lexical": "BM25 index",
     "vectors": "vector index",
@@ -44,7 +46,7 @@ LOCK_SECONDS = 2.0  # a stage whose run was killed ends within moments
 
 def extent(project: ProjectFolder) -> tuple[int, int]:
     """Files and bytes that a purge would remove."""
-    sizes = [_size(path) for path in (*_own(project.path), *unfinished_exports(project))]
+    sizes = [_size(path) for path in (*_own(project.path), *unfinished_exports(project), *_found(project))]
     return sum(files for files, _ in sizes), sum(size for _, size in sizes)
 
 
@@ -60,7 +62,8 @@ def purge(project: ProjectFolder) -> Purged:
             held.enter_context(project.locked(name, wait=LOCK_SECONDS))
         elsewhere = tuple(_elsewhere(project))
         with disk_errors(f"Not all of the project {project.name} could be removed."):
-            removed = (*_unfinished_removed(project), *(remove(path) for path in _own(root)))
+            found = _found_removed(project)
+            removed = (*_unfinished_removed(project), *(remove(path) for path in _own(root)), *found)
     for name in LOCKS:
         (root / f"{name}.lock").unlink(missing_ok=True)
     kept = tuple(sorted(path.name for path in root.iterdir()))
@@ -94,6 +97,22 @@ def _unfinished_removed(project: ProjectFolder) -> list[Removed]:
     sizes = {path: _size(path) for path in unfinished_exports(project)}
     tidied(project)
     return [Removed(UNFINISHED, str(path), *size) for path, size in sizes.items() if not path.exists()]
+
+
+def _found(project: ProjectFolder) -> list[Path]:
+    """What 'engine find' keeps of the same documents."""
+    with suppress(EngineError):  # settings that cannot be read name no documents
+        others = overlapping(project.sources(project.settings()))
+        return [one.path for one in others if one.path != project.path]
+    return []
+
+
+def _found_removed(project: ProjectFolder) -> list[Removed]:
+    removed = []
+    for path in _found(project):
+        removed.append(Removed(FOUND, str(path), *_size(path)))
+        shutil.rmtree(path)
+    return removed
 
 
 def _size(path: Path) -> tuple[int, int]:

@@ -142,11 +142,11 @@ class Source(ProjectSnapshot):
         if "adapter" not in kinds or self.adapter()[1]:
             return ()
         if self.evaluation is None:
-            what, to_do = "Search does not use the adapter yet: it was not evaluated.", "Run 'engine run'."
+            what, to_do = "Search does not use the adapter yet: it was not evaluated.", "Run 'engine adapt'."
         else:
             what = "Search does not use the adapter: it was not shown to help, and the base encoder is in use."
             to_do = (
                 "For what search uses, take the model alone (--only model). Judged questions may show that the adapter helps: "
-                "'engine judge', then 'engine run'."
+                "'engine judge', then 'engine adapt'."
             )
         return (ExportNote(code="adapter-unused", what=what, to_do=to_do),)

@@ -51,7 +51,7 @@ def running(project: ProjectFolder) -> RunRecord | None:
 
 def with_run_hint(project: ProjectFolder, error: EngineError) -> EngineError:
     """`error`; where it advises a run although one goes on, as one of its kind that says to wait for that."""
-    if error.command != "run":
+    if error.command not in ("run", "adapt"):
         return error
     current = None
     with suppress(EngineError):  # a disk that cannot be written to: nobody knows

@@ -17,6 +17,13 @@ from engine.project.store.store import Store
 from engine.settings.schema import Settings
 
 ORDER = ("ingest", "index", "generate", "rank", "train", "evaluate", "embed")
+SEARCH = ("ingest", "index", "embed")
+"""What makes documents searchable, with the encoder in use; the other stages adapt the encoder to them."""
+
+
+def command_for(stage: str) -> str:
+    """The command that brings a stage up to date, with those that it needs."""
+    return "run" if stage in SEARCH else "adapt"
 
 
 @dataclass(frozen=True)
@@ -34,14 +41,15 @@ class ProjectSnapshot:
             raise NotBuiltError(
                 f"The project {self.project.name} has no {kind.called} yet.",
                 f"The stage '{stage}' makes {'them' if kind.plural else 'it'}.",
-                f"Run 'engine run {self.project.argument}', or the stage alone with 'engine {stage} {self.project.argument}'.",
-                stage=stage,
-            )
+                f"Run 'engine {command_for(stage)} {self.project.argument}', or the stage alone with "
+                f"'engine {stage} {self.project.argument}'.",
+                stage=stage, command=command_for(stage),
+            )  # fmt: skip
         if artifact.fingerprint == INCOMPLETE:
             raise NotBuiltError(
                 f"The stage '{stage}' was stopped before its end.", "What comes after it would be built on a half of it.",
-                f"Run 'engine run {self.project.argument}', or 'engine {stage} {self.project.argument}' first.",
-                code="stage-unfinished", stage=stage,
+                f"Run 'engine {command_for(stage)} {self.project.argument}', or 'engine {stage} {self.project.argument}' first.",
+                code="stage-unfinished", stage=stage, command=command_for(stage),
             )  # fmt: skip
         return artifact
 

@@ -22,11 +22,14 @@ from engine.core.messages.project import UP_TO_DATE, StageState
 from engine.core.subprocesses import crash, end, run_folder_missing, spawn, to_dict
 from engine.project.control import CANCEL, POLL_SECONDS, Gate
 from engine.project.folder import ProjectFolder
-from engine.project.stage import ORDER, ProjectSnapshot, Stage, stage_fingerprint
+from engine.project.stage import ORDER, SEARCH, ProjectSnapshot, Stage, stage_fingerprint
+from engine.project.store.artifact_info import EvaluationInfo, VectorsInfo
+from engine.project.store.artifacts import INCOMPLETE
 from engine.project.store.store import Store
 from engine.training.compute import launch
 
 ROOMS = dict(zip(ORDER, ("corpus", "lexical", "queries", "ranking", "training", "evaluation", "vectors"), strict=True))
+WORDS = ("ingest", "index")
 TRAINING = ("train", "evaluate")
 """The stages that train; the latter the CL baseline."""
 KEPT_RUNS = 20
@@ -47,6 +50,8 @@ def stage_status(snapshot: ProjectSnapshot, stage: str) -> StageState:
         return StageState(stage, "to do", "not built yet", fingerprint=wanted)
     if current.folder and not (snapshot.project.path / current.folder).is_dir():
         return StageState(stage, "stale", f"{current.folder} is missing", fingerprint=wanted)
+    if current.fingerprint == INCOMPLETE:
+        return StageState(stage, "stale", "it is not finished", fingerprint=wanted)
     if current.fingerprint != wanted:
         return StageState(stage, "stale", "its settings or inputs changed", fingerprint=wanted)
     return StageState(stage, "done", found.status_note(snapshot) or UP_TO_DATE, fingerprint=wanted)
@@ -110,11 +115,12 @@ class Run:
                 if repaired := self.project.repair():
                     self._emit(Warned(stage="run", text=str(repaired)))
                 self._preflight(stages, forced)
-                # how much there is to do is known once the documents are read
-                known = 1 if ORDER[0] in stages else 0
-                for place, stage in enumerate(stages):
+                walk = self._searchable_first(stages)
+                # how much there is to do is known once the documents are read; search by words must not wait for that
+                known = sum(stage in WORDS for stage in walk)
+                for place, stage in enumerate(walk):
                     if place == known:
-                        self._estimate(stages[known:], forced)
+                        self._estimate(walk[known:], forced)
                     self.run_stage(stage, forced=stage in forced)
                     if stage == "index":
                         self._look_at_languages()
@@ -122,7 +128,7 @@ class Run:
                 state = "done"
             except CancelledError as stopped:
                 state, stopped.to_do = "cancelled", _going_on(self.project, stages, forced)
-                stopped.command = stages[0] if len(stages) == 1 else "run"
+                stopped.command = stages[0] if len(stages) == 1 else "adapt" if tuple(stages) == ORDER else "run"
                 raise
             except EngineError as failure:
                 error = to_dict(failure)
@@ -133,6 +139,15 @@ class Run:
                 raise
             finally:
                 self._end(state, time.monotonic() - started, error)
+
+    def _searchable_first(self, stages: Sequence[str]) -> list[str]:
+        """The way through `stages`. Where nothing is embedded yet, that comes before what learns, which takes much longer and
+        wants the same vectors."""
+        place = next((place for place, stage in enumerate(stages) if stage not in SEARCH), len(stages))
+        with closing(self.project.store()) as store:
+            embedded = store.artifact(VectorsInfo) or store.artifact(EvaluationInfo)
+        first = ["embed"] if "embed" in stages[place:] and not embedded else []
+        return [*stages[:place], *first, *stages[place:]]
 
     def _begin(self) -> None:
         with disk_errors(f"The run's folder {self.folder} could not be made."):
@@ -196,7 +211,7 @@ class Run:
         with closing(self.project.store()) as store, suppress(EngineError):
             snapshot = ProjectSnapshot(self.project, self.project.settings(), store)
             states = {status.stage: status.state for status in all_status(snapshot)}
-            due = [stage for stage in stages if stage in forced or states[stage] != "done"]
+            due = [stage for stage in dict.fromkeys(stages) if stage in forced or states[stage] != "done"]
             if due and (found := estimate(snapshot, due, self._stopping)):
                 self._emit(found)
 
@@ -325,8 +340,10 @@ def _going_on(project: ProjectFolder, stages: Sequence[str], forced: Collection[
     """The command that goes on with a run of these stages."""
     if len(stages) == 1:
         command = f"engine {stages[0]} {project.argument}"
+    elif tuple(stages) == ORDER:
+        command = f"engine adapt {project.argument}"
     else:
-        command = f"engine run {project.argument}" + ("" if tuple(stages) == ORDER else f" --only {','.join(stages)}")
+        command = f"engine run {project.argument}" + ("" if tuple(stages) == SEARCH else f" --only {','.join(stages)}")
     if forced:  # what is up to date otherwise would be left as it is
         return f"Run '{command} --force' to do it all again, or without --force to finish what is not up to date."
     return f"Run '{command}' to go on from here."

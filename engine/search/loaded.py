@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -13,7 +14,7 @@ from engine.core.errors import DamagedError, EngineError, ModelError, NotBuiltEr
 from engine.core.records import Document
 from engine.project.folder import ProjectFolder
 from engine.project.store.artifact_info import ArtifactInfo, EvaluationInfo, FusionInfo, LexicalInfo, VectorsInfo
-from engine.project.store.artifacts import Artifact, Info
+from engine.project.store.artifacts import INCOMPLETE, Artifact, Info
 from engine.project.store.store import Store
 from engine.search.latest import Latest
 from engine.settings.schema import SearchSettings, Settings
@@ -30,6 +31,14 @@ if TYPE_CHECKING:
 Documents = dict[int, Document]
 Owners = tuple["NDArray[np.int64]", "NDArray[np.int64]"]
 Opened = TypeVar("Opened")
+
+
+@dataclass(frozen=True, slots=True)
+class Behind:
+    """What an index does not know yet, and the command that brings it in line; empty where a run does so now."""
+
+    text: str
+    command: str = ""
 
 
 class Loaded:
@@ -116,8 +125,8 @@ class Loaded:
 
         return self._current(VectorsInfo, VectorIndex.open)
 
-    def behind(self, ranker: str) -> str:
-        """What a ranker does not know yet, since its index is older than the documents; empty where it knows all of them.
+    def behind(self, ranker: str) -> Behind | None:
+        """What a ranker does not know yet, since its index is older than the documents, or not finished; None where it knows all.
 
         While a run changes the documents again and again, this is looked up for a twentieth of the time at most.
         """
@@ -130,12 +139,23 @@ class Loaded:
                 count = self._unknown_to(artifact)
                 self._behind[ranker] = state, count, began + 20 * (time.monotonic() - began)
         except EngineError:  # replaced a moment ago
-            return ""
+            return None
         if not (count := self._behind[ranker][1]):
-            return ""
+            return None
+        if artifact.fingerprint == INCOMPLETE:
+            return self._unfinished(count)
         some = "1 chunk is" if count == 1 else f"{count:,} chunks are"
         command = f"engine {kind.stage} {self.project.argument}"
-        return f"{some} not in {called} yet: '{command}' adds {'it' if count == 1 else 'them'}."
+        text = f"{some} not in {called} yet: '{command}' adds {'it' if count == 1 else 'them'}."
+        return Behind(text, "index" if ranker == "bm25" else "embed")
+
+    def _unfinished(self, count: int) -> Behind:
+        """Of a vector index that lacks `count` chunks since embedding is not finished."""
+        total = self.store.counts()["chunks"]
+        text = f"{total - count:,} of {total:,} chunks are searched by meaning so far, the others by keywords."
+        if self.project.is_running():
+            return Behind(text)
+        return Behind(f"{text} 'engine run {self.project.argument}' goes on with it.", "embed")
 
     def _unknown_to(self, artifact: Artifact[ArtifactInfo]) -> int:
         """How many live chunks an index lacks."""
@@ -250,7 +270,6 @@ class Loaded:
         if artifact is None:
             raise NotBuiltError(
                 f"The project {self.project.name} has no {kind.called} yet.", f"The stage '{stage}' makes it.",
-                f"Run 'engine run {self.project.argument}', or 'engine {stage} {self.project.argument}' without training.",
-                stage=stage,
+                f"Run 'engine run {self.project.argument}'.", stage=stage,
             )  # fmt: skip
         return artifact

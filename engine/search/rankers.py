@@ -76,10 +76,13 @@ class Rankers:
         return rankings
 
     def cross_scored(self, query: str, rankings: Rankings, settings: SearchSettings) -> dict[str, Ranking]:
-        """Where scores are summed, each ranking with the other's chunks, too: what both rankers think of them counts."""
+        """Where scores are summed, each ranking with the other's chunks, too: what both rankers think of them counts. Chunks that
+        are not embedded yet count by meaning as they do by keywords: they are neither better nor worse for it."""
         both = rankings.by_ranker
         if rankings.index is None or len(both) < 2 or settings.fusion == "rrf":
             return both
+        import numpy as np
+
         from engine.ranking.fusion import cross_scored
 
         bm25, semantic = both["bm25"], both["semantic"]
@@ -89,11 +92,20 @@ class Rankers:
             scores = rankings.index.scores(query, semantic[0])
         except EngineError:  # an index was replaced a moment ago: the rankings stand for themselves
             return both
-        return {"bm25": cross_scored(bm25, semantic[0], scores), "semantic": cross_scored(semantic, *cosines)}
+        found = {"bm25": cross_scored(bm25, semantic[0], scores), "semantic": cross_scored(semantic, *cosines)}
+        lacking = ~np.isin(bm25[0], cosines[0])
+        if lacking.any() and len(found["semantic"][0]):
+            alike = np.interp(bm25[1][lacking], _bounds(found["bm25"]), _bounds(found["semantic"]))
+            found["semantic"] = cross_scored(found["semantic"], bm25[0][lacking], alike)
+        return found
 
     def _semantic(self, query: str, depth: int, allowed: NDArray[np.int64] | None) -> Ranking:
         _, index, vector = self.loaded.query_vector(query)
         return index.search(vector, depth) if allowed is None else index.search_among(vector, allowed, depth)
+
+
+def _bounds(ranking: Ranking) -> tuple[float, float]:
+    return float(ranking[1].min()), float(ranking[1].max())
 
 
 def _bm25(index: LexicalIndex, query: str, depth: int, allowed: NDArray[np.int64] | None) -> Ranking:

@@ -98,9 +98,9 @@ class Searcher:
         if match.names:
             notes.insert(0, f"Only in {' and '.join(match.names)}, which the query names.")
         for ranker in found:
-            if note := self._loaded.behind(ranker):
-                notes.append(note)
-                commands.append("index" if ranker == "bm25" else "embed")
+            if behind := self._loaded.behind(ranker):
+                notes.append(behind.text)
+                commands += [behind.command] if behind.command else []
         if where is not None and not where.empty:
             notes += unmet(where, self._loaded.documents().values())
         fusion = self._loaded.fusion(settings)

@@ -43,7 +43,7 @@ class TrainStage(Stage):
         if rankings.info.queries != queries.info.content:
             raise NotBuiltError(
                 "The rankings belong to former queries.", "'generate' has run since.",
-                "Run 'engine rank' first, or 'engine run' for all.", code="rankings-outdated", stage="rank", command="rank",
+                "Run 'engine rank' first, or 'engine adapt' for all.", code="rankings-outdated", stage="rank", command="rank",
             )  # fmt: skip
         config = resolve_config(snapshot)
         teacher = teacher_folder(snapshot, config)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -73,9 +74,6 @@ class EmbedStage(Stage):
             raise TooLittleTextError(
                 "There is nothing to embed.", "No document holds any text.", "Add documents and run again."
             )
-        vectors = chunk_vectors(context, encoder, chunks)
-        with context.project.building("vectors", context.fingerprint) as building:
-            added = _write(context, building.folder, chunks, vectors, encoder)
         settings = context.settings.encoder
         small = encoder.small if isinstance(encoder, AugmentedEncoder) else None
         info = VectorsInfo(
@@ -84,6 +82,9 @@ class EmbedStage(Stage):
             encoder.fingerprint, VERSION, encoder.dimension, len(chunks), settings.pooling, settings.endpoint,
             settings.endpoint_model, settings.small_model if small else "", small.dimension if small else 0,
         )  # fmt: skip
+        vectors = _vectors(context, encoder, chunks, info)
+        with context.project.building("vectors", context.fingerprint) as building:
+            added = _write(context, building.folder, chunks, vectors, encoder)
         context.store.put_artifact(Artifact(info, context.fingerprint, building.name))
         _tidy(context, encoder.fingerprint)
         return {
@@ -114,7 +115,8 @@ def _in_use(snapshot: ProjectSnapshot) -> tuple[Path | None, float, str]:
         raise NotBuiltError(
             "The adapter in use belongs to another model.",
             "encoder.model, or the files in its folder, have changed since the evaluation.",
-            f"Run 'engine run {snapshot.project.argument}'.", code="adapter-mismatch", stage="evaluate",
+            f"Run 'engine adapt {snapshot.project.argument}'.", code="adapter-mismatch", stage="evaluate",
+            command="adapt",
         )  # fmt: skip
     in_use = evaluation.info.in_use
     return snapshot.project.path / adapter, in_use.interpolation_weight, in_use.adapter_scope
@@ -122,6 +124,20 @@ def _in_use(snapshot: ProjectSnapshot) -> tuple[Path | None, float, str]:
 
 def _named(snapshot: ProjectSnapshot, adapter: Path | None) -> str | None:
     return adapter.relative_to(snapshot.project.path).as_posix() if adapter else None
+
+
+def _vectors(
+    context: StageContext, encoder: Encoder, chunks: Sequence[Chunk], info: VectorsInfo
+) -> NDArray[np.float32]:
+    """The chunks' vectors (n, d); what is embedded so far can be searched meanwhile."""
+    import numpy as np
+
+    from engine.vectors.partial import PartialIndex, newest_and_smallest_first
+
+    ids = np.array([chunk.id for chunk in chunks], dtype=np.int64)
+    partial = PartialIndex(context, ids, encoder.similarity, lambda count: replace(info, chunks=count))
+    order = newest_and_smallest_first(chunks, context.store.documents())
+    return chunk_vectors(context, encoder, chunks, order=order, stored=partial)
 
 
 def _write(

@@ -60,7 +60,7 @@ def hostile_built(tmp_path_factory: pytest.TempPathFactory, tiny_model: Path) ->
     judged = [{"query": f"[/ judged {CLICK}", "evidence": "zanzibar [gasket]"}]
     (root / "judged.jsonl").write_text("".join(json.dumps(row) + "\n" for row in judged))
     engine_here("import-judgments", str(path), str(root / "judged.jsonl"))
-    engine_here("run", str(path))
+    engine_here("adapt", str(path))
     return path
 
 

@@ -48,7 +48,7 @@ def test_a_session_is_kept_and_continued(project: ProjectFolder) -> None:
     assert counts(first) == ("end of input", 1, 1, 1, 2, 1)
     assert marks(project) == [True, False]
     assert re.findall(r"Query 1 of 1, hit (\d) of 4", first.stderr) == ["1", "2", "3", "4"]
-    assert json.loads(first.stdout)["next"] == f"engine run {project.path}", "there is no adapter to evaluate yet"
+    assert json.loads(first.stdout)["next"] == f"engine adapt {project.path}", "there is no adapter to evaluate yet"
     again = judge(project, "nyq")
     assert re.findall(r"hit (\d) of 4", again.stderr) == ["2", "4"], "what was judged is not asked again"
     assert counts(again) == ("done", 1, 1, 0, 0, 1)

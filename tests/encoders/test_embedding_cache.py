@@ -72,7 +72,22 @@ def test_length_sorted_within_a_window(tmp_path: Path) -> None:
     encoder = CountingEncoder()
     encode(encoder, TEXTS, tmp_path, shard_size=10)
     lengths = [len(text) for call in encoder.calls for text in call]
-    assert lengths == sorted(lengths, reverse=True)
+    for window in (slice(0, 10), slice(10, 30), slice(30, 50)):
+        assert lengths[window] == sorted((len(text) for text in TEXTS[window]), reverse=True)
+
+
+def test_what_is_wanted_first_is_encoded_first(tmp_path: Path) -> None:
+    encoder, known = CountingEncoder(), list[int]()
+    order, keys = np.arange(50)[::-1], [content_hash(text) for text in TEXTS]
+
+    def stored(cache: VectorCache, all_keys: np.ndarray) -> None:
+        known.append(int((cache.find(all_keys) >= 0).sum()))
+
+    cache = EmbeddingCache(tmp_path)
+    made = encode_cached(encoder, keys, TEXTS, cache, shard_size=10, order=order, stored=stored)
+    assert [set(call) for call in encoder.calls[:1]] == [set(TEXTS[40:])]
+    assert known == [10, 20, 30, 40, 50]
+    np.testing.assert_array_equal(made, encode_cached(encoder, keys, TEXTS, cache))
 
 
 def test_equal_contents_are_encoded_once(tmp_path: Path) -> None:

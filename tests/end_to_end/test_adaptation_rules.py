@@ -187,7 +187,7 @@ def test_queries_and_chunks_are_encoded_each_with_their_own_adapter(project: Pat
     expected = queries.encode_queries(["customer complaint"])[0] @ chunks.encode_chunks([texts[hit.chunk_id]])[0]
     assert abs(hit.score - float(expected)) < 0.01
     stir(adapter / "chunks", seed=7)
-    events = [json.loads(line) for line in engine_here("run", str(project), "--json").stdout.splitlines()]
+    events = [json.loads(line) for line in engine_here("adapt", str(project), "--json").stdout.splitlines()]
     assert "train" in [event["stage"] for event in events if event["event"] == "stage_started"]
     store.close()
     opened.close()
@@ -197,7 +197,7 @@ def test_queries_and_chunks_are_encoded_each_with_their_own_adapter(project: Pat
 def test_nothing_is_embedded_anew_for_another_adapter_for_queries(project: Path) -> None:
     set_key(project, "adapter_scope", '"queries"')
     set_key(project, "seed", "7")
-    told = [json.loads(line) for line in engine_here("run", str(project), "--json").stdout.splitlines()]
+    told = [json.loads(line) for line in engine_here("adapt", str(project), "--json").stdout.splitlines()]
     assert "train" in {event["stage"] for event in told if "summary" in event}
     runs = [folder / "events.jsonl" for folder in sorted((project / "runs").iterdir())]
     first, *_, last = ([json.loads(line) for line in file.read_text().splitlines()] for file in runs)

@@ -71,7 +71,7 @@ def small(indexed: Path, tmp_path: Path) -> Path:
 def test_an_empty_folder(make_project: Callable[[Path], Path], tmp_path: Path) -> None:
     project = make_project(tmp_path / "empty")
     (project / "documents").mkdir()
-    code, error = error_of("run", str(project))
+    code, error = error_of("adapt", str(project))
     assert (code, error["code"], error["stage"]) == (3, "no-documents", "ingest")
     assert engine_here("search", str(project), "x", check=False).returncode == 3
 
@@ -90,7 +90,7 @@ def test_a_corpus_of_three_words_is_searchable(make_project: Callable[[Path], Pa
     project = make_project(tmp_path / "tiny")
     (project / "documents").mkdir()
     (project / "documents" / "a.txt").write_text("cold blue freezer")
-    done = engine_here("run", str(project))
+    done = engine_here("adapt", str(project))
     assert NONE_LEFT in done.stderr
     assert [hit["path"] for hit in hits(project, "freezer")] == ["a.txt"]
     (hit,) = hits(project, "blue freezer", "hybrid")
@@ -174,7 +174,7 @@ def test_damaged_indexes_are_noted_by_search_and_rebuilt_by_the_next_run(project
     overwrite(lexical)
     code, error = error_of("search", str(project), "door", "--mode", "bm25")
     assert (code, error["code"]) == (7, "index-damaged")
-    ran = stages("run", str(project))
+    ran = stages("adapt", str(project))
     assert "skipped" not in (ran["index"], ran["embed"])
     assert [ran[stage] for stage in ("generate", "rank", "train", "evaluate")] == ["skipped"] * 4
     assert hits(project)
@@ -277,7 +277,7 @@ def test_a_typo_in_the_settings_names_the_nearest_key(small: Path) -> None:
 def test_a_model_folder_that_is_gone(small: Path, tiny_model: Path) -> None:
     settings = small / "project.toml"
     settings.write_text(settings.read_text().replace(str(tiny_model), str(tiny_model.parent / "gone")))
-    code, error = error_of("run", str(small))
+    code, error = error_of("adapt", str(small))
     assert (code, error["code"]) == (3, "model-missing")
     assert "gone" in error["what"]
     assert hits(small)

@@ -25,7 +25,7 @@ from engine.core.systems import label_of
 from engine.settings.renamed import former_scope
 
 COMMANDS = (
-    "new", "run", "ingest", "index", "generate", "rank", "train", "evaluate", "embed", "search", "serve", "status",
+    "new", "run", "adapt", "ingest", "index", "generate", "rank", "train", "evaluate", "embed", "search", "serve", "status",
     "cancel", "pause", "resume", "finish", "report", "import-queries", "import-judgments", "benchmark", "doctor", "demo",
 )  # fmt: skip
 HEAVY = (
@@ -435,7 +435,7 @@ def test_cancel_lock_and_resume(project: Path) -> None:
 def test_a_signal_stops_a_run_cleanly(project: Path, number: signal.Signals) -> None:
     long_training(project, 2000)
     before = set((project / "runs").iterdir())
-    run = start("run", str(project))
+    run = start("adapt", str(project))
     folder = wait_for(project, events.TrainStep, before, run)
     run.send_signal(number)
     _, stderr = run.communicate(timeout=60)

@@ -74,7 +74,7 @@ def test_an_unexpected_fault_has_the_same_shape(fault: str, status: int, kind: s
 
 
 def test_an_error_is_printed_once_and_in_sentences(empty: Path) -> None:
-    done = engine("run", str(empty), check=False)
+    done = engine("adapt", str(empty), check=False)
     assert done.returncode == 3
     (first,) = (line for line in done.stderr.splitlines() if line.startswith("Error: "))
     assert done.stderr.count(first.removeprefix("Error: ")) == 1

@@ -93,7 +93,7 @@ def train_for(project: Path, steps: int) -> None:
 
 def start(project: Path, *options: str) -> Path:
     """Start a run in the background; its folder."""
-    begun = json.loads(engine("run", str(project), "--detach", "--json", *options).stdout)
+    begun = json.loads(engine("adapt", str(project), "--detach", "--json", *options).stdout)
     folder = Path(begun["folder"])
     assert set(begun) == {"run", "folder", "state", "pid", "time", "error"}
     assert (folder.name, begun["pid"]) == (begun["run"], record(folder)["pid"])
@@ -129,7 +129,7 @@ def test_a_detached_run_that_cannot_begin_has_an_error(project: Path) -> None:
     (project / "runs").rename(project / "former")
     (project / "runs").write_text("no folder")
     done = subprocess.run(
-        [sys.executable, "-m", "engine", "run", str(project), "--detach", "--json"],
+        [sys.executable, "-m", "engine", "adapt", str(project), "--detach", "--json"],
         env={**environment(), "BMEMBED_ERRORS": "json"}, capture_output=True, text=True, check=False,
     )  # fmt: skip
     error = json.loads(done.stderr.splitlines()[-1])
@@ -157,7 +157,7 @@ def test_pause_resume_and_cancel_a_detached_training(project: Path) -> None:
     assert (progress.stage, progress.paused) == ("train", "waiting")
     assert (progress.done, progress.total, progress.unit) == (made[-1], 400, "steps")
     assert "engine resume" in engine("status", str(project)).stdout
-    busy = engine("run", str(project), "--detach", "--json", check=False)
+    busy = engine("adapt", str(project), "--detach", "--json", check=False)
     assert (busy.returncode, busy.stdout) == (4, ""), "a paused run holds the project"
     assert "engine cancel" in busy.stderr
     assert steps_logged(folder) == made, "it trained on although it was paused"

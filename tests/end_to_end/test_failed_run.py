@@ -15,7 +15,7 @@ from engine.project.folder import ProjectFolder
 def test_unusable_sentence_pairs_end_a_run_before_it_begins_and_are_in_its_status(project: Path) -> None:
     (project / "pairs.csv").write_text("one,other,1\n")
     ProjectFolder.open(project).change_settings({"evaluation.sentence_pairs": "pairs.csv"})
-    done = engine_here("run", str(project), "--force", "--json", check=False)
+    done = engine_here("adapt", str(project), "--force", "--json", check=False)
     events = [json.loads(line) for line in done.stdout.splitlines()]
     assert [one["event"] for one in events] == ["run_started", "stage_failed", "run_finished"]
     assert done.returncode != 0
@@ -42,7 +42,7 @@ def test_what_a_later_stage_lacks_ends_a_run_before_it_begins(
 ) -> None:
     folder = ProjectFolder.open(project)
     folder.change_settings(changes)
-    done = engine_here("run", str(project), "--json", check=False)
+    done = engine_here("adapt", str(project), "--json", check=False)
     started, failed, finished = (json.loads(line) for line in done.stdout.splitlines())
     assert (started["event"], failed["event"], finished["state"]) == ("run_started", "stage_failed", "failed")
     assert failed["stage"] == stage
@@ -51,7 +51,7 @@ def test_what_a_later_stage_lacks_ends_a_run_before_it_begins(
 
 def test_a_device_that_is_not_there_ends_a_run_that_would_use_it(project: Path) -> None:
     ProjectFolder.open(project).change_settings({"encoder.device": "cuda:99"})
-    done = engine_here("run", str(project), "--json")  # all of it is up to date: no stage wants a device
+    done = engine_here("adapt", str(project), "--json")  # all of it is up to date: no stage wants a device
     assert "stage_failed" not in done.stdout
     done = engine_here("run", str(project), "--only", "ingest,index,evaluate", "--force", "--json", check=False)
     failed = [json.loads(line) for line in done.stdout.splitlines()][1]

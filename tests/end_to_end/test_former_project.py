@@ -112,7 +112,7 @@ def test_it_opens_searches_shows_its_report_and_runs_on(former: Path) -> None:
     project.close()
     shown = json.loads(engine_here("report", str(former), "--json").stdout)
     assert shown["tables"] == with_former_names(json.loads(before["evaluation"])["tables"])
-    events = [json.loads(line) for line in engine_here("run", str(former), "--json").stdout.splitlines()]
+    events = [json.loads(line) for line in engine_here("adapt", str(former), "--json").stdout.splitlines()]
     finished = {event["stage"]: event["summary"] for event in events if event["event"] == "stage_finished"}
     assert finished.keys() == {"ingest"}
     assert (finished["ingest"]["files_read"], finished["ingest"]["new_chunks"]) == (0, 0)

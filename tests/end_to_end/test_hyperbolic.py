@@ -73,7 +73,7 @@ def check_hits(project: Path, encoder: TransformerEncoder) -> dict[str, float]:
 
 def test_from_training_to_search(project: Path, tiny_model: Path, tmp_path: Path) -> None:
     ProjectFolder.open(project).change_settings({"training.similarity": "lorentz", "training.curvature": 1.0})
-    engine_here("run", str(project))
+    engine_here("adapt", str(project))
     report = read_report(Path(json.loads(engine_here("report", str(project), "--json").stdout)["folder"]))
     assert [one["name"] for one in report["selection"]["decision"]["candidates"]] == ["interpolated-0.5", "adapted"]
     assert {"alignment", "uniformity"} <= set(report["diagnostics"]["base"])

@@ -88,7 +88,7 @@ def test_one_changed_file_is_all_that_is_read_indexed_and_embedded(project: Path
 def test_a_file_touched_without_change_makes_nothing_stale(project: Path) -> None:
     for path in (project / "documents").rglob("*.*"):
         os.utime(path)
-    told = events_of("run", str(project))
+    told = events_of("adapt", str(project))
     (ingest,) = [event["summary"] for event in told if event["event"] == "stage_finished"]
     assert (ingest["files_read"], ingest["files_unchanged"], ingest["new_chunks"]) == (0, 24, 0)
     skipped = [event["stage"] for event in told if event["event"] == "stage_skipped"]

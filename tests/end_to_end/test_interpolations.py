@@ -14,7 +14,7 @@ from engine.project.folder import ProjectFolder
 def test_the_weights_that_are_wanted_are_candidates_and_stand_in_the_report(project: Path) -> None:
     changes = {"training.adapter_scope": "both", "evaluation.interpolation_weights": [0.75, 0.25]}
     ProjectFolder.open(project).change_settings(changes)
-    engine_here("run", str(project))
+    engine_here("adapt", str(project))
     report = read_report(Path(json.loads(engine_here("report", str(project), "--json").stdout)["folder"]))
     decision = report["selection"]["decision"]
     names = [one["name"] for one in decision["candidates"]]
@@ -41,7 +41,7 @@ def test_judged_questions_alone_decide_how_hybrid_search_fuses(project: Path) ->
         "evaluation.heldout_share": 0.1,
     }  # too few extractive queries to say that the language is not known
     ProjectFolder.open(project).change_settings(few)
-    engine_here("run", str(project))
+    engine_here("adapt", str(project))
     report = read_report(Path(json.loads(engine_here("report", str(project), "--json").stdout)["folder"]))
     assert [one["rung"] for one in report["fusion"]["decision"]["ladder"]] == ["judged"]
     assert "document" in {one["rung"] for one in report["selection"]["decision"]["ladder"]}

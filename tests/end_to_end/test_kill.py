@@ -136,7 +136,7 @@ def test_a_stage_killed_at_any_moment_is_done_again_to_the_same_figures(
         engine_here(stage, str(project))
         assert built(project) == built(before[(*ORDER, "end")[ORDER.index(stage) + 1]])
     else:
-        engine("run", str(project))
+        engine("adapt", str(project))
         assert figures(project) == expected
     assert_searchable(project)
     assert_tidy(project)
@@ -148,7 +148,7 @@ def test_a_run_killed_while_it_tidies_up(before: dict[str, Path], expected: dict
     killed(project, "tidy", "backup", "index")
     assert (project / "lexical" / ("0" * 16)).exists()
     assert_searchable(project)
-    engine("run", str(project))
+    engine("adapt", str(project))
     assert figures(project) == expected
     assert_tidy(project)
 
@@ -157,7 +157,7 @@ def start_and_kill(project: Path, victims: str) -> None:
     """Start a run and kill -9 its process, its stage's process or both as soon as training has made a step."""
     before = set((project / "runs").iterdir())
     run = subprocess.Popen(
-        [sys.executable, "-m", "engine", "run", str(project)],
+        [sys.executable, "-m", "engine", "adapt", str(project)],
         env=environment(),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -188,7 +188,7 @@ def test_a_run_killed_in_training_resumes_to_the_same_figures(
     project = Path(shutil.copytree(before["train"], tmp_path / "project"))
     start_and_kill(project, "both")
     assert_searchable(project)
-    engine_here("run", str(project))
+    engine_here("adapt", str(project))
     assert figures(project) == expected
     assert_tidy(project)
 

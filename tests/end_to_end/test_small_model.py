@@ -37,7 +37,7 @@ def test_from_training_to_search_and_export(project: Path, tmp_path: Path) -> No
             "training.preset": "mafin", "training.steps": None, "training.eval_every": None,
         }
     )  # fmt: skip
-    events = [json.loads(line) for line in engine_here("run", str(project), "--json").stdout.splitlines()]
+    events = [json.loads(line) for line in engine_here("adapt", str(project), "--json").stdout.splitlines()]
     finished = {event["stage"]: event["summary"] for event in events if event["event"] == "stage_finished"}
     assert finished["ingest"]["new_chunks"] == 0
     assert {"train", "evaluate"} <= finished.keys() <= {"ingest", "train", "evaluate", "embed"}

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,8 @@ from engine.core import subprocesses as children
 from engine.core.errors import CancelledError, DamagedError, EngineError, ResourceError, StageError, UsageError
 from engine.project import control
 from engine.project.folder import ProjectFolder
+from engine.project.store.artifact_info import VectorsInfo
+from engine.project.store.artifacts import Artifact
 from engine.runs import pipeline
 
 SLEEPER = "import signal, time; signal.signal(signal.SIGTERM, {handler}); print('ready', flush=True); time.sleep(60)"
@@ -129,6 +132,21 @@ def test_force_may_be_read_only_once(project: ProjectFolder, monkeypatch: pytest
 
     pipeline.run(project, stages=iter(["ingest", "index"]), force=iter(["index", "ingest"]))  # type: ignore[arg-type]
     assert forced == [("ingest", True), ("index", True)]
+
+
+@pytest.mark.parametrize("embedded", [False, True])
+def test_what_is_to_be_learnt_comes_after_the_first_search_by_meaning(
+    project: ProjectFolder, monkeypatch: pytest.MonkeyPatch, embedded: bool
+) -> None:
+    order: list[str] = []
+    monkeypatch.setattr(pipeline.Run, "run_stage", lambda _run, stage, forced: order.append(stage))
+    with closing(project.store()) as store:
+        if embedded:
+            store.put_artifact(Artifact(VectorsInfo(), "f", "vectors/f"))
+    pipeline.run(project)
+    pipeline.run(project, stages=pipeline.SEARCH)
+    learning = ["generate", "rank", "train", "evaluate", "embed"]
+    assert order == ["ingest", "index", *["embed"] * (not embedded), *learning, "ingest", "index", "embed"]
 
 
 @pytest.mark.parametrize(
@@ -270,7 +288,8 @@ def test_a_run_can_be_cancelled_while_its_database_is_repaired(
 @pytest.mark.parametrize(
     ("stages", "force", "command"),
     [
-        (pipeline.ORDER, (), "'engine run {0}'"),
+        (pipeline.ORDER, (), "'engine adapt {0}'"),
+        (pipeline.SEARCH, (), "'engine run {0}'"),
         (("generate",), (), "'engine generate {0}'"),
         (("ingest", "index"), (), "'engine run {0} --only ingest,index'"),
         (("train",), ("train",), "'engine train {0} --force'"),

@@ -64,7 +64,7 @@ def test_the_changed_share_is_reported_above_the_limit_only(tmp_path: Path) -> N
     updater.report_changed_share()
     assert len(reported) == 1
     assert "20 %" in reported[0]
-    assert "engine run" in reported[0]
+    assert "engine adapt" in reported[0]
 
 
 @pytest.fixture

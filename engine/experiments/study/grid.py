@@ -107,7 +107,7 @@ def _check_name(name: str) -> None:
     if same and not set(same) & set(ours):
         raise SettingsError(
             what, f"It trains a model for each value; {same[0]} is not among [ranking] and [training], which say how.",
-            "To compare its values, set one after the other in project.toml, and run 'engine run' each time.",
+            "To compare its values, set one after the other in project.toml, and run 'engine adapt' each time.",
             code="grid-setting-untrained",
         )  # fmt: skip
     spellings = {spelling: one for one in ours for spelling in (one, one.partition(".")[2])}

@@ -153,7 +153,7 @@ def study_cells(
     if fixed := [name for name in settings if name.partition(".")[0] in ("corpus", "lexical", "queries")]:
         raise SettingsError(
             f"{fixed[0]} is no setting of a training.", "A study takes the chunks and queries that the project has.",
-            "Set it in project.toml and run 'engine run' first.", code="study-setting-of-the-data",
+            "Set it in project.toml and run 'engine adapt' first.", code="study-setting-of-the-data",
         )  # fmt: skip
     fresh: Changes = {f"training.{name}": None for name in own.training.model_fields_set}
     if "sentence pairs" in study.needs and (pairs := pairs_file(project, own)):

@@ -288,7 +288,7 @@ def test_a_run_in_progress_stands_first_with_what_it_does(new_project: Path) -> 
     key = f"at:{new_project}"
 
     async def story(pilot: Pilot[Any]) -> None:
-        await command("run", str(new_project), "--detach", "--json")
+        await command("adapt", str(new_project), "--detach", "--json")
         await command("pause", str(new_project))
         try:
             await _until_offered(pilot)

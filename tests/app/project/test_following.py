@@ -140,7 +140,7 @@ def test_a_run_of_the_command_line_is_noticed_and_its_death_too(long_project: Pa
         screen = await opened(pilot)
         await until(pilot, lambda: screen.run_state.over, "the history")
         run = subprocess.Popen(
-            [sys.executable, "-m", "engine", "run", str(long_project)], env=environment(),
+            [sys.executable, "-m", "engine", "adapt", str(long_project)], env=environment(),
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
         )  # fmt: skip
         await until(pilot, lambda: screen.run_state.running and screen.run_state.steps, "the run to be noticed")

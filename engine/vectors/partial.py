@@ -1,0 +1,86 @@
+"""An index of what is embedded so far, to search in while the rest is being embedded."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from engine.project.stage import StageContext
+from engine.project.store.artifact_info import VectorsInfo
+from engine.project.store.artifacts import INCOMPLETE, Artifact
+from engine.vectors.index import VectorIndex
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from engine.core.records import Chunk, Document
+    from engine.core.similarity import Similarity
+    from engine.encoders.embedding_cache import VectorCache
+
+FIRST_SECONDS = 2.0
+"""What is embedded sooner has its whole index at once."""
+NEXT_SECONDS = 10.0
+SHARE = 20  # so many times as long as it took to write the last one must pass before the next
+
+
+def newest_and_smallest_first(chunks: Sequence[Chunk], documents: Sequence[Document]) -> NDArray[np.int64]:
+    """The rows of the chunks in the order in which they are embedded: documents by the sum of their places by age and by size."""
+    by_age = sorted(documents, key=lambda one: -one.modified)
+    by_size = sorted(documents, key=lambda one: one.size)
+    places = dict.fromkeys((one.id for one in documents), 0)
+    for ordered in (by_age, by_size):
+        for place, document in enumerate(ordered):
+            places[document.id] += place
+    return np.argsort([places.get(chunk.document_id, 0) for chunk in chunks], kind="stable").astype(np.int64)
+
+
+class PartialIndex:
+    """Is called with the cache whenever it has gained vectors; now and then puts an unfinished index in place.
+
+    Only where that finds more than the present index: one of another encoder, or that is forced anew, stays until the end.
+    """
+
+    def __init__(
+        self, context: StageContext, ids: NDArray[np.int64], similarity: Similarity, info: Callable[[int], VectorsInfo]
+    ) -> None:
+        self._context, self._ids, self._similarity, self._info = context, ids, similarity, info
+        former = context.store.artifact(VectorsInfo)
+        self._former = former if former and former.folder else None
+        self._due = time.monotonic() + FIRST_SECONDS
+
+    def __call__(self, cache: VectorCache, keys: NDArray[np.bytes_]) -> None:
+        """`keys` (n,): the content hashes of all chunks."""
+        started = time.monotonic()
+        if started < self._due:
+            return
+        places = cache.find(keys)
+        there = places >= 0
+        if there.all() or not self._finds_more(int(there.sum())):
+            return
+        self._put(self._ids[there], self._similarity.restored(cache.read(places[there])))
+        took = time.monotonic() - started
+        self._due = time.monotonic() + max(NEXT_SECONDS, SHARE * took)
+
+    def _finds_more(self, count: int) -> bool:
+        former, info = self._former, self._info(count)
+        if former is None:
+            return True
+        same = (former.info.chunk_encoder, former.info.encoder) == (info.chunk_encoder, info.encoder)
+        return same and former.fingerprint != self._context.fingerprint and count > former.info.chunks
+
+    def _put(self, ids: NDArray[np.int64], vectors: NDArray[np.float32]) -> None:
+        context, settings = self._context, self._context.settings.vectors
+        # no name is used twice: searchers take an index of the same name for the one that they have
+        with context.project.building("vectors", f"{context.fingerprint}-{len(ids)}") as building:
+            VectorIndex.build(
+                building.folder, ids, vectors, similarity=self._similarity, dtype=settings.dtype,
+                expansion=settings.expansion_search,
+            )  # fmt: skip
+        former, self._former = self._former, Artifact(self._info(len(ids)), INCOMPLETE, building.name)
+        context.store.put_artifact(self._former)
+        if former is not None and former.fingerprint == INCOMPLETE:  # searchers have it in memory
+            shutil.rmtree(context.project.path / former.folder, ignore_errors=True)

@@ -1,0 +1,79 @@
+"""`engine find`: a folder without a project is searched, followed, and forgotten."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fixtures.errors import fails
+from fixtures.pipeline import engine_here
+
+from engine.core.errors import InputError
+from engine.core.events import StageFinished, read
+from engine.export.purge import FOUND, purge
+from engine.project.cached import cache_root, cached_project, existing_cached_project
+from engine.project.folder import ProjectFolder
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.setattr("platformdirs.user_cache_path", lambda *_args, **_options: tmp_path / "cache")
+    yield cache_root()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    documents = tmp_path / "documents"
+    documents.mkdir()
+    for name, text in (("roof.md", "The landlord repairs the roof."), ("rent.txt", "The rent is paid monthly.")):
+        (documents / name).write_text(text)
+    return documents
+
+
+def found(folder: Path, words: str, *options: str) -> list[str]:
+    answer = json.loads(engine_here("find", str(folder), words, "--json", *options).stdout)
+    return [hit["path"] for hit in answer["hits"]]
+
+
+def test_a_folder_is_searched_and_followed(folder: Path, cache: Path) -> None:
+    assert found(folder, "roof") == ["roof.md"]
+    (folder / "tiles.md").write_text("Tiles of the roof.")
+    (folder / "roof.md").unlink()
+    assert found(folder, "roof") == ["tiles.md"]
+    assert found(folder, "monthly", "--type", "md") == []
+    (project,) = cache.iterdir()
+    newest = sorted(project.glob("runs/*/events.jsonl"))[1]
+    (read_files,) = [
+        event.summary["files_read"]
+        for event, _ in read(newest)
+        if isinstance(event, StageFinished) and event.stage == "ingest"
+    ]
+    assert read_files == 1, "what has not changed is not read again"
+    assert project.stat().st_mode & 0o077 == 0
+    assert engine_here("find", str(folder / "nothing"), "roof", check=False).returncode == InputError.exit_code
+
+
+def test_what_is_kept_of_a_folder_goes_with_a_purge(folder: Path, cache: Path, tmp_path: Path) -> None:
+    cached_project(folder)
+    engine_here("purge", str(folder), "--yes")
+    assert list(cache.iterdir()) == []
+    assert existing_cached_project(str(folder)) is None
+
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    kept = cached_project(elsewhere)
+    over_all = cached_project(tmp_path)  # holds what the project's folder holds
+    over_all.path.rename(cache / "renamed")
+    project = ProjectFolder.create(tmp_path / "project", {"corpus": {"paths": [str(folder)]}})
+    removed = [one.path for one in purge(project).removed if one.what == FOUND]
+    assert removed == [str(cache / "renamed")]
+    assert [path for path in cache.iterdir()] == [kept.path]
+    assert len(list(folder.iterdir())) == 2
+
+
+def test_nothing_is_made_for_a_folder_that_is_not_there(tmp_path: Path, cache: Path) -> None:
+    with fails(InputError, "path-missing"):
+        cached_project(tmp_path / "nothing")
+    assert not cache.exists()

@@ -1,0 +1,97 @@
+"""Search while the documents are being embedded: an index of those that were embedded so far."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import Any
+
+import numpy as np
+import pytest
+
+from engine.core.records import Chunk, Document
+from engine.core.similarity import COSINE
+from engine.encoders.embedding_cache import EmbeddingCache, hash_keys
+from engine.project.folder import ProjectFolder
+from engine.project.stage import StageContext
+from engine.project.store.artifact_info import VectorsInfo
+from engine.project.store.artifacts import INCOMPLETE
+from engine.project.store.store import Store
+from engine.search.searcher import Searcher
+from engine.vectors import partial
+from engine.vectors.index import VectorIndex
+from engine.vectors.partial import PartialIndex, newest_and_smallest_first
+
+QUERY = "roof"
+LEASE, TUNNEL = "The landlord repairs the roof.", "The roof of the tunnel was heated."
+
+
+def info_of(count: int) -> VectorsInfo:
+    return VectorsInfo(model="none", max_tokens=64, encoder="fake", chunk_encoder="fake", chunks=count)
+
+
+def put(project: ProjectFolder, store: Store, cache: Any, encoder: Any, chunks: list[Chunk], new: list[Chunk]) -> None:
+    """Embed the `new` of the `chunks`, and tell the index so."""
+    context = StageContext(project, project.settings(), store, "embed", "f", "r", [].append, lambda: False)
+    told = PartialIndex(context, np.array([one.id for one in chunks]), COSINE, info_of)
+    cache.append(hash_keys([one.content_hash for one in new]), encoder.encode_chunks([one.text for one in new]))
+    told(cache, hash_keys([one.content_hash for one in chunks]))
+
+
+@pytest.fixture
+def embedded_in_part(corpus: Any, fake_encoder: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """`corpus`, whose first two chunks are embedded, then the next two."""
+    corpus.index(vectors=False)
+    monkeypatch.setattr(partial, "FIRST_SECONDS", 0.0)
+    with closing(corpus.project.store()) as store:
+        chunks, cache = store.chunks(), EmbeddingCache(corpus.project.path / "cache").vectors_of("f" * 64, 32)
+        for new in (chunks[:2], chunks[2:4]):
+            put(corpus.project, store, cache, fake_encoder, chunks, new)
+    return corpus
+
+
+def test_what_is_embedded_is_searched_by_meaning_and_all_by_keywords(embedded_in_part: Any) -> None:
+    with closing(Searcher(embedded_in_part.project)) as searcher:
+        found = searcher.search(QUERY)
+        semantic = searcher.search(QUERY, mode="semantic")
+    by_text = {hit.snippet: set(hit.rankers) for hit in found.hits}
+    assert (by_text[LEASE], by_text[TUNNEL]) == ({"bm25", "semantic"}, {"bm25"})
+    assert len(semantic.hits) == 4
+    assert found.commands == ("embed",)
+    assert "4 of 6" in found.notes[0]
+
+
+def test_a_chunk_is_neither_better_nor_worse_for_not_being_embedded_yet(embedded_in_part: Any) -> None:
+    with closing(Searcher(embedded_in_part.project)) as searcher:
+        scores = {hit.snippet: hit.score for hit in searcher.search(QUERY).hits}
+        keywords = {hit.snippet: hit.score for hit in searcher.search(QUERY, mode="bm25").hits}
+    least, most = min(0.0, *keywords.values()), max(keywords.values())
+    assert scores[TUNNEL] == pytest.approx((keywords[TUNNEL] - least) / (most - least), abs=1e-6)
+
+
+def test_the_index_is_noted_as_unfinished_and_its_forerunner_is_gone(embedded_in_part: Any) -> None:
+    project = embedded_in_part.project
+    with closing(project.store()) as store:
+        artifact = store.artifact(VectorsInfo)
+    assert artifact is not None
+    assert (artifact.fingerprint, artifact.info.chunks) == (INCOMPLETE, 4)
+    assert [folder.name for folder in (project.path / "vectors").iterdir()] == ["f-4"]
+    assert VectorIndex.open(project.folder_of(artifact)).count == 4
+
+
+def test_an_index_that_finds_as_much_stays(indexed: Any, fake_encoder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(partial, "FIRST_SECONDS", 0.0)
+    before = indexed.folder("vectors")
+    with closing(indexed.project.store()) as store:
+        chunks, cache = store.chunks(), EmbeddingCache(indexed.project.path / "cache").vectors_of("f" * 64, 32)
+        put(indexed.project, store, cache, fake_encoder, chunks, chunks[:2])
+    assert indexed.folder("vectors") == before
+
+
+def test_new_and_small_documents_are_embedded_first() -> None:
+    def document(row: int, size: int, modified: float) -> Document:
+        return Document(f"{row}.md", "/docs", "md", "", "", "h", size, modified, id=row)
+
+    # places by age 2, 0, 1 and by size 0, 1, 2: sums 2, 1, 3
+    documents = [document(1, 10, 100.0), document(2, 20, 300.0), document(3, 30, 200.0)]
+    chunks = [Chunk(row, n, 0, 1, "t", (), 1, "t", "h") for n, row in enumerate((1, 3, 2, 2))]
+    assert newest_and_smallest_first(chunks, documents).tolist() == [2, 3, 0, 1]
