@@ -145,7 +145,7 @@ class Run:
         wants the same vectors."""
         place = next((place for place, stage in enumerate(stages) if stage not in SEARCH), len(stages))
         with closing(self.project.store()) as store:
-            embedded = store.artifact(VectorsInfo) or store.artifact(EvaluationInfo)
+            embedded = store.artifact(VectorsInfo) is not None or store.artifact(EvaluationInfo) is not None
         first = ["embed"] if "embed" in stages[place:] and not embedded else []
         return [*stages[:place], *first, *stages[place:]]
 

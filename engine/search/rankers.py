@@ -92,7 +92,10 @@ class Rankers:
             scores = rankings.index.scores(query, semantic[0])
         except EngineError:  # an index was replaced a moment ago: the rankings stand for themselves
             return both
-        found = {"bm25": cross_scored(bm25, semantic[0], scores), "semantic": cross_scored(semantic, *cosines)}
+        found: dict[str, Ranking] = {
+            "bm25": cross_scored(bm25, semantic[0], scores),
+            "semantic": cross_scored(semantic, *cosines),
+        }
         lacking = ~np.isin(bm25[0], cosines[0])
         if lacking.any() and len(found["semantic"][0]):
             alike = np.interp(bm25[1][lacking], _bounds(found["bm25"]), _bounds(found["semantic"]))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,9 +17,9 @@ from engine.project.folder import ProjectFolder
 
 
 @pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr("platformdirs.user_cache_path", lambda *_args, **_options: tmp_path / "cache")
-    yield cache_root()
+    return cache_root()
 
 
 @pytest.fixture
@@ -69,7 +68,7 @@ def test_what_is_kept_of_a_folder_goes_with_a_purge(folder: Path, cache: Path, t
     project = ProjectFolder.create(tmp_path / "project", {"corpus": {"paths": [str(folder)]}})
     removed = [one.path for one in purge(project).removed if one.what == FOUND]
     assert removed == [str(cache / "renamed")]
-    assert [path for path in cache.iterdir()] == [kept.path]
+    assert list(cache.iterdir()) == [kept.path]
     assert len(list(folder.iterdir())) == 2
 
 

@@ -94,8 +94,8 @@ class Corpus:
                 VectorIndex.build(
                     building.folder, ids, encoder.encode_chunks([chunk.embedded_text for chunk in chunks]), dtype="f32"
                 )
-            served = {"model": "none", "max_tokens": 64, "encoder": encoder.fingerprint, **info}
-            store.put_artifact(Artifact(VectorsInfo.from_dict(served), building.name, building.name))
+            chosen = {"model": "none", "max_tokens": 64, "encoder": encoder.fingerprint, "chunks": len(chunks)}
+            store.put_artifact(Artifact(VectorsInfo.from_dict({**chosen, **info}), building.name, building.name))
         store.close()
 
     def folder(self, kind: str) -> Any:
