@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -22,13 +22,16 @@ if TYPE_CHECKING:
 DryRun = Annotated[bool, typer.Option("--dry-run", help="list the cells; train nothing")]
 Anew = Annotated[bool, typer.Option("--force", help="forget what was measured; begin with the project as it is")]
 MaybeTable = Annotated[str | None, typer.Argument(metavar="TABLE", help="such as bmembed-t2; see --list")]
-MaybeData = Annotated[str | None, typer.Argument(metavar="PROJECT", help="a project, or a BEIR folder with judgments")]
+Data = Annotated[
+    Texts,
+    typer.Argument(metavar="PROJECT...", help="a project, or a BEIR folder with judgments; of several, the mean too"),
+]
 
 
 @app.command()
 def study(
     table: MaybeTable = None,
-    name: MaybeData = None,
+    names: Data = None,
     listed: Annotated[bool, typer.Option("--list", help="what each is, and, of a PROJECT, how long it takes")] = False,
     model: Annotated[Texts, typer.Option(help="base model in place of the project's; may repeat")] = None,
     seeds: Annotated[int, typer.Option(min=1, max=10, help="trainings of each kind, which differ by seed")] = 1,
@@ -49,15 +52,21 @@ def study(
     from engine.experiments.study.workspace import basis_of
 
     if listed:
-        _list(name or table, as_json)
+        _list(names[0] if names else table, as_json)
         return
-    if table is None or name is None:
+    if table is None or not names:
         raise UsageError("No study was named.", "", "Name a study and a project, or --list.", code="study-not-named")
     wanted, models = study_of(table), [named_model(one) for one in model or ()]
-    with _project(name, models, output) as project:
-        basis, chunks = basis_of(project.folder)
-        cells = study_cells(project.folder, wanted, chunks, models, seeds, assigned(changes or []))
-        _run(StudyRun(project.folder, wanted, cells, basis, output), name, dry_run, force, as_json)
+    found = []
+    for name in names:
+        place = output / Path(name).name if output and len(names) > 1 else output
+        with _project(name, models, place) as project:
+            basis, chunks = basis_of(project.folder)
+            cells = study_cells(project.folder, wanted, chunks, models, seeds, assigned(changes or []))
+            work = StudyRun(project.folder, wanted, cells, basis, place)
+            found += _run(work, name, dry_run, force, as_json, alone=len(names) == 1)
+    if len(found) > 1:
+        _show_all(found, as_json)
 
 
 @app.command()
@@ -114,7 +123,22 @@ def _project(name: str, models: list[str], output: Path | None) -> Iterator[Proj
     yield made
 
 
-def _run(work: StudyRun, name: str, dry_run: bool, force: bool, as_json: bool) -> None:
+def _show_all(found: list[dict[str, Any]], as_json: bool) -> None:
+    """The mean over data sets; as JSON with what each came to, which else was shown before."""
+    from engine.cli.console import output, show_study
+    from engine.experiments.study.measures import over_sets
+
+    mean = over_sets(found)
+    if as_json:
+        print_json({"sets": found, "mean": mean})
+    else:
+        show_study(mean, output())
+
+
+def _run(
+    work: StudyRun, name: str, dry_run: bool, force: bool, as_json: bool, alone: bool = True
+) -> list[dict[str, Any]]:
+    """What the page's JSON says; nothing of a dry run."""
     from engine.cli.console import RunView, output, show_study
     from engine.experiments.study.running import failure
 
@@ -129,24 +153,25 @@ def _run(work: StudyRun, name: str, dry_run: bool, force: bool, as_json: bool) -
                     "to_do": len(work.to_do()),
                 }
             )
-            return
+            return []
         for cell in work.cells:
             print(harmless(f"{cell.number:>3}  {cell.name}  [{work.state(cell)}]"))
-        return
+        return []
 
     def begin(cell: Cell) -> None:
         print(harmless(f"▸ cell {cell.number} of {len(work.cells)}: {cell.name}"), file=sys.stderr)
 
     with stoppable() as stop, RunView() as snapshot:
         found = work.run(on_event=snapshot, should_stop=stop, on_cell=begin)
-    if as_json:
+    if as_json and alone:
         print_json(found)
-    else:
+    elif not as_json:
         show_study(found, output())
         print(harmless(f"Page: {Path(found['folder']) / found['name']}.html"))
         print(harmless(found["differs"]), file=sys.stderr)
     if work.failed:
         raise failure(work.failed)
+    return [found]
 
 
 def _announce(work: StudyRun, name: str) -> None:

@@ -152,13 +152,6 @@ def measure_trial(
     return Robustness(trial.source.name, trial.source.kind, trial.queries, tuple(rows), trial.synonyms, median)
 
 
-def mean_mrr_losses(found: Sequence[Robustness], condition: Condition) -> dict[str, float]:
-    """System → the mean over data sets of its `mrr_losses` under a condition (METHODS.md §4)."""
-    rows = [row for one in found for row in one.rows if (row.kind, row.words) == (condition.kind, condition.words)]
-    systems = dict.fromkeys(system for row in rows for system in row.mrr_losses)
-    return {name: float(np.mean([row.mrr_losses[name] for row in rows if name in row.mrr_losses])) for name in systems}
-
-
 def _answer_terms(source: QuerySet, row: int, text_of: Mapping[int, str], terms: Terms) -> frozenset[str]:
     judgment = source.judgments[row]
     if judgment.level != "chunk":

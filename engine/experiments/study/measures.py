@@ -74,3 +74,19 @@ def over_seeds(trainings: Sequence[Values]) -> Values:
         half = SPREADS[len(known) - 2] * spread
         found[name] = {"value": mean, "low": mean - half, "high": mean + half, "seeds": known}
     return found
+
+
+def over_sets(pages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """A study's page of the mean over data sets, one from each: of the rows and numbers that all of them have."""
+    tables = [{row["label"]: row["values"] for row in page["rows"]} for page in pages]
+    rows = []
+    for label in tables[0]:
+        found = [table[label] for table in tables if label in table]
+        values = {column: [number(one.get(column)) for one in found] for column in pages[0]["columns"]}
+        means = {
+            column: sum(known) / len(pages)
+            for column, some in values.items()
+            if len(known := [one for one in some if one is not None]) == len(pages)
+        }
+        rows += [{"label": label, "values": means}] if means else []
+    return {**pages[0], "project": f"mean of {len(pages)}", "rows": rows, "correlations": []}

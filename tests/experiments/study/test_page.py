@@ -15,7 +15,7 @@ from rich.console import Console
 from engine.cli.console import show_study
 from engine.experiments.study.catalogue import Chart, Study, sweep_of
 from engine.experiments.study.grid import Cell, make_grid
-from engine.experiments.study.measures import measured, over_seeds
+from engine.experiments.study.measures import measured, over_seeds, over_sets
 from engine.experiments.study.page import rows_of, shown, write_study
 from engine.settings.load import validate
 
@@ -165,3 +165,14 @@ def test_numbers_for_reading() -> None:
         "44.44",
         "text",
     ]
+
+
+def test_the_mean_over_data_sets_is_of_what_all_have() -> None:
+    first, second = (
+        {"columns": ["mrr", "loss"], "rows": [{"label": label, "values": values} for label, values in rows.items()]}
+        for rows in (
+            {"CLS": {"mrr": {"value": 40.0, "low": 30.0, "high": 50.0}, "loss": None}, "mean": {"mrr": 1, "loss": 2}},
+            {"CLS": {"mrr": {"value": 60.0, "low": 50.0, "high": 70.0}, "loss": 5.0}},
+        )
+    )
+    assert over_sets([first, second])["rows"] == [{"label": "CLS", "values": {"mrr": 50.0}}]
