@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -185,7 +185,9 @@ def _announce(work: StudyRun, name: str) -> None:
     parts += [f"{twins} that train exactly as another"] if twins else []
     text = f"{len(work.cells)} cells: {', '.join(parts)}."
     if left:
-        steps = sum(steps_of(cell, work.project.settings()) for cell in left)
+        with closing(work.project.store()) as store:
+            queries = store.query_counts()[1].get("train", 0)
+        steps = sum(steps_of(cell, work.project.settings(), queries) for cell in left)
         text += f" That takes {steps:,} training steps and {len(left)} evaluations."
     print(text, file=sys.stderr)
     if work.workspace.judged_since:

@@ -26,11 +26,16 @@ def resolve_config(snapshot: ProjectSnapshot) -> TrainingConfig:
 
 
 def with_epochs(config: TrainingConfig, snapshot: ProjectSnapshot) -> TrainingConfig:
-    """With the steps of its `epochs` over the training queries that are there; as it is where it counts none."""
+    """`over_queries` that are there."""
+    return over_queries(config, snapshot.settings, snapshot.store.query_counts()[1].get("train", 0))
+
+
+def over_queries(config: TrainingConfig, settings: Settings, count: int) -> TrainingConfig:
+    """With the steps of its `epochs` over so many training queries; as it is where it counts none."""
     if not config.epochs:
         return config
-    queries = round(snapshot.store.query_counts()[1].get("train", 0) * snapshot.settings.training.query_share)
-    lists = snapshot.settings.ranking.lists_per_query if config.uses_lists else 1
+    queries = round(count * settings.training.query_share)
+    lists = settings.ranking.lists_per_query if config.uses_lists else 1
     steps = math.ceil(max(1, queries) * lists / config.queries_per_step)
     return replace(config, steps=config.epochs * steps, eval_every=steps, checkpoint_every=steps)
 

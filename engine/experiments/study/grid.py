@@ -14,7 +14,7 @@ from engine.settings.load import sections, toml_value, validate, value_of
 from engine.settings.renamed import KEYS, recipe_identity
 from engine.settings.schema import Settings
 from engine.training.config import TrainingConfig
-from engine.training.recipe import config_of
+from engine.training.recipe import config_of, over_queries
 
 SECTIONS = ("ranking", "training")
 _ALIKE = 0.75  # names of two settings of one section that have nothing else in common are less alike
@@ -146,9 +146,10 @@ def _effective(config: TrainingConfig) -> dict[str, Any]:
     return found
 
 
-def steps_of(cell: Cell, settings: Settings) -> int:
-    """Training steps of a cell, at most."""
-    config = config_of(changed_settings(settings, cell.changes))
+def steps_of(cell: Cell, settings: Settings, queries: int) -> int:
+    """Training steps of a cell on so many training queries, at most."""
+    changed = changed_settings(settings, cell.changes)
+    config = over_queries(config_of(changed), changed, queries)
     parts = {"PT": 0, "FT": config.steps, "PT-FT": config.steps}[config.method]
     return parts + (config.pretrain_steps if config.method != "FT" else 0)
 

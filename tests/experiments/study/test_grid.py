@@ -62,12 +62,14 @@ def test_cells_that_train_the_same_are_known() -> None:
         ({"adapter_scope": "both"}, 200),
         ({"adapter_scope": "both", "method": "PT", "pretrain_steps": 50}, 50),
         ({"adapter_scope": "both", "method": "PT-FT", "pretrain_steps": 50, "steps": 7}, 57),
+        ({"preset": "pipelines", "epochs": 2}, 2 * 4),
+        ({"preset": "pipelines", "query_share": 0.5}, 3 * 2),
     ],
 )
 def test_what_a_cell_costs(recipe: dict[str, Any], steps: int) -> None:
     given = settings(training=recipe)
     (cell,) = make_grid(["training.seed=1"], given, 10)
-    assert steps_of(cell, given) == steps
+    assert steps_of(cell, given, queries=100) == steps
 
 
 @pytest.mark.parametrize(
