@@ -7,12 +7,11 @@ import shutil
 from collections.abc import Callable, Collection, Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from engine.core.errors import CancelledError
-from engine.core.similarity import Similarity
 from engine.encoders.vector_shards import map_vectors, read_hashes, write_shard
 
 if TYPE_CHECKING:
@@ -20,25 +19,6 @@ if TYPE_CHECKING:
 
 _WINDOW_SHARDS = 128
 _FINGERPRINT = re.compile(r"[0-9a-f]{64}")
-
-
-class ChunkEncoder(Protocol):
-    """What the cache needs of an encoder."""
-
-    @property
-    def fingerprint(self) -> str:
-        """Names the vectors."""
-
-    @property
-    def dimension(self) -> int:
-        """Width d of the vectors."""
-
-    @property
-    def similarity(self) -> Similarity:
-        """How they are compared."""
-
-    def encode_chunks(self, texts: Sequence[str], progress: Callable[[int], None] | None = None) -> np.ndarray:
-        """Vectors (n, d), float32."""
 
 
 class VectorCache:
@@ -152,7 +132,7 @@ class EmbeddingCache:
 
 
 def encode_cached(
-    encoder: ChunkEncoder,
+    encoder: Encoder,
     hashes: Sequence[str],
     texts: Sequence[str],
     cache: EmbeddingCache,

@@ -18,8 +18,8 @@ Row = Sequence[int] | np.ndarray
 
 
 class TextModel:
-    """The tokenizer and the modules of a loaded model. `max_tokens`: where longer texts are cut. `geometry`: what its vectors are
-    points of; None where they are of unit length."""
+    """The tokenizer and the modules of a loaded model. `max_tokens`: where longer texts are cut. `geometry`: what makes its
+    vectors of pooled ones; None where they are of unit length."""
 
     def __init__(
         self, loaded: SentenceTransformer, device: str, max_tokens: int, geometry: Geometry | None = None
@@ -67,14 +67,7 @@ class TextModel:
         from torch.nn.functional import normalize
 
         pooled = self.pooled(features, prompt_length)
-        return self.geometry.points(pooled) if self.geometry else normalize(pooled, dim=1)
-
-    def scaled(self, features: Mapping[str, Tensor], prompt_length: int, scale: float | None) -> Tensor:
-        """As `pooled`, times `scale`; as `vectors` where that is None."""
-        if scale is None:
-            return self.vectors(features, prompt_length)
-        found: Tensor = scale * self.pooled(features, prompt_length)
-        return found
+        return self.geometry.vectors(pooled) if self.geometry else normalize(pooled, dim=1)
 
     def pooled(self, features: Mapping[str, Tensor], prompt_length: int) -> Tensor:
         """As `vectors`, of the lengths that they have before the last step brings them to one; everything after the transformer is

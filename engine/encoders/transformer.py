@@ -40,9 +40,8 @@ class TransformerEncoder:
 
     def __init__(
         self, loaded: SentenceTransformer, model: ModelFolder, hardware: Hardware, max_tokens: int, fingerprint: str,
-        length_scale: float | None = None, geometry: Geometry | None = None,
+        geometry: Geometry | None = None,
     ) -> None:  # fmt: skip
-        self.length_scale = length_scale
         self.text_model = TextModel(loaded, hardware.device, max_tokens, geometry)
         self._prompts = read_prompts(model)
         self._budget, self._max_sequences = CPU_BUDGET if hardware.device == "cpu" else CUDA_BUDGET
@@ -63,13 +62,11 @@ class TransformerEncoder:
         hardware: Hardware | None = None,
         max_tokens: int = 256,
         float32: bool = False,
-        length_scale: float | None = None,
     ) -> TransformerEncoder:
         """Load `model`, the peft LoRA folder `adapter` merged in as W + adapter_scale · ΔW (in float32, then cast).
 
-        `hardware` defaults to `choose_hardware()`; `float32` overrides its precision. With a `length_scale` the vectors are not
-        of unit norm: they have the length that pooling gives, times that. Raises ModelError for an unusable
-        model or adapter, UsageError for a device that is missing.
+        `hardware` defaults to `choose_hardware()`; `float32` overrides its precision. Raises ModelError for an unusable model or
+        adapter, UsageError for a device that is missing.
         """
         import torch
 
@@ -96,7 +93,7 @@ class TransformerEncoder:
             loaded[0].to(dtype)
             for module in loaded:
                 module.to(hardware.device)
-        return cls(loaded, model, hardware, limit, fingerprint, length_scale, geometry)
+        return cls(loaded, model, hardware, limit, fingerprint, geometry)
 
     def encode_chunks(self, texts: Sequence[str], progress: Progress | None = None) -> np.ndarray:
         """Vectors of texts to be found: float32 (n, d), in the order given.
@@ -128,7 +125,7 @@ class TransformerEncoder:
             done += len(batch)
             if progress is not None:
                 progress(done)
-        _check_vectors(vectors, unit=self.length_scale is None and self.similarity.of_unit_vectors)
+        _check_vectors(vectors, unit=self.text_model.geometry is None)
         return vectors
 
     def _halved(self, batch: np.ndarray, error: BaseException) -> list[np.ndarray]:
@@ -154,7 +151,7 @@ class TransformerEncoder:
         import torch
 
         with torch.inference_mode():
-            found = self.text_model.scaled(self.text_model.padded(rows), prompt_length, self.length_scale)
+            found = self.text_model.vectors(self.text_model.padded(rows), prompt_length)
         vectors: np.ndarray = found.cpu().numpy()
         return vectors
 

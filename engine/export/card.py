@@ -13,7 +13,7 @@ from engine.core.errors import EngineError
 from engine.core.figures import FigureTable
 from engine.core.records import query_label
 from engine.core.systems import is_own, label_of, own_system, twins
-from engine.encoders.kinds.augmented import small_scale
+from engine.encoders.geometry import OwnLengths, read_geometry
 from engine.evaluation.reporting.report import read_report, tables_of
 from engine.export.models import CHUNK_FOLDER, MODEL_FOLDER, QUERY_FOLDER
 from engine.export.source import Source
@@ -98,9 +98,9 @@ def _adapter(source: Source) -> dict[str, Any] | None:
         return None
     info = trained.info
     folder, weight = source.adapter()
-    small = source.settings.encoder.small_model
+    small, geometry = source.settings.encoder.small_model, read_geometry(folder)
     return {
-        "small_model": _plain(Path(small).name), "length_scale": small_scale(folder) if small else None,
+        "small_model": _plain(Path(small).name), "length_scale": geometry.small_scale if isinstance(geometry, OwnLengths) else None,
         "digest": info.digest, "base_fingerprint": info.model, "adapter_scope": info.adapter_scope,
         "steps": info.steps, "best_step": info.best_step, "weight_in_use": weight,
     }  # fmt: skip

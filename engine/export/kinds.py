@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.core.errors import EngineError, NotBuiltError, UsageError, unknown
-from engine.encoders.geometry import read_geometry
+from engine.encoders.geometry import Hyperbolic, read_geometry
 from engine.encoders.loading import WHOLE
 from engine.encoders.weights_file import tensor_names
 from engine.export.models import write_adapter, write_models, write_onnx
@@ -44,7 +44,7 @@ def _has_onnx(source: Source) -> None:
 
     check_onnx()
     _ = source.in_use.folder
-    if source.in_use.adapter and read_geometry(source.in_use.adapter):
+    if source.in_use.adapter and isinstance(read_geometry(source.in_use.adapter), Hyperbolic):
         raise UsageError(
             "A hyperbolic encoder is not written as ONNX.", "The graph gives vectors of unit length, which its own are not.",
             "Take it for sentence-transformers: --only model.", code="onnx-unsupported", command="export",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from engine.core.errors import NotBuiltError, UsageError
 from engine.core.messages.project import ExportNote
-from engine.encoders.geometry import read_geometry
+from engine.encoders.geometry import Hyperbolic, read_geometry
 from engine.project.stage import ProjectSnapshot
 from engine.project.store.artifact_info import AdapterInfo, EvaluationInfo, InUseInfo, VectorsInfo
 from engine.project.store.artifacts import Artifact
@@ -126,7 +126,8 @@ class Source(ProjectSnapshot):
     def _of_geometry(self, kinds: Collection[str]) -> tuple[ExportNote, ...]:
         of_use = {"model", "vectors", "parquet"} & {*kinds}
         adapter = self.adapter()[0] if "adapter" in kinds else self.in_use.adapter if of_use else None
-        if adapter is None or (geometry := read_geometry(adapter)) is None:
+        geometry = read_geometry(adapter) if adapter else None
+        if not isinstance(geometry, Hyperbolic):
             return ()
         what = (
             "The encoder is hyperbolic: vectors of chunks are points x, the model gives the pooled vectors p that they are made "

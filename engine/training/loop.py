@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from engine.core.events import Choice, HeldOut, Warned
+from engine.encoders.geometry import OwnLengths
 from engine.training import checkpoint
 from engine.training.compute import faults, optimizer
 from engine.training.compute.peers import ALONE, Peers
@@ -123,7 +124,7 @@ class Loop(ABC):
         self.encoder = StudentEncoder(
             self.student, self.workers, self.plan.micro_batch_tokens, self._stop_if_asked, self.peers
         )
-        if self.student.length_scale is not None:
+        if self.config.augmentation == "lambda-mafin":
             self._match_lengths()
         self.meter = Meter(steps, self.hardware.device, self.emit)
         self.state, self.best, self.prepared = checkpoint.TrainingState(), self.student.snapshot(), False
@@ -132,7 +133,7 @@ class Loop(ABC):
         """λ-Mafin: the small model's mean length, untouched, is that of the black box's unit vectors, over a sample of chunks."""
         places = np.random.default_rng([self.config.seed, 6]).permutation(len(self.data.chunks))[:_LENGTH_SAMPLE]
         vectors = self.encoder.chunks(self.student.chunk_rows([self.data.chunks[i] for i in places]))
-        self.student.length_scale = 1 / float(np.linalg.norm(vectors, axis=1).mean())
+        self.student.text_model.geometry = OwnLengths(1 / float(np.linalg.norm(vectors, axis=1).mean()))
 
     def _adamw(self, *groups: Iterable[Tensor]) -> torch.optim.AdamW:
         """Every step sets the learning rates of the groups anew."""

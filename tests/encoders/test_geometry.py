@@ -11,18 +11,18 @@ import torch
 from safetensors.numpy import save_file
 
 from engine.core.lorentz import Lorentz
-from engine.encoders.geometry import Geometry, read_geometry
+from engine.encoders.geometry import Hyperbolic, read_geometry
 
 
 def test_points_by_hand() -> None:
-    found = Geometry(curvature=1.0, scale=0.5).points(torch.tensor([[2.0, 0.0], [0.0, -4.0], [0.0, 0.0]]))
+    found = Hyperbolic(curvature=1.0, scale=0.5).vectors(torch.tensor([[2.0, 0.0], [0.0, -4.0], [0.0, 0.0]]))
     assert found.numpy() == pytest.approx(np.array([[math.sinh(1), 0], [0, -math.sinh(2)], [0, 0]]), rel=1e-6)
-    assert Geometry(4.0, 1.0).points(torch.tensor([[0.5]])).item() == pytest.approx(math.sinh(1) / 2)
+    assert Hyperbolic(4.0, 1.0).vectors(torch.tensor([[0.5]])).item() == pytest.approx(math.sinh(1) / 2)
 
 
 def test_float16_holds_points_of_the_longest_vectors() -> None:
     vectors = torch.tensor([[1e6, 0.0], [0.0, 20.0]], requires_grad=True)
-    found = Geometry(0.1, 1.0).points(vectors)
+    found = Hyperbolic(0.1, 1.0).vectors(vectors)
     assert np.isfinite(found.detach().half().numpy()).all()
     lengths = [2**14 / math.sqrt(0.1), math.sinh(20 * math.sqrt(0.1)) / math.sqrt(0.1)]
     assert found.detach().norm(dim=1).tolist() == pytest.approx(lengths, rel=1e-4)
@@ -32,7 +32,7 @@ def test_float16_holds_points_of_the_longest_vectors() -> None:
 
 
 def test_the_tensors_of_an_adapter_have_it_beside_them(tmp_path: Path) -> None:
-    geometry, tensors = Geometry(0.5, 0.1), {"a": np.zeros(1, np.float32)}
+    geometry, tensors = Hyperbolic(0.5, 0.1), {"a": np.zeros(1, np.float32)}
     save_file(tensors, tmp_path / "adapter_model.safetensors")
     assert read_geometry(tmp_path) is None
     save_file(tensors, tmp_path / "adapter_model.safetensors", geometry.metadata)

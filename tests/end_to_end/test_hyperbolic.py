@@ -113,7 +113,7 @@ def check_export(project: Path, encoder: TransformerEncoder, adapter: Path, fold
     assert geometry is not None
     assert geometry == read_geometry(adapter)
     pooled = SentenceTransformer(str(folder / "taken" / "model"), device="cpu").encode([QUERY])
-    points = geometry.points(torch.from_numpy(pooled)).numpy()
+    points = geometry.vectors(torch.from_numpy(pooled)).numpy()
     assert points == pytest.approx(encoder.encode_queries([QUERY]), abs=1e-4)
     _, rows = index_of(project).stored()
     taken = np.load(folder / "taken" / "vectors" / "vectors.npy")

@@ -17,7 +17,8 @@ from fixtures.training import stir
 from engine.core.errors import UsageError
 from engine.doctor.doctor import examine
 from engine.encoders.embedding_cache import VectorCache
-from engine.encoders.kinds.augmented import AugmentedEncoder, small_scale
+from engine.encoders.geometry import OwnLengths, read_geometry
+from engine.encoders.kinds.augmented import AugmentedEncoder
 from engine.encoders.kinds.chosen import encoder_source
 from engine.evaluation.reporting.report import read_report
 from engine.export.take import export_project
@@ -98,9 +99,11 @@ def test_from_training_to_search_and_export(project: Path, tmp_path: Path) -> No
     exported = export_project(folder, taken, ["adapter"])
     assert exported is not None
     card = (taken / "adapter" / "README.md").read_text()
-    assert 0 < (small_scale(adapter) or 0) < 1
-    assert f"{small_scale(adapter)}" in card
-    assert small_scale(taken / "adapter") == small_scale(adapter)
+    geometry = read_geometry(adapter)
+    assert isinstance(geometry, OwnLengths)
+    assert 0 < geometry.small_scale < 1
+    assert f"{geometry.small_scale}" in card
+    assert read_geometry(taken / "adapter") == geometry
     with pytest.raises(UsageError) as refused:
         export_project(folder, tmp_path / "refused", ["model"])
     assert refused.value.code == "encoder-not-exportable"

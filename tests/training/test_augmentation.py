@@ -13,7 +13,8 @@ from fixtures.tiny_model import build_tiny_model
 from fixtures.training import CPU, adapter, same
 
 from engine.core.errors import SettingsError
-from engine.encoders.kinds.augmented import AugmentedEncoder, AugmentedSource, small_scale
+from engine.encoders.geometry import OwnLengths, read_geometry
+from engine.encoders.kinds.augmented import AugmentedEncoder, AugmentedSource
 from engine.encoders.kinds.folder import FolderSource
 from engine.encoders.model_folder import ModelFolder, resolve_model
 from engine.encoders.transformer import TransformerEncoder
@@ -76,16 +77,21 @@ def test_what_is_checked_in_training_is_what_is_served(
     chunks = served.encode_chunks([beside.chunks[i] for i in pool.chunks])
     np.testing.assert_allclose(np.linalg.norm(chunks, axis=1), 1, atol=1e-5)
     assert measure(queries, chunks, pool.positives)[1] == pytest.approx(result.best_ndcg_at_10, abs=1e-3)
-    plain = TransformerEncoder.load(tiny, hardware=CPU, max_tokens=64, length_scale=1.0)
-    lengths = np.linalg.norm(plain.encode_chunks(beside.chunks), axis=1)
+    geometry = read_geometry(result.adapter)
     if kind == "mafin":
-        assert small_scale(result.adapter) is None
+        assert geometry is None
         assert measure(queries[:, :32], chunks[:, :32], pool.positives) == measure(
             beside.base_heldout[pool.queries], beside.base_chunks[pool.chunks], pool.positives  # type: ignore[index]
         )  # fmt: skip
     else:
+        plain = TransformerEncoder.load(tiny, hardware=CPU, max_tokens=64)
+        plain.text_model.geometry = OwnLengths(1.0)
+        lengths = np.linalg.norm(
+            [plain.forward(plain.text_model.token_rows([one]), 0)[0] for one in beside.chunks], axis=1
+        )
         assert lengths.std() > 0.01
-        assert small_scale(result.adapter) == pytest.approx(1 / lengths.mean(), rel=1e-5)
+        assert isinstance(geometry, OwnLengths)
+        assert geometry.small_scale == pytest.approx(1 / lengths.mean(), rel=1e-5)
 
 
 def test_texts_that_run_twice_train_the_same(run: Run, recipe: TrainingConfig, beside: TrainingData) -> None:

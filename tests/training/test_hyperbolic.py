@@ -15,7 +15,7 @@ from fixtures.training import CPU, adapter
 from engine.core.errors import SettingsError
 from engine.core.lorentz import Lorentz
 from engine.core.similarity import COSINE
-from engine.encoders.geometry import read_geometry
+from engine.encoders.geometry import Hyperbolic, read_geometry
 from engine.encoders.model_folder import ModelFolder
 from engine.encoders.transformer import TransformerEncoder
 from engine.settings.load import validate
@@ -68,7 +68,7 @@ def test_vectors_are_spread_as_cosines_are_before_the_first_step(
     points = np.concatenate([encoder.encode_queries(data.queries[:32]), encoder.encode_chunks(data.chunks[:32])])
     assert np.arcsinh(2 * np.linalg.norm(points, axis=1)).mean() == pytest.approx(1, rel=1e-3)  # √c‖v‖
     geometry = read_geometry(found)
-    assert geometry is not None
+    assert isinstance(geometry, Hyperbolic)
     assert geometry.curvature == 4.0
 
 

@@ -15,7 +15,6 @@ from engine.core.similarity import COSINE, Similarity
 from engine.encoders.encoder import Abilities, Encoder, EncoderSource, Progress, Report, unheard
 from engine.encoders.fingerprint import Prompts
 from engine.encoders.kinds.folder import FolderSource
-from engine.encoders.weights_file import metadata
 
 if TYPE_CHECKING:
     import numpy as np
@@ -28,8 +27,6 @@ if TYPE_CHECKING:
 
 VERSION = 1
 _ABILITIES = Abilities(trains=True, exports=False)
-SMALL_SCALE = "small_scale"
-"""Metadata of an adapter's tensors: what the small model's vectors are multiplied by (λ-Mafin). Without it they have unit norm."""
 
 
 def joined(black_box: Tensor, small: Tensor) -> Tensor:
@@ -51,12 +48,6 @@ def joined_arrays(black_box: NDArray[np.floating], small: NDArray[np.floating]) 
 
     found: Floats = joined(*(torch.from_numpy(np.asarray(one, np.float32)) for one in (black_box, small))).numpy()
     return found
-
-
-def small_scale(adapter: Path | None) -> float | None:
-    """What the adapter was trained with; None: unit norm."""
-    found = metadata(adapter / "adapter_model.safetensors").get(SMALL_SCALE) if adapter else None
-    return float(found) if found else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +90,7 @@ class AugmentedSource:
         black_box = self.black_box.load(max_tokens, report=report)
         if adapter is None or weight == 0:
             return black_box
-        small = self.small.load(max_tokens, adapter, weight, report, small_scale(adapter))
+        small = self.small.load(max_tokens, adapter, weight, report)
         return AugmentedEncoder(black_box, small, self.vectors_fingerprint(max_tokens, adapter, weight))
 
 

@@ -61,9 +61,8 @@ class FolderSource:
         return encoder_fingerprint(self.folder, adapter, weight, max_tokens)
 
     def load(
-        self, max_tokens: int, adapter: Path | None = None, weight: float = 1.0, report: Report = unheard,
-        length_scale: float | None = None,
-    ) -> Encoder:  # fmt: skip
+        self, max_tokens: int, adapter: Path | None = None, weight: float = 1.0, report: Report = unheard
+    ) -> Encoder:
         """On the device, and in the precision, that are chosen for this machine. Raises as `TransformerEncoder.load`."""
         from engine.encoders.hardware import choose_hardware
         from engine.encoders.transformer import TransformerEncoder
@@ -72,6 +71,5 @@ class FolderSource:
         for choice in hardware.choices:
             report(choice.setting, choice.value, choice.reason)
         return TransformerEncoder.load(
-            self.folder, adapter=adapter, adapter_scale=weight, hardware=hardware, max_tokens=max_tokens,
-            length_scale=length_scale,
-        )  # fmt: skip
+            self.folder, adapter=adapter, adapter_scale=weight, hardware=hardware, max_tokens=max_tokens
+        )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from engine.core.errors import UsageError
 from engine.core.records import Chunk
 from engine.encoders.for_project import cached, chunk_vectors, training_hardware
-from engine.encoders.kinds.augmented import AugmentedEncoder, AugmentedSource, small_scale
+from engine.encoders.kinds.augmented import AugmentedEncoder, AugmentedSource
 from engine.encoders.kinds.chosen import encoder_source
 from engine.evaluation.comparison import Floats, measure
 from engine.evaluation.query_sets import QuerySet
@@ -52,7 +52,7 @@ def systems(context: StageContext, folder: Path, rank: int = 64) -> Iterator[tup
     black_box = cached(context, source.black_box.load(chosen.max_tokens, report=context.choose))
 
     def small(adapter: Path | None = None) -> Encoder:
-        return cached(context, source.small.load(chosen.max_tokens, adapter, length_scale=small_scale(adapter)))
+        return cached(context, source.small.load(chosen.max_tokens, adapter))
 
     def trained(kind: Augmentation | None) -> Encoder:
         changed, place = replace(config, augmentation=kind), folder / (kind or "small")

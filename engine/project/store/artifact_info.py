@@ -254,13 +254,6 @@ class VectorsInfo(ArtifactInfo):
     small_model: str = ""
     small_dimension: int = 0
 
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """An index of before chunks could have an encoder of their own has them encoded as queries are."""
-        alike = data.get("chunk_encoder", data.get("encoder")) == data.get("encoder")
-        former = {"chunk_encoder": data.get("encoder", ""), "chunk_adapter": data.get("adapter") if alike else None}
-        return super().from_dict({**former, **data})
-
     @property
     def folders_read(self) -> tuple[str, ...]:
         """The adapter's."""

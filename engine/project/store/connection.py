@@ -11,11 +11,9 @@ from pathlib import Path
 from typing import Any, Self
 
 from engine.core.errors import DamagedError, EngineError, InputError, ResourceError, UsageError
-from engine.project.store.positions import fill_positions
 from engine.project.store.schema import MIGRATIONS, SCHEMA, SCHEMA_VERSION
 
 BUSY_SECONDS = 30.0  # so long a writer waits for another
-UNPLACED = 5  # the last version that did not store on which line a chunk begins
 _NOT_WRITTEN, _FREE_SPACE = "The project's database could not be written.", "Free some disk space and run again."
 _NO_ROOM_FOR_A_LOG = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR}
 
@@ -176,8 +174,6 @@ def bring_up_to_date(connection: sqlite3.Connection) -> None:
         while (now := version()) in MIGRATIONS:  # another process may have done it meanwhile
             for statement in filter(str.strip, MIGRATIONS[now].split(";")):
                 connection.execute(statement)
-            if now == UNPLACED:
-                fill_positions(connection)
             connection.execute(f"PRAGMA user_version = {now + 1}")
         connection.commit()
     except BaseException:

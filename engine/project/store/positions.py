@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sqlite3
 from bisect import bisect_left
 from collections.abc import Iterable
 
@@ -21,14 +20,3 @@ def positions(text: str, chunks: Iterable[tuple[int, str]]) -> list[Position]:
         at = start + len(chunk) - len(chunk.lstrip())
         found.append((bisect_left(lines, at) + 1, bisect_left(pages, at) + 1 if pages else None))
     return found
-
-
-def fill_positions(connection: sqlite3.Connection) -> None:
-    """Count the positions of all chunks of a database that was made before they were stored."""
-    for document, text in connection.execute("SELECT id, text FROM documents"):
-        rows = connection.execute("SELECT id, start, text FROM chunks WHERE document_id = ?", (document,)).fetchall()
-        found = zip(rows, positions(text, ((start, chunk) for _, start, chunk in rows)), strict=True)
-        connection.executemany(
-            "UPDATE chunks SET line = ?, page = ? WHERE id = ?",
-            [(line, page, row[0]) for row, (line, page) in found if (line, page) != (1, None)],
-        )

@@ -47,35 +47,5 @@ CREATE TABLE artifacts (
 CREATE TABLE adaptation_chunks (content_hash TEXT PRIMARY KEY) WITHOUT ROWID;
 {_DOCUMENT_QUERIES}"""
 
-# What brings a database of a version to the next one.
-MIGRATIONS = {
-    1: """
-ALTER TABLE files ADD COLUMN kind TEXT NOT NULL DEFAULT '';
-CREATE TABLE parts (
-    file_id INTEGER NOT NULL REFERENCES files(id) ON DELETE CASCADE, path TEXT NOT NULL, state TEXT NOT NULL,
-    kind TEXT NOT NULL, reason TEXT NOT NULL, PRIMARY KEY (file_id, path)) WITHOUT ROWID;
-ALTER TABLE documents ADD COLUMN author TEXT NOT NULL DEFAULT '';
-ALTER TABLE documents ADD COLUMN created REAL;
-ALTER TABLE documents ADD COLUMN changed REAL;
-ALTER TABLE documents ADD COLUMN language TEXT NOT NULL DEFAULT '';
-ALTER TABLE chunks ADD COLUMN pages TEXT NOT NULL DEFAULT '[]';
-""",
-    2: """
-CREATE TABLE rejected_queries (
-    id INTEGER PRIMARY KEY, text TEXT NOT NULL, kind TEXT NOT NULL, chunk_id INTEGER NOT NULL,
-    document_id INTEGER NOT NULL, evidence TEXT NOT NULL, reason TEXT NOT NULL);
-""",
-    3: """
-CREATE TABLE left_out (
-    source TEXT NOT NULL, path TEXT NOT NULL, kind TEXT NOT NULL, reason TEXT NOT NULL,
-    PRIMARY KEY (source, path)) WITHOUT ROWID;
-INSERT INTO left_out SELECT '', key, '', value FROM artifacts,
-    json_each(CASE WHEN json_valid(info) THEN info ELSE '{}' END, '$.skipped') WHERE kind = 'corpus';
-""",
-    4: "ALTER TABLE files ADD COLUMN ctime_ns INTEGER NOT NULL DEFAULT 0;",
-    5: """
-ALTER TABLE chunks ADD COLUMN line INTEGER NOT NULL DEFAULT 1;
-ALTER TABLE chunks ADD COLUMN page INTEGER;
-""",
-    6: _DOCUMENT_QUERIES,
-}
+# What brings a database of a version to the next one. Version 6 was that of 0.1; older ones are built anew from the documents.
+MIGRATIONS = {6: _DOCUMENT_QUERIES}

@@ -10,9 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from engine.encoders.fingerprint import effective_max_tokens, read_prompts
-from engine.encoders.geometry import Geometry
+from engine.encoders.geometry import Hyperbolic, OwnLengths
 from engine.encoders.hardware import Hardware
-from engine.encoders.kinds.augmented import SMALL_SCALE
 from engine.encoders.loading import load_sentence_transformer
 from engine.encoders.model_folder import ModelFolder
 from engine.encoders.model_size import values_per_block
@@ -61,7 +60,8 @@ class Student:
         self.has_dropout = config.model_dropout or config.lora_dropout > 0
         self._whole_model_dropout = config.model_dropout
         self._checkpointing = False
-        self.length_scale = 1.0 if config.augmentation == "lambda-mafin" else None
+        if config.augmentation == "lambda-mafin":
+            self.text_model.geometry = OwnLengths(1.0)
         with torch.no_grad():
             self.dimension = int(self.forward(self.query_rows(["a"])).shape[1])
 
@@ -78,8 +78,6 @@ class Student:
     @property
     def metadata(self) -> dict[str, str] | None:
         """What an encoder with its adapter has to know beside the tensors."""
-        if self.length_scale is not None:
-            return {SMALL_SCALE: repr(self.length_scale)}
         return self.text_model.geometry.metadata if self.text_model.geometry else None
 
     @property
@@ -147,21 +145,20 @@ class Student:
             self._rows |= {(prompt, text): array("i", row) for text, row in zip(new, rows, strict=True)}
         return [self._rows[prompt, text] for text in texts]
 
-    def geometry(self, curvature: float, queries: Sequence[str], chunks: Sequence[str]) -> Geometry:
+    def geometry(self, curvature: float, queries: Sequence[str], chunks: Sequence[str]) -> Hyperbolic:
         """Of hyperbolic space: its scale makes √c‖v‖ 1 on average of these texts, where distances are spread as cosines are."""
         self.evaluation_mode()
         with torch.no_grad():
             first = self.text_model.pooled(self._padded(self.query_rows(queries)), self.query_prompt_length)
             second = self.text_model.pooled(self._padded(self.chunk_rows(chunks)), self.chunk_prompt_length)
-        return Geometry(curvature, 1 / (curvature**0.5 * torch.cat([first, second]).norm(dim=1).mean().item()))
+        return Hyperbolic(curvature, 1 / (curvature**0.5 * torch.cat([first, second]).norm(dim=1).mean().item()))
 
     def forward(self, rows: Sequence[Sequence[int]], prompt_length: int = 0) -> Tensor:
-        """Vectors float32 (b, d) of b token rows, with a graph where gradients are on: of unit norm, or points of a geometry; with
-        a `length_scale`, of the lengths that pooling gives, times that.
+        """Vectors float32 (b, d) of b token rows, with a graph where gradients are on: of unit norm, or as a geometry has them.
 
         `prompt_length`: leading tokens that pooling may leave out.
         """
-        return self.text_model.scaled(self._padded(rows), prompt_length, self.length_scale)
+        return self.text_model.vectors(self._padded(rows), prompt_length)
 
     def token_states(self, rows: Sequence[Sequence[int]]) -> Tensor:
         """Last hidden states (t, d) of the t tokens of all rows, row after row, padding left out; with a graph."""

@@ -81,8 +81,8 @@ FORMER: list[tuple[str, dict[str, Any], ArtifactInfo]] = [
         EvaluationInfo(reason="few"),  # of before fusion and thresholds were learned: RRF
     ),
     (
-        "vectors", {"model": "m", "max_tokens": 64, "adapter": "adapters/a", "scale": 0.5, "encoder": "e", "version": 1,
-                    "dimension": 8, "chunks": 2, "hubs": "k"},
+        "vectors", {"model": "m", "max_tokens": 64, "adapter": "adapters/a", "chunk_adapter": "adapters/a", "scale": 0.5,
+                    "encoder": "e", "chunk_encoder": "e", "version": 1, "dimension": 8, "chunks": 2, "hubs": "k"},
         VectorsInfo("m", 64, (None, None), "adapters/a", "adapters/a", 0.5, "e", "e", 1, 8, 2),
     ),
     (
