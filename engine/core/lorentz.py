@@ -62,6 +62,7 @@ class LorentzForm(IndexForm):
 
     name: ClassVar[str] = "lorentz"
     added: ClassVar[int] = 4
+    of_cosines: ClassVar[bool] = False
     curvature: float = 1.0
     largest: float = 1.0
 

@@ -20,11 +20,13 @@ if TYPE_CHECKING:
 class IndexForm:
     """How an index of cosines serves a similarity: this one as the cosine of the vectors themselves, others override it.
 
-    `name`: what an index's manifest calls the form. `added`: how many numbers a row has more than a vector.
+    `name`: what a manifest calls the form. `added`: how many numbers a row has more than a vector. `of_cosines`: whether its
+    similarities are cosines.
     """
 
     name: ClassVar[str] = "cosine"
     added: ClassVar[int] = 0
+    of_cosines: ClassVar[bool] = True
 
     @property
     def parameters(self) -> dict[str, float]:

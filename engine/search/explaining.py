@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from engine.encoders.embedding_cache import VectorCache
     from engine.vectors.index import VectorIndex
 
-Place = tuple[int, float]
+Place = tuple[int, float | None]
 Places = Mapping[int, Place]
 NOWHERE = (None, None)
 
@@ -94,6 +94,8 @@ class Explainer:
                 )
             else:
                 base = _placed(population.ids, self._by_base(query, artifact, cached), chunk_ids)
+                if not index.form.of_cosines:  # a cosine beside a distance says nothing
+                    base = {row: (rank, None) for row, (rank, _) in base.items()}
         chunks = {row: RankComparison(*base.get(row, NOWHERE), *in_use.get(row, NOWHERE)) for row in chunk_ids}
         return Explained(name, chunks, note)
 

@@ -117,19 +117,28 @@ def test_ranks_are_those_of_the_search(searcher: Searcher, adapted: Any) -> None
 class Distances(IndexForm):
     """As a similarity whose scores are no cosines: the nearer, the less negative."""
 
+    of_cosines = False
+
     def similarities(self, cosines: np.ndarray, query_row: np.ndarray) -> np.ndarray:
         return -np.arccosh(2 - cosines)
 
 
 def test_a_similarity_that_is_no_dot_product_explains_itself(
-    searcher: Searcher, adapted: Any, project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
+    searcher: Searcher,
+    adapted: Any,
+    project: ProjectFolder,
+    encoders: dict[str, Table],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(INDEX_FORMS, "cosine", Distances())
+    cache_base(project, encoders["base"], TEXTS)
     hits = searcher.search("anything", mode="semantic").hits
     found = searcher.explain("anything", [hit.chunk_id for hit in hits])
     assert [hit.score for hit in hits] == pytest.approx(-np.arccosh(2 - np.array([1.0, 0.6, 0.0, -1.0])), abs=3e-2)
     assert [one.in_use_rank for one in found.chunks.values()] == [1, 2, 3, 4]
     assert [one.in_use_cosine for one in found.chunks.values()] == pytest.approx([hit.score for hit in hits], abs=1e-4)
+    base = found.chunks[adapted.ids["gamma"]]
+    assert (base.base_rank, base.base_cosine) == (1, None), "a cosine says nothing beside a distance"
 
 
 def test_the_untouched_encoders_hits_can_be_looked_at_for_judging(

@@ -135,7 +135,8 @@ class ReadDocument(Request[DocumentText], method="document"):
 
 @dataclass(frozen=True, slots=True)
 class RankComparison:
-    """Where two encoders put a chunk: rank from 1 among all chunks, and cosine; None where that cannot be said."""
+    """Where two encoders put a chunk: rank from 1 among all chunks, and similarity: the cosine, or −d_L of the one in use where it
+    is hyperbolic, beside which base has none. None where that cannot be said."""
 
     base_rank: int | None = None
     base_cosine: float | None = None
