@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import shutil
 import stat
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ from fixtures.errors import error_of
 from fixtures.fake_endpoint import Raw, serving
 from fixtures.fault_proxy import CUT, DELAY, DROP, ERROR, HALF_OPEN, spoiling
 from fixtures.pipeline import SAMPLE, engine_here
+from fixtures.tiny_model import build_tiny_model
 
 from engine.core.errors import CancelledError, EngineError, SettingsError
 from engine.encoders import for_project
@@ -25,9 +28,11 @@ from engine.encoders.for_project import with_kept_queries
 from engine.encoders.kinds import endpoint
 from engine.encoders.kinds.chosen import encoder_source
 from engine.endpoint.servers import known_servers
+from engine.export.purge import purge
 from engine.project.folder import ProjectFolder
 from engine.project.store.artifact_info import AdapterInfo, VectorsInfo
 from engine.settings.schema import EncoderSettings
+from engine.vectors.index import VectorIndex
 
 TEXTS = [f"passage number {number}" for number in range(7)]
 WIDTH = 16
@@ -237,3 +242,48 @@ def test_another_model_under_the_same_name_is_noticed_by_its_width(server: Serve
     engine_here("run", str(project.path), "--only", "ingest,index,embed")
     server.script = lambda _, texts: answer([vector(text)[:8] for text in texts])
     assert error_of("search", str(project.path), "alarm", "--mode", "semantic")[1]["code"] == "endpoint-dimension"
+
+
+def made(project: ProjectFolder) -> tuple[str, np.ndarray]:
+    """Digest of the adapter, and the index's rows in the order of the chunks' texts."""
+    with closing(project.store()) as store:
+        adapter, vectors = store.artifact(AdapterInfo), store.artifact(VectorsInfo)
+        texts = {chunk.id: chunk.embedded_text for chunk in store.chunks()}
+    assert adapter is not None
+    assert vectors is not None
+    keys, rows = VectorIndex.open(project.folder_of(vectors)).stored()
+    return adapter.info.digest, rows[sorted(range(len(keys)), key=lambda place: texts[keys[place]])]
+
+
+def test_a_small_model_trains_beside_a_server_that_fails_and_nothing_is_lost(
+    server: Server, project: ProjectFolder, tmp_path: Path
+) -> None:
+    project.change_settings(
+        {
+            "encoder.small_model": str(build_tiny_model(tmp_path / "small")), "training.preset": "mafin", "training.epochs": 1,
+            "training.heldout_pool": 50, "queries.consistency_top": 0, "queries.max_queries": 60, "ranking.k": 20,
+        }
+    )  # fmt: skip
+    engine_here("run", str(project.path), "--only", "ingest,index,generate,rank")
+    unbroken = ProjectFolder(Path(shutil.copytree(project.path, tmp_path / "unbroken")))
+    engine_here("run", str(unbroken.path))
+    whole = sum(map(len, server.texts))
+    server.requests.clear()
+    with spoiling(server.url, [CUT, DELAY, ERROR, "pass", *[DROP] * 5]) as proxy:
+        project.change_settings({"encoder.endpoint": proxy.url})
+        assert error_of("run", str(project.path))[1]["code"] == "endpoint-no-answer"
+        engine_here("run", str(project.path))
+        assert known_servers(project.path) == [proxy.url]
+        found = json.loads(engine_here("search", str(project.path), "a ladle that tipped over", "--json").stdout)[
+            "hits"
+        ]
+    assert not proxy.faults
+    digest, rows = made(project)
+    wanted, index = made(unbroken)
+    assert digest == wanted
+    np.testing.assert_array_equal(rows, index)
+    assert sum(map(len, server.texts)) <= whole + 128, "at most what was kept together is asked for again"
+    done = purge(project)
+    assert proxy.url in {one.path for one in done.elsewhere}
+    assert found
+    assert not (project.path / "cache").exists()

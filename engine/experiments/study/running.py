@@ -21,6 +21,7 @@ from engine.core.errors import (
 from engine.core.events import Event, StageFinished
 from engine.encoders.for_project import encoder_fingerprint_of, open_cache
 from engine.encoders.kinds.chosen import encoder_source
+from engine.endpoint.servers import known_servers, note_server
 from engine.evaluation.studies.sentence_pairs import pairs_file
 from engine.experiments.study.black_box import compare_with_black_box
 from engine.experiments.study.catalogue import Changes, Study
@@ -118,6 +119,9 @@ class StudyRun:
         except EngineError as error:
             self.failed[cell.number] = error
             return
+        finally:
+            for server in known_servers(copy.path):  # for 'engine purge', once the copy is gone
+                note_server(self.project.path, server)
         self.workspace.keep(cell.key, {**kept, "seconds": spent})
         _drop_vectors(copy)
 
