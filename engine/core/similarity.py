@@ -103,7 +103,18 @@ class Cosine:
         return unit_rows(stored)
 
 
-COSINE = Cosine()
+class InnerProduct(Cosine):
+    """The inner product of vectors whose lengths count."""
+
+    of_unit_vectors = False
+
+    def restored(self, stored: NDArray[Any]) -> Floats:
+        """As they are."""
+        found: Floats = stored.astype("float32")
+        return found
+
+
+COSINE, INNER_PRODUCT = Cosine(), InnerProduct()
 
 
 def scores(similarity: Similarity, queries: Floats, chunks: Floats) -> Floats:

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engine.core.similarity import COSINE, Similarity
+from engine.core.similarity import INNER_PRODUCT, Similarity
 from engine.encoders.weights_file import metadata
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class Geometry(ABC):
     @property
     def similarity(self) -> Similarity:
         """How the encoder's vectors are compared."""
-        return COSINE
+        return INNER_PRODUCT
 
     @property
     def metadata(self) -> dict[str, str]:

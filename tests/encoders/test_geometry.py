@@ -11,7 +11,7 @@ import torch
 from safetensors.numpy import save_file
 
 from engine.core.lorentz import Lorentz
-from engine.encoders.geometry import Hyperbolic, read_geometry
+from engine.encoders.geometry import Hyperbolic, OwnLengths, read_geometry
 
 
 def test_points_by_hand() -> None:
@@ -38,3 +38,8 @@ def test_the_tensors_of_an_adapter_have_it_beside_them(tmp_path: Path) -> None:
     save_file(tensors, tmp_path / "adapter_model.safetensors", geometry.metadata)
     assert read_geometry(tmp_path) == geometry
     assert geometry.similarity == Lorentz(0.5)
+    lengths = OwnLengths(2.0)
+    save_file(tensors, tmp_path / "adapter_model.safetensors", lengths.metadata)
+    assert read_geometry(tmp_path) == lengths
+    stored = lengths.vectors(torch.tensor([[1.5, 2.0]])).half().numpy()
+    assert lengths.similarity.restored(stored).tolist() == [[3.0, 4.0]], "the cache keeps lengths"
