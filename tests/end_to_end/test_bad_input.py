@@ -318,12 +318,10 @@ def test_a_full_disk_is_an_error_and_forgotten_once_there_is_room(
         assert re.search("disk|space", f"{error['what']} {error['why']}"), error
         (disk / "ballast").unlink()
         assert hits(project)
-        engine(stage, str(project))
+        engine_here(stage, str(project))
         assert not list(project.glob("*/.tmp-*"))
-        states = {
-            row["stage"]: row["state"] for row in json.loads(engine("status", str(project), "--json").stdout)["stages"]
-        }
-        assert states[stage] == "done"
+        told = json.loads(engine_here("status", str(project), "--json").stdout)["stages"]
+        assert {row["stage"]: row["state"] for row in told}[stage] == "done"
 
 
 def test_a_read_only_project_is_an_error(indexed: Path, tmp_path: Path) -> None:

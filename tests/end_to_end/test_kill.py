@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 import pytest
-from fixtures.pipeline import ROOT, copy_documents, engine, engine_here, environment, figures
+from fixtures.pipeline import ROOT, copy_documents, engine_here, environment, figures
 
 from engine import Project
 from engine.core import events
@@ -136,7 +136,7 @@ def test_a_stage_killed_at_any_moment_is_done_again_to_the_same_figures(
         engine_here(stage, str(project))
         assert built(project) == built(before[(*ORDER, "end")[ORDER.index(stage) + 1]])
     else:
-        engine("adapt", str(project))
+        engine_here("adapt", str(project))
         assert figures(project) == expected
     assert_searchable(project)
     assert_tidy(project)
@@ -148,7 +148,7 @@ def test_a_run_killed_while_it_tidies_up(before: dict[str, Path], expected: dict
     killed(project, "tidy", "backup", "index")
     assert (project / "lexical" / ("0" * 16)).exists()
     assert_searchable(project)
-    engine("adapt", str(project))
+    engine_here("adapt", str(project))
     assert figures(project) == expected
     assert_tidy(project)
 
@@ -182,21 +182,17 @@ def trains(folder: Path) -> bool:
     return any(isinstance(event, events.TrainStep) for event, _ in events.read(folder / "events.jsonl"))
 
 
-def test_a_run_killed_in_training_resumes_to_the_same_figures(
-    before: dict[str, Path], expected: dict[str, object], tmp_path: Path
+@pytest.mark.parametrize("victims", ["parent", pytest.param("both", marks=pytest.mark.slow)])
+def test_a_run_killed_in_training_frees_the_lock_and_resumes_to_the_same_figures(
+    before: dict[str, Path], expected: dict[str, object], tmp_path: Path, victims: str
 ) -> None:
+    """A killed parent takes its child along."""
     project = Path(shutil.copytree(before["train"], tmp_path / "project"))
-    start_and_kill(project, "both")
+    start_and_kill(project, victims)
     assert_searchable(project)
     engine_here("adapt", str(project))
     assert figures(project) == expected
     assert_tidy(project)
-
-
-def test_a_killed_parent_takes_its_child_along_and_frees_the_lock(before: dict[str, Path], tmp_path: Path) -> None:
-    project = Path(shutil.copytree(before["train"], tmp_path / "project"))
-    start_and_kill(project, "parent")
-    engine("rank", "--force", str(project))  # any stage needs the lock that the child held
 
 
 def test_a_killed_child_ends_the_run_with_a_clear_error(before: dict[str, Path], tmp_path: Path) -> None:

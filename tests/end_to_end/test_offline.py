@@ -56,6 +56,7 @@ def test_the_example_of_the_readme_and_every_search_mode_without_network(
     answers = {answer["id"]: answer["result"] for answer in map(json.loads, served.stdout.splitlines())}
     assert set(answers) == {"bm25", "semantic", "hybrid"}
     assert all(answer["hits"] and not answer["notes"] for answer in answers.values())
+    assert {ranker for hit in answers["hybrid"]["hits"] for ranker in hit["rankers"]} == {"bm25", "semantic"}
 
 
 def example(project: Path, documents: Path, model: Path) -> str:

@@ -86,7 +86,8 @@ def shown(pilot: Pilot[Any]) -> str:
 
 
 @pytest.mark.processes
-def test_hits_come_while_typing_and_modes_keep_the_query(finished_project: Path) -> None:
+def test_hits_come_while_typing_and_after_the_death_of_the_search_process(finished_project: Path) -> None:
+    """Each mode keeps the query; BM25 stands in until the encoder is loaded, at first and again."""
     found = json.loads(engine_here("search", str(finished_project), "ferry pallet", "--mode", "bm25", "--json").stdout)
 
     async def story(pilot: Pilot[Any]) -> None:
@@ -106,6 +107,14 @@ def test_hits_come_while_typing_and_modes_keep_the_query(finished_project: Path)
             assert scale(pane.searching.answers[mode]) in text_of(pilot, "#search-status")
             assert pane.active_list.hits == pane.searching.answers[mode].hits
         assert focused(pilot) == "QueryInput"
+        await until(pilot, lambda: pane.searching.encoder == "ready", "the encoder")
+        process = pane.host.client.process
+        assert process is not None
+        process.kill()
+        await until(pilot, lambda: pane.searching.encoder == "", "its death to be noticed")
+        await search_for(pilot, pane, "s")
+        assert "bm25" in pane.searching.answers  # asked beside the hybrid one
+        await until(pilot, lambda: pane.searching.encoder == "ready", "the encoder again")
 
     drive(story, finished_project, size=(80, 24))
 
@@ -122,25 +131,6 @@ def test_what_is_typed_right_after_the_steps_key_stands_in_the_field(finished_pr
         await pilot.press("x")
         assert pane.question.query == "ferry2x"
         await answered(pilot, pane)
-
-    drive(story, finished_project)
-
-
-@pytest.mark.processes
-def test_after_the_death_of_the_search_process_bm25_stands_in_until_the_encoder_is_loaded_again(
-    finished_project: Path,
-) -> None:
-    async def story(pilot: Pilot[Any]) -> None:
-        pane = await searching(pilot)
-        await search_for(pilot, pane, "ferry")
-        await until(pilot, lambda: pane.searching.encoder == "ready", "the encoder")
-        process = pane.host.client.process
-        assert process is not None
-        process.kill()
-        await until(pilot, lambda: pane.searching.encoder == "", "its death to be noticed")
-        await search_for(pilot, pane, "s")
-        assert "bm25" in pane.searching.answers  # asked beside the hybrid one
-        await until(pilot, lambda: pane.searching.encoder == "ready", "the encoder again")
 
     drive(story, finished_project)
 
