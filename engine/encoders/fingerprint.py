@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ from engine.encoders.model_folder import ModelFolder, read_object
 from engine.encoders.weights_file import file_sha256, tensor_names
 
 ENCODING_VERSION = 1
+QUERY_MAP = "QUERY_MAP"
+"""In place of "LORA", the type of an adapter that is a linear map of query vectors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,21 +78,21 @@ def known_prompts(name: str) -> Prompts | None:
 
 
 def adapter_digest(folder: Path) -> str:
-    """Hex sha256 of a LoRA adapter's weights and settings. Raises ModelError when the folder is not a sound adapter."""
-    config = check_adapter(folder)
+    """Hex sha256 of an adapter's weights and settings. Raises ModelError when the folder is not a sound adapter."""
+    config = check_adapter(folder, ("LORA", QUERY_MAP))
     config.pop("base_model_name_or_path", None)
     parts = [file_sha256(folder / "adapter_model.safetensors"), config]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
-def check_adapter(folder: Path) -> dict[str, Any]:
+def check_adapter(folder: Path, types: Sequence[str] = ("LORA",)) -> dict[str, Any]:
     """The adapter's settings, after its files were checked. Raises ModelError."""
     if not (folder / "adapter_config.json").is_file():
         raise _unsound(f"{folder} is not an adapter folder.", "It has no adapter_config.json.")
     if not (folder / "adapter_model.safetensors").is_file():
         raise _unsound(f"The adapter {folder} has no adapter_model.safetensors.", "Only safetensors is loaded.")
     config = read_object(folder / "adapter_config.json")
-    if config.get("peft_type") != "LORA":
+    if config.get("peft_type") not in types:
         raise _unsound(f"The adapter {folder} is not a LoRA adapter.", "Only LoRA adapters can be merged and scaled.")
     tensor_names(folder / "adapter_model.safetensors")
     return config

@@ -12,6 +12,7 @@ from engine.core.records import Chunk
 from engine.encoders.hardware import choose_hardware
 from engine.encoders.kinds.augmented import AugmentedEncoder
 from engine.encoders.kinds.chosen import encoder_source
+from engine.encoders.kinds.given import GivenEncoder
 from engine.endpoint.servers import note_server
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot, StageContext
@@ -57,6 +58,7 @@ def source_of(info: VectorsInfo, settings: Settings) -> EncoderSource:
     made_by = {
         "model": info.model, "query_prompt": query, "document_prompt": document, "pooling": info.pooling,
         "endpoint": info.endpoint, "endpoint_model": info.endpoint_model, "small_model": info.small_model,
+        "vectors": info.given_vectors,
     }  # fmt: skip
     return encoder_source(settings.encoder.model_copy(update=made_by), info.dimension - info.small_dimension)
 
@@ -89,7 +91,7 @@ def load_encoder(context: StageContext, adapter: Path | None = None, weight: flo
     if source.server:
         note_server(context.project.path, source.server)
     encoder = source.load(chosen.max_tokens, adapter, weight, context.choose)
-    if isinstance(encoder, AugmentedEncoder):  # each interpolation asks the black box the same again
+    if isinstance(encoder, AugmentedEncoder | GivenEncoder):  # each interpolation asks the black box the same again
         encoder.black_box = cached(context, encoder.black_box)
         return encoder
     return with_kept_queries(context.project, encoder) if source.server else encoder

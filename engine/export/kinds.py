@@ -9,6 +9,7 @@ from pathlib import Path
 
 from engine.core.errors import EngineError, NotBuiltError, UsageError, unknown
 from engine.encoders.geometry import Hyperbolic, read_geometry
+from engine.encoders.kinds.given import is_map
 from engine.encoders.loading import WHOLE
 from engine.encoders.weights_file import tensor_names
 from engine.export.models import write_adapter, write_models, write_onnx
@@ -32,6 +33,11 @@ class Kind:
 
 def _has_adapter(source: Source) -> None:
     folder, _ = source.adapter()
+    if is_map(folder):
+        raise UsageError(
+            "There is no adapter to export.", "A map to given vectors (encoder.vectors) was fitted, which goes with them alone.",
+            "Export something else, such as vectors or chunks.", code="encoder-not-exportable", command="export",
+        )  # fmt: skip
     if any(name.startswith(WHOLE) for name in tensor_names(folder / "adapter_model.safetensors")):
         raise UsageError(
             "The adapter cannot be exported alone.", "Pre-training changed all weights, of which peft would load none.",

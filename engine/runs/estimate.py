@@ -109,7 +109,8 @@ def estimate(snapshot: ProjectSnapshot, stages: Sequence[str], should_stop: Call
     settings = snapshot.settings
     if sum(work.encodings(stages).values()) < MIN_ENCODINGS:
         return None
-    if settings.encoder.small_model or not encoder_source(settings.encoder).abilities.trains:
+    chosen = settings.encoder
+    if chosen.small_model or chosen.vectors or not encoder_source(chosen).abilities.trains:
         return RunEstimated(chunks=work.chunks, seconds={}, unknown=list(stages))
     arguments = [str(snapshot.project.path)]
     per_encoding = float(run_in_subprocess("engine.runs.estimate", arguments, "The measurement", should_stop))

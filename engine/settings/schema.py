@@ -85,6 +85,11 @@ class EncoderSettings(Section):
         "a second model, named as in encoder.model, whose vectors stand beside those of the first once an adapter of it is "
         "trained (Mafin): for a first one that cannot be trained, such as a GGUF file or a server",
     )
+    vectors: str = key(
+        "",
+        "vectors of the chunks that a model elsewhere made: a .npy file with their ids beside it, or a .safetensors file; "
+        "encoder.model makes those of queries, and in place of an adapter a map between both is fitted",
+    )
     device: str = key("auto", "where the model runs: auto, cpu, cuda or cuda:N", pattern=r"^(auto|cpu|cuda(:\d+)?)$")
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = key("auto", "precision of the model's weights")
     max_tokens: int = key(256, "longer texts are cut here", ge=16, le=32768)

@@ -11,6 +11,9 @@ from engine.core.errors import DamagedError, NotBuiltError
 from engine.corpus.document_queries import document_queries
 from engine.corpus.imports import graded_queries, imports_fingerprint
 from engine.encoders.for_project import CHUNKS, check_device, encoder_fingerprint_of, model_fingerprint, project_model
+from engine.encoders.given_vectors import read_vectors
+from engine.encoders.kinds.chosen import encoder_source
+from engine.encoders.kinds.given import GivenSource
 from engine.project.stage import ProjectSnapshot, Stage, StageContext
 from engine.project.store.artifact_info import AdapterInfo, QueriesInfo, RankingsInfo
 from engine.project.store.artifacts import Artifact
@@ -61,11 +64,13 @@ class TrainStage(Stage):
         }
 
     def preflight(self, snapshot: ProjectSnapshot) -> None:
-        """Raises SettingsError for a recipe whose values do not go together, ModelError for a teacher that cannot be used,
-        UsageError for what this machine does not have."""
+        """Raises SettingsError for a recipe whose values do not go together, ModelError for a teacher or vectors
+        that cannot be used, UsageError for what this machine does not have."""
         config = resolve_config(snapshot)
         teacher_folder(snapshot, config)
         check_device(snapshot.settings, "train")
+        if isinstance(source := encoder_source(snapshot.settings.encoder), GivenSource):
+            read_vectors(source.path)
 
     def verify(self, snapshot: ProjectSnapshot) -> None:
         """Raises DamagedError or ModelError when the adapter on disk is not the one that was trained."""
@@ -80,6 +85,8 @@ class TrainStage(Stage):
         A training that the user asked to finish early is done like one that ended by itself: it is up to date until an input
         or setting changes, and a forced one starts from the untouched encoder.
         """
+        if context.settings.encoder.vectors:
+            return _with_map(context)
         from engine.training.dataset import training_data, why_untrained
 
         queries, chunks = context.store.queries(), context.store.chunks()
@@ -175,6 +182,18 @@ def publish_adapter(context: StageContext, name: str, config: TrainingConfig, re
         building.name, steps=result.steps, best_step=result.best_step, ended=result.ended,
         adapter_scope=config.adapter_scope, digest=digest_of(context.project.path / building.name, config.adapter_scope),
     )  # fmt: skip
+
+
+def _with_map(context: StageContext) -> dict[str, Any]:
+    """In place of a training: the map to given vectors."""
+    from engine.training.query_map import fit_map
+
+    with context.project.building("adapters", context.fingerprint) as building:
+        summary = fit_map(context, building.folder)
+    digest = digest_of(context.project.path / building.name, "both")
+    info = AdapterInfo(building.name, digest=digest, model=model_fingerprint(context))
+    context.store.put_artifact(Artifact(info, context.fingerprint, building.name))
+    return {"adapter": building.name, "reason": "", **summary}
 
 
 def _without_adapter(context: StageContext, reason: str) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.core.errors import DamagedError, NotBuiltError, TooLittleTextError
+from engine.core.events import Warned
 from engine.encoders.for_project import (
     check_device,
     chunk_adapter,
@@ -18,6 +19,7 @@ from engine.encoders.for_project import (
     open_cache,
 )
 from engine.encoders.kinds.augmented import AugmentedEncoder
+from engine.encoders.kinds.given import GivenEncoder
 from engine.project.stage import ProjectSnapshot, Stage, StageContext
 from engine.project.store.artifact_info import CorpusInfo, EvaluationInfo, LexicalInfo, VectorsInfo
 from engine.project.store.artifacts import Artifact
@@ -75,14 +77,18 @@ class EmbedStage(Stage):
                 "There is nothing to embed.", "No document holds any text.", "Add documents and run again."
             )
         settings = context.settings.encoder
-        small = encoder.small if isinstance(encoder, AugmentedEncoder) else None
+        beside = 0
+        if isinstance(encoder, AugmentedEncoder | GivenEncoder):
+            beside = encoder.dimension - encoder.black_box.dimension
         info = VectorsInfo(
             settings.model, settings.max_tokens, (settings.query_prompt, settings.document_prompt),
             _named(context, adapter), _named(context, of_chunks), weight, encoder_fingerprint_of(context, adapter, weight),
             encoder.fingerprint, VERSION, encoder.dimension, len(chunks), settings.pooling, settings.endpoint,
-            settings.endpoint_model, settings.small_model if small else "", small.dimension if small else 0,
+            settings.endpoint_model, settings.small_model if beside else "", beside, settings.vectors if beside else "",
         )  # fmt: skip
         vectors = _vectors(context, encoder, chunks, info)
+        if isinstance(encoder, GivenEncoder):
+            _report_missing(context, encoder, chunks)
         with context.project.building("vectors", context.fingerprint) as building:
             added = _write(context, building.folder, chunks, vectors, encoder)
         context.store.put_artifact(Artifact(info, context.fingerprint, building.name))
@@ -120,6 +126,16 @@ def _in_use(snapshot: ProjectSnapshot) -> tuple[Path | None, float, str]:
         )  # fmt: skip
     in_use = evaluation.info.in_use
     return snapshot.project.path / adapter, in_use.interpolation_weight, in_use.adapter_scope
+
+
+def _report_missing(context: StageContext, encoder: GivenEncoder, chunks: Sequence[Chunk]) -> None:
+    missing = int((encoder.given.find([chunk.content_hash for chunk in chunks]) < 0).sum())
+    if missing:
+        text = (
+            f"{missing} of {len(chunks)} chunks have no vector in {context.settings.encoder.vectors}: the map makes theirs. "
+            "'engine export --only chunks' writes all chunks for whoever makes the vectors."
+        )
+        context.emit(Warned(stage=context.stage, text=text, code="vectors-incomplete"))
 
 
 def _named(snapshot: ProjectSnapshot, adapter: Path | None) -> str | None:

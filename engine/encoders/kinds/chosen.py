@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from engine.core.errors import SettingsError
 from engine.encoders.kinds.folder import FolderSource
 from engine.encoders.model_folder import DEFAULT_MODEL, resolve_model
 from engine.encoders.pooling import with_pooling
@@ -18,8 +19,17 @@ BLOB = "sha256-"
 
 
 def encoder_source(chosen: EncoderSettings, dimension: int = 0) -> EncoderSource:
-    """As `base_source`, with the small model that `encoder.small_model` puts beside it."""
+    """As `base_source`, with what `encoder.small_model` or `encoder.vectors` puts beside it."""
     base = base_source(chosen, dimension)
+    if chosen.small_model and chosen.vectors:
+        raise SettingsError(
+            "encoder.small_model and encoder.vectors do not go together.", "Both put vectors beside those of the encoder.",
+            "Empty one of them; with encoder.vectors, the small model can be encoder.model.", code="encoder-ambiguous",
+        )  # fmt: skip
+    if chosen.vectors:
+        from engine.encoders.kinds.given import GivenSource
+
+        return GivenSource.of(base, Path(chosen.vectors).expanduser().absolute())
     if not chosen.small_model:
         return base
     from engine.encoders.kinds.augmented import AugmentedSource

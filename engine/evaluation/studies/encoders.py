@@ -103,7 +103,7 @@ def try_encoder(project: ProjectFolder, changes: dict[str, Any], should_stop: Ca
     Raises NotBuiltError before the stage `index`, TooLittleTextError where there is no query, and whatever ends the encoder.
     """
     settings = project.settings()
-    encoder = settings.encoder.model_copy(update=changes | {"small_model": ""})
+    encoder = settings.encoder.model_copy(update=changes | {"small_model": "", "vectors": ""})
     folder = encoder_source(encoder).folder if changes else None
     if folder is not None and (prompts := missing_prompts(folder)):
         changes = changes | {"query_prompt": prompts.query, "document_prompt": prompts.document}

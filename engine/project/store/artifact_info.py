@@ -234,7 +234,8 @@ class EvaluationInfo(ArtifactInfo):
 @dataclass(frozen=True)
 class VectorsInfo(ArtifactInfo):
     """`encoder` and `chunk_encoder`: fingerprints of what encodes queries and chunks, with the adapters that they need.
-    `small_model`: the one beside `model` or `endpoint`, where its adapter is in use; `small_dimension` of `dimension` are its."""
+    `small_model`: the one beside `model` or `endpoint`, where its adapter is in use; `given_vectors`: the
+    file of vectors, where the map to them is. `small_dimension` of `dimension` are theirs."""
 
     kind, stage, called = "vectors", "embed", "vector index"
     model: str = ""
@@ -253,6 +254,7 @@ class VectorsInfo(ArtifactInfo):
     endpoint_model: str = ""
     small_model: str = ""
     small_dimension: int = 0
+    given_vectors: str = ""
 
     @property
     def folders_read(self) -> tuple[str, ...]:

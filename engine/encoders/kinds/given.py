@@ -1,0 +1,130 @@
+"""Vectors of chunks from a file beside the project's own encoder (METHODS.md §2): the model that made them is not here.
+
+Nobody can ask that model for the vector of a query, so a linear map of the own encoder's vector stands for it, and for that of a
+chunk that the file lacks. Without the map it is the own encoder alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from engine.core.errors import ModelError
+from engine.core.similarity import COSINE, Similarity
+from engine.core.unit_vectors import unit_rows
+from engine.encoders.encoder import Abilities, Encoder, EncoderSource, Progress, Report, unheard
+from engine.encoders.fingerprint import QUERY_MAP, adapter_digest, check_adapter
+from engine.encoders.given_vectors import GivenVectors, read_vectors, vectors_digest
+from engine.encoders.kinds.augmented import joined_arrays
+from engine.encoders.weights_file import metadata
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from engine.encoders.fingerprint import Prompts
+    from engine.encoders.model_folder import ModelFolder
+
+    Floats = NDArray[np.float32]
+
+VERSION = 1
+WEIGHTS, CONFIG = "adapter_model.safetensors", "adapter_config.json"
+_ABILITIES = Abilities(trains=True, exports=False)
+
+
+def is_map(adapter: Path) -> bool:
+    """Whether the folder holds a map of queries, not a LoRA adapter. Raises ModelError for an unsound one."""
+    return bool(check_adapter(adapter, ("LORA", QUERY_MAP))["peft_type"] == QUERY_MAP)
+
+
+@dataclass(frozen=True, slots=True)
+class GivenSource:
+    """The project's own encoder, and the file of vectors. Prompts, length limit and tokenizer are the encoder's."""
+
+    own: EncoderSource
+    path: Path
+    name: str
+    server: str
+    folder: ModelFolder | None
+    weights_sha256: str
+    prompts: Prompts
+    tokenizer_file: Path | None
+    max_tokens: int
+    abilities: Abilities = _ABILITIES
+
+    @classmethod
+    def of(cls, own: EncoderSource, path: Path) -> GivenSource:
+        """Of both. The file is not opened."""
+        return cls(
+            own, path, f"{own.name} + {path.name}", own.server, own.folder, own.weights_sha256, own.prompts, own.tokenizer_file,
+            own.max_tokens,
+        )  # fmt: skip
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the encoder and the file's content. Raises ModelError without the file."""
+        return _hash(self.own.fingerprint, vectors_digest(self.path))
+
+    def vectors_fingerprint(self, max_tokens: int, adapter: Path | None = None, weight: float = 1.0) -> str:
+        """Of the own encoder without a map, else of both: a map names the file that it was fitted to."""
+        if adapter is None or weight == 0 or not is_map(adapter):
+            return self.own.vectors_fingerprint(max_tokens, adapter, weight)
+        return _hash(self.own.vectors_fingerprint(max_tokens), adapter_digest(adapter), str(weight))
+
+    def load(
+        self, max_tokens: int, adapter: Path | None = None, weight: float = 1.0, report: Report = unheard
+    ) -> Encoder:
+        """See `EncoderSource`. The file is read once chunks are encoded."""
+        if adapter is None or weight == 0 or not is_map(adapter):
+            return self.own.load(max_tokens, adapter, weight, report)
+        own = self.own.load(max_tokens, report=report)
+        return GivenEncoder(own, self.path, adapter, weight, self.vectors_fingerprint(max_tokens, adapter, weight))
+
+
+class GivenEncoder:
+    """[e(x), w g(x)]/√(1 + w²) of the own encoder's unit vectors e and given ones g; where x has none, g(x) is unit W e(x)."""
+
+    similarity: Similarity = COSINE
+
+    def __init__(self, own: Encoder, path: Path, adapter: Path, weight: float, fingerprint: str) -> None:
+        from safetensors.numpy import load_file
+
+        self.black_box, self.fingerprint, self.notices = own, fingerprint, own.notices
+        self._path, self._adapter, self._weight = path, adapter, weight
+        self._map: Floats = load_file(adapter / WEIGHTS)["query_map"]  # (e, d)
+
+    @property
+    def dimension(self) -> int:
+        """Of both together."""
+        return sum(self._map.shape)
+
+    @cached_property
+    def given(self) -> GivenVectors:
+        """The file's vectors. Raises ModelError where it is not the one that the map was fitted to."""
+        if metadata(self._adapter / WEIGHTS)["vectors"] != vectors_digest(self._path):
+            raise ModelError(
+                f"The vectors in {self._path} are not those of before.", "The file has changed since the map was fitted.",
+                "Run 'engine run'.", code="vectors-changed", command="run",
+            )  # fmt: skip
+        return read_vectors(self._path)
+
+    def encode_queries(self, texts: Sequence[str], progress: Progress | None = None) -> Floats:
+        """See `Encoder`."""
+        own = self.black_box.encode_queries(texts, progress)
+        return joined_arrays(own, self._weight * unit_rows(own @ self._map))
+
+    def encode_chunks(self, texts: Sequence[str], progress: Progress | None = None) -> Floats:
+        """See `Encoder`."""
+        own = self.black_box.encode_chunks(texts, progress)
+        second = unit_rows(own @ self._map)
+        places = self.given.find([hashlib.sha256(text.encode()).hexdigest() for text in texts])
+        second[places >= 0] = self.given.read(places[places >= 0])
+        return joined_arrays(own, self._weight * second)
+
+
+def _hash(*parts: str) -> str:
+    return hashlib.sha256(" ".join(("given", str(VERSION), *parts)).encode()).hexdigest()

@@ -1,0 +1,61 @@
+"""The map by which the project's own encoder asks for vectors that another model made (METHODS.md §2), in closed form."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.core.errors import ModelError
+from engine.encoders.fingerprint import QUERY_MAP
+from engine.encoders.for_project import chunk_vectors, load_encoder
+from engine.encoders.given_vectors import read_vectors, vectors_digest
+from engine.encoders.kinds.chosen import encoder_source
+from engine.encoders.kinds.given import CONFIG, WEIGHTS, GivenSource
+
+if TYPE_CHECKING:
+    from engine.project.stage import StageContext
+
+RIDGE = 0.1
+_BLOCK = 8192
+
+
+def ridge_map(own: NDArray[np.float32], given: NDArray[np.float32], ridge: float = RIDGE) -> NDArray[np.float32]:
+    """W (e, d) that makes ‖X W − Y‖² + λ‖W‖² least for X (n, e) and Y (n, d): (XᵀX + λI)⁻¹ XᵀY, where λ is `ridge` times the mean
+    eigenvalue of XᵀX."""
+    width = own.shape[1]
+    gram, product = np.zeros((width, width)), np.zeros((width, given.shape[1]))
+    for start in range(0, len(own), _BLOCK):
+        block = own[start : start + _BLOCK].astype(np.float64)
+        gram += block.T @ block
+        product += block.T @ given[start : start + _BLOCK]
+    damping = ridge * np.trace(gram) / width * np.eye(width)
+    return np.linalg.solve(gram + damping, product).astype(np.float32)
+
+
+def fit_map(context: StageContext, folder: Path) -> dict[str, Any]:
+    """Fit the map to the chunks with a vector, and write it as an adapter into `folder`. Raises ModelError where there is none."""
+    from safetensors.numpy import save_file
+
+    source = encoder_source(context.settings.encoder)
+    assert isinstance(source, GivenSource)
+    given, digest, chunks = read_vectors(source.path), vectors_digest(source.path), context.store.chunks()
+    places = given.find([chunk.content_hash for chunk in chunks])
+    known = places >= 0
+    found, spare = int(known.sum()), len(given.places) - len(np.unique(places[known]))
+    if not found:
+        raise ModelError(
+            f"No vector in {source.path} belongs to a chunk.", f"Its {spare} ids are those of other texts.",
+            "Ids are the values of content_hash in chunks.jsonl, which 'engine export --only chunks' writes.",
+            code="vectors-of-other-chunks",
+        )  # fmt: skip
+    own = chunk_vectors(context, load_encoder(context), chunks)
+    fitted = ridge_map(own[known], given.read(places[known]))
+    save_file({"query_map": fitted}, folder / WEIGHTS, {"vectors": digest})
+    (folder / CONFIG).write_text(json.dumps({"peft_type": QUERY_MAP, "ridge": RIDGE}) + "\n", encoding="utf-8")
+    why = f"a map of {source.own.name} was fitted to them; {spare} vectors of {source.path.name} belong to no chunk"
+    context.choose("chunks with a given vector", f"{found} of {len(chunks)}", why)
+    return {"chunks": len(chunks), "given": found, "spare": spare}
