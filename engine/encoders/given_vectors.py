@@ -51,7 +51,7 @@ def vectors_digest(path: Path) -> str:
         files = [path, *([ids] if (ids := _ids_file(path)) else [])]
         return hashlib.sha256("".join(map(file_sha256, files)).encode()).hexdigest()
     except (OSError, ValueError) as error:
-        raise _unusable(path, f"{error}.", "vectors-unreadable") from None
+        raise _unusable(path, f"{error}.", code="vectors-unreadable") from None
 
 
 def read_vectors(path: Path) -> GivenVectors:
@@ -71,25 +71,28 @@ def read_vectors(path: Path) -> GivenVectors:
         RecursionError,
         SafetensorError,
     ) as error:
-        raise _unusable(path, f"{error}.", "vectors-unreadable") from None
+        raise _unusable(path, f"{error}.", code="vectors-unreadable") from None
     if rows.dtype.kind != "f" or rows.ndim != 2 or 0 in rows.shape:
         why = f"It holds {rows.dtype} of shape {rows.shape}, not rows of floating-point numbers."
-        raise _unusable(path, why, "vectors-invalid")
+        raise _unusable(path, why, code="vectors-invalid")
     if ids is None:
-        raise _unusable(
-            path, f"There is neither {_names(path)[0]} nor {_names(path)[1]} beside it.", "vectors-ids-missing"
-        )
+        why = "There is neither {} nor {} beside it.".format(*_names(path))
+        raise _unusable(path, why, code="vectors-ids-missing")
     if len(ids) != len(rows):
-        raise _unusable(path, f"It holds {len(rows)} vectors, and there are {len(ids)} ids.", "vectors-ids-invalid")
+        raise _unusable(
+            path, f"It holds {len(rows)} vectors, and there are {len(ids)} ids.", code="vectors-ids-invalid"
+        )
     for start in range(0, len(rows), _BLOCK):
         block = rows[start : start + _BLOCK]
         if not (np.isfinite(block).all() and block.any(axis=1).all()):
-            raise _unusable(path, "Some vectors hold numbers that are not finite, or only zeros.", "vectors-not-finite")
+            raise _unusable(
+                path, "Some vectors hold numbers that are not finite, or only zeros.", code="vectors-not-finite"
+            )
     places: dict[str, int] = {}
     for row, name in enumerate(ids):
         first = places.setdefault(name, row)
         if first != row and np.abs(np.subtract(*unit_rows(rows[[first, row]]))).max() > _SAME:
-            raise _unusable(path, f"The id {name} has two different vectors.", "vectors-ids-invalid")
+            raise _unusable(path, f"The id {name} has two different vectors.", code="vectors-ids-invalid")
     return GivenVectors(rows, places)
 
 
