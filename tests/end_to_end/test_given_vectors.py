@@ -34,7 +34,9 @@ def test_from_an_export_to_search(project: Path, tmp_path: Path) -> None:
     export_project(folder, tmp_path / "out", ["chunks"])
     lines = (tmp_path / "out" / "chunks.jsonl").read_text().splitlines()
     exported = [json.loads(line) for line in lines]
-    elsewhere = base_source(EncoderSettings(model=str(build_tiny_model(tmp_path / "elsewhere", seed=5)), device="cpu")).load(256)
+    elsewhere = base_source(
+        EncoderSettings(model=str(build_tiny_model(tmp_path / "elsewhere", seed=5)), device="cpu")
+    ).load(256)
     made = elsewhere.encode_chunks([chunk["text"] for chunk in exported])
     given = tmp_path / "given.npy"
     np.save(given, np.concatenate([made[1:], made[:1]]) * 7)  # of the first chunk none, but of a text that is no chunk
@@ -43,7 +45,7 @@ def test_from_an_export_to_search(project: Path, tmp_path: Path) -> None:
     folder.change_settings({"encoder.vectors": str(given)})
     assert any("holds" in found.found for found in examine(folder) if (found.topic, found.state) == ("model", "good"))
 
-    events = [json.loads(line) for line in engine_here("run", str(project), "--json").stdout.splitlines()]
+    events = [json.loads(line) for line in engine_here("adapt", str(project), "--json").stdout.splitlines()]
     finished = {event["stage"]: event["summary"] for event in events if event["event"] == "stage_finished"}
     assert finished["ingest"]["new_chunks"] == 0
     assert {"train", "evaluate"} <= finished.keys() <= {"ingest", "train", "evaluate", "embed"}
@@ -73,7 +75,7 @@ def test_from_an_export_to_search(project: Path, tmp_path: Path) -> None:
     own = base_source(folder.settings().encoder).load(256)
     of_chunks = own.encode_chunks([chunk.embedded_text for chunk in chunks])
     fitted = load_file(project / (trained.info.adapter or "") / "adapter_model.safetensors")["query_map"]
-    np.testing.assert_allclose(fitted, ridge_map(of_chunks[1:], made[1:], RIDGE), atol=2e-2)  # those of the run came as float16
+    np.testing.assert_allclose(fitted, ridge_map(of_chunks[1:], made[1:], RIDGE), atol=2e-2)  # the run's were float16
     second = np.concatenate([unit_rows(of_chunks[:1] @ fitted), made[1:]])
     keys, rows = VectorIndex.open(folder.folder_of(vectors)).stored()
     np.testing.assert_array_equal(keys, [chunk.id for chunk in chunks])

@@ -108,7 +108,7 @@ class GivenEncoder:
         if metadata(self._adapter / WEIGHTS)["vectors"] != vectors_digest(self._path):
             raise ModelError(
                 f"The vectors in {self._path} are not those of before.", "The file has changed since the map was fitted.",
-                "Run 'engine run'.", code="vectors-changed", command="run",
+                "Run 'engine adapt'.", code="vectors-changed", command="adapt",
             )  # fmt: skip
         return read_vectors(self._path)
 
