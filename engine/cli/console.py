@@ -200,6 +200,10 @@ def show_study(found: Mapping[str, Any], console: Console) -> None:
     for row in found["rows"]:
         table.add_row(row["label"], *(shown(row["values"].get(name)) for name in found["columns"]))
     console.print(table)
+    for cell in found["cells"]:
+        if cell["reason"]:
+            name = ", ".join(filter(None, (cell["model"], cell["label"])))
+            console.print(harmless(f"{name}: no adapter, since {cell['reason']}."))
     for one in found["correlations"]:
         console.print(f"{' and '.join(one['of'])}: r = {'–' if one['r'] is None else format(one['r'], '.3f')}")
 

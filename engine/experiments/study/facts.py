@@ -13,9 +13,15 @@ from engine.evaluation.studies.robustness import make_trial
 from engine.project.folder import ProjectFolder
 from engine.project.stage import StageContext
 from engine.project.store.artifact_info import LexicalInfo
+from engine.project.store.store import Store
 
 Labelled = Iterator[tuple[str, dict[str, Any]]]
 SHOWN = 3
+
+
+def unheard_context(project: ProjectFolder, store: Store) -> StageContext:
+    """The project as the stage evaluate sees it, whose events nobody hears."""
+    return StageContext(project, project.settings(), store, "evaluate", "", "", lambda _event: None, lambda: False)
 
 
 def _statistics(project: ProjectFolder) -> Labelled:
@@ -43,9 +49,7 @@ def _questions(project: ProjectFolder) -> Labelled:
 def _perturbed(project: ProjectFolder) -> Labelled:
     """Judged queries of which most words are shared with their answers."""
     with closing(project.store()) as store:
-        context = StageContext(
-            project, project.settings(), store, "evaluate", "", "", lambda _event: None, lambda: False
-        )
+        context = unheard_context(project, store)
         chunks, terms = store.chunks(), content_terms(context.need(LexicalInfo).info.language)
         trials = (make_trial(one, chunks, terms, context.settings.training.seed) for one in query_sets(context, chunks))
         trial = next((trial for trial in trials if trial), None)

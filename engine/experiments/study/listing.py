@@ -37,8 +37,10 @@ class Listed:
         """In words."""
         if self.missing:
             return self.missing
+        if not self.cells:
+            return "No training."
         time = f", {self.to_do} to do in {'more than' if self.more else 'about'} {self.seconds / 60:,.0f} min"
-        return f"{self.cells} trainings{'' if self.to_do is None else time}."
+        return f"{self.cells} training{'s' if self.cells > 1 else ''}{'' if self.to_do is None else time}."
 
 
 def listing(project: ProjectFolder | None) -> Iterator[Listed]:
@@ -54,7 +56,7 @@ def listing(project: ProjectFolder | None) -> Iterator[Listed]:
         try:
             run = StudyRun(project, study, study_cells(project, study, chunks), basis)
         except EngineError as error:
-            yield replace(known, missing=error.what)
+            yield replace(known, missing=f"{error.what} {error.to_do}")
             continue
         seconds, more = _seconds(run, float(speed))
         yield replace(known, to_do=len(run.to_do()), seconds=round(seconds, 1), more=more)

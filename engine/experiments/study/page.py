@@ -59,11 +59,15 @@ def rows_of(study: Study, cells: MeasuredCells) -> list[Row]:
             untrained = system.partition(",")[0] in UNTRAINED
             own = "" if untrained else training
             values = [found[system] for _, found in seeds if system in found]
-            if (model, own, system) in rows or (untrained and not values):
+            if untrained and not values:
                 continue
             mean = over_seeds(values) if values else {}
             shown = {column: first_measured(mean, column) for column in study.columns}
-            rows[model, own, system] = Row(model if many else "", own, label, seeds[0][0].changes, shown)
+            row = rows.setdefault(
+                (model, own, system), Row(model if many else "", own, label, seeds[0][0].changes, shown)
+            )
+            # a cell without an adapter measures less of base
+            row.values.update({name: one for name, one in shown.items() if row.values[name] is None})
     return list(rows.values())
 
 
@@ -131,15 +135,15 @@ def _render(found: Mapping[str, Any], charts: Sequence[str]) -> str:
 def _drawn(chart: Chart, study: Study, rows: Sequence[Row], cells: MeasuredCells) -> Iterator[str]:
     """The charts of a kind, as SVG; empty where there is nothing to draw."""
     x_name, y_name = chart.x.partition("|")[0], chart.y.partition("|")[0]
-    title = f"{y_name} by {x_name}"
     measured = [(row, y) for row in rows if (y := number(row.values.get(chart.y))) is not None]
     match chart.kind:
         case "line":
-            yield line_chart(title, _series(chart, measured), x_name.partition(".")[2], y_name)
+            inverse, name = "1/" if x_name.startswith("1/") else "", x_name.partition(".")[2].replace("_", " ")
+            yield line_chart(f"{y_name} by {inverse}{name}", _series(chart, measured), inverse + name, y_name)
         case "scatter":
             points = [(row.label, number(row.values[chart.x]), y) for row, y in measured]
             dots = [Line(name, [(x, y)], at) for at, (name, x, y) in enumerate(points) if x is not None]
-            yield line_chart(title, dots, x_name, y_name)
+            yield line_chart(f"{y_name} by {x_name}", dots, x_name, y_name)
         case "gap":
             gaps = [(row.label, row.values[chart.y]) for row, _ in measured if row.training]
             bars = [

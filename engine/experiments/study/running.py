@@ -22,10 +22,11 @@ from engine.core.events import Event, StageFinished
 from engine.encoders.for_project import encoder_fingerprint_of, open_cache
 from engine.encoders.kinds.chosen import encoder_source
 from engine.endpoint.servers import known_servers, note_server
+from engine.evaluation.query_sets import query_sets
 from engine.evaluation.studies.sentence_pairs import pairs_file
 from engine.experiments.study.black_box import compare_with_black_box
 from engine.experiments.study.catalogue import Changes, Study
-from engine.experiments.study.facts import FACTS
+from engine.experiments.study.facts import FACTS, unheard_context
 from engine.experiments.study.grid import Cell, cell_key, changed_settings, twin_of
 from engine.experiments.study.measures import measured
 from engine.experiments.study.page import write_study
@@ -78,9 +79,12 @@ class StudyRun:
         """Train and measure what is to do; returns what the page's JSON says (see `write_study`), with its `folder`.
 
         The page is written, too, when the study is stopped. A cell whose training fails is in `failed` and tried
-        again the next time. Raises CancelledError, ProjectBusyError, ResourceError.
+        again the next time. Raises CancelledError, ProjectBusyError, ResourceError; DatasetError where a study measures with judged
+        questions, and the documents answer none.
         """
         with self.project.locked("sweep"):
+            if "judged questions" in self.study.needs and self.to_do():
+                _check_answers(self.project, self.study)
             try:
                 for cell in self.to_do():
                     if should_stop and should_stop():
@@ -188,10 +192,22 @@ def _check_needs(project: ProjectFolder, study: Study, settings: Changes) -> Non
     }
     for what in study.needs:
         if not has[what]:
-            raise DatasetError(
-                f"The project {project.name} has no {what}.", f"{study.name} measures with them.", get[what],
-                code="study-data-missing", command="judge",
-            )  # fmt: skip
+            raise _lacking(project, study, what, get[what])
+
+
+def _check_answers(project: ProjectFolder, study: Study) -> None:
+    with closing(project.store()) as store:
+        judged = query_sets(unheard_context(project, store), store.chunks())[0]
+    if not judged.usable():
+        to_do = "Import judgments of the documents that it has, or judge hits."
+        raise _lacking(project, study, "judged questions that its documents answer", to_do)
+
+
+def _lacking(project: ProjectFolder, study: Study, what: str, to_do: str) -> DatasetError:
+    return DatasetError(
+        f"The project {project.name} has no {what}.", f"{study.name} measures with them.", to_do,
+        code="study-data-missing", command="judge",
+    )  # fmt: skip
 
 
 def figures_of(project: Project, seconds: float | None) -> dict[str, Any]:

@@ -103,6 +103,18 @@ def test_rows_are_of_each_model_training_and_system_over_seeds() -> None:
     assert found["b · x · Tuned"] == interval(17), "of the seed that gave an adapter"
 
 
+def test_what_one_training_lacks_of_base_another_has() -> None:
+    study = Study(name="s", source="", shows="", differs="", columns=["map", "general"], systems={"base": "Base"})
+    cells = [
+        (Cell(number, {}, "", training), TOLD, kept(base=found))
+        for number, (training, found) in enumerate(
+            (("x", {"map": interval(10)}), ("y", {"map": interval(11), "general": interval(3)})), 1
+        )
+    ]
+    (row,) = rows_of(study, cells)
+    assert row.values == {"map": interval(10), "general": interval(3)}
+
+
 def test_the_interval_of_a_mean_over_three_seeds() -> None:
     found = over_seeds([{"map": value, "name": "x"} for value in (1.0, 2.0, 3.0)])
     assert found["name"] == "x"

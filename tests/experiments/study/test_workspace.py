@@ -166,7 +166,10 @@ def test_what_a_study_lacks_is_an_error(project: ProjectFolder) -> None:
         with fails(DatasetError, "study-data-missing"):
             study_cells(project, study_of(name), 10)
     judge(project, "a question")
-    assert study_cells(project, study_of("bmembed-t2"), 10)
+    cells = study_cells(project, study_of("bmembed-t2"), 10)
+    assert cells
+    with fails(DatasetError, "study-data-missing"):  # no document answers it
+        StudyRun(project, study_of("bmembed-t2"), cells, basis_of(project)[0]).run()
     with fails(SettingsError, "study-setting-of-the-data", "corpus.chunk_tokens"):
         study_cells(project, study_of("bmembed-t2"), 10, settings={"corpus.chunk_tokens": 64})
 
