@@ -25,6 +25,7 @@ from engine.core.errors import (
     StageError,
 )
 from engine.core.records import JudgedQuery
+from engine.endpoint.servers import known_servers, note_server
 from engine.experiments.study.catalogue import study_of, sweep_of
 from engine.experiments.study.grid import Cell, make_grid
 from engine.experiments.study.listing import listing
@@ -32,6 +33,8 @@ from engine.experiments.study.running import StudyRun, failure, study_cells
 from engine.experiments.study.workspace import Workspace, basis_of, sweeping, unfinished
 from engine.export.purge import purge
 from engine.project.folder import ProjectFolder
+
+SERVER = "http://127.0.0.1:8080/v1"
 
 
 @pytest.fixture(scope="module")
@@ -221,6 +224,7 @@ class Scripted:
 
     def _run(self, folder: ProjectFolder) -> None:
         self.settings.append(folder.settings().training.steps)
+        note_server(folder.path, SERVER)
         if end := self.ends.pop(0):
             raise end
 
@@ -250,6 +254,7 @@ def test_a_failed_cell_stops_no_other_and_is_tried_again(
     assert again.run()["finished"] == 3
     assert made.settings == [6]
     assert not again.workspace.copy.path.exists()
+    assert known_servers(project.path) == [SERVER], "purge names it"
     assert project.settings().training.steps is None
 
 
