@@ -11,7 +11,7 @@ from engine.cli.app import AsJson, MaybeProject, Texts, app, opened, print_json,
 from engine.core.text import harmless, megabytes
 
 if TYPE_CHECKING:
-    from engine.core.messages.encoders import EncoderFile, EncoderResult
+    from engine.core.messages.encoders import EncoderComparison, EncoderFile
 
 
 @app.command()
@@ -24,7 +24,7 @@ def encoders(
     as_json: AsJson = False,
 ) -> None:
     """List the embedding models on this machine, also those in the folders that a project's encoder.folders names; or compare some
-    with a project's own encoder, on its chunks and its best queries."""
+    with a project's own encoder, on its chunks and the queries that decide between them."""
     from engine.core.errors import UsageError
 
     if action not in ("list", "compare") or (action == "compare") != bool(name and named):
@@ -59,17 +59,18 @@ def _show_files(found: list[EncoderFile]) -> None:
         print(harmless(f"    {one.model}"))
 
 
-def _show_comparison(found: list[EncoderResult], project: str) -> None:
+def _show_comparison(found: EncoderComparison, project: str) -> None:
     from engine.core.messages.report import EVIDENCE
 
-    for one in found:
+    table = found.table
+    for one in found.results:
         failed = f"  ✗ {one.error.what} {one.error.why}" if one.error else ""
         print(harmless(f"{one.named or 'the encoder of the project'}{failed}"))
-        if (trial := one.trial) is None:
+        if (trial := one.trial) is None or table is None:
             continue
-        for way, figure in one.figures.items():
+        for way, figure in table.systems[one.named].items():
             line = f"    {way:8} {figure.value:.1f} ({figure.low:.1f} to {figure.high:.1f})"
-            if gap := one.differences.get(way):
+            if gap := table.differences.get(one.named, {}).get(way):
                 line += f"  {gap.value:+.2f} ({gap.low:+.2f} to {gap.high:+.2f}): {gap.verdict} ({gap.format_p}){gap.format_needed}"
             print(line)
         memory = megabytes(trial.memory) if trial.memory else "memory of its server"
@@ -77,9 +78,12 @@ def _show_comparison(found: list[EncoderResult], project: str) -> None:
         print(f"    {trial.dimension} dimensions · {cost}")
         if changes := ", ".join(f"{key} = {value!r}" for key, value in trial.changes.items()):
             print(harmless(f"    To use it: {changes} under [encoder] in project.toml, then 'engine run {project}'."))
-    if trial := next((one.trial for one in found if one.trial), None):
+    if table is None:
+        return
+    print(f"nDCG@10 in percent on {table.queries:,} {EVIDENCE[found.rung]}, 95 % intervals, differences to the first.")
+    if found.rung == "extractive":
         print(
-            f"nDCG@10 in percent on {len(trial.bm25)} {EVIDENCE[trial.rung]}, 95 % intervals, differences to the first."
+            "Extractive queries favour BM25 and prove nothing of an encoder: 'engine judge' collects questions that do."
         )
-        if trial.rung == "extractive":
-            print("These favour BM25 and say little of an encoder: 'engine judge' collects questions that do.")
+    elif found.needed:
+        print(f"Too few to decide: it takes about {found.needed:,}. 'engine judge' collects questions.")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from engine.core.errors import EngineError
-from engine.core.figures import Difference, Interval
+from engine.core.figures import FigureTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,15 +34,22 @@ class EncoderFile:
 
 
 @dataclass(frozen=True, slots=True)
-class EncoderTrial:
-    """An encoder on the queries of a `rung` of evidence: nDCG@10 per query, in [0, 1], by semantic, hybrid and BM25 search; chunks
-    encoded in a second, seconds for one query, bytes of memory (None: a server's). `changes`: keys of [encoder] that name it."""
+class TrialFigures:
+    """nDCG@10 per query, in [0, 1], by semantic, hybrid and BM25 search; `documents`: which queries are of one document."""
 
-    name: str
-    rung: str
     semantic: tuple[float, ...]
     hybrid: tuple[float, ...]
     bm25: tuple[float, ...]
+    documents: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EncoderTrial:
+    """An encoder on the queries of every rung of evidence; chunks encoded in a second, seconds for one query, bytes of memory
+    (None: a server's). `changes`: keys of [encoder] that name it."""
+
+    name: str
+    rungs: dict[str, TrialFigures]
     texts_per_second: float
     query_seconds: float
     memory: int | None
@@ -52,11 +59,19 @@ class EncoderTrial:
 
 @dataclass(frozen=True, slots=True)
 class EncoderResult:
-    """An encoder as it was `named` (empty: the project's own): search → nDCG@10 in percent, and its paired difference to the
-    project's own. `error`: why there is no trial."""
+    """An encoder as it was `named` (empty: the project's own). `error`: why there is no trial."""
 
     named: str
     trial: EncoderTrial | None
-    figures: dict[str, Interval]
-    differences: dict[str, Difference]
     error: EngineError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EncoderComparison:
+    """Encoders on the queries of a `rung` of evidence: of each name, nDCG@10 by search, and its paired difference to the project's
+    own encoder. `needed`: so many of these queries would decide; None where they do. No `table` where no encoder was measured."""
+
+    results: tuple[EncoderResult, ...]
+    rung: str = ""
+    needed: int | None = None
+    table: FigureTable | None = None

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from engine.core.figures import Interval
 from engine.core.similarity import COSINE, Similarity
-from engine.evaluation.judgments import Judgment
+from engine.evaluation.judgments import Judgment, clusters_of
 from engine.evaluation.rankings import products_of, rank_all
 from engine.metrics.geometry import alignment, alignment_of, isoscore, isotropy_a, uniformity
 from engine.metrics.overlap import overlap
@@ -110,7 +110,7 @@ def _of_queries(found: Similarities, judgments: Sequence[Judgment], sampling: Sa
     relevance = Relevance.from_rankings(found.best, [one.grades for one in judgments])
     right = relevance.ranked > 0  # (m, K)
     coe, roe = overlap(found.top, [float(one.max()) for one in found.correct], found.random, sampling)
-    threshold = choose_threshold(found.top, right, sampling, resamples=sampling.samples)
+    threshold = choose_threshold(found.top, right, sampling, sampling.samples, clusters_of(judgments))
     left = (right & (found.top >= threshold.similarity)).any(axis=1)
     return {
         f"accuracy@{k}, percent": bootstrapped_mean(right.any(axis=1), sampling).percent(),

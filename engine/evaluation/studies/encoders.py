@@ -10,7 +10,7 @@ import json
 import shutil
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from statistics import median
@@ -20,7 +20,8 @@ import numpy as np
 
 from engine.core.errors import CancelledError, EngineError, NotBuiltError, TooLittleTextError
 from engine.core.events import Event, Progress
-from engine.core.messages.encoders import EncoderResult, EncoderTrial
+from engine.core.figures import FigureTable
+from engine.core.messages.encoders import EncoderComparison, EncoderResult, EncoderTrial, TrialFigures
 from engine.core.messages.wire import from_json, to_json
 from engine.core.records import Chunk
 from engine.core.subprocesses import answer, run_in_subprocess
@@ -30,7 +31,8 @@ from engine.encoders.for_project import chunk_vectors, load_encoder
 from engine.encoders.kinds.chosen import encoder_source
 from engine.evaluation.comparison import compared, measure
 from engine.evaluation.document_set import FOLDER, document_set
-from engine.evaluation.evidence import RUNGS, RungName
+from engine.evaluation.evidence import CERTIFYING, RUNGS, Evidence, Measured, RungName, deciding, from_top
+from engine.evaluation.judgments import clusters_of
 from engine.evaluation.query_sets import QuerySet, query_sets
 from engine.evaluation.rankers import Rankers
 from engine.evaluation.studies.fusion import undecided_share
@@ -38,20 +40,19 @@ from engine.evaluation.studies.hybrid import HybridFusion
 from engine.project.folder import ProjectFolder
 from engine.project.stage import StageContext
 from engine.project.store.artifact_info import CorpusInfo, LexicalInfo
-from engine.queries.heldout import MIN_TO_CHOOSE
 from engine.settings.schema import EncoderSettings
 
 if TYPE_CHECKING:
     from engine.encoders.encoder import Encoder
 
-SEARCHES, BM25, OWN = ("semantic", "hybrid"), "bm25", ""
+SEMANTIC, HYBRID, BM25, OWN = "semantic", "hybrid", "bm25", ""
 OF_A_MODEL = {"endpoint", "endpoint_model", "query_prompt", "document_prompt", "pooling"}
 TIMED_TEXTS, TIMED_QUERIES = 64, 16
 
 
 def compare_encoders(
     project: ProjectFolder, named: Sequence[str], should_stop: Callable[[], bool], begin: Callable[[str], object]
-) -> list[EncoderResult]:
+) -> EncoderComparison:
     """Measure the project's encoder (without adapter or small model), then those that are `named`: by a path, as `list_encoders`
     calls them, or by a server's address with the model's name there behind a #. `begin` is called with each. One that fails has
     an `error`.
@@ -72,7 +73,7 @@ def compare_encoders(
                 trials[one] = error
             finally:
                 shutil.rmtree(project.path / "lexical" / FOLDER, ignore_errors=True)
-    return _results(trials, settings.evaluation.bootstrap_samples, settings.training.seed)
+    return _compared(trials, settings.evaluation.bootstrap_samples, settings.training.seed)
 
 
 def _changes(named: str, now: EncoderSettings) -> dict[str, Any]:
@@ -85,16 +86,37 @@ def _changes(named: str, now: EncoderSettings) -> dict[str, Any]:
     return changes | {"model": resolve_name(named, list_encoders(now.folders))}
 
 
-def _results(trials: dict[str, EncoderTrial | EngineError], samples: int, seed: int) -> list[EncoderResult]:
+def _compared(trials: dict[str, EncoderTrial | EngineError], samples: int, seed: int) -> EncoderComparison:
+    """On the rung that decides between them, else on the highest with queries."""
     done = {named: one for named, one in trials.items() if isinstance(one, EncoderTrial)}
-    values = {named: {way: np.array(getattr(one, way)) for way in (*SEARCHES, BM25)} for named, one in done.items()}
-    pairs = {(named, OWN): SEARCHES for named in done if named != OWN and OWN in done}
-    figures, gaps = compared(values, pairs, samples, seed) if done else ({}, {})
-    return [
-        EncoderResult(named, one, figures[named], gaps.get((named, OWN), {})) if isinstance(one, EncoderTrial)
-        else EncoderResult(named, None, {}, {}, one)
+    results = tuple(
+        EncoderResult(named, one) if isinstance(one, EncoderTrial) else EncoderResult(named, None, one)
         for named, one in trials.items()
-    ]  # fmt: skip
+    )
+    if not done:
+        return EncoderComparison(results)
+    first = next(iter(done))
+    ladder = from_top([_evidence(rung, done) for rung in RUNGS if rung in done[first].rungs])
+    decides = deciding(ladder, first)
+    shown = decides or ladder[0]
+    values = {
+        named: {SEMANTIC: one.semantic, HYBRID: one.default, BM25: np.array(done[named].rungs[shown.rung].bm25)}
+        for named, one in shown.systems.items()
+    }
+    pairs = {(named, OWN): (SEMANTIC, HYBRID) for named in done if named != OWN and OWN in done}
+    figures, gaps = compared(values, pairs, samples, seed, shown.clusters)
+    table = FigureTable(OWN, shown.queries, 0, figures, {named: gap for (named, _), gap in gaps.items()})
+    if shown.rung not in CERTIFYING:
+        table = table.of_flattering_queries()
+    return EncoderComparison(results, shown.rung, None if decides else shown.needed(first), table)
+
+
+def _evidence(rung: RungName, trials: Mapping[str, EncoderTrial]) -> Evidence:
+    found = {named: one.rungs[rung] for named, one in trials.items()}
+    documents = np.array(next(iter(found.values())).documents)
+    return Evidence(
+        rung, {named: Measured(np.array(one.semantic), np.array(one.hybrid)) for named, one in found.items()}, documents
+    )
 
 
 def try_encoder(project: ProjectFolder, changes: dict[str, Any], should_stop: Callable[[], bool]) -> EncoderTrial:
@@ -117,9 +139,32 @@ def try_encoder(project: ProjectFolder, changes: dict[str, Any], should_stop: Ca
 
 
 def _tried(context: StageContext, changes: dict[str, Any]) -> EncoderTrial:
-    rung, one, rankers, rows = _evidence(context, context.store.chunks())
+    chunks, wanted = context.store.chunks(), RUNGS if context.settings.evaluation.use_judged else RUNGS[1:]
+    rankers = Rankers(context, chunks)
+    found = [(one, rankers) for one in query_sets(context, chunks)]
+    found += filter(None, [document_set(context, chunks)])
+    sets = [
+        (one, asked, rungs)
+        for one, asked in found
+        if (rungs := {rung: rows for rung, rows in one.rungs().items() if rows and rung in wanted})
+    ]
+    if not sets:
+        raise TooLittleTextError(
+            "There are no queries to compare encoders on.", "None is judged, none stands in the documents, and none is held out.",
+            f"Judge some hits with 'engine judge {context.project.argument}', or make queries with 'engine generate'.",
+            code="queries-none-to-compare", command="judge",
+        )  # fmt: skip
     source, encoder = encoder_source(context.settings.encoder), load_encoder(context)
-    speed, seconds, memory = _timed(encoder, rankers.chunks, one.texts)
+    speed, seconds, memory = _timed(encoder, chunks, sets[0][0].texts)
+    figures = {rung: found for one in sets for rung, found in _figures(context, encoder, *one)}
+    own = None if source.server else memory
+    return EncoderTrial(source.name, figures, speed, seconds, own, encoder.dimension, changes)
+
+
+def _figures(
+    context: StageContext, encoder: Encoder, one: QuerySet, rankers: Rankers, rungs: Mapping[RungName, list[int]]
+) -> Iterator[tuple[RungName, TrialFigures]]:
+    """By rung, of the queries of a set, asked of a corpus."""
     similarity, among = encoder.similarity, rankers.allowed(one)
     vectors = chunk_vectors(context, encoder, rankers.chunks)
     queries = encoder.encode_queries(one.texts, lambda _done: context.check_stop())
@@ -128,30 +173,13 @@ def _tried(context: StageContext, changes: dict[str, Any]) -> EncoderTrial:
     one.beside[OWN] = rankers.scores_of(queries, vectors, one.rankings[BM25], similarity)
     fusion = HybridFusion(context.settings, lambda same, ids: rankers.lexical.scores_many(same.texts, ids))
     fused = fusion.fused(one, OWN, undecided_share(context.settings.search))
-    judgments = [one.judgments[row] for row in rows]
-    semantic, hybrid, bm25 = (
-        tuple(measure(ranking[rows], judgments, rankers.document_of)["ndcg@10"].tolist())
-        for ranking in (one.rankings[OWN], fused, one.rankings[BM25])
-    )
-    own = None if source.server else memory
-    return EncoderTrial(source.name, rung, semantic, hybrid, bm25, speed, seconds, own, encoder.dimension, changes)
-
-
-def _evidence(context: StageContext, chunks: list[Chunk]) -> tuple[RungName, QuerySet, Rankers, list[int]]:
-    """The highest rung with enough queries to compare, else the highest with any: its queries, the corpus that they are asked
-    of, and the rows that count."""
-    sets = [(one, Rankers(context, chunks)) for one in query_sets(context, chunks)]
-    if not any(one.kind == "judged" and len(one.deciding()) >= MIN_TO_CHOOSE for one, _ in sets):
-        sets += filter(None, [document_set(context, chunks)])
-    found = [(rung, *one, rows) for one in sets for rung, rows in one[0].rungs().items() if rows]
-    found.sort(key=lambda one: RUNGS.index(one[0]))
-    if not found:
-        raise TooLittleTextError(
-            "There are no queries to compare encoders on.", "None is judged, none stands in the documents, and none is held out.",
-            f"Judge some hits with 'engine judge {context.project.argument}', or make queries with 'engine generate'.",
-            code="queries-none-to-compare", command="judge",
-        )  # fmt: skip
-    return next((one for one in found if len(one[3]) >= MIN_TO_CHOOSE), found[0])
+    for rung, rows in rungs.items():
+        judgments = [one.judgments[row] for row in rows]
+        semantic, hybrid, bm25 = (
+            tuple(measure(ranking[rows], judgments, rankers.document_of)["ndcg@10"].tolist())
+            for ranking in (one.rankings[OWN], fused, one.rankings[BM25])
+        )
+        yield rung, TrialFigures(semantic, hybrid, bm25, tuple(clusters_of(judgments).tolist()))
 
 
 def _timed(encoder: Encoder, chunks: Sequence[Chunk], queries: Sequence[str]) -> tuple[float, float, int]:

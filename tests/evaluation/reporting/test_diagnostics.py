@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from fixtures.offset_similarity import Offset
@@ -63,6 +65,18 @@ def test_ndcg_and_the_threshold_by_hand():
     found = describe(asked, judged, CHUNKS, KEYS, Sampling(top=2))
     assert found["threshold τ(ψ)"] == pytest.approx(0.6)
     assert found["accuracy@2 at τ, percent"].value == found["accuracy@2, percent"].value == pytest.approx(75, abs=1)
+
+
+def test_queries_of_one_document_say_less_of_the_threshold():
+    # Of 60 queries the first ten find their answer at 0.8, all others at 1; five make a document, or each is its own.
+    asked = ranked(np.array([[0.6, 0.8, 0, 0, 0, 0]] * 10 + [[1, 0, 0, 0, 0, 0]] * 50))
+    judged = [by_chunk(str(n), 5 if n < 10 else 3) for n in range(60)]
+    sampling = Sampling(top=1, size=5)  # no more, so that some samples have none of the ten
+    alone = describe(asked, judged, CHUNKS, KEYS, sampling)
+    assert alone["threshold τ(ψ)"] == pytest.approx(0.8)
+    # one resample of twelve documents in nine has neither of the two: (10 / 12)¹² = 11 %, so no loss is shown
+    of_documents = [replace(one, source=n // 5) for n, one in enumerate(judged)]
+    assert describe(asked, of_documents, CHUNKS, KEYS, sampling)["threshold τ(ψ)"] == pytest.approx(1)
 
 
 def test_transformations_are_measured_as_the_vectors_are():

@@ -13,7 +13,7 @@ from fixtures.tiny_gguf import build_tiny_gguf
 
 from engine.api import Project
 from engine.core.errors import CancelledError, EngineError, ModelError
-from engine.core.messages.encoders import EncoderResult
+from engine.core.messages.encoders import EncoderComparison, EncoderTrial, TrialFigures
 from engine.core.messages.wire import from_json, to_json
 from engine.encoders.embedding_cache import EmbeddingCache
 from engine.evaluation.studies import encoders
@@ -35,7 +35,7 @@ def here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(encoders, "run_in_subprocess", run)
 
 
-def compare(project: ProjectFolder, *named: str, should_stop: Any = lambda: False) -> list[EncoderResult]:
+def compare(project: ProjectFolder, *named: str, should_stop: Any = lambda: False) -> EncoderComparison:
     return encoders.compare_encoders(project, named, should_stop, lambda _named: None)
 
 
@@ -45,17 +45,21 @@ def test_encoders_are_measured_in_processes_of_their_own_and_one_that_fails_cost
     file = build_tiny_gguf(tmp_path / "tiny.gguf", template=None, context=512, llama__pooling_type=1)
     (tmp_path / "empty").mkdir()
     done = engine_here("encoders", "compare", str(project.path), str(file), str(tmp_path / "empty"), "none", "--json")
-    own, gguf, empty, none = from_json(tuple[EncoderResult, ...], json.loads(done.stdout))
+    found = from_json(EncoderComparison, json.loads(done.stdout))
+    own, gguf, empty, none = found.results
     assert [one.error and one.error.code for one in (empty, none)] == ["model-unsupported", "encoder-unknown"]
     assert own.trial is not None
     assert gguf.trial is not None
-    assert own.trial.rung in ("judged", "document")
-    table = Project(project).report().tables[own.trial.rung]
-    assert len(own.trial.bm25) == len(gguf.trial.semantic) == table.queries
+    assert found.rung in ("judged", "document")
+    assert found.table is not None
+    ours, report = found.table.systems, Project(project).report().tables[found.rung]
+    assert found.table.queries == len(gguf.trial.rungs[found.rung].semantic) == report.queries
     for way, system in (("bm25", "bm25"), ("semantic", "base")):
-        assert own.figures[way].value == pytest.approx(table.systems[system]["ndcg@10"].value, abs=0.01)
+        assert ours[""][way].value == pytest.approx(report.systems[system]["ndcg@10"].value, abs=0.01)
     for way in ("semantic", "hybrid"):
-        assert gguf.differences[way].value == pytest.approx(gguf.figures[way].value - own.figures[way].value)
+        gap = found.table.gap(str(file), "", way)
+        assert gap is not None
+        assert gap.value == pytest.approx(ours[str(file)][way].value - ours[""][way].value)
     assert (own.trial.dimension, gguf.trial.dimension, gguf.trial.changes) == (32, 64, {"model": str(file)})
     assert all(one.memory and one.texts_per_second and one.query_seconds for one in (own.trial, gguf.trial))
 
@@ -77,8 +81,10 @@ def test_a_comparison_that_was_stopped_goes_on_with_the_vectors_that_it_has(
     with pytest.raises(CancelledError):
         compare(project, str(other), should_stop=stop)
     assert not project.is_running()
-    own, same = compare(project, str(other))
-    assert (own.error, same.error, same.figures) == (None, None, own.figures)
+    found = compare(project, str(other))
+    assert found.table is not None
+    assert [one.error for one in found.results] == [None, None]
+    assert found.table.systems[str(other)] == found.table.systems[""]
     folders = {path.name for path in (project.path / "cache").iterdir()}
     assert len(folders) >= 2
     assert all(len(EmbeddingCache(project.path / "cache").vectors_of(name, 32)) for name in folders)
@@ -97,6 +103,50 @@ def test_where_the_projects_own_encoder_fails_the_others_stand_without_differenc
     project: ProjectFolder, tiny_model: Path
 ) -> None:
     project.change_settings({"encoder.model": "/nothing"})
-    own, other = compare(project, str(tiny_model))
-    assert isinstance(own.error, ModelError)
-    assert (other.error, other.differences, len(other.figures)) == (None, {}, 3)
+    found = compare(project, str(tiny_model))
+    assert found.table is not None
+    assert isinstance(found.results[0].error, ModelError)
+    assert (found.results[1].error, found.table.differences) == (None, {})
+    assert {name: len(figures) for name, figures in found.table.systems.items()} == {str(tiny_model): 3}
+
+
+def trial(lead: dict[str, list[float]]) -> EncoderTrial:
+    """By rung, how much each query gains over one half, in every search; ten queries a document."""
+    rungs = {}
+    for rung, gains in lead.items():
+        values = tuple(0.5 + gain for gain in gains)
+        rungs[rung] = TrialFigures(values, values, values, tuple(row // 10 for row in range(len(gains))))
+    return EncoderTrial("", rungs, 1.0, 1.0, None, 8, {})
+
+
+def comparison(
+    monkeypatch: pytest.MonkeyPatch, project: ProjectFolder, lead: dict[str, list[float]]
+) -> EncoderComparison:
+    found = iter([trial({rung: [0.0] * len(gains) for rung, gains in lead.items()}), trial(lead)])
+    monkeypatch.setattr(encoders, "run_in_subprocess", lambda *_arguments, **_options: to_json(next(found)))
+    return compare(project, "http://server#model")
+
+
+def test_the_rung_that_could_show_the_difference_judges_and_queries_of_a_document_count_together(
+    project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # twenty judged questions that vary by 0.3 show no 4 points; the titles of five documents rise, those of three fall
+    lead = {"judged": [0.3, -0.3] * 10, "document": [0.02] * 50 + [-0.02] * 30, "extractive": [0.4] * 500}
+    found = comparison(monkeypatch, project, lead)
+    assert (found.rung, found.needed) == ("document", None)
+    assert found.table is not None
+    gap = found.table.gap("http://server#model", "", "semantic")
+    assert gap is not None
+    # of the tosses of 8 coins all but C(8, 4) / 2⁸ lie as far from 0 as 5 to 3: p = 73 %; of 80 coins it would be 3 %
+    assert gap.value == pytest.approx(0.5)
+    assert (gap.p_value > 0.5, gap.verdict) == (True, "no difference shown")
+
+
+def test_extractive_queries_prove_nothing_of_an_encoder(
+    project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = comparison(monkeypatch, project, {"extractive": [0.4] * 500})
+    assert found.table is not None
+    assert found.rung == "extractive"
+    assert found.needed is not None
+    assert {gap.verdict for gap in found.table.differences["http://server#model"].values()} == {"proves nothing"}
