@@ -43,13 +43,13 @@ class Comparison:
 
 def compare(
     systems: Mapping[str, ArrayLike], judgments: Sequence[Judgment], document_of: DocumentOf, base: str = "base",
-    samples: int = SAMPLES, seed: int = 0, pairs: Sequence[tuple[str, str]] = (), synthetic: int = 0,
+    samples: int = SAMPLES, seed: int = 0, pairs: Sequence[tuple[str, str]] = (), synthetic: bool = False,
 ) -> Comparison:  # fmt: skip
     """Measure each system's rankings: name → (q, depth) chunk ids, best first, -1 where padded, in judgment order.
 
     `document_of` maps an array of chunk ids to document ids of the same shape. Metrics: `engine.metrics.retrieval.NAMES`, and
     MAP@10 (multihop) where every query has evidence. All systems share the same bootstrap resamples. `pairs`: further
-    systems to compare, the second one as the baseline. `synthetic`: for the table.
+    systems to compare, the second one as the baseline. `synthetic`: whether the queries were made from the documents.
     TooLittleTextError when no query is usable; ValueError when `base` is missing or a ranking has another length.
     """
     if base not in systems:
@@ -67,7 +67,7 @@ def compare(
     figures, gaps = compared(values, cells, samples, seed, clusters_of(usable))
     table = FigureTable(
         base, len(usable), len(judgments) - len(usable), figures, {name: gaps[name, base] for name, _ in wanted},
-        {f"{name} − {other}": gaps[name, other] for name, other in pairs}, synthetic,
+        {f"{name} − {other}": gaps[name, other] for name, other in pairs}, synthetic * len(usable),
     )  # fmt: skip
     return Comparison(
         tuple(judgment.key for judgment in usable), tuple(judgment.text for judgment in usable), values, table

@@ -192,19 +192,21 @@ class Evaluation:
         """nDCG@10 per query of what is compared, rung by rung."""
         ladder = []
         for one in self.sets:
-            for rung, rows in one.rungs().items():
-                if not rows or rung not in rungs or (rung == "judged" and not self._settings.evaluation.use_judged):
-                    continue
-                judgments = [one.judgments[row] for row in rows]
-                systems = {system for system, _ in searches.values()}
-                semantic = {system: self._measure(one.rankings[system][rows], judgments) for system in systems}
-                found = {}
-                for name, (system, share) in searches.items():
-                    default = semantic[system]
-                    if self._mode != "semantic":
-                        default = self._measure(self._fuser.fused(one, system, share)[rows], judgments)
-                    found[name] = Measured(semantic[system], default)
-                ladder.append(Evidence(rung, found, clusters_of(judgments)))
+            rung, rows = one.rung, one.usable()
+            if rung is None or rung not in rungs or not rows:
+                continue
+            if rung == "judged" and not self._settings.evaluation.use_judged:
+                continue
+            judgments = [one.judgments[row] for row in rows]
+            systems = {system for system, _ in searches.values()}
+            semantic = {system: self._measure(one.rankings[system][rows], judgments) for system in systems}
+            found = {}
+            for name, (system, share) in searches.items():
+                default = semantic[system]
+                if self._mode != "semantic":
+                    default = self._measure(self._fuser.fused(one, system, share)[rows], judgments)
+                found[name] = Measured(semantic[system], default)
+            ladder.append(Evidence(rung, found, clusters_of(judgments)))
         return ladder
 
     def _measure(self, ranking: Rankings, judgments: Sequence[Judgment]) -> NDArray[np.float64]:

@@ -21,49 +21,35 @@ if TYPE_CHECKING:
 
 @dataclass
 class QuerySet:
-    """Queries with known answers, and every system's rankings of them (q, depth), −1 where padded.
+    """Queries of one kind with known answers, and every system's rankings of them (q, depth), −1 where padded.
 
-    `extractive`: per query, whether it is made of a sentence of its chunk (empty where none is), which BM25 finds easily.
-    `generated`: of judged queries, whether a generator made them, not a person (empty where none was): they flatter, too.
-    `matches`: per query, what it is looked for as, and in which documents. `beside`: per encoder, the cosines of BM25's
-    chunks. `ignored`: per query, chunks that are neither right nor wrong (empty where there are none).
+    `matches`: per query, what it is looked for as, and in which documents. `extractive`: held-out ones that are made of sentences
+    of their chunks. `generated`: judged ones that a generator made, not people: they flatter, too. `beside`: per encoder, the
+    cosines of BM25's chunks. `ignored`: per query, chunks that are neither right nor wrong (empty where there are none).
     """
 
     name: str
     kind: QuerySetKind
     judgments: list[Judgment]
     matches: list[FilenameMatch]
-    extractive: list[bool] = field(default_factory=list)
+    extractive: bool = False
+    generated: bool = False
     rankings: dict[str, Any] = field(default_factory=dict)
     scores: dict[str, Any] = field(default_factory=dict)
     beside: dict[str, Any] = field(default_factory=dict)
-    generated: list[bool] = field(default_factory=list)
     ignored: Sequence[Collection[int]] = ()
 
     @property
-    def synthetic(self) -> int:
-        """How many of the queries that can be measured were made from the documents."""
-        usable = [judgment.usable for judgment in self.judgments]
-        made = [True] * len(usable) if self.kind == "synthetic" else self.generated or [False] * len(usable)
-        return sum(one and other for one, other in zip(usable, made, strict=True))
+    def synthetic(self) -> bool:
+        """Whether they were made from the documents."""
+        return self.kind == "synthetic" or self.generated
 
-    def deciding(self) -> list[int]:
-        """Rows of the queries that can be measured and may decide: not extractive, and, of judged
-        ones, asked by people."""
-        none = [False] * len(self.judgments)
-        extractive, generated = self.extractive or none, self.generated or none
-        return [
-            row for row, one in enumerate(self.judgments) if one.usable and not extractive[row] and not generated[row]
-        ]
-
-    def rungs(self) -> dict[RungName, list[int]]:
-        """The rungs of the ladder of evidence that its queries belong to, and their rows."""
-        if self.kind == "document":
-            return {"document": self.usable()}
-        if self.kind == "judged":
-            return {"judged": self.deciding()}
-        worded = set(self.deciding())
-        return {"model": sorted(worded), "extractive": [row for row in self.usable() if row not in worded]}
+    @property
+    def rung(self) -> RungName | None:
+        """Of the ladder of evidence; None where they are not on it."""
+        if self.kind in ("judged", "document"):
+            return None if self.generated else self.kind
+        return "extractive" if self.extractive else "model"
 
     def usable(self) -> list[int]:
         """Rows of the queries that can be measured."""
@@ -89,33 +75,23 @@ def query_sets(context: StageContext, chunks: Sequence[Chunk]) -> list[QuerySet]
             same.setdefault(fold(judgment.text), []).append(judgment)
         owners = {chunk.id: chunk.document_id for chunk in chunks}
         judgments = [one[0] if len(one) == 1 else combined(one, owners) for one in same.values()]
-        sets.append(_judged_set(context, judgments, [names.match(judgment.text) for judgment in judgments]))
+        sets.append(_judged_set(context, judgments, names))
     if kept := heldout_queries(context, chunks):
-        backend = made_by(context)
-        sets.append(
-            QuerySet(
-                "held-out queries", "synthetic", from_queries(kept), [names.match(q.text) for q in kept],
-                [is_extractive(query, backend) for query in kept],
-            )
-        )  # fmt: skip
+        matches, extractive = [names.match(query.text) for query in kept], is_extractive(kept[0], made_by(context))
+        sets.append(QuerySet("held-out queries", "synthetic", from_queries(kept), matches, extractive))
     return sets
 
 
-def _judged_set(context: StageContext, judgments: list[Judgment], matches: list[FilenameMatch]) -> QuerySet:
-    """The judged queries; those that were generated before hits of them were judged are still synthetic."""
-    sources, backend = generated_queries(context), made_by(context)
-    texts = [fold(judgment.text) for judgment in judgments]
-    made = [sources.get(text) for text in texts]
-    judgments = [replace(one, source=q.document_id) if q else one for one, q in zip(judgments, made, strict=True)]
-    found = QuerySet("judged queries", "judged", judgments, matches)
-    found.generated = [text in sources for text in texts]
-    if any(found.generated):
-        unworded = {text for text, one in sources.items() if one is None or is_extractive(one, backend)}
-        found.extractive = [text in unworded for text in texts]
-    if found.synthetic:
-        count = sum(judgment.usable for judgment in judgments)
-        found.name = f"judged queries ({found.synthetic} of {count} made from the documents: synthetic)"
-    return found
+def _judged_set(context: StageContext, judgments: list[Judgment], names: DocumentNames) -> QuerySet:
+    """Those that people asked; where there are none, those that were generated before hits of them were judged."""
+    sources = generated_queries(context)
+    own = [one for one in judgments if fold(one.text) not in sources]
+    if own and (left := len(judgments) - len(own)):
+        context.warn(f"{left} judged queries were made from the documents and are left out of the figures.")
+    made = [(one, sources[fold(one.text)]) for one in judgments if not own]
+    chosen = own or [replace(one, source=query.document_id) if query else one for one, query in made]
+    name = "judged queries" if own else "judged queries that were made from the documents (synthetic)"
+    return QuerySet(name, "judged", chosen, [names.match(one.text) for one in chosen], generated=not own)
 
 
 def generated_queries(snapshot: ProjectSnapshot) -> dict[str, Query | None]:
@@ -138,9 +114,11 @@ def _names(context: StageContext) -> DocumentNames:
 
 
 def heldout_queries(snapshot: ProjectSnapshot, chunks: Sequence[Chunk]) -> list[Query]:
-    """The held-out ones whose chunks still exist, at most `evaluation.max_heldout`."""
-    present = {chunk.id for chunk in chunks}
+    """The held-out ones whose chunks still exist, at most `evaluation.max_heldout`: those that are worded as questions would be, or
+    extractive ones where there are none of these."""
+    present, backend = {chunk.id for chunk in chunks}, made_by(snapshot)
     heldout = [query for query in snapshot.store.queries() if query.split == "heldout" and query.chunk_id in present]
+    heldout = [query for query in heldout if not is_extractive(query, backend)] or heldout
     settings = snapshot.settings
     rows = cap_queries([query.text for query in heldout], settings.evaluation.max_heldout, settings.training.seed)
     return [heldout[row] for row in rows]

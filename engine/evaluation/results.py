@@ -75,7 +75,7 @@ def _compare(context: StageContext, work: Evaluation, one: QuerySet, selection: 
         pairs=[pair for pair in PAIRS if set(pair) <= set(order) and pair[1] != BASE],
         synthetic=one.synthetic,
     )  # fmt: skip
-    flatters = one.kind == "synthetic" and selection.decision.rung != "model"
+    flatters = one.synthetic and (one.rung or "") != selection.decision.rung
     return replace(found, table=found.table.of_flattering_queries()) if flatters else found
 
 

@@ -25,6 +25,7 @@ class QueryUses:
         self._held_out = {query.id for query in heldout_queries(snapshot, chunks)}
         self._texts = {fold(query.text): query.split for query in queries}
         self._generated = generated_queries(snapshot)
+        self._asked = any(self._by_people(query) for query in store.judged())
         self._deciding = {query for group in deciding_groups(snapshot, chunks) for query in group}
         self._stopping = set(written_for_stopping(queries, document_queries(store), chunks)[0])
 
@@ -45,8 +46,13 @@ class QueryUses:
         return "unused"
 
     def of_judged(self, query: JudgedQuery) -> QueryUse:
-        """Of a judged query. One that a generator made decides nothing, and one that was trained on is not measured."""
-        split = self._texts.get(fold(query.text))
-        if split in ("train", "validation"):
-            return "unused"
-        return "measured only" if fold(query.text) in self._generated or not self._use_judged else "deciding"
+        """Of a judged query. One that was trained on is not measured; one that a generator made is where people asked none."""
+        if self._by_people(query):
+            return "deciding" if self._use_judged else "measured only"
+        return "unused" if self._asked or self._is_trained(query) else "measured only"
+
+    def _by_people(self, query: JudgedQuery) -> bool:
+        return fold(query.text) not in self._generated and not self._is_trained(query)
+
+    def _is_trained(self, query: JudgedQuery) -> bool:
+        return self._texts.get(fold(query.text)) in ("train", "validation")

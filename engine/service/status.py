@@ -74,7 +74,7 @@ def _present(project: ProjectFolder, text: str, store: Store) -> dict[str, messa
 
 def report(project: ProjectFolder, _request: ReadReport) -> EvaluationReport:
     """Raises NotBuiltError before the first evaluation."""
-    from engine.evaluation.reporting.report import gate_of, query_sets_of, read_report, rung_of
+    from engine.evaluation.reporting.report import gate_of, query_sets_of, read_report
     from engine.project.stage import ProjectSnapshot
     from engine.settings.schema import Settings
 
@@ -84,7 +84,7 @@ def report(project: ProjectFolder, _request: ReadReport) -> EvaluationReport:
     found = read_report(folder)
     return EvaluationReport(
         info.in_use.name, info.reason, query_sets_of(found), folder, info.fusion.method,
-        info.advice, rung_of(found), gate_of(found),
+        info.advice, gate_of(found),
     )  # fmt: skip
 
 

@@ -20,7 +20,7 @@ from engine.core.messages.report import Change, FoundHit
 from engine.core.systems import INTERPOLATED, label_of
 from engine.core.text import metric_name
 from engine.evaluation.reporting.page import render
-from engine.evaluation.reporting.report import read_report
+from engine.evaluation.reporting.report import gate_of, read_report, tables_of
 from engine.project.folder import ProjectFolder
 
 DOCUMENTED = ROOT / "docs" / "report.md"
@@ -70,6 +70,16 @@ def test_held_out_queries_of_the_documents_own_sentences_give_no_verdict(report:
     }
     assert said["synthetic"] <= {"proves nothing", "no difference shown"}
     assert "proves nothing" not in said["judged"] | said["document"]
+
+
+def test_the_gate_and_the_table_have_the_same_figures(report: dict[str, Any]) -> None:
+    gate, tables = gate_of(report), tables_of(report)
+    assert gate is not None
+    assert gate.queries == tables[gate.rung].queries
+    (adapted,) = (one for one in gate.candidates if one.name == "adapted")
+    shown = tables[gate.rung].differences["adapted"]["ndcg@10"]
+    figures = [[one.value, one.low, one.high, one.p_value] for one in (adapted.semantic, shown)]
+    assert figures[0] == pytest.approx(figures[1])
 
 
 def test_general_knowledge_is_that_of_the_set_that_is_named(report: dict[str, Any]) -> None:

@@ -189,8 +189,13 @@ def test_judged_queries_that_were_made_from_the_documents_stay_synthetic_and_do_
         documents=lambda with_text=False: [document],
         artifact=lambda _: None,
     )
-    context: Any = SimpleNamespace(store=store, settings=project.settings(), warn=lambda _: None, project=project)
+    warned: list[str] = []
+    context: Any = SimpleNamespace(store=store, settings=project.settings(), warn=warned.append, project=project)
     one = query_sets(context, [])[0]
-    assert all(data in one.name for data in ("judged", "2 of 3", "synthetic"))
-    assert (one.kind, one.synthetic, one.extractive) == ("judged", 2, [True, False, True])
-    assert one.deciding() == [1]
+    assert (one.kind, one.rung, one.synthetic, one.texts) == ("judged", "judged", False, [own.text])
+    assert len(warned) == 1
+    judged.pop(1)  # with none asked by people
+    one = query_sets(context, [])[0]
+    assert (one.kind, one.rung, one.synthetic, one.texts) == ("judged", None, True, [texts[0], gone.text])
+    assert [judgment.source for judgment in one.judgments] == [1, None]
+    assert len(warned) == 1

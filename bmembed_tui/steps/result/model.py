@@ -11,7 +11,9 @@ from engine.core.systems import BASE, IN_USE, is_own, ordered, system_of, twins
 
 METRICS = ("ndcg@10", "hit@1", "hit@10", "mrr@10", "recall@10")
 VERDICT_SIGNS = {"better": "▲", "worse": "▼", "no difference shown": "=", "proves nothing": "·"}
-DECIDED_BY: dict[str, QuerySetKind] = {"judged": "judged", "document": "document", "model": "synthetic"}
+SET_OF: dict[str, QuerySetKind] = {
+    "judged": "judged", "document": "document", "model": "synthetic", "extractive": "synthetic",
+}  # fmt: skip
 """Rung of the ladder of evidence → the set that its queries are in."""
 FEW = 200  # queries under which a difference of some points may be chance
 
@@ -83,9 +85,9 @@ def caution(queries: QuerySetReport) -> str:
 
 
 def _decisive(report: EvaluationReport) -> QuerySetReport | None:
-    """The queries that decided what is in use; else the judged ones where there are some, else the first ones."""
-    kinds = [DECIDED_BY[report.rung]] if report.rung else ["judged"]
-    measured = (one for one in report.query_sets if one.kind in kinds and one.comparison.queries)
+    """The queries that the gate went by; the first ones where there was nothing to compare."""
+    kind = SET_OF[report.gate.rung] if report.gate else None
+    measured = (one for one in report.query_sets if one.kind == kind)
     return next(measured, next(iter(report.query_sets), None))
 
 
@@ -111,7 +113,8 @@ def verdict_of(report: EvaluationReport) -> tuple[str, str]:
     """(sign, sentence): whether adaptation helped, on the queries that decided what is in use."""
     measured = _decisive(report)
     if report.in_use == BASE:
-        return "=", "The adapted encoder was not shown to be better: search uses the base encoder, untouched."
+        now = "search uses the base encoder, untouched."
+        return "=", f"The adapted encoder was not shown to be better: {now}" if report.gate else now.capitalize()
     gap = measured.comparison.gap(IN_USE, BASE) if measured else None
     if measured is None or gap is None:
         return "=", f"Search uses {system_of(report.in_use).what}."

@@ -101,9 +101,8 @@ class QuerySetReport:
 class EvaluationReport:
     """What is in use and why, and what was measured. `folder`: of report.json.
 
-    `fusion`: rrf or weighted. `advice`: what to set otherwise, if there is something. `rung`: the kind of evidence that decided
-    (judged, document, model); empty where none had enough queries. `gate`: what was compared; None where there was nothing to
-    compare.
+    `fusion`: rrf or weighted. `advice`: what to set otherwise, if there is something. `gate`: what was compared; None where there
+    was nothing to compare.
     """
 
     in_use: str
@@ -112,7 +111,6 @@ class EvaluationReport:
     folder: Path
     fusion: str = "rrf"
     advice: str = ""
-    rung: str = ""
     gate: GateTable | None = None
 
 

@@ -10,7 +10,7 @@ import json
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from statistics import median
@@ -143,11 +143,7 @@ def _tried(context: StageContext, changes: dict[str, Any]) -> EncoderTrial:
     rankers = Rankers(context, chunks)
     found = [(one, rankers) for one in query_sets(context, chunks)]
     found += filter(None, [document_set(context, chunks)])
-    sets = [
-        (one, asked, rungs)
-        for one, asked in found
-        if (rungs := {rung: rows for rung, rows in one.rungs().items() if rows and rung in wanted})
-    ]
+    sets = [(one, asked) for one, asked in found if one.rung in wanted and one.usable()]
     if not sets:
         raise TooLittleTextError(
             "There are no queries to compare encoders on.", "None is judged, none stands in the documents, and none is held out.",
@@ -156,15 +152,13 @@ def _tried(context: StageContext, changes: dict[str, Any]) -> EncoderTrial:
         )  # fmt: skip
     source, encoder = encoder_source(context.settings.encoder), load_encoder(context)
     speed, seconds, memory = _timed(encoder, chunks, sets[0][0].texts)
-    figures = {rung: found for one in sets for rung, found in _figures(context, encoder, *one)}
+    figures = {str(one.rung): _figures(context, encoder, one, asked) for one, asked in sets}
     own = None if source.server else memory
     return EncoderTrial(source.name, figures, speed, seconds, own, encoder.dimension, changes)
 
 
-def _figures(
-    context: StageContext, encoder: Encoder, one: QuerySet, rankers: Rankers, rungs: Mapping[RungName, list[int]]
-) -> Iterator[tuple[RungName, TrialFigures]]:
-    """By rung, of the queries of a set, asked of a corpus."""
+def _figures(context: StageContext, encoder: Encoder, one: QuerySet, rankers: Rankers) -> TrialFigures:
+    """Of the queries of a set, asked of a corpus."""
     similarity, among = encoder.similarity, rankers.allowed(one)
     vectors = chunk_vectors(context, encoder, rankers.chunks)
     queries = encoder.encode_queries(one.texts, lambda _done: context.check_stop())
@@ -173,13 +167,13 @@ def _figures(
     one.beside[OWN] = rankers.scores_of(queries, vectors, one.rankings[BM25], similarity)
     fusion = HybridFusion(context.settings, lambda same, ids: rankers.lexical.scores_many(same.texts, ids))
     fused = fusion.fused(one, OWN, undecided_share(context.settings.search))
-    for rung, rows in rungs.items():
-        judgments = [one.judgments[row] for row in rows]
-        semantic, hybrid, bm25 = (
-            tuple(measure(ranking[rows], judgments, rankers.document_of)["ndcg@10"].tolist())
-            for ranking in (one.rankings[OWN], fused, one.rankings[BM25])
-        )
-        yield rung, TrialFigures(semantic, hybrid, bm25, tuple(clusters_of(judgments).tolist()))
+    rows = one.usable()
+    judgments = [one.judgments[row] for row in rows]
+    semantic, hybrid, bm25 = (
+        tuple(measure(ranking[rows], judgments, rankers.document_of)["ndcg@10"].tolist())
+        for ranking in (one.rankings[OWN], fused, one.rankings[BM25])
+    )
+    return TrialFigures(semantic, hybrid, bm25, tuple(clusters_of(judgments).tolist()))
 
 
 def _timed(encoder: Encoder, chunks: Sequence[Chunk], queries: Sequence[str]) -> tuple[float, float, int]:

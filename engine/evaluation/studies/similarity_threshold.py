@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from engine.evaluation.comparison import DocumentOf
+from engine.evaluation.evidence import CERTIFYING
 from engine.evaluation.judgments import clusters_of
 from engine.evaluation.query_sets import QuerySet
 from engine.metrics.bootstrap import SAMPLES
@@ -33,17 +34,9 @@ def learn_threshold(
     in fewer chunks says nothing. The first of `sets` with `MIN_QUERIES` is taken.
     """
     most = 0
-    for one in sets:
+    for one in [one for one in sets if one.rung in CERTIFYING]:
         ids, similarities = one.rankings[system][:, :K], one.scores[system][:, :K]
-        built = one.extractive or [False] * len(one.judgments)
-        rows = [
-            row
-            for row, judgment in enumerate(one.judgments)
-            if judgment.usable
-            and not built[row]
-            and np.isfinite(similarities[row]).all()
-            and similarities.shape[1] == K
-        ]
+        rows = [row for row in one.usable() if np.isfinite(similarities[row]).all() and similarities.shape[1] == K]
         most = max(most, len(rows))
         if len(rows) < MIN_QUERIES:
             continue

@@ -179,12 +179,15 @@ def test_no_queries_no_claim() -> None:
     assert (sign, numbers(sentence), "adapter" in sentence) == ("=", [], True)
 
 
-@pytest.mark.parametrize(("rung", "count"), [("judged", 70), ("document", 71), ("model", 72), ("", 70)])
-def test_the_verdict_goes_by_the_queries_that_decided(rung: str, count: int) -> None:
+@pytest.mark.parametrize(
+    ("rung", "count"), [("judged", 70), ("document", 71), ("model", 72), ("extractive", 72), ("", 70)]
+)
+def test_the_verdict_goes_by_the_queries_that_the_gate_went_by(rung: str, count: int) -> None:
     found = answer()
     kinds = enumerate(("judged", "document", "synthetic"), 70)
     found["query_sets"] = [answer(kind=one, queries=n)["query_sets"][0] for n, one in kinds]
-    assert numbers(verdict_of(read({**found, "rung": rung}))[1])[-1] == count
+    gate = {"rung": rung, "queries": count, "mode": "hybrid", "candidates": []} if rung else None
+    assert numbers(verdict_of(read({**found, "gate": gate}))[1])[-1] == count
 
 
 @pytest.mark.parametrize(
