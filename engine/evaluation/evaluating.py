@@ -16,7 +16,15 @@ from engine.evaluation.judgments import clusters_of
 from engine.evaluation.query_sets import QuerySet, query_sets
 from engine.evaluation.rankers import Rankers
 from engine.evaluation.reporting.encoder_diagnostics import EncoderDiagnostics
-from engine.evaluation.studies.fusion import FUSIONS, FusionChoice, fusion_of, set_by_hand, undecided_share
+from engine.evaluation.studies.fusion import (
+    EQUAL,
+    FUSIONS,
+    FusionChoice,
+    default_share,
+    fusion_of,
+    nearest_first,
+    set_by_hand,
+)
 from engine.evaluation.studies.hybrid import HybridFusion
 from engine.evaluation.studies.sentence_pairs import SentencePairs
 from engine.evaluation.verdicts import how_to_judge, verdict
@@ -66,7 +74,7 @@ class Evaluation:
         chosen = self._settings.evaluation
         sampling = Sampling(chosen.top_k, chosen.samples, chosen.sample_size, chosen.psi, self._settings.training.seed)
         self.diagnostics = EncoderDiagnostics(own, self.rankers.ids, sampling, chosen.transformations)
-        self._fuser = HybridFusion(self._settings, self._bm25_scores)
+        self._fuser, self._share = HybridFusion(self._settings, self._bm25_scores), default_share(context)
         self.baseline: BaselineInfo | None = None
         self.robustness: Robustness | None = None
         self.threshold: dict[str, Any] = {}
@@ -177,10 +185,6 @@ class Evaluation:
         mode = self._settings.search.mode
         return "hybrid" if mode == "bm25" else mode
 
-    @property
-    def _share(self) -> float | None:
-        return undecided_share(self._settings.search)
-
     def _decide(
         self, searches: Searches, reference: str, candidates: Sequence[str], rungs: Collection[RungName] = RUNGS
     ) -> Decision:
@@ -224,9 +228,8 @@ class Evaluation:
             choice = set_by_hand(search.fusion, search.weight)
         else:
             searches: Searches = {name: (IN_USE, share) for name, share in FUSIONS.items()}
-            reference, *others = FUSIONS
-            decision = self._decide(searches, reference, others, DECIDE_FUSION)
-            choice = fusion_of(decision, self._mode, self._fuser.for_unknown_language(self.sets, self._measure))
+            reference, *others = nearest_first(self._share or EQUAL)
+            choice = fusion_of(self._decide(searches, reference, others, DECIDE_FUSION), self._mode)
         self._context.choose("fusion", choice.method, choice.reason)
         for one in self.sets:
             for name in [name for name in ENCODERS if name in one.rankings]:

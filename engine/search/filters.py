@@ -91,7 +91,7 @@ def language_named(text: str) -> str:
     return next((known for known, name in STEMMERS.items() if name == code), SAME_AS.get(code, code))
 
 
-def unknown_languages(wanted: Iterable[str], documents: Iterable[Document]) -> list[str]:
+def languages_of_no_document(wanted: Iterable[str], documents: Iterable[Document]) -> list[str]:
     """Those languages that no document is in."""
     known = {language_named(document.language) for document in documents}
     return [text for text in wanted if language_named(text) not in known]
@@ -101,7 +101,7 @@ def unmet(where: SearchFilter, documents: Iterable[Document]) -> list[str]:
     """What a filter asks for that no document has, a sentence each."""
     known = list(documents)
     problems = [f"Nothing of the file type '{one}' is read here." for one in unknown_formats(where.formats, known)]
-    problems += [f"No document is in the language '{one}'." for one in unknown_languages(where.languages, known)]
+    problems += [f"No document is in the language '{one}'." for one in languages_of_no_document(where.languages, known)]
     for one in where.authors:
         if not any(_is_author(one, document.author) for document in known):
             problems.append(f"No document is by '{one}'.")

@@ -11,7 +11,7 @@ from fixtures.pipeline import engine_here
 from fixtures.tiny_gguf import build_tiny_gguf
 
 from engine.core.errors import UsageError
-from engine.encoders.choosing.languages import card_languages, unknown_languages
+from engine.encoders.choosing.languages import card_languages, foreign_shares
 from engine.encoders.choosing.library import list_encoders, resolve_name
 from engine.encoders.fingerprint import Prompts
 from engine.encoders.kinds.chosen import encoder_source
@@ -132,10 +132,10 @@ def test_languages_are_those_of_the_card_else_of_a_name_that_is_known(
 
 def test_languages_that_an_encoder_does_not_know_are_told_from_a_fifth_of_the_text_on() -> None:
     known = frozenset({"en"})
-    assert unknown_languages(known, {"en": 60, "de": 30, "fr": 10}) == {"de": 0.3, "fr": 0.1}
-    assert unknown_languages(known, {"en": 81, "de": 19}) == {}
-    assert unknown_languages(frozenset(), {"de": 100}) == {}
-    assert unknown_languages(known, {}) == {}
+    assert foreign_shares(known, {"en": 60, "de": 30, "fr": 10}) == {"de": 0.3, "fr": 0.1}
+    assert foreign_shares(known, {"en": 81, "de": 19}) == {}
+    assert foreign_shares(frozenset(), {"de": 100}) == {}
+    assert foreign_shares(known, {}) == {}
 
 
 def test_documents_in_a_language_that_the_encoder_does_not_know_are_told_at_the_run_and_by_the_doctor(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from engine.core.errors import UsageError
 from engine.core.records import Document
-from engine.search.filters import SearchFilter, facets, parse_date, unknown_formats, unknown_languages, unmet
+from engine.search.filters import SearchFilter, facets, languages_of_no_document, parse_date, unknown_formats, unmet
 
 
 def document(number: int, path: str, modified: float = 0.0) -> Document:
@@ -159,14 +159,14 @@ def test_what_is_in_no_language_that_is_known_is_called_so_and_found_by_that() -
     assert facets(known)["language"] == {"unknown": 2, "en": 1}
     for text in ("unknown", "Unknown", "und", "zxx"):
         assert SearchFilter(languages=(text,)).allowed(known) == {1, 2}
-    assert unknown_languages(("unknown", "fr"), known) == ["fr"]
+    assert languages_of_no_document(("unknown", "fr"), known) == ["fr"]
 
 
 def test_languages_by_code_or_name() -> None:
     known = [replace(document(n, "a.md"), language=code) for n, code in enumerate(("en", "de", "no", "zh", "und"))]
     for text, wanted in (("EN-gb", {0}), ("German", {1}), ("nb", {2}), ("zh_TW", {3}), ("fr", set()), ("und", {4})):
         assert SearchFilter(languages=(text,)).allowed(known) == wanted
-    assert unknown_languages(("en", "fr", "Deutsch", "nn"), known) == ["fr", "Deutsch"]
+    assert languages_of_no_document(("en", "fr", "Deutsch", "nn"), known) == ["fr", "Deutsch"]
 
 
 def test_what_no_document_meets_is_noted() -> None:

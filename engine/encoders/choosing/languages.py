@@ -43,12 +43,18 @@ def card_languages(folder: Path | None, name: str) -> frozenset[str]:
     return found or (frozenset({"en"}) if _ENGLISH_ONLY.search(name.lower()) else frozenset())
 
 
+def knows(source: EncoderSource, language: str) -> bool:
+    """Whether an encoder was trained on a language, given as a code or "none", as far as it is known."""
+    known = languages_of(source)
+    return not known or language in (*known, "none")
+
+
 def language_finding(store: Store, source: EncoderSource) -> Finding | None:
     """What to say of documents in languages that an encoder does not know."""
     lengths: Counter[str] = Counter()
     for _, code, length in store.languages_but("und"):
         lengths[code] += length
-    if not (shares := unknown_languages(languages_of(source), lengths)):
+    if not (shares := foreign_shares(languages_of(source), lengths)):
         return None
     listed = ", ".join(f"{code} {share:.0%}" for code, share in shares.items())
     found = f"of the documents' text, {listed} is in languages that {source.name} was not trained on"
@@ -56,7 +62,7 @@ def language_finding(store: Store, source: EncoderSource) -> Finding | None:
     return Finding("languages", "problem", found, follows, "languages-unknown")
 
 
-def unknown_languages(known: frozenset[str], lengths: Mapping[str, int]) -> dict[str, float]:
+def foreign_shares(known: frozenset[str], lengths: Mapping[str, int]) -> dict[str, float]:
     """Share of the text in each language that an encoder does not know, largest first; nothing where all of that is less than
     `MIN_SHARE`, or where it is not known. `lengths`: characters by language."""
     total = sum(lengths.values())

@@ -35,7 +35,7 @@ from engine.evaluation.evidence import CERTIFYING, RUNGS, Evidence, Measured, Ru
 from engine.evaluation.judgments import clusters_of
 from engine.evaluation.query_sets import QuerySet, query_sets
 from engine.evaluation.rankers import Rankers
-from engine.evaluation.studies.fusion import undecided_share
+from engine.evaluation.studies.fusion import default_share
 from engine.evaluation.studies.hybrid import HybridFusion
 from engine.project.folder import ProjectFolder
 from engine.project.stage import StageContext
@@ -166,7 +166,7 @@ def _figures(context: StageContext, encoder: Encoder, one: QuerySet, rankers: Ra
     one.rankings[OWN], one.scores[OWN] = rankers.nearest(queries, vectors, among, similarity)
     one.beside[OWN] = rankers.scores_of(queries, vectors, one.rankings[BM25], similarity)
     fusion = HybridFusion(context.settings, lambda same, ids: rankers.lexical.scores_many(same.texts, ids))
-    fused = fusion.fused(one, OWN, undecided_share(context.settings.search))
+    fused = fusion.fused(one, OWN, default_share(context))
     rows = one.usable()
     judgments = [one.judgments[row] for row in rows]
     semantic, hybrid, bm25 = (

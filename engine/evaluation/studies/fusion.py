@@ -1,8 +1,8 @@
 """How hybrid search fuses BM25 and the encoder in use: by RRF or by a weighted sum of min-max scores.
 
-The equal-weight sum is the default, because it was 2.6 and 3.0 points above RRF on two data sets and 0.7 below it on a third
-(docs/log/hybrid-search.md). Another share, or RRF, comes into use only where judged questions show by the gate that it is
-better (engine/evaluation/gate.py).
+The equal-weight sum is the default, because it was 2.6 and 3.0 points above RRF on two data sets and 0.7 below it on a third. An
+encoder that was not trained on the documents' language has a tenth of the say (docs/log/hybrid-search.md). Another share, or RRF,
+comes into use only where judged questions show by the gate that it is better (engine/evaluation/gate.py).
 """
 
 from __future__ import annotations
@@ -10,15 +10,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from engine.encoders.choosing.languages import knows
+from engine.encoders.kinds.chosen import encoder_source
 from engine.evaluation.gate import Decision
 from engine.evaluation.verdicts import verdict
-from engine.settings.schema import SearchSettings
+from engine.project.stage import ProjectSnapshot
+from engine.project.store.artifact_info import LexicalInfo
 
 EQUAL = 0.5
+FOREIGN = 0.1
 SHARES = tuple(round(0.1 * step, 1) for step in range(1, 10))
-_NEAREST_FIRST = sorted(SHARES, key=lambda share: (round(abs(share - EQUAL), 1), share))
-FUSIONS: dict[str, float | None] = {f"weighted {share:g}": share for share in _NEAREST_FIRST} | {"rrf": None}
-"""Name → the semantic score's share in a weighted sum; None for RRF. The default is the first, those most like it come next."""
+FUSIONS: dict[str, float | None] = {f"weighted {share:g}": share for share in SHARES} | {"rrf": None}
+"""Name → the semantic score's share in a weighted sum; None for RRF."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +39,17 @@ class FusionChoice:
         return None if self.method == "rrf" else self.weight
 
 
-def undecided_share(search: SearchSettings) -> float | None:
-    """The semantic score's share in hybrid search while nothing is chosen; None for RRF."""
-    return {"auto": EQUAL, "weighted": search.weight, "rrf": None}[search.fusion]
+def default_share(snapshot: ProjectSnapshot) -> float | None:
+    """The semantic score's share in hybrid search while nothing is chosen; None for RRF. NotBuiltError before the stage `index`."""
+    settings, language = snapshot.settings, snapshot.need(LexicalInfo).info.language
+    auto = EQUAL if knows(encoder_source(settings.encoder), language) else FOREIGN
+    return {"auto": auto, "weighted": settings.search.weight, "rrf": None}[settings.search.fusion]
+
+
+def nearest_first(share: float) -> list[str]:
+    """The names of `FUSIONS`: that of a share, then those most like it, RRF last."""
+    shares = sorted(SHARES, key=lambda other: (round(abs(other - share), 1), other))
+    return [*(f"weighted {one:g}" for one in shares), "rrf"]
 
 
 def set_by_hand(method: Literal["rrf", "weighted"], weight: float) -> FusionChoice:
@@ -46,16 +57,18 @@ def set_by_hand(method: Literal["rrf", "weighted"], weight: float) -> FusionChoi
     return FusionChoice(method, weight, "Hybrid search fuses both rankings as project.toml says (search.fusion).")
 
 
-def fusion_of(decision: Decision, mode: str, undecided: FusionChoice | None = None) -> FusionChoice:
-    """The fusion that the gate has chosen among `FUSIONS`. `undecided`: instead of the reference where no rung decides."""
-    if undecided is not None and decision.rung is None:
-        return undecided
+def fusion_of(decision: Decision, mode: str) -> FusionChoice:
+    """The fusion that the gate has chosen among `FUSIONS`."""
     share, kept = FUSIONS[decision.chosen], "The equal-weight sum of both scores"
+    if foreign := FUSIONS[decision.reference] == FOREIGN:
+        kept = f"The sum of {weighted_label(FOREIGN)}"
     reason = (
         verdict(decision, kept, mode, fusion_label)
         if decision.candidates
         else f"{kept} is in use: only judged questions could show that another is better."
     )
+    if foreign:
+        reason = f"The encoder was not trained on the language of these documents. {reason}"
     return FusionChoice("rrf" if share is None else "weighted", EQUAL if share is None else share, reason, decision)
 
 
