@@ -46,6 +46,10 @@ class Difference:
         """The same in percent; probabilities stay shares."""
         return replace(self, value=100 * self.value, low=100 * self.low, high=100 * self.high)
 
+    def unproven(self) -> Difference:
+        """The same of queries that flatter, on which none counts as better or worse."""
+        return self if self.verdict == "no difference shown" else replace(self, verdict="proves nothing")
+
     @property
     def harms(self) -> bool:
         """Whether the whole interval lies below 0: enough to leave a change out, too little to call it worse."""
@@ -91,13 +95,7 @@ class FigureTable:
         """The same, where no difference counts as better or worse."""
 
         def unproven(rows: Differences) -> Differences:
-            return {
-                name: {
-                    metric: gap if gap.verdict == "no difference shown" else replace(gap, verdict="proves nothing")
-                    for metric, gap in row.items()
-                }
-                for name, row in rows.items()
-            }
+            return {name: {metric: gap.unproven() for metric, gap in row.items()} for name, row in rows.items()}
 
         return replace(self, differences=unproven(self.differences), pairs=unproven(self.pairs))
 

@@ -18,7 +18,7 @@ from typing import Literal
 import numpy as np
 
 from engine.core.figures import Difference
-from engine.evaluation.evidence import Evidence, RungName, above, deciding, from_top
+from engine.evaluation.evidence import CERTIFYING, Evidence, RungName, above, deciding, from_top
 from engine.metrics.bootstrap import SAMPLES, bootstrap_means, bounds
 from engine.metrics.differences import MIN_QUERIES as MIN_TO_EXCLUDE
 from engine.metrics.power import tested_difference
@@ -126,7 +126,7 @@ class _Comparison:
     def __init__(self, evidence: Evidence, reference: str, names: Sequence[str], samples: int, seed: int) -> None:
         gaps = [evidence.gaps(name, reference) for name in names]
         self._gaps = np.stack([column for one in gaps for column in (one.semantic, one.default)], axis=1)  # (q, 2c)
-        self._clusters = evidence.clusters
+        self._clusters, self._certifies = evidence.clusters, evidence.rung in CERTIFYING
         self._means = bootstrap_means(self._gaps, samples, seed, self._clusters)
         self._p = max_t_p(self._gaps, samples, seed, self._clusters)
         self._column = {name: 2 * place for place, name in enumerate(names)}
@@ -138,6 +138,8 @@ class _Comparison:
             tested_difference(self._gaps[:, place], self._means[:, place], self._samples, self._seed, self._clusters)
             for place in (column, column + 1)
         )
+        if not self._certifies:
+            semantic, default = semantic.unproven(), default.unproven()
         p = float(self._p[column : column + 2].min())
         risk = float(np.mean(100 * self._means[:, column + 1] < -TOLERANCE))
         outcome: Outcome = "admitted"

@@ -41,6 +41,8 @@ def format_points(gap: Difference) -> str:
 
 def _figures(one: CandidateResult, mode: str) -> str:
     shown = {"semantic": one.semantic, mode: one.default}
+    if one.semantic.low == one.semantic.high == 0:  # fusions: the encoder is one and the same
+        del shown["semantic"]
     parts = " and ".join(f"{name} search {format_points(gap)}" for name, gap in shown.items())
     risk = f", {100 * one.risk:.0f} % risk of losing more than {TOLERANCE:g} points" if one.risk >= MAX_RISK else ""
     return f"{parts}, p = {one.p:.3f} after correction for the number of comparisons{risk}"
@@ -57,9 +59,10 @@ def _missing(decision: Decision) -> str:
 
 def how_to_judge(decision: Decision) -> str:
     """What evidence would help, and how to get it."""
-    count = f"{decision.judged_needed:,}" if decision.judged_needed else "Twenty or more"
     how = "'engine judge --queries FILE', or marks in the app"
-    return f"{count} judged questions of your own would show a gain of {DIFFERENCE:g} points ({how})."
+    if not decision.judged_needed:
+        return f"Judged questions of your own would tell ({how})."
+    return f"About {decision.judged_needed:,} judged questions of your own would show a gain of {DIFFERENCE:g} points ({how})."
 
 
 def _capital(text: str) -> str:

@@ -80,7 +80,7 @@ def test_the_highest_rung_with_enough_queries_decides():
 def test_extractive_queries_certify_nothing():
     found = chosen(evidence("extractive", {"adapted": (0.2 + NOISE, 0.2 + NOISE)}))
     assert (found.chosen, found.rung, outcomes(found)) == ("base", None, ["not shown"])
-    assert found.candidates[0].semantic.verdict == "better"
+    assert found.candidates[0].semantic.verdict == "proves nothing"
     assert found.judged_needed == pytest.approx(64, abs=4)  # (2.8 · 10 / 3.5)²
 
 

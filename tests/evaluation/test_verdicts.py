@@ -61,6 +61,19 @@ def test_missing_evidence_is_counted_rung_by_rung_without_extractive_queries() -
     ]  # one number of judged questions
     assert numbers(verdict(replace(few, ladder=LADDER[2:]), "The base encoder", "hybrid")) == []
     assert numbers(how_to_judge(few)) == [75, 4]
+    assert numbers(how_to_judge(replace(few, judged_needed=None))) == []  # it has not been measured how many
+
+
+def test_of_fusions_that_have_the_encoder_in_common_hybrid_search_alone_is_told() -> None:
+    same = replace(ADAPTED, semantic=Difference(0, 0, 0, 0.5, "no difference shown", 1))
+    assert numbers(verdict(replace(IN_USE, candidates=(same,)), "The sum", "hybrid")) == [
+        208,
+        0.8,
+        95,
+        -0.2,
+        1.8,
+        0.012,
+    ]
 
 
 def test_without_candidates_nothing_is_measured() -> None:

@@ -114,7 +114,11 @@ def verdict_of(report: EvaluationReport) -> tuple[str, str]:
     measured = _decisive(report)
     if report.in_use == BASE:
         now = "search uses the base encoder, untouched."
-        return "=", f"The adapted encoder was not shown to be better: {now}" if report.gate else now.capitalize()
+        if report.gate is None:
+            return "=", now.capitalize()
+        risky = any(row.outcome == "risky" for row in report.gate.candidates)
+        why = "may make search worse" if risky else "was not shown to be better"
+        return "=", f"The adapted encoder {why}: {now}"
     gap = measured.comparison.gap(IN_USE, BASE) if measured else None
     if measured is None or gap is None:
         return "=", f"Search uses {system_of(report.in_use).what}."

@@ -174,6 +174,20 @@ def test_hybrid_search_is_shown_as_search_joins_its_rankings() -> None:
     assert numbers(hybrid_of(report)) == [63.4, 62.6]
 
 
+def test_an_adapter_that_was_too_risky_is_not_said_to_show_nothing() -> None:
+    def sentence(outcome: str) -> str:
+        row = {
+            "name": "adapted",
+            "semantic": gap(4, 1, 9, "better"),
+            "default": gap(-2, -4, 1, "worse"),
+            "outcome": outcome,
+        }
+        gate = {"rung": "judged", "queries": 60, "mode": "hybrid", "candidates": [row]}
+        return verdict_of(read({**answer("base"), "gate": gate}))[1]
+
+    assert len({sentence("risky"), sentence("not shown"), verdict_of(read(answer("base")))[1]}) == 3
+
+
 def test_no_queries_no_claim() -> None:
     sign, sentence = verdict_of(EvaluationReport("adapted", "", (), Path()))
     assert (sign, numbers(sentence), "adapter" in sentence) == ("=", [], True)
