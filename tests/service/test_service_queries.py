@@ -186,7 +186,7 @@ def test_what_queries_are_used_for(project: ProjectFolder) -> None:
     assert {text: uses["extractive", text] for text in splits} == {
         text: expected[split] for text, split in splits.items()
     }
-    assert [uses["judged", text] for text in ("who pays", learnt, aside)] == ["deciding", "unused", "measured only"]
+    assert [uses["judged", text] for text in ("who pays", learnt, aside)] == ["deciding", "unused", "unused"]
     file = project.path / "project.toml"
     file.write_text(change(file.read_text(), {"evaluation.use_judged": False})[1])
     counts = opened.queries_by_origin("judged").uses["judged"]
@@ -240,11 +240,15 @@ def test_wrong_params(project: ProjectFolder, method: str, params: dict[str, Any
 
 def test_a_generated_query_that_was_judged_decides_nothing_when_it_is_gone(project: ProjectFolder, call: Any) -> None:
     aside = next(query for query in stored(project) if query.split == "heldout")
-    for text in (aside.text, "who pays"):
-        call("judge", query=text, chunk_id=aside.chunk_id, relevant=True)
+    call("judge", query=aside.text, chunk_id=aside.chunk_id, relevant=True)
     call("delete_queries", ids=[aside.id])
     assert aside.text not in {query.text for query in stored(project)}
     opened = Project(project)
-    uses = {query.text: query.use for query in opened.queries_by_origin("judged").queries}
+
+    def uses() -> dict[str, str]:
+        return {query.text: query.use for query in opened.queries_by_origin("judged").queries}
+
+    assert uses() == {aside.text: "measured only"}
+    call("judge", query="who pays", chunk_id=aside.chunk_id, relevant=True)
+    assert uses() == {aside.text: "unused", "who pays": "deciding"}
     opened.close()
-    assert uses == {aside.text: "measured only", "who pays": "deciding"}
