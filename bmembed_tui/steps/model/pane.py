@@ -29,8 +29,10 @@ from engine.core.messages.project import Examine, Finding, ProjectStatus, ReadSe
 from engine.settings.load import validate
 from engine.settings.schema import DEFAULT_MODEL, EncoderSettings, Settings
 
-ENCODERS = (("bundled", "bundled"), ("folder", "on this machine"), ("server", "on a server"))
-NOT_ON_A_SERVER = {"encoder.endpoint": None, "encoder.endpoint_model": None}
+ENCODERS = (
+    ("bundled", "bundled"), ("folder", "on this machine"), ("server", "on a server"), ("vectors", "with given vectors"),
+)  # fmt: skip
+ALONE = {"encoder.endpoint": None, "encoder.endpoint_model": None, "encoder.vectors": None}
 BUNDLED = (DEFAULT_MODEL, f"sentence-transformers/{DEFAULT_MODEL}")
 DEVICES = tuple((name, name) for name in ("auto", "cpu", "cuda"))
 PRECISIONS = tuple((name, name) for name in ("auto", "float32", "bfloat16", "float16"))
@@ -48,6 +50,8 @@ class ModelPane(StepPane):
     help_text = """Encoder: the bundled one knows English best and is small and quick. Another may be a folder of \
 sentence-transformers, as safetensors, or a GGUF file: Enter checks it and says what is wrong with it. Nothing is ever downloaded.
 One on a server gets the text of documents and queries. Only a folder can be trained and exported.
+With given vectors: a model elsewhere embedded the chunks (engine export --only chunks). The encoder set here encodes queries, \
+and a map between both is fitted; nothing else is trained, and nothing of it exported.
 Device: where the encoder is trained and run. auto takes a CUDA GPU where there is one.
 Precision: how exactly numbers are kept. auto takes what is fastest here without harm; the reason stands below.
 Training: quick is for a first look, standard for use, paper to compare with the published method.
@@ -76,6 +80,11 @@ Everything else about training is in the settings."""
             with Horizontal(classes="encoder-row for-server"):
                 yield Field(placeholder="its model; empty where it has one only", id="model-endpoint-model")
                 yield SafeButton("Use", id="model-server")
+            with Horizontal(classes="encoder-row for-vectors"):
+                yield PathField(
+                    files=True, placeholder="vectors of the chunks: .npy or .safetensors", id="model-vectors"
+                )
+                yield SafeButton("Check", id="model-vectors-check")
             yield SafeStatic(LOOKING, id="model-note", classes="model-reason")
             yield ChoiceRow("Device", DEVICES, id="model-device")
             yield SafeStatic(LOOKING, id="device-note", classes="model-reason")
@@ -129,11 +138,13 @@ Everything else about training is in the settings."""
 
     def _restore(self) -> None:
         now, own = self._encoder, self._encoder.model not in BUNDLED
-        chosen = "server" if now.endpoint else "folder" if own else "bundled"
+        chosen = "vectors" if now.vectors else "server" if now.endpoint else "folder" if own else "bundled"
         self.query_one("#model-encoder", ChoiceRow).show(chosen)
         self._show_encoder(chosen)
         if own:
             self.query_one("#model-folder", PathField).pick(Path(now.model))
+        if now.vectors:
+            self.query_one("#model-vectors", PathField).pick(Path(now.vectors))
         for name, value in (("model-endpoint", now.endpoint), ("model-endpoint-model", now.endpoint_model)):
             self.query_one(f"#{name}", Field).value = visible(value)
         self._show_choices()
@@ -149,7 +160,7 @@ Everything else about training is in the settings."""
     def _show_encoder(self, kind: str) -> None:
         if kind == "folder" and not (found := self.query_one(ModelList)).display:
             found.look(self._find_encoders())
-        for name in ("folder", "server"):
+        for name in ("folder", "server", "vectors"):
             self.query(f".for-{name}").set(display=kind == name)
 
     def _compare_hint(self, count: int) -> str:
@@ -178,18 +189,19 @@ Everything else about training is in the settings."""
         self.query_one("#machine", HangingStatic).show(format_machine(findings))
 
     @work(exclusive=True, group="doctor")
-    async def check(self, model: str) -> None:
+    async def check(self, path: str, key: str = "encoder.model") -> None:
         note = self.query_one("#model-note", SafeStatic)
         note.update(plain(LOOKING, "$text-muted"))
-        answer = await answer_or_error(self, self.ask(Examine(model)), note.update)
+        answer = await answer_or_error(self, self.ask(Examine(path)), note.update)
         if answer is None:
             return
         if any(finding.state != "good" for finding in of_topic(answer.findings, "model")):
             note.update(format_topic(answer.findings, "model"))
             return
         self._show_findings(answer.findings)
-        if model != self._encoder.model or self._encoder.endpoint:
-            self.query_one(ChangeLine).propose({"encoder.model": model, **NOT_ON_A_SERVER})
+        changes = {key: path} if key == "encoder.vectors" else {key: path, **ALONE}
+        if any((value or "") != attrgetter(name)(self._settings) for name, value in changes.items()):
+            self.query_one(ChangeLine).propose(changes)
 
     # What is wanted
 
@@ -209,8 +221,13 @@ Everything else about training is in the settings."""
                 "It gets the text of all chunks and queries. It is not trained, but one beside it may be (encoder.small_model)."
             )
             self.query_one("#model-endpoint").focus()
-        elif self._encoder.model not in BUNDLED or self._encoder.endpoint:
-            change.propose({"encoder.model": None, **NOT_ON_A_SERVER})
+        elif event.value == "vectors":
+            self.query_one("#model-note", SafeStatic).update(
+                "Of each chunk, by its content_hash in 'engine export --only chunks'. The encoder set so far encodes the queries."
+            )
+            self.query_one("#model-vectors").focus()
+        elif self._encoder.model not in BUNDLED or self._encoder.endpoint or self._encoder.vectors:
+            change.propose({"encoder.model": None, **ALONE})
         else:
             self.look()
 
@@ -226,16 +243,24 @@ Everything else about training is in the settings."""
         fields = {"encoder.endpoint": "#model-endpoint", "encoder.endpoint_model": "#model-endpoint-model"}
         changes = {key: self.query_one(field, Input).value.strip() for key, field in fields.items()}
         if changes["encoder.endpoint"]:
-            self.query_one(ChangeLine).propose(changes)
+            self.query_one(ChangeLine).propose({**changes, "encoder.vectors": None})
         else:
             self.query_one("#model-note", SafeStatic).update("✗ Type the server's address first.")
 
     @on(Input.Submitted, "#model-folder")
     @on(Button.Pressed, "#model-check")
     def _check(self) -> None:
-        field = self.query_one("#model-folder", PathField)
-        if field.path is not None:
-            self.check(str(field.path))
+        self._check_path("#model-folder", "encoder.model")
+
+    @on(Input.Submitted, "#model-vectors")
+    @on(Button.Pressed, "#model-vectors-check")
+    def _check_vectors(self) -> None:
+        self._check_path("#model-vectors", "encoder.vectors")
+
+    def _check_path(self, field: str, key: str) -> None:
+        path = self.query_one(field, PathField).path
+        if path is not None:
+            self.check(str(path), key)
         else:
             self.query_one("#model-note", SafeStatic).update("✗ Type a path first.")
 
