@@ -128,13 +128,24 @@ class Project:
         top: int | None = None,
         where: SearchFilter | None = None,
         with_facets: bool = False,
+        syntax: bool = True,
+        by_document: bool = False,
+        by_date: bool = False,
+        min_score: float | None = None,
     ) -> Found:
-        """The best chunks for `query`: mode `hybrid`, `semantic` or `bm25`; models stay loaded between calls."""
+        """The best chunks for `query`: mode `hybrid`, `semantic` or `bm25`; models stay loaded between calls.
+
+        `"phrases"`, `-word`, `word*`, `title:word` and `like:document` mean what they do for a user, unless `syntax` is False.
+        `by_document`: the best chunk of each document. `by_date`: newest first. `min_score`: the least of a hit.
+        """
         from engine.search.searcher import Searcher
 
         if self._searcher is None:
             self._searcher = Searcher(self.folder)
-        return self._searcher.search(query, mode=mode, top=top, where=where, with_facets=with_facets)
+        return self._searcher.search(
+            query, mode=mode, top=top, where=where, with_facets=with_facets,
+            syntax=syntax, by_document=by_document, by_date=by_date, min_score=min_score,
+        )  # fmt: skip
 
     def import_queries(self, path: str | os.PathLike[str]) -> int:
         """Add training queries from a JSONL file; returns how many."""

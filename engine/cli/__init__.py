@@ -9,12 +9,24 @@ from typing import Any, NoReturn
 
 import typer
 
-from engine.cli import building, documents, encoders, judging, looking, queries, studying, taking
+from engine.cli import building, documents, encoders, judging, looking, queries, searching, studying, taking
 from engine.cli.app import app
 from engine.core import environment
 from engine.core.errors import CancelledError, EngineError, InputError, ResourceError, UsageError
 
-__all__ = ["app", "building", "documents", "encoders", "judging", "looking", "main", "queries", "studying", "taking"]
+__all__ = [
+    "app",
+    "building",
+    "documents",
+    "encoders",
+    "judging",
+    "looking",
+    "main",
+    "queries",
+    "searching",
+    "studying",
+    "taking",
+]
 
 
 class InternalFault(EngineError):

@@ -212,21 +212,26 @@ def _gap(gap: Difference) -> str:
     return f"{gap.value:+.2f} ({gap.low:+.2f} to {gap.high:+.2f})"
 
 
-def show_found(found: Found, console: Console, sources: Iterable[str] = ()) -> None:
-    """Hits with snippets; matched terms are marked, and each hit says which ranker found it where.
+def show_found(found: Found, console: Console, sources: Iterable[str] = (), *, dated: bool = False) -> None:
+    """Hits with snippets; matched terms are marked, and each hit says which ranker found it where; `dated`: and of what day it is.
 
     `sources`: the project's folders. Where there are several, a path begins with the name of its own.
     """
-    for note in found.notes:
-        progress_console().print(Text(harmless(note), style="yellow"))
+    show_notes(found)
     names = source_names({*sources, *(hit.source for hit in found.hits)})
     mark = "bold underline" if console.no_color else "bold yellow"
     for hit in found.hits:
-        console.print(_heading(hit, names[hit.source] if len(names) > 1 else ""))
+        console.print(_heading(hit, names[hit.source] if len(names) > 1 else "", dated))
         body = Text("   " + harmless(hit.snippet))
         for start, end in hit.marks:
             body.stylize(mark, start + 3, end + 3)
         console.print(body)
+
+
+def show_notes(found: Found) -> None:
+    """What the user should know of a search."""
+    for note in found.notes:
+        progress_console().print(Text(harmless(note), style="yellow"))
 
 
 def source_names(sources: Collection[str]) -> dict[str, str]:
@@ -242,16 +247,18 @@ def source_names(sources: Collection[str]) -> dict[str, str]:
     return {source: name(source) for source in sources}
 
 
-def _heading(hit: Hit, source: str) -> Text:
+def _heading(hit: Hit, source: str, dated: bool) -> Text:
     path = f"{source.rstrip('/')}/{hit.path}" if source else hit.path
     page = hit.page_name
     line = f", {harmless(page)}" if page else f":{hit.line}" if hit.format in LINED else ""
     place = " › ".join(dict.fromkeys(part for part in (hit.title, *hit.headings) if part))
     found = ", ".join(f"{name} #{ranked.rank}" for name, ranked in sorted(hit.rankers.items()))
-    said = "".join(f"  {harmless(part)}" for part in (hit.author, _day(hit.changed or hit.created)) if part)
+    day = _day(hit.date if dated else hit.changed or hit.created)
+    said = "".join(f"  {harmless(part)}" for part in (hit.author, day) if part)
     return Text.assemble(
-        (f"{hit.rank}. {harmless(path)}", "bold"), f"{line}  {harmless(place)}{said}  ", (f"[{found}]", "dim")
-    )
+        (f"{hit.rank}. {harmless(path)}", "bold"), f"{line}  {harmless(place)}{said}  ",
+        ((f"+{hit.more} more  " if hit.more else "") + f"[{found}]", "dim"),
+    )  # fmt: skip
 
 
 def _day(seconds: float | None) -> str:

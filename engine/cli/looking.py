@@ -1,112 +1,15 @@
-"""Commands that look at what is there: search, status, reports, the state of the machine."""
+"""Commands that look at what is there: status, reports, the state of the machine."""
 
 from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from engine.cli.app import AsJson, MaybeProject, ProjectName, Texts, app, opened, print_json, print_plain_json
+from engine.cli.app import AsJson, MaybeProject, ProjectName, app, opened, print_json, print_plain_json
 from engine.core.text import harmless
-
-if TYPE_CHECKING:
-    from engine.api import Project
-
-
-@app.command()
-def search(
-    name: ProjectName,
-    query: Annotated[str, typer.Argument(help="what to look for")],
-    mode: Annotated[str | None, typer.Option(help="hybrid, semantic or bm25; project.toml's if left out")] = None,
-    top: Annotated[int | None, typer.Option(help="number of hits")] = None,
-    path: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="only paths that match this glob, such as 'contracts/**' ('contracts/./': directly there); may repeat"
-        ),
-    ] = None,
-    file_type: Annotated[Texts, typer.Option("--type", help="only this file type, such as md; may repeat")] = None,
-    same_type: Annotated[Texts, typer.Option("--format", hidden=True)] = None,
-    author: Annotated[Texts, typer.Option(help="only documents whose author's name holds this; may repeat")] = None,
-    language: Annotated[Texts, typer.Option(help="only documents in this language, such as en; may repeat")] = None,
-    after: Annotated[str | None, typer.Option(help="only documents dated on or after YYYY-MM-DD")] = None,
-    before: Annotated[str | None, typer.Option(help="only documents dated before YYYY-MM-DD")] = None,
-    facets: Annotated[
-        bool, typer.Option("--facets", help="also count types, authors, languages, years and folders")
-    ] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Search a project. Each hit says which ranker found it, and at what rank."""
-    from engine.cli.console import output, show_found
-    from engine.search.filters import SearchFilter, parse_date
-
-    where = SearchFilter(
-        tuple(path or ()),
-        (*(file_type or ()), *(same_type or ())),
-        parse_date(after) if after else None,
-        parse_date(before) if before else None,
-        tuple(author or ()),
-        tuple(language or ()),
-    )
-    with opened(name) as project:
-        found = project.search(query, mode=mode, top=top, where=where, with_facets=facets)
-        sources = _source_folders(project)
-    if as_json:
-        print_json(found)
-    else:
-        show_found(found, output(), sources)
-        for kind, counts in found.facets.items():
-            if not counts:
-                continue
-            print(harmless(f"{kind}: " + ", ".join(f"{value} ({count})" for value, count in counts.items())))
-        if not found.hits:
-            print("Nothing was found.", file=sys.stderr)
-
-
-@app.command()
-def find(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="a folder of documents, or one file")],
-    words: Annotated[str, typer.Argument(help="what to look for")],
-    top: Annotated[int | None, typer.Option(help="number of hits")] = None,
-    file_type: Annotated[Texts, typer.Option("--type", help="only this file type, such as md; may repeat")] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Search a folder that has no project, by keywords (BM25).
-
-    Its index is kept in your cache folder and follows the files; 'engine purge FOLDER' removes it.
-    """
-    from engine.api import Project
-    from engine.cli.app import stoppable
-    from engine.cli.console import RunView, output, show_found
-    from engine.core.events import Event, Progress
-    from engine.project.cached import cached_project
-    from engine.search.filters import SearchFilter
-
-    project = Project(cached_project(folder))
-    with stoppable() as stop, RunView() as view:
-
-        def show(event: Event) -> None:
-            if isinstance(event, Progress):
-                view(event)
-
-        project.run(("ingest", "index"), on_event=show, should_stop=stop)
-    found = project.search(words, mode="bm25", top=top, where=SearchFilter(formats=tuple(file_type or ())))
-    project.close()
-    if as_json:
-        print_json(found)
-        return
-    show_found(found, output())
-    if not found.hits:
-        print("Nothing was found.", file=sys.stderr)
-
-
-def _source_folders(project: Project) -> set[str]:
-    """The folders that documents come from, as hits name them."""
-    sources = project.folder.sources(project.settings())
-    return {os.path.normpath(path.parent if path.is_file() else path) for path in sources}
 
 
 @app.command()

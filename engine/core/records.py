@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Literal
 
 Split = Literal["train", "validation", "heldout"]
@@ -39,6 +40,11 @@ class Document:
     created: float | None = None
     changed: float | None = None
     language: str = ""
+
+    @property
+    def stable_id(self) -> str:
+        """Ten hex digits of its place: the same in every run, and in a project that is made anew."""
+        return sha256(f"{self.source}\0{self.path}".encode("utf-8", "surrogateescape")).hexdigest()[:10]
 
 
 @dataclass(frozen=True, slots=True)

@@ -164,6 +164,55 @@ class LexicalIndex:
                 return ids[keep][:k], scores[keep][:k]
             fetched *= 8
 
+    def holding(self, text: str) -> npt.NDArray[np.int64] | None:
+        """Ids (n,) of the chunks that hold each word of a text, in whatever form; None where BM25 knows none of them (the)."""
+        words = self._analyzers.terms_by_word(text)
+        return self._matching([self._any_of(terms) for terms in words]) if words else None
+
+    def holding_any(self, terms: Iterable[str]) -> npt.NDArray[np.int64]:
+        """Ids (n,) of the chunks that hold one of these terms."""
+        return self._matching([self._any_of(terms)])
+
+    def stems(self, beginning: str) -> list[str]:
+        """The terms of words that begin so, most frequent first, as far as stems tell: `contracti` gives none."""
+        with _panics_are_damage(self.folder):
+            found = [
+                pair
+                for one in self._analyzers.marked(beginning)
+                for pair in self._searcher.terms_with_prefix(_WORDS, one)
+            ]
+        return [stem for stem, _ in sorted(found, key=lambda pair: (-pair[1], pair[0]))]
+
+    def code_holders(self, text: str) -> list[npt.NDArray[np.int64]]:
+        """For each code of a text, the ids (n,) of the chunks that hold it as a whole."""
+        return [self.holding_any([code]) for code in self.query_terms(text, bonus=True).codes]
+
+    def _any_of(self, terms: Iterable[str]) -> tantivy.Query:
+        by_field = {
+            _CODES: [term for term in terms if is_code(term)],
+            _WORDS: [term for term in terms if not is_code(term)],
+        }
+        wanted = [
+            tantivy.Query.term_set_query(self._index.schema, name, those) for name, those in by_field.items() if those
+        ]
+        return tantivy.Query.boolean_query([(tantivy.Occur.Should, one) for one in wanted])
+
+    def _matching(self, queries: Iterable[tantivy.Query]) -> npt.NDArray[np.int64]:
+        """Ids (n,) of the chunks that match all of the queries."""
+        both = tantivy.Query.boolean_query([(tantivy.Occur.Must, query) for query in queries])
+        return self._hits(tantivy.Query.const_score_query(both, 1.0), max(self.count, 1))[0]
+
+    def near(self, word: str) -> list[str]:
+        """Up to three stems most like that of a `word` that no chunk holds, with its first letter; empty where one does, or it is
+        short or a number."""
+        from difflib import get_close_matches
+
+        forms = self._analyzers.terms_by_word(word)
+        if len(forms) != 1 or len(word) < 4 or not word.isalpha() or any(map(self.document_frequency, forms[0])):
+            return []
+        known = {plain_stem(term) for term in self.stems(word[0])}
+        return get_close_matches(plain_stem(min(forms[0])), known, 3, 0.75)
+
     def scores(self, text: str, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
         """What `search` would give each chunk of `ids` (n,): float32 (n,), 0 where no word of `text` stands in it."""
         terms = self.query_terms(text, bonus=True)
@@ -252,6 +301,11 @@ class LexicalIndex:
     def _word_clause(self, word: str, weight: float) -> tantivy.Query:
         clause = tantivy.Query.term_query(self._index.schema, _WORDS, word, "freq")
         return clause if weight == 1.0 else tantivy.Query.boost_query(clause, weight)
+
+
+def plain_stem(term: str) -> str:
+    """A term without its language."""
+    return term.rpartition(":")[2]
 
 
 def _as_int(value: float | None) -> int:

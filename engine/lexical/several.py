@@ -14,6 +14,7 @@ import numpy as np
 
 from engine.lexical.analysis import Analyzer, QueryTerms
 from engine.lexical.bm25 import idf
+from engine.lexical.characters import fold, normalise
 
 Frequency = Callable[[str], int]
 
@@ -52,6 +53,17 @@ class Analyzers:
             words, {code: tuple(max(filter(None, forms), key=frequency) for forms in listed if any(forms))
                     for code, listed in parts.items()},
         )  # fmt: skip
+
+    def terms_by_word(self, text: str) -> list[set[str]]:
+        """The terms, in every language, of each word of a text; a whole code is one. Words that a language drops are left out."""
+        query = self.main.unstemmed(text)
+        parts = {part for words in query.codes.values() for part in words}
+        forms = [self._forms(word).values() for word in query.words if word not in parts]
+        return [{code} for code in query.codes] + [set(listed) for listed in forms if all(listed)]
+
+    def marked(self, beginning: str) -> list[str]:
+        """How terms begin, in every language, of words that begin like this."""
+        return [mark + fold(normalise(beginning)) for mark in ("", *(f"{code}:" for code in self._others))]
 
     def _forms(self, word: str) -> dict[str, str]:
         """A word's term in each language; empty where that drops it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from engine.settings.schema import SearchSettings
@@ -21,6 +21,10 @@ class Fused:
 
     order: list[tuple[int, float]]
     parts: dict[str, dict[int, float]] = field(default_factory=dict)
+
+    def down_to(self, least: float | None) -> Fused:
+        """Without the chunks of a lower score."""
+        return self if least is None else replace(self, order=[one for one in self.order if one[1] >= least])
 
     def shares(self, chunk_id: int) -> dict[str, float]:
         """What share of a chunk's score each ranker that found it gave; they sum to 1. {} where there is nothing to share."""

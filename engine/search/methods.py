@@ -21,8 +21,9 @@ def _search(request: Search) -> Task:
         request.authors or (), request.languages or (),
     )  # fmt: skip
     return lambda own: own.ready().search(
-        request.query, mode=request.mode, top=request.top, where=where, with_facets=request.facets
-    )
+        request.query, mode=request.mode, top=request.top, where=where, with_facets=request.facets,
+        syntax=request.syntax, by_document=request.by_document, by_date=request.by_date, min_score=request.min_score,
+    )  # fmt: skip
 
 
 def _date(text: str | None) -> float | None:
@@ -51,7 +52,7 @@ def _document(request: ReadDocument) -> Task:
 
 
 def _explain(request: Explain) -> Task:
-    return lambda own: _with_former_keys(own.ready().explain(request.query, request.chunk_ids))
+    return lambda own: _with_former_keys(own.ready().explain(request.query, request.chunk_ids, syntax=True))
 
 
 def _with_former_keys(found: Explained) -> dict[str, Any]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from engine.core.errors import EngineError
 from engine.core.messages.search import Mode
 from engine.project.control import with_run_hint
-from engine.search.fusing import Ranking
+from engine.search.fusing import Fused, Ranking
 from engine.search.loaded import Loaded
+from engine.search.typed import Wording
 from engine.settings.schema import SearchSettings
 
 if TYPE_CHECKING:
@@ -33,6 +35,11 @@ class Rankings:
     matching: NDArray[np.int64] | None = None
     index: LexicalIndex | None = None
 
+    @property
+    def longest(self) -> int:
+        """Length of the longest ranking."""
+        return max((len(ids) for ids, _ in self.by_ranker.values()), default=0)
+
 
 @dataclass(frozen=True)
 class Rankers:
@@ -41,7 +48,7 @@ class Rankers:
     loaded: Loaded
 
     def rank(
-        self, query: str, mode: Mode, depth: int, allowed: NDArray[np.int64] | None, *, all_matching: bool = False
+        self, query: Wording, mode: Mode, depth: int, allowed: NDArray[np.int64] | None, *, all_matching: bool = False
     ) -> Rankings:
         """The best `depth` chunks by each ranker of a mode, of those in `allowed` (None: of all).
 
@@ -51,13 +58,13 @@ class Rankers:
 
         def lexical() -> Ranking:
             index = self.loaded.lexical_index()
-            ids, scores = _bm25(index, query, index.count if all_matching else depth, allowed)
+            ids, scores = _bm25(index, query.keywords, index.count if all_matching else depth, allowed)
             rankings.index, rankings.matching = index, ids if all_matching else None
             return ids[:depth], scores[:depth]
 
         rankers: dict[str, Callable[[], Ranking]] = {
             "bm25": lexical,
-            "semantic": lambda: self._semantic(query, depth, allowed),
+            "semantic": lambda: self._semantic(query.meaning, depth, allowed),
         }
         if mode != "hybrid":
             rankings.by_ranker[mode] = rankers[mode]()
@@ -75,7 +82,7 @@ class Rankers:
         rankings.commands += [command for error in failures for command in error.commands]
         return rankings
 
-    def cross_scored(self, query: str, rankings: Rankings, settings: SearchSettings) -> dict[str, Ranking]:
+    def cross_scored(self, query: Wording, rankings: Rankings, settings: SearchSettings) -> dict[str, Ranking]:
         """Where scores are summed, each ranking with the other's chunks, too: what both rankers think of them counts. Chunks that
         are not embedded yet count by meaning as they do by keywords: they are neither better nor worse for it."""
         both = rankings.by_ranker
@@ -87,9 +94,9 @@ class Rankers:
 
         bm25, semantic = both["bm25"], both["semantic"]
         try:
-            _, index, vector = self.loaded.query_vector(query)
+            _, index, vector = self.loaded.query_vector(query.meaning)
             cosines = index.search_among(vector, bm25[0], len(bm25[0]))
-            scores = rankings.index.scores(query, semantic[0])
+            scores = rankings.index.scores(query.keywords, semantic[0])
         except EngineError:  # an index was replaced a moment ago: the rankings stand for themselves
             return both
         found: dict[str, Ranking] = {
@@ -109,6 +116,26 @@ class Rankers:
 
 def _bounds(ranking: Ranking) -> tuple[float, float]:
     return float(ranking[1].min()), float(ranking[1].max())
+
+
+def codes_first(fused: Fused, text: str, rankings: Rankings, allowed: NDArray[np.int64] | None) -> Fused:
+    """Hybrid search with the chunks first that hold a code of the query as a whole, such as PHX-121; the best of them alone where
+    more than a tenth of all chunks hold it, as COVID-19 in what is all about it.
+    """
+    import numpy as np
+
+    index, order = rankings.index, fused.order
+    held: Counter[int] = Counter()
+    for holders in index.code_holders(text) if index and len(rankings.by_ranker) == 2 else ():
+        known = set(holders.tolist())
+        found = [chunk for chunk, _ in order if chunk in known]
+        if index and not found:  # other words have kept it out of both rankings
+            found = index.search_among(text, 1, holders if allowed is None else np.intersect1d(holders, allowed))[
+                0
+            ].tolist()
+            order = [*order, *((chunk, 0.0) for chunk in found)]
+        held.update(found if index and len(known) <= index.count / 10 else found[:1])
+    return replace(fused, order=sorted(order, key=lambda one: -held[one[0]])) if held else fused
 
 
 def _bm25(index: LexicalIndex, query: str, depth: int, allowed: NDArray[np.int64] | None) -> Ranking:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 from unicodedata import category
 
 from engine.core.errors import UsageError
-from engine.core.messages.search import MODES, Explained, Found, Hit, Mode, RankComparison, Ranked
-from engine.core.records import Chunk, Document
+from engine.core.messages.search import MODES, Explained, Found, Hit, Mode, RankComparison
+from engine.core.records import Document
 from engine.corpus.formats import STREAMED
 from engine.corpus.invisible import visible
 from engine.lexical.filenames import FilenameMatch
@@ -17,18 +17,19 @@ from engine.project.control import run_hints
 from engine.project.folder import ProjectFolder
 from engine.search.explaining import Explainer, encoder_name
 from engine.search.filters import SearchFilter, facets, unmet
-from engine.search.fusing import Fused, Ranking, fuse
+from engine.search.fusing import fuse
+from engine.search.listing import MIN_DEPTH, Listing, newest_first
 from engine.search.loaded import Loaded
 from engine.search.presence import Presence
-from engine.search.rankers import Rankers, Rankings, without_weak
-from engine.search.snippets import first_shown, page_at, snippet
+from engine.search.rankers import Rankers, Rankings, codes_first, without_weak
+from engine.search.syntax import ParsedQuery, parse
+from engine.search.typed import TypedQueries, without_names
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
 SNIPPET_WIDTH = 300  # characters
-MIN_DEPTH = 100
 EMPTY, NO_WORD = "The query is empty.", "The query holds no word: type a word or a number to look for."
 
 
@@ -55,6 +56,7 @@ class Searcher:
         with run_hints(project):
             self._loaded = Loaded(project)
         self._rankers, self._explainer = Rankers(self._loaded), Explainer(self._loaded)
+        self._typed, self._listing = TypedQueries(self._loaded), Listing(self._loaded)
 
     def close(self) -> None:
         """Let go of the database."""
@@ -70,48 +72,85 @@ class Searcher:
         where: SearchFilter | None = None,
         snippet_width: int = SNIPPET_WIDTH,
         with_facets: bool = False,
+        syntax: bool = False,
+        by_document: bool = False,
+        by_date: bool = False,
+        min_score: float | None = None,
     ) -> Found:
         """The best `top` chunks for `query`, best first; settings from project.toml where an argument is None.
 
-        With `with_facets`, also the types, authors, languages, years and folders of the documents found (see `Found`).
+        With `with_facets`, also the types, authors, languages, years and folders of the documents found (see `Found`). `syntax`:
+        the query may hold operators (`engine.search.syntax`). `by_document`: the best chunk of each document. `by_date`: newest
+        first, the best `top` or, where the query says what hits must hold, all that do. `min_score`: the least of a hit.
 
         Hybrid search goes on with one ranker, and says so in `notes`, when the other is not built, damaged or fails.
         Raises UsageError, SettingsError, NotBuiltError, DamagedError, ModelError, ResourceError.
         """
         self._loaded.follow_repair()
         query = _clean(query)
+        parsed = parse(query) if syntax else ParsedQuery(query)
         settings = self._loaded.settings().search
         mode, top = mode or settings.mode, settings.top if top is None else top
         _check(mode, top)
-        if problem := unsearchable(query):
+        like = self._typed.like(parsed) if parsed.like else None
+        if problem := unsearchable(query) or self._unclear(parsed, like):
             return Found(query, mode, (), (problem,))
-        documents, match = self._match(query, where, settings.named_documents)
+        documents, match = self._match(parsed.text, where, settings.named_documents)
+        parsed = without_names(parsed, match.names)
         depth = max(MIN_DEPTH, 5 * top)
-        allowed = self._chunks_of(documents)
-        rankings = self._rankers.rank(match.text, mode, depth, allowed, all_matching=with_facets)
+        wording = self._typed.wording(parsed, match.text, like)
+        allowed = self._typed.chunks(parsed, self._chunks_of(self._typed.documents(parsed, documents, like)))
+        rankings = self._rankers.rank(wording, mode, depth, allowed, all_matching=with_facets)
+        while (
+            by_document
+            and rankings.longest >= depth
+            and self._listing.count_documents(rankings.by_ranker.values()) < top
+        ):
+            depth *= 10  # one long document has all the places
+            rankings = self._rankers.rank(wording, mode, depth, allowed, all_matching=with_facets)
         found, notes, commands = rankings.by_ranker, rankings.notes, rankings.commands
         if settings.hide_weak and mode == "semantic":
             least, reason = self._loaded.threshold()
             found["semantic"], note = without_weak(found["semantic"], top, least, reason)
             notes.append(note)
             commands += ["evaluate"] if least is None else []
-        if match.names:
-            notes.insert(0, f"Only in {' and '.join(match.names)}, which the query names.")
-        for ranker in found:
-            if behind := self._loaded.behind(ranker):
-                notes.append(behind.text)
-                commands += [behind.command] if behind.command else []
-        if where is not None and not where.empty:
-            notes += unmet(where, self._loaded.documents().values())
+        self._note(rankings, match, where)
+        if allowed is not None and not len(allowed) and parsed.conditions:
+            notes.append(f"No passage holds what hits must: {parsed.conditions}.")
+        suggestion, note = self._typed.corrected(query, match.text) if syntax else ("", "")
+        notes.append(note)
         fusion = self._loaded.fusion(settings)
-        fused = fuse(self._rankers.cross_scored(match.text, rankings, fusion), fusion)
+        fused = fuse(self._rankers.cross_scored(wording, rankings, fusion), fusion)
+        fused = codes_first(fused, match.text, rankings, allowed).down_to(min_score)
         presence = Presence(self.project.path)
-        hits = self._hits(match.text, found, fused, top, snippet_width, presence)
+        shown = depth if by_date and parsed.conditions else top
+        hits = self._listing.hits(
+            wording.keywords, found, fused, shown, snippet_width, presence, by_document=by_document
+        )
+        if by_date:
+            hits = newest_first(hits)[:top]
         if outdated := presence.notes(self.project.argument):
             notes += outdated
             commands.append("ingest")
         facets_found = self._facets(rankings) if with_facets else {}
-        return Found(query, mode, hits, tuple(filter(None, notes)), facets_found, tuple(commands))
+        return Found(query, mode, hits, tuple(filter(None, notes)), facets_found, tuple(commands), suggestion)
+
+    def _note(self, rankings: Rankings, match: FilenameMatch, where: SearchFilter | None) -> None:
+        """Say where was looked, and what the indexes do not know yet."""
+        if match.names:
+            rankings.notes.insert(0, f"Only in {' and '.join(match.names)}, which the query names.")
+        for ranker in rankings.by_ranker:
+            if behind := self._loaded.behind(ranker):
+                rankings.notes.append(behind.text)
+                rankings.commands += [behind.command] if behind.command else []
+        if where is not None and not where.empty:
+            rankings.notes += unmet(where, self._loaded.documents().values())
+
+    def _unclear(self, parsed: ParsedQuery, like: Document | None) -> str:
+        """Why nothing can be looked for in a query with operators."""
+        if parsed.like:
+            return "" if like else f"There is no document {parsed.like}: name its id or its path."
+        return unsearchable(parsed.text) and "The query needs a word to look for besides those to leave out."
 
     @_with_run_hints
     def search_base(self, query: str, top: int) -> tuple[Hit, ...]:
@@ -128,7 +167,7 @@ class Searcher:
         if ranking is None:
             return ()
         fused, presence = fuse({"base": ranking}, settings), Presence(self.project.path)
-        return self._hits(match.text, {"base": ranking}, fused, top, SNIPPET_WIDTH, presence)
+        return self._listing.hits(match.text, {"base": ranking}, fused, top, SNIPPET_WIDTH, presence)
 
     @_with_run_hints
     def document(self, document_id: int) -> Document | None:
@@ -137,7 +176,7 @@ class Searcher:
         return self._loaded.store.document(document_id)
 
     @_with_run_hints
-    def explain(self, query: str, chunk_ids: Sequence[int]) -> Explained:
+    def explain(self, query: str, chunk_ids: Sequence[int], *, syntax: bool = False) -> Explained:
         """Where the encoder in use and the base encoder put these chunks among all for `query`: did the adapter move them?
 
         A chunk that is not in the vector index, or whose document was deleted, has a rank by neither. Raises as `search`.
@@ -147,8 +186,10 @@ class Searcher:
         if problem := unsearchable(query):
             artifact, _ = self._loaded.vector_index()
             return Explained(encoder_name(artifact.info), {row: RankComparison() for row in chunk_ids}, problem)
-        _, match = self._match(query, None, self._loaded.settings().search.named_documents)
-        return self._explainer.explain(match.text, chunk_ids)
+        parsed = parse(query) if syntax else ParsedQuery(query)
+        like = self._typed.like(parsed) if parsed.like else None
+        _, match = self._match(parsed.text, None, self._loaded.settings().search.named_documents)
+        return self._explainer.explain(self._typed.wording(parsed, match.text, like).meaning, chunk_ids)
 
     def warm_up(self, mode: Mode) -> None:
         """Load what a mode needs, so that the first search is quick."""
@@ -188,58 +229,6 @@ class Searcher:
         chunks, owners = self._loaded.chunk_owners()
         documents = set(owners[np.isin(chunks, np.concatenate(found))].tolist())
         return facets(one for one in self._loaded.documents().values() if one.id in documents)
-
-    def _hits(
-        self, query: str, rankings: dict[str, Ranking], fused: Fused, top: int, snippet_width: int, presence: Presence
-    ) -> tuple[Hit, ...]:
-        from engine.lexical.analysis import matched_spans
-
-        places = {name: {int(c): n for n, c in enumerate(ids, 1)} for name, (ids, _) in rankings.items()}
-        hits: list[Hit] = []
-        present = self._present(fused.order, top, presence)
-        for chunk, document, score in present:
-            ranks = {
-                name: Ranked(place[chunk.id], float(rankings[name][1][place[chunk.id] - 1]))
-                for name, place in places.items()
-                if chunk.id in place
-            }
-            matches = matched_spans(query, chunk.text, self._loaded.language(document))
-            text, marks = snippet(chunk.text, matches, snippet_width)
-            page, place = chunk.page, f"page {chunk.page}" if chunk.page else ""
-            if chunk.pages:
-                page, place = page_at(chunk.pages, first_shown(chunk.text, matches, snippet_width))
-            hits.append(Hit(
-                rank=len(hits) + 1, score=score, path=document.path,
-                source=str(self.project.path / document.source), title=document.title, headings=chunk.headings,
-                snippet=text, marks=marks, format=document.format, modified=document.modified, chunk_id=chunk.id,
-                document_id=document.id, start=chunk.start, end=chunk.end, line=chunk.line, page=page, rankers=ranks,
-                shares=fused.shares(chunk.id), place=place, author=document.author, created=document.created,
-                changed=document.changed,
-            ))  # fmt: skip
-        return tuple(hits)
-
-    def _present(
-        self, order: Sequence[tuple[int, float]], top: int, presence: Presence
-    ) -> list[tuple[Chunk, Document, float]]:
-        """The first `top` of `order` whose documents still exist: an index may name some that were deleted since, and so may the
-        store.
-        """
-        present: list[tuple[Chunk, Document, float]] = []
-        there: dict[int, Document | None] = {}
-        for start in range(0, len(order), 2 * top):
-            block = order[start : start + 2 * top]
-            chunks = self._loaded.store.chunks_by_id(chunk_id for chunk_id, _ in block)
-            for chunk_id, score in block:
-                if len(present) >= top:
-                    return present
-                if (chunk := chunks.get(chunk_id)) is None:
-                    continue
-                if chunk.document_id not in there:
-                    document = self._loaded.store.document_card(chunk.document_id)
-                    there[document.id] = document if presence.has(document) else None
-                if found := there[chunk.document_id]:
-                    present.append((chunk, found, score))
-        return present
 
 
 def unsearchable(query: str) -> str:

@@ -10,6 +10,7 @@ from engine.core.errors import UsageError
 from engine.core.messages.search import Judge, Judged, Judgments, ReadJudgments, query_words
 from engine.corpus.imports import JUDGING, JUDGING_SECONDS
 from engine.project.folder import ProjectFolder
+from engine.search.syntax import plain_text
 from engine.search.workers import preload
 
 
@@ -32,7 +33,7 @@ def judge(project: ProjectFolder, request: Judge) -> Judged:
                 code="chunk-missing",
             )  # fmt: skip
         marks = read_marks(project)
-        blank = MarkedQuery(query_words(request.query))
+        blank = MarkedQuery(query_words(plain_text(request.query)))
         former = marks.get(blank.key) or replace(blank, generated=is_generated(store, blank.text))
         path = store.document_card(chunk.document_id).path
         mark = None if relevant is None else Mark(path, chunk.text, chunk.content_hash, relevant)
@@ -51,7 +52,7 @@ def judgments(project: ProjectFolder, request: ReadJudgments) -> Judgments:
     from engine.evaluation.marks import MarkedQuery, marked_chunks, read_marks
 
     with closing(project.store()) as store:
-        blank = MarkedQuery(query_words(request.query))
+        blank = MarkedQuery(query_words(plain_text(request.query)))
         found = marked_chunks(store, read_marks(project).get(blank.key, blank))
         count = store.counts()["judged_queries"]
     return Judgments({key: marks[-1].relevant for key, marks in found.items()}, count)

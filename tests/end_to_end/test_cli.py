@@ -23,7 +23,7 @@ from engine.core import events
 from engine.core.former_systems import former_name
 from engine.core.systems import label_of
 from engine.project import control
-from engine.project.folder import ProjectFolder
+from engine.project.folder import ProjectFolder, projects_root
 from engine.settings.renamed import former_scope
 
 COMMANDS = (
@@ -243,6 +243,32 @@ def test_search_filters(finished: Path) -> None:
     assert found("--before", "2001-01-01") == []
     assert found("--before", tomorrow) == everything
     assert [hit["rank"] for hit in everything] == list(range(1, len(everything) + 1))
+    passages = found("--passages", "--top", "100")
+    assert {hit["id"] for hit in passages} <= {hit["id"] for hit in everything}
+    assert sum(hit["more"] for hit in everything) == len(passages) - len({hit["id"] for hit in passages}) > 0
+    few = found("--min-score", str(everything[1]["score"]))
+    assert [hit["id"] for hit in few] == [hit["id"] for hit in everything[:2]]
+    assert found("--like", everything[0]["id"])[0]["path"] != everything[0]["path"]
+    newest = [hit["changed"] or hit["created"] or hit["modified"] for hit in found("--sort", "date")]
+    assert newest == sorted(newest, reverse=True)
+
+
+def test_paths_of_what_is_found_in_one_project_and_in_all(finished: Path, tmp_path: Path) -> None:
+    def paths(*arguments: str) -> list[str]:
+        return engine_here("search", *arguments, "--mode", "bm25", "--files").stdout.splitlines()
+
+    phrase = paths(str(finished), '"cold room" -title:door')
+    assert phrase
+    assert all("cold" in Path(path).read_text().lower() for path in phrase)
+    assert phrase[0] in paths(str(finished), '"cold room', "--literal")
+    (tmp_path / "empty").mkdir()
+    engine_here("new", "not-read", str(tmp_path / "empty"))
+    link = projects_root() / "linked"
+    link.symlink_to(finished)
+    done = engine_here("search", "--all", '"cold room" -title:door', "--mode", "bm25", "--files")
+    assert [*map(os.path.basename, done.stdout.splitlines())] == [*map(os.path.basename, phrase)]
+    assert "not-read" in done.stderr
+    link.unlink()
 
 
 def test_hits_piped_are_whole_lines(finished: Path) -> None:

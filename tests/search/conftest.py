@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -162,6 +162,19 @@ def indexed(templates: dict[str, Corpus], project: ProjectFolder, fake_encoder: 
 def crowded(templates: dict[str, Corpus], project: ProjectFolder, fake_encoder: FakeEncoder) -> Corpus:
     """`indexed`, and 700 chunks of `crowd.md` that match "roof" better than the 130 of `rare.html`."""
     return copied(templates["crowded"], project)
+
+
+@pytest.fixture(scope="module")
+def coded(templates: dict[str, Corpus], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Corpus]:
+    """`indexed` with a document of codes besides, for the tests of a module to share."""
+    copy = shutil.copytree(templates["corpus"].project.path, tmp_path_factory.mktemp("coded") / "project")
+    corpus = Corpus(ProjectFolder(Path(copy)))
+    codes = ["The pump PHX-121 leaks in the cold.", "The pump PHX-122 leaks in the cold hall.", "Pumps and valves."]
+    corpus.put("codes.md", codes, modified=5.0)
+    corpus.index()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("engine.search.loaded.Loaded.query_encoder", lambda self, artifact: FakeEncoder())
+        yield corpus
 
 
 @pytest.fixture

@@ -30,7 +30,8 @@ class Hit:
     the score is 0). `start` and `end` are character offsets of the chunk in its document's text; `line`, from 1, is where
     it starts there. `page` is the number of the page, slide or sheet that holds the first matched term, or where the chunk
     starts, and `place` its name (`slide 4`, `sheet Budget`); None and empty for a text without pages. `author`, and
-    `created` and `changed` in seconds since the epoch, are what the document says of itself.
+    `created` and `changed` in seconds since the epoch, are what the document says of itself. `id` is the document's, which no
+    run changes; `more`, where hits are grouped by document, how many others of the best passages are of the same one.
     """
 
     rank: int
@@ -55,11 +56,18 @@ class Hit:
     author: str = ""
     created: float | None = None
     changed: float | None = None
+    id: str = ""
+    more: int = 0
 
     @property
     def page_name(self) -> str:
         """Page, slide or sheet; empty for a text without pages."""
         return self.place or ("" if self.page is None else f"page {self.page}")
+
+    @property
+    def date(self) -> float:
+        """The date that the document gives itself, else that of its file."""
+        return next((date for date in (self.changed, self.created) if date is not None), self.modified)
 
     @property
     def only_ranker(self) -> str:
@@ -72,7 +80,8 @@ class Found:
     """The answer to one search. `notes` says what the user should know (a mode that was not available, and why).
     `facets`, where they were asked for: how many of the documents found have each type, author, language and year, and lie
     in each folder. Found by BM25 are all that hold a word of the query; by meaning, those of the nearest 100 chunks.
-    `commands`: the `engine` commands that the notes advise.
+    `commands`: the `engine` commands that the notes advise. `suggestion`: the query with words that no document holds in the
+    spelling of documents; empty where there is nothing to correct.
     """
 
     query: str
@@ -81,13 +90,15 @@ class Found:
     notes: tuple[str, ...] = ()
     facets: dict[str, dict[str, int]] = field(default_factory=dict)
     commands: tuple[str, ...] = ()
+    suggestion: str = ""
 
 
 @dataclass(frozen=True)
 class Search(Request[Found], method="search"):
     """Searches of one `series` replace each other: one that still waits when a newer one comes is superseded.
 
-    `after` and `before` are dates, YYYY-MM-DD.
+    `after` and `before` are dates, YYYY-MM-DD. `syntax`: the query may hold operators, as a user types them. `by_document`: one
+    hit a document; `by_date`: newest first; `min_score`: of a hit.
     """
 
     query: str
@@ -101,6 +112,10 @@ class Search(Request[Found], method="search"):
     languages: tuple[str, ...] | None = None
     facets: bool = False
     series: str | None = None
+    syntax: bool = True
+    by_document: bool = False
+    by_date: bool = False
+    min_score: float | None = None
 
 
 @dataclass(frozen=True)

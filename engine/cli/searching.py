@@ -1,0 +1,193 @@
+"""`engine search`, in one project or in all, and `engine find`, in a folder that has none."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from engine.cli.app import AsJson, Texts, app, opened, print_json
+from engine.core.errors import EngineError, UsageError
+from engine.core.messages.search import Found
+from engine.core.text import harmless
+
+if TYPE_CHECKING:
+    from engine.api import Project
+
+
+@dataclass(frozen=True)
+class FoundIn:
+    """What was found in a project of several."""
+
+    project: str
+    found: Found
+
+
+@dataclass(frozen=True)
+class Shown:
+    """How hits are printed."""
+
+    files: bool
+    as_json: bool
+    dated: bool = False
+
+
+@app.command()
+def search(
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="PROJECT", help="a project's name, or the path of its folder; none with --all"),
+    ] = None,
+    query: Annotated[str | None, typer.Argument(help='words, "an exact phrase", -word, word*, title:word')] = None,
+    mode: Annotated[str | None, typer.Option(help="hybrid, semantic or bm25; project.toml's if left out")] = None,
+    top: Annotated[int | None, typer.Option(help="number of hits")] = None,
+    all_projects: Annotated[bool, typer.Option("--all", help="search all projects: engine search --all QUERY")] = False,
+    like: Annotated[str | None, typer.Option(help="more like this document: its id or path")] = None,
+    sort: Annotated[Literal["score", "date"], typer.Option(help="best or newest first")] = "score",
+    passages: Annotated[bool, typer.Option("--passages", help="every passage, not the best of each document")] = False,
+    files: Annotated[bool, typer.Option("--files", help="print only the paths of the documents found")] = False,
+    min_score: Annotated[
+        float | None, typer.Option(help="no hits with a lower score, on the scale of the mode")
+    ] = None,
+    literal: Annotated[bool, typer.Option("--literal", help='take ", -, * and title: as plain text')] = False,
+    path: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="only paths that match this glob, such as 'contracts/**' ('contracts/./': directly there); may repeat"
+        ),
+    ] = None,
+    file_type: Annotated[Texts, typer.Option("--type", help="only this file type, such as md; may repeat")] = None,
+    same_type: Annotated[Texts, typer.Option("--format", hidden=True)] = None,
+    author: Annotated[Texts, typer.Option(help="only documents whose author's name holds this; may repeat")] = None,
+    language: Annotated[Texts, typer.Option(help="only documents in this language, such as en; may repeat")] = None,
+    after: Annotated[str | None, typer.Option(help="only documents dated on or after YYYY-MM-DD")] = None,
+    before: Annotated[str | None, typer.Option(help="only documents dated before YYYY-MM-DD")] = None,
+    facets: Annotated[
+        bool, typer.Option("--facets", help="also count types, authors, languages, years and folders")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Search a project. Each hit is the best passage of a document, and says which ranker found it, at what rank."""
+    from engine.search.filters import SearchFilter, parse_date
+
+    if all_projects:
+        name, query = None, query if name is None else name
+    where = SearchFilter(
+        tuple(path or ()),
+        (*(file_type or ()), *(same_type or ())),
+        parse_date(after) if after else None,
+        parse_date(before) if before else None,
+        tuple(author or ()),
+        tuple(language or ()),
+    )
+    if not (query or like) or not (name or all_projects):
+        raise UsageError(
+            "There is nothing to look for.", "A project and a query are needed; --all needs no project, --like no query.",
+            "Try 'engine search --help'.",
+        )  # fmt: skip
+    asked = f'like:"{like}" {query or ""}' if like else query or ""
+
+    def look(project: Project) -> Found:
+        return project.search(
+            asked, mode=mode, top=top, where=where, with_facets=facets, syntax=not literal or like is not None,
+            by_document=not passages, by_date=sort == "date", min_score=min_score,
+        )  # fmt: skip
+
+    shown = Shown(files, as_json, dated=sort == "date")
+    found_any = _in_one(name, look, shown) if name else _in_all(look, shown)
+    if not found_any and not as_json:
+        print("Nothing was found.", file=sys.stderr)
+
+
+@app.command()
+def find(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="a folder of documents, or one file")],
+    words: Annotated[str, typer.Argument(help="what to look for")],
+    top: Annotated[int | None, typer.Option(help="number of hits")] = None,
+    file_type: Annotated[Texts, typer.Option("--type", help="only this file type, such as md; may repeat")] = None,
+    files: Annotated[bool, typer.Option("--files", help="print only the paths of the documents found")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Search a folder that has no project, by keywords (BM25).
+
+    Its index is kept in your cache folder and follows the files; 'engine purge FOLDER' removes it.
+    """
+    from engine.api import Project
+    from engine.cli.app import stoppable
+    from engine.cli.console import RunView
+    from engine.core.events import Event, Progress
+    from engine.project.cached import cached_project
+    from engine.search.filters import SearchFilter
+
+    project = Project(cached_project(folder))
+    with stoppable() as stop, RunView() as view:
+
+        def show(event: Event) -> None:
+            if isinstance(event, Progress):
+                view(event)
+
+        project.run(("ingest", "index"), on_event=show, should_stop=stop)
+    found = project.search(
+        words, mode="bm25", top=top, where=SearchFilter(formats=tuple(file_type or ())), by_document=True
+    )
+    _show(found, project, Shown(files, as_json))
+    project.close()
+    if not found.hits and not as_json:
+        print("Nothing was found.", file=sys.stderr)
+
+
+def _in_one(name: str, look: Callable[[Project], Found], shown: Shown) -> bool:
+    with opened(name) as project:
+        found = look(project)
+        _show(found, project, shown)
+    return bool(found.hits)
+
+
+def _in_all(look: Callable[[Project], Found], shown: Shown) -> bool:
+    """Search the known projects, each for itself: their scores cannot be compared. One that cannot be searched is named."""
+    from engine.project.folder import known_projects
+
+    answers: list[FoundIn] = []
+    for folder in known_projects():
+        try:
+            with opened(str(folder)) as project:
+                found = look(project)
+                if not shown.as_json and found.hits:
+                    print(harmless(f"{folder.name}:"), file=sys.stderr if shown.files else sys.stdout)
+                    _show(found, project, shown)
+        except UsageError:
+            raise
+        except EngineError as error:
+            print(harmless(f"{folder.name}: {error.what}"), file=sys.stderr)
+        else:
+            answers.append(FoundIn(folder.name, found))
+    if shown.as_json:
+        print_json(answers)
+    return any(one.found.hits for one in answers)
+
+
+def _show(found: Found, project: Project, shown: Shown) -> None:
+    from engine.cli.console import output, show_found, show_notes
+
+    if shown.as_json:
+        print_json(found)
+    elif shown.files:
+        show_notes(found)
+        for path in dict.fromkeys(f"{hit.source}/{hit.path}" for hit in found.hits):
+            print(harmless(path))
+    else:
+        show_found(found, output(), _source_folders(project), dated=shown.dated)
+        for kind, counts in found.facets.items():
+            if counts:
+                print(harmless(f"{kind}: " + ", ".join(f"{value} ({count})" for value, count in counts.items())))
+
+
+def _source_folders(project: Project) -> set[str]:
+    """The folders that documents come from, as hits name them."""
+    sources = project.folder.sources(project.settings())
+    return {os.path.normpath(path.parent if path.is_file() else path) for path in sources}

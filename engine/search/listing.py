@@ -1,0 +1,106 @@
+"""Ranked chunks as hits: those that are there, with their snippets; one for each document where they are grouped."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from engine.core.messages.search import Hit, Ranked
+from engine.core.records import Chunk, Document
+from engine.search.fusing import Fused, Ranking
+from engine.search.loaded import Loaded
+from engine.search.presence import Presence
+from engine.search.snippets import first_shown, page_at, snippet
+
+MIN_DEPTH = 100
+"""Chunks that each ranker gives at least."""
+
+
+@dataclass(frozen=True)
+class Listing:
+    """Makes hits of chunks."""
+
+    _loaded: Loaded
+
+    def hits(
+        self, query: str, rankings: dict[str, Ranking], fused: Fused, top: int, snippet_width: int, presence: Presence,
+        *, by_document: bool = False,
+    ) -> tuple[Hit, ...]:  # fmt: skip
+        """The first `top` of `fused` that are there, found by `rankings` for `query`; `by_document`: the best of each document."""
+        from engine.lexical.analysis import matched_spans
+
+        places = {name: {int(c): n for n, c in enumerate(ids, 1)} for name, (ids, _) in rankings.items()}
+        hits: list[Hit] = []
+        order, more = self._grouped(fused.order) if by_document else (fused.order, {})
+        present = self._present(order, top, presence)
+        for chunk, document, score in present:
+            ranks = {
+                name: Ranked(place[chunk.id], float(rankings[name][1][place[chunk.id] - 1]))
+                for name, place in places.items()
+                if chunk.id in place
+            }
+            matches = matched_spans(query, chunk.text, self._loaded.language(document))
+            text, marks = snippet(chunk.text, matches, snippet_width)
+            page, place = chunk.page, f"page {chunk.page}" if chunk.page else ""
+            if chunk.pages:
+                page, place = page_at(chunk.pages, first_shown(chunk.text, matches, snippet_width))
+            hits.append(Hit(
+                rank=len(hits) + 1, score=score, path=document.path,
+                source=str(self._loaded.project.path / document.source), title=document.title, headings=chunk.headings,
+                snippet=text, marks=marks, format=document.format, modified=document.modified, chunk_id=chunk.id,
+                document_id=document.id, start=chunk.start, end=chunk.end, line=chunk.line, page=page, rankers=ranks,
+                shares=fused.shares(chunk.id), place=place, author=document.author, created=document.created,
+                changed=document.changed, id=document.stable_id, more=more.get(chunk.id, 0),
+            ))  # fmt: skip
+        return tuple(hits)
+
+    def _grouped(self, order: Sequence[tuple[int, float]]) -> tuple[list[tuple[int, float]], dict[int, int]]:
+        """The best chunk of each document, and by these how many others of the best `MIN_DEPTH` chunks are of the same one."""
+        owner = self._owners([chunk for chunk, _ in order])
+        counts = Counter(owner.get(chunk) for chunk, _ in order[:MIN_DEPTH])
+        first: dict[int | None, tuple[int, float]] = {}
+        for one in order:
+            first.setdefault(owner.get(one[0]), one)
+        return list(first.values()), {one[0]: max(0, counts[key] - 1) for key, one in first.items()}
+
+    def count_documents(self, rankings: Iterable[Ranking]) -> int:
+        """Of how many documents the chunks of rankings are."""
+        return len(set(self._owners([chunk for ids, _ in rankings for chunk in ids.tolist()]).values()))
+
+    def _owners(self, wanted: list[int]) -> dict[int, int]:
+        """The documents of chunks."""
+        import numpy as np
+
+        chunks, owners = self._loaded.chunk_owners()
+        ours = np.isin(chunks, np.array(wanted, np.int64))
+        return dict(zip(chunks[ours].tolist(), owners[ours].tolist(), strict=True))
+
+    def _present(
+        self, order: Sequence[tuple[int, float]], top: int, presence: Presence
+    ) -> list[tuple[Chunk, Document, float]]:
+        """The first `top` of `order` whose documents still exist: an index may name some that were deleted since, and so may the
+        store.
+        """
+        present: list[tuple[Chunk, Document, float]] = []
+        there: dict[int, Document | None] = {}
+        for start in range(0, len(order), 2 * top):
+            block = order[start : start + 2 * top]
+            chunks = self._loaded.store.chunks_by_id(chunk_id for chunk_id, _ in block)
+            for chunk_id, score in block:
+                if len(present) >= top:
+                    return present
+                if (chunk := chunks.get(chunk_id)) is None:
+                    continue
+                if chunk.document_id not in there:
+                    document = self._loaded.store.document_card(chunk.document_id)
+                    there[document.id] = document if presence.has(document) else None
+                if found := there[chunk.document_id]:
+                    present.append((chunk, found, score))
+        return present
+
+
+def newest_first(hits: Iterable[Hit]) -> tuple[Hit, ...]:
+    """Hits by date, numbered anew."""
+    dated = sorted(hits, key=lambda hit: -hit.date)
+    return tuple(replace(hit, rank=rank) for rank, hit in enumerate(dated, 1))

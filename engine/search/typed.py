@@ -1,0 +1,187 @@
+"""What a typed query lets pass, and what rankers are asked for it.
+
+BM25 knows which chunks may hold a word; where a word must stand as it was typed, or BM25 does not know a chunk yet, its text
+is read. So a hit obeys whichever ranker found it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, NamedTuple
+
+from engine.core.errors import EngineError
+from engine.core.records import Document
+from engine.lexical.characters import word_pattern
+from engine.search.loaded import Loaded
+from engine.search.syntax import Clause, ParsedQuery
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from engine.lexical.index import LexicalIndex
+
+MAX_STEMS = 20  # of a prefix, that BM25 looks for
+LIKE_WORDS, LIKE_CHARACTERS = (
+    25,
+    20_000,
+)  # of a document that others are like: what BM25 looks for, and in how much of it
+LIKE_MEANING = 2_000  # characters that the encoder gets
+READ_AT_ONCE = 2_000  # chunks
+
+
+class Wording(NamedTuple):
+    """What BM25 and the encoder are asked."""
+
+    keywords: str
+    meaning: str
+
+
+class TypedQueries:
+    """Reads the conditions of typed queries. Not for several threads."""
+
+    def __init__(self, loaded: Loaded) -> None:
+        self._loaded = loaded
+
+    def like(self, query: ParsedQuery) -> Document | None:
+        """The document that hits shall be like, with its text."""
+        documents = self._loaded.documents().values()
+        found = next((one for one in documents if query.like in (one.stable_id, one.path)), None)
+        return self._loaded.store.document(found.id) if found else None
+
+    def documents(self, query: ParsedQuery, among: set[int] | None, like: Document | None) -> set[int] | None:
+        """Those of `among` (None: of all) that meet the conditions on documents."""
+        if not (query.titles or query.other_titles or like):
+            return among
+        return {
+            one.id
+            for one in self._loaded.documents().values()
+            if (among is None or one.id in among)
+            and (like is None or one.id != like.id)
+            and all(self._is_titled(one, clause) for clause in query.titles)
+            and not any(self._is_titled(one, clause) for clause in query.other_titles)
+        }
+
+    def _is_titled(self, document: Document, clause: Clause) -> bool:
+        from engine.lexical.analysis import matched_spans
+
+        names = (document.title, document.path.rpartition("/")[2])
+        if any(map(clause.stands_in, names)):
+            return True
+        if not clause.is_word:
+            return False
+        return any(matched_spans(clause.text, name, self._loaded.language()) for name in names)
+
+    def chunks(self, query: ParsedQuery, ids: NDArray[np.int64] | None) -> NDArray[np.int64] | None:
+        """Those of the chunks `ids` (n,) (None: of all) that meet the conditions on passages."""
+        if not (query.required or query.excluded):
+            return ids
+        import numpy as np
+
+        ids = self._loaded.chunk_owners()[0] if ids is None else ids
+        for clause in query.required:
+            ids = ids[np.isin(ids, self._holding(clause, ids))]
+        for clause in query.excluded:
+            ids = ids[~np.isin(ids, self._holding(clause, ids))]
+        return ids
+
+    def _holding(self, clause: Clause, ids: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Those of `ids` that hold a clause."""
+        import numpy as np
+
+        index, found, unread = self._index(), ids[:0], ids
+        if index:
+            candidates, certain = _candidates(index, clause, ids)
+            found, unread = (candidates, ids[:0]) if certain else (ids[:0], candidates)
+            if self._loaded.behind("bm25"):
+                unread = np.union1d(unread, ids[~np.isin(ids, np.fromiter(index.ids(), np.int64))])
+        read = self._read(clause, unread[np.isin(unread, ids)].tolist())
+        return np.concatenate([found, np.fromiter(read, np.int64)])
+
+    def _read(self, clause: Clause, ids: list[int]) -> Iterator[int]:
+        """Those of `ids` whose title, headings or text hold a clause."""
+        documents = self._loaded.documents()
+        for first in range(0, len(ids), READ_AT_ONCE):
+            for chunk in self._loaded.store.chunks_by_id(ids[first : first + READ_AT_ONCE]).values():
+                document = documents.get(chunk.document_id)
+                if clause.stands_in(f"{document.title if document else ''}\n{chunk.embedded_text}"):
+                    yield chunk.id
+
+    def _index(self) -> LexicalIndex | None:
+        try:
+            return self._loaded.lexical_index()
+        except EngineError:
+            return None
+
+    def wording(self, query: ParsedQuery, text: str, like: Document | None) -> Wording:
+        """What rankers are asked for `text` and the rest of a query: words of which beginnings were typed, and a document's."""
+        from engine.lexical.index import plain_stem
+
+        keywords, meaning, index = [text], [text], self._index()
+        for prefix in query.prefixes:
+            stems = [*map(plain_stem, index.stems(prefix)[:MAX_STEMS])] if index else []
+            keywords += stems
+            meaning += stems[:1]
+        if like:
+            keywords += _telling(index, like) if index else []
+            meaning += [like.title, like.text[:LIKE_MEANING]]
+        return Wording(*(" ".join(parts).strip() for parts in (keywords, meaning)))
+
+    def corrected(self, query: str, text: str) -> tuple[str, str]:
+        """The query with words of `text` that no document holds in the spelling of documents, and a note; empty for none."""
+        unknown, index = [], self._index()
+        for word in dict.fromkeys(word_pattern().findall(text)):
+            if not index or f"{word}*" in query:
+                continue
+            if (stems := index.near(word)) and (spelling := self._spelling(index, word, stems)):
+                unknown.append(word)
+                query = query.replace(word, spelling)
+        return (query, f"No document holds {' or '.join(unknown)}. Did you mean: {query}") if unknown else ("", "")
+
+    def _spelling(self, index: LexicalIndex, word: str, stems: list[str]) -> str:
+        """How documents spell the word of one of these stems, or more, that is most like `word`."""
+        from engine.lexical.analysis import matched_spans
+
+        spelt: list[str] = []
+        for stem in stems:
+            chunks = self._loaded.store.chunks_by_id(index.search(stem, 5)[0].tolist()).values()
+            spelt += [
+                chunk.text[a:b].lower() for chunk in chunks for a, b in matched_spans(stem, chunk.text, index.language)
+            ]
+        return next(iter(get_close_matches(word.lower(), spelt, 1, 0.7)), "")
+
+
+def _candidates(index: LexicalIndex, clause: Clause, ids: NDArray[np.int64]) -> tuple[NDArray[np.int64], bool]:
+    """The chunks that may hold a clause, as far as BM25 knows, and whether they do."""
+    import numpy as np
+
+    words = word_pattern().findall(clause.text)
+    if not clause.is_prefix:
+        found = index.holding(clause.text)
+        whole = clause.is_word or bool(index.analyzer.terms(clause.text).codes and not clause.is_phrase)
+        return (ids, False) if found is None else (found, whole)
+    found = index.holding_any(
+        index.stems(words[-1][: max(3, len(words[-1]) - 3)])
+    )  # a stem may be shorter than what was typed
+    rest = index.holding(" ".join(words[:-1])) if words[1:] else None
+    return (found if rest is None else np.intersect1d(found, rest)), False
+
+
+def _telling(index: LexicalIndex, document: Document) -> list[str]:
+    """The terms that say most of a document: by how often they stand in it, and in how few chunks."""
+    from collections import Counter
+
+    from engine.lexical.index import plain_stem
+
+    counts = Counter(index.analyse(document.text[:LIKE_CHARACTERS], document.language))
+    weights = index.idf(list(counts)) * list(counts.values())
+    order = sorted(zip(-weights, counts, strict=True))
+    return [plain_stem(term) for _, term in order[:LIKE_WORDS]]
+
+
+def without_names(query: ParsedQuery, names: tuple[str, ...]) -> ParsedQuery:
+    """A query without the phrases that name a document in which it is looked for."""
+    known = {name.casefold() for name in names}
+    return replace(query, required=tuple(one for one in query.required if one.text.casefold() not in known))

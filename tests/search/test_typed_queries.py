@@ -1,0 +1,191 @@
+"""What a user types: operators, hits by document, by date and like a document, codes, and spelling."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.core.disk import write_text
+from engine.core.errors import NotBuiltError
+from engine.core.messages.search import MODES, Found
+from engine.search.loaded import Loaded
+from engine.search.searcher import Searcher
+from engine.search.syntax import Clause, parse, plain_text
+
+
+@pytest.mark.parametrize(
+    ("typed", "text", "required", "excluded"),
+    [
+        ('lease "exact  phrase" -draft', "lease exact  phrase ", ['"exact  phrase"'], ["draft"]),
+        ("“force majeure” contr*", "force majeure contr", ['"force majeure"', "contr*"], []),
+        ('-"old draft" -PHX-122 e-mail*', "  e-mail", ["e-mail*"], ['"old draft"', "PHX-122"]),
+    ],
+)
+def test_operators(typed: str, text: str, required: list[str], excluded: list[str]) -> None:
+    query = parse(typed)
+    assert (query.text, [*map(str, query.required)], [*map(str, query.excluded)]) == (text, required, excluded)
+
+
+def test_titles_and_likeness() -> None:
+    query = parse('Title:"annual report" -title:old rent like:a/b.md')
+    assert (query.titles, query.other_titles) == ((Clause("annual report", is_phrase=True),), (Clause("old"),))
+    assert (query.text.split(), query.like) == (["rent"], "a/b.md")
+    assert parse("title:lease").text == "lease"  # there is nothing else to look for
+    assert plain_text("-draft") == "-draft"
+
+
+@pytest.mark.parametrize(
+    "plain",
+    ["", "-", "*", '"', '"unbalanced', '""', "- word", "at -18 °C", "-2024", '24" and 27" screens', "a*", "well-known",
+     "title:", "title:*", "2*3", "don't -- stop", "PHX-121", "like:", "file*name"],
+)  # fmt: skip
+def test_what_is_no_operator_is_plain_text(plain: str) -> None:
+    query = parse(plain)
+    assert (query.text, query.required, query.excluded, query.titles, query.like) == (plain, (), (), (), "")
+
+
+@given(st.text(alphabet='ab -*":()\\[titleÄ“”\n\ud800', max_size=30))
+def test_any_text_can_be_parsed(typed: str) -> None:
+    query = parse(typed)
+    assert all(clause.stands_in(f"x {clause.text} y") for clause in (*query.required, *query.titles))
+
+
+def test_a_clause_stands_where_its_words_do() -> None:
+    phrase = Clause("Miete in Köln", is_phrase=True)
+    assert phrase.stands_in("Zahlung der miete\nin  KOLN.")
+    assert not phrase.stands_in("Miete in Kölns Norden")
+    assert Clause("Miete in Köl", is_phrase=True, is_prefix=True).stands_in("Miete in Köln")
+    assert not Clause("art", is_phrase=True).stands_in("party")
+    assert Clause("天気", is_phrase=True).stands_in("東京都の天気は")
+
+
+@pytest.fixture(scope="module")
+def searcher(coded: Any) -> Iterator[Searcher]:
+    opened = Searcher(coded.project)
+    yield opened
+    opened.close()
+
+
+def texts(found: Found) -> list[str]:
+    return [hit.snippet for hit in found.hits]
+
+
+def search(searcher: Searcher, query: str, mode: Any = "hybrid", **options: Any) -> Found:
+    return searcher.search(query, mode=mode, **{"top": 50, "syntax": True, **options})
+
+
+def not_built(_loaded: Loaded) -> None:
+    raise NotBuiltError("There is no BM25 index.")
+
+
+@pytest.mark.parametrize("mode", [*MODES, "semantic alone"])
+def test_hits_obey_whichever_ranker_found_them(searcher: Searcher, mode: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    if mode == "semantic alone":
+        mode = "semantic"
+        monkeypatch.setattr(Loaded, "lexical_index", not_built)
+
+    def found(query: str) -> set[str]:
+        return set(texts(search(searcher, query, mode)))
+
+    roofs = {"The landlord repairs the roof.", "The roof of the tunnel was heated."}
+    assert found('"the roof"') == roofs
+    assert found('"the roof" -tunnel') == {"The landlord repairs the roof."}
+    assert found("roof title:wing") <= {"Pressure on the wing rises with speed.", "The roof of the tunnel was heated."}
+    assert found("pump -title:codes.md") & set(texts(search(searcher, "title:codes.md", mode))) == set()
+    assert found("tunn*") == {"The roof of the tunnel was heated."}
+    assert found("tunnelling*") == set()
+    assert found('"roof the"') == set()
+    assert all("roof" not in one for one in found("landlord -roof"))
+    assert all("PHX-122" not in one for one in found("pump -PHX-122"))
+    assert all("pays" not in one.split() for one in found("rent -pays"))
+
+
+def test_a_chunk_that_bm25_does_not_know_yet_obeys_too(indexed: Any) -> None:
+    searcher = Searcher(indexed.project)
+    indexed.put("new.md", ["The rent of the castle."])
+    indexed.index(lexical=False)
+    assert "The rent of the castle." not in texts(search(searcher, "rent -castle", "semantic"))
+    assert texts(search(searcher, '"rent of the castle"', "semantic")) == ["The rent of the castle."]
+    searcher.close()
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_query_of_a_data_set_is_plain_text(searcher: Searcher, mode: Any) -> None:
+    plain = searcher.search("the roof pump repairs", mode=mode)
+    for same in ('"the roof" -pump repairs', 'the "roof pump" repairs*', 'the “roof" -pump title: repairs'):
+        asked = searcher.search(same.replace("title:", ""), mode=mode)
+        assert {hit.chunk_id for hit in asked.hits} == {hit.chunk_id for hit in plain.hits}
+        if mode == "bm25":
+            assert [(hit.chunk_id, hit.score) for hit in asked.hits] == [
+                (hit.chunk_id, hit.score) for hit in plain.hits
+            ]
+
+
+@pytest.mark.parametrize("query", ["-", "*", '"', "-roof", '"" -', '"\ud800"', "like:nothing", '-"', "(" * 99 + "*"])
+@pytest.mark.parametrize("mode", MODES)
+def test_hostile_text_is_answered(searcher: Searcher, query: str, mode: Any) -> None:
+    found = search(searcher, query, mode)
+    assert not found.hits
+    assert found.notes
+
+
+def test_hits_by_document_have_the_best_passage_and_how_many_more(searcher: Searcher) -> None:
+    for mode in MODES:
+        alone, grouped = (search(searcher, "pump roof", mode, by_document=one) for one in (False, True))
+        first = {hit.id: hit.snippet for hit in reversed(alone.hits)}
+        assert {hit.id: hit.snippet for hit in grouped.hits} == first
+        counts = {key: sum(hit.id == key for hit in alone.hits) for key in first}
+        assert {hit.id: hit.more + 1 for hit in grouped.hits} == counts
+        assert [hit.rank for hit in grouped.hits] == list(range(1, len(first) + 1))
+
+
+def test_one_long_document_leaves_room_for_others(crowded: Any) -> None:
+    searcher = Searcher(crowded.project)
+    found = search(searcher, "roof", "bm25", top=3, by_document=True)
+    assert found.hits[0].path == "crowd.md"
+    assert len({hit.path for hit in found.hits}) == 3
+    searcher.close()
+
+
+def test_newest_first(searcher: Searcher) -> None:
+    best = search(searcher, "roof pays", "bm25", top=2)
+    assert {*texts(search(searcher, "roof pays", "bm25", top=2, by_date=True))} == {*texts(best)}
+    dated = search(searcher, "the pa*", "bm25", by_date=True)
+    assert [hit.modified for hit in dated.hits] == sorted((hit.modified for hit in dated.hits), reverse=True)
+
+
+def test_no_hit_has_less_than_the_least_score(searcher: Searcher) -> None:
+    scores = [hit.score for hit in search(searcher, "roof pays", "bm25").hits]
+    assert [hit.score for hit in search(searcher, "roof pays", "bm25", min_score=scores[1]).hits] == scores[:2]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_more_like_a_document(searcher: Searcher, mode: Any) -> None:
+    lease = next(hit for hit in search(searcher, "tenant").hits if hit.path == "contracts/lease.md")
+    found = search(searcher, f"like:{lease.id}", mode)
+    assert found.hits
+    assert {"contracts/lease.md"}.isdisjoint(hit.path for hit in found.hits)
+    assert found.hits == search(searcher, 'like:"contracts/lease.md"', mode).hits
+    assert found.hits[0].path != "codes.md"
+
+
+@pytest.mark.parametrize("weight", ["0.0", "1.0"])
+def test_the_passage_with_a_code_is_first_in_hybrid_search(searcher: Searcher, coded: Any, weight: str) -> None:
+    write_text(coded.project.path / "project.toml", f"[search]\nfusion = 'weighted'\nweight = {weight}\n")
+    for syntax in (False, True):
+        hits = search(searcher, "the pump leaks in the cold hall phx121", syntax=syntax).hits
+        assert "PHX-121" in hits[0].snippet
+        assert len(hits) == 9
+    write_text(coded.project.path / "project.toml", "")
+
+
+def test_words_that_no_document_holds_are_corrected(searcher: Searcher) -> None:
+    found = search(searcher, "landlrod roof", "bm25")
+    assert found.suggestion == "landlord roof"
+    assert len(found.notes) == 1
+    for known in ("roof", "landlords", "zzzz", "tun*", "PHX-999", "the"):
+        assert search(searcher, known).suggestion == ""
