@@ -9,6 +9,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,8 @@ from engine.core import events
 from engine.project.folder import ProjectFolder
 
 LONG = ("--grid", "training.steps=600", "--grid", "training.patience=100")  # lasts longer than three commands
+WAIT = 600  # seconds, where much else runs on the machine
+Start = Callable[..., "subprocess.Popen[str]"]
 AXES = ("--grid", "training.objective=infonce,listnet", "--grid", "ranking.m=4", "--grid", "training.steps=60")
 
 
@@ -49,16 +53,28 @@ def steps_told(copy: Path) -> list[int]:
     return [event.step for event in told if isinstance(event, events.TrainStep)]
 
 
-def start(project: Path, *axes: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "engine", "sweep", str(project), *(axes or AXES)], env=environment(), text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
-    )  # fmt: skip
+@pytest.fixture
+def start() -> Iterator[Start]:
+    """Begins a sweep; those that a test leaves behind are ended."""
+    begun: list[subprocess.Popen[str]] = []
+
+    def begin(project: Path, *axes: str) -> subprocess.Popen[str]:
+        run = subprocess.Popen(
+            [sys.executable, "-m", "engine", "sweep", str(project), *(axes or AXES)], env=environment(), text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+        )  # fmt: skip
+        begun.append(run)
+        return run
+
+    yield begin
+    for run in begun:
+        with suppress(ProcessLookupError):
+            os.killpg(run.pid, signal.SIGTERM)
 
 
 def until_second_cell_has_a_checkpoint(project: Path, run: subprocess.Popen[str]) -> Path:
     """Returns the sweep's copy of the project."""
-    deadline = time.monotonic() + 200
+    deadline = time.monotonic() + WAIT
     while True:
         assert run.poll() is None, run.communicate()[1]
         assert time.monotonic() < deadline
@@ -81,7 +97,8 @@ def test_a_dry_run_lists_the_cells_and_makes_nothing(project: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_killed_sweep_goes_on_where_it_was(project: Path, tmp_path: Path) -> None:
+@pytest.mark.timeout(1800)
+def test_a_killed_sweep_goes_on_where_it_was(start: Start, project: Path, tmp_path: Path) -> None:
     unbroken = Path(shutil.copytree(project, tmp_path / "unbroken"))
     before = state(project)
     run = start(project)
@@ -114,7 +131,8 @@ def test_a_killed_sweep_goes_on_where_it_was(project: Path, tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-def test_a_half_trained_cell_resumes_and_what_cells_share_is_made_once(project: Path) -> None:
+@pytest.mark.timeout(1800)
+def test_a_half_trained_cell_resumes_and_what_cells_share_is_made_once(start: Start, project: Path) -> None:
     run = start(project, *AXES[:-2], *LONG)
     copy = until_second_cell_has_a_checkpoint(project, run)
     (project_cells,) = project.glob("sweep/*/cells")
@@ -126,7 +144,7 @@ def test_a_half_trained_cell_resumes_and_what_cells_share_is_made_once(project: 
     assert run.returncode == 130, reported
     reached = int(max(path.name for path in copy.glob("checkpoints/*/step-*")).removeprefix("step-"))
     done = start(project, *AXES[:-2], *LONG)
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + WAIT
     newest = max((copy / "runs").iterdir())
     while not ((fresh := max((copy / "runs").iterdir())) != newest and steps_told(copy)):
         assert done.poll() is None
@@ -137,7 +155,7 @@ def test_a_half_trained_cell_resumes_and_what_cells_share_is_made_once(project: 
         event.stage for event, _ in events.read(fresh / "events.jsonl") if isinstance(event, events.StageSkipped)
     ]
     assert skipped == ["rank"], "the rankings are those of the first cell"
-    shown, told_of_cells = done.communicate(timeout=200)
+    shown, told_of_cells = done.communicate(timeout=WAIT)
     assert done.returncode == 0, told_of_cells
     assert "held-out" in shown
     assert "synthetic" in shown + told_of_cells
