@@ -75,7 +75,6 @@ def sweep(
     grid: Annotated[
         Texts, typer.Option(help="a setting and its values, such as ranking.k=200,1000; may repeat")
     ] = None,
-    table: Annotated[str | None, typer.Option(hidden=True)] = None,
     dry_run: DryRun = False,
     force: Anew = False,
     as_json: AsJson = False,
@@ -86,17 +85,11 @@ def sweep(
     encoder on held-out queries (synthetic: made from the documents) and on judged ones, if there are some. BM25 rankings
     and the base encoder's vectors are made once. Ctrl-C stops it; the same command goes on where it stopped.
     """
-    from engine.core.errors import UsageError
     from engine.experiments.study.catalogue import sweep_of
     from engine.experiments.study.grid import make_grid
     from engine.experiments.study.running import StudyRun
     from engine.experiments.study.workspace import basis_of
 
-    if table is not None:
-        raise UsageError(
-            "The tables of papers are studies now.", "'engine study --list' says which there are.",
-            f"Run 'engine study bmembed-t{table.rpartition('-')[2]} {shlex.quote(name)}'.", code="option-moved", command="study",
-        )  # fmt: skip
     with opened(name) as project:
         basis, chunks = basis_of(project.folder)
         cells = make_grid(grid or (), project.settings(), chunks)

@@ -61,12 +61,11 @@ class TransformerEncoder:
         adapter_scale: float = 1.0,
         hardware: Hardware | None = None,
         max_tokens: int = 256,
-        float32: bool = False,
     ) -> TransformerEncoder:
         """Load `model`, the peft LoRA folder `adapter` merged in as W + adapter_scale · ΔW (in float32, then cast).
 
-        `hardware` defaults to `choose_hardware()`; `float32` overrides its precision. Raises ModelError for an unusable model or
-        adapter, UsageError for a device that is missing.
+        `hardware` defaults to `choose_hardware()`. Raises ModelError for an unusable model or adapter, UsageError for a device that
+        is missing.
         """
         import torch
 
@@ -76,7 +75,7 @@ class TransformerEncoder:
                 code="max-tokens-too-small",
             )  # fmt: skip
         hardware = hardware or choose_hardware()
-        dtype = torch.float32 if float32 else getattr(torch, hardware.dtype)
+        dtype = getattr(torch, hardware.dtype)
         limit = effective_max_tokens(model, max_tokens)
         fingerprint = encoder_fingerprint(model, adapter, adapter_scale, max_tokens)
         torch.set_num_threads(hardware.threads)

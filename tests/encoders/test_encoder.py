@@ -21,7 +21,7 @@ from engine.encoders.transformer import TransformerEncoder
 
 Edit = Callable[..., None]
 CPU32 = Hardware("cpu", "float32", 1, ())
-CPU16 = Hardware("cpu", "bfloat16", 1, ())
+CPU16, CPU32 = (Hardware("cpu", dtype, 1, ()) for dtype in ("bfloat16", "float32"))
 TEXTS = [
     "the contract party",
     "heat",
@@ -154,7 +154,7 @@ def test_bfloat16_stays_close_to_float32() -> None:
         "Supersonic flow past a slender wing separates at the leading edge and forms a vortex sheet.",
         "apples",
     ]
-    exact = TransformerEncoder.load(model, hardware=CPU16, float32=True).encode_chunks(texts)
+    exact = TransformerEncoder.load(model, hardware=CPU32).encode_chunks(texts)
     half = TransformerEncoder.load(model, hardware=CPU16).encode_chunks(texts)
     cosine = np.sum(exact * half, axis=1)
     assert cosine.mean() >= 0.999
@@ -297,7 +297,7 @@ def test_adapter_scaled_by_zero_is_the_base(tiny_model: Path, adapter: Path) -> 
 def test_adapter_is_cast_after_merging(tiny_model: Path, adapter: Path) -> None:
     half = encoder(tiny_model, adapter=adapter, hardware=CPU16)
     assert {parameter.dtype for parameter in half.text_model.modules[0].parameters()} == {torch.bfloat16}
-    exact = encoder(tiny_model, adapter=adapter, hardware=CPU16, float32=True)
+    exact = encoder(tiny_model, adapter=adapter, hardware=CPU32)
     assert np.sum(half.encode_chunks(TEXTS) * exact.encode_chunks(TEXTS), axis=1).min() > 0.99
 
 

@@ -92,8 +92,6 @@ def test_a_dry_run_lists_the_cells_and_makes_nothing(project: Path) -> None:
     assert not (project / "sweep").exists()
     code, error = error_of("sweep", str(project), "--grid", "training.k=3")
     assert (code, error["code"], "ranking.k" in error["to_do"]) == (2, "grid-setting-unknown", True)
-    code, error = error_of("sweep", str(project), "--table", "table-9")
-    assert (code, error["code"], "engine study bmembed-t9" in error["to_do"]) == (2, "option-moved", True)
 
 
 @pytest.mark.slow

@@ -50,8 +50,6 @@ CONDITIONS = (
     Condition("mask shared"),
     Condition("substitute shared"),
 )
-CORRUPTED = tuple(one for one in CONDITIONS if one.kind in ("clean", "corrupt", "half"))
-"""Those of METHODS.md §4."""
 
 
 @dataclass(frozen=True, slots=True)

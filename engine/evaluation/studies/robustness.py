@@ -78,10 +78,9 @@ class Trial:
 
 
 def make_trial(
-    source: QuerySet, chunks: Sequence[Chunk], terms: Terms, seed: int = 0, ask: Asker | None = None,
-    wanted_conditions: Sequence[Condition] = CONDITIONS,
-) -> Trial | None:  # fmt: skip
-    """The usable queries of `source`, at most `MAX_QUERIES`, under every wanted condition that changes any, of which the first is
+    source: QuerySet, chunks: Sequence[Chunk], terms: Terms, seed: int = 0, ask: Asker | None = None
+) -> Trial | None:
+    """The usable queries of `source`, at most `MAX_QUERIES`, under every condition that changes any, of which the first is
     `clean`; None where there are none.
 
     `ask`: gives a language model's own words for those of each query, and its name.
@@ -100,7 +99,7 @@ def make_trial(
     own, model = ask([(source.texts[row], some) for row, some in zip(rows, words, strict=True)]) if ask else ([], "")
     own = own or [{} for _ in rows]
     matches, conditions, changed = [], [], []
-    for condition in wanted_conditions:
+    for condition in CONDITIONS:
         found = [
             perturber.perturb(source.texts[row], condition, answer, others)
             for row, answer, others in zip(rows, answers, own, strict=True)
