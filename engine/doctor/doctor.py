@@ -11,16 +11,12 @@ import sys
 from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from engine.core.errors import EngineError
 from engine.core.messages.project import Finding
 from engine.doctor.findings import file_size, gpu, needs
 from engine.project.folder import OWN_FOLDERS, ProjectFolder, known_projects, projects_root
 from engine.settings.schema import EncoderSettings, Settings
-
-if TYPE_CHECKING:
-    from engine.encoders.kinds.given import GivenSource
 
 PACKAGES = (
     "torch", "transformers", "sentence-transformers", "peft", "llama-cpp-python", "tantivy", "usearch", "textual",
@@ -38,12 +34,10 @@ def examine(project: ProjectFolder | None = None, model: str | None = None) -> l
     """
     settings = _settings(project)
     encoder = settings.encoder
-    other = (
-        {"vectors": model}
-        if (model or "").endswith((".npy", ".safetensors"))
-        else {"model": model, "endpoint": "", "vectors": ""}
-    )
-    chosen = encoder.model_copy(update=other) if model else encoder
+    if model and model.endswith((".npy", ".safetensors")):
+        chosen = encoder.model_copy(update={"vectors": model})
+    else:
+        chosen = encoder.model_copy(update={"model": model, "endpoint": "", "vectors": ""}) if model else encoder
     checks: tuple[Callable[[], list[Finding]], ...] = (
         _python,
         lambda: _hardware(encoder.device, encoder.dtype),
@@ -131,33 +125,28 @@ def _ocr(settings: Settings) -> list[Finding]:
 
 
 def _model(chosen: EncoderSettings) -> list[Finding]:
+    from engine.encoders.given_vectors import read_vectors
     from engine.encoders.kinds.chosen import encoder_source
-    from engine.encoders.kinds.given import GivenSource
 
     try:
         source = encoder_source(chosen)
-        if isinstance(source, GivenSource):
-            return [_given(source)]
+        given = read_vectors(chosen.vectors).rows.shape if chosen.vectors else None
     except EngineError as error:
         return [Finding("model", "problem", error.what.rstrip("."), f"{error.why} {error.to_do}")]
+    where = f"at {source.server}, which gets the text of chunks and queries" if source.server else "on this machine"
+    if given:
+        found = f"{source.name} with {given[0]} vectors of {given[1]} dimensions, {where}"
+        follows = (
+            "a map makes those of queries, and of chunks without one; the model that made the others is not trained"
+        )
+        return [Finding("model", "good", found, follows)]
     if chosen.small_model:
         trained = f"an adapter is trained and exported of {Path(chosen.small_model).name} alone, whose vectors then stand beside it"
-        where = f"at {source.server}, which gets the text of chunks and queries" if source.server else "on this machine"
         return [Finding("model", "good", f"{source.name}, the first {where}", trained)]
     if (folder := source.folder) is None:
-        where = f"at {source.server}, which gets the text of chunks and queries" if source.server else "on this machine"
         return [Finding("model", "good", f"{source.name}, {where}", "no adapter can be trained for it or exported")]
     found = f"{folder.name}, {folder.dimension} dimensions, at most {folder.max_tokens} tokens, in {folder.path}"
     return [Finding("model", "good", found, "weights are complete safetensors; no network is needed")]
-
-
-def _given(source: GivenSource) -> Finding:
-    from engine.encoders.given_vectors import read_vectors
-
-    given = read_vectors(source.path)
-    found = f"{source.name}, which holds {len(given.rows)} vectors of {given.dimension} dimensions"
-    follows = "a map makes those of queries, and of chunks without one; the model that made the others is not trained or exported"
-    return Finding("model", "good", found, follows)
 
 
 def _languages(project: ProjectFolder, chosen: EncoderSettings) -> list[Finding]:

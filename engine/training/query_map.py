@@ -13,8 +13,7 @@ from engine.core.errors import ModelError
 from engine.encoders.fingerprint import QUERY_MAP
 from engine.encoders.for_project import chunk_vectors, load_encoder
 from engine.encoders.given_vectors import read_vectors, vectors_digest
-from engine.encoders.kinds.chosen import encoder_source
-from engine.encoders.kinds.given import CONFIG, WEIGHTS, GivenSource
+from engine.encoders.kinds.given import CONFIG, WEIGHTS
 
 if TYPE_CHECKING:
     from engine.project.stage import StageContext
@@ -40,15 +39,14 @@ def fit_map(context: StageContext, folder: Path) -> dict[str, Any]:
     """Fit the map to the chunks with a vector, and write it as an adapter into `folder`. Raises ModelError where there is none."""
     from safetensors.numpy import save_file
 
-    source = encoder_source(context.settings.encoder)
-    assert isinstance(source, GivenSource)
-    given, digest, chunks = read_vectors(source.path), vectors_digest(source.path), context.store.chunks()
+    path, chunks = context.settings.encoder.vectors, context.store.chunks()
+    digest, given = vectors_digest(path), read_vectors(path)
     places = given.find([chunk.content_hash for chunk in chunks])
     known = places >= 0
     found, spare = int(known.sum()), len(given.places) - len(np.unique(places[known]))
     if not found:
         raise ModelError(
-            f"No vector in {source.path} belongs to a chunk.", f"Its {spare} ids are those of other texts.",
+            f"No vector in {path} belongs to a chunk.", f"Its {spare} ids are those of other texts.",
             "Ids are the values of content_hash in chunks.jsonl, which 'engine export --only chunks' writes.",
             code="vectors-of-other-chunks",
         )  # fmt: skip
@@ -56,6 +54,6 @@ def fit_map(context: StageContext, folder: Path) -> dict[str, Any]:
     fitted = ridge_map(own[known], given.read(places[known]))
     save_file({"query_map": fitted}, folder / WEIGHTS, {"vectors": digest})
     (folder / CONFIG).write_text(json.dumps({"peft_type": QUERY_MAP, "ridge": RIDGE}) + "\n", encoding="utf-8")
-    why = f"a map of {source.own.name} was fitted to them; {spare} vectors of {source.path.name} belong to no chunk"
+    why = f"a map was fitted to them; {spare} vectors of {Path(path).name} belong to no chunk"
     context.choose("chunks with a given vector", f"{found} of {len(chunks)}", why)
     return {"chunks": len(chunks), "given": found, "spare": spare}

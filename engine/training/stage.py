@@ -12,8 +12,6 @@ from engine.corpus.document_queries import document_queries
 from engine.corpus.imports import graded_queries, imports_fingerprint
 from engine.encoders.for_project import CHUNKS, check_device, encoder_fingerprint_of, model_fingerprint, project_model
 from engine.encoders.given_vectors import read_vectors
-from engine.encoders.kinds.chosen import encoder_source
-from engine.encoders.kinds.given import GivenSource
 from engine.project.stage import ProjectSnapshot, Stage, StageContext
 from engine.project.store.artifact_info import AdapterInfo, QueriesInfo, RankingsInfo
 from engine.project.store.artifacts import Artifact
@@ -69,8 +67,8 @@ class TrainStage(Stage):
         config = resolve_config(snapshot)
         teacher_folder(snapshot, config)
         check_device(snapshot.settings, "train")
-        if isinstance(source := encoder_source(snapshot.settings.encoder), GivenSource):
-            read_vectors(source.path)
+        if given := snapshot.settings.encoder.vectors:
+            read_vectors(given)
 
     def verify(self, snapshot: ProjectSnapshot) -> None:
         """Raises DamagedError or ModelError when the adapter on disk is not the one that was trained."""

@@ -131,10 +131,8 @@ def _in_use(snapshot: ProjectSnapshot) -> tuple[Path | None, float, str]:
 def _report_missing(context: StageContext, encoder: GivenEncoder, chunks: Sequence[Chunk]) -> None:
     missing = int((encoder.given.find([chunk.content_hash for chunk in chunks]) < 0).sum())
     if missing:
-        text = (
-            f"{missing} of {len(chunks)} chunks have no vector in {context.settings.encoder.vectors}: the map makes theirs. "
-            "'engine export --only chunks' writes all chunks for whoever makes the vectors."
-        )
+        where = context.settings.encoder.vectors
+        text = f"{missing} of {len(chunks)} chunks have no vector in {where}: the map makes theirs. 'engine export' writes all."
         context.emit(Warned(stage=context.stage, text=text, code="vectors-incomplete"))
 
 

@@ -43,7 +43,9 @@ def test_from_an_export_to_search(project: Path, tmp_path: Path) -> None:
     ids = tmp_path / "given.ids.txt"
     ids.write_text("\n".join([*(chunk["content_hash"] for chunk in exported[1:]), "0" * 64]))
     folder.change_settings({"encoder.vectors": str(given)})
-    assert any("holds" in found.found for found in examine(folder) if (found.topic, found.state) == ("model", "good"))
+    assert any(
+        given.name in found.found for found in examine(folder) if (found.topic, found.state) == ("model", "good")
+    )
 
     events = [json.loads(line) for line in engine_here("adapt", str(project), "--json").stdout.splitlines()]
     finished = {event["stage"]: event["summary"] for event in events if event["event"] == "stage_finished"}

@@ -29,7 +29,7 @@ def encoder_source(chosen: EncoderSettings, dimension: int = 0) -> EncoderSource
     if chosen.vectors:
         from engine.encoders.kinds.given import GivenSource
 
-        return GivenSource.of(base, Path(chosen.vectors).expanduser().absolute())
+        return GivenSource.of(base, chosen.vectors)
     if not chosen.small_model:
         return base
     from engine.encoders.kinds.augmented import AugmentedSource

@@ -46,7 +46,7 @@ class GivenSource:
     """The project's own encoder, and the file of vectors. Prompts, length limit and tokenizer are the encoder's."""
 
     own: EncoderSource
-    path: Path
+    path: str
     name: str
     server: str
     folder: ModelFolder | None
@@ -57,11 +57,11 @@ class GivenSource:
     abilities: Abilities = _ABILITIES
 
     @classmethod
-    def of(cls, own: EncoderSource, path: Path) -> GivenSource:
+    def of(cls, own: EncoderSource, path: str) -> GivenSource:
         """Of both. The file is not opened."""
         return cls(
-            own, path, f"{own.name} + {path.name}", own.server, own.folder, own.weights_sha256, own.prompts, own.tokenizer_file,
-            own.max_tokens,
+            own, path, f"{own.name} + {Path(path).name}", own.server, own.folder, own.weights_sha256, own.prompts,
+            own.tokenizer_file, own.max_tokens,
         )  # fmt: skip
 
     @property
@@ -90,7 +90,7 @@ class GivenEncoder:
 
     similarity: Similarity = COSINE
 
-    def __init__(self, own: Encoder, path: Path, adapter: Path, weight: float, fingerprint: str) -> None:
+    def __init__(self, own: Encoder, path: str, adapter: Path, weight: float, fingerprint: str) -> None:
         from safetensors.numpy import load_file
 
         self.black_box, self.fingerprint, self.notices = own, fingerprint, own.notices
