@@ -230,8 +230,17 @@ PRESETS: dict[str, TrainingConfig] = {
     "paper": _PAPER,
     # METHODS.md §1: the baseline that BMEmbed is compared with, contrastive learning, trained as the former is.
     "cl": replace(_PAPER, objective="infonce", queries_per_step=16),
-    # METHODS.md §2: the batch is the sample of candidates; it ends after four epochs without gain.
-    "mafin": TrainingConfig(objective="plackett_luce", in_batch=True, queries_per_step=32, epochs=20, patience=4),
+    # METHODS.md §2: the batch is the sample of candidates; it ends after four epochs without gain. At the rate of the others the
+    # small model is nothing by itself after ten steps (docs/log/training.md, "Mafin").
+    "mafin": TrainingConfig(
+        objective="plackett_luce",
+        in_batch=True,
+        queries_per_step=32,
+        negatives_per_query=0,
+        epochs=20,
+        patience=4,
+        learning_rate=1e-4,
+    ),
     # METHODS.md §4: each of its encoders is trained like this, the hyperbolic one with similarity lorentz.
     "pipelines": TrainingConfig(objective="infonce", queries_per_step=32, negatives_per_query=5, epochs=3),
 }

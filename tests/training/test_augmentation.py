@@ -146,6 +146,7 @@ def test_the_recipe_of_a_small_model() -> None:
         "mafin", "both", "plackett_luce", True,
     )  # fmt: skip
     assert (found.epochs, found.patience, found.needs_vectors) == (20, 4, True)
+    assert (found.negatives_per_query, found.learning_rate) == (0, 1e-4)
     chosen = config_of(validate({**small, "training": {"augmentation": "lambda-mafin"}}))
     assert (chosen.augmentation, chosen.adapter_scope) == ("lambda-mafin", "both")
     with fails(SettingsError, "training-settings-conflict"):
