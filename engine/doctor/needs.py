@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from engine.core.text import megabytes
 from engine.settings.schema import Settings
-from engine.training.config import CUDA_SCALE, MIN_CUDA_SCALE, TrainingConfig
+from engine.training.config import TrainingConfig
 
 if TYPE_CHECKING:
     from engine.encoders.hardware import Hardware
@@ -34,14 +34,13 @@ class Need:
 def training_need(size: ModelSize, config: TrainingConfig, hardware: Hardware, chunks: int, free: int) -> Need:
     """Memory of the stage that needs most, on the device that it runs on. `free`: bytes that are free there.
 
-    A step's graphs are kept as far as `graph_memory_mb` allows; beyond it, one micro-batch per thread is held at a time,
-    as many as fit into half of what is free. On a GPU both shrink to half of what the weights leave free; where that is too
-    little, blocks are computed twice, as `engine.training.compute.plan` decides.
+    A step's graphs are kept as far as `graph_memory_mb` allows; beyond it, those of the micro-batches that run side by side. On a
+    GPU both have what the weights leave free.
     """
     on_gpu, weight = hardware.device != "cpu", WEIGHT_BYTES[hardware.dtype]
     weights = size.parameters * weight
     weights_formula = f"{size.parameters / 1e6:,.1f} million parameters × {weight} bytes = {megabytes(weights)}"
-    graphs = _graphs_on_gpu(size, config, weight, free - weights) if on_gpu else _graphs(size, config, hardware, free)
+    graphs = _graphs(size, config, hardware, max(0, free - weights) if on_gpu else free)
     parts = [weights_formula, f"a training step's graphs {megabytes(graphs)}"]
     if on_gpu:
         return Need(weights + graphs, " + ".join(parts))
@@ -52,27 +51,30 @@ def training_need(size: ModelSize, config: TrainingConfig, hardware: Hardware, c
     return Need(weights + CPU_SLACK * graphs + vectors + PROGRAM_BYTES, " + ".join(parts))
 
 
-def _step_tokens(config: TrainingConfig) -> int:
-    return config.queries_per_step * (2 + config.negatives_per_query) * config.max_tokens
+@dataclass(slots=True)
+class _Unloaded:
+    """A model as the plan of a training sees it."""
+
+    size: ModelSize
+    weight: int
+    has_dropout: bool
+
+    def bytes_per_token(self, longest: int, *, checkpointing: bool | None = None) -> float:
+        return self.size.graph_bytes_per_token(longest, self.weight, bool(checkpointing))
 
 
 def _graphs(size: ModelSize, config: TrainingConfig, hardware: Hardware, free: int) -> int:
-    per_token = size.graph_bytes_per_token(config.max_tokens, WEIGHT_BYTES[hardware.dtype])
-    step, micro = _step_tokens(config) * per_token, max(config.max_tokens, config.micro_batch_tokens) * per_token
-    side_by_side = max(1, min(hardware.threads, int(free / 2 / micro)))
-    return max(min(step, int(config.graph_memory_mb * 2**20)), min(step, side_by_side * micro))
+    """Bytes of what a step holds at once, as a training with so many bytes `free` would plan it."""
+    from engine.training.compute.plan import Room, make_plan
+    from engine.training.compute.workers import choose_workers
 
-
-def _graphs_on_gpu(size: ModelSize, config: TrainingConfig, weight: int, free: int) -> int:
-    plain, thrifty = (size.graph_bytes_per_token(config.max_tokens, weight, on) for on in (False, True))
-    half = max(0, free // 2)
-    least = max(config.max_tokens, MIN_CUDA_SCALE * config.micro_batch_tokens)
-    checkpointing = config.gradient_checkpointing
-    per_token = thrifty if checkpointing == "on" or (checkpointing == "auto" and least * plain > half) else plain
-    tokens = max(least, min(CUDA_SCALE * config.micro_batch_tokens, half // per_token))
-    step = _step_tokens(config) * per_token
-    kept = min(CUDA_SCALE * int(config.graph_memory_mb * 2**20), half)
-    return max(min(step, kept), min(step, tokens * per_token))
+    model = _Unloaded(size, WEIGHT_BYTES[hardware.dtype], config.model_dropout or config.lora_dropout > 0)
+    plan = make_plan(model, config, hardware, Room(free))
+    per_token = model.bytes_per_token(config.max_tokens, checkpointing=plan.checkpointing)
+    step = config.queries_per_step * (2 + config.negatives_per_query) * config.max_tokens * per_token
+    micro_batch = max(config.max_tokens, plan.micro_batch_tokens) * per_token
+    side_by_side = choose_workers(model, config, hardware, free)[0] * micro_batch
+    return int(min(step, max(plan.graph_bytes, side_by_side)))
 
 
 def disk_need(size: ModelSize, config: TrainingConfig, settings: Settings, chunks: int, copied: int) -> Need:
