@@ -140,14 +140,12 @@ def _head(path: Path, data: bytes | None) -> bytes:
 
 def _text_in_disguise(path: Path, format: str, head: bytes, data: bytes | None) -> str:
     start = head.lstrip(b"\xef\xbb\xbf \t\r\n").lower()
-    if start.startswith(b"<?xml") and b"schemas.microsoft.com/office/word/2003/wordml" in head.lower():
-        return "wordml"
     if start.startswith(_PAGE):
         return "html"
     if format == "xls" and head[:2] in (b"\x09\x00", b"\x09\x02", b"\x09\x04"):
-        raise UnreadableFileError(path, "a spreadsheet of Excel before version 5, which is not read", "unsupported")
+        return "xls"  # of Excel before version 5
     if format == "doc" and head[:4] in (b"\xdb\xa5\x2d\x00", b"\x31\xbe\x00\x00"):
-        raise UnreadableFileError(path, "a document of Word before version 6, which is not read", "unsupported")
+        return "doc"  # of Word before version 6
     if format == "doc" and is_mail(head):  # as browsers save a page with its pictures
         return "eml"
     if format == "xls" and _is_tabbed(head):
@@ -276,8 +274,6 @@ def _compound_format(path: Path, data: bytes | None) -> str:
         return "msg"
     if not kind:
         raise UnreadableFileError(path, "a compound file that holds no document", "damaged")
-    if kind == "doc" and compound.read("WordDocument", 2) == b"\xdc\xa5":
-        raise UnreadableFileError(path, "a document of Word 6 or 95, which is not read", "unsupported")
     if _is_locked(kind, compound):
         raise UnreadableFileError(path, why_closed(), "encrypted")
     return kind

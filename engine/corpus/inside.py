@@ -12,10 +12,8 @@ from typing import Any
 
 from engine.corpus.archive import MAX_MEMBER
 from engine.corpus.compound import MAGIC, CompoundFile, compound_of
-from engine.corpus.compound_writer import taken_out
 from engine.corpus.damage import damaged
-from engine.corpus.formats import DOCUMENT_STREAMS, FORMATS, ending_of, true_format
-from engine.corpus.objects import FORMATS_WITH_OBJECTS, objects_in
+from engine.corpus.formats import FORMATS, ending_of, true_format
 from engine.corpus.package import DAMAGED, Package, package_of
 from engine.corpus.pdfium import opened, said
 from engine.corpus.readers import LeftOut, Member, UnreadableFileError, clean
@@ -24,8 +22,6 @@ Inner = Member | LeftOut
 _OFFICE = ("docx", "pptx", "xlsx")
 _EMBEDDED = re.compile(r"[^/]+/embeddings/([^/]+)")
 _OF_CHART = re.compile(r"[^/]+/charts/_rels/[^/]+\.rels")
-_POOLS = {"doc": re.compile(r"ObjectPool/(_\d+)/"), "xls": re.compile(r"(MBD[0-9A-F]{8})/")}
-_NAMES_OF_POOLS = {"doc": "ObjectPool".encode("utf-16-le"), "xls": "MBD".encode("utf-16-le")}
 _TARGET = re.compile(rb"embeddings/([^\"'/]+)[\"']")
 _ATTACHING = re.compile(rb"/(?:EmbeddedFiles?|EF|FileAttachment)(?![A-Za-z])")
 _PINNED = b"/FileAttachment"
@@ -40,10 +36,6 @@ def may_hold_files(format: str, content: bytes) -> bool:
     """Whether it is worth while to ask `files_inside`: known in a fraction of its time, and of most files no."""
     if format == "pdf":
         return _attaches(content)
-    if format in _POOLS:
-        return _NAMES_OF_POOLS[format] in content
-    if format in FORMATS_WITH_OBJECTS:
-        return next(objects_in(format, content), None) is not None
     try:
         return format in _OFFICE and any(map(_EMBEDDED.fullmatch, package_of(content).archive.namelist()))
     except DAMAGED:
@@ -54,13 +46,7 @@ def files_inside(format: str, content: bytes) -> Iterator[Inner]:
     """The files inside one that `may_hold_files`, in order, and those that cannot be taken out with the reason; none of one that
     is damaged.
     """
-    if format == "pdf":
-        inner = _attached(content)
-    elif format in FORMATS_WITH_OBJECTS:
-        inner = _by_kind(_objects(format, content))
-    else:
-        inner = _by_kind(_pooled(format, content) if format in _POOLS else _embedded(content))
-    for found in inner:
+    for found in _attached(content) if format == "pdf" else _by_kind(_embedded(content)):
         if isinstance(found, Member) and len(found.data) > MAX_MEMBER:
             why = f"it unpacks to more than {MAX_MEMBER // 2**20} MB"
             yield LeftOut(found.path, "quarantined", "too large", why)
@@ -139,25 +125,6 @@ def _by_kind(objects: Iterator[tuple[str, Inner | str]]) -> Iterator[Inner]:
         yield LeftOut(f"{names[0]}{more}", "skipped", "unsupported", why)
 
 
-def _objects(format: str, content: bytes) -> Iterator[tuple[str, Inner | str]]:
-    for name, data in objects_in(format, content):
-        if isinstance(data, LeftOut):
-            yield name, data
-        elif not data.startswith(MAGIC):
-            yield name, _native(name, bytes(4) + data) or Member(name, data)
-        elif not _is_idle(data):
-            yield name, _object(name, data)
-
-
-def _is_idle(data: bytes) -> bool:
-    """Whether an object holds nothing, or macros alone."""
-    try:
-        compound = compound_of(data)
-    except (ValueError, OverflowError):
-        return False
-    return not compound.names() or "VBA/dir" in compound
-
-
 def _embedded(content: bytes) -> Iterator[tuple[str, Inner | str]]:
     """(name, what it is) of all in the folder for embedded files of a package."""
     try:
@@ -179,61 +146,31 @@ def _embedded(content: bytes) -> Iterator[tuple[str, Inner | str]]:
             yield name, LeftOut(name, "quarantined", "damaged", damaged(error))
 
 
-def _pooled(format: str, content: bytes) -> Iterator[tuple[str, Inner | str]]:
-    """As `_embedded`, of a compound file: each object has a folder of its own."""
-    try:
-        compound = compound_of(content)
-    except (ValueError, OverflowError):
-        return
-    folders = {found[0]: found[1] for name in compound.names() if (found := _POOLS[format].match(name))}
-    for folder, name in sorted(folders.items()):
-        shown = f"object{name.removeprefix('MBD').removeprefix('_')}"
-        try:
-            yield shown, _stored(f"{shown}.bin", compound, folder, partial(_document, compound, folder))
-        except OverflowError:
-            why = f"it unpacks to more than {MAX_MEMBER // 2**20} MB"
-            yield shown, LeftOut(shown, "quarantined", "too large", why)
-
-
-def _document(compound: CompoundFile, folder: str) -> bytes:
-    """The document that a folder of a compound file is; empty where it is none."""
-    return (
-        taken_out(compound, folder, MAX_MEMBER)
-        if any(folder + name in compound for name, _ in DOCUMENT_STREAMS)
-        else b""
-    )
-
-
 def _behind_charts(package: Package) -> set[str]:
     parts = filter(_OF_CHART.fullmatch, package.archive.namelist())
     return {name.decode("utf-8", "replace") for part in parts for name in _TARGET.findall(package.read(part))}
 
 
 def _object(name: str, data: bytes) -> Inner | str:
-    """What an embedded file is; a text that says so for an object that is no file that is read."""
-    if ending_of(name) in FORMATS or not data.startswith(MAGIC):
-        return Member(name, data)
-    try:
-        return _stored(name, compound_of(data), "", lambda: data)
-    except (ValueError, OverflowError) as error:
-        return LeftOut(name, "quarantined", "damaged", damaged(error))
-
-
-def _stored(name: str, compound: CompoundFile, folder: str, whole: Callable[[], bytes]) -> Inner | str:
-    """What an object in a folder of a compound file is, as `_object`; `whole` gives the bytes that it is as a document of its own.
+    """What an embedded file is; a text that says so for an object that is no file that is read.
 
     [MS-OLEDS] 2.3: an object holds its file in a stream, or is itself a document.
     """
-    why = "a file or an object inside this document that is not read"
-    if folder + _NATIVE in compound and (native := _native(name, compound.read(folder + _NATIVE))):
+    if ending_of(name) in FORMATS or not data.startswith(MAGIC):
+        return Member(name, data)
+    try:
+        compound = compound_of(data)
+    except ValueError as error:
+        return LeftOut(name, "quarantined", "damaged", damaged(error))
+    if native := _native(name, compound.read(_NATIVE)):
         return native
-    content = next(filter(None, (compound.read(folder + stream) for stream in _WHOLE)), b"") or whole()
+    content = next(filter(None, map(compound.read, _WHOLE)), b"") or data
     try:
         format = true_format(Path(name), "zip", content)
     except UnreadableFileError as error:
         if error.kind == "encrypted":
             return LeftOut(name, "quarantined", error.kind, error.why)
-        kind = _kind(compound, folder)
+        kind, why = _kind(compound), "a file or an object inside this document that is not read"
         return f"{why}: {kind}" if kind else why
     return Member(f"{name.rpartition('.')[0] or name}.{format}", content)
 
@@ -252,9 +189,9 @@ def _native(name: str, stream: bytes) -> Member | None:
     return Member(_decoded(label).replace("\\", "/").rpartition("/")[2] or name, content)
 
 
-def _kind(compound: CompoundFile, folder: str) -> str:
+def _kind(compound: CompoundFile) -> str:
     """What an object is called by the program that made it; empty where it does not say so."""
-    stream = compound.read(f"{folder}\x01CompObj", 4096)
+    stream = compound.read("\x01CompObj", 4096)
     length = int.from_bytes(stream[_KIND_AT : _KIND_AT + 4], "little")
     kind = stream[_KIND_AT + 4 : _KIND_AT + 4 + min(length, _MAX_KIND_LENGTH)].partition(b"\0")[0]
     return " ".join(clean(_decoded(kind)).split())

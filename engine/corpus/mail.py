@@ -15,7 +15,7 @@ from typing import BinaryIO
 
 from engine.corpus.base64_mended import NOT_BASE64, from_base64
 from engine.corpus.formats import FORMATS, IMAGES, ending_of, is_header, is_mail
-from engine.corpus.office import MIME
+from engine.corpus.general import MIME
 from engine.corpus.plain import decode_as
 from engine.corpus.readers import (
     Found,

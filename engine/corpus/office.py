@@ -1,214 +1,215 @@
-"""Office documents, RTF and EPUB, through kreuzberg. Only ever called in a sandboxed child process."""
+"""Word, Excel and PowerPoint files, old and new, through office_oxide. Only ever called in a sandboxed child process.
+
+Where it finds no text or gives up, `general` is asked: that is another library.
+"""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, cast
+from xml.sax.saxutils import unescape
 
-from engine.corpus.compound import compound_of
-from engine.corpus.damage import damaged, without_names
-from engine.corpus.excel_binary import as_sheets_show
-from engine.corpus.flattened_tables import Table, by_first_row, with_rows
-from engine.corpus.letters import letters_of
+from engine.corpus.damage import damaged
+from engine.corpus.general import extracted
+from engine.corpus.package import DAMAGED, package_of
 from engine.corpus.passwords import why_closed
-from engine.corpus.places import place_pages
-from engine.corpus.prepared import prepared, restored
-from engine.corpus.readers import Page, ReadDocument, UnreadableFileError, clean, read_bytes, title_from_name
-from engine.corpus.second_look import lacking, unsaid
-from engine.corpus.slide_tables import with_tables
-from engine.corpus.slides_ppt import slides_of
-from engine.corpus.structure import MARK, Text, from_nodes, from_slides, parted
-from engine.corpus.unmarked_headings import with_headings, with_labels
-from engine.corpus.word_tables import Layout, layout_of
+from engine.corpus.readers import ReadDocument, UnreadableFileError, clean, read_bytes
+from engine.corpus.said import document_of
+from engine.corpus.structure import NOTES, Builder, Text, from_slides, lacking_in, rows_as_text, with_more
+from engine.corpus.word_numbers import with_numbers
 
-_OOXML = "application/vnd.openxmlformats-officedocument."
-MIME = {
-    "pdf": "application/pdf",
-    "docx": f"{_OOXML}wordprocessingml.document",
-    "doc": "application/msword",
-    "pptx": f"{_OOXML}presentationml.presentation",
-    "ppt": "application/vnd.ms-powerpoint",
-    "xlsx": f"{_OOXML}spreadsheetml.sheet",
-    "xls": "application/vnd.ms-excel",
-    "odt": "application/vnd.oasis.opendocument.text",
-    "ods": "application/vnd.oasis.opendocument.spreadsheet",
-    "rtf": "application/rtf",
-    "epub": "application/epub+zip",
-    "msg": "application/vnd.ms-outlook",
-}
-_NO_TITLE = re.compile(
-    r"(?:untitled|\((?:anonymous|unspecified|untitled)\)|microsoft word - .*|powerpoint.presentation|slide 1|document ?\d*)$",
-    re.IGNORECASE,
-)
-_MAX_TITLE_LENGTH = 300
-_NO_TEXT = "no text was found in it that can be read"
-_OLD = ("doc", "ppt", "xls")
+_SLIDES, _SHEETS = ("pptx", "ppt"), ("xlsx", "xls")
+_MARGINS = ("header", "first_page_header", "even_page_header", "footer", "first_page_footer", "even_page_footer")
+_WORD_BODY = "word/document.xml"
+_MAX_COLUMNS = 2**14
+_MIN_WORDS = 3
+_PACKAGES = ("docx", "xlsx", "pptx")
+_DRAWING = re.compile(r"\w+/(?:charts/chart|diagrams/data|drawings/drawing)\d*\.xml")
+_PARAGRAPH = re.compile(rb"<a:p>.*?</a:p>|<c:v>[^<]*</c:v>", re.DOTALL)
+_WORDS = re.compile(rb"<(?:a:t|c:v)>([^<]*)<")
+
+Node = Mapping[str, Any]
 
 
 class OfficeReader:
-    """Reads what kreuzberg reads better than we would. The title is the document's own, else its first heading."""
+    """Reads the formats of Microsoft's office programs. The title is the document's own, else its first heading."""
 
-    formats = frozenset(MIME) - {"msg", "pdf"}
+    formats = frozenset({"docx", "doc", *_SLIDES, *_SHEETS})
 
     def read(self, path: Path, data: bytes | None = None) -> Iterator[ReadDocument]:
         """See `Reader.read`."""
-        from engine.corpus.formats import true_format
-
-        format = path.suffix.lstrip(".").lower()
-        if format not in self.formats:  # who opens files names them by what they are
-            format = true_format(path, format, data)
-        content = prepared(format, read_bytes(path, data))
-        result = _extracted(path, content, format)
-        text = _text(result, clean(result.content), format, content)
-        text = with_more(text, lacking(path, format, content, text.text))
+        format, content = path.suffix.lstrip(".").lower(), read_bytes(path, data)
+        failed: UnreadableFileError | None = None
+        text, metadata = Text(""), cast(Node, {})
+        try:
+            found = _parsed(path, content, format)
+            text, metadata = _text(found["sections"], format), _metadata(found)
+        except UnreadableFileError as error:
+            failed = error
+        if format in _PACKAGES:
+            text = with_more(text, lacking_in(text.text, _drawn(content)))
         if not text.text.strip():
-            raise _without_text(path, format)
-        metadata: Mapping[str, Any] = result.metadata
-        yield ReadDocument(
-            title_of(metadata, text, path), text.text, text.headings, format=format, pages=text.pages,
-            author=author_of(metadata), created=seconds(metadata.get("created_at")),
-            changed=seconds(metadata.get("modified_at")),
-        )  # fmt: skip
+            with suppress(UnreadableFileError):
+                text, metadata = extracted(path, content, format)
+        if not text.text.strip():
+            raise failed or UnreadableFileError(path, "it holds no text", "empty")
+        yield document_of(path, format, text, metadata)
 
 
 READER = OfficeReader()
 
 
-def _extracted(path: Path, content: bytes, format: str) -> Any:
-    """`extract`; of an old file that is damaged in a way that does no harm, once more without that."""
+def _parsed(path: Path, content: bytes, format: str) -> Node:
+    """The document as office_oxide represents it. Raises UnreadableFileError with its reason."""
+    from office_oxide import Document, OfficeOxideError
+
+    name = cast(Literal["docx", "xlsx", "pptx", "doc", "xls", "ppt"], format)
     try:
-        return extract(path, content, format)
-    except UnreadableFileError as error:
-        if format not in _OLD or error.kind != "damaged":
-            raise
-        with suppress(ValueError, OverflowError):
-            if (tidied := compound_of(content).tidied()) != content:
-                return extract(path, tidied, format)
-        raise
+        document = Document.from_bytes(_numbered(content) if format == "docx" else content, name)
+        return cast(Node, json.loads(document.to_ir_json()))
+    except (OfficeOxideError, ValueError, RuntimeError, OSError) as error:
+        if "password" in str(error).lower():
+            raise UnreadableFileError(path, why_closed(), "encrypted") from error
+        raise UnreadableFileError(path, damaged(clean(str(error))), "damaged") from error
 
 
-def extract(path: Path, content: bytes, format: str) -> Any:
-    """kreuzberg's result for some bytes. Raises UnreadableFileError with the reason that it gives."""
-    from kreuzberg import (
-        ConcurrencyConfig,
-        ExtractionConfig,
-        KreuzbergError,
-        PageConfig,
-        extract_bytes_sync,
-    )
-
-    slides = format == "pptx"
-    config = ExtractionConfig(
-        use_cache=False,
-        enable_quality_processing=False,
-        pages=PageConfig(extract_pages=True, insert_page_markers=slides, marker_format=MARK)
-        if format in ("pptx", "docx")
-        else None,
-        include_document_structure=not slides,
-        output_format="plain",
-        disable_ocr=True,  # type: ignore[call-arg]  # which its stubs do not know
-        concurrency=ConcurrencyConfig(max_threads=1),
-    )
-    try:
-        return extract_bytes_sync(content, MIME[format], config)
-    except (KreuzbergError, OSError, ValueError, RuntimeError) as error:
-        raise _failed(path, str(error)) from error
+def _numbered(content: bytes) -> bytes:
+    """A Word document with the numbers of its headings and clauses in its text."""
+    with suppress(*DAMAGED, KeyError):
+        package = package_of(content)
+        document = package.read(_WORD_BODY)
+        if (changed := with_numbers(document, package)) is not document:
+            return package.changed({_WORD_BODY: changed})
+    return content
 
 
-def _failed(path: Path, message: str) -> UnreadableFileError:
-    reason = message.partition(": ")[2] or message
-    if re.search(r"password|encrypted", without_names(reason), re.IGNORECASE):
-        return UnreadableFileError(path, why_closed(), "encrypted")
-    if "no text content found" in reason.lower():
-        return UnreadableFileError(path, _NO_TEXT, "empty")
-    return UnreadableFileError(path, damaged(clean(reason)), "damaged")
+def _metadata(found: Node) -> Node:
+    """What the document says of itself; a title that is the first sheet's name is none."""
+    said, sections = found["metadata"], found["sections"]
+    own = said.get("title") or ""
+    is_name = bool(sections) and own == sections[0].get("title")
+    return {"title": "" if is_name else own, "authors": said.get("author"), "created_at": said.get("created"),
+            "modified_at": said.get("modified")}  # fmt: skip
 
 
-def _text(result: Any, content: str, format: str, data: bytes) -> Text:
-    if format == "pptx":
-        before, by_slide = parted(content)
-        return from_slides(with_tables(by_slide, data), before)
-    content = restored(content)
-    if format == "ppt" and (slides := slides_of(data)) is not None:
-        shown = from_slides(slides.pages)
-        return with_more(shown, unsaid((*slides.beside, *(() if slides.whole else content.split("\n"))), shown.text))
-    nodes = result.document["nodes"] if result.document else []
-    if format == "xls":
-        nodes = as_sheets_show(nodes, data)
-    layout = layout_of(data) if format == "doc" else Layout()
-    if layout.tables:
-        nodes = _with_rows(nodes, layout.tables)
-    sheets = format in ("xlsx", "xls", "ods")
-    built = _restored(from_nodes(nodes, sheets=sheets, footnotes=format != "ppt"))
-    if not sheets and len(letters_of(built.text)) < 0.9 * len(letters_of(content)):
-        return Text(content)  # nothing is lost where the structure does not hold all
-    pages = [restored(clean(page["content"])) for page in result.pages or []]
-    return (
-        place_pages(built, pages)
-        if format == "docx"
-        else with_headings(with_labels(built, layout.numbered), layout.headings)
-    )
+def _text(sections: Iterable[Node], format: str) -> Text:
+    if format in _SLIDES:
+        text = from_slides({number: _slide(section) for number, section in enumerate(sections, 1)})
+    elif format in _SHEETS:
+        text = _workbook(sections)
+    else:
+        built = Builder()
+        built.page(1, "page 1")
+        for section in sections:
+            _add(built, section["elements"])
+        text = built.done()
+        text = text if len(text.pages) > 1 else Text(text.text, text.headings)
+    margins = (line for section in sections for name in _MARGINS for line in _lines(section.get(name) or {}))
+    return with_more(text, lacking_in(text.text, margins))
 
 
-def _with_rows(nodes: Sequence[Mapping[str, Any]], found: Iterable[Table]) -> Sequence[Mapping[str, Any]]:
-    """The nodes of a document with its tables as rows."""
-    tables = by_first_row(found)
-    contents = [node["content"] for node in nodes]
-    return [
-        {"content": {**content, "text": with_rows(content["text"], tables, "\n")}} if content.get("text") else node
-        for node, content in zip(nodes, contents, strict=True)
-    ]
+def _slide(section: Node) -> str:
+    built = Builder()
+    _add(built, section["elements"])
+    notes = "\n".join(filter(None, map(_line, section.get("speaker_notes") or ())))
+    if notes:
+        built.block(f"{NOTES}\n{notes}")
+    return built.done().text
 
 
-def with_more(text: Text, more: str) -> Text:
-    """A text with what stands beside it, on a page of its own where it has pages."""
-    if not more:
-        return text
-    start = len(text.text) + 2 if text.text else 0
-    last = text.pages[-1:]
-    pages = (*text.pages, *(Page(start, page.number + 1, "beside the text") for page in last))
-    return Text("\n\n".join(filter(None, (text.text, more))), text.headings, pages)
+def _workbook(sections: Iterable[Node]) -> Text:
+    built = Builder()
+    for number, section in enumerate(sections, 1):
+        name = " ".join(clean(section.get("title") or "").split())
+        nodes = [node for node in section["elements"] if node["type"] != "heading" or _line(node) != name]
+        inner = Builder()
+        _add(inner, nodes)
+        if inner.done().text:
+            built.page(number, f"sheet {name}")
+            built.heading(1, name)
+            _add(built, nodes)
+    return built.done()
 
 
-def _restored(text: Text) -> Text:
-    headings = tuple(replace(heading, title=restored(heading.title)) for heading in text.headings)
-    return Text(restored(text.text), headings, text.pages)
+def _add(built: Builder, nodes: Iterable[Node]) -> None:
+    for node in nodes:
+        if node.get("page_break_before"):
+            built.next_page()
+        match node["type"]:
+            case "heading":
+                built.heading(node.get("level") or 1, _line(node))
+            case "paragraph":
+                built.block(_line(node))
+            case "list":
+                _add_list(built, node)
+            case "table":
+                built.block(rows_as_text(_rows(node)))
+            case "page_break":
+                built.next_page()
+            case "image":
+                built.block(_description(node))
+            case "text_box" | "footnote" | "endnote":
+                _add(built, node["content"])
 
 
-def _without_text(path: Path, format: str) -> UnreadableFileError:
-    if format in _OLD:  # not all that they can hold is looked into
-        return UnreadableFileError(path, _NO_TEXT, "empty")
-    return UnreadableFileError(path, "it holds no text", "empty")
+def _add_list(built: Builder, node: Node) -> None:
+    for item in node["items"]:
+        built.item("\n".join(_lines(item)))
+        if item.get("nested"):
+            _add_list(built, item["nested"])
 
 
-def title_of(metadata: Mapping[str, Any], text: Text, path: Path) -> str:
-    """The title that a document gives itself, else its first heading, else the file's name."""
-    own = " ".join(clean(str(metadata.get("title") or "")).split())[:_MAX_TITLE_LENGTH]
-    if own and not _NO_TITLE.match(own) and "\ufffd" not in own:
-        return own
-    sheets = bool(text.pages) and text.pages[0].name.startswith("sheet ")
-    first = next((heading.title for heading in text.headings if heading.level == 1 and not sheets), "")
-    return first or title_from_name(path)
+def _lines(node: Node) -> Iterator[str]:
+    """What stands in a node, a line for each paragraph or row."""
+    inner = Builder()
+    _add(inner, node.get("content") or ())
+    return filter(None, inner.done().text.split("\n"))
 
 
-def author_of(metadata: Mapping[str, Any]) -> str:
-    """The authors that a document names, with commas between."""
-    authors = metadata.get("authors") or ()
-    names = [" ".join(clean(str(name)).split()) for name in ([authors] if isinstance(authors, str) else authors)]
-    return ", ".join(filter(None, names))[:_MAX_TITLE_LENGTH]
+def _line(node: Node) -> str:
+    """The text of a heading or a paragraph, with its line breaks."""
+    breaks = {"line_break": "\n"}
+    runs = (run.get("text") or breaks.get(run["type"], "") for run in node["content"])
+    return clean("".join(runs)).strip()
 
 
-def seconds(date: Any) -> float | None:
-    """Seconds since the epoch of an ISO date, UTC where it names no zone; None for anything else."""
-    if not isinstance(date, str):
-        return None
-    try:
-        moment = datetime.fromisoformat(date.strip())
-        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
-    except (ValueError, OverflowError):
-        return None
+def _description(picture: Node) -> str:
+    """What a picture is said to show; file names and names of objects say nothing."""
+    said = clean(picture.get("alt_text") or "")
+    return said if len(said.split()) >= _MIN_WORDS and not said.startswith("Embedded ") else ""
+
+
+def _drawn(content: bytes) -> Iterator[str]:
+    """The words of charts and diagrams, which stand in parts of their own."""
+    with suppress(*DAMAGED):
+        package = package_of(content)
+        for name in filter(_DRAWING.fullmatch, package.archive.namelist()):
+            with suppress(*DAMAGED):
+                for paragraph in _PARAGRAPH.findall(package.read(name)):
+                    yield " ".join(
+                        clean(unescape(b"".join(_WORDS.findall(paragraph)).decode("utf-8", "replace"))).split()
+                    )
+
+
+def _rows(table: Node) -> list[list[str]]:
+    """The cells of a table in their columns: what a cell above reaches over is not among a row's own."""
+    rows: list[list[str]] = []
+    reached: dict[int, int] = {}  # column → how many of the next rows
+    for row in table["rows"]:
+        cells: list[str] = []
+        left = {column: many - 1 for column, many in reached.items() if many > 1}
+        for cell in row["cells"]:
+            while reached.get(len(cells)):
+                cells.append("")
+            wide = min(max(1, cell.get("col_span") or 1), _MAX_COLUMNS)
+            if (tall := cell.get("row_span") or 1) > 1:
+                left |= dict.fromkeys(range(len(cells), len(cells) + wide), tall - 1)
+            cells += [" ".join(" ".join(_lines(cell)).split()), *[""] * (wide - 1)]
+        reached = left
+        rows.append(cells)
+    width = max(map(len, rows), default=0)
+    return [[*row, *[""] * (width - len(row))] for row in rows]

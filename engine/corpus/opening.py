@@ -35,7 +35,6 @@ from engine.corpus.readers import (
     reader_for,
 )
 from engine.corpus.unlocking import unlocked
-from engine.corpus.unlocking_odf import unlocked_package
 
 MAX_MEMBERS = 100_000
 MAX_DEPTH = 6
@@ -79,7 +78,7 @@ class _Opening:
     def _read(
         self, path: Path, format: str, data: bytes | None, within: str, depth: int
     ) -> Iterator[ReadDocument | LeftOut]:
-        if data is None and format in (*OFFICE, "odp"):
+        if data is None and format in OFFICE:
             data = read_bytes(path)  # once, for what it is and for what is in it
         found_format, data = _unlocked_format(path, format, data)
         if found_format != format and format not in BINARY and not _holds(path, found_format, data):
@@ -174,7 +173,9 @@ def _unlocked_format(path: Path, format: str, data: bytes | None) -> tuple[str, 
         if error.kind != "encrypted":
             raise
         data = read_bytes(path, data)
-        content = unlocked(path, data) if data.startswith(MAGIC) else unlocked_package(path, data)
+        if not data.startswith(MAGIC):
+            raise
+        content = unlocked(path, data)
         return true_format(path, format, content), content
 
 

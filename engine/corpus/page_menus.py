@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping, Sequence, Set
 from typing import NamedTuple
 
-from engine.corpus.letters import letters_of
 from engine.corpus.page_nodes import Element, hide
 
 _CANDIDATES = frozenset({"header", "footer", "div", "ul", "ol", "table", "p"})
@@ -93,7 +92,7 @@ def _said(elements: Sequence[Element], *, rights: bool) -> dict[Element, _Said]:
         letters, linked, named, headings = 0, 0, False, {element.name} & _HEADINGS
         for inner in element.contents:
             if isinstance(inner, str):
-                letters += len(letters_of(inner))
+                letters += sum(map(str.isalnum, inner))
                 named = named or (rights and _RIGHTS.search(inner) is not None)
             else:
                 of = said[inner]

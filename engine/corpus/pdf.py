@@ -15,12 +15,12 @@ from typing import Any
 
 from engine.corpus import ocr
 from engine.corpus.hyphens import with_breaks
-from engine.corpus.office import author_of, seconds, title_of
 from engine.corpus.outline import headings_of, outline
 from engine.corpus.passwords import why_closed
 from engine.corpus.pdf_beside import Beside, form_of
 from engine.corpus.pdfium import LockedError, is_cut, iso_date, opened, page_of, said, text_of
 from engine.corpus.readers import LeftOut, ReadDocument, UnreadableFileError, clean, read_bytes
+from engine.corpus.said import author_of, seconds, title_of
 from engine.corpus.scans import is_scan, pages_left_out, runs
 from engine.corpus.structure import from_pages
 from engine.corpus.xfa import form_text

@@ -142,12 +142,13 @@ class Reader(Protocol):
         """
 
 
-OFFICE = ("pdf", "docx", "doc", "pptx", "ppt", "xlsx", "xls", "odt", "ods", "rtf", "epub", "wordml")
+OFFICE = ("pdf", "docx", "doc", "pptx", "ppt", "xlsx", "xls", "odt", "ods", "odp", "rtf", "epub")
 _BUILT_IN = {
     "txt": "plain", "md": "markdown", "html": "html", "beir": "beir", "csv": "tabular", "json": "tabular",
-    "jsonl": "tabular", "eml": "mail", "mbox": "mail", "msg": "outlook", "zip": "archive", "odp": "slides_odp",
+    "jsonl": "tabular", "eml": "mail", "mbox": "mail", "msg": "outlook", "zip": "archive", "pdf": "pdf",
     **dict.fromkeys(("png", "jpg", "tif", "bmp", "gif", "webp"), "pictures"),
-    **dict.fromkeys(OFFICE, "office"), "wordml": "wordml", "pdf": "pdf",
+    **dict.fromkeys(("docx", "doc", "pptx", "ppt", "xlsx", "xls"), "office"),
+    **dict.fromkeys(("odt", "ods", "odp", "rtf", "epub"), "general"),
 }  # fmt: skip
 _readers: dict[str, Reader] = {}
 

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+from engine.corpus.readers import ReadDocument, clean, title_from_name
+from engine.corpus.structure import Text
 
 _MAX_LENGTH = 300  # characters
 _NOON = 12  # a day is the same one everywhere on earth when it is stored as its noon in Greenwich
@@ -24,6 +29,10 @@ _FORMS = [
     )
 ]
 _COMPACT = re.compile(r"(\d{4})(\d\d)(\d\d)(?:[T;]?(\d\d)(\d\d)(\d\d)?\d{0,3})?(?=\D|$)")
+_NO_TITLE = re.compile(
+    r"(?:untitled|\((?:anonymous|unspecified|untitled)\)|microsoft word - .*|powerpoint.presentation|slide 1|document ?\d*)$",
+    re.IGNORECASE,
+)
 _MAX_DATE_LENGTH = 60  # characters
 _NOBODY = frozenset((
     "admin", "administrator", "anonymous", "author", "microsoft office user", "n/a", "none", "openpyxl", "owner", "python-docx",
@@ -97,3 +106,40 @@ def joined(names: Iterable[str]) -> str:
     """Names with commas between, each once; addresses of pages are none."""
     cleaned = (" ".join(name.split()) for name in names)
     return ", ".join(dict.fromkeys(name for name in cleaned if name and "://" not in name))[:_MAX_LENGTH]
+
+
+def document_of(path: Path, format: str, text: Text, metadata: Mapping[str, Any]) -> ReadDocument:
+    """A document of its text and of what it says of itself: `title`, `authors`, `created_at` and `modified_at`."""
+    return ReadDocument(
+        title_of(metadata, text, path), text.text, text.headings, format=format, pages=text.pages,
+        author=author_of(metadata), created=seconds(metadata.get("created_at")),
+        changed=seconds(metadata.get("modified_at")),
+    )  # fmt: skip
+
+
+def title_of(metadata: Mapping[str, Any], text: Text, path: Path) -> str:
+    """The title that a document gives itself, else its first heading, else the file's name."""
+    own = " ".join(clean(str(metadata.get("title") or "")).split())[:_MAX_LENGTH]
+    if own and not _NO_TITLE.match(own) and "\ufffd" not in own:
+        return own
+    sheets = bool(text.pages) and text.pages[0].name.startswith("sheet ")
+    first = next((heading.title for heading in text.headings if heading.level == 1 and not sheets), "")
+    return first or title_from_name(path)
+
+
+def author_of(metadata: Mapping[str, Any]) -> str:
+    """The authors that a document names, with commas between."""
+    authors = metadata.get("authors") or ()
+    names = [" ".join(clean(str(name)).split()) for name in ([authors] if isinstance(authors, str) else authors)]
+    return ", ".join(filter(None, names))[:_MAX_LENGTH]
+
+
+def seconds(date: Any) -> float | None:
+    """Seconds since the epoch of an ISO date, UTC where it names no zone; None for anything else."""
+    if not isinstance(date, str):
+        return None
+    try:
+        moment = datetime.fromisoformat(date.strip())
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        return None

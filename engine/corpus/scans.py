@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from engine.corpus.letters import letters_of
 from engine.corpus.readers import LeftOut
 
 _MIN_COVERED = 0.05  # of a page without any text that pictures cover: less is a logo
@@ -19,7 +18,7 @@ _MAX_DEPTH = 4  # forms in forms
 
 def is_scan(page: Any, text: str) -> bool:
     """Whether a page, as pypdfium2 has it, shows a picture and says nothing, or next to nothing, as text."""
-    if len(letters_of(text[:_ENOUGH])) > _STAMP or (letters := len(letters_of(text))) > _STAMP:
+    if _letters(text[:_ENOUGH]) > _STAMP or (letters := _letters(text)) > _STAMP:
         return False
     return _covered(page) >= (_WHOLE if letters else _MIN_COVERED)
 
@@ -58,3 +57,7 @@ def _covered(page: Any) -> float:
         return 0.0
     areas = (max(0.0, right - left) * max(0.0, top - bottom) for left, bottom, right, top in boxes)
     return float(sum(areas) / max(1.0, width * height))
+
+
+def _letters(text: str) -> int:
+    return sum(map(str.isalnum, text))

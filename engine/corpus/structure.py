@@ -1,4 +1,4 @@
-"""A document's structure as kreuzberg gives it → text with headings and pages."""
+"""Blocks, slides, pages and rows → text with where headings and pages begin."""
 
 from __future__ import annotations
 
@@ -6,19 +6,16 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
 
 from engine.corpus.furniture import without_furniture
 from engine.corpus.hyphens import BREAK, put_together, unwrapped
-from engine.corpus.number_formats import as_shown
-from engine.corpus.readers import Heading, Page, clean
+from engine.corpus.readers import Heading, Page
 
-MARK = "\n\x02page {page_num}\x03\n"  # control characters that no extracted text holds
 NOTES = "Notes:"
-"""The line above the notes of a slide, as kreuzberg gives it; no heading of a slide that says nothing else."""
-_MARKED = re.compile("\x02page (\\d+)\x03")
+"""The line above the notes of a slide; no heading of a slide that says nothing else."""
 MAX_HEADING_LENGTH = 300
 _MAX_SLIDE_TITLE_LENGTH = 120
+_WORD = re.compile(r"\w+")
 _SENTENCE = 4  # words
 _MANY_ROWS = 6
 _MAX_NAME_LENGTH = 200  # characters of a column's name that are repeated with each of its cells
@@ -45,6 +42,11 @@ class Builder:
     def page(self, number: int, name: str) -> None:
         """A page begins with the next block."""
         self._pages.append(Page(self._length + (2 if self._parts else 0), number, name))
+
+    def next_page(self) -> None:
+        """The page that follows the last one begins with the next block."""
+        number = self._pages[-1].number + 1 if self._pages else 1
+        self.page(number, f"page {number}")
 
     def heading(self, level: int, title: str) -> None:
         """A heading as a block of its own."""
@@ -75,38 +77,6 @@ class Builder:
         text = "".join(self._parts)
         pages = tuple(Page(min(page.start, len(text)), page.number, page.name) for page in self._pages)
         return Text(text, tuple(self._headings), pages)
-
-
-def from_nodes(nodes: Iterable[Mapping[str, Any]], *, sheets: bool = False, footnotes: bool = True) -> Text:
-    """The body of a document from its nodes in reading order; with `sheets`, its headings are the names of sheets."""
-    built, number = Builder(), 0
-    for node in nodes:
-        content = node["content"]
-        kind = content["node_type"]
-        text = clean(content.get("text") or content.get("title") or "")
-        if node.get("content_layer") in ("header", "footer"):
-            continue
-        if kind == "heading" or kind == "title":
-            if sheets:
-                number += 1
-                built.page(number, f"sheet {' '.join(text.split())}")
-            built.heading(1 if sheets else content.get("level") or 1, text)
-        elif kind == "table":
-            built.block(rows_as_text(_rows(content["grid"], sheets=sheets)))
-        elif kind == "list_item":
-            built.item(text)
-        elif kind not in ("group", "image", "page_break", "list") and (footnotes or kind != "footnote"):
-            built.block(text)
-    return built.done()
-
-
-def _rows(grid: Mapping[str, Any], *, sheets: bool) -> list[list[str]]:
-    rows: dict[int, dict[int, str]] = {}
-    for cell in grid["cells"]:
-        text = " ".join(clean(cell["content"] or "").split())
-        rows.setdefault(cell["row"], {})[cell["col"]] = as_shown(text) if sheets else text
-    width = max((max(row) for row in rows.values() if row), default=-1) + 1
-    return [[rows[number].get(column, "") for column in range(width)] for number in sorted(rows)]
 
 
 def rows_as_text(rows: Sequence[Sequence[str]], *, headed: bool | None = None) -> str:
@@ -151,18 +121,25 @@ def _names(name: str, cells: Sequence[str]) -> bool:
     return len(cells) >= _MANY_ROWS and 2 * len(set(cells)) <= len(cells)
 
 
-def parted(content: str) -> tuple[str, dict[int, str]]:
-    """What stands before the first `MARK` of a text, and what stands behind each, by its number."""
-    before, *pieces = _MARKED.split(content)
-    texts = [text.lstrip("\n") for text in pieces[1::2]]
-    texts[:-1] = [text.rstrip("\n") for text in texts[:-1]]
-    return before.rstrip("\n") if pieces else before, dict(zip(map(int, pieces[::2]), texts, strict=True))
+def with_more(text: Text, more: str) -> Text:
+    """A text with what stands beside it, on a page of its own where it has pages."""
+    if not more:
+        return text
+    start = len(text.text) + 2 if text.text else 0
+    last = text.pages[-1:]
+    pages = (*text.pages, *(Page(start, page.number + 1, "beside the text") for page in last))
+    return Text("\n\n".join(filter(None, (text.text, more))), text.headings, pages)
 
 
-def from_slides(slides: Mapping[int, str], before: str = "") -> Text:
-    """The slides by number, each with its first line as its heading where that is short; `before`: what stands before them."""
+def lacking_in(text: str, lines: Iterable[str]) -> str:
+    """Of some lines those that have a word which a text lacks, each once."""
+    known = set(_WORD.findall(text.casefold()))
+    return "\n".join(dict.fromkeys(line for line in lines if not known.issuperset(_WORD.findall(line.casefold()))))
+
+
+def from_slides(slides: Mapping[int, str]) -> Text:
+    """The slides by number, each with its first line as its heading where that is short."""
     built = Builder()
-    built.block(before)
     for number, text in slides.items():
         if not text.strip():
             continue

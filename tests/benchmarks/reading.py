@@ -91,7 +91,9 @@ def words(files: list[ScannedFile], processes: int, save: Path | None, against: 
         row.update(files=1, text=bool(ours), words=len(ours), agreed=len(agreed), missed=len(lacking(agreed, ours)))
         row.update({f"peer {at + 1}": bool(found) for at, found in enumerate(theirs)})
         former = set(before.get(path, ()))
-        row.update(former=len(former), lost=len(lacking(former, ours)), gained=len(lacking(ours, former)))
+        row.update(
+            former=len(former), lost=len(lettered(lacking(former, ours))), gained=len(lettered(lacking(ours, former)))
+        )
         row.update(emptied=bool(former) and not ours, opened=bool(ours) and not former if before else 0)
     for name, row in [*sorted(rows.items()), ("all", sum(rows.values(), Counter()))]:
         print(f"  {name:5}", ", ".join(f"{key} {row[key]:,}" for key in ROW if row[key] or key in ROW[:3]))
@@ -110,6 +112,11 @@ def true_ending(file: ScannedFile) -> str:
 def distinct(text: str) -> set[str]:
     """The words of a text, in small letters."""
     return set(WORD.findall(text.casefold()))
+
+
+def lettered(words: set[str]) -> set[str]:
+    """Those with a letter: a number that is shown in another way is not lost."""
+    return {word for word in words if any(map(str.isalpha, word))}
 
 
 def lacking(wanted: set[str], found: set[str]) -> set[str]:

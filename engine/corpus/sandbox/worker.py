@@ -25,7 +25,7 @@ from engine.corpus.sandbox.wire import as_message, encoded
 Passed = TypeVar("Passed")
 _FORK_SERVER = "fork_server"
 _SMALL = 2**16  # bytes
-_NEEDED = ("engine.corpus.opening", "engine.corpus.pdf", "kreuzberg", "lxml.etree", "pypdfium2")
+_NEEDED = ("engine.corpus.opening", "engine.corpus.pdf", "office_oxide", "xberg", "lxml.etree", "pypdfium2")
 
 
 def main(arguments: list[str]) -> int:
