@@ -21,7 +21,8 @@ _WORDS = tuple(
     for pattern, words in (
         (r"\bCRC\b|checksum", "some of it was changed: a checksum does not fit"),
         (r"compression method", _METHOD),
-        (r"\b(?:file|relationship|stream) not found|no item named|no such (?:file|stream)", "a part of it is missing"),
+        (r"\b(?:file|relationship|stream) not found|missing (?:required )?(?:part|stream)|no item named|no such (?:file|stream)",
+         "a part of it is missing"),
         (r"valid UTF-8|cannot decode input", _CODED),
         (r"\bdeflate\b|decompressing", _PACKED),
         (r"\bXML\b|parse PART:", _MARKED),

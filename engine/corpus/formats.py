@@ -140,6 +140,8 @@ def _head(path: Path, data: bytes | None) -> bytes:
 
 def _text_in_disguise(path: Path, format: str, head: bytes, data: bytes | None) -> str:
     start = head.lstrip(b"\xef\xbb\xbf \t\r\n").lower()
+    if b"schemas.microsoft.com/office/word/2003/wordml" in head.lower():
+        raise UnreadableFileError(path, "a Word 2003 XML document, which is not read", "unsupported")
     if start.startswith(_PAGE):
         return "html"
     if format == "xls" and head[:2] in (b"\x09\x00", b"\x09\x02", b"\x09\x04"):
@@ -228,7 +230,7 @@ def _zip_format(path: Path, format: str, data: bytes | None) -> str:
         if kind in ("odt", "ods", "odp") and "META-INF/manifest.xml" in names:
             manifest = archive.getinfo("META-INF/manifest.xml")
             if manifest.file_size < MAX_FILE // 16 and b"encryption-data" in _read(path, archive, manifest):
-                raise UnreadableFileError(path, why_closed(), "encrypted")
+                raise UnreadableFileError(path, "encrypted: passwords of OpenDocument files are not tried", "encrypted")
     if data is None and path.stat().st_size > MAX_FILE:
         raise UnreadableFileError(path, f"larger than {MAX_FILE // 2**20} MB", "too large")
     return kind

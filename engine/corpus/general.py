@@ -33,6 +33,10 @@ MIME = {
     "msg": "application/vnd.ms-outlook",
 }
 _SHEETS, _SLIDES = ("ods", "xlsx", "xls"), ("odp", "pptx", "ppt")
+_RTF_SIGN = re.compile(rb"\\([\\~_])")  # which xberg shows as they are written
+_RTF_SIGNS = {b"\\": rb"\\", b"~": b" ", b"_": b"-"}
+_DAY = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.\d+)?")
+_TIME = re.compile(r"DURATION: PT(\d+)H(\d+)M(\d+)(?:\.\d+)?S")
 _REFERENCE = re.compile(r"\[\^\w+\]:?")  # to a note, as Markdown writes it
 
 
@@ -55,6 +59,8 @@ READER = GeneralReader()
 
 def extracted(path: Path, content: bytes, format: str) -> tuple[Text, Mapping[str, Any]]:
     """The text of a document and what it says of itself. Raises UnreadableFileError with xberg's reason."""
+    if format == "rtf":
+        content = _RTF_SIGN.sub(lambda found: _RTF_SIGNS[found[1]], content)
     found = extract(path, content, format)
     nodes = (
         [] if found.document is None else [(json.loads(str(node.content)), node.page) for node in found.document.nodes]
@@ -126,6 +132,9 @@ def _add(built: Builder, node: Mapping[str, Any]) -> None:
             built.block(rows_as_text(_rows(node["grid"])))
         case "definition_item":
             built.block(f"{clean(node.get('term') or '')}: {clean(node.get('definition') or '')}")
+        case "image":
+            said = clean(node.get("description") or "")
+            built.block(said if " " in said else "")
         case "raw_block":
             notes = str(node.get("format")).endswith("notes")
             built.block(f"{NOTES}\n{_line(node)}" if notes else _line(node))
@@ -140,6 +149,13 @@ def _line(node: Mapping[str, Any]) -> str:
 def _rows(grid: Mapping[str, Any]) -> list[list[str]]:
     rows: dict[int, dict[int, str]] = {}
     for cell in grid["cells"]:
-        rows.setdefault(cell["row"], {})[cell["col"]] = " ".join(clean(cell["content"] or "").split())
+        rows.setdefault(cell["row"], {})[cell["col"]] = _shown(" ".join(clean(cell["content"] or "").split()))
     width = max((max(row) for row in rows.values() if row), default=-1) + 1
     return [[rows[number].get(column, "") for column in range(width)] for number in sorted(rows)]
+
+
+def _shown(cell: str) -> str:
+    """A day or a time of a sheet as a reader sees it, to the second."""
+    if found := _TIME.fullmatch(cell):
+        return ":".join(part.zfill(2) for part in found.groups())
+    return f"{day[1]} {day[2]}" if (day := _DAY.fullmatch(cell)) else cell

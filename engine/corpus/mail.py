@@ -32,6 +32,7 @@ _SHOWN = ("Subject", "From", "To", "Cc", "Date")
 MAX_MAIL_LENGTH = 256 * 2**20
 _MAX_LINE_LENGTH = 2**20
 _ENDINGS = {kind: f".{format}" for format, kind in MIME.items()} | {
+    "application/pdf": ".pdf",
     "text/html": ".html", "application/xhtml+xml": ".html", "text/plain": ".txt", "message/rfc822": ".eml", "text/csv": ".csv",
     "text/markdown": ".md", "text/rtf": ".rtf", "application/json": ".json", "application/zip": ".zip",
     "application/x-zip-compressed": ".zip", "image/png": ".png", "image/jpeg": ".jpg", "image/tiff": ".tif", "image/gif": ".gif",

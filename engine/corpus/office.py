@@ -15,6 +15,7 @@ from xml.sax.saxutils import unescape
 
 from engine.corpus.damage import damaged
 from engine.corpus.general import extracted
+from engine.corpus.html import shown_text, source_of
 from engine.corpus.package import DAMAGED, package_of
 from engine.corpus.passwords import why_closed
 from engine.corpus.readers import ReadDocument, UnreadableFileError, clean, read_bytes
@@ -27,8 +28,12 @@ _MARGINS = ("header", "first_page_header", "even_page_header", "footer", "first_
 _WORD_BODY = "word/document.xml"
 _MAX_COLUMNS = 2**14
 _MIN_WORDS = 3
+_NO_TEXT = ("no text was found in it that can be read", "it holds no text")  # of old formats not all is looked into
+_QUOTED = re.compile(r"\"[^\"]*\"|\\.|\[(?![hms]+\])[^\]]*\]", re.IGNORECASE)
+_FIELDS = re.compile(r"[^\t\n]*&\[Pages?\][^\t\n]*|&\[\w+\]")
 _PACKAGES = ("docx", "xlsx", "pptx")
 _DRAWING = re.compile(r"\w+/(?:charts/chart|diagrams/data|drawings/drawing)\d*\.xml")
+_PAGE = re.compile(r"word/afchunk\d*\.x?html?")
 _PARAGRAPH = re.compile(rb"<a:p>.*?</a:p>|<c:v>[^<]*</c:v>", re.DOTALL)
 _WORDS = re.compile(rb"<(?:a:t|c:v)>([^<]*)<")
 
@@ -51,12 +56,13 @@ class OfficeReader:
         except UnreadableFileError as error:
             failed = error
         if format in _PACKAGES:
-            text = with_more(text, lacking_in(text.text, _drawn(content)))
+            lines = _drawn(path, content, numbers=format != "xlsx")  # a sheet's charts show its own
+            text = with_more(text, lacking_in(text.text, lines))
         if not text.text.strip():
             with suppress(UnreadableFileError):
                 text, metadata = extracted(path, content, format)
         if not text.text.strip():
-            raise failed or UnreadableFileError(path, "it holds no text", "empty")
+            raise failed or UnreadableFileError(path, _NO_TEXT[format in _PACKAGES], "empty")
         yield document_of(path, format, text, metadata)
 
 
@@ -107,8 +113,9 @@ def _text(sections: Iterable[Node], format: str) -> Text:
         for section in sections:
             _add(built, section["elements"])
         text = built.done()
-        text = text if len(text.pages) > 1 else Text(text.text, text.headings)
-    margins = (line for section in sections for name in _MARGINS for line in _lines(section.get(name) or {}))
+        if not text.text or len(text.pages) < 2:
+            text = Text(text.text, text.headings)
+    margins = (line for section in sections for name in _MARGINS for line in _margin(section.get(name) or {}))
     return with_more(text, lacking_in(text.text, margins))
 
 
@@ -170,11 +177,17 @@ def _lines(node: Node) -> Iterator[str]:
     return filter(None, inner.done().text.split("\n"))
 
 
+def _margin(node: Node) -> Iterator[str]:
+    """The lines of a header or a footer, without page numbers and other fields of a sheet's."""
+    for line in _lines(node):
+        yield from filter(None, (" ".join(piece.split()) for piece in _FIELDS.sub("", line).split("\t")))
+
+
 def _line(node: Node) -> str:
     """The text of a heading or a paragraph, with its line breaks."""
     breaks = {"line_break": "\n"}
     runs = (run.get("text") or breaks.get(run["type"], "") for run in node["content"])
-    return clean("".join(runs)).strip()
+    return clean("".join(runs)).replace("\u2011", "-").strip()
 
 
 def _description(picture: Node) -> str:
@@ -183,16 +196,43 @@ def _description(picture: Node) -> str:
     return said if len(said.split()) >= _MIN_WORDS and not said.startswith("Embedded ") else ""
 
 
-def _drawn(content: bytes) -> Iterator[str]:
-    """The words of charts and diagrams, which stand in parts of their own."""
+def _drawn(path: Path, content: bytes, *, numbers: bool) -> Iterator[str]:
+    """The words of charts, diagrams and embedded web pages, which stand in parts of their own."""
     with suppress(*DAMAGED):
         package = package_of(content)
-        for name in filter(_DRAWING.fullmatch, package.archive.namelist()):
-            with suppress(*DAMAGED):
-                for paragraph in _PARAGRAPH.findall(package.read(name)):
-                    yield " ".join(
-                        clean(unescape(b"".join(_WORDS.findall(paragraph)).decode("utf-8", "replace"))).split()
-                    )
+        for name in package.archive.namelist():
+            if _PAGE.fullmatch(name):
+                with suppress(*DAMAGED, UnreadableFileError):
+                    yield from shown_text(source_of(package.read(name), path)[0]).split("\n")
+            elif _DRAWING.fullmatch(name):
+                with suppress(*DAMAGED):
+                    for line in map(_drawn_line, _PARAGRAPH.findall(package.read(name))):
+                        if numbers or any(map(str.isalpha, line)):
+                            yield line
+
+
+def _drawn_line(paragraph: bytes) -> str:
+    text = " ".join(clean(unescape(b"".join(_WORDS.findall(paragraph)).decode("utf-8", "replace"))).split())
+    try:
+        return f"{float(text):.12g}"
+    except ValueError:
+        return text
+
+
+def _time(cell: Node) -> str:
+    """What a cell shows as a time of day or a span of time, which office_oxide counts as days; empty for any other."""
+    number, shown = cell.get("raw_number"), _QUOTED.sub("", cell.get("number_format") or "").lower()
+    spans = "[h" in shown or "[m" in shown or "[s" in shown
+    if (
+        cell.get("data_type") != "date"
+        or number is None
+        or not (spans or 0 <= number < 1)
+        or "y" in shown
+        or "d" in shown
+    ):
+        return ""
+    seconds = round(abs(number) * 86_400)
+    return f"{'-' if number < 0 else ''}{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
 
 
 def _rows(table: Node) -> list[list[str]]:
@@ -208,7 +248,7 @@ def _rows(table: Node) -> list[list[str]]:
             wide = min(max(1, cell.get("col_span") or 1), _MAX_COLUMNS)
             if (tall := cell.get("row_span") or 1) > 1:
                 left |= dict.fromkeys(range(len(cells), len(cells) + wide), tall - 1)
-            cells += [" ".join(" ".join(_lines(cell)).split()), *[""] * (wide - 1)]
+            cells += [_time(cell) or " ".join(" ".join(_lines(cell)).split()), *[""] * (wide - 1)]
         reached = left
         rows.append(cells)
     width = max(map(len, rows), default=0)

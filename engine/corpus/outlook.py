@@ -1,4 +1,4 @@
-"""Outlook's .msg files: the mail through xberg, its attachments out of the compound file. [MS-OXMSG] 2.2"""
+"""Outlook's .msg files, out of their compound file; their dates and bodies in RTF through xberg. [MS-OXMSG] 2.2"""
 
 from __future__ import annotations
 
@@ -21,11 +21,10 @@ _NAMES = ("3707", "3704", "3001")  # the long file name, the short one, the name
 _CONTENT = "__substg1.0_37010102"
 _INNER_MAIL = "__substg1.0_3701000D/"
 _PROPERTIES = "__properties_version1.0"
-_SUBJECT, _SENDER, _ADDRESS, _TO, _BODY, _PAGE = "0037", "0C1A", "0C1F", "0E04", "1000", "1013"
+_SUBJECT, _SENDER, _ADDRESS, _TO, _CC, _BODY, _PAGE = "0037", "0C1A", "0C1F", "0E04", "0E03", "1000", "1013"
 _HEAD = 32  # bytes
 _ROW = struct.Struct("<I4xI4x")  # of a property: its name and kind, and its value
 _CODE_PAGES = (0x3FFD0003, 0x3FDE0003)
-_HIDDEN = re.compile(r"^Message-ID: .*\n?", re.MULTILINE)
 
 
 class OutlookReader:
@@ -40,14 +39,16 @@ class OutlookReader:
             mail = _Mail(compound_of(content), "", path)
         except ValueError as error:
             raise UnreadableFileError(path, damaged(error)) from error
-        found = extract(path, content, "msg")
-        text = _HIDDEN.sub("", clean(found.content)).strip()
-        body = mail.page() if not mail.property(_BODY).strip() else ""
-        text = "\n\n".join(filter(None, (text, body if body not in text else "")))
+        said, failed = None, None
+        try:
+            said = extract(path, content, "msg")
+        except UnreadableFileError as error:
+            failed = error
+        text = mail.text() or (clean(said.content).strip() if said else "")
         if not text:
-            raise UnreadableFileError(path, "it holds no text", "empty")
-        said = found.metadata
-        metadata = {"title": said.subject or said.title, "authors": said.authors, "created_at": said.created_at}
+            raise failed or UnreadableFileError(path, "it holds no text", "empty")
+        created = said.metadata.created_at if said else None
+        metadata = {"title": mail.property(_SUBJECT), "authors": mail.property(_SENDER), "created_at": created}
         yield document_of(path, "msg", Text(text), metadata)
         yield from mail.attachments()
 
@@ -80,19 +81,26 @@ class _Mail(NamedTuple):
 
     def as_attached(self, name: str) -> Iterator[Found]:
         """This mail as a document inside another, and what is attached to it."""
-        sender = " ".join(
-            filter(None, (self.property(_SENDER), self.property(_ADDRESS) and f"<{self.property(_ADDRESS)}>"))
-        )
-        fields = {"Subject": self.property(_SUBJECT), "From": sender, "To": self.property(_TO)}
-        head = "\n".join(f"{field}: {' '.join(said.split())}" for field, said in fields.items() if said.strip())
-        text = "\n\n".join(filter(None, (head, self.property(_BODY).strip() or self.page())))
-        if text:
-            yield ReadDocument(
-                fields["Subject"] or name, text, format="msg", author=self.property(_SENDER), member=name
-            )
+        if text := self.text():
+            title, sender = " ".join(self.property(_SUBJECT).split()), " ".join(self.property(_SENDER).split())
+            yield ReadDocument(title or name, text, format="msg", author=sender, member=name)
         else:
             yield LeftOut(name, "quarantined", "empty", "it holds no text")
         yield from self.attachments(f"{name}/")
+
+    def text(self) -> str:
+        """The head and the body of the mail; empty where it has no body but one in RTF."""
+        body = self.property(_BODY).strip() or self.page()
+        address = self.property(_ADDRESS)
+        sender = f"{self.property(_SENDER)} <{address}>" if "@" in address else self.property(_SENDER)
+        fields = {
+            "Subject": self.property(_SUBJECT),
+            "From": sender,
+            "To": self.property(_TO),
+            "Cc": self.property(_CC),
+        }
+        head = (f"{field}: {' '.join(said.split())}" for field, said in fields.items() if said.strip())
+        return "\n".join(head) + f"\n\n{body}" if body else ""
 
     def page(self) -> str:
         """The body as a web page, as text; empty where there is none."""

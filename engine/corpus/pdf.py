@@ -1,4 +1,4 @@
-"""PDF files: the text of their pages, which kreuzberg asks PDFium for as well, in half the time and with nothing given twice.
+"""PDF files: the text of their pages, from PDFium.
 
 Only ever called in a sandboxed child process.
 """

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from engine.encoders.encoder import EncoderSource
     from engine.settings.schema import Settings
 
-VERSION = 5
+VERSION = 6
 
 
 class IngestStage(Stage):

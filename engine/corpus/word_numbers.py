@@ -20,6 +20,7 @@ _PARAGRAPH = re.compile(rb"<w:p(?:\s[^<>]*)?>\s*<w:pPr>")
 _MAX_PROPERTIES_LENGTH = 8192  # bytes of a paragraph's properties
 _STYLE = re.compile(rb'<w:pStyle\s+w:val="([^"<>]*)"')
 _NAMED = re.compile(rb"<w:numPr>(?:[^<]|<(?!/w:numPr>)){0,2000}</w:numPr>")
+_NO_LIST = b'<w:numPr><w:ilvl w:val="0"/><w:numId w:val="0"/></w:numPr>'
 _BASED_ON = re.compile(rb'<w:basedOn\s+w:val="([^"<>]*)"')
 _LEVEL, _LIST = re.compile(rb'<w:ilvl\s+w:val="(\d)"'), re.compile(rb'<w:numId\s+w:val="(\d{1,9})"')
 _AWAY = re.compile(rb"<w:(?:del|moveFrom)[\s/>]")  # the mark of a paragraph that was taken away, which counts no more
@@ -69,7 +70,7 @@ def _numbered(document: bytes, lists: _Lists) -> bytes:
         named = _NAMED.search(properties)
         if label := lists.counting.label(*_of_paragraph(properties, named, lists)):
             run = f'<w:r><w:t xml:space="preserve">{escape(label)} </w:t></w:r>'.encode()
-            parts += (document[at : found.end()], _NAMED.sub(b"", properties), b"</w:pPr>", run)
+            parts += (document[at : found.end()], _NAMED.sub(b"", properties), _NO_LIST, b"</w:pPr>", run)
             at = end + len(b"</w:pPr>")
     return b"".join((*parts, document[at:])) if parts else document
 

@@ -184,7 +184,7 @@ def test_a_fault_of_a_reader_is_a_reason_like_any_other(tmp_path: Path, monkeypa
     def fail(*_: object) -> None:
         raise PanicError
 
-    monkeypatch.setattr(reading, "extract", fail)
+    monkeypatch.setattr(reading, "read_bytes", fail)
     with unreadable("damaged", "PanicError"):
         opened(tmp_path, "a.docx", office.docx())
     found = opened(tmp_path, "a.zip", office.zipped({"a.docx": office.docx(), "b.txt": "The heron."}))

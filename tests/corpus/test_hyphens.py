@@ -1,4 +1,4 @@
-"""Line ends, and formats of numbers, that are made to take long."""
+"""Line ends that are made to take long."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections.abc import Callable
 import pytest
 
 from engine.corpus.hyphens import BREAK, put_together, with_breaks
-from engine.corpus.number_formats import style_of
 
 LONG = 30_000
 
@@ -18,7 +17,6 @@ LONG = 30_000
     [
         lambda: put_together([f"b{BREAK}c " + "a" * LONG]),
         lambda: put_together([f"b{BREAK}c " + "a-" * LONG]),
-        lambda: style_of("[" * 250_000),
         lambda: with_breaks("ab\x02cd \x02" * LONG),
     ],
 )

@@ -14,8 +14,6 @@ from fixtures.errors import unreadable
 from pypdfium2 import PdfDocument
 
 from engine.corpus import inside, opening
-from engine.corpus.compound import CompoundFile
-from engine.corpus.compound_writer import compound_file
 from engine.corpus.formats import FORMATS, ending_of
 from engine.corpus.opening import everything_in
 from engine.corpus.readers import LeftOut, Member, ReadDocument
@@ -33,12 +31,6 @@ def found_in(tmp_path: Path, name: str, content: bytes) -> list[ReadDocument | L
 def reported(found: list[ReadDocument | LeftOut]) -> list[tuple[str, str]]:
     """(member, format, or why it was left out) of each."""
     return [(item.member, item.format if isinstance(item, ReadDocument) else item.kind) for item in found]
-
-
-def streams_in(folder: str, content: bytes) -> dict[str, bytes]:
-    """The streams of a compound file by the paths that they have in a folder of another."""
-    source = CompoundFile(content)
-    return {f"{folder}/{name}".lstrip("/"): source.read(name) for name in source.names()}
 
 
 def with_attachments(source: bytes, files: Mapping[str, bytes]) -> bytes:
@@ -153,54 +145,6 @@ def test_objects_that_are_not_read_are_listed_by_their_kind(tmp_path: Path) -> N
     assert ["Microsoft Equation 3.0" in item.reason for item in found[1:] if isinstance(item, LeftOut)] == [
         False, True, False, False,
     ]  # fmt: skip
-
-
-def test_objects_inside_old_files_are_read_or_listed(tmp_path: Path) -> None:
-    kind = b"Microsoft Equation 3.0\0"
-    objects = {
-        "_1/\x01Ole10Native": CompoundFile(packaged("note.txt", b"The tern rests.")).read("\x01Ole10Native"),
-        "_2/CONTENTS": PDF,
-        "_3/\x01CompObj": bytes(28) + struct.pack("<I", len(kind)) + kind,
-        "_4/Workbook": CompoundFile(office.xls()).read("Workbook"),
-        "_5/Workbook": b"no book",
-        **streams_in("_6", office.doc("The gull calls.\r")),
-        **streams_in("_7", office.ppt()),
-    }
-    sheets = {name.replace("_", "MBD0000000"): content for name, content in objects.items()}
-    book = CompoundFile(office.xls())
-    found = found_in(tmp_path, "a.xls", compound_file({**{name: book.read(name) for name in book.names()}, **sheets}))
-    assert reported(found) == [
-        ("", "xls"),
-        ("note.txt", "txt"),
-        ("object00000002.pdf", "pdf"),
-        ("object00000004.xls", "xls"),
-        ("object00000005.xls", "damaged"),
-        ("object00000006.doc", "doc"),
-        ("object00000007.ppt", "ppt"),
-        ("object00000003", "unsupported"),
-    ]
-    texts = {item.member: item.text for item in found if isinstance(item, ReadDocument)}
-    assert texts["object00000006.doc"] == "The gull calls."
-    assert "Berth: South pelican | Depth: 9 m" in texts["object00000004.xls"]
-    assert "The heron moors at noon." in texts["object00000007.ppt"]
-
-
-def test_documents_inside_documents_of_an_old_file(tmp_path: Path) -> None:
-    inner = streams_in("ObjectPool/_5", office.doc("The tern dives.\r"))
-    outer = streams_in("ObjectPool/_8", compound_file({**streams_in("", office.doc("The gull calls.\r")), **inner}))
-    found = found_in(tmp_path, "a.doc", compound_file({**streams_in("", office.doc()), **outer}))
-    assert [(item.member, item.text) for item in found[1:] if isinstance(item, ReadDocument)] == [
-        ("object8.doc", "The gull calls."),
-        ("object8.doc/object5.doc", "The tern dives."),
-    ]
-
-
-def test_a_document_of_an_old_file_that_is_too_large_is_reported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    content = compound_file({**streams_in("", office.doc()), **streams_in("ObjectPool/_1", office.doc())})
-    monkeypatch.setattr(inside, "MAX_MEMBER", 4095)
-    assert reported(found_in(tmp_path, "a.doc", content)) == [("", "doc"), ("object1", "too large")]
 
 
 def test_the_limits_hold_for_files_inside_documents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

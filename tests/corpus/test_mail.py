@@ -14,11 +14,10 @@ from pathlib import Path
 
 import pytest
 from fixtures import office
+from fixtures.compound_writer import compound_file
 from fixtures.shown_numbers import numbers
 
-from engine.corpus import outlook
 from engine.corpus.compound import CompoundFile
-from engine.corpus.compound_writer import compound_file
 from engine.corpus.opening import everything_in
 from engine.corpus.readers import LeftOut, ReadDocument
 
@@ -301,16 +300,6 @@ def test_messages_attached_to_messages_are_read_with_what_is_attached_to_them(tm
     ]  # fmt: skip
     assert found[0].text == found[1].text == found[2].text
     assert found[3].text == "The heron."
-
-
-def test_a_message_attached_to_another_that_is_too_large_is_reported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(outlook, "MAX_MEMBER", 50)
-    (tmp_path / "a.msg").write_bytes(with_inner_mail(office.msg(), office.msg()))
-    _, left_out = everything_in(tmp_path / "a.msg", "msg")
-    assert isinstance(left_out, LeftOut)
-    assert (left_out.member, left_out.state, left_out.kind) == ("About terns.msg", "quarantined", "too large")
 
 
 def test_a_message_whose_body_is_a_page_alone_is_read(tmp_path: Path) -> None:
