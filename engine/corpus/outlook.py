@@ -21,7 +21,8 @@ _NAMES = ("3707", "3704", "3001")  # the long file name, the short one, the name
 _CONTENT = "__substg1.0_37010102"
 _INNER_MAIL = "__substg1.0_3701000D/"
 _PROPERTIES = "__properties_version1.0"
-_SUBJECT, _SENDER, _ADDRESS, _TO, _CC, _BODY, _PAGE = "0037", "0C1A", "0C1F", "0E04", "0E03", "1000", "1013"
+_SUBJECT, _SENDER, _TO, _CC, _BODY, _PAGE = "0037", "0C1A", "0E04", "0E03", "1000", "1013"
+_ADDRESSES = ("5D01", "0C1F")  # by SMTP, and of whichever kind
 _HEAD = 32  # bytes
 _ROW = struct.Struct("<I4xI4x")  # of a property: its name and kind, and its value
 _CODE_PAGES = (0x3FFD0003, 0x3FDE0003)
@@ -44,10 +45,10 @@ class OutlookReader:
             said = extract(path, content, "msg")
         except UnreadableFileError as error:
             failed = error
-        text = mail.text() or (clean(said.content).strip() if said else "")
+        created = said.metadata.created_at if said else None
+        text = mail.text(created or "") or (clean(said.content).strip() if said else "")
         if not text:
             raise failed or UnreadableFileError(path, "it holds no text", "empty")
-        created = said.metadata.created_at if said else None
         metadata = {"title": mail.property(_SUBJECT), "authors": mail.property(_SENDER), "created_at": created}
         yield document_of(path, "msg", Text(text), metadata)
         yield from mail.attachments()
@@ -88,16 +89,17 @@ class _Mail(NamedTuple):
             yield LeftOut(name, "quarantined", "empty", "it holds no text")
         yield from self.attachments(f"{name}/")
 
-    def text(self) -> str:
+    def text(self, date: str = "") -> str:
         """The head and the body of the mail; empty where it has no body but one in RTF."""
         body = self.property(_BODY).strip() or self.page()
-        address = self.property(_ADDRESS)
+        address = next(filter(None, map(self.property, _ADDRESSES)), "")
         sender = f"{self.property(_SENDER)} <{address}>" if "@" in address else self.property(_SENDER)
         fields = {
             "Subject": self.property(_SUBJECT),
             "From": sender,
             "To": self.property(_TO),
             "Cc": self.property(_CC),
+            "Date": date.replace("T", " "),
         }
         head = (f"{field}: {' '.join(said.split())}" for field, said in fields.items() if said.strip())
         return "\n".join(head) + f"\n\n{body}" if body else ""
