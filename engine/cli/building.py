@@ -91,7 +91,15 @@ def run(
 
 
 @app.command()
-def adapt(name: ProjectName, force: Force = False, detach: Detach = False, as_json: AsJson = False) -> None:
+def adapt(
+    name: ProjectName,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="say how long it takes, what evidence there will be, and what would help more")
+    ] = False,
+    force: Force = False,
+    detach: Detach = False,
+    as_json: AsJson = False,
+) -> None:
     """Adapt the encoder to the documents: queries (generate, rank), training (train), comparison (evaluate), embedding (embed).
 
     What changed is read and indexed first. The adapted encoder comes into use if it is shown to be better. Resumes where it
@@ -99,7 +107,22 @@ def adapt(name: ProjectName, force: Force = False, detach: Detach = False, as_js
     """
     from engine.project.stage import ORDER
 
-    _run(name, ORDER, force, detach, as_json)
+    if dry_run:
+        _offer(name, as_json)
+    else:
+        _run(name, ORDER, force, detach, as_json)
+
+
+def _offer(name: str, as_json: bool) -> None:
+    from engine.core.text import harmless
+    from engine.service.offer import adaptation_offer
+
+    with opened(name) as project:
+        found = adaptation_offer(project.folder)
+    if as_json:
+        print_json(found)
+    else:
+        print("".join(harmless(line) + "\n" for line in found.lines()), end="")
 
 
 def _run(name: str, stages: tuple[str, ...], force: bool, detach: bool, as_json: bool) -> None:

@@ -84,6 +84,12 @@ def all_status(snapshot: ProjectSnapshot) -> list[StageState]:
     return result
 
 
+def stages_due(snapshot: ProjectSnapshot, stages: Iterable[str], forced: Collection[str] = ()) -> list[str]:
+    """Those of `stages` with work to do, each once."""
+    states = {status.stage: status.state for status in all_status(snapshot)}
+    return [stage for stage in dict.fromkeys(stages) if stage in forced or states[stage] != "done"]
+
+
 class Run:
     """One walk over the stages, holding the project's lock. Its events are in `runs/ID/events.jsonl`.
 
@@ -210,8 +216,7 @@ class Run:
 
         with closing(self.project.store()) as store, suppress(EngineError):
             snapshot = ProjectSnapshot(self.project, self.project.settings(), store)
-            states = {status.stage: status.state for status in all_status(snapshot)}
-            due = [stage for stage in dict.fromkeys(stages) if stage in forced or states[stage] != "done"]
+            due = stages_due(snapshot, stages, forced)
             if due and (found := estimate(snapshot, due, self._stopping)):
                 self._emit(found)
 

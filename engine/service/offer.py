@@ -1,0 +1,78 @@
+"""What an adaptation of a project would take and could show, before it is begun."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import closing, suppress
+
+from engine.core.errors import EngineError
+from engine.core.messages.offer import AdaptationOffer, Help
+from engine.corpus.document_queries import document_queries
+from engine.encoders.kinds.chosen import encoder_source
+from engine.evaluation.evidence import CERTIFYING, DIFFERENCE
+from engine.metrics.power import queries_to_show
+from engine.project.folder import ProjectFolder
+from engine.project.stage import ORDER, ProjectSnapshot
+from engine.project.store.artifact_info import EvaluationInfo, QueriesInfo
+from engine.queries.choosing import MODELS, backend_of
+from engine.queries.document_written import untrained
+from engine.queries.heldout import MIN_TO_CHOOSE
+from engine.runs.estimate import estimate, workload
+from engine.settings.schema import DEFAULT_MODEL
+
+SPREAD = 0.2
+"""Standard deviation of per-query differences before any was measured: of an adapter and base on cisi, by titles (docs/log)."""
+DECIDING = 2 / 3
+"""Of the held-out documents' queries; the others stop the training."""
+
+
+def adaptation_offer(project: ProjectFolder) -> AdaptationOffer:
+    """Measures for some seconds how fast this machine encodes. Raises NotBuiltError before the documents are read."""
+    from engine.runs.pipeline import stages_due
+
+    with closing(project.store()) as store:
+        snapshot = ProjectSnapshot(project, project.settings(), store)
+        found, counts = None, _evidence(snapshot)
+        with suppress(EngineError):  # such as a model that cannot be loaded: the run says so
+            found = estimate(snapshot, stages_due(snapshot, ORDER), lambda: False)
+        needed = {rung: max(MIN_TO_CHOOSE, queries_to_show(DIFFERENCE / 100, SPREAD)) for rung in CERTIFYING}
+        needed |= _measured(snapshot)
+        rung = next((one for one in CERTIFYING if counts[one] >= needed[one]), max(CERTIFYING, key=lambda one: counts[one]))
+        helps: dict[Help, bool] = {
+            "judge": counts["judged"] < needed["judged"],
+            "language-model": not counts["model"],
+            "encoder": encoder_source(snapshot.settings.encoder).name == DEFAULT_MODEL,
+        }
+    return AdaptationOffer(
+        dict(found.seconds) if found else {}, tuple(found.unknown) if found else (), rung, counts[rung], needed[rung],
+        DIFFERENCE, counts["judged"], needed["judged"], tuple(name for name, does in helps.items() if does),
+    )  # fmt: skip
+
+
+def _evidence(snapshot: ProjectSnapshot) -> dict[str, int]:
+    """Queries of each kind that may decide; of what is not made yet, about how many there will be."""
+    settings, store = snapshot.settings.evaluation, snapshot.store
+    written = document_queries(store)
+    if store.artifact(QueriesInfo) is not None:
+        document = len(untrained(written, store.queries(), store.chunks()))
+    else:
+        document = round(settings.heldout_share * DECIDING * len(written))
+    model = 0
+    if backend_of(snapshot) in MODELS:
+        model = round(settings.heldout_share * workload(snapshot).queries)
+    return {
+        "judged": store.counts()["judged_queries"] if settings.use_judged else 0,
+        "document": min(document, settings.max_heldout), "model": min(model, settings.max_heldout),
+    }  # fmt: skip
+
+
+def _measured(snapshot: ProjectSnapshot) -> Mapping[str, int]:
+    """What each kind needs by the last evaluation, which knows how much they vary."""
+    from engine.evaluation.reporting.report import read_report
+
+    artifact = snapshot.store.artifact(EvaluationInfo)
+    with suppress(EngineError):
+        if artifact is not None:
+            decision = (read_report(snapshot.project.folder_of(artifact))["selection"] or {}).get("decision") or {}
+            return {row["rung"]: row["needed"] for row in decision.get("ladder", ())}
+    return {}
