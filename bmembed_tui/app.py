@@ -137,12 +137,12 @@ class BmembedApp(App[None]):
         if not isinstance(self.screen, ErrorDialog):
             self.push_screen(ErrorDialog(error))
 
-    def open_project(self, project: ProjectFolder, step: str | None = None) -> None:
+    def open_project(self, project: ProjectFolder, step: str | None = None, *, read: bool = False) -> None:
         from bmembed_tui.home.recents import remember
         from bmembed_tui.project.screen import ProjectScreen
 
         remember(project.path)
-        self.push_screen(ProjectScreen(project, step), lambda _none: self._home())
+        self.push_screen(ProjectScreen(project, step, read=read), lambda _none: self._home())
 
     def _home(self) -> None:
         if isinstance(self.screen, HomeScreen):

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from engine.core.errors import EngineError
 
 WAYS = {
-    "run": "step 7, Search, reads and embeds",
+    "run": "F2 in step 7, Search, reads and embeds",
     "adapt": "Ctrl+R runs every stage",
     "ingest": "step 1, Documents, reads",
     "generate": "step 3, Queries, makes them",
@@ -16,7 +16,7 @@ WAYS = {
     "rank": "step 4, Index, builds it",
     "train": "step 5, Train, trains",
     "evaluate": "step 6, Result, measures",
-    "embed": "step 6, Result, measures and embeds",
+    "embed": "F2 in step 7, Search, reads and embeds",
     "status": "the head line and the steps show it",
     "cancel": "x in step 5, Train, stops a run",
     "new": "n on the first screen makes a project",

@@ -27,6 +27,8 @@ STEPS = (
     Step("search", "Search"),
 )
 STAGES = ("ingest", "index", "generate", "rank", "train", "evaluate", "embed")
+SEARCH = ("ingest", "index", "embed")
+"""What makes documents searchable."""
 
 
 def step_of(stage: str) -> str:
@@ -34,15 +36,22 @@ def step_of(stage: str) -> str:
     return next((step.key for step in STEPS if stage in step.stages), "documents")
 
 
+def step_at_work(run: RunState) -> str:
+    """The key of the step that shows what the run does now; empty for none. What is embedded before an evaluation is for Search."""
+    if run.current == "embed" and run.stage("evaluate").state not in ("done", "skipped"):
+        return "search"
+    return step_of(run.current) if run.current else ""
+
+
 def step_state(step: Step, status: ProjectStatus, run: RunState, seen: frozenset[str] = frozenset()) -> str:
     """What the sidebar shows: done, running, paused, failed, stale, to do, none where generation kept no query, or BM25 where
-    search has only that yet.
+    there is only that yet.
 
     Empty while nothing is known. The model has no stage: it is done when the user has been there, or queries were made.
     """
     if not status.stages:
         return ""
-    if run.current in step.stages and (status.running or _at_work(run)):
+    if step_at_work(run) == step.key and (status.running or _at_work(run)):
         return "paused" if run.paused else "running"
     if any(run.stages[stage].state == "failed" for stage in step.stages if stage in run.stages) and not status.done(
         *step.stages
@@ -54,6 +63,8 @@ def step_state(step: Step, status: ProjectStatus, run: RunState, seen: frozenset
         return "done" if status.built("embed") else "BM25" if status.built("index") else "to do"
     if step.key == "queries" and status.done("generate") and status.counts.get("queries") == 0:
         return "none"
+    if step.key == "index" and status.built("index") and not status.built("rank"):
+        return "BM25"
     states = {status.state(stage) for stage in step.stages}
     return "done" if states == {"done"} else "to do" if "to do" in states else "stale"
 

@@ -15,6 +15,7 @@ from textual.content import Content
 from textual.screen import Screen
 from textual.widgets import OptionList
 
+from bmembed_tui.home.here import here, project_over
 from bmembed_tui.widgets.key_line import KeyLine
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeOptions, SafeStatic
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
     from engine.core.errors import EngineError
     from engine.project.folder import ProjectFolder
 
-PITCH = "Adapts an embedding model to your documents, on this machine, offline, and searches them."
-SAMPLE, NEW, OTHER = "sample", "new", "other"
+PITCH = "Searches your documents on this machine, offline, and adapts an embedding model to them."
+SAMPLE, HERE, NEW, OTHER = "sample", "here", "new", "other"
 AT = "at:"  # then a project's path: the id of its line
 LOOK_AGAIN_SECONDS = 2.0  # while a run goes on somewhere
 
@@ -33,8 +34,8 @@ LOOK_AGAIN_SECONDS = 2.0  # while a run goes on somewhere
 class ProjectOpener(Protocol):
     """What the first screen asks of the app."""
 
-    def open_project(self, project: ProjectFolder, step: str | None = None) -> None:
-        """Show a project."""
+    def open_project(self, project: ProjectFolder, step: str | None = None, *, read: bool = False) -> None:
+        """Show a project. `read`: make its documents searchable at once."""
 
     def show_error(self, error: EngineError) -> None:
         """Show an error of the engine."""
@@ -52,6 +53,7 @@ class HomeScreen(Screen[None]):
 reports. The documents themselves stay where they are, and nothing leaves this machine.
 
 Try the sample: a small invented company's documents, to see every step in a few minutes.
+Search this folder: the one that the app was started in. It is read, and search works within seconds.
 New project: choose the folder with your documents, or drop it.
 Open another folder: a project that is not in the list, given by its folder.
 A run in progress stands first: closing the app does not end it."""
@@ -61,6 +63,7 @@ A run in progress stands first: closing the app does not end it."""
         self._wanted = wanted
         self._known: dict[str, Known] = {}
         self._opening = False
+        self._here = here()
 
     def compose(self) -> ComposeResult:
         with Vertical(id="home"), Vertical(id="home-column"):
@@ -100,7 +103,8 @@ A run in progress stands first: closing the app does not end it."""
         others = [(key, _line(known)) for key, known in found[len(first) :]]
         offers = [
             (SAMPLE, _offer("Try the sample", "132 documents of an invented company")),
-            (NEW, _offer("New project", "adapt to your own documents")),
+            *([(HERE, _offer("Search this folder", str(self._here)))] if self._here else []),
+            (NEW, _offer("New project", "over your own documents")),
             (OTHER, _offer("Open another folder …", "a project that is not in this list")),
         ]
         choices = self.query_one("#home-choices", SafeOptions)
@@ -120,6 +124,8 @@ A run in progress stands first: closing the app does not end it."""
         key = str(event.option_id)
         if key == SAMPLE:
             self.open_sample()
+        elif key == HERE and self._here:
+            self.open_here(self._here)
         elif key == NEW:
             self.action_new()
         elif key == OTHER:
@@ -218,6 +224,20 @@ A run in progress stands first: closing the app does not end it."""
         except EngineError as error:
             self.bmembed.show_error(error)
             self.load()
+        finally:
+            self._end()
+
+    @work(group="open")
+    async def open_here(self, folder: Path) -> None:
+        from engine.core.errors import EngineError
+
+        if self._opening:
+            return
+        self._begin(f"Opening {folder} …")
+        try:
+            self.bmembed.open_project(await asyncio.to_thread(project_over, folder), "search", read=True)
+        except EngineError as error:
+            self.bmembed.show_error(error)
         finally:
             self._end()
 

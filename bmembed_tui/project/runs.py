@@ -12,7 +12,7 @@ from textual.screen import Screen
 
 from bmembed_tui.client.engine_client import order, parsed
 from bmembed_tui.client.progress import STOPPED
-from bmembed_tui.client.project_status import STAGES, step_of
+from bmembed_tui.client.project_status import SEARCH, STAGES, step_at_work
 from bmembed_tui.client.run_history import History, read_history
 from bmembed_tui.client.run_state import RunState
 from bmembed_tui.client.run_watch import RunWatch, error_of, is_held, newest_run
@@ -35,7 +35,7 @@ class RunScreen(Screen[None]):
         self.run_state = RunState()
         self.history = History()
         self.requested = ""
-        self._following = False
+        self._following = self._awaiting_search = False
         self.is_starting, self._live, self._looking, self._known = False, False, False, False
         self.is_settling = False  # a run has ended that the status does not show yet
         self._signature: tuple[object, ...] = ()
@@ -62,6 +62,10 @@ class RunScreen(Screen[None]):
         """Read the project's status anew, and wait for it."""
 
     def go(self, step: str) -> None: ...
+
+    def is_at(self, step: str) -> bool:
+        """Whether that step is shown."""
+        raise NotImplementedError
 
     def action_settings(self) -> None: ...
 
@@ -138,7 +142,11 @@ class RunScreen(Screen[None]):
         self.is_settling = state.over
         self.load()
         if self._following and state.current:
-            self.go(step_of(state.current))
+            self.go(step_at_work(state))
+        if self._awaiting_search and (state.over or state.stage("index").state in ("done", "skipped")):
+            self._awaiting_search = False
+            if state.state in ("running", "done") and self.is_at("documents"):
+                self.go("search")
         if not state.over:
             return
         following, self._following, self._live = self._following, False, False
@@ -210,6 +218,11 @@ class RunScreen(Screen[None]):
             self.notify("A run goes on: what is still to do comes after it.", markup=False)
         else:
             self.start_run(follow=True)
+
+    def make_searchable(self) -> None:
+        """Read, index and embed. For the first time, who stays at the documents is led to the search once it finds something."""
+        self._awaiting_search = not self.status.built("index")
+        self.start_run(SEARCH)
 
     def start_run(self, stages: Sequence[str] = STAGES, *, follow: bool = False, force: bool = False) -> None:
         """Start a run of `stages` in a process of its own, and follow it. `follow`: show the step of each stage.

@@ -14,7 +14,7 @@ from textual.css.query import NoMatches
 from textual.widgets import ContentSwitcher, OptionList
 
 from bmembed_tui.client.engine_client import EngineClient
-from bmembed_tui.client.project_status import STAGES, STEPS, step_of
+from bmembed_tui.client.project_status import SEARCH, STAGES, STEPS, step_at_work, step_of
 from bmembed_tui.project.run_line import RunLine
 from bmembed_tui.project.runs import RunScreen
 from bmembed_tui.project.sidebar import Sidebar
@@ -48,8 +48,10 @@ class ProjectScreen(RunScreen):
         Binding("ctrl+w", "leave", "projects", id="project.leave"),
     ]
 
-    def __init__(self, project: ProjectFolder, step: str | None = None) -> None:
+    def __init__(self, project: ProjectFolder, step: str | None = None, *, read: bool = False) -> None:
+        """`read`: make the documents searchable at once."""
         super().__init__(project)
+        self._read = read
         self.client = EngineClient(project.path)
         self.client.on_end = self._engine_ended
         self._first_step = step
@@ -100,6 +102,9 @@ class ProjectScreen(RunScreen):
             pane.show_run(self.run_state)
             self.call_after_refresh(self._enter, pane)
 
+    def is_at(self, step: str) -> bool:
+        return self.pane is not None and self.pane.step == step
+
     def _enter(self, pane: StepPane) -> None:
         if pane.is_attached:
             pane.entered()
@@ -149,6 +154,25 @@ class ProjectScreen(RunScreen):
         from bmembed_tui.dialogs.export import ExportScreen
 
         self.app.push_screen(ExportScreen(self.project))
+
+    def action_improve(self) -> None:
+        """Bring search up to date; where it is, offer to adapt the encoder."""
+        if self.going:
+            self.notify("A run goes on: this comes after it.", markup=False)
+        elif not self.status.done(*SEARCH):
+            self.make_searchable()
+        else:
+            self._offer_adaptation()
+
+    @work(exclusive=True, group="improve")
+    async def _offer_adaptation(self) -> None:
+        from bmembed_tui.dialogs.adapt import BY_STEPS, NOW, AdaptDialog
+
+        answer = await self.app.push_screen_wait(AdaptDialog(self.project))
+        if answer == NOW:
+            self.start_run(follow=True)
+        elif answer == BY_STEPS:
+            self.go("model")
 
     @work(exclusive=True, group="remove")
     async def action_remove(self) -> None:
@@ -224,12 +248,14 @@ class ProjectScreen(RunScreen):
         if self.pane is None:
             self._following = self._following or (self.status.running and self._first_step is None)
             self.go(self._first_step or self._likely_step())
+            if self._read and not self.going:
+                self.make_searchable()
 
     def _likely_step(self) -> str:
         status = self.status
         if status.running and self.run_state.current:
-            return step_of(self.run_state.current)
-        if status.done(*STAGES):
+            return step_at_work(self.run_state)
+        if status.done(*STAGES) or (status.built("index") and not status.built("generate")):
             return "search"
         if not status.built("ingest"):
             return "documents"

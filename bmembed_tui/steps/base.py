@@ -71,6 +71,12 @@ class StepHost(Protocol):
     def start_run(self, stages: Sequence[str] = STAGES, *, follow: bool = False, force: bool = False) -> None:
         """Start a run of `stages`. `follow`: show the step of each stage."""
 
+    def make_searchable(self) -> None:
+        """Read, index and embed."""
+
+    def action_improve(self) -> None:
+        """Bring search up to date, or offer to adapt the encoder."""
+
     def control(self, what: str) -> object:
         """`pause`, `resume`, `finish` or `cancel` the run."""
 

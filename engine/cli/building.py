@@ -94,7 +94,8 @@ def run(
 def adapt(
     name: ProjectName,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="say how long it takes, what evidence there will be, and what would help more")
+        bool,
+        typer.Option("--dry-run", help="say how long it takes, what evidence there will be, and what would help more"),
     ] = False,
     force: Force = False,
     detach: Detach = False,

@@ -35,9 +35,12 @@ def adaptation_offer(project: ProjectFolder) -> AdaptationOffer:
         found, counts = None, _evidence(snapshot)
         with suppress(EngineError):  # such as a model that cannot be loaded: the run says so
             found = estimate(snapshot, stages_due(snapshot, ORDER), lambda: False)
-        needed = {rung: max(MIN_TO_CHOOSE, queries_to_show(DIFFERENCE / 100, SPREAD)) for rung in CERTIFYING}
-        needed |= _measured(snapshot)
-        rung = next((one for one in CERTIFYING if counts[one] >= needed[one]), max(CERTIFYING, key=lambda one: counts[one]))
+        typical = max(MIN_TO_CHOOSE, queries_to_show(DIFFERENCE / 100, SPREAD))
+        needed: dict[str, int] = dict.fromkeys(CERTIFYING, typical)
+        needed.update(_measured(snapshot))
+        rung = next(
+            (one for one in CERTIFYING if counts[one] >= needed[one]), max(CERTIFYING, key=lambda one: counts[one])
+        )
         helps: dict[Help, bool] = {
             "judge": counts["judged"] < needed["judged"],
             "language-model": not counts["model"],
@@ -45,7 +48,7 @@ def adaptation_offer(project: ProjectFolder) -> AdaptationOffer:
         }
     return AdaptationOffer(
         dict(found.seconds) if found else {}, tuple(found.unknown) if found else (), rung, counts[rung], needed[rung],
-        DIFFERENCE, counts["judged"], needed["judged"], tuple(name for name, does in helps.items() if does),
+        DIFFERENCE, MIN_TO_CHOOSE, needed["judged"], tuple(name for name, does in helps.items() if does),
     )  # fmt: skip
 
 

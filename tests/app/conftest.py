@@ -61,3 +61,9 @@ def no_process_stays() -> Iterator[None]:
         if child.pid not in before and child.status() != psutil.STATUS_ZOMBIE:
             child.kill()
             child.wait(10)
+
+
+@pytest.fixture(autouse=True)
+def started_at_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The app was started in no folder that it would offer to search."""
+    monkeypatch.setattr("bmembed_tui.home.screen.here", lambda: None)

@@ -75,7 +75,8 @@ def test_what_works_for_the_app_alone_ends_with_it(tmp_path: Path, way: str) -> 
         )
         engine("run", str(project.path), "--only", "ingest,index")
         found.start(str(project.path))
-        found.until("✓ 1 Documents")
+        found.until("Keywords only")
+        found.press("Escape")  # in the search field a digit is typed
         found.press("3")
         found.until("gets the documents'")
         found.press("s")
@@ -105,17 +106,22 @@ def processes_of(project: Path) -> dict[int, list[str]]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_the_sample_with_enter_only_through_a_lost_line(tmp_path: Path) -> None:
-    """To the first search after training with Enter alone; the line is lost in mid-training, the run goes on and is found
-    again. It is held from outside while the app comes back, so that the test does not race with a quick training."""
+def test_the_sample_through_a_lost_line(tmp_path: Path) -> None:
+    """To the first search after training with Enter, and F2, which offers to adapt; the line is lost in mid-training, the run
+    goes on and is found again. It is held from outside while the app comes back, so that the test does not race with a quick
+    training."""
     with terminal(tmp_path / "home") as found:
         project = project_of(found, "sample")
         found.start()
-        for shown in ("Try the sample", "Read the documents", "Continue", "Encoder", "Generate"):
+        offers = {
+            "Try the sample": "Enter",
+            "Read the documents": "Enter",
+            "makes search better": "F2",
+            "Adapt now": "Enter",
+        }
+        for shown, key in offers.items():
             found.until(shown)
-            if shown == "Encoder":
-                found.until("Continue")
-            found.press("Enter")
+            found.press(key)
         found.until(*(f"step {step} of" for step in range(2, 30)), seconds=300)
         found.cut()
 

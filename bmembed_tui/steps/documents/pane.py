@@ -11,7 +11,6 @@ from textual.binding import Binding, BindingType
 from textual.widget import Widget
 from textual.widgets import Button, Input
 
-from bmembed_tui.steps.documents.text import STAGES
 from bmembed_tui.steps.documents.view import WIDE, DocumentsView
 from bmembed_tui.widgets.dropped import dropped_path
 from bmembed_tui.widgets.fields import PatternField
@@ -43,7 +42,7 @@ Folders: a project may read several folders and files; one that is dropped here 
 Enter or → opens a folder, ← closes it. A large folder is shown \
 500 files at a time; all of its files are read.
 Reading again looks for new, changed and removed files; what did not change is not read twice.
-After reading, BM25 search works at once."""
+After reading, search by keywords works at once, and by meaning as the documents are embedded."""
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("r", "retry", "try unreadable files again", id="documents.retry", show=False),
         Binding("a", "add", "add a folder", id="documents.add"),
@@ -248,7 +247,7 @@ After reading, BM25 search works at once."""
                 return
             if anew:
                 await self.ask(Retry())
-            self.host.start_run(STAGES, follow=False)
+            self.host.make_searchable()
         except EngineError as error:
             self.host.show_error(error)
         finally:

@@ -9,6 +9,7 @@ from textual import events, on
 from textual.app import ComposeResult
 from textual.containers import Container, Horizontal, Vertical, VerticalScroll
 
+from bmembed_tui.client.project_status import SEARCH
 from bmembed_tui.steps.base import StepPane
 from bmembed_tui.steps.documents.text import STAGES, files_text, format_status, formats_rows, skipped_rows
 from bmembed_tui.widgets.change_line import error_text
@@ -93,7 +94,7 @@ class DocumentsView(StepPane):
 
     def is_reading(self) -> bool:
         run = self.host.run_state
-        own = run.current in STAGES or (not run.current and run.stages.keys() <= set(STAGES))
+        own = run.current in STAGES or (not run.current and run.stages.keys() <= set(SEARCH))
         return self._starting or (self.host.going and own)
 
     def is_read(self) -> bool:

@@ -193,7 +193,8 @@ Export takes the adapter and the model away, as folders for peft and sentence-tr
         outdated.update(f"~ {why}" if why else "")
         outdated.display = bool(why)
         done = status.done("evaluate", "embed")
-        button.label = "Search" if done else "Running …" if self.host.going else "Measure and embed"
+        again = "Measure again" if status.built("evaluate") else "Make search better …"
+        button.label = "Search" if done else "Running …" if self.host.going else again
         self.query_one("#open-report").disabled = self._result is None
         self.query_one("#export").disabled = self._result is None
 
@@ -204,8 +205,10 @@ Export takes the adapter and the model away, as folders for peft and sentence-tr
             self.host.go("search")
         elif self.host.going:  # a button that cannot be pressed would lose the focus, and Enter with it
             self.notify("Running. The step goes on by itself.", markup=False)
-        else:
+        elif self.host.status.built("evaluate"):
             self.host.start_run(STAGES, follow=True)
+        else:
+            self.host.action_improve()
 
     def action_export(self) -> None:
         self.host.action_export()

@@ -39,6 +39,7 @@ class SearchPane(SearchView):
     help_text = texts.HELP
     BINDINGS: ClassVar[list[BindingType]] = [
         *(Binding(key, f"mode('{mode}')", NAMES[mode], show=False, id=f"search.{mode}") for mode, key in KEYS.items()),
+        Binding("f2", "improve", "make better", id="search.improve"),
         Binding("f9", "filters", "filters", id="search.filters"),
         Binding("m", "next_mode", "next mode", show=False, id="search.mode"),
         Binding("slash", "focus_query", "type", show=False, id="search.query"),
@@ -104,9 +105,11 @@ class SearchPane(SearchView):
                 self._open(focus=self.screen.focused is None or self in self.screen.focused.ancestors)
                 self._look()
         self._draw_frame()
+        self.refresh_bindings()
 
     def show_run(self, state: RunState) -> None:
         self._draw_button()
+        self._draw_offer()
 
     def engine_ended(self) -> None:
         self.searching.lose()
@@ -237,12 +240,17 @@ class SearchPane(SearchView):
     @on(Button.Pressed, "#primary")
     def _build(self, event: Button.Pressed) -> None:
         event.stop()
-        self.host.start_run(("ingest", "index"))
+        self.host.make_searchable()
+
+    def action_improve(self) -> None:
+        self.host.action_improve()
 
     # Hits
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """What is done with a hit is done among the hits: in a field + and - are typed."""
+        if action == "improve":
+            return self.is_attached and bool(texts.offer(self.host.status, ""))
         if action in HIT_ACTIONS:
             return self.is_attached and isinstance(self.screen.focused, HitList)
         return super().check_action(action, parameters)

@@ -3,25 +3,46 @@
 from __future__ import annotations
 
 from bmembed_tui.client.in_app import advice
-from bmembed_tui.client.progress import count
+from bmembed_tui.client.progress import count, format_progress
+from bmembed_tui.client.project_status import SEARCH
+from bmembed_tui.client.run_state import RunState
 from bmembed_tui.steps.search.model import NAMES, Answer
 from bmembed_tui.steps.search.search_as_you_type import LOADING, Searching
 from engine.core.errors import EngineError
+from engine.core.messages.project import ProjectStatus
 
 HELP = """Type, and the hits come while you type. Down or Enter goes to them, / or a letter back to the field.
 BM25 finds the words that you type; semantic search finds by meaning, with the encoder; hybrid fuses the two.
-F5 to F8 choose, F8 shows all three; F9 filters by path and date, and by type, author and language of what was found.
+F5 to F8 choose, F8 shows all three; F2 embeds what is not embedded yet, then offers to adapt the encoder.
+F9 filters by path and date, and by type, author and language of what was found.
 
 On a hit: Enter looks inside the document, w shows why it was found, o opens the file, c copies its text, y its path.
 + marks it as relevant, - as not relevant, 0 takes the mark back. A query with marks is a judged query: evaluation measures
 with it whether adaptation helped on what you really ask, so mark a few."""
 NOTHING = """There is nothing to search yet.
-First the documents are read and cut into chunks, and a BM25 index is made of their words. That takes seconds for hundreds \
-of documents. Search by meaning comes with the encoder, later.
+The documents are read first, and an index is made of their words: search works then. It finds by meaning, too, as soon as the \
+documents are embedded, the newest and smallest first.
 """
 OFFER = "\nOr choose one of this project's own queries:"
 NO_OFFER = "\nHits come while you type."
 SCALES = {"bm25": "BM25 score", "semantic": "similarity", "hybrid": "fused score"}
+
+
+def offer(status: ProjectStatus, key: str) -> str:
+    """What search lacks, and the key that gives it; empty where there is nothing to offer."""
+    if not status.built("embed"):
+        return f"Keywords only so far. {key} embeds the documents: search then finds by meaning, too."
+    if not status.done(*SEARCH):
+        stage = next(status.stage(one) for one in SEARCH if status.state(one) != "done")
+        return f"Not up to date: {stage.reason}. {key} brings search in line with the documents."
+    return "" if status.built("evaluate") else f"{key} makes search better: the encoder is adapted to your documents."
+
+
+def embedding(run: RunState) -> str:
+    """How far embedding is, while it goes on."""
+    if run.current != "embed":
+        return ""
+    return f"▶ embedding{format_progress(run, '  ', with_bar=True)} · what is embedded is found by meaning, the rest by keywords"
 
 
 def status(mode: str, searching: Searching) -> str:

@@ -65,6 +65,7 @@ class SearchView(StepPane):
             yield QueryInput(placeholder="words or a question", id="search-query")
             yield ChoiceRow("", (), id="search-modes")
             yield FilterRow(id="search-filters")
+            yield SafeStatic("", id="search-improve")
             yield SafeStatic("", id="search-status")
             yield SafeStatic("", id="search-notes")
             yield SafeStatic("", id="search-hint")
@@ -133,17 +134,27 @@ class SearchView(StepPane):
         for mode in MODES:
             self.query_one(f"#column-{mode}").display = mode in self.shown
         self._draw_button()
+        self._draw_offer()
         self._draw_modes()
         self._draw_status()
 
     def _draw_button(self) -> None:
         button, running = self.query_one("#primary", SafeButton), self.host.going
-        button.label = "Running …" if running else "Read and index"
+        button.label = "Running …" if running else "Read the documents"
         button.disabled = running
 
-    def _draw_modes(self) -> None:
+    def _draw_offer(self) -> None:
+        """What search lacks, and the key that gives it; among hits only how far embedding is."""
+        going, key = self.host.going, self._key("search.improve", "f2")
+        offer = texts.embedding(self.host.run_state) if going else texts.offer(self.host.status, key)
+        self._write("#search-improve", offer if going or self.question.empty else "")
+
+    def _key(self, binding: str, otherwise: str) -> str:
         bound = {active.binding.id: key for key, active in self.screen.active_bindings.items()}
-        keys = {mode: key_name(bound.get(f"search.{mode}", key)) for mode, key in KEYS.items()}
+        return key_name(bound.get(binding, otherwise))
+
+    def _draw_modes(self) -> None:
+        keys = {mode: self._key(f"search.{mode}", key) for mode, key in KEYS.items()}
         self.query_one(ChoiceRow).show(self.mode, [(mode, f"{key} {NAMES[mode]}") for mode, key in keys.items()])
 
     def _clear(self) -> None:
@@ -177,7 +188,8 @@ class SearchView(StepPane):
         status = texts.status(self.active, self.searching) if alone or self.question.empty else ""
         self._write("#search-status", self._problem or self._flash or status, keep=True)
         answer = self.searching.answer(self.active)
-        note = answer.note if answer and answer.hits else ""
+        embedding = texts.embedding(self.host.run_state)  # which says the same
+        note = answer.note if answer and answer.hits and not embedding else ""
         self._write("#search-notes", f"! {note}" if note else "")
 
     def _write(self, where: str, text: str, *, keep: bool = False) -> None:

@@ -6,24 +6,27 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from engine.core.messages.report import EVIDENCE
 from engine.core.text import estimate_line
 
 Help = Literal["judge", "language-model", "encoder"]
 HELPS: dict[Help, str] = {
-    "judge": "mark hits as relevant or not for {missing} questions of your own",
+    "judge": "hits marked as relevant or not: {least} questions of your own show whether it harms, {needed} a gain",
     "language-model": "a local language model to write the training queries",
     "encoder": "an encoder that is larger, or made for your languages",
 }
-"""What would help more, in words; `missing`: judged questions until these can decide."""
+"""What would help more, in words."""
+KINDS = {
+    "judged": "questions that you have judged", "document": "titles and headings of your documents",
+    "model": "questions by a language model",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
 class AdaptationOffer:
-    """`seconds` of each stage with work to do; of those in `unknown` nobody knows, and both are empty for less than a minute or two.
+    """`seconds` of each stage with work to do; of those in `unknown` nobody knows; both are empty for a minute or two.
 
-    `rung`: the best kind of evidence, with `queries` of them; `needed` show a gain of `points` of nDCG@10. `judged`: judged
-    questions, of which it takes `judged_needed` to decide. `helps`: what would help more, the best first.
+    `rung`: the best kind of evidence, with `queries` of them; `needed` show a gain of `points` of nDCG@10. Judged questions can
+    forbid from `judged_least` on, and decide from `judged_needed` on. `helps`: what would help more, the best first.
     """
 
     seconds: dict[str, float]
@@ -32,7 +35,7 @@ class AdaptationOffer:
     queries: int
     needed: int
     points: float
-    judged: int
+    judged_least: int
     judged_needed: int
     helps: tuple[Help, ...] = ()
 
@@ -44,12 +47,12 @@ class AdaptationOffer:
     def lines(self) -> Iterator[str]:
         """What to tell the user, a line each."""
         yield f"Time: {estimate_line(self.seconds, self.unknown) if self.seconds or self.unknown else 'a minute or two'}."
-        kind = EVIDENCE.get(self.rung, "queries")
-        yield f"Evidence: {self.queries:,} {kind}; {self.needed:,} would show a gain of {self.points:g} points of nDCG@10."
+        gain = f"a gain of {self.points:g} points of nDCG@10"
+        yield f"Evidence: {self.queries:,} {KINDS[self.rung]}; {self.needed:,} would show {gain}."
         if self.provable:
             yield "Result: a gain of that size can be shown, and the adapted encoder then comes into use by itself."
         else:
             yield "Result: a gain is unlikely to be shown, and search then stays as it is."
         if self.helps:
-            missing = max(1, self.judged_needed - self.judged)
-            yield "What would help more: " + "; ".join(HELPS[name].format(missing=missing) for name in self.helps) + "."
+            numbers = {"least": self.judged_least, "needed": self.judged_needed}
+            yield "What would help more: " + "; ".join(HELPS[name].format(**numbers) for name in self.helps) + "."

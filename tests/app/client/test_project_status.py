@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from bmembed_tui.client.project_status import STAGES, STEPS, step_of, step_state
+from bmembed_tui.client.project_status import STAGES, STEPS, step_at_work, step_of, step_state
 from bmembed_tui.client.run_state import RunState
 from bmembed_tui.project.sidebar import SIGNS
-from engine.core.events import Paused, RunStarted, StageFailed, StageStarted
+from engine.core.events import Paused, RunStarted, StageFailed, StageFinished, StageStarted
 from engine.core.messages.project import ProjectStatus, StageState
 
 STEP = {step.key: step for step in STEPS}
@@ -28,7 +28,7 @@ def status(running: bool = False, **states: str) -> ProjectStatus:
         ("documents", {"ingest": "done"}, "done"),
         ("model", {"ingest": "done"}, "to do"),
         ("model", {"generate": "stale"}, "done"),
-        ("index", {"index": "done"}, "to do"),
+        ("index", {"index": "done"}, "BM25"),
         ("index", {"index": "done", "rank": "stale"}, "stale"),
         ("result", {"evaluate": "done", "embed": "done"}, "done"),
         ("search", {}, "to do"),
@@ -79,6 +79,17 @@ def test_a_stage_that_has_begun_since_the_status_was_read_is_running(stage: str)
     assert step_state(STEP["index"], status(ingest="done"), run) == "paused"
     run.lose()
     assert step_state(STEP["index"], status(ingest="done"), run) == "to do"
+
+
+@pytest.mark.parametrize(("measured", "step"), [(False, "search"), (True, "result")])
+def test_what_is_embedded_before_an_evaluation_is_for_search(measured: bool, step: str) -> None:
+    run = RunState()
+    run.apply(RunStarted(run="1", stages=list(STAGES)))
+    if measured:
+        run.apply(StageFinished(stage="evaluate", seconds=1.0, peak_memory_mb=1.0, summary={}))
+    run.apply(StageStarted(stage="embed", fingerprint="", reason=""))
+    assert step_at_work(run) == step
+    assert {one for one in STEP if step_state(STEP[one], status(running=True), run) == "running"} == {step}
 
 
 def test_every_stage_has_a_step() -> None:

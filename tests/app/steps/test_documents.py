@@ -87,6 +87,9 @@ def test_enter_reads_the_documents_and_enter_goes_on(new_project: Path) -> None:
         await until_files(pilot, 24)
         await pilot.press("enter")
         await until(pilot, pane.is_reading, "the reading")
+        await until(pilot, lambda: pilot.app.screen.is_at("search"), "the search, once it finds something")
+        assert pane.host.status.built("index")
+        pilot.app.screen.action_go("documents")
         await until(pilot, lambda: pane.is_read() and not pane.is_reading(), "its end")
         await until(pilot, lambda: numbers(text_of(pilot, "#documents-status"))[:1] == [24], "the documents")
         shown = screen_text(pilot.app)  # type: ignore[arg-type]

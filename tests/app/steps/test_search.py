@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 from fixtures import pictures
@@ -15,6 +16,8 @@ from textual.events import Key
 from textual.pilot import Pilot
 from textual.widgets import OptionList
 
+from bmembed_tui.dialogs.adapt import AdaptDialog
+from bmembed_tui.dialogs.confirmations import ErrorDialog
 from bmembed_tui.steps.search import pane as search_pane
 from bmembed_tui.steps.search.document_view import DocumentView
 from bmembed_tui.steps.search.explanation import WhyDialog
@@ -28,7 +31,10 @@ from bmembed_tui.steps.search.search_as_you_type import Searching
 from bmembed_tui.steps.search.text import no_hits, scale
 from bmembed_tui.steps.search.view import QueryInput
 from bmembed_tui.widgets.safe import SafeStatic
+from engine.core.errors import UsageError
+from engine.core.messages.offer import AdaptationOffer
 from engine.core.messages.search import ReadJudgments
+from engine.core.messages.wire import to_json
 from engine.project.folder import ProjectFolder
 
 FERRY = "incidents/2031-022-ferry-pallet.txt"
@@ -365,28 +371,25 @@ def test_facets_count_what_was_found_and_filter_by_keys_and_by_mouse(finished_pr
     drive(story, finished_project, size=(80, 24))
 
 
-def test_nothing_to_search_yet_offers_to_read_and_index(new_project: Path) -> None:
+def test_nothing_to_search_yet_offers_to_read_and_what_is_read_is_embedded(new_project: Path) -> None:
     async def story(pilot: Pilot[Any]) -> None:
         pane = await searching(pilot)
-        await until(pilot, lambda: pane.query_one("#search-nothing").display, "the offer to read and index")
+        await until(pilot, lambda: pane.query_one("#search-nothing").display, "the offer to read")
         await pilot.press("enter")
         await until(pilot, lambda: pilot.app.screen.status.built("index"), "the index")  # type: ignore[attr-defined]
         await until(pilot, lambda: focused(pilot) == "QueryInput", "the search field")
         await search_for(pilot, pane, "ferry pallet")
         assert pane.active_list.hits[0].path == FERRY
-        assert {hit.only_ranker for hit in pane.active_list.hits} == {"bm25"}
-        assert text_of(pilot, "#search-notes").startswith("!")
-        await pilot.press("f6")
-        await answered(pilot, pane)
-        assert pane.active_list.hits == ()
-        assert pane.searching.answers["semantic"].error
-        assert pane.searching.answers["semantic"].error[:20] in shown(pilot)
         await pilot.press("f7", "space", *"zzzqqq")
         pane.search_for("zzzqqq")
         await answered(pilot, pane)
         answer = pane.searching.answers["bm25"]
         assert (answer.question.query, answer.hits) == ("zzzqqq", ())
         assert no_hits(answer)[:40] in shown(pilot)
+        await pilot.press("f5")
+        pane.search_for("ferry pallet")
+        await until(pilot, lambda: pilot.app.screen.status.done("embed"), "the vector index")  # type: ignore[attr-defined]
+        await until(pilot, lambda: any("semantic" in hit.rankers for hit in pane.active_list.hits), "hits by meaning")
 
     drive(story, new_project, size=(80, 24))
 
@@ -412,3 +415,51 @@ def test_nothing_is_asked_before_a_longer_pause_where_a_server_is_sent_the_query
         assert pane.active_list.hits
 
     drive(story, finished_project)
+
+
+@pytest.fixture
+def ordered(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The stages that the app has ordered to be run; no run is started."""
+    stages: list[str] = []
+
+    async def order(*arguments: str) -> Any:
+        stages.append(arguments[arguments.index("--only") + 1])
+        raise UsageError("Not here.")
+
+    monkeypatch.setattr("bmembed_tui.project.runs.order", order)
+    return stages
+
+
+def test_one_key_embeds_and_then_offers_to_adapt(
+    new_project: Path, ordered: list[str], monkeypatch: pytest.MonkeyPatch, no_encoder: None
+) -> None:
+    offer = AdaptationOffer({"train": 900.0}, (), "document", 12, 197, 4.0, 20, 197, ("judge",))
+    monkeypatch.setattr("bmembed_tui.dialogs.adapt.command", AsyncMock(return_value=to_json(offer)))
+    engine_here("run", str(new_project), "--only", "ingest,index")
+
+    async def only_read(pilot: Pilot[Any]) -> None:
+        await opened(pilot, "search")  # where a project that was only read is opened
+        assert "F2" in text_of(pilot, "#search-improve")
+        await pilot.press("f2")
+        await until_screen(pilot, ErrorDialog)
+        assert ordered == ["ingest,index,embed"]
+
+    async def embedded(pilot: Pilot[Any]) -> None:
+        await opened(pilot, "search")
+        for keys, step in (("enter", "search"), ("right", "model")):
+            pilot.app.screen.go("search")  # type: ignore[attr-defined]
+            await pilot.press("f2")
+            await until_screen(pilot, AdaptDialog)
+            await until(pilot, lambda: {12, 197} <= set(numbers(screen_text(pilot.app))), "what it takes")  # type: ignore[arg-type]
+            await pilot.press(*(["tab", "enter"] if keys == "right" else ["enter"]))
+            if step == "search":
+                await until_screen(pilot, ErrorDialog)
+                await pilot.press("escape")
+            await until(
+                pilot, lambda step=step: getattr(pilot.app.screen, "pane", None) and pilot.app.screen.pane.step == step
+            )  # type: ignore[attr-defined,misc]
+        assert ordered[1:] == ["ingest,index,generate,rank,train,evaluate,embed"]
+
+    drive(only_read, new_project)
+    engine_here("run", str(new_project))
+    drive(embedded, new_project)

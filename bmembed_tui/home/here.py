@@ -1,0 +1,34 @@
+"""The folder that the app was started in: searched at once, in a project of its own."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from engine.project.folder import ProjectFolder
+
+
+def here() -> Path | None:
+    """The current folder, unless it is the user's home, or none that anybody would search as a whole."""
+    try:
+        current = Path.cwd()
+        too_much = current in (Path.home(), *Path.home().parents) or (current / "project.toml").is_file()
+    except (OSError, RuntimeError):  # it is gone, or nobody knows the home
+        return None
+    return None if too_much else current
+
+
+def project_over(folder: Path) -> ProjectFolder:
+    """The project over that folder alone, made where there is none. Raises EngineError."""
+    from bmembed_tui.home.new_project import suggested_name
+    from engine.core.errors import EngineError
+    from engine.project.folder import ProjectFolder, known_projects, projects_root
+
+    for path in known_projects():
+        with suppress(EngineError):  # its settings are wrong
+            project = ProjectFolder(path)
+            if project.settings().corpus.paths == [str(folder)]:
+                return project
+    return ProjectFolder.create(projects_root() / suggested_name(folder), {"corpus": {"paths": [str(folder)]}})

@@ -1,0 +1,67 @@
+"""The folder that the app was started in."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fixtures.app import drive, opened, until
+from textual.pilot import Pilot
+from textual.widgets import OptionList
+
+from bmembed_tui.home.here import here, project_over
+
+
+@pytest.fixture
+def projects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr("engine.project.folder.projects_root", lambda: tmp_path / "projects")
+    return tmp_path / "projects"
+
+
+@pytest.fixture
+def papers(tmp_path: Path) -> Path:
+    folder = tmp_path / "home" / "papers"
+    folder.mkdir(parents=True)
+    (folder / "a.txt").write_text("The landlord repairs the roof.")
+    return folder
+
+
+def test_the_home_what_holds_it_and_a_project_are_not_offered(papers: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Path, "home", lambda: papers.parent)
+    for folder, offered in ((papers, papers), (papers.parent, None), (papers.parent.parent, None), (Path("/"), None)):
+        monkeypatch.chdir(folder)
+        assert here() == offered
+    monkeypatch.chdir(papers)
+    (papers / "project.toml").touch()
+    assert here() is None
+
+
+def test_a_folder_has_one_project(papers: Path, projects: Path) -> None:
+    made = project_over(papers)
+    assert (made.path.parent, made.settings().corpus.paths) == (projects, [str(papers)])
+    assert project_over(papers) == made
+    assert project_over(papers.parent) != made
+
+
+def test_a_key_searches_the_folder_that_the_app_was_started_in(
+    papers: Path, projects: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ordered: list[tuple[str, ...]] = []
+
+    async def order(*arguments: str) -> Any:
+        ordered.append(arguments)
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr("bmembed_tui.project.runs.order", order)
+    monkeypatch.setattr("bmembed_tui.home.screen.here", lambda: papers)
+
+    async def story(pilot: Pilot[Any]) -> None:
+        await until(pilot, lambda: pilot.app.screen.query(OptionList), "the first screen")
+        await pilot.press("down", "enter")
+        await opened(pilot, "search")
+        await until(pilot, lambda: ordered, "the run")
+        assert "ingest,index,embed" in ordered[0]
+
+    drive(story)

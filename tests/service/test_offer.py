@@ -1,0 +1,51 @@
+"""What an adaptation could show: the evidence that there is, and how much of it would be enough."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import replace
+
+import pytest
+
+from engine.core.events import RunEstimated
+from engine.core.messages.offer import AdaptationOffer
+from engine.corpus.document_queries import document_queries
+from engine.project.folder import ProjectFolder
+from engine.project.store.artifact_info import QueriesInfo
+from engine.queries.document_written import untrained
+from engine.service import offer
+from engine.service.offer import adaptation_offer
+
+OFFER = AdaptationOffer({}, (), "document", 12, 197, 4.0, 20, 197, ("judge", "encoder"))
+
+
+def test_the_evidence_is_counted_and_what_it_takes_is_estimated(
+    project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    estimated = RunEstimated(chunks=5, seconds={"train": 60.0}, unknown=["evaluate"])
+    asked: list[list[str]] = []
+
+    def estimate(_snapshot: object, stages: list[str], _should_stop: object) -> RunEstimated:
+        asked.append(stages)
+        return estimated
+
+    monkeypatch.setattr(offer, "estimate", estimate)
+    found = adaptation_offer(project)
+    with closing(project.store()) as store:
+        assert store.artifact(QueriesInfo) is not None
+        written = untrained(document_queries(store), store.queries(), store.chunks())
+        judged = store.counts()["judged_queries"]
+    assert (found.seconds, found.unknown) == ({"train": 60.0}, ("evaluate",))
+    assert "rank" not in asked[0]  # is done
+    assert asked[0][-3:] == ["train", "evaluate", "embed"]
+    # (1.960 + 0.842)² · (0.2 / 0.04)² = 196.2
+    assert (found.needed, found.judged_needed, found.judged_least) == (197, 197, 20)
+    assert found.queries == max(len(written), judged)
+    assert not found.provable
+    assert found.helps[:2] == ("judge", "language-model")
+
+
+def test_enough_evidence_can_prove_a_gain() -> None:
+    assert not OFFER.provable
+    assert replace(OFFER, queries=197).provable
+    assert [len(list(one.lines())) for one in (OFFER, replace(OFFER, helps=()))] == [4, 3]
