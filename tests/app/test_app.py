@@ -46,7 +46,7 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-@pytest.mark.parametrize("size", [(80, 24), (200, 60)])
+@pytest.mark.parametrize("size", [(80, 24), pytest.param((200, 60), marks=pytest.mark.slow)])
 def test_help_names_the_keys_that_work_here(size: tuple[int, int]) -> None:
     async def story(pilot: Pilot[Any]) -> None:
         await pilot.press("f1")
@@ -61,7 +61,7 @@ def test_help_names_the_keys_that_work_here(size: tuple[int, int]) -> None:
     drive(story, size=size)
 
 
-@pytest.mark.parametrize("size", [(80, 24), (200, 60)])
+@pytest.mark.parametrize("size", [(80, 24), pytest.param((200, 60), marks=pytest.mark.slow)])
 def test_help_is_closed_by_the_mouse_alone(size: tuple[int, int]) -> None:
     async def story(pilot: Pilot[Any]) -> None:
         for place in (None, (0, 0)):

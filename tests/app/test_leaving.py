@@ -166,7 +166,16 @@ def test_an_old_record_of_a_run_that_is_no_object_is_no_fault(finished_project: 
     drive(story, finished_project)
 
 
-def test_search_may_be_left_as_soon_as_it_is_entered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "moments",
+    [
+        ((0.0, 0.0), (0.0, 0.01), (0.005, 0.002), (0.03, 0.02), (0.03, 0.04)),
+        pytest.param(tuple(product((0.0, 0.005, 0.03), (0.0, 0.002, 0.01, 0.02, 0.04))), marks=pytest.mark.slow),
+    ],
+)
+def test_search_may_be_left_as_soon_as_it_is_entered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moments: tuple[tuple[float, float], ...]
+) -> None:
     pictures.play_record(monkeypatch, tmp_path)
     seconds, answer = 0.0, ScriptedClient.call
 
@@ -180,7 +189,7 @@ def test_search_may_be_left_as_soon_as_it_is_entered(tmp_path: Path, monkeypatch
         nonlocal seconds
         app = pilot.app
         assert isinstance(app, BmembedApp)
-        for late_by, stay in product((0.0, 0.005, 0.03), (0.0, 0.002, 0.01, 0.02, 0.04)):
+        for late_by, stay in moments:
             seconds = late_by
             app.open_project(pictures.RecordedProject(pictures.PROJECT), "search")
             while not (isinstance(app.screen, ProjectScreen) and app.screen.pane):

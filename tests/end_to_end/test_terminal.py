@@ -16,7 +16,7 @@ import psutil
 import pytest
 from fixtures.fake_endpoint import Raw, serving
 from fixtures.long_training import newest
-from fixtures.pipeline import ROOT, copy_documents, engine
+from fixtures.pipeline import ROOT, copy_documents, engine, engine_here
 from fixtures.terminal import Terminal, terminal
 
 from engine.core import events
@@ -58,7 +58,7 @@ def test_from_the_first_start_to_a_hit(tmp_path: Path, size: tuple[int, int]) ->
     assert (project_of(found, "papers") / "project.toml").is_file()
 
 
-@pytest.mark.parametrize("way", ["line", "kill"])
+@pytest.mark.parametrize("way", ["line", pytest.param("kill", marks=pytest.mark.slow)])
 def test_what_works_for_the_app_alone_ends_with_it(tmp_path: Path, way: str) -> None:
     """A lost line, or `kill`: neither the server of searches nor a sample stays behind."""
     copy_documents(tmp_path / "papers", ("incidents",), 3)
@@ -73,7 +73,7 @@ def test_what_works_for_the_app_alone_ends_with_it(tmp_path: Path, way: str) -> 
                 "queries": {"backend": "endpoint", "endpoint": endpoint.url},
             },
         )
-        engine("run", str(project.path), "--only", "ingest,index")
+        engine_here("run", str(project.path), "--only", "ingest,index")
         found.start(str(project.path))
         found.until("Keywords only")
         found.press("Escape")  # in the search field a digit is typed

@@ -57,7 +57,16 @@ def test_without_a_refresh_nothing_changes(run: Run, recipe: TrainingConfig) -> 
     assert not same_training(run(recipe, "once", refresh_every=6), run(recipe, "never"))
 
 
-@pytest.mark.parametrize(("objective", "stops"), [("mixed", (4, 5, 6, 11)), ("listnet", (6,)), ("plackett_luce", (6,))])
+@pytest.mark.parametrize(
+    ("objective", "stops"),
+    [
+        ("mixed", (5, 11)),
+        *(
+            pytest.param(*more, marks=pytest.mark.slow)
+            for more in (("mixed", (4, 6)), ("listnet", (6,)), ("plackett_luce", (6,)))
+        ),
+    ],
+)
 def test_a_training_with_refreshes_resumes_to_the_bit(
     run: Run, recipe: TrainingConfig, objective: str, stops: tuple[int, ...]
 ) -> None:

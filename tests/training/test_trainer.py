@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -24,7 +25,7 @@ from engine.training.trainer import TrainResult
 
 pytestmark = pytest.mark.usefixtures("every_step_is_reported")
 Run = Callable[..., TrainResult]
-QUICK = ("listnet", "infonce", "mixed")  # of the objectives, at every test; each loss has tests of its own
+QUICK = ("infonce", "mixed")  # of the objectives, at every test; each loss has tests of its own
 
 
 class StopAfter:
@@ -102,9 +103,8 @@ def test_the_same_seed_gives_the_same_adapter_and_another_does_not(run: Run, rec
     ("stop", "dropout"),
     [
         (5, 0.0),
-        (1, 0.2),
         (8, 0.2),
-        *(pytest.param(*more, marks=pytest.mark.slow) for more in ((1, 0.0), (8, 0.0), (5, 0.2))),
+        *(pytest.param(*more, marks=pytest.mark.slow) for more in ((1, 0.0), (8, 0.0), (1, 0.2), (5, 0.2))),
     ],
 )
 def test_a_broken_off_training_ends_as_an_unbroken_one(
@@ -141,29 +141,27 @@ def test_stopping_within_a_held_out_check(run: Run, recipe: TrainingConfig) -> N
     assert same_training(whole, run(recipe, "broken"))
 
 
-@pytest.mark.parametrize("damage", ["cut", "flipped", "no state", "torn state"])
-def test_a_torn_checkpoint_falls_back_to_the_one_before(
-    run: Run, recipe: TrainingConfig, tmp_path: Path, damage: str
-) -> None:
+def test_a_torn_checkpoint_falls_back_to_the_one_before(run: Run, recipe: TrainingConfig, tmp_path: Path) -> None:
     whole = run(recipe, "whole")
     stopper = StopAfter(8)
     with pytest.raises(CancelledError):
-        run(recipe, "torn", emit=stopper, should_stop=stopper.asked)
-    newest = tmp_path / "torn" / "step-00000008"
-    payload = bytearray((newest / "tensors.safetensors").read_bytes())
-    if damage == "cut":
-        (newest / "tensors.safetensors").write_bytes(payload[: len(payload) // 2])
-    elif damage == "flipped":
-        payload[len(payload) // 2] ^= 1
-        (newest / "tensors.safetensors").write_bytes(payload)
-    elif damage == "no state":
-        (newest / "state.json").unlink()
-    else:
-        (newest / "state.json").write_text('{"version": 1, "key"')
-    seen: list[Event] = []
-    resumed = run(recipe, "torn", emit=seen.append)
-    assert min(event.step for event in seen if isinstance(event, TrainStep)) == 7  # checkpoints: 6 and 8
-    assert same_training(whole, resumed)
+        run(recipe, "broken", emit=stopper, should_stop=stopper.asked)
+    for damage in ("cut", "flipped", "no state", "torn state"):
+        newest = Path(shutil.copytree(tmp_path / "broken", tmp_path / damage)) / "step-00000008"
+        payload = bytearray((newest / "tensors.safetensors").read_bytes())
+        if damage == "cut":
+            (newest / "tensors.safetensors").write_bytes(payload[: len(payload) // 2])
+        elif damage == "flipped":
+            payload[len(payload) // 2] ^= 1
+            (newest / "tensors.safetensors").write_bytes(payload)
+        elif damage == "no state":
+            (newest / "state.json").unlink()
+        else:
+            (newest / "state.json").write_text('{"version": 1, "key"')
+        seen: list[Event] = []
+        resumed = run(recipe, damage, emit=seen.append)
+        assert min(event.step for event in seen if isinstance(event, TrainStep)) == 7, damage  # checkpoints: 6 and 8
+        assert same_training(whole, resumed), damage
 
 
 def test_only_two_checkpoints_are_kept_and_nothing_half_written(

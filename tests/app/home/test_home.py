@@ -64,7 +64,7 @@ async def _until_offered(pilot: Pilot[Any], key: str = SAMPLE) -> None:
     await until(pilot, lambda: isinstance(pilot.app.screen, HomeScreen) and key in _offered(pilot), key)
 
 
-@pytest.mark.parametrize("size", [(80, 24), (200, 60)])
+@pytest.mark.parametrize("size", [(80, 24), pytest.param((200, 60), marks=pytest.mark.slow)])
 def test_the_first_start_offers_the_sample_a_new_project_and_another_folder(size: tuple[int, int]) -> None:
     async def story(pilot: Pilot[Any]) -> None:
         await _until_offered(pilot)
@@ -76,7 +76,7 @@ def test_the_first_start_offers_the_sample_a_new_project_and_another_folder(size
     drive(story, size=size)
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+@pytest.mark.parametrize("size", [(80, 24), pytest.param((120, 40), marks=pytest.mark.slow)])
 @pytest.mark.parametrize("running", [0, 2])
 def test_what_is_found_later_moves_nothing(
     monkeypatch: pytest.MonkeyPatch, size: tuple[int, int], running: int

@@ -78,7 +78,7 @@ def test_progress() -> None:
     assert numbers(shown)[:2] == [1024, 4096]
 
 
-@pytest.mark.parametrize("size", [(80, 24), (200, 60)])
+@pytest.mark.parametrize("size", [(80, 24), pytest.param((200, 60), marks=pytest.mark.slow)])
 def test_what_was_built_is_shown_and_enter_goes_on(finished_project: Path, size: tuple[int, int]) -> None:
     async def story(pilot: Pilot[Any]) -> None:
         screen = await opened(pilot, "index")

@@ -86,7 +86,7 @@ async def choose(pilot: Pilot[Any], name: str, value: str) -> None:
     await pilot.press(*["left"] * len(row.values), *["right"] * row.values.index(value), "enter")
 
 
-@pytest.mark.parametrize("size", [(80, 24), (200, 60)])
+@pytest.mark.parametrize("size", [(80, 24), pytest.param((200, 60), marks=pytest.mark.slow)])
 def test_every_choice_stands_with_its_reason(finished_project: Path, size: tuple[int, int]) -> None:
     async def story(pilot: Pilot[Any]) -> None:
         pane = await model_step(pilot)

@@ -131,7 +131,7 @@ def test_documents_are_read_first_then_a_sample_comes_by_itself(new_project: Pat
     assert not stored(new_project)
 
 
-@pytest.mark.parametrize("size", [(80, 24), (200, 60)])
+@pytest.mark.parametrize("size", [(80, 24), pytest.param((200, 60), marks=pytest.mark.slow)])
 def test_a_sample_stands_beside_its_chunks(read_project: Path, size: tuple[int, int]) -> None:
     found = json.loads(engine_here("sample", str(read_project), "--count", "6", "--json").stdout)
     item = next(item for item in found["items"] if item["queries"])

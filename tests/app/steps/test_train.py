@@ -270,7 +270,7 @@ async def ready_to_train(pilot: Pilot[Any]) -> ProjectScreen:
     return screen
 
 
-@pytest.mark.parametrize("size", [(80, 24), (200, 60)])
+@pytest.mark.parametrize("size", [(80, 24), pytest.param((200, 60), marks=pytest.mark.slow)])
 def test_a_finished_training_is_shown_with_its_curve(finished_project: Path, size: tuple[int, int]) -> None:
     async def story(pilot: Pilot[Any]) -> str:
         screen = await opened(pilot, "train")
@@ -336,7 +336,6 @@ def test_pause_go_on_and_keep_the_best(long_project: Path) -> None:
     assert 2 < len(made) < STEPS
 
 
-@pytest.mark.processes
 def test_stop_and_detach(long_project: Path) -> None:
     async def story(pilot: Pilot[Any]) -> None:
         screen = await ready_to_train(pilot)

@@ -119,8 +119,15 @@ def test_the_same_seed_gives_the_same_adapter_and_another_does_not(
     assert not same(adapter(first), adapter(other))
 
 
-@pytest.mark.parametrize("stop", [1, 2, 5, 9])
-@pytest.mark.parametrize("dropout", [0.0, 0.2])
+@pytest.mark.parametrize(
+    ("stop", "dropout"),
+    [
+        (1, 0.0),
+        (2, 0.2),
+        (5, 0.2),
+        *(pytest.param(*more, marks=pytest.mark.slow) for more in ((2, 0.0), (5, 0.0), (9, 0.0), (1, 0.2), (9, 0.2))),
+    ],
+)
 def test_broken_off_it_ends_as_an_unbroken_one(go: Pretrain, masked: TrainingConfig, stop: int, dropout: float) -> None:
     """Within the steps of the head alone (1), at their end (2), and after."""
     whole = go(masked, "whole", lora_dropout=dropout)
