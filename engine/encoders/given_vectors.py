@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 _SAME = 1e-3  # texts that were embedded twice differ by rounding
 _BLOCK = 16_384
+_FAULTS = (OSError, ValueError, TypeError, KeyError, AttributeError, OverflowError, RuntimeError)
+"""What readers of such files raise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,7 @@ def vectors_digest(named: str) -> str:
     try:
         path = Path(named).expanduser()
         return hashlib.sha256("".join(map(file_sha256, [path, *_ids_beside(path)])).encode()).hexdigest()
-    except (OSError, ValueError, RuntimeError) as error:
+    except _FAULTS as error:
         raise _unusable(named, f"{error}.", code="vectors-unreadable") from None
 
 
@@ -55,7 +57,7 @@ def read_vectors(path: str) -> GivenVectors:
 
     try:
         rows, ids = _read(Path(path).expanduser())
-    except (OSError, ValueError, TypeError, KeyError, OverflowError, RuntimeError, SafetensorError) as error:
+    except (*_FAULTS, SafetensorError) as error:
         raise _unusable(path, f"{error}.", code="vectors-unreadable") from None
     if rows.dtype.kind != "f" or rows.ndim != 2 or 0 in rows.shape:
         why = f"It holds {rows.dtype} of shape {rows.shape}, not rows of floating-point numbers."

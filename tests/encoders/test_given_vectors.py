@@ -95,6 +95,14 @@ def of_another_name(folder: Path) -> Path:
     return folder / "given.safetensors"
 
 
+def of_type(folder: Path, dtype: str, size: int) -> Path:
+    """Numbers that NumPy does not have."""
+    npy(folder)
+    header = json.dumps({"vectors": {"dtype": dtype, "shape": [3, 2], "data_offsets": [0, 6 * size]}}).encode()
+    (folder / "given.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + bytes(6 * size))
+    return folder / "given.safetensors"
+
+
 def broken_ids(folder: Path, text: bytes) -> Path:
     path = npy(folder)
     (folder / "given.ids.txt").write_bytes(text)
@@ -112,6 +120,8 @@ def broken_ids(folder: Path, text: bytes) -> Path:
         (lambda folder: cut(tensors(folder)), "vectors-unreadable"),
         (lambda folder: header_of(folder, (3, 2**40)), "vectors-unreadable"),
         (of_another_name, "vectors-unreadable"),
+        (lambda folder: of_type(folder, "BF16", 2), "vectors-unreadable"),
+        (lambda folder: of_type(folder, "F8_E4M3", 1), "vectors-unreadable"),
         (lambda folder: broken_ids(folder, b"\xff\xfe\x00"), "vectors-unreadable"),
         (lambda folder: broken_ids(folder, b'{"content_hash"'), "vectors-unreadable"),
         (lambda folder: broken_ids(folder, b'{"id": 1}\n' * 3), "vectors-unreadable"),
