@@ -110,6 +110,10 @@ def _result(status: ProjectStatus, record: StageRun) -> Iterator[Content]:
     if not summary.get("adapter"):
         yield plain(f"No adapter was trained: {summary.get('reason') or 'it gave none'}.", "bold $text-warning")
         return
+    if "given" in summary:
+        of = f"{_count(summary['given'])} of {_count(summary.get('chunks'))} chunks, whose vectors are given"
+        yield plain(f"A map was fitted to {of}; nothing was trained.", "bold")
+        return
     best, steps = summary.get("best_step"), summary.get("steps")
     kept = "no step was better than what it began with" if best == 0 else f"the adapter of step {_count(best)} is kept"
     why = ENDED.get(str(summary.get("ended")), "")
