@@ -131,7 +131,7 @@ def test_the_merged_model_gives_the_products_own_vectors(
     assert_same(again.encode_chunks(TEXTS), own.encode_chunks(TEXTS))
 
 
-@pytest.mark.parametrize("strength", [1.0, 0.5])
+@pytest.mark.parametrize("strength", [pytest.param(1.0, marks=pytest.mark.slow), 0.5])
 def test_the_adapter_gives_the_vectors_in_use_with_peft(
     projects: Callable[..., ProjectFolder], tmp_path: Path, strength: float
 ) -> None:
@@ -166,7 +166,7 @@ def test_of_an_adapter_for_queries_both_encoders_come_with_cards_of_their_own(
     assert manifest["encoder"]["adapter_scope"] == manifest["adapter"]["adapter_scope"] == "queries"
 
 
-@pytest.mark.parametrize("strength", [1.0, 0.5])
+@pytest.mark.parametrize("strength", [pytest.param(1.0, marks=pytest.mark.slow), 0.5])
 def test_where_chunks_have_an_adapter_of_their_own_both_come(
     projects: Callable[..., ProjectFolder], tmp_path: Path, strength: float
 ) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from fixtures.pipeline import copy_documents, engine, environment
+from fixtures.pipeline import copy_documents, engine, engine_here, environment
 
 POISONED = (
     "tokenizers", "semantic_text_splitter", "rich", "pydantic", "typer", "filelock", "pathspec", "torch", "psutil",
@@ -38,8 +38,9 @@ def small(make_project: Callable[..., Path], tmp_path: Path) -> Path:
     return project
 
 
-@pytest.mark.parametrize("how", ["module", "script"])
-@pytest.mark.parametrize("trailing", ["", os.pathsep])
+@pytest.mark.parametrize(
+    ("how", "trailing"), [("module", os.pathsep), ("script", ""), pytest.param("module", "", marks=pytest.mark.slow)]
+)
 def test_modules_of_the_current_folder_are_not_executed(
     small: Path, hostile: Path, tmp_path: Path, how: str, trailing: str
 ) -> None:
@@ -57,7 +58,7 @@ def test_modules_of_the_current_folder_are_not_executed(
     )
     assert not (tmp_path / "marks").exists(), (tmp_path / "marks").read_text()
     assert done.returncode == 0, done.stderr
-    assert json.loads(engine("status", str(small), "--json").stdout)["counts"]["documents"] == 3
+    assert json.loads(engine_here("status", str(small), "--json").stdout)["counts"]["documents"] == 3
 
 
 def test_the_repository_itself_may_be_the_current_folder(tmp_path: Path) -> None:
@@ -78,12 +79,12 @@ def test_a_files_name_does_not_steer_the_terminal(small: Path) -> None:
     (small / "documents" / f"good{ESCAPES}.txt").write_text("The qqqzebra freezer was opened at night.")
     told = engine("ingest", str(small)).stderr
     assert "gone" in told
-    engine("index", str(small))
-    status = engine("status", str(small)).stdout
+    engine_here("index", str(small))
+    status = engine_here("status", str(small)).stdout
     assert status.count("gone") == 2
-    found = engine("search", str(small), "qqqzebra", "--mode", "bm25").stdout
+    found = engine_here("search", str(small), "qqqzebra", "--mode", "bm25").stdout
     assert "gone" in found
-    data = engine("status", str(small), "--json").stdout
+    data = engine_here("status", str(small), "--json").stdout
     assert any(ESCAPES in path for path in json.loads(data)["quarantined"])
     usage = engine("status", str(small), ESCAPES, check=False).stderr
     missing = engine("status", f"/no/{ESCAPES}", check=False).stderr

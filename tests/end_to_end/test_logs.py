@@ -70,7 +70,7 @@ OF_MEMORY = "raise RuntimeError('cannot read, out of memory: ' + quoted)"
 
 
 @pytest.mark.parametrize("fault", [OF_A_THREAD, OF_RUBBISH, OF_MEMORY])
-@pytest.mark.parametrize("asked", [False, True])
+@pytest.mark.parametrize("asked", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_faults_that_python_itself_prints_log_no_text_nor_do_those_of_memory(
     project: Path, tmp_path: Path, fault: str, asked: bool
 ) -> None:
