@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from engine.core.messages.documents import FileOutcome
     from engine.core.messages.project import Exported, StageState
     from engine.core.messages.queries import QueriesByOrigin, QueryRow
-    from engine.core.messages.report import GateTable
+    from engine.core.messages.report import GateTable, ReportVerdict
     from engine.core.messages.search import Found
     from engine.search.filters import SearchFilter
     from engine.search.searcher import Searcher
@@ -33,9 +33,9 @@ environment.prepare()
 
 @dataclass(frozen=True)
 class Report:
-    """What an evaluation found: the encoder that is in use and why, what the gate compared and the kind of evidence that decided
-    (`rung`; empty where none had enough queries), figures in percent by kind of queries, and the report's folder. Its fields are
-    the keys of `engine report --json`."""
+    """What an evaluation found: the `verdict` in plain words, the encoder that is in use and why, what the gate compared and the
+    kind of evidence that decided (`rung`; empty where none had enough queries), figures in percent by kind of queries, and the
+    report's folder. Its fields are the keys of `engine report --json`."""
 
     in_use: InUseInfo
     reason: str
@@ -43,6 +43,7 @@ class Report:
     fusion: Mapping[str, Any]
     tables: Mapping[str, FigureTable]
     folder: Path
+    verdict: ReportVerdict
     rung: str = ""
     gate: GateTable | None = None
 
@@ -220,9 +221,11 @@ class Project:
     def report(self) -> Report:
         """What the last evaluation found."""
         from engine.evaluation.reporting.report import gate_of, read_report, rung_of, tables_of
+        from engine.evaluation.reporting.verdict import verdict_of
 
+        settings = self.settings()
         with closing(self.folder.store()) as store:
-            artifact = ProjectSnapshot(self.folder, self.settings(), store).need(EvaluationInfo)
+            artifact = ProjectSnapshot(self.folder, settings, store).need(EvaluationInfo)
         folder, info = self.folder.folder_of(artifact), artifact.info
         found = read_report(folder)
         return Report(
@@ -232,6 +235,7 @@ class Project:
             found["fusion"],
             tables_of(found),
             folder,
+            verdict_of(found, settings.search.mode),
             rung_of(found),
             gate_of(found),
         )

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from engine.core import events
 from engine.core.errors import EngineError
-from engine.core.messages.report import EVIDENCE, QUERY_SETS, GateTable
+from engine.core.messages.report import EVIDENCE, QUERY_SETS, SCALE, GateTable, ReportVerdict
 from engine.core.messages.search import LINED
 from engine.core.records import query_label
 from engine.core.systems import ADAPTED, IN_USE, SYSTEMS, is_own, label_of, twins
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from engine.core.messages.search import Found, Hit
 
 NEVER_LEFT_OUT = ("kept", "queries")  # of a stage's summary: without queries nothing can be trained
+BAR_WIDTH = 40  # columns of 100 percent
 METRICS = ("hit@1", "hit@4", "hit@10", "mrr@10", "ndcg@10")
 
 
@@ -148,6 +149,19 @@ def show_tables(
                 label = f"{label_of(name)} (in use)" if hidden and is_own(name, own) else label_of(name)
                 shown.add_row(label, *(_cell(figures[metric]) for metric in METRICS))
         console.print(shown)
+
+
+def show_verdict(found: ReportVerdict, console: Console) -> None:
+    """The sentence, a bar for each way to search, what is in use, and what to do next."""
+    console.print(Text(found.sentence, style="bold"))
+    if found.bars:
+        console.print(Text(SCALE, style="dim"))
+    width = max((len(bar.label) for bar in found.bars), default=0)
+    for bar in found.bars:
+        filled = round(bar.figure.value / 100 * BAR_WIDTH)
+        console.print(f"  {bar.label:<{width}}  {bar.figure.value:5.1f}  {'█' * filled}")
+    console.print(Text(found.in_use))
+    console.print(Text(found.to_do))
 
 
 def show_gate(gate: GateTable, console: Console) -> None:

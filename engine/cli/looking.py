@@ -89,27 +89,30 @@ def finish(name: ProjectName) -> None:
 
 
 @app.command()
-def report(name: ProjectName, as_json: AsJson = False) -> None:
-    """Show what the last evaluation found: the table, what is in use, and why."""
-    from engine.cli.console import differences_in_use, output, show_differences, show_gate, show_tables
+def report(
+    name: ProjectName,
+    full: Annotated[bool, typer.Option("--full", help="all tables and comparisons")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show whether adaptation helped, what is in use and why, and what to do next."""
+    from engine.cli.console import differences_in_use, output, show_differences, show_gate, show_tables, show_verdict
 
     with opened(name) as project:
         found = project.report()
-        is_followed = project.settings().search.mode == "bm25"
     if as_json:
         from engine.core.former_systems import with_former_names
         from engine.core.messages.wire import to_json
 
         print_plain_json(with_former_names({**to_json(found), "served": found.in_use.to_former_dict()}))
         return
-    for kind, table in found.tables.items():
-        show_tables({kind: table}, output(), found.own_system)
-        show_differences(differences_in_use(table), output())
-    if found.gate:
-        show_gate(found.gate, output())
-    print(found.reason)
-    if found.advice and not is_followed:
-        print(found.advice)
+    show_verdict(found.verdict, output())
+    if full:
+        for kind, table in found.tables.items():
+            show_tables({kind: table}, output(), found.own_system)
+            show_differences(differences_in_use(table), output())
+        if found.gate:
+            show_gate(found.gate, output())
+        print(found.reason)
     print(harmless(f"Report: {found.folder / 'report.html'}"))
 
 

@@ -75,6 +75,7 @@ def _present(project: ProjectFolder, text: str, store: Store) -> dict[str, messa
 def report(project: ProjectFolder, _request: ReadReport) -> EvaluationReport:
     """Raises NotBuiltError before the first evaluation."""
     from engine.evaluation.reporting.report import gate_of, query_sets_of, read_report
+    from engine.evaluation.reporting.verdict import verdict_of
     from engine.project.stage import ProjectSnapshot
     from engine.settings.schema import Settings
 
@@ -83,9 +84,16 @@ def report(project: ProjectFolder, _request: ReadReport) -> EvaluationReport:
     folder, info = project.folder_of(artifact), artifact.info
     found = read_report(folder)
     return EvaluationReport(
-        info.in_use.name, info.reason, query_sets_of(found), folder, info.fusion.method,
-        info.advice, gate_of(found),
+        info.in_use.name, info.reason, query_sets_of(found), folder, gate_of(found), verdict_of(found, _mode(project)),
     )  # fmt: skip
+
+
+def _mode(project: ProjectFolder) -> str:
+    """The default search mode; empty where project.toml is wrong now."""
+    try:
+        return project.settings().search.mode
+    except SettingsError:
+        return ""
 
 
 def doctor(project: ProjectFolder, request: messages.Examine) -> messages.Findings:

@@ -179,7 +179,17 @@ def test_status_and_report_as_json(finished: Path) -> None:
         assert table["systems"]["weighted_served"] == table["systems"]["weighted_in_use"]
         assert table["pairs"]["weighted_served − weighted_base"] == table["pairs"]["weighted_in_use − weighted_base"]
     assert (Path(report["folder"]) / "report.html").is_file()
-    text = engine_here("report", str(finished)).stdout
+    short = engine_here("report", str(finished)).stdout.splitlines()
+    verdict, judged = report["verdict"], report["tables"][report["verdict"]["kind"]]["systems"]
+    assert len(short) <= 10
+    assert short[0] == verdict["sentence"]
+    for bar in verdict["bars"]:
+        figure = judged[bar["system"]]["ndcg@10"]
+        assert bar["figure"] == figure
+        (line,) = (line for line in short if line.strip().startswith(bar["label"]))
+        assert f" {figure['value']:.1f} " in line
+    text = engine_here("report", str(finished), "--full").stdout
+    assert text.splitlines()[: len(short) - 1] == short[:-1]
     assert "BM25" in text
     assert "nDCG@10" in text
     assert label_of("interpolated-0.5") in text  # which the gate compared
@@ -214,7 +224,7 @@ def test_the_report_on_request_measures_robustness_and_search_hides_weak_hits(pr
     assert report["general"]["questions"] == 60
     assert {"alignment", "uniformity", "COE, percent"} <= set(report["diagnostics"]["adapted"])
     assert "weighted_in_use − weighted_base" in after["tables"]["judged"]["pairs"]
-    text = engine_here("report", str(project)).stdout
+    text = engine_here("report", str(project), "--full").stdout
     assert "adapted − base: " in text
     assert "(p " in text
     found = json.loads(engine_here("search", str(project), "cold room door", "--mode", "semantic", "--json").stdout)

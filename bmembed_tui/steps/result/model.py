@@ -6,15 +6,11 @@ from dataclasses import dataclass
 
 from engine.core.figures import Difference, FigureTable, Interval
 from engine.core.messages.project import ProjectStatus
-from engine.core.messages.report import EVIDENCE, EvaluationReport, GateTable, QuerySetKind, QuerySetReport
-from engine.core.systems import BASE, IN_USE, is_own, ordered, system_of, twins
+from engine.core.messages.report import EVIDENCE, GateTable, QuerySetReport
+from engine.core.systems import IN_USE, is_own, ordered, system_of, twins
 
 METRICS = ("ndcg@10", "hit@1", "hit@10", "mrr@10", "recall@10")
 VERDICT_SIGNS = {"better": "▲", "worse": "▼", "no difference shown": "=", "proves nothing": "·"}
-SET_OF: dict[str, QuerySetKind] = {
-    "judged": "judged", "document": "document", "model": "synthetic", "extractive": "synthetic",
-}  # fmt: skip
-"""Rung of the ladder of evidence → the set that its queries are in."""
 FEW = 200  # queries under which a difference of some points may be chance
 
 
@@ -82,48 +78,3 @@ def caution(queries: QuerySetReport) -> str:
     if table.queries < FEW:
         return f"Only {table.queries} judged queries: small differences may be chance."
     return ""
-
-
-def _decisive(report: EvaluationReport) -> QuerySetReport | None:
-    """The queries that the gate went by; the first ones where there was nothing to compare."""
-    kind = SET_OF[report.gate.rung] if report.gate else None
-    measured = (one for one in report.query_sets if one.kind == kind)
-    return next(measured, next(iter(report.query_sets), None))
-
-
-def hybrid_of(report: EvaluationReport) -> str:
-    """One sentence on hybrid search, the usual mode: as it is in use and with base. Empty where it was not measured."""
-    measured = _decisive(report)
-    if measured is None:
-        return ""
-    table, names = measured.comparison, (f"{report.fusion}_{BASE}", f"{report.fusion}_{IN_USE}")
-    base, own = (table.systems.get(name, {}).get("ndcg@10") for name in names)
-    if base is None or own is None:
-        return ""
-    if report.in_use == BASE:
-        return f"Hybrid search, with BM25: {own.value:.1f} nDCG@10."
-    text = f"Hybrid search, with BM25: {own.value:.1f} nDCG@10 with what is in use, {base.value:.1f} with base"
-    gap = table.gap(names[1], names[0])
-    if gap is None:
-        return f"{text}."
-    return f"{text}: {gap.verdict}, {gap.value:+.1f} ({gap.low:+.1f} to {gap.high:+.1f}, {gap.format_p}){gap.format_needed}."
-
-
-def verdict_of(report: EvaluationReport) -> tuple[str, str]:
-    """(sign, sentence): whether adaptation helped, on the queries that decided what is in use."""
-    measured = _decisive(report)
-    if report.in_use == BASE:
-        now = "search uses the base encoder, untouched."
-        if report.gate is None:
-            return "=", now.capitalize()
-        risky = any(row.outcome == "risky" for row in report.gate.candidates)
-        why = "may make search worse" if risky else "was not shown to be better"
-        return "=", f"The adapted encoder {why}: {now}"
-    gap = measured.comparison.gap(IN_USE, BASE) if measured else None
-    if measured is None or gap is None:
-        return "=", f"Search uses {system_of(report.in_use).what}."
-    interval = f"95 % interval {gap.low:+.1f} to {gap.high:+.1f}, {gap.format_p}"
-    by = f"{gap.value:+.1f} nDCG@10 ({interval}) on {measured.comparison.queries} {measured.name}"
-    word = {"better": "Adaptation helped", "worse": "Adaptation made it worse"}.get(gap.verdict, "No difference shown")
-    now = f"Search uses {system_of(report.in_use).what}."
-    return VERDICT_SIGNS[gap.verdict], f"{word}: semantic search {by}{gap.format_needed}. {now}"

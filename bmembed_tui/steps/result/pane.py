@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from textual import events, on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import VerticalScroll
+from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import OptionList
 
@@ -22,19 +22,28 @@ from bmembed_tui.steps.result.model import (
     caution,
     figures,
     gate_lines,
-    hybrid_of,
     outdated_because,
-    verdict_of,
 )
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeButton, SafeOptions, SafeStatic
 from engine.core.errors import EngineError, NotBuiltError
 from engine.core.messages.project import ProjectStatus
-from engine.core.messages.report import Change, EvaluationReport, QuerySetReport, ReadReport
+from engine.core.messages.report import (
+    SCALE,
+    Change,
+    EvaluationReport,
+    Outcome,
+    QuerySetReport,
+    ReadReport,
+    ReportVerdict,
+)
 from engine.core.systems import own_system
 from engine.core.text import metric_name
 
-SIGN_STYLES = {"▲": "bold $text-success", "▼": "bold $text-error", "=": "bold $text-warning"}
+SIGNS: dict[Outcome, tuple[str, str]] = {
+    "better": ("▲", "bold $text-success"), "worse": ("▼", "bold $text-error"), "as good": ("=", "bold $text-success"),
+    "stays": ("=", "bold $text-warning"), "not measured": ("·", "bold $text-warning"),
+}  # fmt: skip
 WIDE = 80  # columns from which there is room for intervals in sentences
 NOTHING = """Nothing has been measured yet.
 Evaluation asks every system the same questions, whose answers are known, and compares what they find:
@@ -43,12 +52,15 @@ An adapted encoder comes into use only if it is shown to be better than base."""
 
 
 class ResultPane(StepPane):
-    """Figures with intervals, the choice and its reason, the queries that got better and worse."""
+    """The verdict; behind a fold figures with intervals, what was compared, the queries that got better and worse."""
 
     step = "result"
     title = "Result"
-    lead = "Did adaptation help? Every figure with its 95 % confidence interval."
-    help_text = """Each line is one way to search, measured on questions with known answers; ✓ marks what is in use.
+    lead = "Did adaptation help?"
+    help_text = """First comes the verdict on the best evidence there is: keyword search, search before adaptation and search now,
+in points of 100; what is in use and why; what to do next. d shows all figures.
+
+Each line there is one way to search, measured on questions with known answers; ✓ marks what is in use.
 ● is the measured value, ├──┤ the range it may really lie in (95 % confidence); in a narrow window the range stands in
 numbers. The last column is the difference to the untouched base encoder: ▲ better, ▼ worse, = no difference shown (the
 interval holds 0, or Fisher's randomisation test finds none).
@@ -61,6 +73,7 @@ for it.
 
 Export takes the adapter and the model away, as folders for peft and sentence-transformers, and more if you choose it."""
     BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("d", "details", "all figures", id="result.details"),
         Binding("m", "metric", "metric", id="result.metric"),
         Binding("j", "queries", "next queries", id="result.queries"),
         Binding("b", "changes", "better/worse", id="result.changes"),
@@ -73,7 +86,7 @@ Export takes the adapter and the model away, as folders for peft and sentence-tr
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self._result: EvaluationReport | None = None
-        self._metric, self._set, self._worse = METRICS[0], 0, False
+        self._metric, self._set, self._worse, self._open = METRICS[0], 0, False, False
         self._shown: tuple[Change, ...] = ()
         self._problem: object = None
 
@@ -81,12 +94,13 @@ Export takes the adapter and the model away, as folders for peft and sentence-tr
         with VerticalScroll(id="result-scroll", can_focus=False):
             yield SafeStatic("", id="outdated")
             yield SafeStatic("", id="verdict")
-            yield SafeStatic("", id="figures-title")
-            yield SafeStatic("", id="figures")
-            yield SafeStatic("", id="caution")
-            yield SafeStatic("", id="reasons")
-            yield SafeStatic("", id="changes-title")
-            yield SafeOptions(id="changes")
+            with Vertical(id="details"):
+                yield SafeStatic("", id="figures-title")
+                yield SafeStatic("", id="figures")
+                yield SafeStatic("", id="caution")
+                yield SafeStatic("", id="reasons")
+                yield SafeStatic("", id="changes-title")
+                yield SafeOptions(id="changes")
 
     def compose_buttons(self) -> ComposeResult:
         yield SafeButton("Measure", id="primary", variant="primary")
@@ -124,25 +138,24 @@ Export takes the adapter and the model away, as folders for peft and sentence-tr
 
     @property
     def _queries(self) -> QuerySetReport | None:
-        sets = self._result.query_sets if self._result else ()
-        return sets[self._set % len(sets)] if sets else None
+        """Those of the verdict first."""
+        if self._result is None or not self._result.query_sets:
+            return None
+        sets = self._result.query_sets
+        first = next((place for place, one in enumerate(sets) if one.kind == self._result.verdict.kind), 0)
+        return sets[(first + self._set) % len(sets)]
 
     def draw(self) -> None:
         result, queries = self._result, self._queries
         self._draw_buttons()
+        self.query_one("#details").display = self._open and result is not None
         verdict = self.query_one("#verdict", SafeStatic)
         if result is None:
             verdict.update(NOTHING)
             return
-        sign, sentence = verdict_of(result)
-        verdict.update(
-            Content.assemble(
-                plain(f"{sign} {sentence}", SIGN_STYLES[sign]),
-                plain(f"\n! {result.advice}" if result.advice and not self._follows_advice() else "", "$text-warning"),
-            )
-        )
+        verdict.update(verdict_content(result.verdict, self._width))
         gate = gate_lines(result.gate, short=self._width < WIDE) if result.gate else ""
-        reasons = "\n".join(filter(None, (hybrid_of(result), result.reason, gate)))
+        reasons = "\n".join(filter(None, (result.reason, gate)))
         self.query_one("#reasons", SafeStatic).update(plain(f"\n{reasons}", lines=True))
         if queries is None:
             self.query_one("#figures", SafeStatic).update("There were no queries to measure with.")
@@ -153,13 +166,6 @@ Export takes the adapter and the model away, as folders for peft and sentence-tr
     @property
     def _width(self) -> int:
         return max(40, self.query_one("#result-scroll").scrollable_content_region.width - 1)
-
-    def _follows_advice(self) -> bool:
-        """Whether BM25, the only mode that is ever advised, is the default meanwhile."""
-        try:
-            return self.host.project.settings().search.mode == "bm25"
-        except EngineError:
-            return False
 
     def _draw_figures(self, queries: QuerySetReport, own: str) -> None:
         table = queries.comparison
@@ -217,12 +223,21 @@ Export takes the adapter and the model away, as folders for peft and sentence-tr
     def _search_for(self, event: OptionList.OptionSelected) -> None:
         self.host.search_for(self._shown[event.option_index].text)
 
-    def action_metric(self) -> None:
-        self._metric = METRICS[(METRICS.index(self._metric) + 1) % len(METRICS)]
+    def action_details(self) -> None:
+        self._open = not self._open
         self.draw()
 
+    def action_metric(self) -> None:
+        self._metric = METRICS[(METRICS.index(self._metric) + self._open) % len(METRICS)]
+        self._unfold()
+
     def action_queries(self) -> None:
-        self._set += 1
+        self._set += self._open
+        self._unfold()
+
+    def _unfold(self) -> None:
+        """Keys that change the figures show them first."""
+        self._open = True
         self.draw()
 
     def action_page_down(self) -> None:
@@ -232,8 +247,8 @@ Export takes the adapter and the model away, as folders for peft and sentence-tr
         self.query_one("#result-scroll").scroll_page_up()
 
     def action_changes(self) -> None:
-        self._worse = not self._worse
-        self.draw()
+        self._worse ^= self._open
+        self._unfold()
 
     @work(exclusive=True, group="open")
     async def action_open_report(self) -> None:
@@ -246,3 +261,18 @@ Export takes the adapter and the model away, as folders for peft and sentence-tr
         if self._result is not None:
             self.app.copy_to_clipboard(str(self._result.folder / "report.html"))
             self.notify("The report's path is on the clipboard.", markup=False)
+
+
+def verdict_content(verdict: ReportVerdict, width: int) -> Content:
+    """The sentence, a bar for each way to search, what is in use, and what to do next; bars at most `width` cells wide."""
+    sign, style = SIGNS[verdict.outcome]
+    parts = [plain(f"{sign} {verdict.sentence}", style)]
+    if verdict.bars:
+        parts.append(plain(f"{SCALE}", "$text-muted"))
+    names = max((len(bar.label) for bar in verdict.bars), default=0)
+    for bar in verdict.bars:
+        filled = round(bar.figure.value / 100 * max(0, min(50, width - names - 10)))
+        head = plain(f"  {bar.label:<{names}} {bar.figure.value:5.1f} ")
+        parts.append(Content.assemble(head, plain("█" * filled, "$text-accent")))
+    parts += [plain(text) for text in ("", verdict.in_use, verdict.to_do) if text or verdict.bars]
+    return Content("\n").join(parts)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from engine.core.figures import Difference, FigureTable
+from engine.core.figures import Difference, FigureTable, Interval
 from engine.core.messages.wire import Request
 
 QuerySetKind = Literal["judged", "document", "synthetic", "perturbed"]
@@ -97,21 +97,50 @@ class QuerySetReport:
     unmatched: tuple[str, ...] = ()
 
 
+Outcome = Literal["better", "as good", "worse", "stays", "not measured"]
+"""Of adaptation: search is better, as good or worse than before; it stays as it was; there was nothing to measure with."""
+
+SCALE = "Points of 100 (nDCG@10): the higher the right passages stand among the first ten hits, the more."
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A way to search: what the verdict calls it, the name of its system, and its nDCG@10 in percent."""
+
+    label: str
+    system: str
+    figure: Interval
+
+
+@dataclass(frozen=True, slots=True)
+class ReportVerdict:
+    """What everyone should know of an evaluation; terminal, app and page show these words and figures.
+
+    `in_use`: what is in use and why. `bars`: on `queries` of `kind`, the best evidence there is; none where that is synthetic.
+    """
+
+    outcome: Outcome = "not measured"
+    sentence: str = ""
+    in_use: str = ""
+    to_do: str = ""
+    kind: QuerySetKind = "synthetic"
+    queries: int = 0
+    bars: tuple[Bar, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class EvaluationReport:
     """What is in use and why, and what was measured. `folder`: of report.json.
 
-    `fusion`: rrf or weighted. `advice`: what to set otherwise, if there is something. `gate`: what was compared; None where there
-    was nothing to compare.
+    `gate`: what was compared; None where there was nothing to compare.
     """
 
     in_use: str
     reason: str
     query_sets: tuple[QuerySetReport, ...]
     folder: Path
-    fusion: str = "rrf"
-    advice: str = ""
     gate: GateTable | None = None
+    verdict: ReportVerdict = field(default_factory=ReportVerdict)
 
 
 @dataclass(frozen=True)

@@ -14,20 +14,9 @@ def advice(judged: FigureTable | None, method: str, mode: str) -> str:
     `judged`: the table of judged queries; held-out ones repeat words of the documents and flatter BM25.
     `method`: how hybrid search fuses (`rrf` or `weighted`); `mode`: the default search mode.
     """
-    names = {
-        "hybrid": (f"hybrid ({'RRF' if method == 'rrf' else 'weighted'})", f"{method}_{IN_USE}"),
-        "semantic": ("semantic", IN_USE),
-    }
-    if judged is None or mode not in names:
+    system = {"hybrid": f"{method}_{IN_USE}", "semantic": IN_USE}.get(mode)
+    gap = judged.gap(system, BM25) if judged and system else None
+    if judged is None or system is None or gap is None or gap.verdict != "worse":
         return ""
-    gaps = {key: (name, system, judged.gap(system, BM25)) for key, (name, system) in names.items()}
-    lost = {key: found for key, found in gaps.items() if found[2] and found[2].verdict == "worse"}
-    if mode not in lost:
-        return ""
-    behind = [
-        f"{name} search ({judged.systems[system]['ndcg@10'].value:.1f}: {-gap.value:+.1f}, {-gap.high:+.1f} to {-gap.low:+.1f})"
-        for name, system, gap in lost.values()
-        if gap
-    ]
-    own = judged.systems[BM25]["ndcg@10"].value
-    return f"On {judged.queries:,} judged queries BM25 alone ({own:.1f} nDCG@10) is better than {' and '.join(behind)}. {HOW}"
+    own, other = (judged.systems[name]["ndcg@10"].value for name in (BM25, system))
+    return f"On your {judged.queries:,} questions keywords alone do better: {own:.1f} of 100, {mode} search {other:.1f}. {HOW}"

@@ -1,0 +1,116 @@
+"""The verdict of a report: whether adaptation helped, on the best evidence there is, in words for everyone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from engine.core.messages.report import Bar, GateRow, Outcome, QuerySetKind, QuerySetReport, ReportVerdict
+from engine.core.systems import ADAPTED, BASE, BM25, IN_USE
+from engine.evaluation.reporting.report import gate_of, query_sets_of, rung_of
+
+SET_OF: Mapping[str, QuerySetKind] = {
+    "judged": "judged", "document": "document", "model": "synthetic", "extractive": "synthetic",
+}  # fmt: skip
+"""Rung of the ladder of evidence → the set that its queries are in."""
+QUESTIONS = {
+    "judged": "your {:,} questions", "document": "{:,} titles and headings of your documents",
+    "synthetic": "questions by a language model",
+}  # fmt: skip
+CHANGED: Mapping[str, str] = {
+    "better": "search after adaptation is better than before", "as good": "search after adaptation is as good as before",
+    "worse": "search after adaptation is worse than before",
+}  # fmt: skip
+
+
+def verdict_of(report: Mapping[str, Any], mode: str = "") -> ReportVerdict:
+    """The verdict on what `read_report` gave. `mode`: the default search mode now, where it is known; advice that is followed is
+    left out."""
+    choice = report["selection"] or {}
+    gate, sets = gate_of(report), query_sets_of(report)
+    adapted = choice.get("in_use", BASE) != BASE
+    measured = _decisive(sets, gate.rung if gate else "")
+    if measured is None:
+        return ReportVerdict(
+            sentence="Nothing was measured: there are no questions to measure with.", in_use=_in_use(report)
+        )
+    way = _way(report)
+    row = next((one for one in gate.candidates if one.name == ADAPTED), None) if gate else None
+    outcome: Outcome = _changed(measured, way) if adapted else "stays" if row else "not measured"
+    fair = not measured.comparison.synthetic
+    bars = _bars(measured, way, adapted=adapted) if fair else ()
+    return ReportVerdict(
+        outcome, _sentence(outcome, measured, row, bars, decided=bool(rung_of(report))), _in_use(report),
+        _to_do(report, mode), measured.kind, measured.comparison.queries, bars,
+    )  # fmt: skip
+
+
+def _decisive(sets: Sequence[QuerySetReport], rung: str) -> QuerySetReport | None:
+    """The queries that the gate went by; the first ones where there was nothing to compare."""
+    return next((one for one in sets if one.kind == SET_OF.get(rung)), next(iter(sets), None))
+
+
+def _way(report: Mapping[str, Any]) -> str:
+    """What stands before the name of an encoder that searches in the default mode."""
+    semantic = report["settings"].get("search", {}).get("mode") == "semantic"
+    return "" if semantic or not report["fusion"] else f"{report['fusion']['method']}_"
+
+
+def _changed(measured: QuerySetReport, way: str) -> Outcome:
+    gap = measured.comparison.gap(f"{way}{IN_USE}", f"{way}{BASE}")
+    return "better" if gap and gap.verdict == "better" else "worse" if gap and gap.harms else "as good"
+
+
+def _bars(measured: QuerySetReport, way: str, *, adapted: bool) -> tuple[Bar, ...]:
+    """Keywords, before, and now; where search stays as it was, what adaptation would have given."""
+    after = {BASE: "Before adaptation", IN_USE: "Now in use"}
+    names = {BM25: "Keywords", **{f"{way}{name}": label for name, label in after.items()}}
+    if not adapted:
+        names = {BM25: "Keywords", f"{way}{BASE}": "Now in use, as before", f"{way}{ADAPTED}": "Adapted, not in use"}
+    systems = measured.comparison.systems
+    return tuple(Bar(label, name, systems[name]["ndcg@10"]) for name, label in names.items() if name in systems)
+
+
+def _sentence(
+    outcome: Outcome, measured: QuerySetReport, row: GateRow | None, bars: Sequence[Bar], *, decided: bool
+) -> str:
+    figures = [f"{bar.figure.value:.1f}" for bar in bars if bar.system != BM25]
+    points = f": {figures[0]} of 100 before, {figures[1]} after" if len(figures) > 1 else ""
+    on = QUESTIONS[measured.kind].format(measured.comparison.queries)
+    if outcome == "not measured":
+        return f"Search is not adapted. On {on} it has {figures[0]} of 100." if figures else "Search is not adapted."
+    if not bars and not decided:
+        return "Whether adaptation helps cannot be said yet: there are no questions of yours to measure it with."
+    if outcome != "stays" or row is None:
+        return f"On {on}, {CHANGED[outcome]}{points}."
+    if row.outcome == "not shown" and not decided:
+        return f"{on[0].upper()}{on[1:]} are too few to say whether adaptation helps{points}. Search stays as it was."
+    worse = "makes search worse" if row.default.verdict == "worse" else "may make search worse"
+    what = "is not shown to make search better" if row.outcome == "not shown" else worse
+    return f"On {on}, adaptation {what}{points}. Search stays as it was."
+
+
+def _in_use(report: Mapping[str, Any]) -> str:
+    choice, gate = report["selection"] or {}, gate_of(report)
+    if choice.get("in_use", BASE) == BASE:
+        now = "Search uses the encoder as it was before. An adapted one comes into use only when it is shown to be better."
+        return now if gate else str(choice.get("reason", ""))
+    what = "the adapted encoder" if choice["in_use"] == ADAPTED else "a mix of the encoder before and after adaptation"
+    chosen = next((one for one in gate.candidates if one.name == choice["in_use"]), None) if gate else None
+    if chosen is None:
+        return f"Search uses {what}."
+    where = "" if chosen.default.verdict == "better" else " in search by meaning"
+    return f"Search uses {what}: it is shown to be better{where}, and not likely to do harm."
+
+
+def _to_do(report: Mapping[str, Any], mode: str) -> str:
+    decision = (report["selection"] or {}).get("decision") or {}
+    if report["advice"] and mode != BM25:
+        return str(report["advice"])
+    if decision.get("chosen", BASE) != BASE:
+        return "Search. Adapt again when many documents have changed."
+    if decision.get("rung") == "judged":
+        return "Compare other encoders on your questions ('engine encoders compare')."
+    count = decision.get("judged_needed")
+    many = f"about {count:,} questions" if count else "more questions"
+    return f"Judge {many} of your own (marks in the app's search, or 'engine judge'): they can show whether adaptation helps."
