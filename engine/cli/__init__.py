@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import os
 import sys
 from typing import Any, NoReturn
@@ -41,7 +42,7 @@ def main() -> None:
     environment.prepare_process()
     try:
         _help_the_leader()
-        code = app(standalone_mode=False)  # of a command that ends with `typer.Exit`
+        code = app(prog_name="engine", standalone_mode=False)  # of a command that ends with `typer.Exit`
         sys.stdout.flush()
     except EngineError as error:
         _end_with(error)
@@ -78,7 +79,8 @@ def _nobody_reads() -> None:
 
 
 def _wants_json() -> bool:
-    return os.environ.get("BMEMBED_ERRORS") == "json"
+    options = itertools.takewhile(lambda argument: argument != "--", sys.argv[1:])
+    return os.environ.get("BMEMBED_ERRORS") == "json" or "--json" in options
 
 
 def _end_with(error: EngineError) -> NoReturn:

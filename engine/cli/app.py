@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from engine.core.messages.wire import to_json
 
@@ -23,25 +24,58 @@ HELP = """The `engine` command. Data goes to standard output, progress messages 
 
 Exit codes: 0 done, 1 internal fault, 2 wrong use or settings, 3 bad input or nothing built yet, 4 project busy, 5 stage
 failed, 6 out of disk or memory, 7 damaged project, 130 cancelled (0 where torchrun or accelerate launch has started it: they
-take any other for a crash). With BMEMBED_ERRORS=json in the environment, an error
+take any other for a crash). With --json, or BMEMBED_ERRORS=json in the environment, an error
 is one JSON object {"type", "code", "what", "why", "to_do", "stage", "command"} on the last line of standard error.
 
 """
 
+GROUPS = {
+    "Start": ("new", "run", "find", "list", "purge", "demo", "doctor"),
+    "Search": ("search", "watch", "serve"),
+    "Adapt": ("adapt", "sample", "judge", "import-judgments", "import-queries", "report", "export"),
+    "Inspect": ("status", "documents", "queries", "models", "encoders"),
+    "Control a run": ("pause", "resume", "cancel", "finish"),
+}
+"""What the help lists together; all else is advanced."""
+
+
+class Grouped(TyperGroup):
+    """The commands, in groups."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write each group of commands with what they do."""
+        shown = [name for name in self.list_commands(ctx) if not self.commands[name].hidden]
+        known = {name for names in GROUPS.values() for name in names}
+        rest = tuple(name for name in shown if name not in known)
+        room = formatter.width - max(map(len, shown)) - 6
+        for title, names in {**GROUPS, "Advanced": rest}.items():
+            with formatter.section(title):
+                there = [name for name in names if name in shown]
+                formatter.write_dl([(name, self.commands[name].get_short_help_str(room)) for name in there])
+
+
+def _complete_project(incomplete: str) -> list[str]:
+    from engine.project.folder import known_projects
+
+    return [path.name for path in known_projects() if path.name.startswith(incomplete)]
+
+
 app = typer.Typer(
     name="engine",
+    cls=Grouped,
+    context_settings={"help_option_names": ["-h", "--help"]},
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     help=HELP,
 )
-ProjectName = Annotated[str, typer.Argument(metavar="PROJECT", help="a project's name, or the path of its folder")]
+_PROJECT = typer.Argument(
+    metavar="PROJECT", help="a project's name, or the path of its folder", autocompletion=_complete_project
+)
+ProjectName = Annotated[str, _PROJECT]
 Texts = list[str] | None
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON on standard output")]
-MaybeProject = Annotated[
-    str | None, typer.Argument(metavar="PROJECT", help="a project's name, or the path of its folder")
-]
+MaybeProject = Annotated[str | None, _PROJECT]
 Force = Annotated[bool, typer.Option("--force", help="do it again even where it is up to date")]
 Preset = Annotated[str, typer.Option(help="training preset: quick, standard, paper, cl, mafin or pipelines")]
 

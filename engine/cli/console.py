@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
@@ -32,13 +33,18 @@ METRICS = ("hit@1", "hit@4", "hit@10", "mrr@10", "ndcg@10")
 
 def progress_console() -> Console:
     """The console of everything that is not data."""
-    return Console(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
+    return Console(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty(), color_system=_colours())
 
 
 def output() -> Console:
     """The console of data. What reads a pipe gets whole lines."""
     piped = not sys.stdout.isatty()
-    return Console(highlight=False, soft_wrap=piped, width=120 if piped else None)
+    return Console(highlight=False, soft_wrap=piped, width=120 if piped else None, color_system=_colours())
+
+
+def _colours() -> Literal["auto"] | None:
+    """None for no escape sequences at all: Rich itself leaves out colours only."""
+    return None if os.environ.get("NO_COLOR") else "auto"
 
 
 class RunView:
@@ -49,7 +55,7 @@ class RunView:
         self._bars = Progress(
             SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(),
             TextColumn("{task.fields[note]}", markup=False), TimeElapsedColumn(),
-            console=self._console, transient=True, disable=not self._console.is_terminal,
+            console=self._console, transient=True, disable=self._console.color_system is None,
         )  # fmt: skip
         self._tasks: dict[str, TaskID] = {}
         self._shown: set[tuple[str, str]] = set()
@@ -233,12 +239,11 @@ def show_found(found: Found, console: Console, sources: Iterable[str] = (), *, d
     """
     show_notes(found)
     names = source_names({*sources, *(hit.source for hit in found.hits)})
-    mark = "bold underline" if console.no_color else "bold yellow"
     for hit in found.hits:
         console.print(_heading(hit, names[hit.source] if len(names) > 1 else "", dated))
         body = Text("   " + harmless(hit.snippet))
         for start, end in hit.marks:
-            body.stylize(mark, start + 3, end + 3)
+            body.stylize("bold yellow", start + 3, end + 3)
         console.print(body)
 
 

@@ -34,19 +34,25 @@ def serve(
         Server(project.folder, answers, extra=methods(project.folder)).serve(sys.stdin)
 
 
+@app.command("list")
+def list_projects(as_json: AsJson = False) -> None:
+    """List your projects, and where they lie."""
+    from engine.project.folder import known_projects, projects_root
+
+    names = {path.name: str(path) for path in known_projects()}
+    if as_json:
+        print_json(names)
+    else:
+        print("".join(harmless(f"{name}  {path}") + "\n" for name, path in names.items()), end="")
+    if not names:
+        print(f"No projects in {projects_root()} yet: 'engine new' makes one.", file=sys.stderr)
+
+
 @app.command()
 def status(name: MaybeProject = None, as_json: AsJson = False) -> None:
     """Show how far each stage of a project is; without a name, list the known projects."""
     if name is None:
-        from engine.project.folder import known_projects, projects_root
-
-        names = {path.name: str(path) for path in known_projects()}
-        if as_json:
-            print_json(names)
-        else:
-            print("".join(harmless(f"{name}  {path}") + "\n" for name, path in names.items()), end="")
-        if not names:
-            print(f"No projects in {projects_root()} yet: 'engine new' makes one.", file=sys.stderr)
+        list_projects(as_json)
         return
     from engine.cli.status_text import as_text, status_of
 

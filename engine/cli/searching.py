@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from engine.cli.app import AsJson, Texts, app, opened, print_json
+from engine.cli.app import AsJson, MaybeProject, Texts, app, opened, print_json
 from engine.core.errors import EngineError, UsageError
 from engine.core.messages.search import Found
 from engine.core.text import harmless
@@ -39,10 +39,7 @@ class Shown:
 
 @app.command()
 def search(
-    name: Annotated[
-        str | None,
-        typer.Argument(metavar="PROJECT", help="a project's name, or the path of its folder; none with --all"),
-    ] = None,
+    name: MaybeProject = None,
     query: Annotated[str | None, typer.Argument(help='words, "an exact phrase", -word, word*, title:word')] = None,
     mode: Annotated[str | None, typer.Option(help="hybrid, semantic or bm25; project.toml's if left out")] = None,
     top: Annotated[int | None, typer.Option(help="number of hits")] = None,

@@ -14,11 +14,13 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from fixtures.errors import error_of
 from fixtures.pipeline import SAMPLE, copy_documents, engine, engine_here, environment
 
+from engine.cli.app import GROUPS
 from engine.core import events
 from engine.core.former_systems import former_name
 from engine.core.systems import label_of
@@ -77,6 +79,15 @@ def test_every_command_has_help(command: str) -> None:
     assert not done.stderr
 
 
+def test_the_help_has_every_command_once_in_a_group() -> None:
+    done = engine_here("-h")
+    assert done.stdout == engine_here("--help").stdout
+    listed = re.findall(r"^  ([a-z-]+)  ", done.stdout, re.M)
+    assert sorted(listed) == sorted({*listed})
+    assert {*COMMANDS, "list", "find", "adapt"} <= {*listed}
+    assert {name for names in GROUPS.values() for name in names} <= {*listed}
+
+
 def test_help_loads_no_heavy_library() -> None:
     code = (
         "import sys; sys.argv = ['engine', '--help']\n"
@@ -132,7 +143,13 @@ def test_a_misspelt_name_suggests_the_nearest_project(tmp_path: Path) -> None:
     engine_here("new", "handbook-of-rules", str(tmp_path / "documents"))
     code, error = error_of("status", "handbok-of-rules")
     assert (code, error["code"], "'handbook-of-rules'" in error["to_do"]) == (2, "project-missing", True)
-    assert "handbook-of-rules" in json.loads(engine_here("status", "--json").stdout)
+    for command in ("list", "status"):
+        assert "handbook-of-rules" in json.loads(engine_here(command, "--json").stdout)
+    asked = {"_ENGINE_COMPLETE": "complete_bash", "COMP_WORDS": "engine status handbook-", "COMP_CWORD": "2"}
+    with mock.patch.dict(os.environ, asked):
+        assert engine_here().stdout.split() == ["handbook-of-rules"]
+    wrong = engine_here("status", "handbok-of-rules", "--json", check=False)
+    assert json.loads(wrong.stderr.splitlines()[-1])["code"] == "project-missing"
 
 
 def test_new_refuses_what_cannot_work(finished: Path, tmp_path: Path) -> None:

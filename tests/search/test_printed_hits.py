@@ -12,8 +12,9 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from engine.cli.app import app
-from engine.cli.console import show_found, source_names
+from engine.cli.console import RunView, output, show_found, source_names
 from engine.core.disk import write_text
+from engine.core.events import Progress
 from engine.core.messages.search import Found, Hit, Ranked
 from engine.core.records import Chunk, Document
 from engine.project.folder import ProjectFolder
@@ -41,12 +42,19 @@ def test_a_hit_in_plain_text() -> None:
     assert shown(replace(HIT, created=1e300)).startswith("1. a/lease.md:7  Lease › Rent  [bm25")
 
 
-def test_marks_are_shown_by_colour_or_without_it_by_a_line() -> None:
-    coloured = shown(HIT, force_terminal=True, color_system="standard", no_color=False)
-    assert "\x1b[1;33mtenant\x1b[0m" in coloured
-    plain = shown(HIT, force_terminal=True, color_system="standard", no_color=True)
-    assert "\x1b[1;4mtenant\x1b[0m" in plain
-    assert "33m" not in plain
+@pytest.mark.parametrize("no_color", ["", "1"])
+def test_marks_are_coloured_and_nothing_is_with_no_color(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], no_color: str
+) -> None:
+    for name, value in {"NO_COLOR": no_color, "FORCE_COLOR": "1", "TERM": "xterm"}.items():
+        monkeypatch.setenv(name, value)
+    found = Found("tenant", "hybrid", (HIT,), notes=("A note.",))
+    show_found(found, output())
+    with RunView() as view:
+        view(Progress(stage="index", done=1, total=2, unit="chunks"))
+    written = capsys.readouterr()
+    assert "tenant" in written.out
+    assert ["\x1b" in text for text in (written.out, written.err)] == [not no_color] * 2
 
 
 def test_several_sources_are_named() -> None:
