@@ -82,5 +82,9 @@ def test_a_study_of_a_beir_folder(tiny_model: Path, tmp_path: Path) -> None:
     assert (row["values"]["evaluation queries"], row["values"]["documents"]) == (2, 3)
     assert row["values"]["training queries"] > row["values"]["held-out queries"] > 0
     assert (output / "domain-t1.html").is_file()
+    second = shutil.copytree(data, tmp_path / "second")
+    both, _ = study("domain-t1", str(data), str(second), "--model", str(tiny_model), "--output", str(output))
+    assert both["mean"]["rows"][0]["values"]["documents"] == 3
+    assert [one["folder"] for one in both["sets"]] == [str(output / "data"), str(output / "second")]
     questions, _ = study("domain-t8", str(data), "--model", str(tiny_model), "--output", str(output))
     assert [row["values"]["answer"] for row in questions["rows"]] == ["d0", "d1"]
