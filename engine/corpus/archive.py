@@ -7,10 +7,9 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from engine.corpus import zip_aes
 from engine.corpus.damage import damaged
 from engine.corpus.encodings import guess_encoding_of_names
 from engine.corpus.formats import MAX_UNPACKED, is_part, open_zip, refuse_bomb, refuse_part
@@ -23,9 +22,10 @@ _LITTER = ("__MACOSX/", ".DS_Store", "Thumbs.db")
 _ENCRYPTED = 1
 _UTF8_NAME, _UTF8_BESIDE = 0x800, 0x7075
 _MAX_ALONE = 2**15  # bytes of names that are looked at one by one
+_AES = 99  # as WinZip and 7-Zip lock
 _COMPRESSIONS = {
     1: "Shrink", 6: "Implode", 9: "Deflate64", 93: "Zstandard", 95: "XZ", 96: "JPEG", 97: "WavPack", 98: "PPMd",
-    zip_aes.METHOD: "AES and a compression",
+    _AES: "AES and a compression",
 }  # fmt: skip
 
 
@@ -94,8 +94,8 @@ def _unlocked(
     archive: zipfile.ZipFile, member: zipfile.ZipInfo, most: int, passwords: Sequence[str | None]
 ) -> bytes | None:
     """The bytes of a member with the first password that opens it; None where none does."""
-    if member.compress_type == zip_aes.METHOD:
-        return zip_aes.opened(archive, member, most, [password for password in passwords if password is not None])
+    if member.compress_type == _AES:
+        archive, member = _for_aes(archive, member)
     for password in passwords:
         try:
             return _unpacked(archive, member, most, password)
@@ -105,6 +105,30 @@ def _unlocked(
             if password is None:
                 raise
     return None
+
+
+def _for_aes(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> tuple[zipfile.ZipFile, zipfile.ZipInfo]:
+    """The archive and the member as pyzipper has them."""
+    from pyzipper import AESZipFile
+
+    assert archive.fp is not None
+    with _faults(member):
+        same = AESZipFile(archive.fp)
+    return same, next(one for one in same.infolist() if one.header_offset == member.header_offset)
+
+
+@contextmanager
+def _faults(member: zipfile.ZipInfo) -> Iterator[None]:
+    """What pyzipper finds damaged in a locked member, as zipfile would say it."""
+    if not member.flag_bits & _ENCRYPTED:
+        yield
+        return
+    from pyzipper import BadZipFile
+
+    try:
+        yield
+    except BadZipFile as error:
+        raise zipfile.BadZipFile(str(error)) from error
 
 
 def names_of(members: Sequence[zipfile.ZipInfo]) -> list[str]:
@@ -153,7 +177,7 @@ def _decoded_name(name: bytes, encoding: str) -> str:
 def _unpacked(archive: zipfile.ZipFile, member: zipfile.ZipInfo, most: int, password: str | None = None) -> bytes:
     """The bytes of a member, whatever size it claims. Raises OverflowError where there are more than `most`."""
     pieces, size = [], 0
-    with archive.open(member, pwd=None if password is None else password.encode()) as file:
+    with _faults(member), archive.open(member, pwd=None if password is None else password.encode()) as file:
         while piece := file.read(_PIECE):
             size += len(piece)
             if size > most:

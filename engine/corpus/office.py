@@ -120,12 +120,15 @@ def _text(sections: Iterable[Node], format: str) -> Text:
 
 
 def _slide(section: Node) -> str:
-    built = Builder()
-    _add(built, section["elements"])
+    text = _blocks(section["elements"]).text
     notes = "\n".join(filter(None, map(_line, section.get("speaker_notes") or ())))
-    if notes:
-        built.block(f"{NOTES}\n{notes}")
-    return built.done().text
+    return f"{text}\n\n{NOTES}\n{notes}".strip() if notes else text
+
+
+def _blocks(nodes: Iterable[Node]) -> Text:
+    built = Builder()
+    _add(built, nodes)
+    return built.done()
 
 
 def _workbook(sections: Iterable[Node]) -> Text:
@@ -133,12 +136,11 @@ def _workbook(sections: Iterable[Node]) -> Text:
     for number, section in enumerate(sections, 1):
         name = " ".join(clean(section.get("title") or "").split())
         nodes = [node for node in section["elements"] if node["type"] != "heading" or _line(node) != name]
-        inner = Builder()
-        _add(inner, nodes)
-        if inner.done().text:
+        said = _blocks(nodes)
+        if said.text:
             built.page(number, f"sheet {name}")
             built.heading(1, name)
-            _add(built, nodes)
+            built.block(said.text)
     return built.done()
 
 
@@ -172,9 +174,7 @@ def _add_list(built: Builder, node: Node) -> None:
 
 def _lines(node: Node) -> Iterator[str]:
     """What stands in a node, a line for each paragraph or row."""
-    inner = Builder()
-    _add(inner, node.get("content") or ())
-    return filter(None, inner.done().text.split("\n"))
+    return filter(None, _blocks(node.get("content") or ()).text.split("\n"))
 
 
 def _margin(node: Node) -> Iterator[str]:
@@ -219,8 +219,19 @@ def _drawn_line(paragraph: bytes) -> str:
         return text
 
 
+def _cell(cell: Node) -> str:
+    content = cell["content"]
+    if all(node["type"] == "paragraph" for node in content):
+        lines: Iterable[str] = map(_line, content)
+    else:
+        lines = _lines(cell)
+    return " ".join(" ".join(lines).split())
+
+
 def _time(cell: Node) -> str:
     """What a cell shows as a time of day or a span of time, which office_oxide counts as days; empty for any other."""
+    if cell.get("data_type") != "date":
+        return ""
     number, shown = cell.get("raw_number"), _QUOTED.sub("", cell.get("number_format") or "").lower()
     spans = "[h" in shown or "[m" in shown or "[s" in shown
     if (
@@ -248,7 +259,7 @@ def _rows(table: Node) -> list[list[str]]:
             wide = min(max(1, cell.get("col_span") or 1), _MAX_COLUMNS)
             if (tall := cell.get("row_span") or 1) > 1:
                 left |= dict.fromkeys(range(len(cells), len(cells) + wide), tall - 1)
-            cells += [_time(cell) or " ".join(" ".join(_lines(cell)).split()), *[""] * (wide - 1)]
+            cells += [_time(cell) or _cell(cell), *[""] * (wide - 1)]
         reached = left
         rows.append(cells)
     width = max(map(len, rows), default=0)

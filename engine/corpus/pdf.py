@@ -23,7 +23,6 @@ from engine.corpus.readers import LeftOut, ReadDocument, UnreadableFileError, cl
 from engine.corpus.said import author_of, seconds, title_of
 from engine.corpus.scans import is_scan, pages_left_out, runs
 from engine.corpus.structure import from_pages
-from engine.corpus.xfa import form_text
 
 _PICTURE = re.compile(rb"/Subtype\s*/Image\b|/Filter\s*\[?\s*/(?:DCT|CCITTFax|JPX|JBIG2)Decode")
 
@@ -41,8 +40,6 @@ class PdfReader:
         with closing(_document(path, content)) as document:
             with form_of(document) as form:
                 pages = _pages(document, Beside(form))
-            if more := form_text(document):
-                pages.beside[1] = "\n".join(filter(None, (pages.beside.get(1), more)))
             texts, note, unread = _with_scans(document, pages)
             metadata, bookmarks = _metadata(document), outline(document)
         text = from_pages(texts, pages.beside)
