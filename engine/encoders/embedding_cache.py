@@ -119,6 +119,11 @@ class EmbeddingCache:
             self._open[fingerprint] = VectorCache(self.folder / fingerprint, dimension)
         return self._open[fingerprint]
 
+    def width_of(self, fingerprint: str) -> int:
+        """Of the vectors that are kept of one encoder; 0 where there are none."""
+        shards = map(read_hashes, sorted((self.folder / fingerprint).glob("shard-[0-9]*.vec")))
+        return next((found[1] for found in shards if found), 0)
+
     def drop_others(self, keep: Collection[str]) -> int:
         """Delete the vectors of all encoders but `keep`; the number of encoders dropped."""
         folders = self.folder.iterdir() if self.folder.is_dir() else ()

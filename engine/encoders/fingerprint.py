@@ -51,11 +51,15 @@ def read_prompts(model: ModelFolder) -> Prompts:
 _KNOWN: tuple[tuple[str, Prompts], ...] = (
     (r"(multilingual-)?e5-(small|base|large)(-v2)?", Prompts("query: ", "passage: ")),
     (
+        r"(multilingual-)?e5-(large|mistral-7b)-instruct",
+        Prompts("Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery: ", ""),
+    ),
+    (
         r"bge-(small|base|large)-en(-v1\.5)?",
         Prompts("Represent this sentence for searching relevant passages: ", ""),
     ),
     (r"nomic-embed-text-v\d(\.\d)?(-moe)?", Prompts("search_query: ", "search_document: ")),
-    (r"embeddinggemma-300m(-qat)?", Prompts("task: search result | query: ", "title: none | text: ")),
+    (r"embedding-?gemma-300m(-qat)?", Prompts("task: search result | query: ", "title: none | text: ")),
     (
         r"qwen3-embedding-[\d.]+b",
         Prompts("Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery:", ""),
@@ -73,7 +77,7 @@ def missing_prompts(model: ModelFolder) -> Prompts | None:
 
 def known_prompts(name: str) -> Prompts | None:
     """What models of a name were trained with, by their model cards; a quantisation at the name's end says nothing of it."""
-    name = re.sub(r"([-_.](i?q\d\w*|b?f\d\d))+$", "", name.lower())
+    name = re.sub(r"([-_.]([it]?q\d\w*|b?f\d\d|fp\d\d|mxfp\d\w*|i1|ud|imat|gguf))+$", "", name.lower())
     return next((prompts for known, prompts in _KNOWN if re.search(rf"(^|[-_/]){known}$", name)), None)
 
 

@@ -90,6 +90,8 @@ def load_encoder(context: StageContext, adapter: Path | None = None, weight: flo
     source = encoder_source(chosen)
     if source.server:
         note_server(context.project.path, source.server)
+        width = open_cache(context).width_of(source.vectors_fingerprint(chosen.max_tokens))
+        source = encoder_source(chosen, width)  # which is not asked for it
     encoder = source.load(chosen.max_tokens, adapter, weight, context.choose)
     if isinstance(encoder, AugmentedEncoder | GivenEncoder):  # each interpolation asks the black box the same again
         encoder.black_box = cached(context, encoder.black_box)

@@ -18,7 +18,9 @@ import pytest
 from fixtures.errors import error_of
 from fixtures.fake_endpoint import Raw, serving
 from fixtures.fault_proxy import CUT, DELAY, DROP, ERROR, HALF_OPEN, spoiling
+from fixtures.llama_server import embedding_server
 from fixtures.pipeline import SAMPLE, engine_here
+from fixtures.tiny_gguf import build_tiny_gguf
 from fixtures.tiny_model import build_tiny_model
 
 from engine.core.errors import CancelledError, EngineError, SettingsError
@@ -137,6 +139,18 @@ def test_what_is_lost_on_the_way_is_sent_again(server: Server) -> None:
     assert proxy.met == [DROP, ERROR, CUT, DELAY, HALF_OPEN, "pass"]
 
 
+def test_llama_cpps_own_server_gives_the_vectors_of_its_model_whatever_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(endpoint, "PAUSE_SECONDS", 0.01)
+    model = build_tiny_gguf(tmp_path / "tiny.gguf", template=None, context=512, llama__pooling_type=1)
+    with embedding_server(model) as url, spoiling(url, [DROP, CUT, "pass", DELAY, ERROR, "pass"]) as proxy:
+        found = encoder(proxy.url, endpoint_batch=3).encode_chunks(TEXTS)
+        assert not proxy.faults
+    own = encoder_source(EncoderSettings(model=str(model), device="cpu")).load(256)
+    np.testing.assert_allclose(found, own.encode_chunks(TEXTS), atol=2e-3)
+
+
 def test_a_server_that_never_answers_is_given_up_after_so_many_tries(server: Server) -> None:
     server.script = lambda *_: Raw(503)
     with pytest.raises(EngineError) as error:
@@ -151,6 +165,7 @@ def test_a_server_that_never_answers_is_given_up_after_so_many_tries(server: Ser
         (answer([[1.0] * 4] * 6), "endpoint-count"),
         (answer([[1.0] * 4] * 8), "endpoint-count"),
         (answer([[1.0] * 5] * 7), "endpoint-dimension"),
+        (answer([*[[1.0] * 4] * 6, [1.0] * 5]), "endpoint-dimension"),
         (answer([[0.0] * 4] * 7), "vectors-not-finite"),
         (answer([[math.nan] * 4] * 7), "vectors-not-finite"),
         (Raw(body=b"[]"), "endpoint-no-answer"),
@@ -214,7 +229,7 @@ def test_a_project_is_searched_and_evaluated_but_neither_trained_nor_exported(
     server: Server, project: ProjectFolder
 ) -> None:
     path = str(project.path)
-    engine_here("run", path)
+    engine_here("run", path, "--all")
     store = project.store()
     adapter, vectors = store.artifact(AdapterInfo), store.artifact(VectorsInfo)
     assert adapter is not None
@@ -240,6 +255,9 @@ def test_a_project_is_searched_and_evaluated_but_neither_trained_nor_exported(
 
 def test_another_model_under_the_same_name_is_noticed_by_its_width(server: Server, project: ProjectFolder) -> None:
     engine_here("run", str(project.path), "--only", "ingest,index,embed")
+    server.requests.clear()
+    engine_here("embed", str(project.path), "--force")
+    assert not server.requests, "all vectors are kept, and so is their width"
     server.script = lambda _, texts: answer([vector(text)[:8] for text in texts])
     assert error_of("search", str(project.path), "alarm", "--mode", "semantic")[1]["code"] == "endpoint-dimension"
 
@@ -266,13 +284,13 @@ def test_a_small_model_trains_beside_a_server_that_fails_and_nothing_is_lost(
     )  # fmt: skip
     engine_here("run", str(project.path), "--only", "ingest,index,generate,rank")
     unbroken = ProjectFolder(Path(shutil.copytree(project.path, tmp_path / "unbroken")))
-    engine_here("run", str(unbroken.path))
+    engine_here("run", str(unbroken.path), "--all")
     whole = sum(map(len, server.texts))
     server.requests.clear()
     with spoiling(server.url, [CUT, DELAY, ERROR, "pass", *[DROP] * 5]) as proxy:
         project.change_settings({"encoder.endpoint": proxy.url})
-        assert error_of("run", str(project.path))[1]["code"] == "endpoint-no-answer"
-        engine_here("run", str(project.path))
+        assert error_of("run", str(project.path), "--all")[1]["code"] == "endpoint-no-answer"
+        engine_here("run", str(project.path), "--all")
         assert known_servers(project.path) == [proxy.url]
         found = json.loads(engine_here("search", str(project.path), "a ladle that tipped over", "--json").stdout)[
             "hits"

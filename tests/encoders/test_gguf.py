@@ -27,6 +27,7 @@ TEXTS = [
     "Zürich <|im_end|> 東京",
     "<s> x",
 ]
+INSTRUCTION = "Instruct: Given a web search query, retrieve relevant passages that answer the query"
 NEAR = (
     2e-3  # llama.cpp keeps keys and values in half precision, and computes with them in the way that suits its settings
 )
@@ -108,6 +109,10 @@ def test_a_copy_is_the_same_encoder_and_other_weights_are_not(model: Path, tmp_p
         ("embeddinggemma-300M-qat-Q4_0", Prompts("task: search result | query: ", "title: none | text: ")),
         ("multilingual-e5-small-f16", Prompts("query: ", "passage: ")),
         ("e5-base-v2.Q4_K_M", Prompts("query: ", "passage: ")),
+        ("Qwen3-Embedding-0.6B.i1-Q4_K_M", Prompts(f"{INSTRUCTION}\nQuery:", "")),
+        ("embeddinggemma-300M-UD-Q4_K_XL", Prompts("task: search result | query: ", "title: none | text: ")),
+        ("nomic-embed-text-v1.5-fp16", Prompts("search_query: ", "search_document: ")),
+        ("multilingual-e5-large-instruct-q8_0", Prompts(f"{INSTRUCTION}\nQuery: ", "")),
         ("tiny-f32", None),
     ],
 )
@@ -120,6 +125,8 @@ def test_prompts_of_the_family_are_used_unless_settings_name_others(tmp_path: Pa
     own = encoder_source(EncoderSettings(model=str(file))).prompts
     assert (own.query.startswith("Instruct: "), own.document) == (True, "")
     assert encoder_source(EncoderSettings(model=str(file), query_prompt="")).prompts == Prompts("", "")
+    renamed = build_tiny_gguf(tmp_path / "mine.gguf", name="Qwen3 Embedding 0.6B", llama__pooling_type=3)
+    assert encoder_source(EncoderSettings(model=str(renamed))).prompts == own
 
 
 def test_a_model_that_names_no_pooling_wants_one_to_be_chosen(tmp_path: Path) -> None:

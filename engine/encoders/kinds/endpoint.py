@@ -177,23 +177,26 @@ class EndpointEncoder:
             rows = {
                 int(row.get("index", place)): row["embedding"] for place, row in enumerate(json.loads(body)["data"])
             }
-            vectors = np.array([rows[place] for place in sorted(rows)], np.float64)
+            widths = sorted({len(row) for row in rows.values()})
+            vectors = np.array([rows[place] for place in sorted(rows)] if len(widths) == 1 else [], np.float64)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             raise ExchangeError("the answer holds no vectors") from None
         if sorted(rows) != list(range(count)):
             raise self._unusable(f"{count} texts were sent and {len(rows)} vectors came back.", code="endpoint-count")
-        if vectors.ndim != 2 or vectors.shape[1] != (self._width or vectors.shape[1]):
-            wanted, found = self._width, vectors.shape[-1]
-            raise self._unusable(
-                f"Its vectors have {found} dimensions, those before have {wanted}.", code="endpoint-dimension"
-            )
+        if vectors.ndim != 2 or widths != [self._width or widths[0]]:
+            before = f", those before have {self._width}" if self._width else ""
+            found = " and ".join(map(str, widths))
+            raise self._unusable(f"Its vectors have {found} dimensions{before}.", code="endpoint-dimension")
         if not (np.isfinite(vectors).all() and vectors.any(axis=1).all()):
             raise self._unusable("They hold numbers that are not finite, or only zeros.", code="vectors-not-finite")
         self._width = vectors.shape[1]
         return unit_rows(vectors)
 
     def _unusable(self, why: str, code: str) -> EngineError:
-        to_do = "See that it runs the model that the documents were embedded with, and nothing but an embedding model."
+        to_do = (
+            "See that it runs the model that the documents were embedded with, and nothing but an embedding model. Give another "
+            "model a name of its own in encoder.endpoint_model."
+        )
         return EngineError(
             f"The vectors of the embedding server {self._source.address.url} cannot be used.", why, to_do, code=code
         )

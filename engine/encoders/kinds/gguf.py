@@ -57,7 +57,7 @@ class GgufSource:
     @classmethod
     def named(cls, chosen: EncoderSettings) -> GgufSource:
         """The file that settings name by its path, or by its name in the folder of `engine models add`. Prompts that they do not
-        name are those of the model's family, by the file's name. Raises ModelError."""
+        name are those of the model's family, by the file's name or the one in it. Raises ModelError."""
         try:
             path = gguf_file(Path(), chosen.model)
             header, identity = read_header(path), content_identity(path)
@@ -65,8 +65,9 @@ class GgufSource:
             to_do = "Set encoder.model to a GGUF file of an embedding model, or to a folder."
             what = f"The embedding model {chosen.model} cannot be used."
             raise ModelError(what, error.why, to_do, code="model-invalid") from None
-        called = header.name.replace(" ", "-") if path.suffix.lower() != ".gguf" else path.stem
-        own = known_prompts(called) or Prompts("", "")
+        within = header.name.replace(" ", "-")
+        called = path.stem if path.suffix.lower() == ".gguf" else within
+        own = known_prompts(called) or known_prompts(within) or Prompts("", "")
         prompts = Prompts(
             own.query if chosen.query_prompt is None else chosen.query_prompt,
             own.document if chosen.document_prompt is None else chosen.document_prompt,
