@@ -1,4 +1,4 @@
-"""The library: its errors, and what an opened project answers. test_offline.py runs README.md's example."""
+"""The library: its errors, and what an opened project answers. test_offline.py runs docs/LIBRARY.md's example."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def no_network() -> list[str]:
     return command if done.returncode == 0 else []
 
 
-def test_the_example_of_the_readme_and_every_search_mode_without_network(
+def test_the_example_of_the_library_page_and_every_search_mode_without_network(
     no_network: list[str], tiny_model: Path, tmp_path: Path
 ) -> None:
     """As written, but for the places, and a model and a corpus small enough for a test."""
@@ -60,9 +60,9 @@ def test_the_example_of_the_readme_and_every_search_mode_without_network(
 
 
 def example(project: Path, documents: Path, model: Path) -> str:
-    """The code of README.md's example with places, a model and settings of the test's own."""
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    (code,) = re.findall(r"```python\n(.*?)```", readme, flags=re.S)
+    """The code of docs/LIBRARY.md's example with places, a model and settings of the test's own."""
+    page = (ROOT / "docs" / "LIBRARY.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", page, flags=re.S)
     copy_documents(documents, ("incidents",), 5)
     small = f'{{"preset": "quick", "steps": 2}}, encoder={{"model": {str(model)!r}}}, evaluation={{"bootstrap_samples": 100}}'
     for written, replaced in {
@@ -70,7 +70,7 @@ def example(project: Path, documents: Path, model: Path) -> str:
         '"assets/sample/documents"': repr(str(documents)),
         '{"preset": "quick"}': small,
     }.items():
-        assert code.count(written) == 1, f"README.md no longer says {written}"
+        assert code.count(written) == 1, f"docs/LIBRARY.md no longer says {written}"
         code = code.replace(written, replaced)
     return code
 
