@@ -18,6 +18,7 @@ from textual.widgets import Input, OptionList
 
 from bmembed_tui.dialogs.confirmations import ask
 from bmembed_tui.dialogs.folder_picker import roots
+from bmembed_tui.home.here import here
 from bmembed_tui.widgets.fields import Field, PathField
 from bmembed_tui.widgets.folder_tree import FolderTree
 from bmembed_tui.widgets.key_line import KeyLine
@@ -152,7 +153,7 @@ Enter goes from field to field; on the last one it makes the project."""
         yield KeyLine()
 
     def on_mount(self) -> None:
-        self.query_one(FolderTree).show_roots(roots())
+        self.query_one(FolderTree).show_roots(roots(here()))
         self._draw_presets()
         field = self.query_one("#new-documents", PathField)
         field.focus()

@@ -64,11 +64,11 @@ class SearchPane(SearchView):
         self._early = ""
 
     def typed(self, character: str) -> bool:
-        """What was typed before the field had the focus stands in it. Before the project's status is known it is kept."""
+        """What was typed before the field had the focus stands in it. It is kept while there is nothing to search yet."""
         field, status = self.query_one(QueryInput), self.host.status
         if self.screen.focused not in (None, field):
             return False
-        if not status.stages:
+        if not status.stages or (self.host.going and not status.built("index")):
             self._early += "" if character.isdigit() else character  # digits go to the steps
             return not character.isdigit()
         if status.built("index"):
