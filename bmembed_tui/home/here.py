@@ -22,7 +22,6 @@ def here() -> Path | None:
 
 def project_over(folder: Path) -> ProjectFolder:
     """The project over that folder alone, made where there is none. Raises EngineError."""
-    from bmembed_tui.home.new_project import suggested_name
     from engine.core.errors import EngineError
     from engine.project.folder import ProjectFolder, known_projects, projects_root
 
@@ -32,3 +31,13 @@ def project_over(folder: Path) -> ProjectFolder:
             if project.settings().corpus.paths == [str(folder)]:
                 return project
     return ProjectFolder.create(projects_root() / suggested_name(folder), {"corpus": {"paths": [str(folder)]}})
+
+
+def suggested_name(documents: Path) -> str:
+    """A name that is not taken yet, from the name of a folder or file."""
+    from engine.project.folder import projects_root
+
+    base = "".join(char if char.isprintable() and char not in '/\\:*?"<>|' else "-" for char in documents.name)
+    base = base.strip(" .-~") or "documents"
+    names = [base, *(f"{base}-{number}" for number in range(2, 100))]
+    return next((name for name in names if not (projects_root() / name).exists()), base)

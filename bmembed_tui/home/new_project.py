@@ -18,7 +18,7 @@ from textual.widgets import Input, OptionList
 
 from bmembed_tui.dialogs.confirmations import ask
 from bmembed_tui.dialogs.folder_picker import roots
-from bmembed_tui.home.here import here
+from bmembed_tui.home.here import here, suggested_name
 from bmembed_tui.widgets.fields import Field, PathField
 from bmembed_tui.widgets.folder_tree import FolderTree
 from bmembed_tui.widgets.key_line import KeyLine
@@ -261,14 +261,6 @@ Enter goes from field to field; on the last one it makes the project."""
             return
         answers = (("stay", "Go on"), ("leave", "Leave"))
         ask(self.app, "Make no project?", "What you typed would be lost.", answers, leave=lambda: self.dismiss(None))
-
-
-def suggested_name(documents: Path) -> str:
-    """A name that is not taken yet, from the name of a folder or file."""
-    base = "".join(char if char.isprintable() and char not in '/\\:*?"<>|' else "-" for char in documents.name)
-    base = base.strip(" .-~") or "documents"
-    names = [base, *(f"{base}-{number}" for number in range(2, 100))]
-    return next((name for name in names if not (projects_root() / name).exists()), base)
 
 
 def _preset(name: str, is_chosen: bool) -> Content:

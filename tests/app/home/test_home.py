@@ -17,7 +17,8 @@ from textual.widgets import Input, OptionList
 from bmembed_tui.client.engine_client import command
 from bmembed_tui.dialogs.confirmations import ErrorDialog, QuestionDialog
 from bmembed_tui.dialogs.folder_picker import FolderPicker
-from bmembed_tui.home.new_project import NewProjectScreen, suggested_name
+from bmembed_tui.home.here import suggested_name
+from bmembed_tui.home.new_project import NewProjectScreen
 from bmembed_tui.home.projects import Known, look_at, run_doing
 from bmembed_tui.home.recents import recent, remember
 from bmembed_tui.home.sample import import_questions, sample_project
