@@ -25,7 +25,11 @@ from engine.corpus.sandbox.wire import as_message, encoded
 Passed = TypeVar("Passed")
 _FORK_SERVER = "fork_server"
 _SMALL = 2**16  # bytes
-_NEEDED = ("engine.corpus.opening", "engine.corpus.pdf", "office_oxide", "xberg", "lxml.etree", "pypdfium2")
+_NEEDED = (
+    "engine.corpus.opening",
+    *(f"engine.corpus.{name}" for name in ("pdf", "office", "general", "mail", "outlook", "html", "archive")),
+    "office_oxide", "xberg", "lxml.etree", "pypdfium2",
+)  # fmt: skip
 
 
 def main(arguments: list[str]) -> int:
