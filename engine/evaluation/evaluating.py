@@ -15,7 +15,7 @@ from engine.evaluation.general_knowledge import answered, general_folder, genera
 from engine.evaluation.judgments import clusters_of
 from engine.evaluation.query_sets import QuerySet, query_sets
 from engine.evaluation.rankers import Rankers
-from engine.evaluation.reporting.encoder_diagnostics import EncoderDiagnostics
+from engine.evaluation.reporting.encoder_diagnostics import EncoderDiagnostics, general_similarities
 from engine.evaluation.studies.fusion import (
     EQUAL,
     FUSIONS,
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from engine.evaluation.evidence import RungName
     from engine.evaluation.judgments import Judgment
     from engine.evaluation.rankers import Among
+    from engine.evaluation.reporting.diagnostics import Similarities
     from engine.evaluation.studies.robustness import Robustness
 
     Rankings = NDArray[np.int64]
@@ -72,8 +73,10 @@ class Evaluation:
         self._among: dict[str, Among] = {one.kind: self._allowed(one) for one in self.sets}
         own = self._of_the_corpus()
         chosen = self._settings.evaluation
-        sampling = Sampling(chosen.top_k, chosen.samples, chosen.sample_size, chosen.psi, self._settings.training.seed)
-        self.diagnostics = EncoderDiagnostics(own, self.rankers.ids, sampling, chosen.transformations)
+        self._sampling = Sampling(
+            chosen.top_k, chosen.samples, chosen.sample_size, chosen.psi, self._settings.training.seed
+        )
+        self.diagnostics = EncoderDiagnostics(own, self.rankers.ids, self._sampling, chosen.transformations)
         self._fuser, self._share = HybridFusion(self._settings, self._bm25_scores), default_share(context)
         self.baseline: BaselineInfo | None = None
         self.robustness: Robustness | None = None
@@ -81,6 +84,7 @@ class Evaluation:
         self.known = general_set(general_folder(context), self._settings.training.seed)
         self.general: dict[str, Mapping[str, NDArray[np.float64]]] = {}
         self.general_geometry: dict[str, Mapping[str, Any]] = {}
+        self.general_similarities: dict[str, Similarities] = {}
         self.sentences = SentencePairs(context)
         self.distances: dict[str, NDArray[np.float64]] = {}
 
@@ -128,6 +132,8 @@ class Evaluation:
         if similarity.of_unit_vectors:  # other distances would be on another scale than those of base
             self.distances[candidate.name] = nearest_distances(vectors, passages)
             self.general_geometry[candidate.name] = geometry_of(passages)
+            if found := general_similarities(known, questions, passages, self._sampling):
+                self.general_similarities[candidate.name] = found
 
     def rank_baseline(self) -> None:
         """The CL baseline, trained first where it is not there yet. It comes after the choice, so that it has no part in it."""

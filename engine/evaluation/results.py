@@ -82,6 +82,7 @@ def _compare(context: StageContext, work: Evaluation, one: QuerySet, selection: 
 def _report(
     context: StageContext, work: Evaluation, selection: Selection, fusion: FusionChoice, compared: Compared
 ) -> ReportData:
+    from engine.evaluation.reporting.encoder_diagnostics import densities
     from engine.evaluation.reporting.report import ReportData, choices_made, warnings_logged
     from engine.evaluation.studies.forgetting import measure_general
     from engine.training.history import history_of
@@ -102,6 +103,7 @@ def _report(
         threshold=work.threshold, sentences=work.sentences.figures(),
         general=measure_general(
             work.known, work.general, work.general_geometry, work.distances, context.settings.evaluation.bootstrap_samples,
+            similarities=densities(work.general_similarities, "general", work.known.name),
         ),
     )  # fmt: skip
 

@@ -12,7 +12,10 @@ from typing import Any
 import numpy as np
 
 from engine.core.similarity import COSINE, Similarity
+from engine.evaluation.general_knowledge import General
+from engine.evaluation.judgments import Judgment
 from engine.evaluation.query_sets import QuerySet
+from engine.evaluation.rankings import rank_all
 from engine.evaluation.reporting.diagnostics import (
     RANDOM,
     Diagnostics,
@@ -93,6 +96,16 @@ def densities(found: Mapping[str, Similarities], kind: str, name: str) -> dict[s
         "kind": kind, "name": name, "queries": len(first.rows), "k": first.top.shape[1], "random_chunks": RANDOM, "cosines": axis,
         "systems": systems,
     }  # fmt: skip
+
+
+def general_similarities(
+    known: General, questions: Floats, passages: Floats, sampling: Sampling
+) -> Similarities | None:
+    """Of unit vectors of questions of general knowledge (q, d) and of the passages (p, d) that each is looked for among."""
+    keys = np.arange(len(passages), dtype=np.int64)
+    judgments = [Judgment(text, text, "chunk", right) for text, right in zip(known.questions, known.right, strict=True)]
+    ranked = Ranked(questions, *rank_all(questions, passages, keys, sampling.top))
+    return similarities_of(ranked, judgments, passages, keys, sampling)
 
 
 def _basis(sets: Sequence[QuerySet]) -> QuerySet | None:

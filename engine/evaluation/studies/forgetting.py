@@ -34,8 +34,8 @@ def distance_summary(found: Mapping[str, NDArray[np.float64]]) -> dict[str, Any]
 @dataclass(frozen=True, slots=True)
 class Forgetting:
     """Figures of every encoder on `questions`, each looked for among `passages`, and their differences to base, in percent;
-    `geometry`: uniformity and isotropy of the passages' vectors; `distances`: as `distance_summary` gives them. `name`: of a user's
-    data set."""
+    `geometry`: uniformity and isotropy of the passages' vectors; `distances`: as `distance_summary` gives them; `similarities`: as
+    `densities` does. `name`: of a user's data set."""
 
     name: str
     questions: int
@@ -44,11 +44,13 @@ class Forgetting:
     differences: Differences
     geometry: Mapping[str, Mapping[str, Any]]
     distances: Mapping[str, Any] | None
+    similarities: Mapping[str, Any] | None = None
 
 
 def measure_general(
     known: General, values: Mapping[str, Mapping[str, NDArray[np.float64]]], geometry: Mapping[str, Mapping[str, Any]],
     distances: Mapping[str, NDArray[np.float64]], samples: int = SAMPLES, seed: int = 0,
+    similarities: Mapping[str, Any] | None = None,
 ) -> Forgetting | None:  # fmt: skip
     """`values`: encoder → what `answered` gave; `geometry`: encoder → figures of the passages; `distances`: encoder → each chunk's
     to its nearest passage (n,). None without base or anything to compare with it."""
@@ -58,5 +60,5 @@ def measure_general(
     figures, gaps = compared(values, {(name, BASE): tuple(values[BASE]) for name in others}, samples, seed)
     return Forgetting(
         known.name, len(known.questions), len(known.passages), figures, {name: gaps[name, BASE] for name in others}, geometry,
-        distance_summary(distances) if distances and len(distances[BASE]) else None,
+        distance_summary(distances) if distances and len(distances[BASE]) else None, similarities,
     )  # fmt: skip

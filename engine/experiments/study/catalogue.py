@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import tomllib
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -30,9 +31,9 @@ class Entry(BaseModel):
 
 class Chart(Entry):
     """`line`: `y` of the last system over the setting `x` ("1/…": over its inverse), a line for each value of the setting `by`.
-    `scatter`: each row's `x` and `y`. `gap`: each row's difference `y`. `similarities` and `distances`: densities."""
+    `scatter`: each row's `x` and `y`. `gap`: each row's difference `y`. The others: densities."""
 
-    kind: Literal["line", "scatter", "gap", "similarities", "distances"]
+    kind: Literal["line", "scatter", "gap", "similarities", "general similarities", "distances"]
     x: str = ""
     y: str = ""
     by: str = ""
@@ -57,6 +58,16 @@ class Study(Entry):
     charts: list[Chart] = []
     correlations: list[list[str]] = []
     facts: Literal["", "statistics", "perturbed", "questions"] = ""
+
+    def at(self, top: int) -> Study:
+        """With the bootstrapped figures of a query's best `top` hits (evaluation.top_k)."""
+
+        def named(columns: list[str]) -> list[str]:
+            return [re.sub(r"^(accuracy|nDCG)@5", rf"\1@{top}", column) for column in columns]
+
+        return self.model_copy(
+            update={"columns": named(self.columns), "correlations": [named(pair) for pair in self.correlations]}
+        )
 
 
 @cache

@@ -82,7 +82,7 @@ def write_study(
     Raises ResourceError when the disk is full.
     """
     rows = [Row("", "", label, {}, values) for label, values in facts.items()] + rows_of(study, cells)
-    basis = next((kept["similarities"] for _, _, kept in cells if kept and kept["similarities"]), None)
+    basis = next((kept["similarities"] for _, _, kept in cells if kept and kept.get("similarities")), None)
     kept_keys = ("seconds", "reason")
     data = {
         "schema": SCHEMA, "project": project, "version": __version__,

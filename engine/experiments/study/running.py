@@ -49,7 +49,8 @@ class StudyRun:
         self, project: ProjectFolder, study: Study, cells: Sequence[Cell], basis: Basis, folder: Path | None = None
     ) -> None:
         """`folder`: where the page goes, in the project's own `studies` where None."""
-        self.project, self.study, self.cells = project, study, cells
+        settings = changed_settings(project.settings(), cells[0].changes if cells else NONE)
+        self.project, self.study, self.cells = project, study.at(settings.evaluation.top_k), cells
         self._basis, self._folder = basis, folder or project.path / "studies"
         self.workspace = Workspace(project, basis)
         self.failed: dict[int, EngineError] = {}
@@ -113,7 +114,7 @@ class StudyRun:
             project.run(STAGES[:1] if black_box else STAGES, on_event=watch, should_stop=should_stop)
             if black_box:
                 rows = compare_with_black_box(copy, cell.key, watch, should_stop or (lambda: False))
-                kept = {"rows": rows, "similarities": None, "distances": None, "reason": ""}
+                kept = {"rows": rows, "reason": ""}
             else:
                 kept = figures_of(project, spent.get("train"))
         except CancelledError:
@@ -223,6 +224,7 @@ def figures_of(project: Project, seconds: float | None) -> dict[str, Any]:
     return {
         "rows": rows,
         "similarities": report["similarities"],
+        "general similarities": (report["general"] or {}).get("similarities"),
         "distances": (report["general"] or {}).get("distances"),
         "adapter_scope": adapter.adapter_scope,
         "reason": adapter.reason,

@@ -20,7 +20,7 @@ from engine.project.store.artifact_info import CorpusInfo, LexicalInfo, QueriesI
 
 FOLDER = "sweep"
 _COPIED = ("lexical", "rankings", "adapters", "reports", "checkpoints", "cache")
-_MEASURED_BY = ("heldout_share", "max_heldout", "bootstrap_samples", "depth")
+_MEASURED_BY = ("heldout_share", "max_heldout", "bootstrap_samples", "depth", "top_k", "samples", "sample_size", "psi")
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 
 from engine.core.lorentz import Lorentz
+from engine.evaluation.general_knowledge import General
 from engine.evaluation.judgments import Judgment
 from engine.evaluation.query_sets import QuerySet
 from engine.evaluation.rankings import rank_all
 from engine.evaluation.reporting.diagnostics import RANDOM, Ranked, similarities_of
-from engine.evaluation.reporting.encoder_diagnostics import EncoderDiagnostics, densities
+from engine.evaluation.reporting.encoder_diagnostics import EncoderDiagnostics, densities, general_similarities
 from engine.metrics.density import PLACES
+from engine.metrics.samples import Sampling
 
 KEYS = np.array([3, 5, 8, 9, 12, 20], dtype=np.int64)
 CHUNKS = np.eye(6, dtype=np.float32)
@@ -62,6 +64,16 @@ def test_densities_share_an_axis_that_holds_nearly_all_of_them():
             0.4 < np.trapezoid(kinds["correct"]["density"], axis) <= 1.0
         )  # a cosine of 1 has half of its kernel inside
     assert densities({}, "judged", "judged queries") is None
+
+
+def test_similarities_of_questions_of_general_knowledge_by_hand():
+    known = General(("a", "b"), ("x", "y", "z"), ({0: 1}, {1: 1}))
+    questions = np.array([[1, 0, 0], [0.8, 0.6, 0]], np.float32)
+    found = general_similarities(known, questions, np.eye(3, dtype=np.float32), Sampling(top=2))
+    assert found is not None
+    assert np.concatenate(found.correct) == pytest.approx([1, 0.6])
+    assert found.top == pytest.approx(np.array([[1, 0], [0.8, 0.6]]))
+    assert {round(value, 3) for value in found.random[1].tolist()} == {0.8, 0.6, 0.0}
 
 
 def test_the_first_queries_with_chunks_as_answers_describe_an_encoder():

@@ -37,7 +37,7 @@ def test_every_study_is_made_of_settings_and_measures_that_there_are(study: Stud
     columns = set(study.columns)
     assert {name for pair in study.correlations for name in pair} <= columns
     for chart in study.charts:
-        assert chart.kind in ("similarities", "distances") or chart.y in columns
+        assert chart.kind in ("similarities", "general similarities", "distances") or chart.y in columns
         if chart.kind == "line":
             assert all(chart.x.removeprefix("1/") in changes for _, changes in study.trainings)
 

@@ -13,7 +13,7 @@ from lxml import html
 from rich.console import Console
 
 from engine.cli.console import show_study
-from engine.experiments.study.catalogue import Chart, Study, sweep_of
+from engine.experiments.study.catalogue import Chart, Study, study_of, sweep_of
 from engine.experiments.study.grid import Cell, make_grid
 from engine.experiments.study.measures import measured, over_seeds, over_sets
 from engine.experiments.study.page import rows_of, shown, write_study
@@ -113,6 +113,16 @@ def test_what_one_training_lacks_of_base_another_has() -> None:
     ]
     (row,) = rows_of(study, cells)
     assert row.values == {"map": interval(10), "general": interval(3)}
+
+
+def test_densities_of_general_questions_are_drawn_for_each_encoder(tmp_path: Path) -> None:
+    part = {"count": 2, "mean": 0.5, "density": [0.0, 2.0, 0.0]}
+    systems = {name: dict.fromkeys(("correct", "top", "random"), part) for name in ("base", "adapted", "in_use")}
+    curves = {"name": "wiki", "queries": 2, "k": 5, "cosines": [0.0, 0.5, 1.0], "systems": systems}
+    found = {**kept(base={"general hit@5": interval(70)}), "general similarities": curves}
+    write_study(tmp_path, "mine", study_of("domain-f5"), {}, [(Cell(1, {}, "", "PT"), TOLD, found)])
+    charts = html.parse(tmp_path / "domain-f5.html").xpath("//svg")
+    assert [[len(line) for line in values(chart, "line")] for chart in charts] == [[3, 3, 3], [3, 3, 3]]
 
 
 def test_the_interval_of_a_mean_over_three_seeds() -> None:

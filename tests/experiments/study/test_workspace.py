@@ -109,6 +109,20 @@ def test_other_documents_queries_or_models_make_another_sweep(project: ProjectFo
     assert other.folder != first.folder
     other.open()
     assert not first.folder.exists()
+    for name, value in (("top_k", 9), ("samples", 50), ("sample_size", 20), ("psi", 10.0)):
+        before = workspace(project).folder
+        project.change_settings({f"evaluation.{name}": value})
+        assert workspace(project).folder != before, f"figures depend on {name}"
+
+
+def test_the_figures_of_a_study_are_of_as_many_hits_as_the_settings_say(project: ProjectFolder) -> None:
+    judge(project, "a question")
+    project.change_settings({"evaluation.top_k": 9})
+    wanted, (basis, chunks) = study_of("domain-t3"), basis_of(project)
+    own = StudyRun(project, wanted, study_cells(project, wanted, chunks), basis).study
+    assert (own.columns[0], own.correlations[0]) == ("accuracy@9", ["accuracy@9", "COE"])
+    cells = study_cells(project, study_of("domain-t2"), chunks, settings={"evaluation.top_k": 3})
+    assert StudyRun(project, study_of("domain-t2"), cells, basis).study.columns[-1] == "accuracy@3 at τ"
 
 
 def test_a_torn_file_of_figures_is_a_cell_to_do(project: ProjectFolder) -> None:
