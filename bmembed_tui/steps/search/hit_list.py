@@ -13,7 +13,7 @@ from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.message import Message
 
-from bmembed_tui.steps.search.hit_text import heading_of, origin_of, place_of, score_text
+from bmembed_tui.steps.search.hit_text import heading_of, more_of, origin_of, place_of, score_text
 from bmembed_tui.widgets.plain import marked, plain
 from bmembed_tui.widgets.safe import SafeOptions
 from bmembed_tui.widgets.text_rows import fitted, line_cuts
@@ -106,7 +106,7 @@ class HitList(Results):
             return Content.assemble(*head)
         place = f" · {place_of(hit)}" if place_of(hit) else ""
         path = fitted(hit.path, room - len(place), keep_end=True)
-        where = " · ".join(part for part in (f"{path}{place}", heading_of(hit), origin_of(hit)) if part)
+        where = " · ".join(part for part in (f"{path}{place}", more_of(hit), heading_of(hit), origin_of(hit)) if part)
         return Content.assemble(
             *head, plain(f"\n{INDENT}{fitted(where, room)}", "$text-muted", lines=True), *snippet_rows(hit, room),
         )  # fmt: skip

@@ -48,6 +48,11 @@ def place_of(hit: Hit) -> str:
     return hit.page_name or (f"line {hit.line}" if hit.format in LINED else "")
 
 
+def more_of(hit: Hit) -> str:
+    """How many other passages of the document were found."""
+    return f"+{hit.more} more" if hit.more else ""
+
+
 def heading_of(hit: Hit) -> str:
     """The heading path, without the title and the name of the sheet again."""
     known = (hit.title, hit.place.removeprefix("sheet "))

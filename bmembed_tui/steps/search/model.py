@@ -56,14 +56,16 @@ class Filters:
             return "No date is both: 'after' must be earlier than 'before'."
         return ""
 
-    def request(self, query: str, mode: Mode, *, facets: bool) -> Search:
+    def request(
+        self, query: str, mode: Mode, *, facets: bool, by_document: bool = False, by_date: bool = False
+    ) -> Search:
         """A search with these filters. Searches of a mode replace each other."""
         paths = tuple(part.strip() for part in self.paths.split(",") if part.strip())
         authors = tuple('"' + name.replace('"', "") + '"' for name in self.of("author"))  # in quotes: the whole name
         return Search(
             query, mode, paths=paths or None, types=self.of("type") or None, after=self.after.strip() or None,
             before=self.before.strip() or None, authors=authors or None, languages=self.of("language") or None,
-            facets=facets, series=f"typed-{mode}",
+            facets=facets, series=f"typed-{mode}", by_document=by_document, by_date=by_date,
         )  # fmt: skip
 
 
@@ -74,6 +76,8 @@ class Question:
     query: str
     filters: Filters = Filters()
     facets: bool = False  # whether to count what the found documents are
+    by_document: bool = True  # the best passage of each document, not every passage
+    by_date: bool = False  # newest first
 
     @property
     def empty(self) -> bool:
@@ -91,6 +95,7 @@ class Answer:
     milliseconds: float = 0.0
     error: str = ""
     facets: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    suggestion: str = ""
 
 
 def terms_of(query: str, hits: Iterable[Hit]) -> tuple[str, ...]:

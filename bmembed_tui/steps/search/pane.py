@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any, ClassVar
 
 from textual import events, on, work
@@ -12,25 +11,23 @@ from textual.widgets import Button, Input, OptionList
 from bmembed_tui.client.run_state import RunState
 from bmembed_tui.steps.search import text as texts
 from bmembed_tui.steps.search.filters import FilterRow
+from bmembed_tui.steps.search.hit_actions import HitActions
 from bmembed_tui.steps.search.hit_list import HitList, Results
-from bmembed_tui.steps.search.hit_text import file_name, open_hit
-from bmembed_tui.steps.search.model import ALL, NAMES, terms_of
-from bmembed_tui.steps.search.view import KEYS, QueryInput, SearchView
+from bmembed_tui.steps.search.model import ALL, NAMES
+from bmembed_tui.steps.search.view import KEYS, QueryInput
 from bmembed_tui.widgets.choice_row import ChoiceRow
 from bmembed_tui.widgets.plain import visible
 from bmembed_tui.widgets.safe import SafeOptions
 from engine.core.errors import EngineError
 from engine.core.messages.project import ProjectStatus
 from engine.core.messages.queries import ReadQueries
-from engine.core.messages.search import ReadDocument
 
 DEBOUNCE = 0.15  # seconds without a key before a search
 SERVER_DEBOUNCE = 0.6  # the same where a server is sent the query
-HIT_ACTIONS = ("preview", "why", "judge", "open_file", "copy_text", "copy_path")
 SETTLE = 0.3  # seconds without an answer before it is read how its hits were judged
 
 
-class SearchPane(SearchView):
+class SearchPane(HitActions):
     """Asks while the user types, and moves between the search field, the modes and the hits."""
 
     step = "search"
@@ -51,6 +48,10 @@ class SearchPane(SearchView):
         Binding("o", "open_file", "open the file", show=False, id="search.open"),
         Binding("c", "copy_text", "copy the text", show=False, id="search.copy"),
         Binding("y", "copy_path", "copy the path", show=False, id="search.path"),
+        Binding("l", "like", "more like this", id="search.like"),
+        Binding("g", "order('by_document')", "every passage, or documents", show=False, id="search.group"),
+        Binding("d", "order('by_date')", "newest first, or best", show=False, id="search.date"),
+        Binding("f4", "take_suggestion", "take the correction", show=False, id="search.suggestion"),
     ]
 
     def on_mount(self) -> None:
@@ -154,6 +155,7 @@ class SearchPane(SearchView):
         if not self.is_attached:
             return
         self._draw_hits()
+        self._show_side()
         self._draw_status()
         self._later("settle", SETTLE, self._settle)
 
@@ -226,6 +228,22 @@ class SearchPane(SearchView):
         if inside:
             self.active_list.focus()
 
+    def action_order(self, name: str) -> None:
+        """Every passage or the best of each document; newest or best first."""
+        setattr(self, name, not getattr(self, name))
+        self._look()
+
+    def action_like(self) -> None:
+        """Hits that are like the document of this one."""
+        if self._hit is not None:
+            self.search_for(f"like:{self._hit.id}")
+
+    def action_take_suggestion(self) -> None:
+        """Search for the query in the spelling of the documents."""
+        answer = self.searching.answer(self.active)
+        if answer and answer.suggestion:
+            self.search_for(answer.suggestion)
+
     def action_next_mode(self) -> None:
         modes = list(KEYS)
         self.action_mode(modes[(modes.index(self.mode) + 1) % len(modes)])
@@ -245,62 +263,8 @@ class SearchPane(SearchView):
     def action_improve(self) -> None:
         self.host.action_improve()
 
-    # Hits
-
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """What is done with a hit is done among the hits: in a field + and - are typed."""
+        """Adaptation is offered where there is something to gain."""
         if action == "improve":
             return self.is_attached and bool(texts.offer(self.host.status, ""))
-        if action in HIT_ACTIONS:
-            return self.is_attached and isinstance(self.screen.focused, HitList)
         return super().check_action(action, parameters)
-
-    @on(OptionList.OptionSelected, "HitList")
-    def action_preview(self) -> None:
-        from bmembed_tui.steps.search.preview import PreviewScreen
-
-        if self._hit is not None:
-            terms = terms_of(self.searching.question.query, self.active_list.hits)
-            self.app.push_screen(PreviewScreen(self.ask, self._hit, terms))
-
-    def action_why(self) -> None:
-        from bmembed_tui.steps.search.explanation import WhyDialog
-
-        if self._hit is not None:
-            self.app.push_screen(WhyDialog(self.ask, self.searching.question.query, self._hit))
-
-    @work(group="judge")
-    async def action_judge(self, relevant: bool | None) -> None:
-        query, hit = self.searching.question.query, self._hit
-        if hit is None:
-            return
-        try:
-            await self.judgments.judge(query, hit.chunk_id, relevant)
-        except EngineError as error:
-            self._say(texts.problem(error))
-        else:
-            self._say(texts.judged(hit.rank, relevant, self.judgments.judged_queries))
-            self.host.load()  # a judged query makes the figures of before those of another set
-
-    @work(exclusive=True, group="open")
-    async def action_open_file(self) -> None:
-        if self._hit is not None:
-            self._say(await open_hit(self._hit))
-
-    @work(exclusive=True, group="copy")
-    async def action_copy_path(self) -> None:
-        if self._hit is not None:
-            self.app.copy_to_clipboard(await asyncio.to_thread(file_name, self._hit))  # it looks at the disk
-            self._say("The path is on the clipboard.")
-
-    @work(exclusive=True, group="copy")
-    async def action_copy_text(self) -> None:
-        if (hit := self._hit) is None:
-            return
-        try:
-            document = await self.ask(ReadDocument(hit.document_id))
-        except EngineError as error:
-            self._say(texts.problem(error))
-            return
-        self.app.copy_to_clipboard(document.text[hit.start : hit.end])
-        self._say("The text of the hit is on the clipboard.")

@@ -87,10 +87,15 @@ class Searching:
     async def _search(self, question: Question, mode: Mode) -> None:
         started = time.perf_counter()
         try:
-            found = await self._ask(question.filters.request(question.query, mode, facets=question.facets))
+            request = question.filters.request(
+                question.query, mode, facets=question.facets, by_document=question.by_document, by_date=question.by_date
+            )
+            found = await self._ask(request)
             milliseconds = 1000 * (time.perf_counter() - started)
-            note = with_ways(" ".join(found.notes), found.commands)
-            answer = Answer(question, found.mode, found.hits, note, milliseconds, facets=found.facets)
+            note = with_ways(" ".join(found.notes), found.commands) + (" (F4)" if found.suggestion else "")
+            answer = Answer(
+                question, found.mode, found.hits, note, milliseconds, facets=found.facets, suggestion=found.suggestion
+            )
         except SupersededError:
             return
         except EngineError as error:

@@ -16,7 +16,12 @@ BM25 finds the words that you type; semantic search finds by meaning, with the e
 F5 to F8 choose, F8 shows all three; F2 embeds what is not embedded yet, then offers to adapt the encoder.
 F9 filters by path and date, and by type, author and language of what was found.
 
-On a hit: Enter looks inside the document, w shows why it was found, o opens the file, c copies its text, y its path.
+"Words in quotes" must stand so in a hit; -word must not; open* stands for all words that begin so; title:word looks in titles.
+F4 takes a correction ("Did you mean").
+
+A hit is the best passage of a document; "+2 more" says how many others were found, and g shows every passage. d sorts by date.
+On a hit: Enter looks inside the document, l finds more like it, w shows why it was found, o opens the file, c copies its text,
+y its path.
 + marks it as relevant, - as not relevant, 0 takes the mark back. A query with marks is a judged query: evaluation measures
 with it whether adaptation helped on what you really ask, so mark a few."""
 NOTHING = """There is nothing to search yet.
@@ -58,7 +63,8 @@ def status(mode: str, searching: Searching) -> str:
     if answer.by != mode and mode in searching.pending:
         return f"{count(len(answer.hits), 'hit')} by {NAMES[answer.by]} · {took} · {LOADING} …"
     filters = searching.question.filters.count
-    return f"{count(len(answer.hits), 'hit')} · {scale(answer)} · {took}" + (
+    order = "newest first" if answer.question.by_date else scale(answer)
+    return f"{count(len(answer.hits), 'hit')} · {order} · {took}" + (
         f" · {count(filters, 'filter')}" if filters else ""
     )
 

@@ -18,6 +18,7 @@ from bmembed_tui.steps.search.filters import FilterRow
 from bmembed_tui.steps.search.hit_list import HitList, Results
 from bmembed_tui.steps.search.model import ALL, NAMES, Answer, Question
 from bmembed_tui.steps.search.search_as_you_type import Judgments, Searching
+from bmembed_tui.steps.search.side_preview import SidePreview
 from bmembed_tui.widgets.choice_row import ChoiceRow
 from bmembed_tui.widgets.fields import Field
 from bmembed_tui.widgets.plain import plain
@@ -27,6 +28,7 @@ from engine.core.errors import EngineError
 from engine.core.messages.search import MODES, Hit
 
 WIDE = 116  # columns of the terminal from which three lists stand side by side
+SIDE = 92  # columns of the step from which the document stands beside the hits
 TALL = 32  # lines of the terminal from which there is room for an introduction
 KEYS = {"hybrid": "f5", "semantic": "f6", "bm25": "f7", ALL: "f8"}
 
@@ -46,6 +48,7 @@ class SearchView(StepPane):
         self.judgments = Judgments(self.ask, self._start, self._judged)
         self.mode, self._by_server = "", False
         self.active: str = MODES[0]
+        self.by_document, self.by_date = True, False
         self.offered: tuple[str, ...] = ()
         self._lists: dict[str, HitList] = {mode: HitList(mode) for mode in MODES}
         self._heads: dict[str, SafeStatic] = {mode: SafeStatic("", classes="search-head") for mode in MODES}
@@ -75,6 +78,7 @@ class SearchView(StepPane):
                     with Vertical(classes="search-column", id=f"column-{mode}"):
                         yield self._heads[mode]
                         yield self._lists[mode]
+                yield SidePreview(self.ask)
 
     # Questions
 
@@ -101,7 +105,7 @@ class SearchView(StepPane):
     @property
     def question(self) -> Question:
         row = self.query_one(FilterRow)
-        return Question(self.query_one(QueryInput).value, row.filters, facets=row.display)
+        return Question(self.query_one(QueryInput).value, row.filters, row.display, self.by_document, self.by_date)
 
     # Drawing
 
@@ -133,6 +137,7 @@ class SearchView(StepPane):
         self.query_one("#search-offers").display = empty and bool(self.offered)
         for mode in MODES:
             self.query_one(f"#column-{mode}").display = mode in self.shown
+        self.query_one(SidePreview).display = self.mode != ALL and self.size.width >= SIDE
         self._draw_button()
         self._draw_offer()
         self._draw_modes()

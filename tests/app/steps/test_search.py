@@ -28,12 +28,13 @@ from bmembed_tui.steps.search.model import ALL
 from bmembed_tui.steps.search.pane import SearchPane
 from bmembed_tui.steps.search.preview import PreviewScreen
 from bmembed_tui.steps.search.search_as_you_type import Searching
+from bmembed_tui.steps.search.side_preview import SidePreview
 from bmembed_tui.steps.search.text import no_hits, scale
 from bmembed_tui.steps.search.view import QueryInput
 from bmembed_tui.widgets.safe import SafeStatic
 from engine.core.errors import UsageError
 from engine.core.messages.offer import AdaptationOffer
-from engine.core.messages.search import ReadJudgments
+from engine.core.messages.search import MODES, ReadJudgments
 from engine.core.messages.wire import to_json
 from engine.project.folder import ProjectFolder
 
@@ -154,7 +155,7 @@ def test_three_side_by_side_and_one_below_the_other_where_it_is_narrow(finished_
             pane.searching.answers[mode].hits for mode in ("hybrid", "semantic", "bm25")
         ]
         heads = [str(head.render())[:15] for head in pane.query(".search-head").results(SafeStatic)]
-        assert [numbers(head) for head in heads] == [[10]] * 3
+        assert [numbers(head) for head in heads] == [[len(pane.searching.answers[mode].hits)] for mode in MODES]
         line = next(line for line in shown(pilot).splitlines() if heads[0] in line)
         assert line.index(heads[0]) < line.index(heads[1]) < line.index(heads[2])
         await pilot.press("down", "right", "right")
@@ -466,3 +467,35 @@ def test_one_key_embeds_and_then_offers_to_adapt(
     drive(only_read, new_project)
     engine_here("run", str(new_project))
     drive(embedded, new_project)
+
+
+def test_hits_by_document_more_like_one_newest_first_and_a_correction(finished_project: Path, no_encoder: None) -> None:
+    async def story(pilot: Pilot[Any]) -> None:
+        pane = await searching(pilot)
+        await pilot.press("f7")
+        pane.query_one(QueryInput).value = 'cold roon -"night shift"'
+        await answered(pilot, pane)
+        documents = [hit.document_id for hit in pane.active_list.hits]
+        assert len(documents) == len(set(documents)) > 1
+        await pilot.press("f4")
+        await until(pilot, lambda: pane.question.query.startswith("cold room -"), "the correction")
+        await answered(pilot, pane)
+        await pilot.press("down")
+        first = pane.active_list.hits[0]
+        side = pane.query_one(SidePreview)
+        await until(pilot, lambda: side.display and side.ready and side.rows, "the document beside the hits")
+        await pilot.press("d")
+        await answered(pilot, pane)
+        dates = [hit.date for hit in pane.active_list.hits]
+        assert dates == sorted(dates, reverse=True)
+        await pilot.press("d", "g")
+        await answered(pilot, pane)
+        assert len({hit.document_id for hit in pane.active_list.hits}) < len(pane.active_list.hits)
+        await pilot.press("l")
+        await answered(pilot, pane)
+        assert pane.question.query == f"like:{first.id}"
+        assert first.path not in {hit.path for hit in pane.active_list.hits}
+        await pilot.press("f8")
+        assert not side.display
+
+    drive(story, finished_project, size=(120, 40))

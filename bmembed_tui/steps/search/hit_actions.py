@@ -1,0 +1,86 @@
+"""What is done with a hit: look inside, see why it was found, judge, open, copy."""
+
+from __future__ import annotations
+
+import asyncio
+
+from textual import on, work
+from textual.widgets import OptionList
+
+from bmembed_tui.steps.search import text as texts
+from bmembed_tui.steps.search.hit_list import HitList
+from bmembed_tui.steps.search.hit_text import file_name, open_hit
+from bmembed_tui.steps.search.model import terms_of
+from bmembed_tui.steps.search.side_preview import SidePreview
+from bmembed_tui.steps.search.view import SearchView
+from engine.core.errors import EngineError
+from engine.core.messages.search import ReadDocument
+
+HIT_ACTIONS = ("preview", "why", "judge", "open_file", "copy_text", "copy_path", "like", "order")
+
+
+class HitActions(SearchView):
+    """Actions on the hit that is selected; `SearchPane` has their keys."""
+
+    @on(OptionList.OptionHighlighted, "HitList")
+    def _show_side(self, event: OptionList.OptionHighlighted | None = None) -> None:
+        if event is not None:
+            event.stop()
+        if (side := self.query_one(SidePreview)).display and self._hit is not None:
+            side.show_hit(self._hit, terms_of(self.searching.question.query, self.active_list.hits))
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """What is done with a hit is done among the hits: in a field + and - are typed."""
+        if action in HIT_ACTIONS:
+            return self.is_attached and isinstance(self.screen.focused, HitList)
+        return super().check_action(action, parameters)
+
+    @on(OptionList.OptionSelected, "HitList")
+    def action_preview(self) -> None:
+        from bmembed_tui.steps.search.preview import PreviewScreen
+
+        if self._hit is not None:
+            terms = terms_of(self.searching.question.query, self.active_list.hits)
+            self.app.push_screen(PreviewScreen(self.ask, self._hit, terms))
+
+    def action_why(self) -> None:
+        from bmembed_tui.steps.search.explanation import WhyDialog
+
+        if self._hit is not None:
+            self.app.push_screen(WhyDialog(self.ask, self.searching.question.query, self._hit))
+
+    @work(group="judge")
+    async def action_judge(self, relevant: bool | None) -> None:
+        query, hit = self.searching.question.query, self._hit
+        if hit is None:
+            return
+        try:
+            await self.judgments.judge(query, hit.chunk_id, relevant)
+        except EngineError as error:
+            self._say(texts.problem(error))
+        else:
+            self._say(texts.judged(hit.rank, relevant, self.judgments.judged_queries))
+            self.host.load()  # a judged query makes the figures of before those of another set
+
+    @work(exclusive=True, group="open")
+    async def action_open_file(self) -> None:
+        if self._hit is not None:
+            self._say(await open_hit(self._hit))
+
+    @work(exclusive=True, group="copy")
+    async def action_copy_path(self) -> None:
+        if self._hit is not None:
+            self.app.copy_to_clipboard(await asyncio.to_thread(file_name, self._hit))  # it looks at the disk
+            self._say("The path is on the clipboard.")
+
+    @work(exclusive=True, group="copy")
+    async def action_copy_text(self) -> None:
+        if (hit := self._hit) is None:
+            return
+        try:
+            document = await self.ask(ReadDocument(hit.document_id))
+        except EngineError as error:
+            self._say(texts.problem(error))
+            return
+        self.app.copy_to_clipboard(document.text[hit.start : hit.end])
+        self._say("The text of the hit is on the clipboard.")

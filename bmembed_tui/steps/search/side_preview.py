@@ -1,0 +1,39 @@
+"""The document of the hit that is selected, beside the hits, where the terminal is wide."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from textual import work
+
+from bmembed_tui.client.engine_client import Ask
+from bmembed_tui.steps.search.document_view import DocumentView
+from bmembed_tui.steps.search.model import find_terms
+from engine.core.errors import EngineError
+from engine.core.messages.search import Hit, ReadDocument
+
+
+class SidePreview(DocumentView, can_focus=False):
+    """The text at the place that was found; Enter on the hit opens it whole."""
+
+    def __init__(self, ask: Ask) -> None:
+        super().__init__(id="search-side")
+        self._ask = ask
+        self._of: tuple[int, Sequence[str]] = (0, ())
+
+    def show_hit(self, hit: Hit, terms: Sequence[str]) -> None:
+        if self._of != (hit.chunk_id, terms):
+            self._of = hit.chunk_id, terms
+            self._read(hit, terms)
+
+    @work(exclusive=True, group="side")
+    async def _read(self, hit: Hit, terms: Sequence[str]) -> None:
+        try:
+            document = await self._ask(ReadDocument(hit.document_id))
+        except EngineError:
+            self._of = 0, ()  # opening it says what is wrong
+            return
+        matches = await asyncio.to_thread(find_terms, document.text, terms)
+        if self.is_attached:
+            self.show(document.text, (hit.start, hit.end), matches)
