@@ -192,8 +192,9 @@ def cleaned_up() -> Iterator[None]:
         yield
 
 
-def execute(project: Project, stages: tuple[str, ...], force: bool, as_json: bool) -> None:
-    """Run stages with progress shown; with `--json`, every event goes to standard output, one JSON object a line.
+def execute(project: Project, stages: tuple[str, ...], force: bool, as_json: bool, brief: bool = False) -> None:
+    """Run stages with progress shown; with `--json`, every event goes to standard output, one JSON object a line. `brief`: without
+    automatic choices.
 
     A reader of those lines that goes away stops the run at its next safe point, as Ctrl-C does.
     """
@@ -210,7 +211,7 @@ def execute(project: Project, stages: tuple[str, ...], force: bool, as_json: boo
             unread = True
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
-    with stoppable() as stop, RunView() as snapshot:
+    with stoppable() as stop, RunView(brief=brief) as snapshot:
         project.run(
             stages,
             force=stages if force else (),

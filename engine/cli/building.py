@@ -269,28 +269,22 @@ def _known(preset: str) -> str:
 @app.command()
 def demo(
     project: Annotated[str, typer.Option("--project", help="name or folder of the demo's project")] = "sample",
+    verbose: Annotated[bool, typer.Option("--verbose", help="also show every automatic choice")] = False,
 ) -> None:
-    """Run every stage on the sample corpus, show the table, and try three searches."""
-    from engine.cli.console import differences_in_use, output, show_differences, show_found, show_gate, show_tables
-    from engine.cli.demo import SEARCHES, SHOWN_DIFFERENCES, sample_project
+    """Run every stage on the sample corpus, show whether adaptation helped, and try three searches."""
+    from engine.cli.console import output, show_found, show_verdict
+    from engine.cli.demo import SEARCHES, sample_project
     from engine.project.stage import ORDER
 
     sample = sample_project(project)
-    execute(sample, ORDER, force=False, as_json=False)
+    execute(sample, ORDER, force=False, as_json=False, brief=not verbose)
     console, found = output(), sample.report()
     console.print()
-    show_tables(found.tables, console, found.own_system)
-    if found.gate:
-        show_gate(found.gate, console)
-    print(found.reason)
-    if judged := found.tables.get("judged"):
-        console.print(f"\nOn the {judged.queries} questions that were not made from the documents:")
-        rows = differences_in_use(judged)
-        show_differences({name: rows[name] for name in rows if name in SHOWN_DIFFERENCES}, console)
+    show_verdict(found.verdict, console)
     for query in SEARCHES:
         console.print()
         console.rule(query, align="left", style="dim")
-        show_found(sample.search(query, top=3), console)
+        show_found(sample.search(query, top=2), console)
     sample.close()
     print(f"\nProject: {sample.path}\nReport:  {found.folder / 'report.html'}")
     print(f"Next:    engine search {shlex.quote(project)} 'your question'")

@@ -48,17 +48,20 @@ def _colours() -> Literal["auto"] | None:
 
 
 class RunView:
-    """Shows a run's events: bars on a terminal, plain lines elsewhere. Use as a context manager; call it with events."""
+    """Shows a run's events: bars on a terminal, plain lines elsewhere. Use as a context manager; call it with events.
 
-    def __init__(self, console: Console | None = None) -> None:
-        self._console = console or progress_console()
+    `brief`: without automatic choices and the figures of validation.
+    """
+
+    def __init__(self, console: Console | None = None, *, brief: bool = False) -> None:
+        self._console, self._brief = console or progress_console(), brief
         self._bars = Progress(
             SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(),
             TextColumn("{task.fields[note]}", markup=False), TimeElapsedColumn(),
             console=self._console, transient=True, disable=self._console.color_system is None,
         )  # fmt: skip
         self._tasks: dict[str, TaskID] = {}
-        self._shown: set[tuple[str, str]] = set()
+        self._shown: set[str] = set()
 
     def __enter__(self) -> RunView:
         self._bars.start()
@@ -74,9 +77,8 @@ class RunView:
                 self._say("  · ", estimate_line(event.seconds, event.unknown), style="bold")
             case events.StageStarted() | events.StageSkipped():
                 self._begin(event)
-            case events.Choice() if (event.setting, event.value) not in self._shown:
-                self._shown.add((event.setting, event.value))
-                self._say("  · ", f"{event.setting}: {event.value} — {event.reason}", style="cyan")
+            case events.Choice() | events.HeldOut():
+                self._explain(event)
             case events.Paused() | events.Resumed():
                 self._pause(event)
             case events.Warned():
@@ -86,12 +88,21 @@ class RunView:
             case events.TrainStep():
                 note = f"loss {event.loss:.3f} · {event.tokens_per_second:,.0f} tokens/s · {duration(event.seconds_left)} left"
                 self._advance("steps", event.step, event.steps, note)
-            case events.HeldOut():
-                star = " (best so far)" if event.best else ""
-                text = f"step {event.step}: held-out Hit@10 {event.hit_at_10:.1f}, nDCG@10 {event.ndcg_at_10:.1f}{star}"
-                self._say("  · ", text, style="cyan")
             case events.StageFinished() | events.StageFailed() | events.RunFinished():
                 self._finish(event)
+
+    def _explain(self, event: events.Choice | events.HeldOut) -> None:
+        if isinstance(event, events.HeldOut):
+            star = " (best so far)" if event.best else ""
+            head, rest = (
+                f"step {event.step}",
+                f": held-out Hit@10 {event.hit_at_10:.1f}, nDCG@10 {event.ndcg_at_10:.1f}{star}",
+            )
+        else:
+            head, rest = f"{event.setting}: {event.value}", f" — {event.reason}"
+        if not self._brief and head not in self._shown:
+            self._shown.add(head)
+            self._say("  · ", head + rest, style="cyan")
 
     def _begin(self, event: events.StageStarted | events.StageSkipped) -> None:
         if isinstance(event, events.StageStarted):

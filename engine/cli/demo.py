@@ -5,7 +5,6 @@ from __future__ import annotations
 from engine.api import Project
 from engine.core.assets import asset_path
 from engine.core.errors import UsageError
-from engine.core.systems import ADAPTED, BASE, IN_USE, WAYS
 from engine.project.folder import SAMPLE_TRAINING, locate
 
 NAME = "sample"
@@ -14,8 +13,6 @@ SEARCHES = (
     "KL-4400/B shows a straight line in dry ice",
     "what the night shift did when the power failed",
 )
-SHOWN_DIFFERENCES = (f"{ADAPTED} − {BASE}", *(f"{way}{IN_USE} − {way}{BASE}" for way in WAYS))
-"""Of the judged questions; the report has all."""
 
 
 def sample_project(name: str = NAME) -> Project:

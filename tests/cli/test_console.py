@@ -66,6 +66,20 @@ def test_why_a_stage_failed_is_left_to_the_commands_last_words() -> None:
     assert reported.getvalue() == "✗ ingest failed\n"
 
 
+def test_a_brief_run_shows_stages_and_warnings_but_no_choices() -> None:
+    reported = {}
+    for brief in (False, True):
+        out = io.StringIO()
+        with console.RunView(Console(file=out, soft_wrap=True), brief=brief) as snapshot:
+            snapshot(events.StageStarted(stage="train", fingerprint="f", reason="r"))
+            for _ in range(2):
+                snapshot(events.Choice(stage="train", setting="precision", value="float32", reason="r"))
+            snapshot(events.Warned(stage="train", text="slow"))
+        reported[brief] = out.getvalue().splitlines()
+    assert [len(lines) for lines in reported.values()] == [3, 2]
+    assert all("float32" not in line for line in reported[True])
+
+
 def test_a_pause_is_shown() -> None:
     reported = io.StringIO()
     with console.RunView(Console(file=reported, highlight=False, soft_wrap=True)) as snapshot:

@@ -16,11 +16,12 @@ import pytest
 from fixtures.pipeline import ROOT, engine_here
 from lxml import html
 
-from engine.core.messages.report import Change, FoundHit
+from engine.core.messages.report import SCALE, Change, FoundHit
 from engine.core.systems import INTERPOLATED, label_of
 from engine.core.text import metric_name
 from engine.evaluation.reporting.page import render
 from engine.evaluation.reporting.report import gate_of, read_report, tables_of
+from engine.evaluation.reporting.verdict import verdict_of
 from engine.project.folder import ProjectFolder
 
 DOCUMENTED = ROOT / "docs" / "report.md"
@@ -80,6 +81,18 @@ def test_the_gate_and_the_table_have_the_same_figures(report: dict[str, Any]) ->
     shown = tables[gate.rung].differences["adapted"]["ndcg@10"]
     figures = [[one.value, one.low, one.high, one.p_value] for one in (adapted.semantic, shown)]
     assert figures[0] == pytest.approx(figures[1])
+
+
+def test_the_page_begins_with_the_verdict_and_all_else_is_folded_up(report: dict[str, Any]) -> None:
+    verdict, page = verdict_of(report), html.document_fromstring(render(report, TEMPLATE))
+    unfolded = " ".join(page.xpath("//body//text()[count(ancestor::details) = count(ancestor::summary)]"))
+    assert len(unfolded.split()) <= 1_500
+    assert verdict.sentence in unfolded
+    assert not page.xpath("//table[not(ancestor::details)]")
+    table = tables_of(report)[verdict.kind].systems
+    assert verdict.bars
+    for bar, shown_figure in zip(verdict.bars, page.xpath("//div[@class='bars']/b/text()"), strict=True):
+        assert shown_figure == f"{table[bar.system]['ndcg@10'].value:.1f}"
 
 
 def test_general_knowledge_is_that_of_the_set_that_is_named(report: dict[str, Any]) -> None:
@@ -161,6 +174,7 @@ def own_words() -> list[str]:
     literals = (text for block in re.findall(blocks, source, re.DOTALL) for text in re.findall(r'"([^"]*)"', block))
     parts = re.split(f"{blocks}|<[^>]*>", source, flags=re.DOTALL)
     words = [*literals, *(" ".join(part.split()) for part in parts)]
+    words += [SCALE, "of 100"]  # of the verdict
     return sorted({word for word in words if re.search(r"\d", word)}, key=len, reverse=True)
 
 

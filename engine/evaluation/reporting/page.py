@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.core.assets import asset_path
-from engine.core.messages.report import EVIDENCE
+from engine.core.messages.report import EVIDENCE, SCALE
 from engine.core.systems import (
     ADAPTED,
     BASE,
@@ -23,6 +23,7 @@ from engine.core.systems import (
 )
 from engine.evaluation.reporting.charts import Bar, Line, bar_chart, change_chart, line_chart
 from engine.evaluation.reporting.encoder_diagnostics import KINDS
+from engine.evaluation.reporting.verdict import verdict_of
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -47,7 +48,7 @@ def render(report: Mapping[str, Any], template: Path | None = None) -> str:
     environment = pages()
     environment.filters |= {"metric": metric_name, "system": _Names(report), "label": label_of}
     return environment.from_string(source).render(
-        report=report, hidden=hidden, main=MAIN, rungs=EVIDENCE,
+        report=report, headline=verdict_of(report), scale=SCALE, hidden=hidden, main=MAIN, rungs=EVIDENCE,
         charts={name: Markup(svg) for name, svg in _curves(report).items()},  # charts.py escapes every label
         bars=[Markup(_bars(part, report)) for part in report["query_sets"]],
         shifts=[Markup(_shift(part, report)) for part in report["query_sets"]],
