@@ -31,7 +31,8 @@ from engine.encoders.hardware import Hardware
 from engine.encoders.model_folder import resolve_model
 from engine.encoders.transformer import TransformerEncoder
 from engine.evaluation.judgments import relevant_chunks
-from engine.evaluation.reporting.report import read_report, tables_of
+from engine.evaluation.reporting.parts import tables_of
+from engine.evaluation.reporting.report import read_report
 from engine.export.folder import RECORD, known_exports
 from engine.export.take import export_project
 from engine.project.folder import ProjectFolder

@@ -18,7 +18,8 @@ from engine.api import Project
 from engine.core.former_systems import former_name, with_former_names
 from engine.core.similarity import COSINE, Cosine
 from engine.encoders.model_folder import resolve_model
-from engine.evaluation.reporting.report import read_report, tables_of
+from engine.evaluation.reporting.parts import tables_of
+from engine.evaluation.reporting.report import read_report
 from engine.project.folder import ProjectFolder
 from engine.project.stage import fingerprint
 from engine.project.store.artifact_info import FORMER_KEYS, VectorsInfo

@@ -11,11 +11,11 @@ from typing import Any
 
 from engine.core.errors import DamagedError
 from engine.core.events import Choice, Event, Warned, read
-from engine.core.figures import FigureTable, Interval
-from engine.core.messages.report import GateRow, GateTable, QuerySetReport
-from engine.core.messages.wire import from_json
+from engine.core.figures import Interval
+from engine.core.messages.report import QuerySetReport
 from engine.evaluation.gate import Selection
 from engine.evaluation.reporting.former import with_present_keys
+from engine.evaluation.reporting.parts import query_sets_of
 from engine.evaluation.studies.forgetting import Forgetting
 from engine.evaluation.studies.robustness import Robustness
 from engine.evaluation.studies.sentence_pairs import SentenceFigures
@@ -94,35 +94,6 @@ def read_report(folder: Path) -> dict[str, Any]:
         what, why = f"The report in {folder} cannot be read.", f"{type(error).__name__}: {error}"
         raise DamagedError.of_stage("evaluate", what, why, code="report-damaged") from error
     return dict(report)
-
-
-def query_sets_of(report: Mapping[str, Any]) -> tuple[QuerySetReport, ...]:
-    """Of what `read_report` gave."""
-    return from_json(tuple[QuerySetReport, ...], report["query_sets"])
-
-
-def tables_of(report: Mapping[str, Any]) -> dict[str, FigureTable]:
-    """Kind of queries (`judged`, `synthetic`) → table, of what `read_report` gave."""
-    return {one.kind: one.comparison for one in query_sets_of(report)}
-
-
-def rung_of(report: Mapping[str, Any]) -> str:
-    """The kind of evidence that decided, of what `read_report` gave; empty where none did."""
-    decision = (report["selection"] or {}).get("decision") or {}
-    return decision.get("rung") or ""
-
-
-def gate_of(report: Mapping[str, Any]) -> GateTable | None:
-    """What the gate compared with base, of what `read_report` gave."""
-    decision = (report["selection"] or {}).get("decision") or {}
-    if not decision.get("candidates"):
-        return None
-    mode = (report["settings"].get("search") or {}).get("mode", "hybrid")
-    rung = decision["rung"] or decision["ladder"][0]["rung"]
-    return GateTable(
-        rung, decision["queries"], "hybrid" if mode == "bm25" else mode,
-        from_json(tuple[GateRow, ...], decision["candidates"]),
-    )  # fmt: skip
 
 
 def plain(value: Any) -> Any:

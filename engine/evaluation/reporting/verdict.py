@@ -7,7 +7,7 @@ from typing import Any
 
 from engine.core.messages.report import Bar, GateRow, Outcome, QuerySetKind, QuerySetReport, ReportVerdict
 from engine.core.systems import ADAPTED, BASE, BM25, IN_USE
-from engine.evaluation.reporting.report import gate_of, query_sets_of, rung_of
+from engine.evaluation.reporting.parts import gate_of, query_sets_of, rung_of
 
 SET_OF: Mapping[str, QuerySetKind] = {
     "judged": "judged", "document": "document", "model": "synthetic", "extractive": "synthetic",

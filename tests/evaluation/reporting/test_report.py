@@ -29,16 +29,8 @@ from engine.evaluation.general_knowledge import general_knowledge
 from engine.evaluation.judgments import Judgment
 from engine.evaluation.reporting.changes import hit_finder, query_changes
 from engine.evaluation.reporting.page import render
-from engine.evaluation.reporting.report import (
-    ReportData,
-    choices_made,
-    gate_of,
-    query_sets_of,
-    read_report,
-    tables_of,
-    warnings_logged,
-    write_report,
-)
+from engine.evaluation.reporting.parts import gate_of, query_sets_of, tables_of
+from engine.evaluation.reporting.report import ReportData, choices_made, read_report, warnings_logged, write_report
 from engine.evaluation.reporting.verdict import verdict_of
 from engine.evaluation.studies.forgetting import measure_general
 from engine.evaluation.studies.robustness import METRICS, Robustness, Row, Synonyms
