@@ -27,7 +27,7 @@ from engine.evaluation.studies.fusion import (
 )
 from engine.evaluation.studies.hybrid import HybridFusion
 from engine.evaluation.studies.sentence_pairs import SentencePairs
-from engine.evaluation.verdicts import how_to_judge, verdict
+from engine.evaluation.verdicts import verdict
 from engine.metrics.samples import Sampling
 from engine.project.stage import StageContext
 from engine.project.store.artifact_info import AdapterInfo, BaselineInfo
@@ -172,8 +172,6 @@ class Evaluation:
             reason = UNTRAINED
         else:
             reason = verdict(decision, "The base encoder", self._mode)
-            settled = decision.changes or decision.rung == "judged"
-            reason = reason if settled else f"{reason} {how_to_judge(decision)}"
         selection = Selection(decision.chosen, weight_of(decision.chosen), reason, decision)
         self.alias(IN_USE, selection.in_use)
         self._context.choose("encoder in use", selection.in_use, selection.reason)

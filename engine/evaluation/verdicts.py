@@ -57,13 +57,5 @@ def _missing(decision: Decision) -> str:
     return f"too few queries to show a gain of {DIFFERENCE:g} points of nDCG@10, which takes {' or '.join(short)}"
 
 
-def how_to_judge(decision: Decision) -> str:
-    """What evidence would help, and how to get it."""
-    how = "'engine judge --queries FILE', or marks in the app"
-    if not decision.judged_needed:
-        return f"Judged questions of your own would tell ({how})."
-    return f"About {decision.judged_needed:,} judged questions of your own would show a gain of {DIFFERENCE:g} points ({how})."
-
-
 def _capital(text: str) -> str:
     return text[0].upper() + text[1:]

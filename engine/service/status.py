@@ -74,7 +74,7 @@ def _present(project: ProjectFolder, text: str, store: Store) -> dict[str, messa
 
 def report(project: ProjectFolder, _request: ReadReport) -> EvaluationReport:
     """Raises NotBuiltError before the first evaluation."""
-    from engine.evaluation.reporting.parts import gate_of, query_sets_of
+    from engine.evaluation.reporting.parts import query_sets_of
     from engine.evaluation.reporting.report import read_report
     from engine.evaluation.reporting.verdict import verdict_of
     from engine.project.stage import ProjectSnapshot
@@ -85,7 +85,7 @@ def report(project: ProjectFolder, _request: ReadReport) -> EvaluationReport:
     folder, info = project.folder_of(artifact), artifact.info
     found = read_report(folder)
     return EvaluationReport(
-        info.in_use.name, info.reason, query_sets_of(found), folder, gate_of(found), verdict_of(found, _mode(project)),
+        info.in_use.name, info.reason, query_sets_of(found), folder, verdict_of(found, _mode(project)),
     )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from engine.core.figures import Difference
 from engine.core.messages.report import EVIDENCE
 from engine.core.systems import system_of
 from engine.evaluation.gate import CandidateResult, Decision, RungResult
-from engine.evaluation.verdicts import how_to_judge, verdict
+from engine.evaluation.verdicts import verdict
 
 
 def gap(value: float) -> Difference:
@@ -60,8 +60,6 @@ def test_missing_evidence_is_counted_rung_by_rung_without_extractive_queries() -
         99,
     ]  # one number of judged questions
     assert numbers(verdict(replace(few, ladder=LADDER[2:]), "The base encoder", "hybrid")) == []
-    assert numbers(how_to_judge(few)) == [75, 4]
-    assert numbers(how_to_judge(replace(few, judged_needed=None))) == []  # it has not been measured how many
 
 
 def test_of_fusions_that_have_the_encoder_in_common_hybrid_search_alone_is_told() -> None:

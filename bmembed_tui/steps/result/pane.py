@@ -21,7 +21,6 @@ from bmembed_tui.steps.result.model import (
     METRICS,
     caution,
     figures,
-    gate_lines,
     outdated_because,
 )
 from bmembed_tui.widgets.plain import plain
@@ -44,7 +43,6 @@ SIGNS: dict[Outcome, tuple[str, str]] = {
     "better": ("▲", "bold $text-success"), "worse": ("▼", "bold $text-error"), "as good": ("=", "bold $text-success"),
     "stays": ("=", "bold $text-warning"), "not measured": ("·", "bold $text-warning"),
 }  # fmt: skip
-WIDE = 80  # columns from which there is room for intervals in sentences
 NOTHING = """Nothing has been measured yet.
 Evaluation asks every system the same questions, whose answers are known, and compares what they find:
 BM25, the untouched base encoder, the adapted one, interpolations of the two, and hybrid search with each.
@@ -154,9 +152,7 @@ Export takes the adapter and the model away, as folders for peft and sentence-tr
             verdict.update(NOTHING)
             return
         verdict.update(verdict_content(result.verdict, self._width))
-        gate = gate_lines(result.gate, short=self._width < WIDE) if result.gate else ""
-        reasons = "\n".join(filter(None, (result.reason, gate)))
-        self.query_one("#reasons", SafeStatic).update(plain(f"\n{reasons}", lines=True))
+        self.query_one("#reasons", SafeStatic).update(plain(f"\n{result.reason}", lines=True))
         if queries is None:
             self.query_one("#figures", SafeStatic).update("There were no queries to measure with.")
             return

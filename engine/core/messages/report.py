@@ -130,16 +130,12 @@ class ReportVerdict:
 
 @dataclass(frozen=True, slots=True)
 class EvaluationReport:
-    """What is in use and why, and what was measured. `folder`: of report.json.
-
-    `gate`: what was compared; None where there was nothing to compare.
-    """
+    """What is in use and why, and what was measured. `folder`: of report.json."""
 
     in_use: str
     reason: str
     query_sets: tuple[QuerySetReport, ...]
     folder: Path
-    gate: GateTable | None = None
     verdict: ReportVerdict = field(default_factory=ReportVerdict)
 
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fixtures.app import drive, opened, screen_text, text_of, until
-from fixtures.shown_numbers import numbers
 from rich.cells import cell_len
 from textual.pilot import Pilot
 
 from bmembed_tui.steps.result.interval_chart import interval_chart, interval_line
-from bmembed_tui.steps.result.model import Figure, caution, figures, gate_lines, outdated_because
+from bmembed_tui.steps.result.model import Figure, caution, figures, outdated_because
 from bmembed_tui.steps.result.pane import NOTHING, ResultPane, verdict_content
 from engine.core.errors import DamagedError
 from engine.core.figures import Interval
@@ -91,19 +91,6 @@ def test_what_is_in_use_stands_once_and_is_marked(in_use: str, names: dict[str, 
     assert [line.startswith("✓") for line in lines] == list(names.values())
 
 
-def test_what_the_gate_compared_with_base() -> None:
-    rows = [{"name": "interpolated-0.5", "semantic": gap(4, -1, 9, "better"), "default": gap(2, 0, 4, "better"),
-             "outcome": "not shown"}]  # fmt: skip
-    gate = {"rung": "judged", "queries": 60, "mode": "hybrid", "candidates": rows}
-    found = read({**answer(), "gate": gate}).gate
-    assert found is not None
-    for short, shown in ((False, [0.5, 4, 1, 9, 2, 0, 4]), (True, [0.5, 4, 2])):
-        head, line = gate_lines(found, short=short).splitlines()
-        assert numbers(head)[0] == 60
-        assert numbers(line) == shown
-        assert line.endswith("not shown")
-
-
 @pytest.mark.parametrize(
     ("evaluate", "embed", "because"),
     [("done", "done", ""), ("stale", "stale", "a"), ("done", "stale", "b"), ("to do", "to do", "")],
@@ -114,13 +101,11 @@ def test_figures_of_before_are_said_to_be_so(evaluate: str, embed: str, because:
     assert (f"reason {because}" in found) if because else not found
 
 
-@pytest.mark.parametrize(
-    ("kind", "queries", "figures"),
-    [("judged", 60, [60]), ("judged", 2000, None), ("synthetic", 2000, []), ("document", 9, [])],
-)
-def test_cautions(kind: str, queries: int, figures: list[float] | None) -> None:
-    warning = caution(read(answer(kind=kind, queries=queries)).query_sets[0])
-    assert (numbers(warning) if warning else None) == figures
+def test_queries_made_from_the_documents_are_said_to_flatter() -> None:
+    judged = read(answer()).query_sets[0]
+    assert not caution(judged)
+    assert caution(replace(judged, kind="synthetic"))
+    assert caution(replace(judged, comparison=replace(judged.comparison, synthetic=60)))
 
 
 def test_an_interval_is_drawn_to_scale() -> None:
@@ -145,7 +130,7 @@ def test_the_step_shows_the_engines_figures(finished_project: Path) -> None:
     judged = next(one for one in report["query_sets"] if one["kind"] == "judged")
     bm25 = judged["comparison"]["systems"]["bm25"]
 
-    held_out = next(one for one in report["query_sets"] if one["kind"] != "judged")
+    held_out = next(one for one in report["query_sets"] if one["kind"] == "synthetic")
 
     sentence = verdict_of(read_report(path.parent)).sentence
 
@@ -154,7 +139,7 @@ def test_the_step_shows_the_engines_figures(finished_project: Path) -> None:
         await until(pilot, lambda: sentence in text_of(pilot, "#verdict"), "the verdict")
         assert not screen.query_one("#details").display
         screens = []
-        for keys, title in (("d",), "nDCG@10"), (("m",), "Hit@1 "), (("j",), held_out["name"]):
+        for keys, title in (("d",), "nDCG@10"), (("m",), "Hit@1 "), (("j", "j"), held_out["name"]):
             await pilot.press(*keys)
             await until(pilot, lambda title=title: title in text_of(pilot, "#figures-title"), title)  # type: ignore[misc]
             screens.append(screen_text(pilot.app))  # type: ignore[arg-type]
