@@ -273,7 +273,7 @@ def demo(
 ) -> None:
     """Run every stage on the sample corpus, show whether adaptation helped, and try three searches."""
     from engine.cli.console import output, show_found, show_verdict
-    from engine.cli.demo import SEARCHES, sample_project
+    from engine.cli.demo import NARROW, SEARCHES, sample_project
     from engine.project.stage import ORDER
 
     sample = sample_project(project)
@@ -284,7 +284,7 @@ def demo(
     for query in SEARCHES:
         console.print()
         console.rule(query, align="left", style="dim")
-        show_found(sample.search(query, top=2), console)
+        show_found(sample.search(query, top=1 if console.width < NARROW else 2), console)
     sample.close()
     print(f"\nProject: {sample.path}\nReport:  {found.folder / 'report.html'}")
     print(f"Next:    engine search {shlex.quote(project)} 'your question'")

@@ -50,7 +50,7 @@ def _colours() -> Literal["auto"] | None:
 class RunView:
     """Shows a run's events: bars on a terminal, plain lines elsewhere. Use as a context manager; call it with events.
 
-    `brief`: without automatic choices and the figures of validation.
+    `brief`: without automatic choices and the figures of validation, with bars also without the beginnings of stages.
     """
 
     def __init__(self, console: Console | None = None, *, brief: bool = False) -> None:
@@ -105,10 +105,10 @@ class RunView:
             self._say("  · ", head + rest, style="cyan")
 
     def _begin(self, event: events.StageStarted | events.StageSkipped) -> None:
-        if isinstance(event, events.StageStarted):
-            self._say(f"▸ {event.stage}", f" ({event.reason})", style="bold")
-        else:
+        if isinstance(event, events.StageSkipped):
             self._say(f"✓ {event.stage}", f" {event.reason}, skipped", style="dim")
+        elif self._bars.disable or not self._brief:  # bars show what is being done
+            self._say(f"▸ {event.stage}", f" ({event.reason})", style="bold")
 
     def _pause(self, event: events.Paused | events.Resumed) -> None:
         if isinstance(event, events.Paused):

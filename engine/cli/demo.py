@@ -8,6 +8,7 @@ from engine.core.errors import UsageError
 from engine.project.folder import SAMPLE_TRAINING, locate
 
 NAME = "sample"
+NARROW = 100  # columns under which two hits for each search make more than 60 lines
 SEARCHES = (
     "who may release a batch without the final test",
     "KL-4400/B shows a straight line in dry ice",
