@@ -118,9 +118,11 @@ def _check_name(name: str) -> None:
     )  # fmt: skip
 
 
-def cell_key(changes: Mapping[str, Any], settings: Settings, chunks: int, encoder: str = "") -> str:
+def cell_key(
+    changes: Mapping[str, Any], settings: Settings, chunks: int, encoder: str = "", times: Sequence[int] = ()
+) -> str:
     """What the cell's figures depend on, without the settings that have no effect with its loss. `encoder`: fingerprint of a base
-    encoder that is not the project's."""
+    encoder that is not the project's; `times`: when files that it is measured with were changed."""
     changed = changed_settings(settings, changes)
     ranking, config = changed.ranking, config_of(changed)
     lists = ranking.model_dump(include={"m", "strategy", "lists_per_query"}) if config.uses_lists else {}
@@ -135,6 +137,7 @@ def cell_key(changes: Mapping[str, Any], settings: Settings, chunks: int, encode
         share=changed.training.query_share,
         encoder=encoder,
         measured=measured,
+        **({"times": times} if times else {}),
     )
 
 

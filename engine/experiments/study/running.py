@@ -38,6 +38,7 @@ from engine.project.store.artifact_info import AdapterInfo
 STAGES = ("rank", "train", "evaluate")
 OF_MODELS = ("query_prompt", "document_prompt", "pooling", "endpoint", "endpoint_model")
 """Settings that another base model does not take over."""
+FILES = ("evaluation.sentence_pairs", "evaluation.general_set")
 NONE: Changes = {}
 OnEvent = Callable[[Event], None]
 
@@ -175,9 +176,16 @@ def study_cells(
         }
         every = {**fresh, **(base if model else {}), **changes, **settings, "training.seed": own.training.seed + seed}
         encoder = changed_settings(own, every).encoder
-        key = cell_key(every, own, chunks, encoder_source(encoder).vectors_fingerprint(encoder.max_tokens, None, 1.0))
+        vectors = encoder_source(encoder).vectors_fingerprint(encoder.max_tokens, None, 1.0)
+        key = cell_key(every, own, chunks, vectors, _times(every))
         cells.append(Cell(len(cells) + 1, every, key, label, Path(model).name, every["training.seed"]))
     return cells
+
+
+def _times(changes: Changes) -> list[int]:
+    named = [Path(path) for name in FILES if (path := changes.get(name))]
+    files = [file for path in named for file in (path, *sorted(path.glob("*.jsonl")), *path.glob("qrels/test.tsv"))]
+    return [file.stat().st_mtime_ns for file in files if file.is_file()]
 
 
 def _check_needs(project: ProjectFolder, study: Study, settings: Changes) -> None:

@@ -13,6 +13,7 @@ from fixtures.tiny_model import build_tiny_model
 
 from engine.core.errors import UsageError
 from engine.core.events import Event, TrainStep
+from engine.encoders.kinds.augmented import joined_arrays
 from engine.evaluation.query_sets import query_sets
 from engine.evaluation.studies.mafin import measured, systems
 from engine.metrics.retrieval import MAFIN
@@ -28,7 +29,14 @@ def project(finished_built: Path, tmp_path_factory: pytest.TempPathFactory) -> P
     copy = Path(shutil.copytree(finished_built, tmp_path_factory.mktemp("mafin") / "project"))
     small = build_tiny_model(copy.parent / "small", seed=3)
     folder = ProjectFolder.open(copy)
-    folder.change_settings({"encoder.small_model": str(small), "training.steps": 3, "training.eval_every": 3})
+    folder.change_settings(
+        {
+            "encoder.small_model": str(small),
+            "training.steps": 6,
+            "training.eval_every": 1,
+            "training.learning_rate": 0.05,
+        }
+    )
     return folder
 
 
@@ -54,6 +62,19 @@ def test_every_row_is_an_encoder_that_can_be_measured(project: ProjectFolder, tm
         for metric, values in row.items():
             assert 0 <= values.min() <= values.max() <= 1, f"{name} {metric}"
         np.testing.assert_allclose(again[name], vectors[name], atol=1e-6, err_msg=name)
+    black_box, small, tuned = (vectors[name] for name in ("black box", "small model", "small model, tuned"))
+    np.testing.assert_allclose(vectors["concatenation"], joined_arrays(black_box, small), atol=1e-6)
+    np.testing.assert_allclose(vectors["concatenation after tuning"], joined_arrays(black_box, tuned), atol=1e-6)
+    own = {name: found[:, 32:] for name, found in vectors.items() if name.endswith("Mafin")}  # with a loss of their own
+    lengths = {name: np.linalg.norm(found) for name, found in own.items()}
+    assert not np.allclose(tuned, small, atol=1e-4), "3 steps change something"
+    assert not np.allclose(own["Mafin"] * np.sqrt(2), tuned, atol=1e-5)
+    assert lengths["Mafin"] == pytest.approx(np.sqrt(0.5), abs=1e-4)
+    assert abs(lengths["λ-Mafin"] - np.sqrt(0.5)) > 1e-4, "it keeps its length"
+    for name, found in vectors.items():
+        if name.endswith("Mafin"):
+            scale = np.linalg.norm(found[:, :32])
+            np.testing.assert_allclose(found[:, :32], scale * black_box, atol=1e-5)
     assert trained > 0
     assert sum(isinstance(event, TrainStep) for event in seen) == trained  # the second time nothing is trained again
 

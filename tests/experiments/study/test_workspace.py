@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
@@ -208,6 +209,21 @@ def test_the_cells_of_a_study_have_its_recipe_not_the_projects(project: ProjectF
     assert (copy.ranking.k, copy.evaluation.use_judged) == (60, False), (
         "the project's depth; judged questions choose nothing"
     )
+
+
+def test_other_sentence_pairs_and_general_questions_are_measured_anew(project: ProjectFolder) -> None:
+    pairs, general = project.path / "pairs.tsv", project.path / "general"
+    (general / "qrels").mkdir(parents=True)
+    files = [pairs, general / "corpus.jsonl", general / "qrels" / "test.tsv"]
+    for file in files:
+        file.write_text("a\tb\t1\n")
+    project.change_settings({"evaluation.sentence_pairs": "pairs.tsv", "evaluation.general_set": "general"})
+    keys = [study_cells(project, study_of("bmembed-t8"), 10)[0].key for _ in range(2)]
+    assert keys[0] == keys[1]
+    for number, file in enumerate(files, 1):
+        os.utime(file, (number, number))
+        keys.append(study_cells(project, study_of("bmembed-t8"), 10)[0].key)
+    assert len(set(keys)) == 4
 
 
 def test_what_studies_take(project: ProjectFolder, monkeypatch: pytest.MonkeyPatch) -> None:
