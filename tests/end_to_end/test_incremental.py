@@ -37,7 +37,7 @@ def summary(*arguments: str) -> dict[str, Any]:
 
 def hits(project: Path, query: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = json.loads(
-        engine_here("search", str(project), query, "--mode", "bm25", "--json").stdout
+        engine_here("search", str(project), query, "--mode", "bm25", "--passages", "--json").stdout
     )["hits"]
     return found
 
