@@ -53,7 +53,6 @@ class HomeScreen(Screen[None]):
 reports. The documents themselves stay where they are, and nothing leaves this machine.
 
 Try the sample: a small invented company's documents, to see every step in a few minutes.
-Search this folder: the one that the app was started in. It is read, and search works within seconds.
 New project: choose the folder with your documents, or drop it.
 Open another folder: a project that is not in the list, given by its folder.
 A run in progress stands first: closing the app does not end it."""

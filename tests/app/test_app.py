@@ -205,7 +205,7 @@ def test_commands_that_help_are_followed_by_what_does_the_same_in_the_app() -> N
         return sorted(places, key=places.__getitem__)
 
     damaged = DamagedError("Broken.", "", "Mend it.", stage="index", command="run")
-    assert set(ways("Mend it.", advice(damaged))) == {"run", "index", "rank"}  # the same step builds both
+    assert set(ways("Mend it.", advice(damaged))) == {"run", "embed", "index", "rank"}  # two ways for four
     busy = ProjectBusyError("Busy.", "", "Wait.", command="status")
     assert ways("Wait.", advice(busy)) == ["status", "cancel"]
     assert advice(DamagedError("Broken.", "", "Mend it.", command="evaluate --force")) == "Mend it."
