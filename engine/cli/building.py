@@ -67,16 +67,16 @@ def new(
 def run(
     name: ProjectName,
     only: Annotated[
-        str | None, typer.Option(help="only these stages, with commas between, such as ingest,index")
+        str | None, typer.Option(help="only these stages, separated by commas, such as ingest,index")
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="adapt the encoder as well, as 'engine adapt' does")] = False,
     force: Force = False,
     detach: Detach = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make the documents searchable, with the encoder in use: ingest what changed, index, embed. Resumes where it stopped.
+    """Make the documents searchable with the encoder in use: ingest what has changed, index, embed. Resumes where it stopped.
 
-    Search by keywords works from 'index' on, and by meaning, of what is embedded so far, while 'embed' goes on.
+    Search by keyword works after 'index'. While 'embed' runs, what is embedded so far is searched by meaning.
     """
     from engine.core.errors import UsageError
     from engine.project.stage import ORDER, SEARCH
@@ -84,7 +84,7 @@ def run(
 
     if every and only is not None:
         raise UsageError(
-            "--all and --only do not go together.", "", "Leave one of them out.", code="options-conflict", command="run"
+            "--all and --only do not go together.", "", "Leave one out.", code="options-conflict", command="run"
         )
     named = () if only is None else checked_stages(part.strip() for part in only.split(","))
     _run(name, named or (ORDER if every else SEARCH), force, detach, as_json)
@@ -103,7 +103,7 @@ def adapt(
 ) -> None:
     """Adapt the encoder to the documents: queries (generate, rank), training (train), comparison (evaluate), embedding (embed).
 
-    What changed is read and indexed first. The adapted encoder comes into use if it is shown to be better. Resumes where it
+    What has changed is read and indexed first. The adapted encoder is put into use if it is shown to be better. Resumes where it
     stopped.
     """
     from engine.project.stage import ORDER
@@ -149,7 +149,7 @@ def _detach(project: Project, name: str, stages: tuple[str, ...], force: bool, a
 
     if find_launch() is not None:
         raise UsageError(
-            "A run of several processes cannot go on in the background.",
+            "A run of several processes cannot run in the background.",
             "They belong to the launcher that started them.", "Leave out --detach.", code="detach-distributed",
         )  # fmt: skip
 
@@ -172,13 +172,13 @@ def _stage_command(stage: str, text: str) -> None:
 
 
 for _name, _text in {
-    "ingest": "Stage 1: read the documents and cut them into chunks. Only what changed is read.",
-    "index": "Stage 2: build the BM25 index. BM25 search works from here on.",
+    "ingest": "Stage 1: read the documents and cut them into chunks. Only what has changed is read.",
+    "index": "Stage 2: build the BM25 index. After it, BM25 search works.",
     "generate": "Stage 3: make training queries from the chunks, or take the imported ones.",
     "rank": "Stage 4: mine BM25's ranking of every query.",
     "train": "Stage 5: train the adapter. Resumes from its last checkpoint.",
     "evaluate": "Stage 6: compare base, adapted and interpolated encoders on the best evidence, and choose which to use.",
-    "embed": "Stage 7: embed the chunks with the encoder in use. Semantic search works from here on.",
+    "embed": "Stage 7: embed the chunks with the encoder in use. After it, semantic search works.",
 }.items():
     _stage_command(_name, _text)
 
@@ -190,8 +190,8 @@ def import_queries(
 ) -> None:
     """Add training queries: JSONL of {"query", "evidence", "document"}, or a JSON array of {"query", "evidence_list", "doc"}.
 
-    A "grade" from 1 says how relevant the evidence is, to the loss plackett_luce; a query may come once for each answer, as
-    those of qrels do.
+    A "grade" from 1 up says how relevant the evidence is (for the loss plackett_luce). A query may appear once for each answer,
+    as in qrels.
     """
     with opened(name) as project:
         count = project.import_queries(path)
@@ -215,13 +215,11 @@ def import_judgments(
 @app.command()
 def benchmark(
     dataset: Annotated[Path, typer.Argument(help="a BEIR folder: corpus.jsonl, queries.jsonl, qrels/test.tsv")],
-    queries: Annotated[
-        Path | None, typer.Option(help="training queries; the extractive generator's if left out")
-    ] = None,
+    queries: Annotated[Path | None, typer.Option(help="training queries; by default extractive ones")] = None,
     model: Annotated[str | None, typer.Option(help="folder of a sentence-transformers model")] = None,
     preset: Preset = "standard",
     seed: Annotated[int, typer.Option(help="seed of training and of the split")] = 0,
-    keep: Annotated[Path | None, typer.Option(help="make the project here and keep it")] = None,
+    keep: Annotated[Path | None, typer.Option(help="create the project here and keep it")] = None,
     changes: Annotated[
         Texts, typer.Option("--set", help="a setting of project.toml, such as training.steps=60")
     ] = None,

@@ -31,7 +31,7 @@ def documents(
     path: Annotated[Texts, typer.Option(help="only paths that match this glob, such as 'mail/**'; may repeat")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what became of every file, and of what is inside it: read, skipped or quarantined, and why."""
+    """Show what became of every file and of the files inside it: read, skipped or quarantined, and why."""
     from engine.core.errors import unknown
     from engine.search.filters import path_filter
 
@@ -53,11 +53,11 @@ def documents(
     else:
         _show(rows)
         if not rows:
-            nothing = f"Nothing was read yet: 'engine ingest {shlex.quote(name)}' does."
+            nothing = f"Nothing has been read yet. Run 'engine ingest {shlex.quote(name)}'."
             print("No file matches." if every or state else nothing, file=sys.stderr)
         if not reads and any(row.kind == "needs OCR" for row in rows):
             print(
-                "Scans and pictures are read where corpus.ocr = true is set and tesseract is installed.",
+                "Scans and pictures are read if corpus.ocr = true is set and tesseract is installed.",
                 file=sys.stderr,
             )
 
@@ -95,7 +95,7 @@ def _csv(rows: Iterable[FileOutcome]) -> str:
 
 @app.command()
 def watch(name: ProjectName) -> None:
-    """Keep the project in line with its folders: what changes there is searchable within seconds. Ctrl-C ends it."""
+    """Keep the project up to date with its folders: changes are searchable within seconds. Press Ctrl-C to stop."""
     import signal
     import threading
 

@@ -23,13 +23,13 @@ def encoders(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the embedding models on this machine, also those in the folders that a project's encoder.folders names; or compare some
-    with a project's own encoder, on its chunks and the queries that decide between them."""
+    """List the embedding models on this machine and in the folders of a project's encoder.folders, or compare some with the
+    project's encoder on its chunks and the queries that decide between them."""
     from engine.core.errors import UsageError
 
     if action not in ("list", "compare") or (action == "compare") != bool(name and named):
         raise UsageError(
-            f"'{action}' cannot be done so.", "", "Try 'engine encoders list', or 'engine encoders compare PROJECT ENCODER …'.",
+            f"There is no action '{action}'.", "", "Try 'engine encoders list', or 'engine encoders compare PROJECT ENCODER …'.",
             code="action-unknown", command="encoders",
         )  # fmt: skip
     if action == "list":
@@ -83,7 +83,7 @@ def _show_comparison(found: EncoderComparison, project: str) -> None:
     print(f"nDCG@10 in percent on {table.queries:,} {EVIDENCE[found.rung]}, 95 % intervals, differences to the first.")
     if found.rung == "extractive":
         print(
-            "Extractive queries favour BM25 and prove nothing of an encoder: 'engine judge' collects questions that do."
+            "Extractive queries favour BM25 and prove nothing about an encoder; 'engine judge' collects questions that do."
         )
     elif found.needed:
-        print(f"Too few to decide: it takes about {found.needed:,}. 'engine judge' collects questions.")
+        print(f"Too few to decide: about {found.needed:,} are needed. 'engine judge' collects questions.")

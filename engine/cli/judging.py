@@ -39,12 +39,12 @@ def judge(
     query: Annotated[Texts, typer.Option(help="a query to judge; may repeat")] = None,
     queries: Annotated[Path | None, typer.Option(help="a text file of queries to judge, one a line")] = None,
     depth: Annotated[int, typer.Option(help="hits of each ranker", min=1, max=100)] = 10,
-    most: Annotated[int, typer.Option(help="of the project's own queries, at most so many", min=1)] = 20,
+    most: Annotated[int, typer.Option(help="most of the project's own queries to judge", min=1)] = 20,
     as_json: AsJson = False,
 ) -> None:
-    """Judge the top hits of queries: y(es), n(o), s(kip), u(ndo), q(uit). What is judged counts in 'engine evaluate'.
+    """Judge the top hits of queries: y(es), n(o), s(kip), u(ndo), q(uit). Answers count in 'engine evaluate'.
 
-    Hits of BM25, semantic and hybrid search, and of the encoder before adaptation, are shown together, without a word on which of
+    Hits of BM25, semantic and hybrid search, and of the encoder before adaptation, are shown together, without saying which of
     them found a hit. A hit that has no mark counts as wrong, so that systems whose hits were not shown are undervalued. Without
     queries, the project's own are taken: those that are judged and have hits without a mark, then held-out ones that were
     made from the documents. Every answer is kept at once; the next 'engine judge' goes on with what has no mark yet.
@@ -158,9 +158,9 @@ class JudgingSession:
             if count := sum(one.query.origin == origin for one in self._subjects):
                 self._say(f"{count} {'query' if count == 1 else 'queries'} {words}.")
         if learnt := trained_on(self._project, [one.query for one in self._subjects]):
-            self._say(f"{learnt} of them the adapter learns from: the evaluation leaves these out.", "yellow")
+            self._say(f"{learnt} of these are used for training, so the evaluation leaves them out.", "yellow")
         if any(one.open for one in self._subjects):
-            self._say(f"{HELP}. Every answer is kept at once.")
+            self._say(f"{HELP}. Every answer is saved at once.")
 
         for one in self._subjects:
             if not one.open:
@@ -261,11 +261,11 @@ def _show_summary(summary: Summary) -> None:
     parts += [f"{summary.skipped} skipped"] if summary.skipped else []
     print(f"Hits judged now: {', '.join(parts)}. Judged queries in the project: {summary.judged_queries}.")
     if not summary.queries:
-        print("Every hit of the project's queries is marked. Name others with --query.", file=sys.stderr)
+        print("Every hit of the project's queries is marked. Use --query to judge others.", file=sys.stderr)
     elif summary.open:
-        print(f"{summary.open} hits have no mark yet: the same command goes on with them.", file=sys.stderr)
+        print(f"{summary.open} hits have no mark yet; the same command continues with them.", file=sys.stderr)
     if summary.judged_queries < ENOUGH_QUERIES:
-        few = "A query counts once a hit of it was right; to decide which encoder is used takes at least"
+        few = "A query counts once one of its hits is right. Deciding which encoder is used takes at least"
         print(f"{few} {ENOUGH_QUERIES} of your own.", file=sys.stderr)
     if summary.right + summary.wrong:
         print(f"Next: {summary.next}", file=sys.stderr)

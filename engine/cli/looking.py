@@ -36,7 +36,7 @@ def serve(
 
 @app.command("list")
 def list_projects(as_json: AsJson = False) -> None:
-    """List your projects, and where they lie."""
+    """List your projects and their folders."""
     from engine.project.folder import known_projects, projects_root
 
     names = {path.name: str(path) for path in known_projects()}
@@ -45,7 +45,7 @@ def list_projects(as_json: AsJson = False) -> None:
     else:
         print("".join(harmless(f"{name}  {path}") + "\n" for name, path in names.items()), end="")
     if not names:
-        print(f"No projects in {projects_root()} yet: 'engine new' makes one.", file=sys.stderr)
+        print(f"No projects in {projects_root()} yet. 'engine new' creates one.", file=sys.stderr)
 
 
 @app.command()
@@ -77,17 +77,17 @@ def _steering_command(action: str, done: str, text: str) -> None:
 
 
 for _action, _done, _text in (
-    ("cancel", "was asked to stop", "Ask a running run to stop at its next safe point; the next run resumes there."),
+    ("cancel", "was asked to stop", "Stop a run at its next safe point; the next run resumes there."),
     ("pause", "was asked to pause",
-     "Ask a running run to wait at its next safe point, with all it has in memory, until 'engine resume'."),
-    ("resume", "goes on", "Let a paused run go on. (A run that was stopped goes on with the same command.)"),
+     "Pause a run at its next safe point, keeping its memory, until 'engine resume'."),
+    ("resume", "continues", "Continue a paused run. (To continue a stopped run, repeat its command.)"),
 ):  # fmt: skip
     _steering_command(_action, _done, _text)
 
 
 @app.command()
 def finish(name: ProjectName) -> None:
-    """Ask a training to end at its next step and keep its best adapter; the stages after it go on."""
+    """End the training at its next step and keep its best adapter; the stages after it run."""
     from engine.project import control
 
     with opened(name) as project:
@@ -128,7 +128,7 @@ def doctor(
     model: Annotated[str | None, typer.Option(help="model folder to check")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Examine this machine: device, precision, memory, disk, model files, versions, and what follows from each."""
+    """Check this machine: device, precision, memory, disk, model files, versions, and what follows from each."""
     from engine.doctor.doctor import examine
     from engine.project.folder import ProjectFolder
 

@@ -23,7 +23,7 @@ def sample(
     count: Annotated[int, typer.Option(help="chunks to ask about, spread over the documents", min=1, max=200)] = 5,
     as_json: AsJson = False,
 ) -> None:
-    """Show the queries that the backend in project.toml makes of some chunks. Nothing is stored."""
+    """Show the queries that the backend in project.toml makes from some chunks. Nothing is stored."""
     from engine.queries.sample import sample as take
 
     with opened(name) as project, stoppable() as stop:
@@ -44,10 +44,10 @@ def queries(
         bool,
         typer.Option(
             "--origin",
-            help="all queries by origin, with those that documents hold: titles, headings …; and what each is used for",
+            help="all queries by origin, including titles and headings of documents, and what each is used for",
         ),
     ] = False,
-    origin: Annotated[str | None, typer.Argument(help="with --origin: those of this one, such as heading")] = None,
+    origin: Annotated[str | None, typer.Argument(help="with --origin: only this origin, such as heading")] = None,
     as_json: AsJson = False,
 ) -> None:
     """List the training queries of a project with their documents, or all its queries by origin and what they are used for."""
@@ -56,7 +56,7 @@ def queries(
     if rejected and (by_origin or origin is not None):
         raise UsageError(
             "--rejected and --origin exclude each other.", "Queries that were left out are listed by reason, not by origin.",
-            "Use one of them.", code="options-conflict", command="queries",
+            "Use one.", code="options-conflict", command="queries",
         )  # fmt: skip
     with opened(name) as project:
         if by_origin or origin is not None:
@@ -100,7 +100,7 @@ def _show(found: QuerySample) -> None:
     for item in found.items:
         print(harmless(item.path) + f"  ({item.seconds:.1f} s)")
         if item.problem:
-            print(f"  nothing came of it: {harmless(item.problem)}")
+            print(f"  no result: {harmless(item.problem)}")
         for query in item.queries:
             print(f"  {'✓' if query.kept else '✗'} {query_label(query.kind)}: {harmless(query.text)}")
             if query.evidence:
@@ -117,20 +117,20 @@ def _show(found: QuerySample) -> None:
 
 @app.command()
 def models(
-    action: Annotated[str, typer.Argument(help="list, or add: put a file into the folder of models")] = "list",
+    action: Annotated[str, typer.Argument(help="list, or add: copy a file into the folder of models")] = "list",
     file: Annotated[Path | None, typer.Argument(help="of add: a GGUF file")] = None,
     link: Annotated[bool, typer.Option("--link", help="of add: link to the file instead of copying it")] = False,
     name: Annotated[str, typer.Option(help="of add: the file's name there")] = "",
     context: Annotated[int, typer.Option(help="tokens of context to keep memory for", min=1)] = 4096,
     as_json: AsJson = False,
 ) -> None:
-    """List the GGUF language models on this machine, from their headers alone, or add one."""
+    """List the GGUF language models on this machine (only their headers are read), or add one."""
     from engine.core.errors import UsageError
     from engine.gguf.library import add_model, list_models
 
     if action not in ("list", "add") or (action == "add") != (file is not None):
         raise UsageError(
-            f"'{action}' cannot be done so.", "", "Try 'engine models', or 'engine models add FILE'.",
+            f"There is no action '{action}'.", "", "Try 'engine models', or 'engine models add FILE'.",
             code="action-unknown", command="models",
         )  # fmt: skip
     if file is not None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from engine.experiments.study.grid import Cell
     from engine.experiments.study.running import StudyRun
 DryRun = Annotated[bool, typer.Option("--dry-run", help="list the cells; train nothing")]
-Anew = Annotated[bool, typer.Option("--force", help="forget what was measured; begin with the project as it is")]
+Anew = Annotated[bool, typer.Option("--force", help="forget earlier measurements; start from the project as it is")]
 MaybeTable = Annotated[str | None, typer.Argument(metavar="TABLE", help="such as bmembed-t2; see --list")]
 Data = Annotated[
     Texts,
@@ -32,10 +32,12 @@ Data = Annotated[
 def study(
     table: MaybeTable = None,
     names: Data = None,
-    listed: Annotated[bool, typer.Option("--list", help="what each is, and, of a PROJECT, how long it takes")] = False,
-    model: Annotated[Texts, typer.Option(help="base model in place of the project's; may repeat")] = None,
+    listed: Annotated[bool, typer.Option("--list", help="the studies, and for a PROJECT how long each takes")] = False,
+    model: Annotated[Texts, typer.Option(help="base model instead of the project's; may repeat")] = None,
     seeds: Annotated[int, typer.Option(min=1, max=10, help="trainings of each kind, which differ by seed")] = 1,
-    changes: Annotated[Texts, typer.Option("--set", help="a setting of all, such as training.steps=60")] = None,
+    changes: Annotated[
+        Texts, typer.Option("--set", help="a setting for all trainings, such as training.steps=60")
+    ] = None,
     output: Annotated[Path | None, typer.Option(help="folder of the page; studies/ of the project if left out")] = None,
     dry_run: DryRun = False,
     force: Anew = False,
@@ -43,7 +45,7 @@ def study(
 ) -> None:
     """Make a table or figure of a paper on your own documents: a page of HTML, and JSON.
 
-    The project itself stays as it is. Ctrl-C stops it; the same command goes on where it stopped.
+    The project itself is not changed. Ctrl-C stops the study; the same command resumes it.
     """
     from engine.core.errors import UsageError
     from engine.encoders.kinds.chosen import named_model
@@ -175,7 +177,7 @@ def _announce(work: StudyRun, name: str) -> None:
     done = len(work.cells) - len(left) - twins
     parts = [f"{len(left)} to train and measure"]
     parts += [f"{done} finished before"] if done else []
-    parts += [f"{twins} that train exactly as another"] if twins else []
+    parts += [f"{twins} identical to another"] if twins else []
     text = f"{len(work.cells)} cells: {', '.join(parts)}."
     if left:
         with closing(work.project.store()) as store:
@@ -184,8 +186,8 @@ def _announce(work: StudyRun, name: str) -> None:
         text += f" That takes {steps:,} training steps and {len(left)} evaluations."
     print(text, file=sys.stderr)
     if work.workspace.judged_since:
-        text = "The judged queries have changed since this began, which goes on with the former ones."
-        print(f"{text} To begin anew, add --force ({shlex.quote(name)}).", file=sys.stderr)
+        text = "The judged queries have changed since this began; it still uses the earlier ones."
+        print(f"{text} To start again, add --force ({shlex.quote(name)}).", file=sys.stderr)
 
 
 def _list(name: str | None, as_json: bool) -> None:

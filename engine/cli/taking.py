@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 @app.command()
 def export(
     name: ProjectName,
-    target: Annotated[Path, typer.Argument(metavar="DEST", help="a folder that is not there yet")],
+    target: Annotated[Path, typer.Argument(metavar="DEST", help="a folder that does not exist yet")],
     only: Annotated[
         str | None,
         typer.Option(
-            help="adapter, model, onnx, vectors, parquet, chunks, beir, with commas between; or all; "
+            help="adapter, model, onnx, vectors, parquet, chunks, beir, separated by commas; or all; "
             "adapter,model if left out"
         ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Take the adapted model, its vectors, or the chunks and queries away, with a model card. Complete, or not at all."""
+    """Export the adapted model, its vectors, or the chunks and queries, with a model card. An export is complete or absent."""
     from engine.export.take import export_project
 
     with opened(name) as project, cleaned_up():
@@ -44,19 +44,19 @@ def export(
     for note in made.notes:
         print(harmless(f"Note: {note.what} {note.to_do}"), file=sys.stderr)
     if made.with_text:
-        print(f"Words of your documents are in: {', '.join(made.with_text)}.", file=sys.stderr)
+        print(f"These hold words of your documents: {', '.join(made.with_text)}.", file=sys.stderr)
     if as_json:
         print_json(made)
     else:
         print(harmless(str(made.folder)))
-        print(f"{made.files} files, {made.bytes / 1e6:,.1f} MB. README.md says what is what.", file=sys.stderr)
+        print(f"{made.files} files, {made.bytes / 1e6:,.1f} MB. README.md explains them.", file=sys.stderr)
 
 
 @app.command()
 def purge(
     name: ProjectName, yes: Annotated[bool, typer.Option("--yes", help="do not ask")] = False, as_json: AsJson = False
 ) -> None:
-    """Remove a project and all that was made of its documents, or of a FOLDER what 'engine find' keeps of it.
+    """Remove a project and all that was made from its documents; with a FOLDER, what 'engine find' keeps of it.
 
     Says what else on this machine may hold their text.
     """
@@ -80,8 +80,8 @@ def _ask(project: ProjectFolder) -> None:
 
     if not sys.stdin.isatty():
         raise UsageError(
-            f"Nobody can be asked whether {project.name} may be removed.", "Standard input is not a terminal.",
-            "Add --yes to remove it without a question.", code="confirmation-impossible", command="purge",
+            f"Removing {project.name} needs your consent.", "Standard input is not a terminal.",
+            "Add --yes to remove it without being asked.", code="confirmation-impossible", command="purge",
         )  # fmt: skip
     files, size = extent(project)
     text = harmless(f"Remove {project.path}: {files} files, {size / 1e6:,.1f} MB? Your documents stay.")

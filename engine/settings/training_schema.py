@@ -24,8 +24,8 @@ class TrainingSettings(Section):
     preset: Preset = key(
         "standard",
         "quick, standard, paper (BMEmbed as published for MiniLM; for larger models it took training.steps = 1000), cl "
-        "(contrastive learning, its baseline), mafin (for encoder.small_model, as published), or pipelines (as encoders that are "
-        "compared under noise)",
+        "(contrastive learning, its baseline), mafin (for encoder.small_model, as published), or pipelines (as used for the "
+        "encoders that are compared under noise)",
     )
     objective: Objective | None = key(
         None,
@@ -36,13 +36,13 @@ class TrainingSettings(Section):
     teacher: Teacher | None = key(
         None,
         "what the losses on lists learn from: BM25, a mixture of BM25 and the base encoder, reciprocal rank fusion "
-        "(rrf) of both, or a cross-encoder; auto is mixture for mixed and shared_listnet, else bm25",
+        "(rrf) of both, or a cross-encoder; auto is mixture for mixed and shared_listnet, otherwise bm25",
     )
     cross_encoder: str = key(
-        "", "folder of the teacher cross-encoder; a relative one is in the project folder; slow without a GPU"
+        "", "folder of the teacher cross-encoder; a relative path starts at the project folder; slow without a GPU"
     )
     query_share: float = key(
-        1.0, "share of the training queries that are learnt from, the same with every run", gt=0, le=1
+        1.0, "share of the training queries that training uses, the same ones in every run", gt=0, le=1
     )
     similarity: SimilarityName | None = key(
         None, "how the adapted encoder's vectors are compared: by cosine, or by distance in hyperbolic space (lorentz)"
@@ -57,8 +57,8 @@ class TrainingSettings(Section):
     steps: int | None = key(None, "training steps, at most", ge=1, le=MAX_WHOLE_NUMBER)
     epochs: int | None = key(
         None,
-        "passes over the training queries, at most, in place of training.steps; held-out checks, which training.patience counts, "
-        "and checkpoints are then made once in each; 0: training.steps counts",
+        "most passes over the training queries, instead of training.steps; held-out checks, which training.patience counts, "
+        "and checkpoints are then made once per pass; 0: training.steps counts",
         ge=0,
         le=10_000,
     )
@@ -71,33 +71,36 @@ class TrainingSettings(Section):
     queries_per_step: int | None = key(None, "queries per step", ge=1, le=4096)
     negatives_per_query: int | None = key(None, "BM25 negatives added per query", ge=0, le=64)
     shared_chunks: int | None = key(
-        None, "random chunks that join each step's; cheap where adapter_scope is queries", ge=0, le=1_000_000
+        None, "random chunks added to each step's; cheap if adapter_scope is queries", ge=0, le=1_000_000
     )
     adapter_scope: AdapterScope | None = key(
         None,
-        "what the adapter acts on; left out: queries alone where they are extractive; else both",
+        "what the adapter acts on; left out: queries alone if they are extractive, otherwise both",
     )
     augmentation: Augmentation | None = key(
-        None, "how encoder.small_model joins: at unit norm (mafin), or with lengths that are learnt (lambda-mafin)"
+        None,
+        "how the vectors of encoder.small_model are joined: at unit norm (mafin), or with learned lengths (lambda-mafin)",
     )
     learning_rate: float | None = key(None, "peak learning rate of AdamW", gt=0, le=0.1)
     teacher_temperature: float | None = key(
         None, "alpha: smaller makes the distribution of BM25, rrf or a cross-encoder sharper", gt=0
     )
     target: Target | None = key(None, "fixed alpha, or alpha per query for a set entropy")
-    target_entropy: float | None = key(None, "entropy of the target in nats, where target is entropy", gt=0)
+    target_entropy: float | None = key(None, "entropy of the target in nats, if target is entropy", gt=0)
     student_temperature: float | None = key(None, "tau of the student's softmax", ge=1e-4, le=100)
     infonce_weight: float | None = key(None, "share of InfoNCE in the mixed loss", ge=0, le=1)
     teacher_bm25_weight: float | None = key(None, "share of BM25 in the mixture", ge=0, le=1)
     triplet_margin: float | None = key(None, "margin of the triplet loss, in cosine", ge=0, le=2)
     in_batch: bool | None = key(
-        None, "whether plackett_luce compares a query with all chunks of a step, not with its own negatives alone"
+        None, "whether plackett_luce compares a query with all chunks of a step, not only with its own negatives"
     )
     label_smoothing: float | None = key(None, "label smoothing of plackett_luce", ge=0, le=0.5)
     refresh_every: int | None = key(
         None, "steps after which the model's own hard negatives are mined; 0: never", ge=0, le=MAX_WHOLE_NUMBER
     )
-    mined_per_query: int | None = key(None, "the model's best chunks that then join a query's negatives", ge=1, le=1000)
+    mined_per_query: int | None = key(
+        None, "the model's best chunks that are then added to a query's negatives", ge=1, le=1000
+    )
     lora_rank: int | None = key(None, "rank of the LoRA adapter", ge=1, le=512)
     lora_alpha: float | None = key(None, "scale of the LoRA adapter", gt=0)
     lora_dropout: float | None = key(None, "dropout on the LoRA branch", ge=0, lt=1)
@@ -110,18 +113,18 @@ class TrainingSettings(Section):
     model_dropout: bool | None = key(None, "whether the model's own dropout is on; slow on a CPU")
     false_negatives: FalseNegatives | None = key(
         None,
-        "negatives that the teacher puts above the evidence chunk: kept, left out (drop), or made positives (relabel)",
+        "negatives that the teacher ranks above the evidence chunk: kept (keep), left out (drop), or made positives (relabel)",
     )
-    heldout_queries: int | None = key(None, "validation queries of a check, at most", ge=1, le=MAX_WHOLE_NUMBER)
-    heldout_pool: int | None = key(None, "chunks that a check ranks, at most", ge=10, le=MAX_WHOLE_NUMBER)
+    heldout_queries: int | None = key(None, "most validation queries in a check", ge=1, le=MAX_WHOLE_NUMBER)
+    heldout_pool: int | None = key(None, "most chunks that a check ranks", ge=10, le=MAX_WHOLE_NUMBER)
     micro_batch_tokens: int | None = key(None, "tokens, padding included, of a micro-batch", ge=1, le=MAX_WHOLE_NUMBER)
     graph_memory_mb: float | None = key(
-        None, "memory for graphs above which texts run twice", ge=0, le=MAX_WHOLE_NUMBER
+        None, "memory for graphs, above which texts are computed twice", ge=0, le=MAX_WHOLE_NUMBER
     )
     gradient_checkpointing: Wish | None = key(
-        None, "computes every block twice, to train large models in little memory"
+        None, "whether to compute every block twice, which trains large models in little memory"
     )
-    compile: Wish | None = key(None, "compiles the model, on a GPU only")
+    compile: Wish | None = key(None, "whether to compile the model, on a GPU only")
     method: Method | None = key(
         None, "fine-tuning on queries (FT), pre-training on masked words of the corpus (PT), or first PT, then FT"
     )
