@@ -208,13 +208,13 @@ class BmembedApp(App[None]):
         if not going or isinstance(self.screen, QuestionDialog):
             self.exit()
             return
-        text = "It is a process of its own. Open the app again to see how far it is, or to stop it."
+        text = "It is a separate process. Open the app again to see how far it is, or to stop it."
         answers = [("quit", "Close the app"), ("stay", "Stay")]
         ask(self, "A run is going on, and will go on.", text, answers, quit=self.exit)
 
     def action_help_quit(self) -> None:
         """Ctrl+C copies in a terminal app; say how to quit."""
-        self.notify("Press Ctrl+Q to quit. A run goes on.", markup=False)
+        self.notify("Press Ctrl+Q to quit. A run continues.", markup=False)
 
     def _colour_window(self, theme: Theme) -> None:
         """Give the rim of a window, which is less than a letter wide, the colour of what it is around."""

@@ -33,6 +33,6 @@ def fault_message(error: BaseException) -> str:
     path = record(error)
     where = f"Its record is in {path}." if path else "Its record could not be written."
     return (
-        f"Error: bmembed-tui met a fault of its own ({type(error).__name__}).\n{where}\n"
-        "Nothing of the project is lost, and a run goes on. Start it again; if it stays, report it with that record."
+        f"Error: bmembed-tui had an internal fault ({type(error).__name__}).\n{where}\n"
+        "The project is intact, and a run continues. Start the app again; if this happens again, report it with that record."
     )

@@ -54,7 +54,10 @@ def _keys(path: Path, name: str, value: object, known: Mapping[str, Binding]) ->
     keys = [part.strip() for key in given if isinstance(key, str) for part in key.split(",") if part.strip()]
     if not keys or len(keys) < len(given):
         raise SettingsError(
-            f"{path}: '{name}' has no key.", "A key is a text.", f'Write "{name}" = "f2".', code="keymap-invalid"
+            f"{path}: '{name}' has no key.",
+            "A key is text in quotes.",
+            f'Write "{name}" = "f2".',
+            code="keymap-invalid",
         )
     return ",".join(map(_called, keys))
 

@@ -70,7 +70,7 @@ def _project_offers(screen: ProjectScreen) -> Iterator[Offer]:
     yield from _run_offers(screen)
     yield Offer("Settings", "every setting of this project", screen.action_settings)
     yield Offer("Export", "take the adapter, the model, vectors, chunks or queries away", screen.action_export)
-    yield Offer("Remove this project", "all that was made of the documents; they stay", screen.action_remove)
+    yield Offer("Remove this project", "all that was made from the documents; they stay", screen.action_remove)
     yield Offer("Read the status anew", "when files were changed by hand", screen.load)
     yield Offer("Projects", "back to the first screen; a run goes on", screen.action_leave)
 
@@ -83,5 +83,5 @@ def _run_offers(screen: ProjectScreen) -> Iterator[Offer]:
             ("resume", "the run goes on") if screen.waits else ("pause", "the run waits at its next safe point")
         )
         yield Offer(f"Run: {what}", text, partial(screen.control, what))
-        text = "at the next safe point; the next run goes on from there"
+        text = "at the next safe point; the next run resumes there"
         yield Offer("Run: stop", text, partial(screen.control, "cancel"))

@@ -52,7 +52,7 @@ def parsed(kind: type[T], data: Any) -> T:
         return from_json(kind, data)
     except MessageError as error:
         raise StageError(
-            "The engine's answer cannot be read.", f"{error}.", "Install bmembed again: its parts may be of two versions.",
+            "The engine's answer cannot be read.", f"{error}.", "Install bmembed again; its parts may differ in version.",
             code="answer-invalid",
         ) from None  # fmt: skip
 
@@ -138,7 +138,7 @@ def _failed(messages: bytes, name: str, code: int | None) -> EngineError:
     """The error on the last line that a command wrote; where it wrote none, that line."""
     error, last = _last_error(messages)
     return error or StageError(
-        f"'engine {name}' ended with exit code {code}.", last or "It said nothing.", code="engine-command-failed"
+        f"'engine {name}' ended with exit code {code}.", last or "It gave no reason.", code="engine-command-failed"
     )
 
 

@@ -13,7 +13,7 @@ from engine.core.messages.offer import AdaptationOffer
 from engine.project.folder import ProjectFolder
 
 NOW, BY_STEPS = "now", "steps"
-WHAT = "The encoder learns the words of your documents from queries that are made of them. Search goes on meanwhile."
+WHAT = "The encoder learns the words of your documents from queries made from them. You can search meanwhile."
 
 
 class AdaptDialog(QuestionDialog):

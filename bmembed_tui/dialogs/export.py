@@ -93,7 +93,7 @@ class ExportScreen(ModalScreen[None]):
             return
         folder = self.query_one(PathField).path
         self._at_work = True
-        self._show_note(plain("Writing … Cancel ends it, and nothing of it stays.", "$text-muted"))
+        self._show_note(plain("Writing … Cancel stops it and leaves nothing behind.", "$text-muted"))
         try:
             if folder is None or not self._wanted:
                 missing = "Type the name of a folder that is not there yet." if folder is None else "Choose a part."
@@ -117,7 +117,7 @@ class ExportScreen(ModalScreen[None]):
         if not self.is_attached:
             return
         size = f"{made.files} files, {made.bytes / 1e6:,.1f} MB"
-        lines = [f"✓ {made.folder}: {size}. README.md says what is what."]
+        lines = [f"✓ {made.folder}: {size}. README.md explains the files."]
         lines += [f"Words of your documents are in: {', '.join(made.with_text)}."] if made.with_text else []
         lines += [f"! {note.what} {note.to_do}" for note in made.notes]
         lines += [f"Left out: {name}. {why}" for name, why in made.left_out.items()]

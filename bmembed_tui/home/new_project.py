@@ -72,7 +72,7 @@ class Wanted:
             )  # fmt: skip
         if any("\ud800" <= char <= "\udfff" for char in str(self.documents)):
             why = "project.toml could not hold it: it has bytes that are not text."
-            raise InputError("The folder's name cannot be written down.", why, "Rename it.", code="text-not-storable")
+            raise InputError("The folder's name cannot be stored.", why, "Rename it.", code="text-not-storable")
         try:
             if self.documents is None or not self.documents.exists():
                 what = f"{self.documents or self.typed} does not exist."

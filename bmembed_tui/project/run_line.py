@@ -13,7 +13,7 @@ from bmembed_tui.widgets.safe import SafeStatic
 from engine.core.messages.project import ProjectStatus
 from engine.core.text import about
 
-ENDINGS = {"failed": "failed", "cancelled": "was stopped; it goes on from there", "lost": STOPPED}
+ENDINGS = {"failed": "failed", "cancelled": "was stopped; the next run resumes there", "lost": STOPPED}
 
 
 class RunLine(SafeStatic):

@@ -158,7 +158,7 @@ class ProjectScreen(RunScreen):
     def action_improve(self) -> None:
         """Bring search up to date; where it is, offer to adapt the encoder."""
         if self.going:
-            self.notify("A run goes on: this comes after it.", markup=False)
+            self.notify("A run is in progress: this comes after it.", markup=False)
         elif not self.status.done(*SEARCH):
             self.make_searchable()
         else:

@@ -57,7 +57,7 @@ def _terminal(code: str) -> str:
     if any(code.count(part) != 1 for part in (_OWN_SOCKET, HANDLE, _WEBGL, _LINKS)):
         raise EngineError(
             "The window's terminal cannot be shown.",
-            "The installed textual-serve is of a version that this program does not know.",
+            "This program does not know the installed version of textual-serve.",
             f"Install what the window needs again: {install_command()}",
             code="window-unavailable",
         )
@@ -72,7 +72,7 @@ def _static() -> Path:
     if found is None or not found.submodule_search_locations:
         raise EngineError(
             "A window cannot be opened: textual-serve is not installed.",
-            "The terminal in the window is its.",
+            "It provides the terminal in the window.",
             f"Install what the window needs: {install_command()}",
             code="window-unavailable",
         )

@@ -115,7 +115,7 @@ def _explained(error: Exception) -> EngineError:
             "A file could not be read or written.", str(error), "Check the path and its permissions.",
             code="file-access",
         )  # fmt: skip
-    return InternalFault(f"The engine met a fault of its own ({type(error).__name__}: {error}).")
+    return InternalFault(f"The engine had an internal fault ({type(error).__name__}: {error}).")
 
 
 def _wrong_use(error: Any) -> UsageError:

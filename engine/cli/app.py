@@ -108,7 +108,7 @@ def assigned(texts: list[str]) -> dict[str, Any]:
         key, sign, value = text.partition("=")
         if not sign:
             raise UsageError(
-                f"{text} sets nothing.", "There is no '=' in it.", "Write, say, training.steps=60.",
+                f"{text} sets nothing.", "It has no '='.", "Write for example training.steps=60.",
                 code="settings-no-value",
             )  # fmt: skip
         found[key.strip()] = value_of(value.strip())

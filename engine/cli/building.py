@@ -84,7 +84,7 @@ def run(
 
     if every and only is not None:
         raise UsageError(
-            "--all and --only do not go together.", "", "Leave one out.", code="options-conflict", command="run"
+            "--all and --only cannot be used together.", "", "Leave one out.", code="options-conflict", command="run"
         )
     named = () if only is None else checked_stages(part.strip() for part in only.split(","))
     _run(name, named or (ORDER if every else SEARCH), force, detach, as_json)
@@ -150,7 +150,7 @@ def _detach(project: Project, name: str, stages: tuple[str, ...], force: bool, a
     if find_launch() is not None:
         raise UsageError(
             "A run of several processes cannot run in the background.",
-            "They belong to the launcher that started them.", "Leave out --detach.", code="detach-distributed",
+            "Its processes belong to the launcher that started them.", "Leave out --detach.", code="detach-distributed",
         )  # fmt: skip
 
     begun = start(project.folder, stages, force=force)

@@ -22,7 +22,7 @@ def sample_project(name: str = NAME) -> Project:
         project = Project.open(name)
         if str(asset_path("sample/documents")) not in project.settings().corpus.paths:
             raise UsageError(
-                f"{project.path} is not the sample project.", "It was made over other documents.",
+                f"{project.path} is not the sample project.", "It was created over other documents.",
                 "Give another name with --project.", code="folder-taken",
             )  # fmt: skip
     else:

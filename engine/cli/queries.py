@@ -55,7 +55,7 @@ def queries(
 
     if rejected and (by_origin or origin is not None):
         raise UsageError(
-            "--rejected and --origin exclude each other.", "Queries that were left out are listed by reason, not by origin.",
+            "--rejected and --origin cannot be used together.", "Queries that were left out are listed by reason, not by origin.",
             "Use one.", code="options-conflict", command="queries",
         )  # fmt: skip
     with opened(name) as project:

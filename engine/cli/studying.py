@@ -57,7 +57,9 @@ def study(
         _list(names[0] if names else table, as_json)
         return
     if table is None or not names:
-        raise UsageError("No study was named.", "", "Name a study and a project, or --list.", code="study-not-named")
+        raise UsageError(
+            "No study was named.", "", "Name a study and a project, or use --list.", code="study-not-named"
+        )
     wanted, models = study_of(table), [named_model(one) for one in model or ()]
     found = []
     for name in names:

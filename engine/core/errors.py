@@ -177,7 +177,7 @@ def nearest(word: str, valid: Iterable[str], cutoff: float = 0.5) -> str | None:
 def unknown(kind: str, name: str, valid: Collection[str], *, code: str) -> UsageError:
     """The error of a name that is none of the `valid` ones of its kind."""
     near = nearest(name, valid)
-    to_do = f"Did you mean '{near}'?" if near else "Name one of them."
+    to_do = f"Did you mean '{near}'?" if near else "Choose one of these."
     return UsageError(f"There is no {kind} '{name}'.", f"There are {', '.join(valid)}.", to_do, code=code)
 
 

@@ -71,7 +71,7 @@ def run_in_subprocess(
         code = child.returncode
         name = signal.Signals(-code).name if code < 0 else f"exit code {code}"
         raise StageError(
-            f"{what} crashed ({name}).", "Native code of a model library died.", "Try another model.",
+            f"{what} crashed ({name}).", "Native code of a model library crashed.", "Try another model.",
             code="model-crashed",
         ) from None  # fmt: skip
     if child.returncode:
@@ -94,7 +94,7 @@ def answer(work: Callable[..., Any]) -> NoReturn:
         found, code = to_dict(error), error.exit_code
     except Exception as fault:
         own = StageError(
-            f"It met a fault of its own ({type(fault).__name__}).", f"{fault}", "Try again.", code="internal-fault"
+            f"It had an internal fault ({type(fault).__name__}).", f"{fault}", "Try again.", code="internal-fault"
         )
         found, code = to_dict(own), own.exit_code
     with os.fdopen(output, "w", encoding="utf-8") as file:
@@ -133,7 +133,7 @@ def run_folder_missing(stage: str, folder: Path) -> EngineError:
     """The error of a run whose folder is gone: nothing can be kept, and nobody could cancel it any more."""
     return StageError(
         f"The folder of the run, {folder}, is gone.", f"It was deleted or moved while the stage '{stage}' was running.",
-        "Run again where the project is now.", code="run-folder-missing", stage=stage,
+        "Run again in the project's present folder.", code="run-folder-missing", stage=stage,
     )  # fmt: skip
 
 

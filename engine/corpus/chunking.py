@@ -70,7 +70,7 @@ class Chunker:
         if self._budget < _MIN_TOKENS:
             raise UsageError(
                 f"corpus.chunk_tokens = {chunk_tokens} is too small.",
-                f"{special_tokens} of them are the encoder's own marks.",
+                f"{special_tokens} of these are the encoder's special tokens.",
                 f"Set it to {special_tokens + _MIN_TOKENS} or more.",
                 code="chunk-tokens-too-small",
             )

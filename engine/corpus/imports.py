@@ -60,7 +60,7 @@ def import_queries(project: ProjectFolder, path: Path) -> int:
     queries = read_training_queries(path)
     if not queries:
         raise DatasetError(
-            f"{path} holds no queries.", "The file is empty.", "Write one JSON object with 'query' a line.",
+            f"{path} holds no queries.", "The file is empty.", "Write one JSON object with 'query' per line.",
             code="dataset-empty",
         )  # fmt: skip
     rows = [{"query": q.text, "evidence": q.evidence, "document": q.document} for q in queries]

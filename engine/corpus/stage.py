@@ -111,7 +111,7 @@ def _report_prompts(context: StageContext, encoder: EncoderSource) -> None:
         context.warn(
             f"Models called {encoder.name} were trained with the prompts {missing.query!r} before queries and "
             f"{missing.document!r} before documents, which its folder does not name. Set encoder.query_prompt and "
-            "encoder.document_prompt to them, or to empty texts if this one wants none."
+            "encoder.document_prompt to them, or to empty texts if this model needs none."
         )
 
 

@@ -119,7 +119,7 @@ def _ocr(settings: Settings) -> list[Finding]:
         state = "problem" if corpus.ocr else "good"
         asked = "no tesseract was found" + ("" if corpus.ocr else ", and none is asked for")
         return [Finding("ocr", state, asked, f"scanned pages and pictures are left out; {todo}, to have them read")]
-    off = "it is off: corpus.ocr has scans and pictures read by it"
+    off = "OCR is off: set corpus.ocr = true to read scans and pictures with it"
     follows = "scanned pages and pictures are read" if corpus.ocr else off
     return [Finding("ocr", "good", f"{found.version} at {found.program}, languages {found.languages}", follows)]
 
@@ -137,11 +137,13 @@ def _model(chosen: EncoderSettings) -> list[Finding]:
     if given:
         found = f"{source.name} with {given[0]} vectors of {given[1]} dimensions, {where}"
         follows = (
-            "a map makes those of queries, and of chunks without one; the model that made the others is not trained"
+            "a map makes those of queries, and of chunks without a given one; the model that made these is not trained"
         )
         return [Finding("model", "good", found, follows)]
     if chosen.small_model:
-        trained = f"an adapter is trained and exported of {Path(chosen.small_model).name} alone, whose vectors then stand beside it"
+        trained = (
+            f"an adapter is trained and exported of {Path(chosen.small_model).name} alone, whose vectors join its own"
+        )
         return [Finding("model", "good", f"{source.name}, the first {where}", trained)]
     if (folder := source.folder) is None:
         return [Finding("model", "good", f"{source.name}, {where}", "no adapter can be trained for it or exported")]

@@ -97,7 +97,7 @@ def _decide_device(machine: Machine, device: str) -> HardwareChoice:
         )  # fmt: skip
     if wanted and machine.cuda is None:
         raise UsageError(
-            "The device cuda was asked for, but there is none.",
+            "encoder.device is cuda, but there is no CUDA GPU.",
             "torch finds no CUDA GPU here: no card, no driver, or a CPU build of torch.",
             "Set encoder.device to auto or cpu, or install a CUDA build of torch.", code="device-missing",
         )  # fmt: skip
@@ -116,7 +116,7 @@ def _decide_device(machine: Machine, device: str) -> HardwareChoice:
 def _decide_dtype(machine: Machine, device: str, dtype: str, purpose: Purpose) -> HardwareChoice:
     if dtype not in ("auto", *DTYPES):
         raise UsageError(
-            f"There is no precision {dtype!r}.", f"They are auto, {', '.join(DTYPES)}.", "Set encoder.dtype to auto.",
+            f"There is no precision {dtype!r}.", f"Precisions are auto, {', '.join(DTYPES)}.", "Set encoder.dtype to auto.",
             code="dtype-unknown",
         )  # fmt: skip
     if device == "cpu":
@@ -128,7 +128,7 @@ def _decide_dtype(machine: Machine, device: str, dtype: str, purpose: Purpose) -
         )  # fmt: skip
     if dtype == "bfloat16" and not machine.cuda_bf16:
         raise UsageError(
-            "bfloat16 was asked for, but this GPU lacks it.", f"{machine.cuda} has no bfloat16 units.",
+            "encoder.dtype is bfloat16, but this GPU lacks it.", f"{machine.cuda} has no bfloat16 units.",
             "Set encoder.dtype to auto.", code="dtype-unsupported",
         )  # fmt: skip
     if dtype != "auto":

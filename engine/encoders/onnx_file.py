@@ -122,7 +122,7 @@ def _gap(whole: Any, file: Path, example: tuple[Tensor, Tensor]) -> float:
 
 def _no_graph(model: ModelFolder, why: str) -> EngineError:
     return EngineError(
-        f"The model {model.name} cannot be written as ONNX.", why, "Take it for sentence-transformers: --only model.",
+        f"The model {model.name} cannot be written as ONNX.", why, "Export it for sentence-transformers: --only model.",
         code="onnx-unsupported", command="export",
     )  # fmt: skip
 

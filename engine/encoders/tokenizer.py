@@ -44,7 +44,7 @@ def chunk_tokenizer(settings: Settings) -> TokenizerFile:
     if not file.is_file():
         raise ModelError(
             f"There is no tokenizer {named}.", "Neither is it a file tokenizer.json, nor a folder that holds one.",
-            "Name one in corpus.tokenizer, or leave that out to count in tokens of the encoder.", code="tokenizer-missing",
+            "Name one in corpus.tokenizer, or leave it empty to use the encoder's tokenizer.", code="tokenizer-missing",
         )  # fmt: skip
     return TokenizerFile(file)
 

@@ -137,7 +137,7 @@ class TransformerEncoder:
                 code="memory-full",
             ) from error  # fmt: skip
         self._max_sequences = min(self._max_sequences, max(1, len(batch) // 2))
-        notice = f"Memory ran out with {len(batch)} texts at once; going on with at most {self._max_sequences}."
+        notice = f"Memory ran out with {len(batch)} texts at once; continuing with at most {self._max_sequences}."
         self.notices.append(notice)
         _log.warning(notice)
         if self.hardware.device != "cpu":

@@ -64,7 +64,7 @@ class Address:
             f"The endpoint {where} is outside this machine and private networks.",
             "The documents' text would be sent there.",
             f"Name a server on this machine or in your own network in {self.setting}, or set "
-            f"{self.setting}_allow_public to true if this is meant.",
+            f"{self.setting}_allow_public to true to allow it.",
             code="endpoint-public",
         )
 
@@ -136,6 +136,6 @@ def _without_user(url: str) -> str:
 
 def _no_address(setting: str, url: str, why: str) -> SettingsError:
     return SettingsError(
-        f"{setting} = '{_without_user(url)}' is not an address that can be asked.", why,
-        "Write it such as http://127.0.0.1:8080/v1.", code="endpoint-invalid",
+        f"{setting} = '{_without_user(url)}' is not a usable address.", why,
+        "Write it like http://127.0.0.1:8080/v1.", code="endpoint-invalid",
     )  # fmt: skip

@@ -16,7 +16,7 @@ def server_key() -> str:
     if not (key.isascii() and key.isprintable()):
         raise SettingsError(
             f"The key in the variable {KEY} cannot be sent.",
-            "It holds a line break, or a character that is not of ASCII.",
+            "It holds a line break or a character outside ASCII.",
             f"Correct {KEY}, or leave it out.",
             code="endpoint-key-invalid",
         )

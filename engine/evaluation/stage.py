@@ -32,7 +32,7 @@ class EvaluateStage(Stage):
             raise NotBuiltError(
                 "The adapter belongs to another model.",
                 "encoder.model, or the files in its folder, have changed since it was trained.",
-                f"Run 'engine adapt {snapshot.project.argument}', which trains one for the present model.",
+                f"Run 'engine adapt {snapshot.project.argument}', which trains one for the current model.",
                 code="adapter-mismatch", stage="train", command="adapt",
             )  # fmt: skip
         return {
@@ -65,7 +65,7 @@ class EvaluateStage(Stage):
         if not (snapshot.project.folder_of(artifact) / "report.html").is_file():
             raise DamagedError.of_stage("evaluate", "The report is missing.", code="report-missing")
         if artifact.info.in_use.adapter not in (None, adapter):
-            raise DamagedError.of_stage("evaluate", "The adapter was trained anew.", code="adapter-changed")
+            raise DamagedError.of_stage("evaluate", "The adapter was trained again.", code="adapter-changed")
 
     def run(self, context: StageContext) -> dict[str, Any]:
         """Compare, choose what comes into use, write the report."""

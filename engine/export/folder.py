@@ -29,7 +29,7 @@ def checked_target(project: ProjectFolder, target: Path) -> Path:
         parent = path.parent.resolve()
         if not parent.is_dir():
             raise InputError(
-                f"{path.parent} is not a folder.", "The export is put into it.", "Make it, or choose another.",
+                f"{path.parent} is not a folder.", "The export goes into that folder.", "Create it, or choose another.",
                 code="path-missing",
             )  # fmt: skip
         if path.is_symlink() or (path.exists() and (not path.is_dir() or any(path.iterdir()))):
@@ -44,7 +44,7 @@ def checked_target(project: ProjectFolder, target: Path) -> Path:
     final = parent / path.name
     if final.is_relative_to(project.path.resolve()):
         raise UsageError(
-            f"{path} is in the project.", "An export is to be taken away from it.", "Choose a folder elsewhere.",
+            f"{path} is in the project.", "An export belongs outside it.", "Choose a folder elsewhere.",
             code="target-in-project",
         )  # fmt: skip
     for source in project.sources(project.settings()):

@@ -35,12 +35,12 @@ def _has_adapter(source: Source) -> None:
     folder, _ = source.adapter()
     if is_map(folder):
         raise UsageError(
-            "There is no adapter to export.", "A map to given vectors (encoder.vectors) was fitted, which goes with them alone.",
+            "There is no adapter to export.", "The project has a map to encoder.vectors, which works only with these.",
             "Export something else, such as vectors or chunks.", code="encoder-not-exportable", command="export",
         )  # fmt: skip
     if any(name.startswith(WHOLE) for name in tensor_names(folder / "adapter_model.safetensors")):
         raise UsageError(
-            "The adapter cannot be exported alone.", "Pre-training changed all weights, of which peft would load none.",
+            "The adapter cannot be exported alone.", "Pre-training changed all weights, and peft would load none of them.",
             "Export the model (--only model).", code="adapter-of-all-weights",
         )  # fmt: skip
 
@@ -52,8 +52,8 @@ def _has_onnx(source: Source) -> None:
     _ = source.in_use.folder
     if source.in_use.adapter and isinstance(read_geometry(source.in_use.adapter), Hyperbolic):
         raise UsageError(
-            "A hyperbolic encoder is not written as ONNX.", "The graph gives vectors of unit length, which its own are not.",
-            "Take it for sentence-transformers: --only model.", code="onnx-unsupported", command="export",
+            "A hyperbolic encoder is not written as ONNX.", "The graph makes vectors of unit length; the encoder's are not.",
+            "Export it for sentence-transformers: --only model.", code="onnx-unsupported", command="export",
         )  # fmt: skip
 
 
@@ -61,7 +61,7 @@ def _has_parquet(source: Source) -> None:
     if importlib.util.find_spec("pyarrow") is None:
         raise UsageError(
             "Parquet cannot be written: the package pyarrow is not installed.", "It is large, and nothing else needs it.",
-            "Install bmembed-tui[parquet], or take the vectors as .npy.", code="package-missing",
+            "Install bmembed-tui[parquet], or export the vectors as .npy.", code="package-missing",
         )  # fmt: skip
     _ = source.index
 

@@ -36,7 +36,7 @@ _MADE = {
     "sweep": "copy of the project, and figures, of studies and sweeps",
     "project.db": "database: documents, chunks, queries, judgments",
     RECORD: "list of exports",
-    SERVERS: "list of servers that were asked for queries or vectors",
+    SERVERS: "list of servers that made queries or vectors",
     SETTINGS: "settings",
 }
 _PATTERNS = ("project.db*", ".tmp-project.*", f".tmp-{RECORD}", f".tmp-{SERVERS}")
@@ -163,7 +163,7 @@ def _servers(project: ProjectFolder) -> Iterator[Elsewhere]:
         "It was sent text of the documents, and may have been sent judged questions (evaluation.robustness) or what was searched "
         "for (encoder.endpoint)."
     )
-    yield from (Elsewhere("a server that was asked for queries or vectors", why, url, True) for url in servers)
+    yield from (Elsewhere("a server that made queries or vectors", why, url, True) for url in servers)
     with suppress(EngineError):
         url = project.settings().queries.endpoint
         if url and url.rstrip("/") not in {one.rstrip("/") for one in servers}:

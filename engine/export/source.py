@@ -77,7 +77,7 @@ class Source(ProjectSnapshot):
         adapter = self.project.path / info.adapter if info.adapter else None
         if encoder.vectors_fingerprint(info.max_tokens, adapter, info.interpolation_weight) != info.encoder:
             raise NotBuiltError(
-                f"The model {info.model} is not the one that the documents were embedded with.", "Its files were changed since.",
+                f"The model {info.model} is not the one that the documents were embedded with.", "Its files have changed since.",
                 f"Run 'engine run {self.project.argument}'.", code="model-changed", stage="embed",
             )  # fmt: skip
         return EncoderInUse(
@@ -95,7 +95,7 @@ class Source(ProjectSnapshot):
         ):
             raise NotBuiltError(
                 "The documents are not yet embedded with the encoder that the last evaluation chose.",
-                "What is in use and the figures would not belong together.",
+                "The index in use and the figures would not match.",
                 f"Run 'engine run {self.project.argument}'.", code="index-outdated", stage="embed",
             )  # fmt: skip
 

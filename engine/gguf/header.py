@@ -230,7 +230,7 @@ def not_a_writer(path: Path, header: Header) -> ModelError | None:
     if header.writes:
         return None
     if header.architecture and not header.parameters:
-        return unusable(path, "It holds a vocabulary and no weights.", code="language-model-unsupported")
+        return unusable(path, "It contains a vocabulary but no weights.", code="language-model-unsupported")
     why = (
         f"Its architecture is '{header.architecture}', or it pools: it is an embedding or encoder model."
         if header.architecture

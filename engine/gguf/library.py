@@ -98,7 +98,7 @@ def _checked(source: Path, should_stop: Callable[[], bool]) -> Header:
     if PART.search(source.name):
         raise UsageError(
             f"{source.name} is one part of a model.", "A part alone cannot be loaded.",
-            "Set queries.model to the first part where it lies, or make one file of them with llama-gguf-split --merge.",
+            "Set queries.model to the path of the first part, or join the parts with llama-gguf-split --merge.",
             code="language-model-part",
         )  # fmt: skip
     header = read_header(source)
@@ -137,7 +137,7 @@ def _refuse_another(target: Path, source: Path, should_stop: Callable[[], bool])
         if same:
             return
     raise UsageError(
-        f"{target} is there already.", "It is another file.", "Remove it, or give this one another name with --name.",
+        f"{target} already exists.", "It is a different file.", "Remove it, or give this one another name with --name.",
         code="target-exists",
     )  # fmt: skip
 
@@ -158,7 +158,7 @@ def _copy(source: Path, target: Path, should_stop: Callable[[], bool]) -> None:
     if size > free:
         raise ResourceError(
             f"{source.name} does not fit on the disk.",
-            f"It has {size:,} bytes, and {target.parent} has room for {free:,}.",
+            f"It needs {size:,} bytes; {target.parent} has {free:,} free.",
             "Free some disk space, or use --link.", code="disk-full",
         )  # fmt: skip
     with source.open("rb") as old, replaced(target, temporary) as new:

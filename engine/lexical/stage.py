@@ -154,8 +154,8 @@ def _language(context: StageContext) -> str:
             near = nearest(language, known)
             raise SettingsError(
                 f"lexical.language = '{language}' is not a language that can be stemmed.",
-                "Known are auto, " + ", ".join(known) + ".",
-                f"Did you mean '{near}'?" if near else "Name one of them in project.toml.", code="language-unknown",
+                "Known languages are auto, " + ", ".join(known) + ".",
+                f"Did you mean '{near}'?" if near else "Choose one of these in project.toml.", code="language-unknown",
             )  # fmt: skip
         return language
 

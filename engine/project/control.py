@@ -60,7 +60,7 @@ def with_run_hint(project: ProjectFolder, error: EngineError) -> EngineError:
         return error
     hint, stages = copy.copy(error), _stages_of(current.folder)
     if error.stage and stages and error.stage not in stages:
-        hint.to_do = f"The run that goes on now does not do that. When it has ended: {error.to_do}"
+        hint.to_do = f"The current run does not do that. After it: {error.to_do}"
         return hint
     hint.command = "status"
     hint.to_do = (
@@ -121,9 +121,9 @@ def pause(project: ProjectFolder) -> str:
 
 def resume(project: ProjectFolder) -> str:
     """Let a paused run go on; returns its id. Raises UsageError when none is running, or when it is not paused."""
-    current = _current(project, "There is nothing to go on with.", f"Run 'engine run {project.argument}' to start one.")
+    current = _current(project, "There is nothing to resume.", f"Run 'engine run {project.argument}' to start one.")
     if not is_paused(current.folder):
-        raise UsageError("The run is not paused.", "There is nothing to go on with.", "", code="run-not-paused")
+        raise UsageError("The run is not paused.", "There is nothing to resume.", "", code="run-not-paused")
     (current.folder / PAUSE).unlink(missing_ok=True)
     return current.run
 
@@ -139,7 +139,7 @@ def finish(project: ProjectFolder) -> str:
     if stage != "train":
         raise UsageError(
             "Only training can be finished early.",
-            f"The run is at the stage '{stage}' now." if stage else "The run has not come to it yet.",
+            f"The run is at the stage '{stage}' now." if stage else "The run has not reached it yet.",
             f"Wait until it trains ('engine status {project.argument}'), or stop it ('engine cancel {project.argument}').",
             code="run-not-training", stage="train", command="status",
         )  # fmt: skip
@@ -158,8 +158,8 @@ def _current(project: ProjectFolder, otherwise: str, to_do: str) -> RunRecord:
     current = running(project)
     if current is None and project.is_running():
         raise UsageError(
-            f"No run of the project {project.name} has begun yet, though something holds it.",
-            "A run is just beginning, or a change is being written.", "Try again in a moment.", code="run-not-begun",
+            f"No run of the project {project.name} has started yet, but the project is in use.",
+            "A run is starting, or a change is being saved.", "Try again in a moment.", code="run-not-begun",
         )  # fmt: skip
     if current is None:
         raise UsageError(

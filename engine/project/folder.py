@@ -43,7 +43,7 @@ def locate(name_or_path: str | os.PathLike[str]) -> Path:
         return path.absolute()
     if not text or any(char in text for char in '\\:*?"<>|\0'):
         raise UsageError(
-            f"'{text}' is not a project name.", "A name is also a folder's name.", "Use letters, digits, - and _.",
+            f"'{text}' is not a project name.", "It is also the name of a folder.", "Use letters, digits, - and _.",
             code="project-name-invalid",
         )  # fmt: skip
     return projects_root() / text
@@ -105,7 +105,7 @@ class ProjectFolder:
             path.chmod(0o700)
         except (OSError, ValueError) as error:
             raise EngineError(
-                f"{path} cannot be created.", str(error), "Choose a folder that you may write to.", code="write-failed"
+                f"{path} cannot be created.", str(error), "Choose a folder that you can write to.", code="write-failed"
             ) from error
         folder = cls(path)
         with disk_errors(f"The project {path} could not be created."):
@@ -135,7 +135,7 @@ class ProjectFolder:
             )  # fmt: skip
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
             raise UsageError(
-                f"{path} is not empty.", "A project wants a folder of its own.", "Choose another folder or name.",
+                f"{path} is not empty.", "A project needs its own folder.", "Choose another folder or name.",
                 code="project-folder-invalid",
             )  # fmt: skip
         return text
@@ -233,7 +233,7 @@ class ProjectFolder:
         if not self.path.is_dir():  # the lock would make the folder anew
             raise UsageError(
                 f"There is no project at {self.path}.", "Its folder was deleted or moved.",
-                "Open it where it is now.", code="project-missing",
+                "Open it at its new place.", code="project-missing",
             )  # fmt: skip
         lock = FileLock(self.path / f"{name}.lock", mode=0o600)
         try:
@@ -242,7 +242,7 @@ class ProjectFolder:
             raise self._busy(name) from None
         except (OSError, NotImplementedError) as error:
             raise EngineError(
-                f"The project {self.name} cannot be locked.", f"{error}.", "Keep it on a disk that you may write to.",
+                f"The project {self.name} cannot be locked.", f"{error}.", "Keep it on a disk that you can write to.",
                 code="project-not-locked",
             ) from error  # fmt: skip
         try:
@@ -294,7 +294,7 @@ class ProjectFolder:
         folder = self.path / artifact.folder
         if not folder.is_dir():
             raise DamagedError(
-                f"{folder} is missing.", "The database names it, the disk does not hold it.",
+                f"{folder} is missing.", "The database names it, but it is not on disk.",
                 "Run 'engine run' to build it again.", code="artifact-missing", command="run",
             )  # fmt: skip
         return folder

@@ -47,7 +47,7 @@ class ProjectSnapshot:
             )  # fmt: skip
         if artifact.fingerprint == INCOMPLETE:
             raise NotBuiltError(
-                f"The stage '{stage}' was stopped before its end.", "What comes after it would be built on a half of it.",
+                f"The stage '{stage}' was stopped before its end.", "Later stages would use an incomplete result.",
                 f"Run 'engine {command_for(stage)} {self.project.argument}', or 'engine {stage} {self.project.argument}' first.",
                 code="stage-unfinished", stage=stage, command=command_for(stage),
             )  # fmt: skip

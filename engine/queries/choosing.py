@@ -83,7 +83,7 @@ def _found() -> Choice:
         reason += f", the first by name of {len(own)}; queries.model names another" if len(own) > 1 else ""
         return Choice("gguf", reason, str(own[0]), content_identity(own[0]))
     others = len(find_models())
-    lie = f"; {others} GGUF files lie elsewhere: 'engine models' lists them" if others else ""
+    lie = f"; {others} GGUF files are elsewhere; 'engine models' lists them" if others else ""
     reason = f"no server and no language model is named, and none was added with 'engine models add'{lie}"
     return Choice("extractive", reason)
 

@@ -144,12 +144,12 @@ def _refuse_unfit(store: Store, queries: Mapping[int, Query], wanted: Mapping[in
             )  # fmt: skip
         if fold(text) in judged:
             raise UsageError(
-                "The text equals a judged query.", "Judged queries measure: they are never trained on.",
-                "Word it anew.", code="query-judged",
+                "The text equals a judged query.", "Judged queries are for measuring; they are never trained on.",
+                "Reword it.", code="query-judged",
             )  # fmt: skip
         if fold(text) in others:
             raise UsageError(
-                "The text equals another query.", "Every query is trained on once.", "Word it anew.",
+                "The text equals another query.", "Each query is trained on once.", "Reword it.",
                 code="query-duplicate",
             )  # fmt: skip
         others.add(fold(text))

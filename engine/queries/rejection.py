@@ -29,7 +29,7 @@ class Reason(StrEnum):
     NOT_FOUND = "evidence-not-in-chunk", "evidence not in the chunk"
     SHORT = "evidence-too-short", "evidence too short to be found again"
     NO_FACT = "no-fact", "about no fact that was given"
-    MORE = "more-than-asked", "more than were asked for"
+    MORE = "more-than-asked", "more than requested"
     UNUSABLE = "no-question", "not a usable question"
     OTHER_LANGUAGE = "other-language", "another language"
     COPIED = "copied", "copied from the text"
@@ -110,7 +110,7 @@ def no_usable_queries(asked: int, left: int, more: int, rejected: Mapping[str, i
     tried."""
     return StageError(
         f"The language model wrote no usable question about {asked} chunks.",
-        f"{format_reasons(rejected) or 'It wrote no question'}. The other {left} were not tried, since they would hardly give any.",
+        f"{format_reasons(rejected) or 'It wrote no question'}. The other {left} were not tried, as they would hardly give any.",
         f"'engine sample {project}' shows what the model answers. Take another model, or set queries.backend to extractive. "
         f"'engine generate {project} --force' tries {more} more; the answers so far are kept.",
         code="no-usable-queries", stage="generate", command="sample",

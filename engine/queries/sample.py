@@ -127,7 +127,7 @@ class _Sampler:
         if answers and not any(answer.is_final for answer in answers.values()):
             raise StageError(
                 f"The language model answered none of {len(answers)} chunks.", f"The first time: {answers[0].problem}.",
-                "Correct that (the server, or the settings under [queries] in project.toml), and take the sample again.",
+                "Correct that (the server, or the settings under [queries] in project.toml), then take the sample again.",
                 code="language-model-no-answer", command="sample",
             )  # fmt: skip
         return [

@@ -73,7 +73,7 @@ def _early(errors: IO[bytes], code: int) -> EngineError:
         return EngineError.from_dict(json.loads(text.splitlines()[-1]), code)
     last = text.splitlines()[-1] if text else "It said nothing."
     return StageError(
-        f"The run could not begin (exit code {code}).", last, "Run again without --detach to see more of it.",
+        f"The run could not start (exit code {code}).", last, "Run again without --detach to see more.",
         code="run-not-started", command="run",
     )  # fmt: skip
 

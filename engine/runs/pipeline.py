@@ -140,7 +140,7 @@ class Run:
                 error = to_dict(failure)
                 raise
             except Exception as fault:
-                what = f"The run met a fault of its own ({type(fault).__name__})."
+                what = f"The run had an internal fault ({type(fault).__name__})."
                 error = to_dict(StageError(what, f"{fault}", "Run again.", code="internal-fault", command="run"))
                 raise
             finally:
@@ -332,7 +332,7 @@ def checked_stages(stages: Iterable[str]) -> tuple[str, ...]:
     """The stages in the order of a run. Raises UsageError for a bare text, and for a name that is none, with the nearest."""
     if isinstance(stages, str):
         raise UsageError(
-            f"'{stages}' is one text, where a list of stages is wanted.", "", f"Write ['{stages}'].", code="stage-unknown",
+            f"'{stages}' is one text, not a list of stages.", "", f"Write ['{stages}'].", code="stage-unknown",
         )  # fmt: skip
     names = tuple(stages)
     for name in names:

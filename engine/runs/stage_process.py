@@ -140,12 +140,12 @@ def _explained(caught: BaseException, stage: str, log: Path) -> EngineError:
         )  # fmt: skip
     if isinstance(caught, PermissionError):
         return StageError(
-            f"The stage '{stage}' may not write or read a file.", f"{caught}.",
+            f"The stage '{stage}' has no permission for a file.", f"{caught}.",
             "Correct its permissions and run again.", code="file-access", command="run",
         )  # fmt: skip
     return StageError(
-        f"The stage '{stage}' met a fault of its own ({type(caught).__name__}).", f"Its record is in {log}.",
-        "Run again; if it stays, report it with that record.", code="internal-fault", command="run",)  # fmt: skip
+        f"The stage '{stage}' had an internal fault ({type(caught).__name__}).", f"Its record is in {log}.",
+        "Run again; if it happens again, report it with that record.", code="internal-fault", command="run",)  # fmt: skip
 
 
 if __name__ == "__main__":

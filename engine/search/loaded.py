@@ -195,7 +195,7 @@ class Loaded:
         if encoder.fingerprint != info.encoder:
             raise NotBuiltError(
                 f"The model {info.model} is not the one that the documents were embedded with.",
-                "Its files were changed since.", f"Run 'engine run {self.project.argument}'.", code="model-changed",
+                "Its files have changed since.", f"Run 'engine run {self.project.argument}'.", code="model-changed",
                 stage="embed",
             )  # fmt: skip
         return encoder

@@ -245,11 +245,11 @@ def _clean(query: str) -> str:
 def _check(mode: str, top: int) -> None:
     if mode not in MODES:
         raise UsageError(
-            f"There is no search mode '{mode}'.", "The modes are " + ", ".join(MODES) + ".", "Name one of them.",
+            f"There is no search mode '{mode}'.", "The modes are " + ", ".join(MODES) + ".", "Choose one of these.",
             code="search-mode-unknown",
         )  # fmt: skip
     if top < 1:
         raise UsageError(
-            f"{top} hits cannot be shown.", "The number of hits is at least 1.", "Ask for one or more.",
+            f"{top} hits cannot be shown.", "The number of hits must be at least 1.", "Ask for one or more.",
             code="hits-too-few",
         )  # fmt: skip

@@ -37,7 +37,7 @@ def file_text(path: Path) -> str:
         ) from None
     except (OSError, ValueError) as error:
         raise SettingsError(
-            f"{path} cannot be read.", str(error), "Check that it is a file that you may read.",
+            f"{path} cannot be read.", str(error), "Check that it is a file that you can read.",
             code="settings-unreadable",
         ) from None  # fmt: skip
 

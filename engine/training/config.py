@@ -132,7 +132,7 @@ class TrainingConfig:
             )
         if self.adapter_scope == "queries" and self.augmentation:
             raise SettingsError(
-                "An adapter of encoder.small_model cannot be for queries alone.", "Chunks, too, have the small model's vectors.",
+                "An adapter of encoder.small_model cannot be trained for queries alone.", "Chunks have its vectors as well.",
                 "Leave training.adapter_scope out.", code="training-settings-conflict",
             )  # fmt: skip
         if self.similarity == "lorentz" and (
@@ -140,7 +140,7 @@ class TrainingConfig:
         ):
             raise SettingsError(
                 "A hyperbolic encoder cannot be trained like this.",
-                "Queries and chunks both get other places, by a loss on pairs of them: training.adapter_scope = 'queries' keeps "
+                "Queries and chunks both move, by a loss on pairs of them: training.adapter_scope = 'queries' keeps "
                 "the chunks', pre-training alone has no pairs, and vectors joined to a black box's have no place of their own.",
                 "Set training.adapter_scope to both and training.method to FT or PT-FT, or training.similarity to cosine.",
                 code="training-settings-conflict",

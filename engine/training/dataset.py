@@ -63,7 +63,7 @@ def training_data(context: StageContext, config: TrainingConfig) -> TrainingData
     ranked = RankedLists.load(context.project.folder_of(context.need(RankingsInfo)))
     if ranked.query_ids.tolist() != [query.id for query in queries]:
         raise DamagedError(
-            "The rankings do not fit the queries.", "Another set was ranked.", "Run 'engine rank --force'.",
+            "The rankings do not fit the queries.", "Other queries were ranked.", "Run 'engine rank --force'.",
             code="rankings-outdated", stage="rank", command="rank --force",
         )  # fmt: skip
     rows = train_rows(context.settings, queries, chunks)

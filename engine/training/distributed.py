@@ -137,7 +137,7 @@ def _check_devices(launch: Launch, hardware: Hardware) -> None:
     if launch.count > gpus:
         raise UsageError(
             f"{launch.count} processes cannot share {gpus} GPU{'' if gpus == 1 else 's'}.",
-            "Every process trains on a GPU of its own.",
+            "Each process needs its own GPU.",
             f"Launch {gpus} processes, or set encoder.device to cpu.",
             code="processes-too-many",
         )
@@ -159,7 +159,7 @@ def _partners() -> Iterator[None]:
     except RuntimeError as error:
         raise StageError(
             "Another process of this training has ended.", f"{error}".splitlines()[0],
-            "Look for its error above, then run again: training goes on from its last checkpoint.", code="processes-not-connected",
+            "Look for its error above, then run again. Training resumes from its last checkpoint.", code="processes-not-connected",
             command="run",
         ) from error  # fmt: skip
 

@@ -234,7 +234,7 @@ class Loop(ABC):
         if self.hardware.device != "cpu":
             torch.cuda.empty_cache()
         done = "texts run twice, and no graphs are kept" if keeps_graphs else f"micro-batches of {tokens:,} tokens"
-        text = f"Memory ran out at step {self.state.step + 1}; training goes on with less at a time: {done}."
+        text = f"Memory ran out at step {self.state.step + 1}; training continues with smaller batches: {done}."
         self.emit(Warned(stage=STAGE, text=text))
         return True
 

@@ -40,7 +40,7 @@ def learn(
         if config.method == "PT":
             return result, reason
         if result is None:
-            context.warn(f"Pre-training was skipped: {reason}. Fine-tuning goes on without it.")
+            context.warn(f"Pre-training was skipped: {reason}. Fine-tuning continues without it.")
         else:
             job = replace(job, start=result.adapter)
             why = f"pre-training gave it in {result.steps} steps on the corpus (training.method is PT-FT)"

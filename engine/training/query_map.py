@@ -46,7 +46,7 @@ def fit_map(context: StageContext, folder: Path) -> dict[str, Any]:
     found, spare = int(known.sum()), len(given.places) - len(np.unique(places[known]))
     if not found:
         raise ModelError(
-            f"No vector in {path} belongs to a chunk.", f"Its {spare} ids are those of other texts.",
+            f"No vector in {path} belongs to a chunk.", f"Its {spare} ids belong to other texts.",
             "Ids are the values of content_hash in chunks.jsonl, which 'engine export --only chunks' writes.",
             code="vectors-of-other-chunks",
         )  # fmt: skip

@@ -43,7 +43,7 @@ class TrainStage(Stage):
         rankings, queries = snapshot.need(RankingsInfo), snapshot.need(QueriesInfo)
         if rankings.info.queries != queries.info.content:
             raise NotBuiltError(
-                "The rankings belong to former queries.", "'generate' has run since.",
+                "The rankings belong to earlier queries.", "'generate' has run since.",
                 "Run 'engine rank' first, or 'engine adapt' for all.", code="rankings-outdated", stage="rank", command="rank",
             )  # fmt: skip
         config = resolve_config(snapshot)

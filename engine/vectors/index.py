@@ -273,6 +273,6 @@ def _sha256(path: Path) -> str:
 def _damaged(folder: Path, why: str) -> DamagedError:
     return DamagedError(
         f"The vector index in {folder} is damaged.", f"{why}.",
-        "Run 'engine embed --force' to build it again; BM25 search goes on meanwhile.",
+        "Run 'engine embed --force' to build it again; BM25 search still works.",
         code="index-damaged", stage="embed", command="embed --force",
     )  # fmt: skip

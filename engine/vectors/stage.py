@@ -63,7 +63,7 @@ class EmbedStage(Stage):
         VectorIndex.open(snapshot.project.folder_of(artifact))
         adapter, _, _ = _in_use(snapshot)
         if artifact.info.adapter != _named(snapshot, adapter):
-            raise DamagedError.of_stage("embed", "The adapter was trained anew.", code="adapter-changed")
+            raise DamagedError.of_stage("embed", "The adapter was trained again.", code="adapter-changed")
 
     def run(self, context: StageContext) -> dict[str, Any]:
         """Embed what is new, build or update the index, make it current, and drop what nothing names any more."""

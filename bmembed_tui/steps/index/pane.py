@@ -44,7 +44,7 @@ A change of the documents needs only what changed to be indexed again."""
 
     def action_primary(self) -> None:
         if self.host.going:
-            self.notify("A run goes on; this step follows.", markup=False)
+            self.notify("A run is in progress; this step follows.", markup=False)
         elif self.host.status.done("index", "rank"):
             self.host.go("train")
         else:

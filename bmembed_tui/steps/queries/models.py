@@ -9,7 +9,7 @@ from bmembed_tui.widgets.folder_tree import size_text
 from bmembed_tui.widgets.plain import plain
 from engine.core.messages.queries import ModelFile
 
-NONE_FOUND = "No GGUF file was found in our own folder, nor in those of LM Studio, Ollama and the Hugging Face cache."
+NONE_FOUND = "No GGUF file was found in bmembed's folder or those of LM Studio, Ollama and Hugging Face."
 
 
 async def find_models(context: int) -> tuple[ModelFile, ...]:

@@ -52,7 +52,7 @@ NEEDS = {
 
 SAMPLE_STATES = ("new", "stale", "made")  # where the documents have been read and no run goes on
 IMPORTED = "✓ The file's queries were imported. The sample shows which passages they were joined to."
-IMPORT_STALE = " The queries there are, and what was made of them, are stale now: the next run makes them again."
+IMPORT_STALE = " The present queries, and what was made from them, are out of date: the next run makes them again."
 
 
 class QuerySource(Vertical):

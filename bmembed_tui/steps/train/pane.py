@@ -20,7 +20,7 @@ WIDE = 100  # columns from which more lines of choices are shown
 KEEP_QUESTION = "It ends with its best adapter and cannot be resumed. The stages after it go on."
 KEEP_NOTICE = "Training ends after this step with its best adapter. The stages after it go on."
 STOP_NOTICE = "Stopping at the next safe point. The next run resumes there."
-DETACH_NOTICE = "The run goes on without the app. Open the project again to see it."
+DETACH_NOTICE = "The run continues without the app. Open the project again to see it."
 
 
 class TrainPane(StepPane):

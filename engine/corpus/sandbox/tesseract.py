@@ -105,7 +105,7 @@ def find_tesseract(languages: str = "") -> Tesseract | None:
     wanted = [name for name in languages.replace(",", "+").replace(" ", "+").split("+") if name]
     if missing := [name for name in wanted if name not in installed]:
         raise SettingsError(
-            f"corpus.ocr_languages names '{missing[0]}', which the installed tesseract has no data for.",
+            f"corpus.ocr_languages names '{missing[0]}', for which the installed tesseract has no data.",
             "It knows " + ", ".join(readable) + ".",
             "Name one of these, or install the data for that language.",
             code="ocr-language-missing",

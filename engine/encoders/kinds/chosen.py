@@ -23,8 +23,8 @@ def encoder_source(chosen: EncoderSettings, dimension: int = 0) -> EncoderSource
     base = base_source(chosen, dimension)
     if chosen.small_model and chosen.vectors:
         raise SettingsError(
-            "encoder.small_model and encoder.vectors do not go together.", "Both put vectors beside those of the encoder.",
-            "Empty one of them; with encoder.vectors, the small model can be encoder.model.", code="encoder-ambiguous",
+            "encoder.small_model and encoder.vectors cannot be used together.", "Each adds vectors to those of the encoder.",
+            "Empty one; with encoder.vectors, the small model can be encoder.model.", code="encoder-ambiguous",
         )  # fmt: skip
     if chosen.vectors:
         from engine.encoders.kinds.given import GivenSource

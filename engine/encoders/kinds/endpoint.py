@@ -140,8 +140,8 @@ class EndpointEncoder:
                     break
         raise StageError(
             f"The embedding server {self._source.address.url} gave no answer.",
-            f"It was asked {attempt + 1} times. The last time: {reason}.",
-            "See that it runs and that encoder.endpoint names it, then run again: vectors so far are kept.",
+            f"It was tried {attempt + 1} times. Last reason: {reason}.",
+            "Check that it runs and that encoder.endpoint names it, then run again. Finished vectors are kept.",
             code="endpoint-no-answer", command="run",
         )  # fmt: skip
 
@@ -163,7 +163,7 @@ class EndpointEncoder:
             raise ModelError(
                 f"The embedding server refuses the request (HTTP {response.status}).",
                 "A redirect is not followed." if response.location else "Its log says why.",
-                f"Check encoder.endpoint, encoder.endpoint_model and, where it wants a key, the variable {KEY}. It may also take "
+                f"Check encoder.endpoint, encoder.endpoint_model and, if it needs a key, the variable {KEY}. It may also take "
                 "fewer or shorter texts: lower encoder.endpoint_batch or corpus.chunk_tokens.",
                 code="endpoint-refused",
             )  # fmt: skip
@@ -194,8 +194,8 @@ class EndpointEncoder:
 
     def _unusable(self, why: str, code: str) -> EngineError:
         to_do = (
-            "See that it runs the model that the documents were embedded with, and nothing but an embedding model. Give another "
-            "model a name of its own in encoder.endpoint_model."
+            "Check that it runs the embedding model that the documents were embedded with. Name another model in "
+            "encoder.endpoint_model."
         )
         return EngineError(
             f"The vectors of the embedding server {self._source.address.url} cannot be used.", why, to_do, code=code

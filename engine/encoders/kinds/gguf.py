@@ -129,7 +129,7 @@ class GgufEncoder:
         if not (np.isfinite(vectors).all() and vectors.any(axis=1).all()):
             raise EngineError(
                 f"The model {self._source.name} gave unusable vectors.", "They hold numbers that are not finite, or only zeros.",
-                "Use another file of it, or another model.", code="vectors-not-finite",
+                "Use another file of the model, or another model.", code="vectors-not-finite",
             )  # fmt: skip
         return unit_rows(vectors)
 
@@ -163,6 +163,6 @@ class GgufEncoder:
 
     def _died(self) -> StageError:
         return StageError(
-            f"The process of the embedding model {self._source.name} died.", f"Its exit code is {self._child.wait()}.",
+            f"The process of the embedding model {self._source.name} crashed.", f"Its exit code is {self._child.wait()}.",
             "Try again; if it happens again, use another model.", code="model-crashed",
         )  # fmt: skip

@@ -34,7 +34,7 @@ class EmbeddingModel:
         if self._lib.llama_pooling_type(self._context) not in (1, 2, 3):
             raise ModelError(
                 f"The model {path.name} does not say how the vectors of a text's tokens become one.",
-                "It may be a language model that writes.", 'Set encoder.pooling to "mean", "cls" or "last".',
+                "It may be a generative language model.", 'Set encoder.pooling to "mean", "cls" or "last".',
                 code="pooling-unsupported",
             )  # fmt: skip
         self.width = int(self._lib.llama_model_n_embd_out(self._model))

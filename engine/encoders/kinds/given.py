@@ -107,7 +107,7 @@ class GivenEncoder:
         """The file's vectors. Raises ModelError where it is not the one that the map was fitted to."""
         if metadata(self._adapter / WEIGHTS)["vectors"] != vectors_digest(self._path):
             raise ModelError(
-                f"The vectors in {self._path} are not those of before.", "The file has changed since the map was fitted.",
+                f"The vectors in {self._path} have changed.", "The file has changed since the map was fitted.",
                 "Run 'engine adapt'.", code="vectors-changed", command="adapt",
             )  # fmt: skip
         return read_vectors(self._path)

@@ -146,7 +146,7 @@ def _tried(context: StageContext, changes: dict[str, Any]) -> EncoderTrial:
     sets = [(one, asked) for one, asked in found if one.rung in wanted and one.usable()]
     if not sets:
         raise TooLittleTextError(
-            "There are no queries to compare encoders on.", "None is judged, none stands in the documents, and none is held out.",
+            "There are no queries to compare encoders on.", "No queries are judged, found in the documents, or held out.",
             f"Judge some hits with 'engine judge {context.project.argument}', or make queries with 'engine generate'.",
             code="queries-none-to-compare", command="judge",
         )  # fmt: skip

@@ -50,7 +50,7 @@ def make_grid(axes: Sequence[str], settings: Settings, chunks: int) -> tuple[Cel
     wanted = dict(_axis(text) for text in axes)
     if len(wanted) < len(axes):
         raise UsageError(
-            "A setting stands in two grids.", "Its values belong together.", "Name them all in one.",
+            "A setting is in two grids.", "Its values belong together.", "Put them into one grid.",
             code="grid-setting-twice",
         )  # fmt: skip
     if not wanted:
@@ -86,7 +86,7 @@ def _axis(text: str) -> tuple[str, list[Any]]:
     parts = [part.strip() for part in values.split(",")]
     if not all(parts):
         raise UsageError(
-            f"'{text}' is no grid.", "A setting, '=' and values with commas between are wanted.", _EXAMPLE,
+            f"'{text}' is not a grid.", "A grid is a setting, '=' and values separated by commas.", _EXAMPLE,
             code="grid-invalid",
         )  # fmt: skip
     section, _, key = name.partition(".")
@@ -113,7 +113,7 @@ def _check_name(name: str) -> None:
     spellings = {spelling: one for one in ours for spelling in (one, one.partition(".")[2])}
     near = nearest(name, spellings, _ALIKE)
     raise SettingsError(
-        what, "Those of [ranking] and [training] in project.toml can be.",
+        what, "A sweep varies settings of [ranking] and [training] in project.toml.",
         f"Did you mean '{spellings[near]}'?" if near else _EXAMPLE, code="grid-setting-unknown",
     )  # fmt: skip
 

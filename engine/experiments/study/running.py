@@ -162,7 +162,7 @@ def study_cells(
     own, cells = project.settings(), list[Cell]()
     if fixed := [name for name in settings if name.partition(".")[0] in ("corpus", "lexical", "queries")]:
         raise SettingsError(
-            f"{fixed[0]} is no setting of a training.", "A study takes the chunks and queries that the project has.",
+            f"{fixed[0]} is not a training setting.", "A study takes the chunks and queries that the project has.",
             "Set it in project.toml and run 'engine adapt' first.", code="study-setting-of-the-data",
         )  # fmt: skip
     fresh: Changes = {f"training.{name}": None for name in own.training.model_fields_set}
@@ -196,7 +196,7 @@ def _check_needs(project: ProjectFolder, study: Study, settings: Changes) -> Non
     has = {"judged questions": judged, "sentence pairs": pairs_file(project, own), "small model": small}
     get = {
         "judged questions": f"Import some ('engine import-judgments {project.argument} FILE'), or judge hits.",
-        "sentence pairs": "Name a file of them in evaluation.sentence_pairs.",
+        "sentence pairs": "Name a file with sentence pairs in evaluation.sentence_pairs.",
         "small model": "Name one in encoder.small_model.",
     }
     for what in study.needs:
@@ -252,4 +252,4 @@ def failure(failed: Mapping[int, EngineError]) -> StageError:
     first = next(iter(failed.values()))
     return StageError(
         f"Of the cells, {len(failed)} could not be trained: {numbers}.", f"{first.what} {first.why}",
-        "The same command tries them again.", code="cells-failed")  # fmt: skip
+        "The same command retries them.", code="cells-failed")  # fmt: skip

@@ -247,7 +247,7 @@ class Endpoint:
             raise ModelError(
                 f"The endpoint refuses the request (HTTP {status}).",
                 said or "It gives no reason.",
-                f"Check queries.endpoint, queries.endpoint_model and, where it wants a key, the variable {KEY}.",
+                f"Check queries.endpoint, queries.endpoint_model and, if it needs a key, the variable {KEY}.",
                 code="endpoint-refused",
             )
         kind = TooLongError if exceeds_context(response.body) else UnansweredError
@@ -259,7 +259,7 @@ class Endpoint:
             to_do = "Start it with a larger context, or lower queries.context_tokens to what it has, then run again."
         return StageError(
             f"The endpoint {self._address.url} gave no answer {FAILURES} times in a row.",
-            f"The last time: {reason}.",
+            f"Last reason: {reason}.",
             to_do,
             code="endpoint-no-answer",
             command="run",

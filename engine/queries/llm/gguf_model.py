@@ -58,7 +58,7 @@ class GgufModel:
         frame = framed(self._template, self._bos, self._eos) if self._template else None
         self._marks = self._marks_of(frame)
         if self._template and frame is None:
-            reporter.warn(f"The chat template of {self.model} cannot be followed: the model is asked in plain text.")
+            reporter.warn(f"The chat template of {self.model} cannot be used: the model is prompted in plain text.")
 
     def close(self) -> None:
         """Free the model."""
@@ -132,7 +132,7 @@ class GgufModel:
             raise ModelError(
                 f"The language model {self._path} cannot be loaded.",
                 why_not_loaded(self._path),
-                "Set queries.model to another GGUF file, or get this one again: a download may have broken off.",
+                "Set queries.model to another GGUF file, or download this one again; it may be incomplete.",
                 code="language-model-invalid",
             )
         shown = {ALL_LAYERS: "all", 0: "none"}.get(layers, str(layers))

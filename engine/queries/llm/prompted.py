@@ -127,7 +127,7 @@ def _space(model: ChatModel, prompts: Sequence[str], most: int, limit: int) -> i
 def _too_small(context: int, wanted: int) -> SettingsError:
     return SettingsError(
         f"A context of {context} tokens is too small for the prompt and its answers.",
-        f"They need {wanted} tokens with the present queries.answer_tokens.",
+        f"They need {wanted} tokens with the current queries.answer_tokens.",
         "Raise queries.context_tokens, lower queries.answer_tokens, or set queries.prompt to one-step.",
         code="context-too-small",
     )

@@ -29,7 +29,7 @@ def out_of_memory(detail: str) -> ResourceError:
     return ResourceError(
         "Memory ran out while training.", lines[0] if lines else "The system gave no more memory.",
         "Lower training.queries_per_step or encoder.max_tokens, close other programs, or use a smaller model. "
-        "Training goes on from its last checkpoint.",
+        "Training resumes from its last checkpoint.",
         code="memory-full", stage="train", command="run",
     )  # fmt: skip
 
@@ -38,7 +38,7 @@ def not_finite(step: int, dtype: str, rate: str = "learning_rate") -> StageError
     """The loss or its gradient became infinite or NaN at `step` (from 1). `rate`: the setting of the learning rate."""
     other = "" if dtype == "float32" else ", or set encoder.dtype to float32"
     return StageError(
-        f"Training went astray at step {step}.", "The loss or its gradient is no longer a finite number.",
+        f"Training diverged at step {step}.", "The loss or its gradient is no longer a finite number.",
         f"Halve training.{rate} and run again{other}.", code="training-diverged", stage="train", command="run",
     )  # fmt: skip
 

@@ -140,7 +140,7 @@ def start_of(folder: Path, masters: dict[str, Tensor]) -> dict[str, Tensor]:
     shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items() if not name.startswith(WHOLE)}
     if shapes != {name: tuple(master.shape) for name, master in masters.items()}:
         raise ModelError(
-            f"The adapter {folder} cannot be trained on.", "Its layers are not those of this model and training.lora_rank.",
-            "Train without it, or with the model and the rank that it was made with.", code="adapter-mismatch",
+            f"The adapter {folder} cannot be trained on.", "Its layers do not match this model and training.lora_rank.",
+            "Train without it, or with the model and rank that it was trained with.", code="adapter-mismatch",
         )  # fmt: skip
     return tensors
