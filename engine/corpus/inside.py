@@ -109,7 +109,7 @@ def _taken(attachment: Callable[[], Any], number: int) -> Inner:
         name = clean(said(file.get_name)) or name
         return Member(name, bytes(file.get_data()))
     except (RuntimeError, ValueError):  # of PDFium
-        return LeftOut(name, "quarantined", "damaged", "damaged: PDFium cannot take it out of the PDF")
+        return LeftOut(name, "quarantined", "damaged", "damaged: PDFium cannot extract it from the PDF")
 
 
 def _by_kind(objects: Iterator[tuple[str, Inner | str]]) -> Iterator[Inner]:

@@ -34,7 +34,7 @@ def on() -> bool:
 def text_in(picture: bytes) -> tuple[str, str]:
     """(text, problem): what is written in a picture, its pages parted by form feeds; the problem where that is not known."""
     if time.monotonic() > _end:
-        return "", f"OCR of this file has taken {_seconds:,.0f} s, and is given no more (corpus.ocr_seconds)"
+        return "", f"OCR of this file has taken {_seconds:,.0f} s, its limit (corpus.ocr_seconds)"
     text, problem = _asker(picture) if _asker else ("", "OCR is off")
     return clean(text), problem
 

@@ -46,7 +46,7 @@ def opened(content: bytes) -> Any:
                 with suppress(PdfiumError):
                     return PdfDocument(whole)
             if error.err_code != FPDF_ERR_PASSWORD:
-                raise ValueError(_WHY.get(error.err_code or 0, "PDFium cannot make sense of it")) from error
+                raise ValueError(_WHY.get(error.err_code or 0, "PDFium cannot read it")) from error
     raise LockedError
 
 

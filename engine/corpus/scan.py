@@ -189,9 +189,9 @@ class _Walk:
             self._folders.append((path, real))
         elif self._matches(path):
             if real in self._walked:
-                self._skip(path, "a link to a folder that is met already", "link")
+                self._skip(path, "a link to a folder that is already included", "link")
             elif real in self._taken:
-                self._skip(path, "a link to a file that is read already", "link")
+                self._skip(path, "a link to a file that is already included", "link")
             else:
                 self._take(path, status, real)
 
@@ -219,9 +219,7 @@ class _Walk:
             return
         readable = readable_path(path)
         if readable != path and os.path.lexists(f"{self._source}/{readable}"):
-            self._skip(
-                path, "the name is not valid UTF-8, and another file has the name that it is shown by", "unsupported"
-            )
+            self._skip(path, "the name is not valid UTF-8, and another file has the same displayed name", "unsupported")
             return
         ending = ending_of(path)
         if not stat.S_ISREG(status.st_mode):

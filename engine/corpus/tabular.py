@@ -55,7 +55,7 @@ class JsonReader:
         try:
             body = "\n\n".join(filter(None, ("\n".join(_lines(record, "")) for record in records)))
         except RecursionError:
-            body, problem = text, "nested too deep, kept as it stands"
+            body, problem = text, "nested too deep, kept as it is"
         if not body.strip():
             raise UnreadableFileError(path, "it holds no text", "empty")
         title = _title(records[0]) if not lines else ""
@@ -96,10 +96,10 @@ def _parsed(text: str, *, by_line: bool) -> tuple[list[Any], bool, str]:
                 bad.append(number)
     sound = len(values) - len(bad) if by_line else sum(isinstance(value, _Record | list) for value in values)
     if not sound or sound < len(bad):
-        return [_kept(text)], False, f"not JSON, kept as it stands: {reason}"
+        return [_kept(text)], False, f"not JSON, kept as it is: {reason}"
     if not bad:
         return values, True, ""
-    return values, True, f"line {bad[0]}{f' and {len(bad) - 1} more' if bad[1:] else ''}: not JSON, kept as it stands"
+    return values, True, f"line {bad[0]}{f' and {len(bad) - 1} more' if bad[1:] else ''}: not JSON, kept as it is"
 
 
 def _kept(text: str) -> str:

@@ -47,7 +47,7 @@ def unlocked(path: Path, data: bytes) -> bytes:
         except MemoryError:
             raise
         except Exception as error:  # its parsers raise whatever a damaged file leads them to
-            raise _locked(path, f"its lock is of a kind that cannot be opened ({type(error).__name__})") from error
+            raise _locked(path, f"its kind of encryption is not supported ({type(error).__name__})") from error
     raise UnreadableFileError(path, why_closed(), "encrypted")
 
 

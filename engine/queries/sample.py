@@ -207,7 +207,7 @@ class _Sampler:
         chunks = pace.chunks_within(course.budget, chunks)
         limits = f"{self._settings.max_queries} queries at most (queries.max_queries)"
         limits += f", {hours:g} hours (queries.max_hours)" if hours else ""
-        basis = f"{pace.summary()}; {self._opening:.1f} s to begin; {limits}; the filters' own time comes on top"
+        basis = f"{pace.summary()}; {self._opening:.1f} s to begin; {limits}; the filters take additional time"
         return SampleEstimate(chunks, round(self._opening + pace.each * chunks, 1), basis, checked)
 
 

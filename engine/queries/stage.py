@@ -64,7 +64,7 @@ class GenerateStage(Stage):
         notes = []
         if share := adaptation_corpus(snapshot)[1]:
             limit = f"up to {100 * snapshot.settings.corpus.retrain_threshold:g} % may (corpus.retrain_threshold)"
-            notes.append(f"kept: {100 * share:.1f} % of the chunks changed since, {limit}")
+            notes.append(f"kept: {100 * share:.1f} % of the chunks have changed since, {limit}")
         made, filters = snapshot.store.artifact(QueriesInfo), snapshot.settings.queries.consistency_top
         if filters and made and made.info.encoder not in (None, _encoder(snapshot)):
             notes.append("kept: another encoder has filtered them")

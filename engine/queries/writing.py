@@ -119,7 +119,7 @@ class _Walk:
 
         vectors = word_vectors(self.chunks, Analyzer(corpus_language(self.context)), check)
         order, clusters = covering_order(self.chunks, vectors, seed, check)
-        reason = "the budget may not reach all chunks: they come in turn from clusters of like words (TF-IDF)"
+        reason = "the budget may not reach all chunks: they are taken in turn from clusters of similar chunks (TF-IDF)"
         self.context.choose("chunks asked", f"spread over {clusters} clusters", reason)
         return order
 
@@ -223,7 +223,7 @@ class _Walk:
         total = len(self.found) + sum(count for reason, count in self.rejected.items() if reason != Reason.NO_ANSWER)
         if total:
             share = f"{format_share(len(self.found) / total)} kept"
-            self.context.choose("evidence check", share, f"of {total} questions: their evidence stands in the chunk")
+            self.context.choose("evidence check", share, f"of {total} questions: their evidence is in the chunk")
 
     def _report_problem(self, problem: str) -> None:
         """Each problem once, and not too many: a run of thousands of chunks may meet them often."""

@@ -213,7 +213,7 @@ class ProjectUpdater:
         limit = self.project.settings().corpus.retrain_threshold
         if share > limit:
             self.report(
-                f"{100 * share:.0f} % of the chunks changed since the adapter was trained (corpus.retrain_threshold is "
+                f"{100 * share:.0f} % of the chunks have changed since the adapter was trained (corpus.retrain_threshold is "
                 f"{100 * limit:.0f} %): a new adaptation is worthwhile, with 'engine adapt {self.project.argument}'."
             )
 

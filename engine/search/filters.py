@@ -100,7 +100,7 @@ def languages_of_no_document(wanted: Iterable[str], documents: Iterable[Document
 def unmet(where: SearchFilter, documents: Iterable[Document]) -> list[str]:
     """What a filter asks for that no document has, a sentence each."""
     known = list(documents)
-    problems = [f"Nothing of the file type '{one}' is read here." for one in unknown_formats(where.formats, known)]
+    problems = [f"Nothing has the file type '{one}' is read here." for one in unknown_formats(where.formats, known)]
     problems += [f"No document is in the language '{one}'." for one in languages_of_no_document(where.languages, known)]
     for one in where.authors:
         if not any(_is_author(one, document.author) for document in known):

@@ -152,7 +152,7 @@ class Loaded:
     def _unfinished(self, count: int) -> Behind:
         """Of a vector index that lacks `count` chunks since embedding is not finished."""
         total = self.store.counts()["chunks"]
-        text = f"{total - count:,} of {total:,} chunks are searched by meaning so far, the others by keywords."
+        text = f"{total - count:,} of {total:,} chunks are searched by meaning so far, the others by keyword."
         if self.project.is_running():
             return Behind(text)
         return Behind(f"{text} 'engine run {self.project.argument}' goes on with it.", "embed")

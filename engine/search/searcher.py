@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 SNIPPET_WIDTH = 300  # characters
-EMPTY, NO_WORD = "The query is empty.", "The query holds no word: type a word or a number to look for."
+EMPTY, NO_WORD = "The query is empty.", "The query has no words: type a word or a number to look for."
 
 
 P = ParamSpec("P")
@@ -116,7 +116,7 @@ class Searcher:
             commands += ["evaluate"] if least is None else []
         self._note(rankings, match, where)
         if allowed is not None and not len(allowed) and parsed.conditions:
-            notes.append(f"No passage holds what hits must: {parsed.conditions}.")
+            notes.append(f"No passage meets the conditions {parsed.conditions}.")
         suggestion, note = self._typed.corrected(query, match.text) if syntax else ("", "")
         notes.append(note)
         fusion = self._loaded.fusion(settings)

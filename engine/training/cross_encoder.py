@@ -55,7 +55,7 @@ def _check_config(path: Path, config: dict[str, Any]) -> None:
         raise _unusable(path, f"Its architecture is {found}; a cross-encoder's ends in {_HEAD}.")
     labels = config.get("id2label")
     if isinstance(labels, dict) and len(labels) > 2:
-        raise _unusable(path, f"It has {len(labels)} classes; wanted is one relevance score, or no and yes.")
+        raise _unusable(path, f"It has {len(labels)} classes; one relevance score is needed, or no and yes.")
 
 
 def _weights(path: Path) -> list[Path]:

@@ -50,9 +50,9 @@ class AdaptationOffer:
         gain = f"a gain of {self.points:g} points of nDCG@10"
         yield f"Evidence: {self.queries:,} {KINDS[self.rung]}; {self.needed:,} would show {gain}."
         if self.provable:
-            yield "Result: a gain of that size can be shown, and the adapted encoder then comes into use by itself."
+            yield "Result: a gain of that size can be shown, and the adapted encoder is then put into use automatically."
         else:
-            yield "Result: a gain is unlikely to be shown, and search then stays as it is."
+            yield "Result: a gain is unlikely to be shown; without one, search stays as it is."
         if self.helps:
             numbers = {"least": self.judged_least, "needed": self.judged_needed}
             yield "What would help more: " + "; ".join(HELPS[name].format(**numbers) for name in self.helps) + "."

@@ -76,14 +76,14 @@ def checks(known: Sources) -> list[Check]:
         ),
         Check(
             "copy check",
-            f"a query is kept unless {MAX_RUN_LENGTH} of its words stand in a row in its chunk, or {LONG_RUN} that are most of it",
+            f"a query is kept unless {MAX_RUN_LENGTH} of its words are in a row in its chunk, or {LONG_RUN} that are most of it",
             Reason.COPIED,
             _Copied(known),
         ),
     ]
     if known.index is not None:
         asks = (
-            f"a query is kept when a word that it shares with its document stands in at most {100 * COMMON_SHARE:.0f} % of "
+            f"a query is kept when a word that it shares with its document is in at most {100 * COMMON_SHARE:.0f} % of "
             "all chunks, or mostly in this document: else it could be answered without it"
         )
         found.append(Check("own words check", asks, Reason.NOTHING_OWN, _Particular(known, known.index)))
@@ -189,7 +189,7 @@ class _Particular:
         if any(self._is_rare(number, sum(term in words for words in own)) for term, number in found.items()):
             return ""
         share = 100 * min(found.values()) / max(1, self._index.count)
-        return f"each word of it stands in {share:.0f} % of the chunks or more"
+        return f"each of its words is in {share:.0f} % of the chunks or more"
 
     def _is_rare(self, found: int, own: int) -> bool:
         return found <= self._most or (found <= MAX_OWN_SHARE * self._index.count and own >= OWN_SHARE * found)

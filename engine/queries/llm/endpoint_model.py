@@ -254,7 +254,9 @@ class Endpoint:
         raise kind(f"HTTP {status}" + (f": {said}" if said else ""), refused=400 <= status < 500)
 
     def _given_up(self, reason: UnansweredError) -> StageError:
-        to_do = "See that the server runs and that queries.endpoint names it, then run again: answers so far are kept."
+        to_do = (
+            "Check that the server runs and that queries.endpoint names it, then run again. Answers so far are kept."
+        )
         if isinstance(reason, TooLongError):
             to_do = "Start it with a larger context, or lower queries.context_tokens to what it has, then run again."
         return StageError(

@@ -46,6 +46,6 @@ def not_finite(step: int, dtype: str, rate: str = "learning_rate") -> StageError
 def cancelled(step: int, steps: int, what: str = "Training") -> CancelledError:
     """The user stopped the training, or `what` else, after `step`."""
     return CancelledError(
-        f"{what} was stopped after step {step} of {steps}.", "", "Run again to go on from there.",
+        f"{what} was stopped after step {step} of {steps}.", "", "Run again to resume there.",
         stage="train", command="run",
     )  # fmt: skip

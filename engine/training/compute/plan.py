@@ -115,5 +115,5 @@ def _compiled(config: TrainingConfig, room: Room) -> HardwareChoice:
     if config.compile == "on":
         return HardwareChoice(name, "on", "as set")
     if config.steps < _COMPILED_STEPS:
-        return HardwareChoice(name, "off", f"compiling takes longer than {config.steps} steps gain by it")
+        return HardwareChoice(name, "off", f"compiling takes longer than {config.steps} steps benefit from it")
     return HardwareChoice(name, "on", "a GPU runs compiled blocks faster")
