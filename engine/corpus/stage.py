@@ -15,8 +15,7 @@ from engine.corpus.imports import read_judgments, restore_marked
 from engine.corpus.ingest import Ingest, forget_deleted, no_documents, reasons
 from engine.corpus.scan import Scan, ScannedFile, Skipped, scan
 from engine.encoders.kinds.chosen import base_source
-from engine.encoders.model_folder import resolve_model
-from engine.encoders.tokenizer import TokenizerFile, chunk_tokenizer
+from engine.encoders.tokenizer import chunk_tokenizer
 from engine.project.stage import ProjectSnapshot, Stage, StageContext, fingerprint, stage_fingerprint
 from engine.project.store.artifact_info import CorpusInfo
 from engine.project.store.artifacts import Artifact
@@ -37,10 +36,7 @@ class IngestStage(Stage):
 
     def inputs(self, snapshot: ProjectSnapshot) -> dict[str, Any]:
         """Everything but the files themselves, which the stage compares one by one."""
-        settings, former = snapshot.settings, snapshot.store.artifact(CorpusInfo)
-        if former and not former.info.tokenizer and not settings.corpus.tokenizer:  # as before 0.2
-            return {"corpus": _recipe(settings), "model": settings.encoder.model}
-        return {"corpus": _recipe(settings), "tokenizer": chunk_tokenizer(settings).fingerprint}
+        return {"corpus": _recipe(snapshot.settings), "tokenizer": chunk_tokenizer(snapshot.settings).fingerprint}
 
     def run(self, context: StageContext) -> dict[str, Any]:
         """Scan the sources and bring documents and chunks in line with them.
@@ -64,12 +60,6 @@ class IngestStage(Stage):
         tokenizer = chunk_tokenizer(context.settings)
         cut = {"version": VERSION, **corpus.model_dump(include={"chunk_tokens", "overlap_sentences", "context"})}
         chunking = fingerprint(tokenizer=tokenizer.fingerprint, **cut)
-        if encoder.folder:
-            own = TokenizerFile(encoder.folder.tokenizer_file).fingerprint
-            former = resolve_model(
-                context.settings.encoder.model
-            ).fingerprint  # which stood for the tokenizer before 0.2
-            context.store.rename_chunking(fingerprint(model=former, **cut), fingerprint(tokenizer=own, **cut))
         tesseract = wanted_tesseract(context)
         _report_left_out(context, found.skipped)
         tally = Ingest(context, tokenizer.path, chunking, tesseract).bring_in_line(found)

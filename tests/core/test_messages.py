@@ -97,8 +97,9 @@ def test_params_are_read_strictly(kind: Any, params: dict[str, Any]) -> None:
         params_of(kind, params)
 
 
-def test_params_that_are_not_given_are_not_sent() -> None:
-    assert to_json(Search("q", facets=True)) == {"query": "q", "facets": True}
+def test_params_that_are_none_are_not_sent() -> None:
+    found = to_json(Search("q", facets=True))
+    assert found == {"query": "q", "facets": True, "syntax": True, "by_document": False, "by_date": False}
 
 
 def test_every_method_has_one_request() -> None:

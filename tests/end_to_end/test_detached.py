@@ -93,7 +93,7 @@ def train_for(project: Path, steps: int) -> None:
 
 def start(project: Path, *options: str) -> Path:
     """Start a run in the background; its folder."""
-    begun = json.loads(engine("adapt", str(project), "--detach", "--json", *options).stdout)
+    begun = json.loads(engine("run", str(project), "--detach", "--json", *options).stdout)
     folder = Path(begun["folder"])
     assert set(begun) == {"run", "folder", "state", "pid", "time", "error"}
     assert (folder.name, begun["pid"]) == (begun["run"], record(folder)["pid"])

@@ -434,7 +434,7 @@ def test_what_cannot_be_had_is_refused_by_name_and_left_out_otherwise(
 def test_a_project_that_never_ran_has_nothing_to_export(make_project: Callable[[Path], Path], tmp_path: Path) -> None:
     folder = ProjectFolder.open(make_project(tmp_path / "new"))
     for kinds in (None, ["all"], ["chunks"], ["vectors"], ["beir"]):
-        with fails(NotBuiltError, "not-built", command="run"):
+        with fails(NotBuiltError, "not-built"):
             export_project(folder, tmp_path / "taken", kinds)
     assert not (tmp_path / "taken").exists()
 

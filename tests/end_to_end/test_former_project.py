@@ -17,13 +17,10 @@ from numpy.typing import NDArray
 from engine.api import Project
 from engine.core.former_systems import former_name, with_former_names
 from engine.core.similarity import COSINE, Cosine
-from engine.encoders.model_folder import resolve_model
 from engine.evaluation.reporting.parts import tables_of
 from engine.evaluation.reporting.report import read_report
 from engine.project.folder import ProjectFolder
-from engine.project.stage import fingerprint
 from engine.project.store.artifact_info import FORMER_KEYS, VectorsInfo
-from engine.settings.schema import Settings
 from engine.training.history import FILE as HISTORY
 from engine.vectors.forms import FormerCsls
 from engine.vectors.index import VectorIndex
@@ -79,19 +76,9 @@ def former(project: Path) -> Path:
                 info["adapter"] = info["served"]["adapter"]
                 former_report(project / folder / "report.json")
             database.execute("UPDATE artifacts SET info = ? WHERE kind = ?", (json.dumps(info), kind))
-        chunking, ingest = former_fingerprints(ProjectFolder.open(project).settings())
-        database.execute("UPDATE files SET chunking = ?", (chunking,))
-        database.execute("UPDATE artifacts SET fingerprint = ? WHERE kind = 'corpus'", (ingest,))
+        database.execute("UPDATE files SET chunking = 'former'")
+        database.execute("UPDATE artifacts SET fingerprint = 'former' WHERE kind = 'corpus'")
     return project
-
-
-def former_fingerprints(settings: Settings) -> tuple[str, str]:
-    """Of how chunks are cut, and of the stage: the encoder's was part of both."""
-    corpus = settings.corpus.model_dump()
-    cut = {name: corpus[name] for name in ("chunk_tokens", "overlap_sentences", "context")}
-    chunking = fingerprint(version=5, model=resolve_model(settings.encoder.model).fingerprint, **cut)
-    decides = {name: corpus[name] for name in (*cut, "paths", "include", "exclude")}
-    return chunking, fingerprint(stage="ingest", version=5, corpus=decides, model=settings.encoder.model)
 
 
 def artifacts(project: Path) -> dict[str, str]:
@@ -103,7 +90,7 @@ def test_it_opens_searches_shows_its_report_and_runs_on(former: Path) -> None:
     before = artifacts(former)
     assert json.loads(before["evaluation"])["tables"]
     project = Project.open(former)
-    assert {stage.state for stage in project.status()} == {"done"}
+    assert {stage.state for stage in project.status()} == {"stale"}
     assert project.search("leave of absence").hits
     assert project.search("leave of absence", mode="semantic").hits
     found = project.report()
@@ -116,7 +103,8 @@ def test_it_opens_searches_shows_its_report_and_runs_on(former: Path) -> None:
     events = [json.loads(line) for line in engine_here("adapt", str(former), "--json").stdout.splitlines()]
     finished = {event["stage"]: event["summary"] for event in events if event["event"] == "stage_finished"}
     assert finished.keys() == {"ingest"}
-    assert (finished["ingest"]["files_read"], finished["ingest"]["new_chunks"]) == (0, 0)
+    assert finished["ingest"]["files_read"] == finished["ingest"]["documents"]
+    assert finished["ingest"]["new_chunks"] == 0
     curves = read_report(found.folder)["training"]
     assert curves["losses"]
     engine_here("evaluate", str(former), "--force")

@@ -166,11 +166,6 @@ class DocumentTables(Database):
             ON CONFLICT (source, path) DO UPDATE SET {updates} RETURNING id"""
         return int(self._rows(sql, [getattr(record, column) for column in columns])[0][0])
 
-    def rename_chunking(self, former: str, name: str) -> None:
-        """What chunks were cut by has another name."""
-        with self.transaction():
-            self._rows("UPDATE files SET chunking = ? WHERE chunking = ?", (name, former))
-
     def forget_file(self, file_id: int) -> None:
         """Drop a file that is gone: its documents leave search at once."""
         self._rows(
