@@ -58,7 +58,7 @@ def check_hits(project: Path, encoder: TransformerEncoder) -> dict[str, float]:
         chunks, paths = store.chunks(), {one.id: one.path for one in store.documents()}
     vectors = encoder.encode_chunks([chunk.embedded_text for chunk in chunks])
     distances = -scores(Lorentz(), encoder.encode_queries([QUERY]), vectors)[0]
-    answer = engine_here("search", str(project), QUERY, "--mode", "semantic", "--top", "10", "--json")
+    answer = engine_here("search", str(project), QUERY, "--mode", "semantic", "--top", "10", "--passages", "--json")
     hits = json.loads(answer.stdout)["hits"]
     found = {hit["chunk_id"]: hit["score"] for hit in hits}
     own = {chunk.id: -float(distance) for chunk, distance in zip(chunks, distances, strict=True)}

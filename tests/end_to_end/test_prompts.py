@@ -22,6 +22,8 @@ from engine.settings.load import validate
 
 QUERY, DOCUMENT = "what who: ", "the news of "
 
+WEB_SEARCH = "Given a web search query, retrieve relevant passages that answer the query"
+
 
 def made(path: Path, model: Path, **encoder: str) -> ProjectFolder:
     settings = {
@@ -87,7 +89,7 @@ def test_search_looks_with_the_prompt_and_pooling_for_chunks_with_theirs(tmp_pat
         ("e5-base-v2", Prompts("query: ", "passage: ")),
         ("intfloat-multilingual-e5-small", Prompts("query: ", "passage: ")),
         ("bge-small-en-v1.5", Prompts("Represent this sentence for searching relevant passages: ", "")),
-        ("e5-mistral-7b-instruct", None),
+        ("e5-mistral-7b-instruct", Prompts(f"Instruct: {WEB_SEARCH}\nQuery: ", "")),
         ("my-model", None),
     ],
 )

@@ -32,7 +32,7 @@ def snapshot(project: Path, model: ModelFolder, **training: Any) -> Any:
     def need(_kind: type) -> Any:
         return SimpleNamespace(fingerprint="of the rankings", info=SimpleNamespace(queries="q", content="q"))
 
-    store = SimpleNamespace(artifact=lambda _: None)
+    store = SimpleNamespace(artifact=lambda _: None, query_counts=lambda: ({}, {"train": 100}))
     return SimpleNamespace(settings=settings, project=SimpleNamespace(path=project), need=need, store=store)
 
 
