@@ -26,7 +26,7 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
 
 
-_MINUTES = (1, 2, 3, 5, 10, 15, 20, 30, 45)
+_MINUTES = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 30, 45)
 
 
 def about(seconds: float) -> str:
@@ -43,9 +43,10 @@ def about(seconds: float) -> str:
 
 
 def estimate_line(seconds: Mapping[str, float], unknown: Sequence[str]) -> str:
-    """`about 10 minutes on this machine: train 5 min, evaluate 3 min; not known: generate`. By stage, from a minute on."""
-    parts = ", ".join(f"{stage} {round(one / 60)} min" for stage, one in seconds.items() if 45 <= one < math.inf)
-    known = f"{about(sum(seconds.values()))} on this machine{f': {parts}' if parts else ''}"
+    """`about 8 minutes on this machine: train 5 min, evaluate 3 min; not known: generate`. By stage where several take a minute."""
+    parts = [f"{stage} {round(one / 60)} min" for stage, one in seconds.items() if 45 <= one < math.inf]
+    shown = ": " + ", ".join(parts) if len(parts) > 1 else ""
+    known = f"{about(sum(seconds.values()))} on this machine{shown}"
     missing = f"not known: {', '.join(unknown)}"
     if not seconds:
         return missing
