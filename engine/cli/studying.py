@@ -195,6 +195,8 @@ def _announce(work: StudyRun, name: str) -> None:
 def _list(name: str | None, as_json: bool) -> None:
     from engine.experiments.study.listing import listing
 
+    if name and (Path(name).expanduser() / "corpus.jsonl").is_file():
+        name = None  # a BEIR folder has no project yet
     with nullcontext(None) if name is None else opened(name) as project:
         rows = list(listing(project.folder if project else None))
     if as_json:

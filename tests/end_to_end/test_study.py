@@ -77,6 +77,8 @@ def test_a_study_of_a_beir_folder(tiny_model: Path, tmp_path: Path) -> None:
     for name, rows in (("corpus", corpus), ("queries", queries)):
         (data / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (data / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq0\td0\t1\nq1\td1\t1\n")
+    listed = json.loads(engine_here("study", "--list", str(data), "--json").stdout)
+    assert {row["to_do"] for row in listed} == {None}, "there is no project of it yet"
     found, _ = study("domain-t1", str(data), "--model", str(tiny_model), "--output", str(output))
     (row,) = found["rows"]
     assert (row["values"]["evaluation queries"], row["values"]["documents"]) == (2, 3)
