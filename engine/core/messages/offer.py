@@ -52,7 +52,7 @@ class AdaptationOffer:
         if self.provable:
             yield "Result: a gain of that size can be shown, and the adapted encoder is then put into use automatically."
         else:
-            yield "Result: a gain is unlikely to be shown; without one, search stays as it is."
+            yield "Result: a gain is unlikely to be shown; if none is shown, search stays as it is."
         if self.helps:
             numbers = {"least": self.judged_least, "needed": self.judged_needed}
             yield "What would help more: " + "; ".join(HELPS[name].format(**numbers) for name in self.helps) + "."

@@ -205,6 +205,7 @@ def test_the_backend_auto_sends_nothing_to_a_server_before_a_sample_is_wanted(re
         drive(story, read_project)
 
 
+@pytest.mark.slow
 def test_only_generate_then_the_table(read_project: Path) -> None:
     async def story(pilot: Pilot[Any]) -> None:
         pane = await queries_step(pilot)

@@ -338,6 +338,7 @@ def test_pause_go_on_and_keep_the_best(long_project: Path) -> None:
     assert 2 < len(made) < STEPS
 
 
+@pytest.mark.slow
 def test_stop_and_detach(long_project: Path) -> None:
     async def story(pilot: Pilot[Any]) -> None:
         screen = await ready_to_train(pilot)
