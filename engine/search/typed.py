@@ -24,11 +24,9 @@ if TYPE_CHECKING:
     from engine.lexical.index import LexicalIndex
 
 MAX_STEMS = 20  # of a prefix, that BM25 looks for
-LIKE_WORDS, LIKE_CHARACTERS = (
-    25,
-    20_000,
-)  # of a document that others are like: what BM25 looks for, and in how much of it
-LIKE_MEANING = 2_000  # characters that the encoder gets
+LIKE_WORDS = 25  # of a document that others are like, that BM25 looks for
+LIKE_CHARACTERS = 20_000  # of its text, in which these words are found
+LIKE_MEANING = 2_000  # characters of it that the encoder gets
 READ_AT_ONCE = 2_000  # chunks
 
 
@@ -162,9 +160,8 @@ def _candidates(index: LexicalIndex, clause: Clause, ids: NDArray[np.int64]) -> 
         found = index.holding(clause.text)
         whole = clause.is_word or bool(index.analyzer.terms(clause.text).codes and not clause.is_phrase)
         return (ids, False) if found is None else (found, whole)
-    found = index.holding_any(
-        index.stems(words[-1][: max(3, len(words[-1]) - 3)])
-    )  # a stem may be shorter than what was typed
+    beginning = words[-1][: max(3, len(words[-1]) - 3)]  # a stem may be shorter than what was typed
+    found = index.holding_any(index.stems(beginning))
     rest = index.holding(" ".join(words[:-1])) if words[1:] else None
     return (found if rest is None else np.intersect1d(found, rest)), False
 
