@@ -86,19 +86,21 @@ class EmbedStage(Stage):
             encoder.fingerprint, VERSION, encoder.dimension, len(chunks), settings.pooling, settings.endpoint,
             settings.endpoint_model, settings.small_model if beside else "", beside, settings.vectors if beside else "",
         )  # fmt: skip
+        cached = _cached(context, encoder)
         vectors = _vectors(context, encoder, chunks, info)
         if isinstance(encoder, GivenEncoder):
             _report_missing(context, encoder, chunks)
         with context.project.building("vectors", context.fingerprint) as building:
-            added = _write(context, building.folder, chunks, vectors, encoder)
+            _write(context, building.folder, chunks, vectors, encoder)
         context.store.put_artifact(Artifact(info, context.fingerprint, building.name))
+        embedded = _cached(context, encoder) - cached
         _tidy(context, encoder.fingerprint)
         return {
             "chunks": len(chunks),
-            "added": added,
+            "embedded": embedded,
             "dimension": encoder.dimension,
             "encoder": "adapted" if adapter else "base",
-            "scale": weight,
+            **({"interpolation weight": weight} if adapter else {}),
         }
 
 
@@ -154,14 +156,18 @@ def _vectors(
     return chunk_vectors(context, encoder, chunks, order=order, stored=partial)
 
 
+def _cached(context: StageContext, encoder: Encoder) -> int:
+    return len(open_cache(context).vectors_of(encoder.fingerprint, encoder.dimension))
+
+
 def _write(
     context: StageContext,
     folder: Path,
     chunks: Sequence[Chunk],
     vectors: NDArray[np.float32],
     encoder: Encoder,
-) -> int:
-    """Write the index; returns how many vectors were added to the former one (all, when it is built anew)."""
+) -> None:
+    """Write the index, built upon the former one where that is of the same encoder and kind."""
     import numpy as np
 
     from engine.vectors.index import VectorIndex
@@ -183,13 +189,12 @@ def _write(
                 fresh = ~np.isin(ids, known)
                 gone = np.setdiff1d(known, ids).tolist()
                 if VectorIndex.update(source, folder, ids[fresh], vectors[fresh], gone):
-                    return int(fresh.sum())
+                    return
         except DamagedError as error:
             context.warn(f"{error.what} It is built anew.")
     VectorIndex.build(
         folder, ids, vectors, similarity=similarity, dtype=settings.dtype, expansion=settings.expansion_search
     )
-    return len(ids)
 
 
 def _tidy(context: StageContext, in_use: str) -> None:

@@ -81,7 +81,7 @@ def test_one_changed_file_is_all_that_is_read_indexed_and_embedded(project: Path
     assert (second["files_read"], second["files_unchanged"], second["new_chunks"]) == (1, 24, 1)
     indexed = summary("index", str(project))
     assert (indexed["added"], indexed["removed"], indexed["updated"]) == (1, 0, True)
-    assert summary("embed", str(project))["added"] == 1
+    assert summary("embed", str(project))["embedded"] == 1
     assert paths(project, "zanzibar everything")[0] == "policies/new.txt"
 
 
