@@ -150,13 +150,13 @@ class Project:
 
     def import_queries(self, path: str | os.PathLike[str]) -> int:
         """Add training queries from a JSONL file; returns how many."""
-        from engine.corpus.imports import import_queries
+        from engine.written_queries.imports import import_queries
 
         return import_queries(self.folder, Path(path))
 
     def import_judgments(self, path: str | os.PathLike[str], split: str = "test") -> int:
         """Add judged queries from a JSONL file or a BEIR folder; returns how many."""
-        from engine.corpus.imports import import_judgments
+        from engine.written_queries.imports import import_judgments
 
         return import_judgments(self.folder, Path(path), split)
 

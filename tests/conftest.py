@@ -22,9 +22,9 @@ LONG = (  # files that take longest, in the order in which they begin: at the en
     "app/test_app.py", "end_to_end/test_export.py", "app/test_leaving.py", "app/steps/test_documents.py",
     "queries/test_written_queries.py", "app/test_hostile_text.py", "app/steps/test_model.py", "queries/llm/test_gguf.py",
     "end_to_end/test_report_page.py", "end_to_end/test_offline.py", "app/dialogs/test_export.py", "queries/llm/test_gguf_bars.py",
-    "corpus/test_sandbox.py", "app/home/test_home.py", "end_to_end/test_terminal.py", "training/test_trainer.py",
+    "corpus/sandbox/test_sandbox.py", "app/home/test_home.py", "end_to_end/test_terminal.py", "training/test_trainer.py",
     "end_to_end/test_incremental.py", "app/test_garbage.py", "end_to_end/test_hostile_folder.py",
-    "training/pretraining/test_loop.py", "end_to_end/test_logs.py", "corpus/test_ledger.py", "app/settings/test_screen.py",
+    "training/pretraining/test_loop.py", "end_to_end/test_logs.py", "corpus/ingest/test_ledger.py", "app/settings/test_screen.py",
     "training/test_refresh.py", "training/test_distributed.py", "app/test_snapshots.py", "runs/test_watching.py",
 )  # fmt: skip
 settings.register_profile("no wall time", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -8,6 +8,25 @@ from typing import Literal
 
 Split = Literal["train", "validation", "heldout"]
 QueryKind = Literal["question", "keyword", "title", "claim", "imported"]
+Kind = Literal[
+    "",
+    "encrypted",
+    "damaged",
+    "binary",
+    "empty",
+    "needs OCR",
+    "too large",
+    "timed out",
+    "out of memory",
+    "unsupported",
+    "refused",
+    "no access",
+    "link",
+    "broken link",
+    "project",
+    "data set",
+]
+"""Why a file is left out; the last five are of those that are not even tried."""
 Origin = Literal["title", "subject", "heading", "faq", "caption", "glossary", "link", "filename"]
 
 
@@ -121,3 +140,56 @@ class JudgedQuery:
     grades: tuple[tuple[str, int], ...] = ()
     path: str | None = None
     id: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """A heading of a document: `start` is the character offset of its line in the text, `level` 1 is the outermost."""
+
+    start: int
+    level: int
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Where a page, slide or sheet begins: the character offset in the text, its number from 1, and how a reader would
+    name it (`page 3`, `slide 3`, `sheet Budget`).
+    """
+
+    start: int
+    number: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """A text that is marked as a link to `target`, a caption or a term."""
+
+    origin: Origin
+    text: str
+    target: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadDocument:
+    """What a reader makes of a file, of one entry of a BEIR corpus, or of something inside a file. Line ends in `text`
+    are "\\n".
+
+    `member` is the path inside the file: `report.pdf` for an attachment, empty for the file itself. `created` and
+    `changed` are what the document says of itself, in seconds since the epoch. `note` is what the ledger is to say of how
+    it was read: by OCR.
+    """
+
+    title: str
+    text: str
+    headings: tuple[Heading, ...] = ()
+    external_id: str | None = None
+    format: str = "txt"
+    pages: tuple[Page, ...] = ()
+    author: str = ""
+    created: float | None = None
+    changed: float | None = None
+    member: str = ""
+    note: str = ""
+    marked: tuple[Marked, ...] = ()

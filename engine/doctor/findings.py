@@ -136,7 +136,7 @@ def _disk_need(
 
 def _documents_size(project: ProjectFolder, settings: Settings) -> int:
     """Bytes of the files that 'ingest' would read; 0 where a source is missing, which 'ingest' reports."""
-    from engine.corpus.scan import scan
+    from engine.corpus.scan.scan import scan
 
     corpus = settings.corpus
     try:

@@ -12,7 +12,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
 from engine.core.records import Chunk, Document, DocumentQuery
-from engine.corpus.document_queries import document_queries, folded_words
 from engine.evaluation.evidence_index import CompactTexts
 from engine.evaluation.judgments import Judgment
 from engine.evaluation.query_sets import QuerySet
@@ -22,6 +21,7 @@ from engine.lexical.stage import index_without
 from engine.project.stage import ProjectSnapshot, StageContext
 from engine.queries.document_written import MIN_JACCARD, stripped, untrained
 from engine.queries.heldout import cap_queries
+from engine.written_queries.document_queries import document_queries, folded_words
 
 MIN_VERBATIM = 3  # words of a query that a text repeats by more than chance
 FOLDER = ".document-queries"

@@ -11,13 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.core.assets import asset_path
-from engine.corpus.beir import READER, MalformedError, read_beir_judgments
-from engine.corpus.scan import BEIR_CORPUS
 from engine.evaluation.rankings import rank_all
 from engine.metrics.relevance import Relevance
 from engine.metrics.retrieval import evaluate_run
 from engine.project.stage import ProjectSnapshot
 from engine.queries.heldout import cap_queries
+from engine.written_queries.beir import BEIR_CORPUS, READER, MalformedError, read_beir_judgments
 
 METRICS = ("hit@1", "hit@5", "mrr@10")
 MAX_QUESTIONS, MAX_PASSAGES = 500, 5_000

@@ -13,11 +13,11 @@ from typing import Any
 from engine.core.disk import write_text
 from engine.core.errors import DatasetError
 from engine.core.records import Chunk, JudgedQuery
-from engine.corpus.imports import MARKED, MARKS_FILE
 from engine.evaluation.judgments import relevant_chunks
 from engine.project.folder import ProjectFolder
 from engine.project.store.store import Store
 from engine.queries.rules.tokens import fold
+from engine.written_queries.imports import MARKED, MARKS_FILE
 
 SHORT = 80  # characters without white space up to which a text may well stand in other documents by chance
 

@@ -11,10 +11,10 @@ from typing import Any
 from engine.api import Project
 from engine.core.errors import CancelledError, DatasetError, UsageError
 from engine.core.events import Event, StageFinished
-from engine.corpus.beir import read_beir_judgments, read_training_queries
-from engine.corpus.imports import imported_queries
 from engine.settings.load import validate
 from engine.settings.schema import DEFAULT_MODEL
+from engine.written_queries.beir import read_beir_judgments, read_training_queries
+from engine.written_queries.imports import imported_queries
 
 STAGES = ("ingest", "index", "generate", "rank", "train", "evaluate")
 

@@ -9,8 +9,8 @@ from dataclasses import replace
 from hashlib import sha256
 
 from engine.core.records import Chunk, DocumentQuery, Query
-from engine.corpus.document_queries import folded_words
 from engine.queries.heldout import untrained_documents
+from engine.written_queries.document_queries import folded_words
 
 MIN_JACCARD = 0.8
 """Shared words of two titles or headings that ask for the same."""

@@ -7,10 +7,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from engine.core.records import Chunk, Document, Query
-from engine.corpus.beir import ImportedQuery
 from engine.queries.filters.evidence import is_distinctive
 from engine.queries.rejection import Filtered, Reason, Rejected
 from engine.queries.rules.tokens import fold
+from engine.written_queries.beir import ImportedQuery
 
 _KEY = 24
 

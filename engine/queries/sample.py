@@ -18,7 +18,6 @@ from engine.core.messages.queries import QuerySample, SampledChunk, SampledQuery
 from engine.core.messages.wire import from_json, to_json
 from engine.core.records import Chunk, Query
 from engine.core.subprocesses import answer, run_in_subprocess
-from engine.corpus.imports import imported_queries
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot
 from engine.project.store.artifact_info import CorpusInfo, LexicalInfo
@@ -33,6 +32,7 @@ from engine.queries.rules.extractive import Writer, rounds
 from engine.queries.rules.languages import language_of
 from engine.queries.rules.statistics import TermStatistics
 from engine.queries.stage import bm25_ranks, quality_filter
+from engine.written_queries.imports import imported_queries
 
 NO_ANSWER = Answer()
 

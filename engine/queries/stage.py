@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from engine.core.records import Chunk, Query, Split
-from engine.corpus.imports import imported_queries, imports_fingerprint
 from engine.encoders.for_project import check_device
 from engine.encoders.kinds.chosen import base_source
 from engine.lexical.stage import VERSION as INDEX_VERSION
@@ -25,6 +24,7 @@ from engine.queries.opening import model_identity, query_recipe, writer_noted
 from engine.queries.rejection import Filtered, Reason, Rejected
 from engine.queries.rules.tokens import fold
 from engine.queries.writing import Written, forget_gone, written
+from engine.written_queries.imports import imported_queries, imports_fingerprint
 
 if TYPE_CHECKING:
     import numpy as np

@@ -28,7 +28,9 @@ from engine.project.store.artifacts import INCOMPLETE
 from engine.project.store.store import Store
 from engine.training.compute import launch
 
-ROOMS = dict(zip(ORDER, ("corpus", "lexical", "queries", "ranking", "training", "evaluation", "vectors"), strict=True))
+ROOMS = dict(
+    zip(ORDER, ("corpus.ingest", "lexical", "queries", "ranking", "training", "evaluation", "vectors"), strict=True)
+)
 WORDS = ("ingest", "index")
 TRAINING = ("train", "evaluate")
 """The stages that train; the latter the CL baseline."""

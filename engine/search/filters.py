@@ -13,7 +13,7 @@ from unicodedata import normalize
 
 from engine.core.errors import UsageError
 from engine.core.records import Document
-from engine.corpus.formats import FORMATS, PICTURES, STREAMED, ending_of
+from engine.corpus.scan.formats import FORMATS, PICTURES, STREAMED, ending_of
 from engine.lexical.languages import SAME_AS, STEMMERS, UNKNOWN
 
 if TYPE_CHECKING:

@@ -7,11 +7,11 @@ from functools import wraps
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 from unicodedata import category
 
+from engine.core.characters import visible
 from engine.core.errors import UsageError
 from engine.core.messages.search import MODES, Explained, Found, Hit, Mode, RankComparison
 from engine.core.records import Document
-from engine.corpus.formats import STREAMED
-from engine.corpus.invisible import visible
+from engine.corpus.scan.formats import STREAMED
 from engine.lexical.filenames import FilenameMatch
 from engine.project.control import run_hints
 from engine.project.folder import ProjectFolder

@@ -20,7 +20,7 @@ STATES = ("read", *UNREAD)
 
 def scan(project: ProjectFolder, request: messages.Scan) -> messages.Scanned:
     """Files and bytes by format, and what would be left out."""
-    from engine.corpus.scan import scan as scan_files
+    from engine.corpus.scan.scan import scan as scan_files
     from engine.settings.load import validate
 
     started = time.monotonic()

@@ -103,8 +103,8 @@ class KnownAnswers:
         return set(judgments(self._project, ReadJudgments(query)).chunks) | self._right.get(fold(query), set())
 
     def _imported(self) -> dict[str, set[int]]:
-        from engine.corpus.imports import MARKED
         from engine.evaluation.judgments import relevant_chunks
+        from engine.written_queries.imports import MARKED
 
         with closing(self._project.store()) as store:
             judged = [query for query in store.judged() if not query.key.startswith(MARKED)]

@@ -7,7 +7,6 @@ from contextlib import closing, suppress
 
 from engine.core.errors import EngineError
 from engine.core.messages.offer import AdaptationOffer, Help
-from engine.corpus.document_queries import document_queries
 from engine.encoders.kinds.chosen import encoder_source
 from engine.evaluation.evidence import CERTIFYING, DIFFERENCE
 from engine.metrics.power import queries_to_show
@@ -19,6 +18,7 @@ from engine.queries.document_written import untrained
 from engine.queries.heldout import MIN_TO_CHOOSE
 from engine.runs.estimate import estimate, workload
 from engine.settings.schema import DEFAULT_MODEL
+from engine.written_queries.document_queries import document_queries
 
 SPREAD = 0.2
 """Standard deviation of per-query differences before any was measured: of an adapter and base on cisi, by titles (docs/log)."""

@@ -55,9 +55,9 @@ def listed(store: Store, rejected: bool = False) -> list[messages.QueryRow]:
 def by_origin(snapshot: ProjectSnapshot, origin: str | None = None) -> messages.QueriesByOrigin:
     """All queries of a project, those that its documents hold first; of one origin where it is named. Raises UsageError for an
     origin that there is none of."""
-    from engine.corpus.document_queries import document_queries
     from engine.queries.choosing import MODELS
     from engine.service.query_uses import QueryUses
+    from engine.written_queries.document_queries import document_queries
 
     store = snapshot.store
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from engine.core.messages.queries import QueryUse
 from engine.core.records import DocumentQuery, JudgedQuery, Query
-from engine.corpus.document_queries import document_queries
 from engine.evaluation.document_set import deciding_groups
 from engine.evaluation.query_sets import generated_queries, heldout_queries, is_extractive
 from engine.project.stage import ProjectSnapshot
 from engine.queries.choosing import made_by
 from engine.queries.rules.tokens import fold
 from engine.training.dataset import train_rows, written_for_stopping
+from engine.written_queries.document_queries import document_queries
 
 
 class QueryUses:

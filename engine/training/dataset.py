@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from engine.core.errors import DamagedError
 from engine.core.records import Chunk, DocumentQuery, Query
-from engine.corpus.document_queries import document_queries
-from engine.corpus.imports import graded_queries
 from engine.encoders.kinds.chosen import encoder_source
 from engine.metrics.relevance import pad_rows
 from engine.project.stage import StageContext
@@ -26,6 +24,8 @@ from engine.settings.schema import Settings
 from engine.training.config import TrainingConfig
 from engine.training.data import TrainingData
 from engine.training.recipe import teacher_folder
+from engine.written_queries.document_queries import document_queries
+from engine.written_queries.imports import graded_queries
 
 MIN_QUERIES = 20
 HARD_PER_QUERY = 10

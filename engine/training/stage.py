@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.core.errors import DamagedError, NotBuiltError
-from engine.corpus.document_queries import document_queries
-from engine.corpus.imports import graded_queries, imports_fingerprint
 from engine.encoders.for_project import CHUNKS, check_device, encoder_fingerprint_of, model_fingerprint, project_model
 from engine.encoders.given_vectors import read_vectors
 from engine.project.stage import ProjectSnapshot, Stage, StageContext
@@ -23,6 +21,8 @@ from engine.settings.schema import Settings
 from engine.training.config import TrainingConfig
 from engine.training.history import write_history
 from engine.training.recipe import objective_reason, resolve_config, scope_reason, teacher_choice, teacher_folder
+from engine.written_queries.document_queries import document_queries
+from engine.written_queries.imports import graded_queries, imports_fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

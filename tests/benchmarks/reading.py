@@ -24,11 +24,11 @@ import psutil
 from peer_readers import PEERS, first, texts
 
 import engine
-from engine.corpus.formats import true_format
-from engine.corpus.readers import UnreadableFileError
+from engine.corpus.formats import UnreadableFileError
+from engine.corpus.formats.recognition import true_format
 from engine.corpus.sandbox.outcome import Limits, Outcome
 from engine.corpus.sandbox.pool import Pool
-from engine.corpus.scan import ScannedFile, scan
+from engine.corpus.scan.scan import ScannedFile, scan
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data" / "office"
 ENGINE = Path(engine.__file__).parent

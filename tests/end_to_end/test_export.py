@@ -26,7 +26,6 @@ from fixtures.training import stir
 
 from engine.core.errors import InputError, NotBuiltError, ProjectBusyError, ResourceError, UsageError
 from engine.core.messages.project import Exported
-from engine.corpus.beir import READER, read_beir_judgments
 from engine.encoders.hardware import Hardware
 from engine.encoders.model_folder import resolve_model
 from engine.encoders.transformer import TransformerEncoder
@@ -37,6 +36,7 @@ from engine.export.folder import RECORD, known_exports
 from engine.export.take import export_project
 from engine.project.folder import ProjectFolder
 from engine.project.store.artifact_info import AdapterInfo, EvaluationInfo, InUseInfo, VectorsInfo
+from engine.written_queries.beir import READER, read_beir_judgments
 
 CPU = Hardware("cpu", "float32", 1, ())
 TEXTS = ["freezer door left open", "Who signs off a PHX-121 retrofit?", "contract law " * 200, "é", "."]

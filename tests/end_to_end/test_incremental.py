@@ -18,7 +18,7 @@ from fixtures.pipeline import SAMPLE, engine_here, ingest_here
 from fixtures.shown_numbers import numbers
 
 from engine.core.errors import CancelledError
-from engine.corpus import ingest as corpus_ingest
+from engine.corpus.ingest import ingest as corpus_ingest
 from engine.project.folder import ProjectFolder
 from engine.project.store.artifact_info import LexicalInfo
 

@@ -8,12 +8,12 @@ from fixtures.errors import fails
 
 from engine.core.errors import DatasetError
 from engine.core.records import Chunk, Document
-from engine.corpus.imports import MARKS_FILE, import_judgments, read_judgments, restore_marked
 from engine.evaluation.judgments import relevant_chunks
 from engine.evaluation.marks import Mark, MarkedQuery, marked_chunks, read_marks, write_marks
 from engine.project.folder import ProjectFolder
 from engine.project.store.records import FileRecord
 from engine.project.store.store import Store
+from engine.written_queries.imports import MARKS_FILE, import_judgments, read_judgments, restore_marked
 
 LONG = [
     f"Paragraph {n} says that the tenant of house number {n} pays the rent on the first day of the month, {n} times."

@@ -9,12 +9,12 @@ import pytest
 
 from engine.core.events import RunEstimated
 from engine.core.messages.offer import AdaptationOffer
-from engine.corpus.document_queries import document_queries
 from engine.project.folder import ProjectFolder
 from engine.project.store.artifact_info import QueriesInfo
 from engine.queries.document_written import untrained
 from engine.service import offer
 from engine.service.offer import adaptation_offer
+from engine.written_queries.document_queries import document_queries
 
 OFFER = AdaptationOffer({}, (), "document", 12, 197, 4.0, 20, 197, ("judge", "encoder"))
 

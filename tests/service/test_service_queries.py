@@ -12,10 +12,10 @@ from engine.api import Project
 from engine.core.errors import NotBuiltError, ProjectBusyError, UsageError
 from engine.core.messages.queries import evidence_span
 from engine.core.records import JudgedQuery, Query
-from engine.corpus.document_queries import document_queries
 from engine.project.folder import ProjectFolder
 from engine.service import methods
 from engine.settings.edit import change
+from engine.written_queries.document_queries import document_queries
 
 
 def stored(project: ProjectFolder) -> list[Query]:

@@ -14,7 +14,6 @@ from fixtures.errors import fails
 from fixtures.ranked_project import built, project
 
 from engine.core.errors import DatasetError
-from engine.corpus.imports import graded_queries, import_queries
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot, StageContext
 from engine.training.config import TrainingConfig
@@ -24,6 +23,7 @@ from engine.training.job import never
 from engine.training.objectives.losses import plackett_luce
 from engine.training.objectives.objective import Objective
 from engine.training.stage import STAGE
+from engine.written_queries.imports import graded_queries, import_queries
 
 __all__ = ["built", "project"]
 

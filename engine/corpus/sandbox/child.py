@@ -16,8 +16,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from engine.core.records import Kind
 from engine.core.subprocesses import import_path
-from engine.corpus.readers import Kind
 from engine.corpus.sandbox.fork_server import ForkedProcess
 from engine.corpus.sandbox.outcome import Limits, Outcome
 from engine.corpus.sandbox.tesseract import Tesseract

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from engine.corpus.readers import Kind, LeftOut, ReadDocument
+from engine.core.records import Kind, ReadDocument
+from engine.corpus.formats import LeftOut
 
 
 @dataclass(frozen=True, slots=True)

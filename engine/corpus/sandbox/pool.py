@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
-from engine.corpus.readers import LeftOut
+from engine.corpus.formats import LeftOut
 from engine.corpus.sandbox.ahead import Ahead
 from engine.corpus.sandbox.child import Child, Clock, WorkerDiedError, command, environment, started
 from engine.corpus.sandbox.fork_server import ForkedProcess, ForkServer, ForkServers

@@ -7,8 +7,8 @@ import struct
 from dataclasses import asdict
 from typing import Any, cast, get_args
 
-from engine.core.records import Origin
-from engine.corpus.readers import Heading, LeftOut, Marked, Page, ReadDocument
+from engine.core.records import Heading, Marked, Origin, Page, ReadDocument
+from engine.corpus.formats import LeftOut
 
 MAX_FRAME_LENGTH = 2**30
 HEADER = struct.Struct(">I")

@@ -26,8 +26,8 @@ Passed = TypeVar("Passed")
 _FORK_SERVER = "fork_server"
 _SMALL = 2**16  # bytes
 _NEEDED = (
-    "engine.corpus.opening",
-    *(f"engine.corpus.{name}" for name in ("pdf", "office", "general", "mail", "outlook", "html", "archive")),
+    "engine.corpus.formats.opening",
+    *(f"engine.corpus.formats.{name}" for name in ("pdf.reader", "office", "general", "mail", "outlook", "html.reader", "archive")),
     "office_oxide", "xberg", "lxml.etree", "pypdfium2",
 )  # fmt: skip
 
@@ -77,10 +77,10 @@ def _forked_by(control: socket.socket, fork: Callable[[socket.socket], Passed | 
 
 
 def _answer(answers: int, asked: dict[str, Any], seconds: int) -> None:
-    from engine.corpus import ocr
-    from engine.corpus.opening import everything_in
-    from engine.corpus.passwords import use
-    from engine.corpus.readers import OFFICE, ReadDocument, UnreadableFileError
+    from engine.core.records import ReadDocument
+    from engine.corpus.formats import OFFICE, UnreadableFileError, ocr
+    from engine.corpus.formats.opening import everything_in
+    from engine.corpus.formats.passwords import use
 
     held_back = b""  # sent with what comes after it: to wake the parent once more costs as much as a small file does
 

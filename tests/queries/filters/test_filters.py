@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from engine.core.records import Chunk, Document, Query
-from engine.corpus.beir import ImportedQuery
 from engine.queries.filters.consistency import consistency_filter, format_share
 from engine.queries.filters.dedupe import deduplicate, jaccard
 from engine.queries.imported import attach_imported
 from engine.queries.rejection import Reason
+from engine.written_queries.beir import ImportedQuery
 
 
 def query(text: str, chunk_id: int = 1) -> Query:

@@ -1,0 +1,70 @@
+"""Headings as a tree: the path to a place in a text, and the sections between headings."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from engine.core.records import Heading, ReadDocument
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """text[start:end] from one heading to the next. `level` 0: before the first. `path`: outermost heading first.
+
+    `bare`: it is a heading without text under it.
+    """
+
+    start: int
+    end: int
+    level: int
+    path: tuple[str, ...]
+    bare: bool = False
+
+
+class HeadingPaths:
+    """The headings of a text, each known with those above it: a text may have as many headings as lines."""
+
+    def __init__(self, headings: Sequence[Heading]) -> None:
+        self._headings = headings
+        self._above: list[int] = []
+        path: list[int] = []
+        for number, heading in enumerate(headings):
+            while path and headings[path[-1]].level >= heading.level:
+                path.pop()
+            self._above.append(path[-1] if path else -1)
+            path.append(number)
+
+    def at(self, position: int) -> tuple[str, ...]:
+        """The titles of the headings that a place in the text stands under, outermost first, its own heading included."""
+        number = bisect_right(self._headings, position, key=lambda heading: heading.start) - 1
+        titles: list[str] = []
+        while number >= 0:
+            titles.append(self._headings[number].title)
+            number = self._above[number]
+        return tuple(reversed(titles))
+
+
+def sections_of(document: ReadDocument) -> list[Section]:
+    """The text cut before every heading; sections of white space go to the one after them (at the end: before)."""
+    text = document.text
+    first = len(text) - len(text.lstrip())
+    path: list[Heading] = []
+    sections: list[Section] = []
+    start, level = 0, 0
+    for heading in (*document.headings, None):
+        end = heading.start if heading else len(text)
+        if text[start:end].strip():
+            titles = tuple(above.title for above in path)
+            sections.append(Section(max(start, first), end, level, titles, level > 0 and _is_bare(text[start:end])))
+            start = end
+        if heading:
+            path = [*(above for above in path if above.level < heading.level), heading]
+            level = heading.level
+    return sections
+
+
+def _is_bare(section: str) -> bool:
+    lines = section.strip().split("\n")
+    return len(lines) == 1 or (len(lines) == 2 and not lines[1].strip(" =-"))

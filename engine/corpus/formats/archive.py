@@ -1,0 +1,186 @@
+"""ZIP archives: every file in them is read for itself. Nothing is ever unpacked to the disk."""
+
+from __future__ import annotations
+
+import stat
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from engine.corpus.formats import Found, LeftOut, Member, UnreadableFileError
+from engine.corpus.formats.damage import damaged
+from engine.corpus.formats.encodings import guess_encoding_of_names
+from engine.corpus.formats.passwords import known, why_closed
+from engine.corpus.formats.recognition import MAX_UNPACKED, is_part, open_zip, refuse_bomb, refuse_part
+
+MAX_MEMBER = 256 * 2**20
+_PIECE = 2**20
+_LITTER = ("__MACOSX/", ".DS_Store", "Thumbs.db")
+_ENCRYPTED = 1
+_UTF8_NAME, _UTF8_BESIDE = 0x800, 0x7075
+_MAX_ALONE = 2**15  # bytes of names that are looked at one by one
+_AES = 99  # as WinZip and 7-Zip lock
+_COMPRESSIONS = {
+    1: "Shrink", 6: "Implode", 9: "Deflate64", 93: "Zstandard", 95: "XZ", 96: "JPEG", 97: "WavPack", 98: "PPMd",
+    _AES: "AES and a compression",
+}  # fmt: skip
+
+
+class ZipReader:
+    """Reads .zip files."""
+
+    formats = frozenset({"zip"})
+
+    def read(self, path: Path, data: bytes | None = None) -> Iterator[Found]:
+        """See `Reader.read`."""
+        with open_zip(path, data) as archive:
+            members = [member for member in archive.infolist() if not member.is_dir()]
+            if is_part(path, data) and not _are_here(archive, members):
+                refuse_part(path, data)
+            refuse_bomb(path, members)
+            if not members:
+                raise UnreadableFileError(path, "an archive without files", "empty")
+            left, hidden = MAX_UNPACKED, True
+            for member, name in zip(members, names_of(members), strict=True):
+                found = _member(archive, member, name, left)
+                if found is not None:
+                    hidden = False
+                    left -= len(found.data) if isinstance(found, Member) else 0
+                    yield found
+            if hidden:
+                raise UnreadableFileError(path, "an archive of hidden files only", "empty")
+
+
+READER = ZipReader()
+
+
+def _are_here(archive: zipfile.ZipFile, members: Sequence[zipfile.ZipInfo]) -> bool:
+    """Whether each member begins where the archive says, in this file."""
+    assert archive.fp is not None
+    for member in members:
+        archive.fp.seek(max(0, member.header_offset))
+        if archive.fp.read(4) != b"PK\x03\x04":
+            return False
+    return True
+
+
+def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str, left: int) -> Found | None:
+    if name.startswith(("/", "\\")) or ".." in name.replace("\\", "/").split("/") or name[1:3] == ":\\":
+        shown = name.replace("\\", "/").strip("/")
+        return LeftOut(shown, "quarantined", "refused", "its name leads out of the archive")
+    if name.rpartition("/")[2].startswith(".") or name.startswith(_LITTER) or name.endswith(_LITTER):
+        return None
+    if stat.S_ISLNK(member.external_attr >> 16):
+        return LeftOut(name, "skipped", "link", "a link inside an archive")
+    locked = bool(member.flag_bits & _ENCRYPTED)
+    try:
+        content = _unlocked(archive, member, min(left, MAX_MEMBER), known() if locked else (None,))
+        if content is None:
+            return LeftOut(name, "quarantined", "encrypted", why_closed())
+        return Member(name, content)
+    except OverflowError:
+        return LeftOut(name, "quarantined", "too large", f"it unpacks to more than {MAX_MEMBER // 2**20} MB")
+    except NotImplementedError:  # a RuntimeError as well
+        how = _COMPRESSIONS.get(member.compress_type, f"method {member.compress_type}")
+        return LeftOut(name, "quarantined", "unsupported", f"packed with {how}, which is not unpacked")
+    except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, OSError, RuntimeError) as error:
+        return LeftOut(name, "quarantined", "damaged", damaged(error))
+
+
+def _unlocked(
+    archive: zipfile.ZipFile, member: zipfile.ZipInfo, most: int, passwords: Sequence[str | None]
+) -> bytes | None:
+    """The bytes of a member with the first password that opens it; None where none does."""
+    if member.compress_type == _AES:
+        archive, member = _for_aes(archive, member)
+    for password in passwords:
+        try:
+            return _unpacked(archive, member, most, password)
+        except NotImplementedError:
+            raise
+        except (RuntimeError, zipfile.BadZipFile, zlib.error):  # a wrong one, that may pass the first check by chance
+            if password is None:
+                raise
+    return None
+
+
+def _for_aes(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> tuple[zipfile.ZipFile, zipfile.ZipInfo]:
+    """The archive and the member as pyzipper has them."""
+    from pyzipper import AESZipFile
+
+    assert archive.fp is not None
+    with _faults(member):
+        same = AESZipFile(archive.fp)
+    return same, next(one for one in same.infolist() if one.header_offset == member.header_offset)
+
+
+@contextmanager
+def _faults(member: zipfile.ZipInfo) -> Iterator[None]:
+    """What pyzipper finds damaged in a locked member, as zipfile would say it."""
+    if not member.flag_bits & _ENCRYPTED:
+        yield
+        return
+    from pyzipper import BadZipFile
+
+    try:
+        yield
+    except BadZipFile as error:
+        raise zipfile.BadZipFile(str(error)) from error
+
+
+def names_of(members: Sequence[zipfile.ZipInfo]) -> list[str]:
+    """The names of members as they were written: in UTF-8, as the archive says or as they stand beside (APPNOTE 4.6.9) or
+    just are; else in the code page that fits them all, or each, best.
+    """
+    stored = [_stored_name(member) for member in members]
+    unsure = {name for name in stored if isinstance(name, bytes)}
+    encoding = guess_encoding_of_names(b"\n".join(sorted(unsure)))
+    alone = not encoding and sum(map(len, unsure)) <= _MAX_ALONE
+    names = {name: _decoded_name(name, encoding or (guess_encoding_of_names(name) if alone else "")) for name in unsure}
+    return [names[name] if isinstance(name, bytes) else name for name in stored]
+
+
+def _stored_name(member: zipfile.ZipInfo) -> str | bytes:
+    """A member's name, as bytes where nothing says what they mean."""
+    try:
+        raw = member.orig_filename.partition("\0")[0].encode("cp437")
+    except UnicodeError:
+        return member.filename
+    if member.flag_bits & _UTF8_NAME or raw.isascii():
+        return member.filename
+    beside = _name_beside(member.extra, zlib.crc32(raw))
+    with suppress(UnicodeError):
+        return (beside or raw).decode("utf-8")
+    return raw
+
+
+def _name_beside(extra: bytes, check: int) -> bytes:
+    """The name in UTF-8 that a field beside a member holds, where it is of the name with this checksum; empty without one."""
+    at = 0
+    while at + 4 <= len(extra):
+        kind, size = struct.unpack_from("<HH", extra, at)
+        if kind == _UTF8_BESIDE and extra[at + 5 : at + 9] == check.to_bytes(4, "little"):
+            return extra[at + 9 : at + 4 + size]
+        at += 4 + size
+    return b""
+
+
+def _decoded_name(name: bytes, encoding: str) -> str:
+    with suppress(UnicodeError):
+        return name.decode(encoding or "cp437")
+    return name.decode("cp437")
+
+
+def _unpacked(archive: zipfile.ZipFile, member: zipfile.ZipInfo, most: int, password: str | None = None) -> bytes:
+    """The bytes of a member, whatever size it claims. Raises OverflowError where there are more than `most`."""
+    pieces, size = [], 0
+    with _faults(member), archive.open(member, pwd=None if password is None else password.encode()) as file:
+        while piece := file.read(_PIECE):
+            size += len(piece)
+            if size > most:
+                raise OverflowError
+            pieces.append(piece)
+    return b"".join(pieces)

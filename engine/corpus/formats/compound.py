@@ -1,0 +1,51 @@
+"""Compound files, the containers of the office formats before 2007 and of .msg, through olefile."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from io import BytesIO
+
+
+class CompoundFile:
+    """The streams of a compound file. Raises ValueError for what is none or is damaged beyond reading."""
+
+    def __init__(self, data: bytes) -> None:
+        from olefile import OleFileIO
+
+        try:
+            self._file = OleFileIO(BytesIO(data))
+            self._names = {name.lower(): name for name in map("/".join, self._file.listdir())}
+        except MemoryError:
+            raise
+        except Exception as error:  # whatever a damaged file leads it to
+            raise ValueError(f"not a compound file: {error}") from error
+
+    def names(self) -> list[str]:
+        """Paths of all streams."""
+        return list(self._names.values())
+
+    def __contains__(self, path: str) -> bool:
+        return path.lower() in self._names
+
+    def read(self, path: str, most: int = -1) -> bytes:
+        """The bytes of a stream, or its first `most`; empty where there is no such stream or it is damaged."""
+        name = self._names.get(path.lower())
+        if name is None:
+            return b""
+        try:
+            return bytes(self._file.openstream(name.split("/")).read(most))
+        except MemoryError:
+            raise
+        except Exception:  # as above
+            return b""
+
+
+@lru_cache(maxsize=1)
+def compound_of(content: bytes) -> CompoundFile:
+    """The compound file that some bytes are; the same for the same bytes until `forget`. Raises as `CompoundFile`."""
+    return CompoundFile(content)
+
+
+def forget() -> None:
+    """Let go of the compound file that was opened last."""
+    compound_of.cache_clear()

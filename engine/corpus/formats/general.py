@@ -1,0 +1,163 @@
+"""RTF, OpenDocument and EPUB through xberg, and Microsoft's formats where `office` finds nothing. Only ever called in a sandboxed
+child process. xberg would load models for OCR and layouts: both are off.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from engine.core.characters import clean
+from engine.core.records import ReadDocument
+from engine.corpus.formats import UnreadableFileError, read_bytes
+from engine.corpus.formats.damage import damaged, without_names
+from engine.corpus.formats.passwords import why_closed
+from engine.corpus.text.blocks import NOTES, Builder, Text, from_slides, rows_as_text
+from engine.corpus.text.metadata import document_of
+
+_OOXML = "application/vnd.openxmlformats-officedocument."
+MIME = {
+    "docx": f"{_OOXML}wordprocessingml.document",
+    "doc": "application/msword",
+    "pptx": f"{_OOXML}presentationml.presentation",
+    "ppt": "application/vnd.ms-powerpoint",
+    "xlsx": f"{_OOXML}spreadsheetml.sheet",
+    "xls": "application/vnd.ms-excel",
+    "odt": "application/vnd.oasis.opendocument.text",
+    "ods": "application/vnd.oasis.opendocument.spreadsheet",
+    "odp": "application/vnd.oasis.opendocument.presentation",
+    "rtf": "application/rtf",
+    "epub": "application/epub+zip",
+    "msg": "application/vnd.ms-outlook",
+}
+_SHEETS, _SLIDES = ("ods", "xlsx", "xls"), ("odp", "pptx", "ppt")
+_RTF_SIGN = re.compile(rb"\\([\\~_])")  # which xberg shows as they are written
+_RTF_SIGNS = {b"\\": rb"\\", b"~": b" ", b"_": b"-"}
+_DAY = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.\d+)?")
+_TIME = re.compile(r"DURATION: PT(\d+)H(\d+)M(\d+)(?:\.\d+)?S")
+_REFERENCE = re.compile(r"\[\^\w+\]:?")  # to a note, as Markdown writes it
+
+
+class GeneralReader:
+    """Reads what the standards bodies' formats hold, and RTF."""
+
+    formats = frozenset({"odt", "ods", "odp", "rtf", "epub"})
+
+    def read(self, path: Path, data: bytes | None = None) -> Iterator[ReadDocument]:
+        """See `Reader.read`."""
+        format = path.suffix.lstrip(".").lower()
+        text, metadata = extracted(path, read_bytes(path, data), format)
+        if not text.text.strip():
+            raise UnreadableFileError(path, "it holds no text", "empty")
+        yield document_of(path, format, text, metadata)
+
+
+READER = GeneralReader()
+
+
+def extracted(path: Path, content: bytes, format: str) -> tuple[Text, Mapping[str, Any]]:
+    """The text of a document and what it says of itself. Raises UnreadableFileError with xberg's reason."""
+    if format == "rtf":
+        content = _RTF_SIGN.sub(lambda found: _RTF_SIGNS[found[1]], content)
+    found = extract(path, content, format)
+    nodes = (
+        [] if found.document is None else [(json.loads(str(node.content)), node.page) for node in found.document.nodes]
+    )
+    said = found.metadata
+    metadata = {"title": said.title, "authors": said.authors or said.created_by, "created_at": said.created_at,
+                "modified_at": said.modified_at}  # fmt: skip
+    return _text(nodes, format), metadata
+
+
+def extract(path: Path, content: bytes, format: str) -> Any:
+    """xberg's document for some bytes. Raises UnreadableFileError with the reason that it gives."""
+    from xberg import ConcurrencyConfig, ExtractInput, ExtractionConfig, XbergError
+    from xberg import extract as ask
+
+    config = ExtractionConfig(
+        use_cache=False, enable_quality_processing=False, disable_ocr=True, include_document_structure=True,
+        concurrency=ConcurrencyConfig(max_threads=1),
+    )  # fmt: skip
+
+    async def answer() -> Any:
+        return await ask(ExtractInput(kind="bytes", bytes=content, mime_type=MIME[format]), config)
+
+    try:
+        result = asyncio.run(answer())
+    except (XbergError, OSError, ValueError, RuntimeError) as error:
+        raise _failed(path, str(error)) from error
+    if not result.results:
+        raise _failed(path, "; ".join(str(error) for error in result.errors))
+    return result.results[0]
+
+
+def _failed(path: Path, message: str) -> UnreadableFileError:
+    if "password" in without_names(message).lower() or "encrypted" in without_names(message).lower():
+        return UnreadableFileError(path, why_closed(), "encrypted")
+    return UnreadableFileError(path, damaged(clean(message.partition(": ")[2] or message)), "damaged")
+
+
+def _text(nodes: Iterable[tuple[Mapping[str, Any], int | None]], format: str) -> Text:
+    if format in _SLIDES:
+        return from_slides(_by_slide(nodes))
+    built, sheets = Builder(), 0
+    for node, _ in nodes:
+        if format in _SHEETS and node["node_type"] == "heading":
+            sheets += 1
+            built.page(sheets, f"sheet {_line(node)}")
+            built.heading(1, _line(node))
+        else:
+            _add(built, node)
+    return built.done()
+
+
+def _by_slide(nodes: Iterable[tuple[Mapping[str, Any], int | None]]) -> dict[int, str]:
+    slides: dict[int, Builder] = {}
+    number = 1
+    for node, page in nodes:
+        number = page or (node.get("number") if node["node_type"] == "slide" else None) or number
+        _add(slides.setdefault(number, Builder()), node)
+    return {at: slides[at].done().text for at in sorted(slides)}
+
+
+def _add(built: Builder, node: Mapping[str, Any]) -> None:
+    match node["node_type"]:
+        case "heading" | "title":
+            built.heading(node.get("level") or 1, _line(node))
+        case "list_item":
+            built.item(_line(node))
+        case "table":
+            built.block(rows_as_text(_rows(node["grid"])))
+        case "definition_item":
+            built.block(f"{clean(node.get('term') or '')}: {clean(node.get('definition') or '')}")
+        case "image":
+            said = clean(node.get("description") or "")
+            built.block(said if " " in said else "")
+        case "raw_block":
+            notes = str(node.get("format")).endswith("notes")
+            built.block(f"{NOTES}\n{_line(node)}" if notes else _line(node))
+        case _:
+            built.block(_line(node))
+
+
+def _line(node: Mapping[str, Any]) -> str:
+    return _REFERENCE.sub("", clean(node.get("text") or node.get("content") or "")).strip()
+
+
+def _rows(grid: Mapping[str, Any]) -> list[list[str]]:
+    rows: dict[int, dict[int, str]] = {}
+    for cell in grid["cells"]:
+        rows.setdefault(cell["row"], {})[cell["col"]] = _shown(" ".join(clean(cell["content"] or "").split()))
+    width = max((max(row) for row in rows.values() if row), default=-1) + 1
+    return [[rows[number].get(column, "") for column in range(width)] for number in sorted(rows)]
+
+
+def _shown(cell: str) -> str:
+    """A day or a time of a sheet as a reader sees it, to the second."""
+    if found := _TIME.fullmatch(cell):
+        return ":".join(part.zfill(2) for part in found.groups())
+    return f"{day[1]} {day[2]}" if (day := _DAY.fullmatch(cell)) else cell

@@ -1,0 +1,131 @@
+"""The parts of a parsed page: its elements, which of them a reader sees, which are blocks, and what they say on one line."""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import NamedTuple
+
+from engine.core.characters import clean
+
+# fmt: off
+_LEFT_OUT = frozenset({
+    "script", "style", "nav", "noscript", "template", "head", "iframe", "embed", "canvas", "audio", "video", "select", "annotation",
+    "annotation-xml",
+})
+_SPEECHLESS = frozenset({"script", "style", "template", "rt", "rp"})  # what stands in them is no text of the page
+BLOCKS = frozenset({
+    "address", "article", "aside", "blockquote", "body", "button", "caption", "center", "dd", "details", "dialog", "div",
+    "dl", "dt", "fieldset", "figcaption", "figure", "footer", "form", "h1", "h2", "h3", "h4", "h5", "h6", "header",
+    "hgroup", "hr", "html", "legend", "li", "main", "object", "ol", "p", "pre", "section", "summary", "table", "tbody",
+    "td", "textarea", "tfoot", "th", "thead", "tr", "ul",
+})
+# fmt: on
+_DECLARED = re.compile(r"\A\ufeff*\s*<\?xml[^>]*\?>|\A\ufeff+")
+
+
+class Element:
+    """An element of a page, and what stands in it: other elements, and texts."""
+
+    __slots__ = ("attributes", "contents", "name", "parent")
+
+    def __init__(self, name: str, attributes: dict[str, str], parent: Element | None) -> None:
+        self.name, self.attributes, self.parent = name, attributes, parent
+        self.contents: list[Element | str] = []
+
+    def get(self, attribute: str) -> str:
+        """The value of an attribute; empty where it has none."""
+        return self.attributes.get(attribute, "")
+
+
+class ParsedPage(NamedTuple):
+    """A page: what holds all of it, and all its elements in their order, that one first."""
+
+    root: Element
+    elements: list[Element]
+
+
+class _Tree:
+    """Takes the events of lxml's parser for a page, but for comments: many times faster than a tree that can be changed."""
+
+    def __init__(self) -> None:
+        self._at = Element("", {}, None)
+        self._page = ParsedPage(self._at, [self._at])
+        self._speechless = 0
+
+    def start(self, name: str, attributes: dict[str, str]) -> None:
+        element = Element(name, dict(attributes) if attributes else {}, self._at)
+        self._at.contents.append(element)
+        self._page.elements.append(element)
+        self._at = element
+        self._speechless += name in _SPEECHLESS
+
+    def end(self, name: str) -> None:
+        self._at = self._at.parent or self._at
+        self._speechless -= name in _SPEECHLESS
+
+    def data(self, text: str) -> None:
+        if not self._speechless:
+            self._at.contents.append(text)
+
+    def close(self) -> ParsedPage:
+        return self._page
+
+
+def parsed(source: str) -> ParsedPage:
+    """The elements of a page, also of one that is badly broken or empty."""
+    from lxml import etree
+
+    parser = etree.HTMLParser(target=_Tree(), recover=True)
+    parser.feed(_DECLARED.sub("", source))
+    page: ParsedPage = parser.close()
+    return page
+
+
+def is_shown(element: Element) -> bool:
+    """Whether an element itself is shown; it may stand in one that is not."""
+    return element.name not in _LEFT_OUT and "hidden" not in element.attributes
+
+
+def hide(element: Element) -> None:
+    """Show an element no more. To take it out would search all that stands beside it."""
+    element.attributes["hidden"] = ""
+
+
+def one_line(text: str) -> str:
+    """A text on one line."""
+    return " ".join(clean(text).split())
+
+
+def inline(element: Element, most: int = sys.maxsize) -> str:
+    """All that an element shows on one line, without recursion; only blocks and line breaks part its words. Nothing of one that
+    has more than `most` pieces in it.
+    """
+    parts: list[str] = []
+    stack = element.contents[::-1]
+    while stack:
+        most -= 1
+        if most < 0:
+            return ""
+        inner = stack.pop()
+        if isinstance(inner, str):
+            parts.append(inner)
+        elif is_shown(inner):
+            gap = " " if inner.name == "br" or inner.name in BLOCKS else ""
+            parts.append(gap)
+            stack += [gap, *reversed(inner.contents)]
+    return one_line("".join(parts))
+
+
+def preformatted(element: Element) -> str:
+    """All that an element shows with its line ends and blanks."""
+    parts: list[str] = []
+    stack = element.contents[::-1]
+    while stack:
+        inner = stack.pop()
+        if isinstance(inner, str):
+            parts.append(inner)
+        elif is_shown(inner):
+            parts.append("\n" if inner.name == "br" else "")
+            stack += reversed(inner.contents)
+    return "".join(parts).strip("\r\n")

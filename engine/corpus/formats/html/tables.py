@@ -1,0 +1,114 @@
+"""The tables of a parsed page: which of them show rows and columns, and those rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from engine.corpus.formats.html.nodes import Element, inline, is_shown, one_line
+from engine.corpus.text.blocks import rows_as_text
+
+_WIDEST = 50  # columns or rows that one cell may span
+_WIDEST_ROW = 200  # columns that a row may have by what its cells span
+_MAX_REPEATED_LENGTH = 60  # characters of a cell that spans rows and is repeated in each
+
+_Row = tuple[Element, list[Element]]  # with its cells
+_Spans = dict[int, tuple[int, str]]  # column → how many rows more a cell spans, and its text where it is short
+
+
+_NO_CELLS, _NAME, _LIST, _ROW = 1, 2, 4, 8  # what an element may hold
+_HELD = {
+    # they make a table one for layout
+    **dict.fromkeys(("table", "h1", "h2", "h3", "h4", "h5", "h6", "pre", "article", "section"), _NO_CELLS),
+    "th": _NAME, "ul": _LIST, "ol": _LIST, "tr": _ROW,
+}  # fmt: skip
+
+
+class Tables:
+    """The tables of a page. What each element holds is found in one pass: tables may nest thousands deep."""
+
+    def __init__(self, elements: Sequence[Element]) -> None:
+        self._held: dict[Element, int] = {}
+        for element in reversed(elements):
+            holds = self._held.get(element, 0) | _HELD.get(element.name, 0)
+            if holds and element.parent is not None and is_shown(element):
+                self._held[element.parent] = self._held.get(element.parent, 0) | holds
+
+    def text(self, table: Element) -> str | None:
+        """The caption of a table, what stands in it outside its cells, and its rows; None where it shows none, but only places
+        what is in it.
+        """
+        holds = self._held.get(table, 0)
+        if table.get("role") in ("presentation", "none") or holds & _NO_CELLS:
+            return None
+        rows, around = self._parts(table)
+        if holds & _NAME or (any(len(cells) > 1 for _, cells in rows) and not holds & _LIST):
+            return "\n".join(filter(None, (*around, _told(rows))))
+        return None
+
+    def _parts(self, table: Element) -> tuple[list[_Row], list[str]]:
+        """The rows with their cells, and what stands outside them. A cell outside a row makes one."""
+        rows: list[_Row] = []
+        around: list[str] = []
+        stack = table.contents[::-1]
+        while stack:
+            node = stack.pop()
+            if isinstance(node, str):
+                around.append(one_line(node))
+            elif not is_shown(node):
+                continue
+            elif node.name in ("td", "th"):
+                if not rows:
+                    rows.append((node, []))
+                rows[-1][1].append(node)
+            elif node.name in ("tbody", "thead", "tfoot", "tr", "form", "colgroup") or self._holds_rows(node):
+                if node.name == "tr":
+                    rows.append((node, []))
+                stack += reversed(node.contents)
+            else:
+                around.append(inline(node))
+        return rows, around
+
+    def _holds_rows(self, node: Element) -> bool:
+        return bool(self._held.get(node, 0) & _ROW)
+
+
+def _told(rows: list[_Row]) -> str:
+    lines: list[list[str]] = []
+    headed: bool | None = None
+    group: Element | None = None
+    above: _Spans = {}
+    for row, cells in rows:
+        if row.parent is not group:  # no cell spans rows beyond those of its group
+            group, above = row.parent, {}
+        line, above = _line(cells, above)
+        if any(line):
+            if not lines:
+                headed = (
+                    (group is not None and group.name == "thead") or all(cell.name == "th" for cell in cells)
+                ) or None
+            lines.append(line)
+    headed = headed and len(lines) > 1 and len(lines[0]) > 1
+    return rows_as_text(lines, headed=headed)
+
+
+def _line(cells: list[Element], above: _Spans) -> tuple[list[str], _Spans]:
+    """A row with a text for every column, also for those that a cell of it or of one above spans; and what spans the next."""
+    line: list[str] = []
+    below = {column: (left - 1, text) for column, (left, text) in above.items() if left > 1}
+    for cell in cells:
+        while len(line) in above:
+            line.append(above[len(line)][1])
+        room = max(1, _WIDEST_ROW - len(line))
+        text, width, height = inline(cell), min(room, _span(cell, "colspan")), _span(cell, "rowspan")
+        if height > 1 and len(line) < _WIDEST_ROW:
+            again = text if len(text) <= _MAX_REPEATED_LENGTH else ""
+            below |= {len(line) + at: (height - 1, "" if at else again) for at in range(width)}
+        line += [text, *[""] * (width - 1)]
+    if cells:  # a row without cells says nothing new
+        line += [above.get(column, (0, ""))[1] for column in range(len(line), max(above, default=-1) + 1)]
+    return line, below
+
+
+def _span(cell: Element, name: str) -> int:
+    found = cell.get(name)
+    return max(1, min(int(found), _WIDEST)) if found.isascii() and found.isdigit() and len(found) < 6 else 1

@@ -1,0 +1,309 @@
+"""Mails: .eml (and .mhtml, which is built alike) and mailboxes. Attachments are files of their own."""
+
+from __future__ import annotations
+
+import email.message
+import email.parser
+import email.policy
+import email.utils
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from io import BytesIO
+from pathlib import Path
+from typing import BinaryIO
+
+from engine.core.characters import clean
+from engine.core.records import ReadDocument
+from engine.corpus.formats import Found, LeftOut, Member, UnreadableFileError, read_bytes
+from engine.corpus.formats.base64_mended import NOT_BASE64, from_base64
+from engine.corpus.formats.general import MIME
+from engine.corpus.formats.plain import decode_as
+from engine.corpus.scan.formats import FORMATS, IMAGES, ending_of, is_header, is_mail
+from engine.corpus.text.metadata import title_from_name
+
+_SHOWN = ("Subject", "From", "To", "Cc", "Date")
+MAX_MAIL_LENGTH = 256 * 2**20
+_MAX_LINE_LENGTH = 2**20
+_ENDINGS = {kind: f".{format}" for format, kind in MIME.items()} | {
+    "application/pdf": ".pdf",
+    "text/html": ".html", "application/xhtml+xml": ".html", "text/plain": ".txt", "message/rfc822": ".eml", "text/csv": ".csv",
+    "text/markdown": ".md", "text/rtf": ".rtf", "application/json": ".json", "application/zip": ".zip",
+    "application/x-zip-compressed": ".zip", "image/png": ".png", "image/jpeg": ".jpg", "image/tiff": ".tif", "image/gif": ".gif",
+    "image/bmp": ".bmp", "image/webp": ".webp", "application/vnd.oasis.opendocument.presentation": ".odp",
+    "application/pgp-signature": ".asc", "application/pkcs7-signature": ".p7s", "application/pkcs7-mime": ".p7m",
+}  # fmt: skip
+_MAILS = ("message/rfc822", "message/global")
+_READ_APART = ("text/csv", "text/rtf")
+_OF_PAGES = ("text/css", "text/javascript", "application/javascript", "application/x-javascript", "text/x-amp-html")
+_MIN_PICTURE = 16 * 1024  # bytes; a smaller one within a written page is a logo, a line or a face
+_PACKED = "Content-Transfer-Encoding"
+_PACKED_AS = re.compile(r"\s*([\w-]+)")
+_MAX_DEPTH = 50
+_MAX_NEW = 0.2  # of the words of one form of a body that another may lack
+_WORDS = re.compile("[^\\W\u3040-\u9fff\uac00-\ud7a3]+|[\u3040-\u9fff\uac00-\ud7a3]")
+_DAY_TIME_YEAR = (
+    re.compile(rb"\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)\b"),
+    re.compile(rb"\d\d?:\d\d"),
+    re.compile(rb"\d{4}"),
+)
+
+
+class MailReader:
+    """Reads one mail: its header and the text that a reader sees; then its attachments."""
+
+    formats = frozenset({"eml"})
+
+    def read(self, path: Path, data: bytes | None = None) -> Iterator[Found]:
+        """See `Reader.read`."""
+        message = _message(read_bytes(path, data))
+        header = {name: _header(message, name) for name in _SHOWN}
+        leaves = list(_leaves(message))
+        read = _Body(path)
+        body = read.of(message)
+        lines = [f"{name}: {text}" for name, text in header.items() if text]
+        text = "\n\n".join(filter(None, ("\n".join(lines), body)))
+        if not text.strip():
+            raise UnreadableFileError(path, "it holds no text", "empty")
+        date = _date(header["Date"])
+        yield ReadDocument(
+            header["Subject"] or title_from_name(path), text, format="eml", author=header["From"], created=date,
+            note="; ".join(dict.fromkeys(read.notes)),
+        )  # fmt: skip
+        yield from _attachments([(number, part) for number, part in enumerate(leaves, 1) if id(part) not in read.shown])
+
+
+class MailboxReader:
+    """Reads a mailbox (mbox): every mail in it is a document, named by its number."""
+
+    formats = frozenset({"mbox"})
+
+    def read(self, path: Path, data: bytes | None = None) -> Iterator[Found]:
+        """See `Reader.read`."""
+        with path.open("rb") if data is None else BytesIO(data) as file:
+            number = 0
+            for number, mail in enumerate(_mails(file), 1):
+                yield Member(f"{number:04}.eml", mail)
+                if len(mail) >= MAX_MAIL_LENGTH:
+                    why = f"of a mail only the first {MAX_MAIL_LENGTH // 2**20} MB are read"
+                    yield LeftOut(f"{number:04}.eml/rest", "quarantined", "too large", why)
+        if not number:
+            raise UnreadableFileError(path, "not a mailbox: no mail begins in it", "damaged")
+
+
+READERS = (MailReader(), MailboxReader())
+
+
+def _mails(file: BinaryIO) -> Iterator[bytes]:
+    """Every mail of a mailbox, without the line that parts it from the one before."""
+    lines: list[bytes] = []
+    size, blank, begun = 0, True, False
+    line = file.readline(_MAX_LINE_LENGTH)
+    while line:
+        after = file.readline(_MAX_LINE_LENGTH)
+        if blank and _parts_mails(line, after, first=not begun):
+            if begun or is_mail(b"".join(lines)):
+                yield b"".join(lines)
+            lines, size, begun = [], 0, True
+        elif size < MAX_MAIL_LENGTH:
+            if line.startswith(b">") and line.lstrip(b">").startswith(b"From "):
+                line = line[1:]
+            lines.append(line)
+            size += len(line)
+        blank = not line.strip()
+        line = after
+    if begun or is_mail(b"".join(lines)):
+        yield b"".join(lines)
+
+
+def _parts_mails(line: bytes, after: bytes, *, first: bool) -> bool:
+    """Whether a line parts two mails: it names a sender and a time, or the header of a mail follows; sentences begin with From,
+    too.
+    """
+    return line.startswith(b"From ") and (first or _names_a_time(line) or is_header(after))
+
+
+def _names_a_time(line: bytes) -> bool:
+    """Whether a day of the week, a time and a year come in this order: sought one by one, as a line may have a million bytes."""
+    at = len(b"From ")
+    for sign in _DAY_TIME_YEAR:
+        found = sign.search(line, at)
+        if found is None:
+            return False
+        at = found.end()
+    return True
+
+
+def _message(data: bytes) -> email.message.Message:
+    return email.parser.BytesParser(policy=email.policy.compat32).parsebytes(data.lstrip(b"\r\n"))
+
+
+def _header(message: email.message.Message, name: str) -> str:
+    from email.header import decode_header, make_header
+
+    raw = message.get(name)
+    if raw is None:
+        return ""
+    try:
+        text = str(make_header(decode_header(str(raw))))
+    except (ValueError, LookupError, UnicodeError, AssertionError):
+        text = str(raw)
+    text = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    return " ".join(clean(text).split())[:2000]
+
+
+def _date(text: str) -> float | None:
+    try:
+        return email.utils.parsedate_to_datetime(text).timestamp()
+    except (ValueError, TypeError, OverflowError, IndexError):
+        return None
+
+
+def _leaves(message: email.message.Message, depth: int = 0) -> Iterator[email.message.Message]:
+    """The parts that hold something, in order; a mail within the mail counts as one."""
+    content = message.get_payload()
+    if message.get_content_type() == "message/rfc822" or not isinstance(content, list) or depth > _MAX_DEPTH:
+        yield message
+        return
+    for part in content:
+        if isinstance(part, email.message.Message):
+            yield from _leaves(part, depth + 1)
+
+
+class _Body:
+    """What a mail shows. `shown` holds the ids of the parts that need not be read for themselves, `notes` what the ledger is to
+    say of their encodings.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.shown: set[int] = set()
+        self.notes: list[str] = []
+
+    def of(self, part: email.message.Message, within: str = "", depth: int = 0) -> str:
+        """The text that a part, and all in it, shows; empty for attachments."""
+        kind, content = part.get_content_type(), part.get_payload()
+        if depth and _is_attached(part) and not (within == "multipart/related" and _decorates(part)):
+            return ""
+        if isinstance(content, list) and kind not in _MAILS and depth <= _MAX_DEPTH:
+            inner = [item for item in content if isinstance(item, email.message.Message)]
+            texts = [self.of(item, kind, depth + 1) for item in inner]
+            if kind == "multipart/alternative":
+                texts = self._chosen(inner, texts)
+            return "\n\n".join(filter(None, texts))
+        if kind in _OF_PAGES or (within == "multipart/related" and _decorates(part)):
+            self.shown.add(id(part))
+            return ""
+        return (
+            self._leaf(part, kind, within)
+            if kind.startswith(("text/", "multipart/")) and kind not in _READ_APART
+            else ""
+        )
+
+    def _leaf(self, part: email.message.Message, kind: str, within: str) -> str:
+        fields = _fields(part) if within.startswith("message/") else ""  # elsewhere they are how the mail came here
+        label = part.get_content_charset() or ""
+        try:
+            content, damage = _payload(part)
+            text, note = _decoded(content, kind, label, self._path)
+        except UnreadableFileError as error:
+            self.shown |= {id(part)} if error.kind == "empty" and not damage else set()
+            return fields
+        self.shown.add(id(part))
+        self.notes += filter(None, [note, damage])
+        return text.strip() or fields
+
+    def _chosen(self, parts: list[email.message.Message], texts: list[str]) -> list[str]:
+        """Of the forms of one body the plain one where it says as much, else the written page; both where each says something
+        of its own. What is neither, such as an appointment, is shown as well.
+        """
+        plain = [at for at, part in enumerate(parts) if part.get_content_type() == "text/plain"]
+        pages = [at for at, part in enumerate(parts) if part.get_content_type().startswith(("text/html", "multipart/"))]
+        for kept, other in ((plain, pages), (pages, plain)):
+            said, also = ({word for at in group for word in _WORDS.findall(texts[at])} for group in (kept, other))
+            if said and len(also - said) <= _MAX_NEW * len(also):
+                return [text for at, text in enumerate(texts) if at not in other]
+        return texts
+
+
+def _is_attached(part: email.message.Message) -> bool:
+    return part.get_content_disposition() == "attachment" or bool(_name(part))
+
+
+def _decorates(part: email.message.Message) -> bool:
+    """Whether a part of a written page is a picture that nobody gave a name, or one too small to hold words."""
+    if not part.get_content_type().startswith("image/") or part.get_content_disposition() == "attachment":
+        return False
+    return not _name(part) or len(_payload(part)[0]) < _MIN_PICTURE
+
+
+def _fields(part: email.message.Message) -> str:
+    """The header fields that are the content of a part, as in a report that a mail did not arrive."""
+    fields = ((name, _header(part, name)) for name in part if not name.lower().startswith(("content-", "mime-")))
+    return "\n".join(f"{name}: {text}" for name, text in fields if text)
+
+
+def _decoded(data: bytes, kind: str, label: str, path: Path) -> tuple[str, str]:
+    """The text of a part, and what is to be said of its encoding. Raises UnreadableFileError for what is no text."""
+    if kind != "text/html":
+        return decode_as(data, label or "ascii", path)
+    from engine.corpus.formats.html.reader import shown_text, source_of
+
+    source, note = decode_as(data, label, path) if label else source_of(data, path)
+    return shown_text(source), note
+
+
+def _payload(part: email.message.Message) -> tuple[bytes, str]:
+    """The bytes of a part, and what is to be said of how they were packed; empty where they were as they should be."""
+    encoding = str(part.get(_PACKED, ""))
+    packed = _PACKED_AS.match(encoding.lower())
+    if packed is not None and packed[1] != encoding.lower():
+        part.replace_header(_PACKED, packed[1])
+    if packed is not None and packed[1] == "base64" and isinstance(part.get_payload(), str):
+        return from_base64(_as_sent(part), text=part.get_content_maintype() == "text")
+    content = part.get_payload(decode=True)
+    return content if isinstance(content, bytes) else b"", ""
+
+
+def _as_sent(part: email.message.Message) -> bytes:
+    """The bytes of a part as they stand in the mail, whatever it says of them."""
+    encoding = part[_PACKED]
+    part.replace_header(_PACKED, "8bit")
+    content = part.get_payload(decode=True)
+    part.replace_header(_PACKED, encoding)
+    return content if isinstance(content, bytes) else b""
+
+
+def _name(part: email.message.Message) -> str:
+    try:
+        name = part.get_filename() or ""
+    except (ValueError, LookupError, UnicodeError, TypeError):
+        name = ""
+    from email.header import decode_header, make_header
+
+    with suppress(ValueError, LookupError, UnicodeError, AssertionError):
+        name = str(make_header(decode_header(name)))
+    return " ".join(clean(name).split())
+
+
+def _attachments(parts: list[tuple[int, email.message.Message]]) -> Iterator[Member | LeftOut]:
+    for number, part in parts:
+        kind, inner = part.get_content_type(), part.get_payload()
+        content, damage = _payload(part)
+        name = _file_name(part, kind, number)
+        if isinstance(inner, list) and inner and isinstance(inner[0], email.message.Message):
+            content = inner[0].as_bytes()
+        if content or not damage:
+            yield Member(name, content)
+        if damage and damage != NOT_BASE64:
+            yield LeftOut(f"{name}/rest" if content else name, "quarantined", "damaged", damage)
+
+
+def _file_name(part: email.message.Message, kind: str, number: int) -> str:
+    """The name of an attachment, with the ending of its kind where it has none that is known."""
+    name, ending = _name(part), ".eml" if kind in _MAILS else _ENDINGS.get(kind, "")
+    known = ending_of(name) in FORMATS or ending_of(name) in IMAGES
+    if name and (known or (kind == "text/plain" and ending_of(name))) and kind not in _MAILS:
+        return name
+    name = name or f"attachment-{number}"
+    return name if ending_of(name) == ending else name + ending

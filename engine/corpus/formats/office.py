@@ -1,0 +1,268 @@
+"""Word, Excel and PowerPoint files, old and new, through office_oxide. Only ever called in a sandboxed child process.
+
+Where it finds no text or gives up, `general` is asked: that is another library.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Literal, cast
+from xml.sax.saxutils import unescape
+
+from engine.core.characters import clean
+from engine.core.records import ReadDocument
+from engine.corpus.formats import UnreadableFileError, read_bytes
+from engine.corpus.formats.damage import damaged
+from engine.corpus.formats.general import extracted
+from engine.corpus.formats.html.reader import shown_text, source_of
+from engine.corpus.formats.package import DAMAGED, package_of
+from engine.corpus.formats.passwords import why_closed
+from engine.corpus.formats.word_numbers import with_numbers
+from engine.corpus.text.blocks import NOTES, Builder, Text, from_slides, lacking_in, rows_as_text, with_more
+from engine.corpus.text.metadata import document_of
+
+_SLIDES, _SHEETS = ("pptx", "ppt"), ("xlsx", "xls")
+_MARGINS = ("header", "first_page_header", "even_page_header", "footer", "first_page_footer", "even_page_footer")
+_WORD_BODY = "word/document.xml"
+_MAX_COLUMNS = 2**14
+_MIN_WORDS = 3
+_NO_TEXT = ("no text was found in it that can be read", "it holds no text")  # of old formats not all is looked into
+_QUOTED = re.compile(r"\"[^\"]*\"|\\.|\[(?![hms]+\])[^\]]*\]", re.IGNORECASE)
+_FIELDS = re.compile(r"[^\t\n]*&\[Pages?\][^\t\n]*|&\[\w+\]")
+_PACKAGES = ("docx", "xlsx", "pptx")
+_DRAWING = re.compile(r"\w+/(?:charts/chart|diagrams/data|drawings/drawing)\d*\.xml")
+_PAGE = re.compile(r"word/afchunk\d*\.x?html?")
+_PARAGRAPH = re.compile(rb"<a:p>.*?</a:p>|<c:v>[^<]*</c:v>", re.DOTALL)
+_WORDS = re.compile(rb"<(?:a:t|c:v)>([^<]*)<")
+
+Node = Mapping[str, Any]
+
+
+class OfficeReader:
+    """Reads the formats of Microsoft's office programs. The title is the document's own, else its first heading."""
+
+    formats = frozenset({"docx", "doc", *_SLIDES, *_SHEETS})
+
+    def read(self, path: Path, data: bytes | None = None) -> Iterator[ReadDocument]:
+        """See `Reader.read`."""
+        format, content = path.suffix.lstrip(".").lower(), read_bytes(path, data)
+        failed: UnreadableFileError | None = None
+        text, metadata = Text(""), cast(Node, {})
+        try:
+            found = _parsed(path, content, format)
+            text, metadata = _text(found["sections"], format), _metadata(found)
+        except UnreadableFileError as error:
+            failed = error
+        if format in _PACKAGES:
+            lines = _drawn(path, content, numbers=format != "xlsx")  # a sheet's charts show its own
+            text = with_more(text, lacking_in(text.text, lines))
+        if not text.text.strip():
+            with suppress(UnreadableFileError):
+                text, metadata = extracted(path, content, format)
+        if not text.text.strip():
+            raise failed or UnreadableFileError(path, _NO_TEXT[format in _PACKAGES], "empty")
+        yield document_of(path, format, text, metadata)
+
+
+READER = OfficeReader()
+
+
+def _parsed(path: Path, content: bytes, format: str) -> Node:
+    """The document as office_oxide represents it. Raises UnreadableFileError with its reason."""
+    from office_oxide import Document, OfficeOxideError
+
+    name = cast(Literal["docx", "xlsx", "pptx", "doc", "xls", "ppt"], format)
+    try:
+        document = Document.from_bytes(_numbered(content) if format == "docx" else content, name)
+        return cast(Node, json.loads(document.to_ir_json()))
+    except (OfficeOxideError, ValueError, RuntimeError, OSError) as error:
+        if "password" in str(error).lower():
+            raise UnreadableFileError(path, why_closed(), "encrypted") from error
+        raise UnreadableFileError(path, damaged(clean(str(error))), "damaged") from error
+
+
+def _numbered(content: bytes) -> bytes:
+    """A Word document with the numbers of its headings and clauses in its text."""
+    with suppress(*DAMAGED, KeyError):
+        package = package_of(content)
+        document = package.read(_WORD_BODY)
+        if (changed := with_numbers(document, package)) is not document:
+            return package.changed({_WORD_BODY: changed})
+    return content
+
+
+def _metadata(found: Node) -> Node:
+    """What the document says of itself; a title that is the first sheet's name is none."""
+    said, sections = found["metadata"], found["sections"]
+    own = said.get("title") or ""
+    is_name = bool(sections) and own == sections[0].get("title")
+    return {"title": "" if is_name else own, "authors": said.get("author"), "created_at": said.get("created"),
+            "modified_at": said.get("modified")}  # fmt: skip
+
+
+def _text(sections: Iterable[Node], format: str) -> Text:
+    if format in _SLIDES:
+        text = from_slides({number: _slide(section) for number, section in enumerate(sections, 1)})
+    elif format in _SHEETS:
+        text = _workbook(sections)
+    else:
+        built = Builder()
+        built.page(1, "page 1")
+        for section in sections:
+            _add(built, section["elements"])
+        text = built.done()
+        if not text.text or len(text.pages) < 2:
+            text = Text(text.text, text.headings)
+    margins = (line for section in sections for name in _MARGINS for line in _margin(section.get(name) or {}))
+    return with_more(text, lacking_in(text.text, margins))
+
+
+def _slide(section: Node) -> str:
+    text = _blocks(section["elements"]).text
+    notes = "\n".join(filter(None, map(_line, section.get("speaker_notes") or ())))
+    return f"{text}\n\n{NOTES}\n{notes}".strip() if notes else text
+
+
+def _blocks(nodes: Iterable[Node]) -> Text:
+    built = Builder()
+    _add(built, nodes)
+    return built.done()
+
+
+def _workbook(sections: Iterable[Node]) -> Text:
+    built = Builder()
+    for number, section in enumerate(sections, 1):
+        name = " ".join(clean(section.get("title") or "").split())
+        nodes = [node for node in section["elements"] if node["type"] != "heading" or _line(node) != name]
+        said = _blocks(nodes)
+        if said.text:
+            built.page(number, f"sheet {name}")
+            built.heading(1, name)
+            built.block(said.text)
+    return built.done()
+
+
+def _add(built: Builder, nodes: Iterable[Node]) -> None:
+    for node in nodes:
+        if node.get("page_break_before"):
+            built.next_page()
+        match node["type"]:
+            case "heading":
+                built.heading(node.get("level") or 1, _line(node))
+            case "paragraph":
+                built.block(_line(node))
+            case "list":
+                _add_list(built, node)
+            case "table":
+                built.block(rows_as_text(_rows(node)))
+            case "page_break":
+                built.next_page()
+            case "image":
+                built.block(_description(node))
+            case "text_box" | "footnote" | "endnote":
+                _add(built, node["content"])
+
+
+def _add_list(built: Builder, node: Node) -> None:
+    for item in node["items"]:
+        built.item("\n".join(_lines(item)))
+        if item.get("nested"):
+            _add_list(built, item["nested"])
+
+
+def _lines(node: Node) -> Iterator[str]:
+    """What stands in a node, a line for each paragraph or row."""
+    return filter(None, _blocks(node.get("content") or ()).text.split("\n"))
+
+
+def _margin(node: Node) -> Iterator[str]:
+    """The lines of a header or a footer, without page numbers and other fields of a sheet's."""
+    for line in _lines(node):
+        yield from filter(None, (" ".join(piece.split()) for piece in _FIELDS.sub("", line).split("\t")))
+
+
+def _line(node: Node) -> str:
+    """The text of a heading or a paragraph, with its line breaks."""
+    breaks = {"line_break": "\n"}
+    runs = (run.get("text") or breaks.get(run["type"], "") for run in node["content"])
+    return clean("".join(runs)).replace("\u2011", "-").strip()
+
+
+def _description(picture: Node) -> str:
+    """What a picture is said to show; file names and names of objects say nothing."""
+    said = clean(picture.get("alt_text") or "")
+    return said if len(said.split()) >= _MIN_WORDS and not said.startswith("Embedded ") else ""
+
+
+def _drawn(path: Path, content: bytes, *, numbers: bool) -> Iterator[str]:
+    """The words of charts, diagrams and embedded web pages, which stand in parts of their own."""
+    with suppress(*DAMAGED):
+        package = package_of(content)
+        for name in package.archive.namelist():
+            if _PAGE.fullmatch(name):
+                with suppress(*DAMAGED, UnreadableFileError):
+                    yield from shown_text(source_of(package.read(name), path)[0]).split("\n")
+            elif _DRAWING.fullmatch(name):
+                with suppress(*DAMAGED):
+                    for line in map(_drawn_line, _PARAGRAPH.findall(package.read(name))):
+                        if numbers or any(map(str.isalpha, line)):
+                            yield line
+
+
+def _drawn_line(paragraph: bytes) -> str:
+    text = " ".join(clean(unescape(b"".join(_WORDS.findall(paragraph)).decode("utf-8", "replace"))).split())
+    try:
+        return f"{float(text):.12g}"
+    except ValueError:
+        return text
+
+
+def _cell(cell: Node) -> str:
+    content = cell["content"]
+    if all(node["type"] == "paragraph" for node in content):
+        lines: Iterable[str] = map(_line, content)
+    else:
+        lines = _lines(cell)
+    return " ".join(" ".join(lines).split())
+
+
+def _time(cell: Node) -> str:
+    """What a cell shows as a time of day or a span of time, which office_oxide counts as days; empty for any other."""
+    if cell.get("data_type") != "date":
+        return ""
+    number, shown = cell.get("raw_number"), _QUOTED.sub("", cell.get("number_format") or "").lower()
+    spans = "[h" in shown or "[m" in shown or "[s" in shown
+    if (
+        cell.get("data_type") != "date"
+        or number is None
+        or not (spans or 0 <= number < 1)
+        or "y" in shown
+        or "d" in shown
+    ):
+        return ""
+    seconds = round(abs(number) * 86_400)
+    return f"{'-' if number < 0 else ''}{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+
+
+def _rows(table: Node) -> list[list[str]]:
+    """The cells of a table in their columns: what a cell above reaches over is not among a row's own."""
+    rows: list[list[str]] = []
+    reached: dict[int, int] = {}  # column → how many of the next rows
+    for row in table["rows"]:
+        cells: list[str] = []
+        left = {column: many - 1 for column, many in reached.items() if many > 1}
+        for cell in row["cells"]:
+            while reached.get(len(cells)):
+                cells.append("")
+            wide = min(max(1, cell.get("col_span") or 1), _MAX_COLUMNS)
+            if (tall := cell.get("row_span") or 1) > 1:
+                left |= dict.fromkeys(range(len(cells), len(cells) + wide), tall - 1)
+            cells += [_time(cell) or _cell(cell), *[""] * (wide - 1)]
+        reached = left
+        rows.append(cells)
+    width = max(map(len, rows), default=0)
+    return [[*row, *[""] * (width - len(row))] for row in rows]

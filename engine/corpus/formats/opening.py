@@ -1,0 +1,261 @@
+"""A file and everything inside it, down to attachments of mails in archives. Works in the sandboxed child process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePosixPath
+
+from engine.core.characters import clean
+from engine.core.records import ReadDocument
+from engine.corpus.formats import (
+    OFFICE,
+    Found,
+    LeftOut,
+    Member,
+    UnreadableFileError,
+    compound,
+    package,
+    read_bytes,
+    reader_for,
+)
+from engine.corpus.formats.inside import files_inside, may_hold_files
+from engine.corpus.formats.ocr import on
+from engine.corpus.formats.recognition import MAX_UNPACKED, true_format
+from engine.corpus.formats.unlocking import unlocked
+from engine.corpus.scan.formats import (
+    BINARY,
+    FORMATS,
+    IMAGES,
+    MAGIC,
+    PICTURES,
+    STREAMED,
+    ending_of,
+    format_of_head,
+    names_no_format,
+)
+from engine.corpus.text.invisible import made_visible
+
+MAX_MEMBERS = 100_000
+MAX_DEPTH = 6
+MAX_TEXT_LENGTH = 64 * 2**20  # characters
+MAX_TEXT = 4 * MAX_TEXT_LENGTH  # of a file and all in it: they are held at once
+_MAX_NAME_LENGTH = 200
+_MAX_ENDING_LENGTH = 10
+_MIN_MARKS = 2
+_OWN_TEXT, _FILES_INSIDE = "its own text", "files inside"
+
+
+def everything_in(
+    path: Path, format: str, *, without: Collection[str] = (), begin: Callable[[str], None] = lambda _member: None
+) -> Iterator[ReadDocument | LeftOut]:
+    """The documents of a file and of all files inside it, and what is left out, in order.
+
+    `begin` is called with each member before it is read; those in `without` are passed over. Raises as `Reader.read` where the
+    file itself cannot be read; what cannot be read inside it is left out with its reason.
+    """
+    try:
+        yield from _Opening(frozenset(without), begin).file(path, format)
+    finally:
+        package.forget()
+        compound.forget()
+
+
+@dataclass
+class _Opening:
+    without: frozenset[str]
+    begin: Callable[[str], None]
+    members: int = 0
+    unpacked: int = 0
+    size: int = 0
+    characters: int = 0
+    names: dict[str, int] = field(default_factory=dict)  # how often each was met
+
+    def file(self, path: Path, format: str) -> Iterator[ReadDocument | LeftOut]:
+        self.size = path.stat().st_size  # what lies in it as it is, as mails in a mailbox do, unpacks nothing
+        yield from self._read(path, format, None, "", 0)
+
+    def _read(
+        self, path: Path, format: str, data: bytes | None, within: str, depth: int
+    ) -> Iterator[ReadDocument | LeftOut]:
+        if data is None and format in OFFICE:
+            data = read_bytes(path)  # once, for what it is and for what is in it
+        found_format, data = _unlocked_format(path, format, data)
+        if found_format != format and format not in BINARY and not _holds(path, found_format, data):
+            found_format = format
+        inner = path
+        if found_format != ending_of(path.name).lstrip(".") and found_format not in STREAMED:
+            data, inner = read_bytes(path, data), path.with_name(_named(path.stem, found_format))
+        more = data is not None and may_hold_files(found_format, data)
+        failed: UnreadableFileError | None = None
+        try:
+            yield from self._all_of(_guarded(reader_for(found_format).read(inner, data), path), path, within, depth)
+        except UnreadableFileError as error:
+            if not more:
+                raise
+            failed = error
+        if more and data is not None:
+            if not within:
+                self.begin("")  # what it has given stays, whatever becomes of this
+            inside = _guarded(files_inside(found_format, data), path)
+            yield from self._all_of(_beside(inside, failed), path, within, depth)
+
+    def _all_of(
+        self, findings: Iterator[Found], path: Path, within: str, depth: int
+    ) -> Iterator[ReadDocument | LeftOut]:
+        for found in findings:
+            if isinstance(found, Member):
+                yield from self._member(found, within, depth + 1)
+            elif isinstance(found, LeftOut):
+                yield replace(found, member=self._unique(_joined(within, found.member)))
+            else:
+                member = self._unique(_joined(within, found.member)) if found.member else within
+                yield from self._document(replace(found, member=member), path)
+
+    def _document(self, found: ReadDocument, path: Path) -> Iterator[ReadDocument | LeftOut]:
+        found = made_visible(found)
+        self.characters += len(found.text)
+        if found.member and self.characters > MAX_TEXT:
+            why = f"all texts in the file have more than {MAX_TEXT:,} characters"
+            yield LeftOut(found.member, "quarantined", "too large", why)
+        elif len(found.text) <= MAX_TEXT_LENGTH:
+            yield found
+        elif found.member:
+            yield LeftOut(found.member, "quarantined", "too large", _too_long(found))
+        else:
+            raise UnreadableFileError(path, _too_long(found), "too large")
+
+    def _member(self, member: Member, within: str, depth: int) -> Iterator[ReadDocument | LeftOut]:
+        name = self._unique(_joined(within, member.path))
+        self.members += 1
+        self.unpacked += len(member.data)
+        problem = self._refusal(depth)
+        if problem:
+            yield LeftOut(name, "quarantined", "too large", problem)
+            return
+        format = member_format(name, member.data)
+        if not format:
+            yield _unsupported(name)
+        elif name not in self.without:
+            self.begin(name)
+            yield from self._inside(name, format, member.data, depth)
+
+    def _inside(self, name: str, format: str, data: bytes, depth: int) -> Iterator[ReadDocument | LeftOut]:
+        try:
+            yield from self._read(Path(PurePosixPath(name).name), format, data, name, depth)
+        except UnreadableFileError as error:
+            yield LeftOut(name, "quarantined", error.kind, error.why or error.what)
+
+    def _refusal(self, depth: int) -> str:
+        if depth > MAX_DEPTH:
+            return f"nested more than {MAX_DEPTH} deep"
+        if self.members > MAX_MEMBERS:
+            return f"the file holds more than {MAX_MEMBERS:,} others"
+        if self.unpacked > MAX_UNPACKED + self.size:
+            return f"the file unpacks to more than {MAX_UNPACKED // 2**20} MB"
+        return ""
+
+    def _unique(self, name: str) -> str:
+        """A name that no member has had yet: the number goes before the ending, which names the format."""
+        candidate, number, ending = name, self.names.get(name, 0) + 1, _ending(name)
+        while number > 1 and (candidate := f"{name.removesuffix(ending)} ({number}){ending}") in self.names:
+            number += 1
+        self.names[name] = number
+        self.names.setdefault(candidate, 1)
+        return candidate
+
+
+def _unlocked_format(path: Path, format: str, data: bytes | None) -> tuple[str, bytes | None]:
+    """`true_format`, and the content; of a locked office file that a known password opens, those of what is inside."""
+    try:
+        return true_format(path, format, data), data
+    except UnreadableFileError as error:
+        if error.kind != "encrypted":
+            raise
+        data = read_bytes(path, data)
+        if not data.startswith(MAGIC):
+            raise
+        content = unlocked(path, data)
+        return true_format(path, format, content), content
+
+
+def _beside(inside: Iterator[Found], failed: UnreadableFileError | None) -> Iterator[Found]:
+    """The files inside a file; where its own text could not be read and there are some, first why. Raises `failed` where there
+    are none.
+    """
+    try:
+        for found in inside:
+            if failed is not None and isinstance(found, Member):
+                yield LeftOut(_OWN_TEXT, "quarantined", failed.kind, failed.why or failed.what)
+                failed = None
+            yield found
+    except UnreadableFileError as error:
+        yield LeftOut(_FILES_INSIDE, "quarantined", error.kind, error.why or error.what)
+    if failed is not None:
+        raise failed
+
+
+def _guarded(found: Iterator[Found], path: Path) -> Iterator[Found]:
+    """What a reader finds; a fault of the reader's own, or a panic of its library, is a reason like any other."""
+    while True:
+        try:
+            item = next(found)
+        except StopIteration:
+            return
+        except (UnreadableFileError, OSError, MemoryError, KeyboardInterrupt, SystemExit, GeneratorExit):
+            raise
+        except BaseException as error:  # a panic is no Exception
+            raise UnreadableFileError(path, f"its reader failed ({type(error).__name__})", "damaged") from error
+        yield item
+
+
+def member_format(name: str, data: bytes) -> str:
+    """The format of a file inside another, by its name, else by its content; empty for one that is not read."""
+    ending = ending_of(name)
+    if ending in FORMATS:
+        return FORMATS[ending]
+    if ending in IMAGES:
+        return PICTURES.get(ending, "") if on() else ""
+    if data.startswith(b"%PDF-"):
+        return "pdf"
+    return format_of_head(data[:4096]) if names_no_format(ending) else ""
+
+
+def _unsupported(name: str) -> LeftOut:
+    ending = ending_of(name)
+    if ending in IMAGES:
+        why = "a picture of a kind that OCR does not read" if on() else "a picture: without OCR it holds no text"
+        return LeftOut(name, "skipped", "needs OCR", why)
+    return LeftOut(name, "skipped", "unsupported", f"format not supported: {ending or 'no ending'}")
+
+
+def _named(stem: str, format: str) -> str:
+    """A name whose ending names the true format: a reader of several formats goes by it."""
+    return f"{stem}.{format}"
+
+
+def _joined(within: str, name: str) -> str:
+    parts = [part for part in clean(name).replace("\\", "/").split("/") if part not in ("", ".", "..")]
+    shown = "/".join(map(_shortened, parts)) or "unnamed"
+    return f"{within}/{shown}" if within else shown
+
+
+def _shortened(name: str) -> str:
+    ending = _ending(name)
+    return name if len(name) <= _MAX_NAME_LENGTH else name[: _MAX_NAME_LENGTH - len(ending)] + ending
+
+
+def _ending(name: str) -> str:
+    """The ending of a name as it is written; empty where it is too long to be one."""
+    length = len(ending_of(name))
+    return name[len(name) - length :] if length <= _MAX_ENDING_LENGTH else ""
+
+
+def _holds(path: Path, format: str, data: bytes | None) -> bool:
+    """Whether a file that its name calls a text is what its first bytes say, and not a text about such files."""
+    mark = {"pdf": b"endobj", "rtf": b"\\"}.get(format)
+    return mark is None or read_bytes(path, data).count(mark) >= _MIN_MARKS
+
+
+def _too_long(found: ReadDocument) -> str:
+    return f"its text has {len(found.text):,} characters; at most {MAX_TEXT_LENGTH:,} are read"

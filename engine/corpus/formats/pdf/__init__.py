@@ -1,0 +1,1 @@
+"""PDF files, from PDFium."""

@@ -1,0 +1,65 @@
+"""The outline of a PDF (its bookmarks) as headings, where the text says what a bookmark says."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice, pairwise
+from typing import Any
+
+from engine.core.characters import clean
+from engine.core.records import Heading, Page
+from engine.corpus.formats.pdf.pdfium import said
+
+_MAX_BOOKMARKS = 10_000  # bookmarks
+_MAX_DEPTH = 6
+_MAX_TITLE_LENGTH = 300  # characters of a title
+_MAX_SEARCHED = 2 * 10**7  # characters
+_NUMBER = re.compile(r"(?:(?:\d+|[A-Z])(?:\.\d+)*\.?|[IVXLC]+\.)\s+(?=\S)")
+_NUMBERED = r"^(?:(?:[^\W\d_]{1,8}[ \t]+)?(?:\d[\d.]*[.:)]?\s+|[A-Z](?:\.\d+)*[.:)]?[ \t]+))?"
+
+
+@dataclass(frozen=True, slots=True)
+class Bookmark:
+    """A line of an outline: `level` 1 is the outermost, `page` the number of the page that it leads to."""
+
+    level: int
+    title: str
+    page: int
+
+
+def outline(document: Any) -> list[Bookmark]:
+    """The bookmarks that lead to a page of a document, as pypdfium2 has it."""
+    found: list[Bookmark] = []
+    for bookmark in islice(document.get_toc(max_depth=_MAX_DEPTH), _MAX_BOOKMARKS):
+        title, place = " ".join(clean(said(bookmark.get_title)).split()), bookmark.get_dest()
+        index = place.get_index() if place else None
+        if title and index is not None:
+            found.append(Bookmark(bookmark.level + 1, title[:_MAX_TITLE_LENGTH], index + 1))
+    return found
+
+
+def headings_of(bookmarks: Iterable[Bookmark], text: str, pages: Sequence[Page]) -> tuple[Heading, ...]:
+    """A heading for each bookmark whose title, numbered alike or not, stands at the beginning of a line of its page; in order."""
+    ends = dict(pairwise([*(page.start for page in pages), len(text)]))
+    places = {page.number: (page.start, ends[page.start]) for page in pages if page.start in ends}
+    found: dict[int, Heading] = {}
+    for heading in _found(bookmarks, text, places):
+        found.setdefault(heading.start, heading)
+    return tuple(found[start] for start in sorted(found))
+
+
+def _found(bookmarks: Iterable[Bookmark], text: str, places: dict[int, tuple[int, int]]) -> Iterator[Heading]:
+    left, after = _MAX_SEARCHED, dict[int, int]()
+    for bookmark in bookmarks:
+        start, end = places.get(bookmark.page, (0, 0))
+        start = max(start, after.get(bookmark.page, 0))
+        left -= end - start
+        if left < 0:
+            return
+        words = _NUMBER.sub("", bookmark.title, count=1).split()
+        line = re.compile(_NUMBERED + r"\s+".join(map(re.escape, words)) + r"[ \t]*$", re.MULTILINE | re.IGNORECASE)
+        if place := line.search(text, start, end):
+            after[bookmark.page] = place.end()
+            yield Heading(place.start(), bookmark.level, bookmark.title)

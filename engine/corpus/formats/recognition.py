@@ -1,0 +1,229 @@
+"""What a file really is: by its first bytes and, for containers, by what lies in them; the ending decides among texts."""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
+from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
+from io import SEEK_END, BytesIO
+from pathlib import Path
+
+from engine.corpus.formats import MAX_FILE, UnreadableFileError, read_bytes
+from engine.corpus.formats.compound import CompoundFile, compound_of
+from engine.corpus.formats.damage import damaged
+from engine.corpus.formats.package import DAMAGED, package_of
+from engine.corpus.formats.passwords import why_closed
+from engine.corpus.scan.formats import BINARY, MAGIC, PAGE, RTF, is_mail
+
+MAX_UNPACKED = 2**30
+_MAX_END_LENGTH = 22 + 2**16  # bytes: an archive's end record and its longest comment
+_ELSEWHERE = 0xFFFF  # the number stands in the record of large archives
+_PART = "one part of a ZIP archive in several parts (.z01, .z02 …): it can be read once they are joined, for example by `zip -s 0`"
+_SUSPICIOUS_RATIO = 200
+_UNSUSPICIOUS = 2**26
+_FOLDERS = (("word/", "docx"), ("ppt/", "pptx"), ("xl/", "xlsx"))
+_OPEN_DOCUMENT = {
+    "application/vnd.oasis.opendocument.text": "odt",
+    "application/vnd.oasis.opendocument.spreadsheet": "ods",
+    "application/vnd.oasis.opendocument.presentation": "odp",
+    "application/epub+zip": "epub",
+}
+DOCUMENT_STREAMS = (("WordDocument", "doc"), ("Workbook", "xls"), ("Book", "xls"), ("PowerPoint Document", "ppt"))
+_TABBED = re.compile(rb"[^\x00-\x08\x0e-\x1f\t;]*[\t;]")
+
+
+def true_format(path: Path, format: str, data: bytes | None = None) -> str:
+    """The format that a file's content has, where its first bytes say; else the one that its name claims.
+
+    Raises UnreadableFileError for one that is encrypted as a whole, holds a bomb, or is not at all what its name says.
+    """
+    head = _head(path, data)
+    if not head.strip():
+        raise UnreadableFileError(path, "empty")
+    if head.startswith(b"PK\x03\x04"):
+        return _zip_format(path, format, data)
+    if head.startswith(MAGIC):
+        return _compound_format(path, data)
+    start = head.removeprefix(BOM_UTF8).lstrip()
+    if start.startswith(b"%PDF-") or (format in BINARY and b"%PDF-" in head[:1024]):
+        return "pdf"
+    if RTF.match(start):
+        return "rtf"
+    if format not in BINARY:
+        return format
+    return _text_in_disguise(path, format, head, data)
+
+
+def _head(path: Path, data: bytes | None) -> bytes:
+    if data is not None:
+        return data[:4096]
+    with path.open("rb") as file:
+        return file.read(4096)
+
+
+def _text_in_disguise(path: Path, format: str, head: bytes, data: bytes | None) -> str:
+    start = head.lstrip(b"\xef\xbb\xbf \t\r\n").lower()
+    if b"schemas.microsoft.com/office/word/2003/wordml" in head.lower():
+        raise UnreadableFileError(path, "a Word 2003 XML document, which is not read", "unsupported")
+    if start.startswith(PAGE):
+        return "html"
+    if format == "xls" and head[:2] in (b"\x09\x00", b"\x09\x02", b"\x09\x04"):
+        return "xls"  # of Excel before version 5
+    if format == "doc" and head[:4] in (b"\xdb\xa5\x2d\x00", b"\x31\xbe\x00\x00"):
+        return "doc"  # of Word before version 6
+    if format == "doc" and is_mail(head):  # as browsers save a page with its pictures
+        return "eml"
+    if format == "xls" and _is_tabbed(head):
+        return "csv"
+    if format == "zip":
+        refuse_part(path, data)
+    if format == "zip" and head.startswith((b"PK\x05\x06", b"PK00PK", b"PK\x07\x08")):
+        return "zip"
+    raise UnreadableFileError(path, f"its content is not that of a .{format} file", "damaged")
+
+
+def _is_tabbed(head: bytes) -> bool:
+    """Whether every line has cells, as in the tables that many programs write as text and call .xls."""
+    if head.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
+        head = head.decode("utf-16", "replace").encode()
+    return all(map(_TABBED.match, head.splitlines()[:-1] or [head]))
+
+
+def open_zip(path: Path, data: bytes | None = None) -> zipfile.ZipFile:
+    """A ZIP archive, also one that something follows. Raises UnreadableFileError for a damaged one."""
+    try:
+        try:
+            return zipfile.ZipFile(path if data is None else BytesIO(data))
+        except zipfile.BadZipFile:
+            if (path.stat().st_size if data is None else len(data)) > MAX_FILE:
+                raise
+            return zipfile.ZipFile(BytesIO(_without_tail(read_bytes(path, data))))
+    except (zipfile.BadZipFile, NotImplementedError, ValueError, OverflowError, EOFError) as error:
+        refuse_part(path, data)
+        raise UnreadableFileError(path, damaged(error)) from error
+
+
+def _without_tail(content: bytes) -> bytes:
+    """An archive up to its own end, which zipfile looks for in the last 64 KB alone."""
+    end = content.rfind(b"PK\x05\x06")
+    if end < 0:
+        raise zipfile.BadZipFile("File is not a zip file")
+    return content[: end + 22 + int.from_bytes(content[end + 20 : end + 22], "little")]
+
+
+def refuse_part(path: Path, data: bytes | None = None) -> None:
+    """Raises UnreadableFileError for one part of an archive that was cut into several."""
+    if is_part(path, data):
+        raise UnreadableFileError(path, _PART, "unsupported")
+
+
+def is_part(path: Path, data: bytes | None = None) -> bool:
+    """Whether an archive says that it is one part of several: its end names another disk than the first (APPNOTE 4.3.16), or it has
+    none and begins as the first part does.
+    """
+    with path.open("rb") if data is None else BytesIO(data) as file:
+        head = file.read(4)
+        file.seek(max(0, file.seek(0, SEEK_END) - _MAX_END_LENGTH))
+        tail = file.read()
+    end = tail.rfind(b"PK\x05\x06")
+    disk = int.from_bytes(tail[end + 4 : end + 6], "little") if end >= 0 else int(head == b"PK\x07\x08")
+    return disk not in (0, _ELSEWHERE)
+
+
+def refuse_bomb(path: Path, members: Iterable[zipfile.ZipInfo]) -> None:
+    """Raises UnreadableFileError for an archive that says it unpacks to more than a document would."""
+    packed = unpacked = 0
+    for member in members:
+        packed, unpacked = packed + member.compress_size, unpacked + member.file_size
+    if unpacked > MAX_UNPACKED or (unpacked > _UNSUSPICIOUS and unpacked > _SUSPICIOUS_RATIO * max(1, packed)):
+        raise UnreadableFileError(path, f"it unpacks to {unpacked / 1e6:,.0f} MB, as a ZIP bomb does", "too large")
+
+
+def _zip_format(path: Path, format: str, data: bytes | None) -> str:
+    with _package(path, data) as archive:
+        names = archive.namelist()
+        kind = next((kind for folder, kind in _FOLDERS if any(name.startswith(folder) for name in names)), "")
+        if "[Content_Types].xml" not in names or not kind:
+            kind = _OPEN_DOCUMENT.get(_declared(archive, names).removesuffix("-template"), "")
+        if not kind:
+            if format in BINARY - {"zip"}:
+                raise UnreadableFileError(path, f"its content is a ZIP archive, not a .{format} file", "damaged")
+            return "zip"
+        refuse_bomb(path, archive.infolist())
+        if kind in ("odt", "ods", "odp") and "META-INF/manifest.xml" in names:
+            manifest = archive.getinfo("META-INF/manifest.xml")
+            if manifest.file_size < MAX_FILE // 16 and b"encryption-data" in _read(path, archive, manifest):
+                raise UnreadableFileError(path, "encrypted: passwords of OpenDocument files are not tried", "encrypted")
+    if data is None and path.stat().st_size > MAX_FILE:
+        raise UnreadableFileError(path, f"larger than {MAX_FILE // 2**20} MB", "too large")
+    return kind
+
+
+def _package(path: Path, data: bytes | None) -> AbstractContextManager[zipfile.ZipFile]:
+    """As `open_zip`; what is in memory is opened for all who look into it after."""
+    try:
+        if data is not None:
+            return nullcontext(package_of(data).archive)
+    except DAMAGED:
+        pass
+    return open_zip(path, data)
+
+
+def _declared(archive: zipfile.ZipFile, names: list[str]) -> str:
+    if "mimetype" not in names or archive.getinfo("mimetype").file_size > 200:
+        return ""
+    try:
+        return archive.read("mimetype").decode("ascii", "replace").strip()
+    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, OSError, ValueError):
+        return ""
+
+
+def _read(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
+    import zlib
+
+    try:
+        return archive.read(member)
+    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, ValueError) as error:
+        raise UnreadableFileError(path, damaged(error)) from error
+
+
+def _compound_format(path: Path, data: bytes | None) -> str:
+    try:
+        compound = compound_of(read_bytes(path, data))
+    except (ValueError, OverflowError) as error:
+        raise UnreadableFileError(path, damaged(error)) from error
+    if "EncryptedPackage" in compound or "EncryptionInfo" in compound:
+        raise UnreadableFileError(path, why_closed(), "encrypted")
+    kind = next((kind for stream, kind in DOCUMENT_STREAMS if stream in compound), "")
+    if not kind and "__properties_version1.0" in compound:
+        return "msg"
+    if not kind:
+        raise UnreadableFileError(path, "a compound file that holds no document", "damaged")
+    if _is_locked(kind, compound):
+        raise UnreadableFileError(path, why_closed(), "encrypted")
+    return kind
+
+
+def _is_locked(kind: str, compound: CompoundFile) -> bool:
+    if kind == "doc":
+        flags = compound.read("WordDocument", 12)
+        return len(flags) == 12 and flags[:2] == b"\xec\xa5" and bool(flags[11] & 1)
+    if kind == "ppt":
+        user = compound.read("Current User", 16)
+        return "EncryptedSummary" in compound or user[12:16] == b"\xdf\xc4\xd1\xf3"
+    return _has_record(compound.read("Workbook") or compound.read("Book"), 0x2F)
+
+
+def _has_record(stream: bytes, wanted: int) -> bool:
+    """Whether a workbook's globals, its records up to the first end mark, hold one of a kind."""
+    at = 0
+    while at + 4 <= len(stream):
+        kind, size = int.from_bytes(stream[at : at + 2], "little"), int.from_bytes(stream[at + 2 : at + 4], "little")
+        if kind == wanted:
+            return True
+        if kind == 0x0A:
+            return False
+        at += 4 + size
+    return False

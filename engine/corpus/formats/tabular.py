@@ -1,0 +1,142 @@
+"""CSV, JSON and JSON lines: rows and records as text that can be understood line by line."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from engine.core.characters import clean
+from engine.core.records import ReadDocument
+from engine.corpus.formats import UnreadableFileError, read_bytes
+from engine.corpus.formats.plain import decoded
+from engine.corpus.text.blocks import rows_as_text
+from engine.corpus.text.metadata import title_from_name
+
+_SAMPLE = 16 * 1024
+_DELIMITERS = ",;\t|"
+_TITLES = ("title", "name", "subject", "headline")
+_MAX_DEPTH = 100
+_NUMBERED = re.compile(r"\\\\|((?:\\u(?!00[0-7])[0-9a-fA-F]{4})+)")  # an escaped backslash, or letters beyond ASCII
+
+
+class CsvReader:
+    """Reads .csv and .tsv files: every row a line, its cells with their column's name where the first row names them."""
+
+    formats = frozenset({"csv"})
+
+    def read(self, path: Path, data: bytes | None = None) -> Iterator[ReadDocument]:
+        """See `Reader.read`."""
+        text, note = decoded(read_bytes(path, data), path)
+        csv.field_size_limit(2**30)
+        try:
+            dialect: Any = csv.Sniffer().sniff(text[:_SAMPLE], _DELIMITERS)
+        except csv.Error:
+            dialect = "excel-tab" if "\t" in text[:_SAMPLE] else "excel"
+        rows = []
+        with suppress(csv.Error):
+            rows = [[" ".join(cell.split()) for cell in row] for row in csv.reader(StringIO(text), dialect)]
+        yield ReadDocument(title_from_name(path), rows_as_text(rows) or text, format="csv", note=note)
+
+
+class JsonReader:
+    """Reads .json files, and .jsonl files with one value a line: every value on a line, after the path of its keys. What is no
+    JSON is kept as it stands.
+    """
+
+    formats = frozenset({"json", "jsonl"})
+
+    def read(self, path: Path, data: bytes | None = None) -> Iterator[ReadDocument]:
+        """See `Reader.read`."""
+        text, note = decoded(read_bytes(path, data), path)
+        records, lines, problem = _parsed(text, by_line=path.suffix.lower() in (".jsonl", ".ndjson"))
+        try:
+            body = "\n\n".join(filter(None, ("\n".join(_lines(record, "")) for record in records)))
+        except RecursionError:
+            body, problem = text, "nested too deep, kept as it is"
+        if not body.strip():
+            raise UnreadableFileError(path, "it holds no text", "empty")
+        title = _title(records[0]) if not lines else ""
+        yield ReadDocument(
+            title or title_from_name(path), clean(body), format="jsonl" if lines else "json",
+            note="; ".join(filter(None, (problem, note))),
+        )  # fmt: skip
+
+
+READERS = (JsonReader(), CsvReader())
+
+
+class _Record(list[tuple[str, Any]]):
+    """A JSON object: its keys in order, each as often as it stands there."""
+
+
+def _value(text: str) -> Any:
+    """The value of JSON; numbers stay as they are written. Raises ValueError or RecursionError for what is no JSON."""
+    return json.loads(text, object_pairs_hook=_Record, parse_int=str, parse_float=str)
+
+
+def _parsed(text: str, *, by_line: bool) -> tuple[list[Any], bool, str]:
+    """(the values, whether each has a line of its own, what to say of what is no JSON). Without `by_line` only objects and
+    lists show that lines are values: words and numbers stand in lines of any text.
+    """
+    try:
+        return [_value(text)], False, ""
+    except (ValueError, RecursionError) as error:
+        reason = str(error) if isinstance(error, ValueError) else "nested too deep"
+    values: list[Any] = []
+    bad: list[int] = []
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.strip():
+            try:
+                values.append(_value(line))
+            except (ValueError, RecursionError):
+                values.append(_kept(line))
+                bad.append(number)
+    sound = len(values) - len(bad) if by_line else sum(isinstance(value, _Record | list) for value in values)
+    if not sound or sound < len(bad):
+        return [_kept(text)], False, f"not JSON, kept as it is: {reason}"
+    if not bad:
+        return values, True, ""
+    return values, True, f"line {bad[0]}{f' and {len(bad) - 1} more' if bad[1:] else ''}: not JSON, kept as it is"
+
+
+def _kept(text: str) -> str:
+    """What is no JSON as it stands, but for letters beyond ASCII that are written as numbers: those could not be found."""
+    return _NUMBERED.sub(_letters, text.strip())
+
+
+def _letters(found: re.Match[str]) -> str:
+    numbers = (found[1] or "").replace("\\u", "")
+    return bytes.fromhex(numbers).decode("utf-16-be", "replace") or found[0]
+
+
+def _lines(value: Any, name: str, depth: int = 0) -> Iterator[str]:
+    if isinstance(value, _Record) and depth < _MAX_DEPTH:
+        for key, inner in value:
+            yield from _lines(inner, f"{name}.{key}" if name else key, depth + 1)
+    elif isinstance(value, list) and depth < _MAX_DEPTH:
+        plain = [item for item in value if not isinstance(item, list)]
+        if len(plain) == len(value):
+            yield from _lines(", ".join(_shown(item) for item in value), name, depth + 1)
+            return
+        for inner in value:
+            yield from _lines(inner, name, depth + 1)
+    elif shown := _shown(value):
+        yield f"{name}: {shown}" if name else shown
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return ""
+    return value.strip() if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _title(value: Any) -> str:
+    named = dict(reversed(value)) if isinstance(value, _Record) else {}
+    found = next((named[key] for key in _TITLES if isinstance(named.get(key), str) and named[key].strip()), "")
+    return " ".join(clean(found).split())[:300]

@@ -1,0 +1,1 @@
+"""Brings project.db in line with the files."""

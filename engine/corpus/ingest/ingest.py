@@ -1,0 +1,367 @@
+"""Brings documents and chunks of project.db in line with the files that a scan found."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import os
+import stat
+import time
+from collections.abc import Container, Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import cast
+
+from engine.core.errors import DatasetError, NoDocumentsError
+from engine.core.records import Document, Kind, ReadDocument
+from engine.corpus.formats import MAX_FILE, UnreadableFileError, is_registered, reader_for
+from engine.corpus.formats.passwords import read_passwords
+from engine.corpus.ingest.attempts import passwords_file
+from engine.corpus.ingest.former import BY_OCR, Former
+from engine.corpus.ingest.rows import document_of, is_closed, record_of, system_reason
+from engine.corpus.sandbox.outcome import Limits, Outcome
+from engine.corpus.sandbox.pool import Pool
+from engine.corpus.sandbox.tesseract import Tesseract
+from engine.corpus.scan.formats import PICTURES, STREAMED
+from engine.corpus.scan.scan import Scan, ScannedFile, Skipped
+from engine.corpus.text.invisible import made_visible
+from engine.project.stage import StageContext
+from engine.project.store.artifact_info import CorpusInfo
+from engine.project.store.records import FileRecord, PartRecord
+from engine.written_queries.beir import MalformedError
+from engine.written_queries.document_queries import queries_in, query_of_name
+
+FILES_PER_TRANSACTION = 50
+SECONDS_PER_TRANSACTION = 1.0
+_BY_OCR = frozenset({"pdf", *PICTURES.values()})  # whose notes are about OCR; those of others are about the encoding
+
+
+@dataclass
+class Tally:
+    """What one ingest did."""
+
+    read: int = 0
+    unchanged: int = 0
+    removed: int = 0
+    renamed: int = 0
+    new_chunks: int = 0
+
+
+@dataclass
+class Looked:
+    """What a look at a changed file found: its hash, and what its reading came to where it had to be read."""
+
+    file: ScannedFile
+    content_hash: str = ""
+    outcome: Outcome | None = None
+    closed: str = ""
+
+
+class _NothingLeftError(Exception):
+    """No document would be left to search."""
+
+
+class Ingest:
+    """Compares scanned files with what the database knows, and reads the difference."""
+
+    def __init__(self, context: StageContext, tokenizer: Path, chunking: str, ocr: Tesseract | None) -> None:
+        from engine.corpus.chunking.chunking import Chunker
+
+        corpus = context.settings.corpus
+        self._context, self._store, self._chunking, self._ocr = context, context.store, chunking, ocr
+        self._chunker = Chunker(
+            tokenizer,
+            chunk_tokens=corpus.chunk_tokens,
+            overlap_sentences=corpus.overlap_sentences,
+            context=corpus.context,
+            check=context.check_stop,
+        )
+        self._pool = Pool(
+            corpus.reading_processes or min(8, os.cpu_count() or 1),
+            Limits(corpus.reading_memory_mb * 2**20, corpus.reading_seconds, ocr_seconds=corpus.ocr_seconds),
+            read_passwords(passwords_file(context)) if corpus.passwords_file else (),
+            ocr,
+        )
+        self._tally = Tally()
+        self._unopened: list[FileRecord] = []
+        self._unreadable: list[tuple[FileRecord, list[PartRecord]]] = []
+
+    def bring_in_line(self, found: Scan) -> Tally:
+        """Read what is new or changed, a batch of files per transaction; then forget what is gone.
+
+        Raises NoDocumentsError when nothing would be left to search; files that are still there then keep what was read of
+        them before.
+        """
+        self._former = Former(self._context, self._chunking, self._ocr, found)
+        changed = [file for file in found.files if self._former.is_changed(file)]
+        same = {(file.source, file.path) for file in found.files} - {(file.source, file.path) for file in changed}
+        self._tally.unchanged = sum(self._former.files[key].state == "read" for key in same)
+        try:
+            self._read_all(changed)
+        finally:
+            self._pool.close()
+        with self._store.transaction():
+            self._tally.removed += forget_deleted(self._context, self._former.files, found)
+            self._note_unread()
+        try:
+            with self._store.transaction():
+                self._drop_unreadable()
+                if not self._store.counts()["chunks"]:
+                    raise _NothingLeftError
+        except _NothingLeftError:
+            unread = [record for record, _ in self._unreadable]
+            skipped = [Skipped(record.path, record.reason) for record in (*self._unopened, *unread)]
+            why = reasons(skipped + found.skipped)
+            raise no_documents("None of the files could be read.", why, self._context) from None
+        return self._tally
+
+    def _read_all(self, changed: list[ScannedFile]) -> None:
+        done = 0
+        looks = self._pool.map(self._look, changed, self._context.check_stop, _length)
+        while batch := self._some(looks):
+            with self._store.transaction():
+                for looked in batch:
+                    self._take(looked)
+            done += len(batch)
+            self._context.progress(done, len(changed), "files")
+
+    def _some(self, looks: Iterator[Looked]) -> list[Looked]:
+        """The next files that were looked at: a batch, or what came within a second."""
+        batch: list[Looked] = []
+        started = time.monotonic()
+        for looked in looks:
+            self._context.check_stop()
+            batch.append(looked)
+            if len(batch) >= FILES_PER_TRANSACTION or time.monotonic() - started > SECONDS_PER_TRANSACTION:
+                break
+        return batch
+
+    def _look(self, file: ScannedFile) -> Looked:
+        """Hash a file, and read it unless its content is known. Done in a thread of the pool: it leaves the store alone."""
+        if file.size > MAX_FILE and file.format not in STREAMED | {"beir"}:
+            reason = f"larger than {MAX_FILE // 2**20} MB"
+            return Looked(file, outcome=Outcome(kind="too large", reason=reason))
+        try:
+            content_hash = hash_file(file.absolute)
+        except OSError as error:
+            return Looked(file, closed=system_reason(error))
+        looked = Looked(file, content_hash)
+        record = self._former.record_of(file)
+        if record and self._former.is_known(record, content_hash):
+            return looked
+        if self._former.is_elsewhere(content_hash) or file.format == "beir" or is_registered(file.format):
+            return looked
+        looked.outcome = self._pool.read(file.absolute, file.format)
+        return looked
+
+    def _take(self, looked: Looked) -> None:
+        """Bring the database in line with one file that was looked at."""
+        record = self._former.record_of(looked.file)
+        former = record if record and record.state != "gone" else None
+        if looked.outcome and looked.outcome.closed:
+            looked.closed = looked.outcome.reason
+        if looked.closed:
+            self._leave_closed(looked.file, former, looked.closed)
+        elif former and self._former.is_known(former, looked.content_hash):
+            state = former.state if former.state == "quarantined" else "read"
+            reason, kind = ("", "") if former.state == "skipped" else (former.reason, former.kind)
+            self._store.put_file(record_of(looked.file, looked.content_hash, state, reason, self._chunking, kind))
+            self._tally.unchanged += state == "read"
+        elif former is None and self._is_renamed(looked):
+            self._tally.renamed += 1
+        else:
+            self._read(looked, former)
+
+    def _is_renamed(self, looked: Looked) -> bool:
+        """Whether a file that is gone had this content: then its documents go on under the new name."""
+        renamed = self._former.renamed(looked.file, looked.content_hash)
+        if renamed is not None:
+            self._store.move_file(*renamed)
+            own = self._store.documents_of(renamed[0].id).get(looked.file.path)
+            if own is not None:
+                self._store.replace_document_queries(own[0], query_of_name(looked.file.path, own[0]), "filename")
+        return renamed is not None
+
+    def _read(self, looked: Looked, former: FileRecord | None) -> None:
+        file = looked.file
+        parts: list[PartRecord] = []
+        try:
+            with self._store.savepoint():
+                new_chunks = self._keep(looked, former, parts)
+        except UnreadableFileError as error:
+            unread = record_of(
+                file, looked.content_hash, "quarantined", error.why or error.what, self._chunking, error.kind
+            )
+            self._unreadable.append((unread, parts))
+            self._report_unread(unread, former)
+        except OSError as error:
+            self._leave_closed(file, former, system_reason(error))
+        else:
+            self._tally.read += 1
+            self._tally.new_chunks += new_chunks
+
+    def _leave_closed(self, file: ScannedFile, former: FileRecord | None, reason: str) -> None:
+        """What the system does not let us open stays as it was, and is tried again next time. Its line in the ledger is lost by
+        that: a file of which it said more than that it was read is read anew.
+        """
+        record = former or record_of(file, "", "", "", "")
+        remarked = record.state == "quarantined" or (record.state == "read" and (record.reason or record.kind))
+        content_hash = "" if remarked else record.content_hash
+        unread = replace(record, state="skipped", reason=reason, kind="no access", content_hash=content_hash)
+        self._unopened.append(unread)
+        self._report_unread(unread, former)
+
+    def _report_unread(self, record: FileRecord, former: FileRecord | None) -> None:
+        if former is None or (former.state, former.reason) != (record.state, record.reason):
+            self._context.warn(f"{record.path} was {record.state}: {record.reason}")
+
+    def _keep(self, looked: Looked, record: FileRecord | None, parts: list[PartRecord]) -> int:
+        """Bring the documents of one file in line; returns how many chunks are new. What gave no document goes to `parts`."""
+        file, content_hash = looked.file, looked.content_hash
+        self._store.mark_incomplete(CorpusInfo)
+        file_id = self._store.put_file(record_of(file, content_hash, "read", "", self._chunking))
+        former = self._store.documents_of(file_id)
+        same_chunking = record is not None and record.chunking == self._chunking
+        new_chunks = 0
+        notes: list[str] = []
+        by_ocr = False
+        for block in _blocks(self._documents(looked, parts), 512):
+            notes += (found.note for found in block if found.note)
+            by_ocr = by_ocr or any(found.note and found.format in _BY_OCR for found in block)
+            new_chunks += self._keep_block(file, file_id, content_hash, block, former, same_chunking)
+        for document_id, _ in former.values():
+            self._store.drop_document(document_id)
+        if not self._store.has_chunks(file_id):
+            kind, reason = (parts[0].kind, f"{parts[0].path}: {parts[0].reason}") if parts else ("empty", "empty")
+            raise UnreadableFileError(file.absolute, reason, cast(Kind, kind))
+        self._store.put_parts(file_id, parts)
+        if notes:
+            note = notes[0] if len(notes) == 1 else f"{notes[0]}; and {len(notes) - 1} more inside it"
+            self._store.put_file(record_of(file, content_hash, "read", note, self._chunking, BY_OCR if by_ocr else ""))
+        return new_chunks
+
+    def _documents(self, looked: Looked, parts: list[PartRecord]) -> Iterator[ReadDocument]:
+        """The documents of a file: read in a child process already, or read here and now."""
+        outcome = looked.outcome
+        if outcome is None:
+            file = looked.file
+            if file.format != "beir" and not is_registered(file.format):  # a second file with the content of a lost one
+                outcome = self._pool.read(file.absolute, file.format)
+        if outcome is None:
+            yield from _read_here(looked.file)
+            return
+        if outcome.closed:
+            raise OSError(0, outcome.reason)
+        parts += [PartRecord(part.member, part.state, part.kind, part.reason) for part in outcome.left_out]
+        if outcome.kind:
+            raise UnreadableFileError(looked.file.absolute, outcome.reason, outcome.kind)
+        yield from outcome.documents
+
+    def _keep_block(
+        self, file: ScannedFile, file_id: int, content_hash: str, block: list[ReadDocument],
+        former: dict[str, tuple[int, str]], same_chunking: bool,
+    ) -> int:  # fmt: skip
+        todo: list[tuple[Document, ReadDocument]] = []
+        for read in block:
+            document = document_of(file, content_hash, read)
+            row, old_hash = former.pop(document.path, (0, ""))
+            if row and same_chunking and old_hash == document.content_hash:
+                continue
+            todo.append((replace(document, id=row), read))
+        new_chunks = 0
+        for (document, read), chunks in zip(todo, self._chunker.chunk_many([read for _, read in todo]), strict=True):
+            row = self._store.put_document(file_id, document)
+            new_chunks += self._store.replace_chunks(row, chunks)
+            self._store.replace_document_queries(row, queries_in(read, document.path, self._store.chunks_of(row)))
+        return new_chunks
+
+    def _note_unread(self) -> None:
+        """Within a transaction: what the system does not let us open stays as it was, and is tried again next time; of files
+        that never gave a document, the ledger says why."""
+        for record in self._unopened:
+            self._store.put_file(record)
+        for record, parts in self._unreadable:
+            former = self._former.files.get((record.source, record.path))
+            if former is None or not self._store.documents_of(former.id):
+                self._store.put_parts(self._store.put_file(record), parts)
+
+    def _drop_unreadable(self) -> None:
+        """Within a transaction: what a file that holds no text any more said before leaves search."""
+        for record, parts in self._unreadable:
+            file_id = self._store.put_file(record)
+            self._store.put_parts(file_id, parts)
+            for document_id, _ in self._store.documents_of(file_id).values():
+                self._store.drop_document(document_id)
+        if self._unreadable:
+            self._store.mark_incomplete(CorpusInfo)
+
+
+def _length(looked: Looked) -> int:
+    return looked.outcome.length if looked.outcome else 0
+
+
+def _read_here(file: ScannedFile) -> Iterator[ReadDocument]:
+    """The documents of a file whose reader works in this process: a BEIR data set's, or one that was registered."""
+    try:
+        for found in reader_for(file.format).read(file.absolute):
+            if isinstance(found, ReadDocument):
+                yield made_visible(found)
+    except MalformedError as error:
+        place = error.place.removeprefix(str(file.absolute)).lstrip(", ")
+        raise UnreadableFileError(file.absolute, ": ".join(filter(None, ("damaged", place, error.problem)))) from error
+    except DatasetError as error:
+        raise UnreadableFileError(file.absolute, f"damaged: {error.why.rstrip('.')}") from error
+
+
+def hash_file(path: Path) -> str:
+    """The hash of a file's content. Raises OSError, also where a pipe or a device has taken the file's place."""
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
+    with os.fdopen(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(0, "not a regular file any more")
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _blocks(items: Iterable[ReadDocument], size: int) -> Iterator[list[ReadDocument]]:
+    iterator = iter(items)
+    while block := list(itertools.islice(iterator, size)):
+        yield block
+
+
+def forget_deleted(
+    context: StageContext, known: dict[tuple[str, str], FileRecord], found: Scan, sources: Container[str] | None = None
+) -> int:
+    """Within a transaction: files of `sources` (None: of all, also of former ones) that are gone leave search; returns how many
+    of these were read. What the system does not let us look at is not gone."""
+    present, closed = {(file.source, file.path) for file in found.files}, set(found.closed)
+    gone = [
+        record
+        for key, record in known.items()
+        if key not in present
+        and record.state != "gone"
+        and not is_closed(record, closed)
+        and (sources is None or record.source in sources)
+    ]
+    for record in gone:
+        context.store.forget_file(record.id)
+    if gone:
+        context.store.mark_incomplete(CorpusInfo)
+    return sum(record.state == "read" for record in gone)
+
+
+def no_documents(what: str, why: str, context: StageContext) -> NoDocumentsError:
+    """The error of a project that nothing can be searched in."""
+    kept = " What was searchable before stays so." if context.store.counts()["chunks"] else ""
+    return NoDocumentsError(
+        what,
+        why,
+        "Put documents that hold text there (text, office files, PDF, mails, or a BEIR folder), or name another folder in "
+        f"project.toml.{kept}",
+    )
+
+
+def reasons(skipped: list[Skipped]) -> str:
+    """What was left out, and why: the first few."""
+    shown = "; ".join(f"{item.path}: {item.reason}" for item in skipped[:5])
+    more = f"; and {len(skipped) - 5} more" if len(skipped) > 5 else ""
+    return f"Skipped: {shown}{more}."

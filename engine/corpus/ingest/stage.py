@@ -1,0 +1,194 @@
+"""Stage `ingest`: files → documents → chunks in project.db. Reads only what changed since the last run."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from engine.core.errors import DatasetError, UsageError
+from engine.corpus.ingest.attempts import ocr_mark, passwords_mark, reading_limits, wanted_tesseract
+from engine.corpus.ingest.ingest import Ingest, forget_deleted, no_documents, reasons
+from engine.corpus.scan.scan import Scan, ScannedFile, Skipped, scan
+from engine.encoders.kinds.chosen import base_source
+from engine.encoders.tokenizer import chunk_tokenizer
+from engine.project.stage import ProjectSnapshot, Stage, StageContext, fingerprint, stage_fingerprint
+from engine.project.store.artifact_info import CorpusInfo
+from engine.project.store.artifacts import Artifact
+from engine.project.store.records import LeftOutRecord
+from engine.written_queries.beir import read_beir_judgments
+from engine.written_queries.imports import read_judgments, restore_marked
+
+if TYPE_CHECKING:
+    from engine.encoders.encoder import EncoderSource
+    from engine.settings.schema import Settings
+
+VERSION = 6
+
+
+class IngestStage(Stage):
+    """Files → documents → chunks in project.db. Reads only what changed since the last run."""
+
+    version, artifact = VERSION, CorpusInfo
+    always = True  # only a look at the folder shows whether anything changed
+
+    def inputs(self, snapshot: ProjectSnapshot) -> dict[str, Any]:
+        """Everything but the files themselves, which the stage compares one by one."""
+        return {"corpus": _recipe(snapshot.settings), "tokenizer": chunk_tokenizer(snapshot.settings).fingerprint}
+
+    def run(self, context: StageContext) -> dict[str, Any]:
+        """Scan the sources and bring documents and chunks in line with them.
+
+        Raises UsageError without sources, InputError for a source that is missing, NoDocumentsError when nothing is
+        readable: then the project keeps what it had of the files that are still there; of all, where the folders are bare.
+        """
+        sources = context.project.sources(context.settings)
+        if not sources:
+            raise UsageError(
+                "The project names no documents.", "corpus.paths in project.toml is empty.", "Add a folder to it.",
+                code="documents-not-chosen", stage="ingest",
+            )  # fmt: skip
+        corpus = context.settings.corpus
+        found = scan(sources, corpus.include, corpus.exclude, follow_links=corpus.follow_links, pictures=corpus.ocr)
+        _name_movably(found, context.project.path)
+        _refuse_empty(found, sources, context)
+        encoder = base_source(context.settings.encoder)
+        _report_cut(context, encoder.max_tokens)
+        _report_prompts(context, encoder)
+        tokenizer = chunk_tokenizer(context.settings)
+        cut = {"version": VERSION, **corpus.model_dump(include={"chunk_tokens", "overlap_sentences", "context"})}
+        chunking = fingerprint(tokenizer=tokenizer.fingerprint, **cut)
+        tesseract = wanted_tesseract(context)
+        _report_left_out(context, found.skipped)
+        tally = Ingest(context, tokenizer.path, chunking, tesseract).bring_in_line(found)
+        judged = _import_judgments(context, found.files)
+        info = CorpusInfo(
+            chunks=context.store.corpus_fingerprint(),
+            passwords=passwords_mark(context),
+            ocr=ocr_mark(context, tesseract),
+            limits=reading_limits(context),
+            tokenizer=tokenizer.fingerprint,
+        )
+        made_from = {"corpus": _recipe(context.settings), "tokenizer": tokenizer.fingerprint}
+        context.store.put_artifact(Artifact(info, stage_fingerprint("ingest", VERSION, made_from)))
+        counts = context.store.counts()
+        return {
+            "files_read": tally.read, "files_unchanged": tally.unchanged, "files_removed": tally.removed,
+            "files_skipped": counts["skipped"], "files_quarantined": counts["quarantined"],
+            "new_chunks": tally.new_chunks, "documents": counts["documents"], "chunks": counts["chunks"],
+            "judged_queries": judged, "files_renamed": tally.renamed, "left_out_inside_files": len(context.store.unread_parts()),
+        }  # fmt: skip
+
+
+STAGE = IngestStage()
+
+
+def _recipe(settings: Settings) -> dict[str, Any]:
+    """The part of project.toml's [corpus] that decides what a file's chunks are, the tokenizer aside."""
+    aside = {"retrain_threshold", "follow_links", "reading_processes", "reading_seconds", "reading_memory_mb", "passwords_file",
+             "ocr", "ocr_languages", "ocr_seconds", "tokenizer"}  # fmt: skip
+    return settings.corpus.model_dump(exclude=aside)
+
+
+def _report_prompts(context: StageContext, encoder: EncoderSource) -> None:
+    """Warn where the model is known to want prompts, and nothing names them: it would be measured and used below its worth."""
+    from engine.encoders.fingerprint import missing_prompts
+
+    missing = missing_prompts(encoder.folder) if encoder.folder else None
+    if missing:
+        context.warn(
+            f"Models called {encoder.name} were trained with the prompts {missing.query!r} before queries and "
+            f"{missing.document!r} before documents, which its folder does not name. Set encoder.query_prompt and "
+            "encoder.document_prompt to them, or to empty texts if this model needs none."
+        )
+
+
+def _report_cut(context: StageContext, of_model: int) -> None:
+    """Warn of chunks that are longer than what the encoder reads. `of_model`: the longest text that the model takes."""
+    if context.settings.encoder.endpoint:
+        return  # which cuts by rules of its own
+    wanted, asked = context.settings.corpus.chunk_tokens, context.settings.encoder.max_tokens
+    read = min(asked, of_model)
+    if wanted <= read:
+        return
+    todo = "raise encoder.max_tokens" if asked < min(wanted, of_model) else "lower corpus.chunk_tokens"
+    context.warn(
+        f"Chunks may have {wanted} tokens (corpus.chunk_tokens), but the encoder reads the first {read} of a text "
+        f"({'encoder.max_tokens' if asked <= of_model else 'the most that its model takes'}): semantic search does not see the "
+        f"rest, BM25 does. To mend that, {todo}."
+    )
+
+
+def _refuse_empty(found: Scan, sources: list[Path], context: StageContext) -> None:
+    """Raises NoDocumentsError where there is nothing to read. What was deleted leaves search all the same, but not where the
+    folders are bare: so does one look whose disk is not mounted.
+    """
+    if found.files:
+        return
+    there = {_movable(str(source), context.project.path) for source in sources if not _is_bare(source)}
+    with context.store.transaction():
+        forget_deleted(context, context.store.files(), found, there)
+        context.store.put_left_out(map(_record_of, found.skipped))
+    places = ", ".join(str(source) for source in sources)
+    why = reasons(found.skipped) if found.skipped else "The folder is empty, or no file matches corpus.include."
+    raise no_documents(f"No readable documents in {places}.", why, context)
+
+
+def _is_bare(source: Path) -> bool:
+    """Whether a folder holds nothing at all, or does not let us see what."""
+    try:
+        with os.scandir(source) as entries:
+            return next(entries, None) is None
+    except OSError:
+        return True
+
+
+def _name_movably(found: Scan, project: Path) -> None:
+    """Sources inside the project folder are named relative to it."""
+    sources = {file.source for file in found.files} | {item.source for item in found.skipped}
+    names = {source: _movable(source, project) for source in sources}
+    found.files = [replace(file, source=names[file.source]) for file in found.files]
+    found.skipped = [replace(item, source=names[item.source]) for item in found.skipped]
+    found.closed = [(names[source], path) for source, path in found.closed]
+
+
+def _movable(source: str, project: Path) -> str:
+    """A source inside the project folder is named relative to it, so that the project can be moved."""
+    return Path(source).relative_to(project).as_posix() if Path(source).is_relative_to(project) else source
+
+
+def _report_left_out(context: StageContext, skipped: list[Skipped]) -> None:
+    """Note what was left out untried; where that is not what it was before, warn of it by reason."""
+    with context.store.transaction():
+        changed = context.store.put_left_out(map(_record_of, skipped))
+    if changed and skipped:
+        counts = Counter(item.reason for item in skipped).most_common()
+        reasons = ", ".join(f"{reason} ({count})" for reason, count in counts)
+        context.warn(f"{len(skipped)} left out: {reasons}.")
+
+
+def _record_of(item: Skipped) -> LeftOutRecord:
+    return LeftOutRecord(item.source, item.path, item.kind, item.reason)
+
+
+def _import_judgments(context: StageContext, files: list[ScannedFile]) -> int:
+    """Judgments that lie beside a BEIR corpus, and those of the imports folder when the database is new."""
+    restore_marked(context.project, context.store)
+    known = {query.key for query in context.store.judged()}
+    for path in sorted((context.project.path / "imports").glob("judgments-*.jsonl")):
+        fresh = [query for query in read_judgments(path) if query.key not in known]
+        if fresh:
+            context.store.put_judged(fresh)
+    for file in files:
+        folder = file.absolute.parent
+        if file.format == "beir" and (folder / "queries.jsonl").is_file() and (folder / "qrels" / "test.tsv").is_file():
+            try:
+                judged = read_beir_judgments(folder)
+            except DatasetError as error:
+                context.warn(f"The judgments beside {file.path} are left out. {error.what} {error.why}")
+                continue
+            context.store.put_judged(judged)
+            context.choose("judgments", len(judged), f"queries.jsonl and qrels/test.tsv lie beside {file.path}")
+    return context.store.counts()["judged_queries"]

@@ -1,0 +1,1 @@
+"""Which files there are, and what each is."""

@@ -1,0 +1,84 @@
+"""What a file is by its name, and by its first bytes where the name has no format."""
+
+from __future__ import annotations
+
+import re
+from codecs import BOM_UTF8
+
+MAGIC = bytes.fromhex("d0cf11e0a1b11ae1")  # what compound files begin with
+FORMATS = {
+    ".txt": "txt", ".text": "txt", ".log": "txt", ".md": "md", ".markdown": "md", ".rtf": "rtf", ".epub": "epub",
+    ".html": "html", ".htm": "html", ".xhtml": "html", ".pdf": "pdf",
+    ".docx": "docx", ".docm": "docx", ".dotx": "docx", ".dotm": "docx", ".doc": "doc", ".dot": "doc",
+    ".pptx": "pptx", ".pptm": "pptx", ".ppsx": "pptx", ".ppsm": "pptx", ".potx": "pptx", ".potm": "pptx",
+    ".ppt": "ppt", ".pps": "ppt", ".pot": "ppt",
+    ".xlsx": "xlsx", ".xlsm": "xlsx", ".xltx": "xlsx", ".xltm": "xlsx", ".xls": "xls", ".xlt": "xls",
+    ".odt": "odt", ".ott": "odt", ".ods": "ods", ".ots": "ods", ".odp": "odp", ".otp": "odp",
+    ".eml": "eml", ".mht": "eml", ".mhtml": "eml", ".msg": "msg", ".mbox": "mbox", ".mbx": "mbox",
+    ".csv": "csv", ".tsv": "csv", ".json": "json", ".jsonl": "jsonl", ".ndjson": "jsonl", ".zip": "zip",
+}  # fmt: skip
+PICTURES = {
+    ".png": "png", ".jpg": "jpg", ".jpeg": "jpg", ".tif": "tif", ".tiff": "tif", ".bmp": "bmp", ".gif": "gif", ".webp": "webp",
+}  # fmt: skip
+"""What OCR reads where it is on."""
+IMAGES = frozenset({".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".gif", ".webp", ".heic"})
+STREAMED = frozenset({"zip", "mbox"})  # read piece by piece: they may be larger than what is read at once
+BINARY = frozenset({"pdf", "docx", "doc", "pptx", "ppt", "xlsx", "xls", "odt", "ods", "odp", "epub", "msg", "zip"})
+_HEADER = re.compile(
+    rb"(?:received|return-path|from|to|cc|subject|date|message-id|mime-version|delivered-to|reply-to|sender|"
+    rb"content-type|envelope-to|status|x-[a-z0-9-]+)[ \t]*:",
+    re.IGNORECASE,
+)
+_LINES_LOOKED_AT = 12
+RTF = re.compile(rb"\{\\rtf(?:1|(?=[\\{]))")
+PAGE = (b"<!doctype html", b"<html")
+
+
+def ending_of(path: str) -> str:
+    """`a/Report.PDF` → `.pdf`; empty for a name without one, or one that only starts with a dot."""
+    name, dot, ending = path.rpartition("/")[2].rpartition(".")
+    return f".{ending.lower()}" if dot and name else ""
+
+
+def names_no_format(ending: str) -> bool:
+    """Whether an ending names no format: none, a number (`Contract 2.1`), or the rest of a sentence (`Dr. Ada to Bo`)."""
+    return " " in ending or not any(map(str.isalpha, ending))
+
+
+def format_of_head(head: bytes) -> str:
+    """The format of a file whose name has none, by its first bytes; empty where they have none either. Containers are looked
+    into later, by `true_format`.
+    """
+    start = head.removeprefix(BOM_UTF8).lstrip()
+    if start.startswith(b"%PDF-"):
+        return "pdf"
+    if RTF.match(start):
+        return "rtf"
+    if head.startswith(MAGIC):
+        return "doc"
+    if head.startswith(b"PK\x03\x04"):
+        return "zip"
+    if start[:14].lower().startswith(PAGE):
+        return "html"
+    if head.startswith(b"From ") and is_mail(head.partition(b"\n")[2]):
+        return "mbox"
+    return "eml" if is_mail(head) else ""
+
+
+def is_header(line: bytes) -> bool:
+    """Whether a line is a header field that mails have."""
+    return _HEADER.match(line) is not None
+
+
+def is_mail(head: bytes) -> bool:
+    """Whether a file begins like a mail: its first lines are header fields that mails have."""
+    lines = re.split(rb"\r?\n", head.lstrip(b"\r\n"))[:_LINES_LOOKED_AT]
+    fields = 0
+    for line in lines:
+        if not line:
+            break
+        if _HEADER.match(line):
+            fields += 1
+        elif not (fields and line[:1] in b" \t") and not line.startswith(b"From ") and b":" not in line:
+            return False
+    return fields >= 2

@@ -1,0 +1,284 @@
+"""Which files of the named folders are documents."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from engine.core.errors import InputError, UsageError
+from engine.core.records import Kind
+from engine.corpus.scan.formats import FORMATS, IMAGES, PICTURES, ending_of, format_of_head, names_no_format
+from engine.written_queries.beir import BEIR_CORPUS
+
+if TYPE_CHECKING:
+    from pathspec import PathSpec
+    from pathspec.pattern import Pattern
+
+OWN_FILES = {"project.toml", "project.db"}
+_MAX_ENTRY_LENGTH = 16 * 2**20  # bytes
+_BEIR_COMPANIONS = {"queries.jsonl", "qrels"}
+
+
+@dataclass(frozen=True, slots=True)
+class ScannedFile:
+    """A file to read. `source` is the folder it was found under, `path` its place there with forward slashes, readable."""
+
+    source: str
+    path: str
+    absolute: Path
+    size: int
+    mtime_ns: int
+    format: str
+    ctime_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A file or folder that is left out, and why: in words, and by its kind. `path` is relative to its
+    source folder, `source`.
+    """
+
+    path: str
+    reason: str
+    source: str = ""
+    kind: Kind = ""
+
+
+@dataclass(slots=True)
+class Scan:
+    """The result of a scan, both lists sorted by path.
+
+    `closed`: (source, path) of files and folders that the system did not let us look at: what they hold is not known.
+    """
+
+    files: list[ScannedFile] = field(default_factory=list)
+    skipped: list[Skipped] = field(default_factory=list)
+    closed: list[tuple[str, str]] = field(default_factory=list)
+
+
+def scan(
+    sources: Sequence[Path],
+    include: Sequence[str] = ("**/*",),
+    exclude: Sequence[str] = (),
+    *,
+    follow_links: bool = False,
+    pictures: bool = False,
+) -> Scan:
+    """The documents under `sources` (folders or files), by path.
+
+    `include` and `exclude` are patterns as in .gitignore, matched against paths relative to the source; a file named as
+    a source is taken whatever they say. Hidden files and folders are left out without a word. Links are followed inside
+    their source only, unless `follow_links`, and a file reached in two ways counts once: a link to what is met already is
+    left out. A folder with a corpus.jsonl whose first line is an entry of a BEIR data set is one: that file is its only
+    document. A folder that is a project of this program is left out. A file whose name has no format is looked into.
+    `pictures`: whether these are documents, as they are to OCR. Raises InputError for a missing source, UsageError
+    for a pattern that cannot be understood.
+    """
+    wanted, unwanted = _patterns(include), _patterns(exclude)
+    result = Scan()
+    taken: set[str] = set()
+    for source in sources:
+        absolute = Path(os.path.normpath(Path(source).absolute()))
+        if not absolute.exists():
+            to_do = "Check corpus.paths in project.toml. What was read before stays searchable."
+            raise InputError(f"{source} does not exist.", "", to_do, code="path-missing", stage="ingest")
+        _Walk(str(absolute), wanted, unwanted, result, taken, follow_links, pictures).run()
+    result.files.sort(key=lambda file: (file.path, file.source))
+    result.skipped.sort(key=lambda item: (item.path, item.source))
+    return result
+
+
+def _patterns(lines: Sequence[str]) -> PathSpec[Pattern]:
+    import re
+
+    from pathspec import GitIgnoreSpec
+
+    try:
+        return GitIgnoreSpec.from_lines(lines)
+    except (ValueError, TypeError, re.error) as error:
+        raise UsageError(
+            "A pattern in corpus.include or corpus.exclude is not valid.",
+            str(error),
+            "Write it as in a .gitignore file.",
+            code="pattern-invalid",
+        ) from error
+
+
+class _Walk:
+    """One source. Real folders first, links afterwards, so that a linked file is known by its real path."""
+
+    def __init__(
+        self, source: str, wanted: PathSpec[Pattern], unwanted: PathSpec[Pattern], result: Scan, taken: set[str],
+        follow_links: bool = False, pictures: bool = False,
+    ) -> None:  # fmt: skip
+        self._follow_links = follow_links
+        self._formats = {**FORMATS, **PICTURES} if pictures else FORMATS
+        self._source, self._wanted, self._unwanted, self._result, self._taken = source, wanted, unwanted, result, taken
+        self._real = os.path.realpath(source)
+        self._folders: list[tuple[str, str]] = []  # path in the source, and without links
+        self._links: deque[str] = deque()
+        self._walked: set[str] = set()
+
+    def run(self) -> None:
+        """Fills the result."""
+        if not Path(self._real).is_dir():
+            named = Path(self._source)
+            self._source = str(named.parent)
+            self._take(named.name, named.stat(), self._real)
+            return
+        self._folders.append(("", self._real))
+        while self._folders or self._links:
+            if self._folders:
+                self._walk_folder(*self._folders.pop())
+            else:
+                self._follow(self._links.popleft())
+
+    def _walk_folder(self, relative: str, real: str) -> None:
+        absolute = f"{self._source}/{relative}"
+        if real in self._walked:
+            return
+        self._walked.add(real)
+        try:
+            with os.scandir(absolute) as entries:
+                found = {entry.name: entry for entry in entries if not entry.name.startswith(".")}
+        except OSError as error:
+            self._closed(relative, error)
+            return
+        if found.keys() >= OWN_FILES:
+            self._skip(relative, "a bmembed project", "project")  # its reports hold queries, not documents
+            return
+        prefix = f"{relative}/" if relative else ""
+        if self._is_beir(prefix, found):
+            found = self._beir_only(prefix, found)
+        for name, entry in sorted(found.items()):
+            self._look_at(prefix + name, entry, real)
+
+    def _look_at(self, path: str, entry: os.DirEntry[str], real_folder: str) -> None:
+        try:
+            if entry.is_symlink():
+                self._links.append(path)
+            elif entry.is_dir():
+                if not self._unwanted.match_file(f"{readable_path(path)}/"):
+                    self._folders.append((path, f"{real_folder}/{entry.name}"))
+            elif self._matches(path):
+                self._take(path, entry.stat(), f"{real_folder}/{entry.name}")
+        except OSError as error:
+            self._closed(path, error)
+
+    def _follow(self, path: str) -> None:
+        absolute = Path(self._source, path)
+        real = os.path.realpath(absolute)
+        try:
+            status = absolute.stat()
+        except FileNotFoundError as error:
+            self._skip(path, f"broken link: {_reason(error)}", "broken link")
+            return
+        except OSError as error:
+            self._closed(path, error, "broken link")
+            return
+        if not self._follow_links and os.path.commonpath([real, self._real]) != self._real:
+            if self._matches(path):
+                self._skip(path, "a link that leads out of the folder", "refused")
+        elif stat.S_ISDIR(status.st_mode) and real not in self._walked:
+            self._folders.append((path, real))
+        elif self._matches(path):
+            if real in self._walked:
+                self._skip(path, "a link to a folder that is already included", "link")
+            elif real in self._taken:
+                self._skip(path, "a link to a file that is already included", "link")
+            else:
+                self._take(path, status, real)
+
+    def _is_beir(self, prefix: str, found: dict[str, os.DirEntry[str]]) -> bool:
+        path = prefix + BEIR_CORPUS
+        return BEIR_CORPUS in found and found[BEIR_CORPUS].is_file() and self._matches(path) and self._begins_beir(path)
+
+    def _begins_beir(self, path: str) -> bool:
+        return _begins_beir(Path(self._source, path))
+
+    def _beir_only(self, prefix: str, found: dict[str, os.DirEntry[str]]) -> dict[str, os.DirEntry[str]]:
+        for name, entry in found.items():
+            if name != BEIR_CORPUS and name not in _BEIR_COMPANIONS and self._matches(prefix + name):
+                is_document = ending_of(name) in FORMATS
+                if is_document or entry.is_dir():
+                    self._skip(prefix + name, f"beside a BEIR data set's {BEIR_CORPUS}", "data set")
+        return {BEIR_CORPUS: found[BEIR_CORPUS]}
+
+    def _matches(self, path: str) -> bool:
+        path = readable_path(path)
+        return self._wanted.match_file(path) and not self._unwanted.match_file(path)
+
+    def _take(self, path: str, status: os.stat_result, real: str) -> None:
+        if real in self._taken:
+            return
+        readable = readable_path(path)
+        if readable != path and os.path.lexists(f"{self._source}/{readable}"):
+            self._skip(path, "the name is not valid UTF-8, and another file has the same displayed name", "unsupported")
+            return
+        ending = ending_of(path)
+        if not stat.S_ISREG(status.st_mode):
+            self._skip(path, "not a regular file", "unsupported")
+            return
+        format = self._formats.get(ending)
+        if path.rpartition("/")[2] == BEIR_CORPUS and self._begins_beir(path):
+            format = "beir"
+        if format is None and names_no_format(ending) and status.st_size:
+            format = _format_of(Path(self._source, path))
+        if ending in IMAGES and format is None:
+            other = "a picture of a kind that OCR does not read" if self._formats is not FORMATS else ""
+            self._skip(path, other or "a picture: without OCR it holds no text", "needs OCR")
+        elif format is None:
+            self._skip(path, f"format not supported yet: {ending or 'no ending'}", "unsupported")
+        else:
+            self._taken.add(real)
+            absolute = Path(self._source, path)
+            self._result.files.append(
+                ScannedFile(
+                    self._source, readable, absolute, status.st_size, status.st_mtime_ns, format, status.st_ctime_ns
+                )
+            )
+
+    def _closed(self, path: str, error: OSError, kind: Kind = "no access") -> None:
+        self._result.closed.append((self._source, readable_path(path)))
+        reason = _reason(error) if kind == "no access" else f"{kind}: {_reason(error)}"
+        self._skip(path, reason, kind)
+
+    def _skip(self, path: str, reason: str, kind: Kind) -> None:
+        self._result.skipped.append(Skipped(readable_path(path) or ".", reason, self._source, kind))
+
+
+def _begins_beir(path: Path) -> bool:
+    """Whether the first line of a corpus.jsonl is an entry of a BEIR data set; one that is closed to us is taken for it."""
+    try:
+        with path.open("rb") as file:
+            first = next(filter(bytes.strip, iter(lambda: file.readline(_MAX_ENTRY_LENGTH), b"")), b"")
+    except OSError:
+        return True
+    try:
+        entry = json.loads(first.decode("utf-8-sig"))
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(entry, dict) and "_id" in entry and bool({"text", "title"} & entry.keys())
+
+
+def _format_of(path: Path) -> str | None:
+    """The format of a file whose name has none: mails are often stored so."""
+    with path.open("rb") as file:
+        return format_of_head(file.read(4096)) or None
+
+
+def readable_path(path: str) -> str:
+    """A path as text: of one that is not UTF-8, the bytes that are none as `\\xe9`."""
+    if path.isascii() or not any("\ud800" <= char <= "\udfff" for char in path):
+        return path
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
+def _reason(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()

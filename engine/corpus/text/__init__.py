@@ -1,0 +1,1 @@
+"""Blocks, pages and lines → text."""

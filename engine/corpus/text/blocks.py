@@ -1,0 +1,180 @@
+"""Blocks, slides, pages and rows → text with where headings and pages begin."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from engine.core.records import Heading, Page
+from engine.corpus.text.furniture import without_furniture
+from engine.corpus.text.hyphens import BREAK, put_together, unwrapped
+
+NOTES = "Notes:"
+"""The line above the notes of a slide; no heading of a slide that says nothing else."""
+MAX_HEADING_LENGTH = 300
+_MAX_SLIDE_TITLE_LENGTH = 120
+_WORD = re.compile(r"\w+")
+_SENTENCE = 4  # words
+_MANY_ROWS = 6
+_MAX_NAME_LENGTH = 200  # characters of a column's name that are repeated with each of its cells
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A text with where its headings and its pages begin."""
+
+    text: str
+    headings: tuple[Heading, ...] = ()
+    pages: tuple[Page, ...] = ()
+
+
+class Builder:
+    """Joins blocks with a blank line between two, and keeps where headings and pages begin."""
+
+    def __init__(self) -> None:
+        self._parts: list[str] = []
+        self._headings: list[Heading] = []
+        self._pages: list[Page] = []
+        self._length, self._list = 0, False
+
+    def page(self, number: int, name: str) -> None:
+        """A page begins with the next block."""
+        self._pages.append(Page(self._length + (2 if self._parts else 0), number, name))
+
+    def next_page(self) -> None:
+        """The page that follows the last one begins with the next block."""
+        number = self._pages[-1].number + 1 if self._pages else 1
+        self.page(number, f"page {number}")
+
+    def heading(self, level: int, title: str) -> None:
+        """A heading as a block of its own."""
+        line = " ".join(title.split())
+        if line:
+            start = self._add(line)
+            self._headings.append(Heading(start, max(1, level), line[:MAX_HEADING_LENGTH]))
+
+    def block(self, text: str) -> None:
+        """A paragraph, or a table's rows."""
+        if text.strip():
+            self._add(text.strip("\n"))
+
+    def item(self, text: str) -> None:
+        """A list item."""
+        if text.strip():
+            self._add(f"- {text.strip()}", item=True)
+
+    def _add(self, text: str, *, item: bool = False) -> int:
+        gap = "" if not self._parts else "\n" if item and self._list else "\n\n"
+        self._parts += (gap, text)
+        start = self._length + len(gap)
+        self._length, self._list = start + len(text), item
+        return start
+
+    def done(self) -> Text:
+        """All that was added. Pages that turned out to be empty begin where the next one does."""
+        text = "".join(self._parts)
+        pages = tuple(Page(min(page.start, len(text)), page.number, page.name) for page in self._pages)
+        return Text(text, tuple(self._headings), pages)
+
+
+def rows_as_text(rows: Sequence[Sequence[str]], *, headed: bool | None = None) -> str:
+    """A table, one row a line. Where the first row names the columns, every cell after it is given with its column's
+    name, so that a row can be understood wherever the table is cut. `headed` says whether it does, where that is known.
+    """
+    filled = [row for row in rows if any(cell.strip() for cell in row)]
+    if not filled:
+        return ""
+    if not (_is_header(filled) if headed is None else headed):
+        return "\n".join(" | ".join(filter(None, row)) for row in filled)
+    lines = [" | ".join(filter(None, filled[0]))]
+    names = [name if len(name) <= _MAX_NAME_LENGTH else f"{name[:_MAX_NAME_LENGTH].rstrip()}…" for name in filled[0]]
+    for row in filled[1:]:
+        lines.append(
+            " | ".join(f"{name}: {cell}" if name else cell for name, cell in zip(names, row, strict=False) if cell)
+            + "".join(f" | {cell}" for cell in row[len(names) :] if cell)
+        )
+    return "\n".join(filter(None, lines))
+
+
+def _is_header(rows: Sequence[Sequence[str]]) -> bool:
+    """Whether the first row is one: a name for most columns, none of them a number, and a column below whose cells are of
+    another sort than its name. A table of words alone shows none, and a first row wrongly taken for one makes every row false.
+    """
+    first = [cell for cell in rows[0] if cell]
+    named = len(first) >= 2 and len(set(first)) == len(first) and len(first) >= 0.8 * max(len(row) for row in rows)
+    if not named or not all(any(map(str.isalpha, cell)) and len(cell) <= 60 for cell in first):
+        return False
+    columns = [[row[at] for row in rows[1:] if at < len(row) and row[at]] for at in range(len(rows[0]))]
+    again = any(name and name in cells for name, cells in zip(rows[0], columns, strict=True))
+    return not again and any(name and _names(name, cells) for name, cells in zip(rows[0], columns, strict=True))
+
+
+def _names(name: str, cells: Sequence[str]) -> bool:
+    """Whether a cell stands over others of another sort: over numbers, sentences, or a few values that come again and again."""
+    if cells and not any(map(str.isdigit, name)) and all(any(map(str.isdigit, cell)) for cell in cells):
+        return True
+    sentences = all(len(cell.split()) >= _SENTENCE and len(cell) > 3 * len(name) for cell in cells)
+    if len(cells) >= 2 and sentences and len(name.split()) < _SENTENCE:
+        return True
+    return len(cells) >= _MANY_ROWS and 2 * len(set(cells)) <= len(cells)
+
+
+def with_more(text: Text, more: str) -> Text:
+    """A text with what stands beside it, on a page of its own where it has pages."""
+    if not more:
+        return text
+    start = len(text.text) + 2 if text.text else 0
+    last = text.pages[-1:]
+    pages = (*text.pages, *(Page(start, page.number + 1, "beside the text") for page in last))
+    return Text("\n\n".join(filter(None, (text.text, more))), text.headings, pages)
+
+
+def lacking_in(text: str, lines: Iterable[str]) -> str:
+    """Of some lines those that have a word which a text lacks, each once."""
+    known = set(_WORD.findall(text.casefold()))
+    return "\n".join(dict.fromkeys(line for line in lines if not known.issuperset(_WORD.findall(line.casefold()))))
+
+
+def from_slides(slides: Mapping[int, str]) -> Text:
+    """The slides by number, each with its first line as its heading where that is short."""
+    built = Builder()
+    for number, text in slides.items():
+        if not text.strip():
+            continue
+        built.page(number, f"slide {number}")
+        title, _, rest = text.strip().partition("\n")
+        if title != NOTES and len(title) <= _MAX_SLIDE_TITLE_LENGTH:
+            built.heading(1, title)
+            text = rest
+        built.block(text)
+    return built.done()
+
+
+def from_pages(pages: Mapping[int, str], beside: Mapping[int, str] = MappingProxyType({})) -> Text:
+    """The pages of a document by number, with a `BREAK` where a line's end parts a word: without what stands on every page, and
+    with words put together. What stands `beside` the text of a page comes after it.
+    """
+    built = Builder()
+    texts = without_furniture(list(pages.values()), list(pages))
+    for number, text in zip(pages, put_together(_rejoined([unwrapped(page) for page in texts])), strict=True):
+        more = beside.get(number, "")
+        if text.strip() or more:
+            built.page(number, f"page {number}")
+            built.block(text)
+            built.block(more)
+    return built.done()
+
+
+def _rejoined(pages: list[str]) -> list[str]:
+    """The pages, with a word that the end of one parts whole on it, but for a `BREAK`; a page is never left empty by that."""
+    for at in range(len(pages) - 1):
+        if not pages[at].rstrip().endswith(("-", "\u2010")):
+            continue
+        begun = re.search(r"(?<=[^\W\d_])[-\u2010]\s*$", pages[at])
+        ended = re.match(r"\s*([^\W\d_A-Z]\S*)\s+(?=\S)", pages[at + 1])
+        if begun and ended:
+            pages[at] = pages[at][: begun.start()] + BREAK + ended[1]
+            pages[at + 1] = pages[at + 1][ended.end() :]
+    return pages

@@ -1,0 +1,92 @@
+"""Words that a line's end parts are put together; hyphens that belong to a word stay.
+
+`BREAK` stands in a text where a line or a page ends in a hyphen within a word. Whether the hyphen is one of the word is decided by
+how the document writes it elsewhere, and by what stands before and after it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
+
+LINE_END = "\x02"  # PDFium's sign for a hyphen that ends a line
+BREAK = "\ufdd2"  # what no text holds
+_ENDED = re.compile(f"(?<=\\S){LINE_END}(?=\\S)")
+_LINE_END = re.compile(r"[-\u2010](?<=[^\W\d_].)\n([^\W\d_]\S*)[ ]?")
+_PARTED = re.compile(f"(?<![^\\W\\d_])[^\\W\\d_]++(?:[-\u2010{BREAK}][^\\W\\d_]++)++")
+_HYPHEN = re.compile("([-\u2010])")
+_WORD = re.compile(f"(?<![\\w{BREAK}])[^\\W\\d_]+(?:-[^\\W\\d_]+)*(?![\\w{BREAK}])")
+GO_ON = frozenset({"und", "oder", "bzw", "sowie", "bis", "and", "or"})  # behind a part of a word whose end comes later
+_WITH_HYPHEN = frozenset({"self", "non", "well", "half", "quasi"})
+_LINKS = frozenset(
+    {"of", "the", "to", "in", "on", "by", "at", "for", "and", "or", "up", "de", "la", "le"}
+)  # between other parts
+_MIN_LENGTH = 3  # letters
+
+
+def with_breaks(page: str) -> str:
+    """A page's text as PDFium gives it, with a `BREAK` for each hyphen that ends a line within a word."""
+    if BREAK in page:
+        page = page.replace(BREAK, "\ufffd")
+    return _ENDED.sub(BREAK, page).replace(LINE_END, "-") if LINE_END in page else page
+
+
+def unwrapped(page: str) -> str:
+    """A page's text without the blanks that end its lines, with a `BREAK` in each word that a line end parts, which is put behind
+    the word.
+    """
+    lines = "\n".join(line.rstrip() for line in page.strip("\n").split("\n"))
+    lines = re.sub(r"\u00ad\n(?=[^\W\d_])(\S+)[ ]?", r"\1\n", lines).replace("\u00ad", "")
+    return _LINE_END.sub(lambda found: found[0] if found[1][0].isupper() else f"{BREAK}{found[1]}\n", lines)
+
+
+def put_together(pages: Sequence[str]) -> list[str]:
+    """The pages of a document with its parted words put together."""
+    if not any(BREAK in page for page in pages):
+        return list(pages)
+    known = _words(pages)
+    return [_PARTED.sub(lambda found: _parts_of(found[0], known), page).replace(BREAK, "-") for page in pages]
+
+
+def _words(pages: Iterable[str]) -> Counter[str]:
+    return Counter(map(str.lower, chain.from_iterable(map(_WORD.findall, pages))))
+
+
+def _parts_of(compound: str, known: Mapping[str, int]) -> str:
+    """Words with hyphens or a `BREAK` between them, each `BREAK` replaced by what it stands for."""
+    if BREAK not in compound:
+        return compound
+    pieces, follows = _HYPHEN.split(compound), False
+    for at in range(0, len(pieces), 2):
+        is_parted = BREAK in pieces[at]
+        if is_parted:
+            pieces[at] = _whole(pieces[at], known, follows=follows)
+        follows = not is_parted
+    return "".join(pieces)
+
+
+def _whole(parted: str, known: Mapping[str, int], *, follows: bool) -> str:
+    word, *rest = parted.split(BREAK)
+    for part in rest:
+        if part.lower() in GO_ON and not known.get((word + part).lower()):
+            word += f"- {part}"
+        else:
+            word += f"-{part}" if _has_hyphen(word.rpartition("-")[2], part, known, follows=follows) else part
+    return word
+
+
+def _has_hyphen(left: str, right: str, known: Mapping[str, int], *, follows: bool) -> bool:
+    """Whether a hyphen between two parts is the word's own. `follows`: another part, on the left one; `known`: how often the
+    document has each word within a line.
+    """
+    whole, parted = known.get((left + right).lower(), 0), known.get(f"{left}-{right}".lower(), 0)
+    if whole or parted:
+        return parted > whole
+    if right[0].isupper() or len(left) == 1 or left.isupper() or left.lower() in _WITH_HYPHEN:
+        return True
+    if follows and left.lower() in _LINKS:
+        return True
+    both = bool(known.get(left.lower()) and known.get(right.lower()))
+    return both and (follows or min(len(left), len(right)) >= _MIN_LENGTH)

@@ -1,0 +1,135 @@
+"""Judgments and queries that the user brings: checked, copied into the project's `imports` folder, read back by stages.
+
+The copies are what a database that was lost is built again from.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from engine.core.disk import write_text
+from engine.core.errors import DatasetError
+from engine.core.records import JudgedQuery
+from engine.project.folder import ProjectFolder
+from engine.project.store.store import Store
+from engine.written_queries.beir import (
+    ImportedQuery,
+    read_beir_judgments,
+    read_evidence_questions,
+    read_queries_jsonl,
+    read_training_queries,
+)
+
+MARKS_FILE = "judgments-app.jsonl"  # hits that the user marked: rewritten with every mark, unlike imported files
+MARKED = "user:"  # what the keys of its queries begin with
+JUDGING = "judging"  # the lock of who marks hits, or brings file and database in line
+JUDGING_SECONDS = 5.0  # that another mark of this project may take
+
+
+def import_judgments(project: ProjectFolder, path: Path, split: str = "test") -> int:
+    """Add judged queries from a BEIR folder or a JSONL file of {query, evidence, path?}; returns how many were read.
+
+    Raises DatasetError that names file and line.
+    """
+    judged = read_beir_judgments(path, split) if path.is_dir() else read_evidence_questions(path)
+    if not judged:
+        raise DatasetError(
+            f"{path} holds no judgments.", "No query in it has an answer.",
+            "Give each query evidence or a document id.", code="dataset-without-judgments",
+        )  # fmt: skip
+    lines = [{"key": q.key, "text": q.text, "evidence": q.evidence, "grades": q.grades, "path": q.path} for q in judged]
+    _keep(project, "judgments", lines)
+    store = project.store()
+    try:
+        store.put_judged(judged)
+    finally:
+        store.close()
+    return len(judged)
+
+
+def import_queries(project: ProjectFolder, path: Path) -> int:
+    """Add training queries from JSONL ({query, evidence?, document?}), a JSON array, or qrels/SPLIT.tsv of a BEIR folder; returns
+    how many were read.
+
+    They are used when `queries.backend` is `imported` or `both`. Raises DatasetError that names file and line.
+    """
+    queries = read_training_queries(path)
+    if not queries:
+        raise DatasetError(
+            f"{path} holds no queries.", "The file is empty.", "Write one JSON object with 'query' per line.",
+            code="dataset-empty",
+        )  # fmt: skip
+    rows = [{"query": q.text, "evidence": q.evidence, "document": q.document} for q in queries]
+    _keep(
+        project,
+        "queries",
+        [row | ({"grade": q.grade} if q.grade else {}) for row, q in zip(rows, queries, strict=True)],
+    )
+    return len(queries)
+
+
+def read_judgments(path: Path) -> list[JudgedQuery]:
+    """Judged queries of a file that `import_judgments` wrote, or of the marks file, but for those without an answer.
+
+    Raises DatasetError where the file was damaged.
+    """
+    try:
+        return [
+            JudgedQuery(
+                row["key"], row["text"], tuple(row["evidence"]), tuple((d, g) for d, g in row["grades"]), row["path"]
+            )
+            for row in map(json.loads, filter(str.strip, path.read_text(encoding="utf-8").split("\n")))
+            if row["evidence"] or row["grades"] or row["path"]
+        ]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        why = f"{type(error).__name__}: {error}."
+        raise DatasetError(
+            f"{path} cannot be read.", why, "Correct it, or delete it: it holds judged queries.",
+            code="dataset-unreadable",
+        ) from None  # fmt: skip
+
+
+def restore_marked(project: ProjectFolder, store: Store) -> None:
+    """Bring the judged queries made of the user's marks in line with the marks file: a database restored from a copy
+    may lack some, and may hold some that were taken back. Without that file nothing changes."""
+    path = project.path / "imports" / MARKS_FILE
+    if not path.is_file():
+        return
+    with project.locked(JUDGING, wait=JUDGING_SECONDS):  # a mark made just now is in both or in neither
+        kept = {query.key: query for query in read_judgments(path)}
+        known = {query.key: replace(query, id=0) for query in store.judged() if query.key.startswith(MARKED)}
+        if fresh := [query for key, query in kept.items() if known.get(key) != query]:
+            store.put_judged(fresh)
+        if gone := known.keys() - kept.keys():
+            store.drop_judged(gone)
+
+
+def imported_queries(project: ProjectFolder) -> list[ImportedQuery]:
+    """All training queries imported so far, without repeats, in order of import file and line."""
+    found: dict[tuple[str, tuple[str, ...]], ImportedQuery] = {}
+    for path in sorted((project.path / "imports").glob("queries-*.jsonl")):
+        for query in read_queries_jsonl(path):
+            found.setdefault((query.text, query.evidence), query)
+    return list(found.values())
+
+
+def graded_queries(project: ProjectFolder) -> list[ImportedQuery]:
+    """All training queries imported so far where one of them has a grade, else none."""
+    found = imported_queries(project)
+    return found if any(query.grade for query in found) else []
+
+
+def imports_fingerprint(project: ProjectFolder, kind: str) -> list[str]:
+    """Names (which hold content hashes) of the imports of a kind: they change when the content does."""
+    return sorted(path.name for path in (project.path / "imports").glob(f"{kind}-*.jsonl"))
+
+
+def _keep(project: ProjectFolder, kind: str, rows: list[dict[str, Any]]) -> None:
+    text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    (project.path / "imports").mkdir(mode=0o700, exist_ok=True)
+    write_text(project.path / "imports" / f"{kind}-{digest}.jsonl", text)

@@ -1,0 +1,171 @@
+"""HTML pages: work that grows with their length alone, however they nest."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from engine.core.records import ReadDocument
+from engine.corpus.formats.html.encoding import declared_encoding
+from engine.corpus.formats.html.reader import READER, shown_text, source_of
+
+
+def read(page: str | bytes) -> ReadDocument:
+    (document,) = READER.read(Path("page.html"), page.encode() if isinstance(page, str) else page)
+    return document
+
+
+@contextmanager
+def counted_calls() -> Iterator[list[int]]:
+    """How many functions are called within, as the last item."""
+    calls = [0]
+
+    def count(_frame: object, event: str, _argument: object) -> None:
+        calls[0] += event in ("call", "c_call")
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        yield calls
+    finally:
+        sys.setprofile(before)
+
+
+@pytest.mark.parametrize(
+    ("piece", "end"),
+    [
+        ("<footer>", "pelican" + " " * 20),
+        ("<p>a</p><footer>\u00a9 x</footer>", "pelican"),
+        ("<table><tr><td>", "pelican"),
+        ("<table><tr><td>a<td>b<caption>", "pelican"),
+        ("<table><tr><th>x<td><table><tr>", "pelican"),
+        ("<table><tr><th>x<div><tr><td>a<td>b", "pelican"),
+        ("<ul class=menu><li>a", "pelican"),
+        ("<blockquote><h1>a", "pelican"),
+        ("<div>", "pelican"),
+        ("<header><h2><a>x</a></h2><a>a</a>", "<h2>pelican"),
+        ("<wbr>", "pelican"),
+        ("<svg><text>a", "<p>pelican"),
+    ],
+)
+def test_work_grows_with_the_length_of_a_page_however_it_nests(piece: str, end: str) -> None:
+    counts = []
+    for times in (300, 1200):
+        with counted_calls() as calls:
+            text = shown_text(piece * times + end)
+        assert "pelican" in text
+        counts.append(calls[0])
+    assert counts[1] < 6 * counts[0]
+
+
+def test_words_of_a_drawing_within_others_are_reported_once() -> None:
+    assert read("<p>See<svg><text>Pier<text>9</text></text></svg></p>").text == "See Pier9"
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        b"<meta " * 200_000 + b"><p>The pelican.",
+        b"<p>The pelican." + b"<meta " * 200_000,
+        b"<?xml " + b"encoding='" * 20_000 + b"><p>The pelican.",
+    ],
+)
+def test_declarations_that_never_end_are_passed_over(page: bytes) -> None:
+    assert "The pelican." in source_of(page, Path("page.html"))[0]
+
+
+@pytest.mark.parametrize(
+    ("page", "encoding"),
+    [
+        (b'<html><head><meta charset="KOI8-R">', "koi8-r"),
+        (b'<META http-equiv=Content-Type content="text/html; charset=windows-1252">', "windows-1252"),
+        (b"<meta name=author content=x><meta\n charset = 'utf-8' />", "utf-8"),
+        (b'\n<?xml version="1.0" encoding="ISO-8859-2"?><html>', "iso-8859-2"),
+        (b"<script>" + b"x" * 100_000 + b"</script><meta charset=utf-8>", "utf-8"),
+        (b"<metadata charset=x><p>charset=y", ""),
+        (b"<meta charset=", ""),
+        (b"", ""),
+    ],
+)
+def test_the_encoding_that_a_page_names(page: bytes, encoding: str) -> None:
+    assert declared_encoding(page) == encoding
+
+
+def test_spans_make_no_row_wider_than_a_page_could_be() -> None:
+    spanning = "<td colspan=50 rowspan=50>a" * 20
+    text = read(f"<table><tr><th>Pier</th></tr>{f'<tr>{spanning}</tr>' * 60}</table>").text
+    rows = text.split("\n")
+    assert len(rows) == 61
+    assert rows[1] == "a" + " | a" * 19
+    assert set(rows[2:51]) == {"a" + " | a" * 23}  # four of the row above span 200 columns
+
+
+def test_a_long_name_of_a_column_is_reported_in_full_once() -> None:
+    name = "pelican " * 100
+    text = read(f"<table><tr><th>{name}<th>Depth{'<tr><td>a<td>12' * 50}</table>").text
+    assert text.count("pelican") == 100 + 50 * 25
+    assert text.split("\n")[1] == f"{' '.join(['pelican'] * 25)}…: a | Depth: 12"
+
+
+def test_a_cell_outside_a_row_and_rows_in_a_block_are_rows() -> None:
+    assert read("<table><th>Pier<td>North</table>").text == "Pier | North"
+    page = "<table><center><tr><td>a<td>b</tr><tr><td>c<td>d</tr></center></table>"
+    assert read(page).text == "a | b\nc | d"
+
+
+@pytest.mark.parametrize(
+    ("page", "text"),
+    [
+        ("<article><header><h2><a>The pelican</a></h2></header><p>It rests.</p></article>", "The pelican\n\nIt rests."),
+        ("<section><header><a>The pelican</a></header><p>It rests.</p></section>", "The pelican\n\nIt rests."),
+        ("<main><div><header><a>Ada</a></header></div><p>It rests.</p></main>", "Ada\n\nIt rests."),
+        (
+            "<header>to <a>Home</a> | <h2><a>The <i>pelican</i></a></h2> | <ul><li><a>Press</a></ul></header><p>It rests.</p>",
+            "The pelican\n\nIt rests.",
+        ),
+        ("<header><a><h1>The pelican</h1></a></header><p>It rests.</p>", "The pelican\n\nIt rests."),
+        ("<div class=navbar><h1><a>The pelican</a></h1><a>Home</a></div><p>It rests.</p>", "The pelican\n\nIt rests."),
+        (
+            "<div class=menu><h3>Contents</h3><a>The first chapter</a><a>The second chapter of all</a></div><p>It rests.</p>",
+            "It rests.",
+        ),
+        ("<footer><h3>Ships</h3><a>Gull and Tern</a><a>Swan and Heron</a></footer><p>It rests.</p>", "It rests."),
+        ("<header><a>Print</a> | <a>Up</a></header><p>It rests.</p>", "It rests."),
+        ("<article><p>It rests.</p><footer><a>Print</a></footer></article>", "It rests."),
+        ("<header><header><h2><a>A</a></h2><a>Print</a></header></header><p>It rests.</p>", "A\n\nIt rests."),
+    ],
+)
+def test_titles_that_are_links_stay_and_menus_go(page: str, text: str) -> None:
+    assert read(page).text == text
+
+
+def test_a_title_in_the_header_of_an_article_is_a_heading() -> None:
+    found = read("<article><header><h2><a>The pelican</a></h2></header><p>It rests.</p></article>")
+    assert [(heading.start, heading.level, heading.title) for heading in found.headings] == [(0, 2, "The pelican")]
+
+
+@pytest.mark.parametrize(
+    ("page", "text"),
+    [
+        ("<ol><li>Berths<li>Pilots</ol><ol><li>Fees</ol>", "1. Berths\n2. Pilots\n1. Fees"),
+        ("<ol start=3><li>a<li value=7>b<li>c<ul><li>u</ul><ol type=a><li>d<li>e</ol></ol>", "3. a\n7. b\n8. c\n- u\na. d\nb. e"),
+        ("<ol type=I start=x><li>a<li>b</ol><ol start=0><li>c", "I. a\nII. b\n0. c"),
+        ("<ol><li><h2>Scope</h2><p>It rests.</p></li><li><p>Fees</p><p>are due.</p></li></ol>",
+         "1. Scope\n\nIt rests.\n\n2. Fees\n\nare due."),
+        ("<ol><li></li><li><div></div>b</ol><p>after</p>", "2. b\n\nafter"),
+        ("<ul><li></li></ul><p>after</p>", "after"),
+        ("<ul><li><h3>Tern</h3></ul><h3></h3><p>after</p>", "Tern\n\nafter"),
+    ],
+)  # fmt: skip
+def test_items_of_lists_are_reported_with_what_a_page_shows_before_them(page: str, text: str) -> None:
+    assert shown_text(page) == text
+
+
+def test_headings_in_numbered_lists_are_called_with_their_numbers() -> None:
+    document = read("<ol><li><h2>Scope</h2><p>It rests.</p><li><h2>Fees</h2></ol>")
+    assert [(heading.level, heading.title) for heading in document.headings] == [(2, "1. Scope"), (2, "2. Fees")]
+    assert all(document.text.startswith(heading.title, heading.start) for heading in document.headings)

@@ -1,0 +1,393 @@
+"""PDF files: pages, what they say of themselves, pages that are damaged, and text that runs from right to left."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from io import BytesIO
+from pathlib import Path
+
+import matplotlib as mpl
+import pytest
+from fixtures import office
+from fixtures.errors import unreadable
+from fixtures.shown_numbers import numbers
+from matplotlib.figure import Figure
+
+from engine.core.records import Kind, ReadDocument
+from engine.corpus.formats import LeftOut, Member, ocr
+from engine.corpus.formats.inside import files_inside
+from engine.corpus.formats.pdf import forms as pdf_beside
+from engine.corpus.formats.pdf.pdfium import iso_date, opened, page_of, text_of
+from engine.corpus.formats.pdf.reader import PdfReader
+
+
+def read(content: bytes) -> list[ReadDocument | LeftOut]:
+    return list(PdfReader().read(Path("a.pdf"), content))
+
+
+@pytest.mark.parametrize(
+    ("reported", "date"),
+    [
+        ("D:20240103093826+01'00'", "2024-01-03T09:38:26+01:00"),
+        ("D:20240103093826-0330", "2024-01-03T09:38:26-03:30"),
+        ("D:20240103093826Z", "2024-01-03T09:38:26"),
+        ("D:20240103093826", "2024-01-03T09:38:26"),
+        ("20240103", "2024-01-03T00:00:00"),
+        ("D:2024", "2024-01-01T00:00:00"),
+        ("yesterday", ""),
+        ("", ""),
+    ],
+)
+def test_dates_keep_their_zone(reported: str, date: str) -> None:
+    assert iso_date(reported) == date
+
+
+def test_metadata_of_a_pdf() -> None:
+    (document,) = read(office.pdf("The pelican boards at dawn."))
+    assert isinstance(document, ReadDocument)
+    assert (document.title, document.author) == ("Harbour plan", "Ada Quay")
+    assert document.created == 1930367167  # 2031-03-04 05:06:07 UTC
+    assert document.changed is None
+
+
+def test_a_title_that_a_program_wrote_for_none_is_left_out() -> None:
+    title = b"Harbour plan".hex().encode()
+    (document,) = read(
+        office.pdf("The pelican.").replace(b"/Title<" + title, b"/Title<" + b"(anonymous)".hex().encode())
+    )
+    assert isinstance(document, ReadDocument)
+    assert document.title == "A"
+
+
+def test_a_date_that_is_none_and_one_of_no_calendar_are_left_out() -> None:
+    (document,) = read(
+        office.pdf("The pelican.").replace(b"D:20310304050607Z".hex().encode(), b"D:20311399".hex().encode())
+    )
+    assert isinstance(document, ReadDocument)
+    assert document.created is None
+
+
+def test_a_title_that_is_no_text_costs_only_itself() -> None:
+    title = b"Harbour plan".hex().encode()
+    (document,) = read(office.pdf("The pelican.").replace(b"/Title<" + title, b"/Title<FEFFD800"))
+    assert isinstance(document, ReadDocument)
+    assert (document.title, document.author) == ("A", "Ada Quay")
+
+
+def test_a_damaged_page_is_reported_and_the_others_are_read() -> None:
+    content = office.pdf("The pelican.", "The heron.", "The tern.")
+    torn = content.replace(b"6 0 obj\n<</Type/Page", b"6 0 obj\n<</Type/Pork", 1)
+    document, left = read(torn)
+    assert isinstance(document, ReadDocument)
+    assert document.text == "The pelican.\n\nThe tern."
+    assert [page.name for page in document.pages] == ["page 1", "page 3"]
+    assert isinstance(left, LeftOut)
+    assert (left.member, left.state, left.kind, numbers(left.reason)) == ("page 2", "quarantined", "damaged", [1, 3])
+
+
+def test_pages_that_a_pdf_claims_and_does_not_have_take_no_long_time() -> None:
+    started = time.process_time()
+    document, left = read(office.pdf("The pelican.", "The heron.").replace(b"/Count 2", b"/Count 200000"))
+    assert time.process_time() - started < 5
+    assert isinstance(document, ReadDocument)
+    assert document.text == "The pelican.\n\nThe heron."
+    assert isinstance(left, LeftOut)
+    assert (left.member, left.kind) == ("pages 3-200000", "damaged")
+
+
+def test_of_a_pdf_that_is_cut_what_is_there_is_read() -> None:
+    content = office.pdf("The pelican.", "The heron.")
+    document, rest = read(content[: content.index(b"xref")])
+    assert isinstance(document, ReadDocument)
+    assert isinstance(rest, LeftOut)
+    assert (document.text, rest.state, rest.kind) == ("The pelican.\n\nThe heron.", "quarantined", "damaged")
+    document, page, other = read(content[: content.index(b"6 0 obj")])
+    assert isinstance(document, ReadDocument)
+    assert isinstance(page, LeftOut)
+    assert (document.text, page.member, page.kind, other) == ("The pelican.", "page 2", "damaged", rest)
+
+
+def test_a_pdf_that_is_cut_is_damaged_where_its_catalog_is_not_there_or_its_lock_not_known() -> None:
+    content = office.pdf("The pelican.")
+    locked = office.locked_pdf()
+    for cut in (content[: content.index(b"xref")].replace(b"/Catalog", b"/Cattle!"), locked[: locked.index(b"xref")]):
+        with unreadable("damaged"):
+            read(cut)
+
+
+def test_a_pdf_of_damaged_pages_alone_is_damaged() -> None:
+    content = office.pdf("The pelican.").replace(b"/Type/Page/Parent", b"/Type/Pork/Parent", 1)
+    with unreadable("damaged"):
+        read(content)
+
+
+def test_half_a_sign_in_the_metadata_of_a_pdf_costs_only_that() -> None:
+    half = office.pdf("The pelican boards.").replace(b"Harbour plan".hex().encode(), b"FEFF0050D83D004100420043")
+    (document,) = read(half)
+    assert isinstance(document, ReadDocument)
+    assert (document.title, document.author, document.text) == ("A", "Ada Quay", "The pelican boards.")
+
+
+def test_half_a_sign_in_the_name_of_a_file_attached_to_a_pdf_does_not_lose_the_file() -> None:
+    content = attaching("notes.txt", b"The heron.").replace(b"(notes.txt)", b"<FEFF0061D83D>")
+    assert list(files_inside("pdf", content)) == [Member("a\ufffd", b"The heron.")]
+
+
+def attaching(name: str, data: bytes) -> bytes:
+    """A PDF with a file attached to it."""
+    stream = b"<</Type/EmbeddedFile/Length %d>>stream\n%s\nendstream" % (len(data), data)
+    content = office.pdf("The pelican.", extra=stream)
+    file = b"<</Type/Filespec/F(%s)/UF(%s)/EF<</F 8 0 R>>>>" % (name.encode(), name.encode())
+    names = b"/Names<</EmbeddedFiles<</Names[(%s)%s]>>>>" % (name.encode(), file)
+    return content.replace(b"/Type/Catalog", b"/Type/Catalog" + names)
+
+
+@pytest.fixture
+def recognising() -> Iterator[list[bytes]]:
+    """OCR that finds nothing; the pictures that it was asked about."""
+    asked: list[bytes] = []
+    ocr.use(lambda picture: (asked.append(picture) or "", ""))
+    yield asked
+    ocr.use(None)
+
+
+def test_damaged_pages_are_not_given_to_ocr(recognising: list[bytes]) -> None:
+    torn = office.pdf("The pelican.", "The heron.").replace(b"6 0 obj\n<</Type/Page", b"6 0 obj\n<</Type/Pork", 1)
+    document, left = read(torn)
+    assert isinstance(document, ReadDocument)
+    assert isinstance(left, LeftOut)
+    assert (document.note, left.kind) == ("", "damaged")
+    with unreadable("damaged"):
+        read(office.pdf("The pelican.").replace(b"/Type/Page/Parent", b"/Type/Pork/Parent", 1))
+    assert recognising == []
+
+
+def test_why_a_pdf_gave_no_text(recognising: list[bytes]) -> None:
+    scans = office.pdf("", "", "")
+    one_torn = scans.replace(b"6 0 obj\n<</Type/Page", b"6 0 obj\n<</Type/Pork", 1)
+    found_nothing = reason(scans, "needs OCR")
+    assert found_nothing == reason(one_torn, "needs OCR")
+    assert len(recognising) == 3 + 2
+    ocr.use(None)
+    pictures = reason(scans, "needs OCR")
+    assert pictures == reason(one_torn, "needs OCR") != found_nothing
+    blank = scans.replace(b"/I1 Do", b"      ").replace(b"/Image", b"/Ima  ")
+    reason(blank, "empty")
+    torn = blank.replace(b"6 0 obj\n<</Type/Page", b"6 0 obj\n<</Type/Pork", 1)
+    assert numbers(reason(torn, "damaged")) == [1, 3]
+
+
+def reason(content: bytes, kind: Kind) -> str:
+    with unreadable(kind) as error:
+        read(content)
+    return error.value.why
+
+
+def test_glyphs_that_stand_for_nothing_leave_no_control_characters() -> None:
+    (document,) = read(office.pdf("The pe\x01li\x08can."))
+    assert isinstance(document, ReadDocument)
+    assert document.text == "The pelican."
+
+
+def test_a_word_that_a_line_end_parts() -> None:
+    """PDFium leaves out the hyphen and the line's end, and gives a sign of its own."""
+    with opened(office.pdf("The har-\nbour of North-\nSouth.")) as document, page_of(document, 0) as page:
+        reported = text_of(page)
+    assert reported == "The har\x02bour of North\x02South."
+    (read_document,) = read(office.pdf("The har-\nbour of North-\nSouth."))
+    assert isinstance(read_document, ReadDocument)
+    assert read_document.text == "The harbour of North-South."
+
+
+def text_drawn(*lines: str) -> str:
+    """The text of a PDF with these lines, each shaped as the rules of its script want."""
+    figure = Figure()
+    for number, line in enumerate(lines):
+        figure.text(0.1, 0.8 - 0.2 * number, line)
+    with mpl.rc_context({"pdf.fonttype": 42}):
+        figure.savefig(made := BytesIO(), format="pdf")
+    (document,) = read(made.getvalue())
+    assert isinstance(document, ReadDocument)
+    return document.text
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "שלום עולם זהו מסמך 123 בדיקה",
+        "مرحبا بالعالم",
+        "السلام عليكم لا إله",  # a glyph for lam and alef
+        "الإسلام والأدب",
+        "عقد رقم PHX-121 بتاريخ 2024",
+    ],
+)
+def test_lines_from_right_to_left_are_read_in_their_order(line: str) -> None:
+    assert text_drawn(line, "The pelican boards PHX-121.") == f"{line}\nThe pelican boards PHX-121."
+
+
+def test_a_code_within_a_line_from_right_to_left_stays_whole() -> None:
+    assert "a_b.C-7" in text_drawn("عقد رقم a_b.C-7 بتاريخ 2024").split()
+
+
+def with_notes(*notes: bytes) -> bytes:
+    """A page that says `The pelican.`, with these notes on it, fields of a form among them."""
+    places = b" ".join(b"%d 0 R" % number for number in range(20, 20 + len(notes)))
+    content = office.pdf("The pelican.")
+    content = content.replace(b"<</Type/Catalog", b"<</Type/Catalog/AcroForm<</Fields[%s]>>" % places)
+    content = content.replace(b"<</Type/Page/", b"<</Type/Page/Annots[%s]/" % places)
+    objects = b"".join(
+        b"%d 0 obj\n<</Type/Annot/Rect[9 9 90 30]%s>>\nendobj\n" % (number, note)
+        for number, note in enumerate(notes, 20)
+    )
+    return content.replace(b"xref\n", objects + b"xref\n", 1)
+
+
+def test_what_was_filled_into_a_form_is_read_with_the_names_of_its_fields() -> None:
+    (document,) = read(
+        with_notes(
+            b"/Subtype/Widget/FT/Tx/T(form.Berth_code[0])/V(PHX-121)",
+            b"/Subtype/Widget/FT/Tx/T(n2)/TU(Name of the pilot)/V(Ada\nQuay)",
+            b"/Subtype/Widget/FT/Tx/T(empty)/V()",
+            b"/Subtype/Widget/FT/Tx/Ff 8192/T(secret)/V(hunter2)",
+            b"/Subtype/Widget/FT/Tx/F 2/T(hidden)/V(never shown)",
+            b"/Subtype/Widget/FT/Ch/Ff 131072/T(Ship)/Opt[(Heron)(Tern)]/V(Tern)",
+            b"/Subtype/Widget/FT/Tx/T(bird)/V(The pelican.)",
+        )
+    )
+    assert isinstance(document, ReadDocument)
+    assert (
+        document.text
+        == "The pelican.\n\nBerth code: PHX-121\nName of the pilot: Ada Quay\nShip: Tern\nbird: The pelican."
+    )
+    assert [page.start for page in document.pages] == [0]
+
+
+def test_what_was_chosen_in_lists_is_reported_as_it_is_shown_there() -> None:
+    (document,) = read(
+        with_notes(
+            b"/Subtype/Widget/FT/Ch/Ff 2097152/T(Ships)/Opt[(Heron)(Tern)(Gull)]/V[(Heron)(Gull)]",
+            b"/Subtype/Widget/FT/Ch/Ff 131072/T(Nr. of the port)/Opt[[(DE)(Germany)][(FR)(France)]]/V(FR)",
+            b"/Subtype/Widget/FT/Ch/Ff 393216/T(Berth)/Opt[(North)(South)]/V(PHX-121)",
+        )
+    )
+    assert isinstance(document, ReadDocument)
+    assert document.text == "The pelican.\n\nShips: Heron, Gull\nNr. of the port: France\nBerth: PHX-121"
+
+
+def test_fields_that_the_form_of_the_document_does_not_list_are_read() -> None:
+    content = with_notes(
+        b"/Subtype/Widget/FT/Tx/T(Berth)/V(PHX-121)",
+        b"/Subtype/Widget/FT/Tx/Ff 8192/T(secret)/V(hunter2)",
+        b"/Subtype/Widget/FT/Btn/T(Insured)/V/Yes",
+        b"/Subtype/Widget/FT/Btn/T(Leaking)/V/Off",
+    )
+    for unlisted in (content.replace(b"/Fields[", b"/Others["), content.replace(b"/AcroForm", b"/NoForm")):
+        assert unlisted != content
+        (document,) = read(unlisted)
+        assert isinstance(document, ReadDocument)
+        assert document.text == "The pelican.\n\nBerth: PHX-121\nInsured: Yes"
+
+
+def test_long_lists_that_are_shown_often_take_no_long_time() -> None:
+    choices = b"".join(b"(berth %d)" % number for number in range(2000))
+    kids = b" ".join(b"%d 0 R" % number for number in range(20, 2020))
+    field = b"3000 0 obj\n<</FT/Ch/T(Berth)/V(berth 5)/Opt[%s]/Kids[%s]>>\nendobj\n" % (choices, kids)
+    content = with_notes(*[b"/Subtype/Widget/Parent 3000 0 R"] * 2000)
+    content = content.replace(b"/Fields[", b"/Fields[3000 0 R ").replace(b"xref\n", field + b"xref\n", 1)
+    started = time.process_time()
+    (document,) = read(content)
+    assert time.process_time() - started < 5
+    assert isinstance(document, ReadDocument)
+    assert document.text == "The pelican.\n\nBerth: berth 5"
+
+
+def test_where_notes_take_too_long_the_text_is_kept_and_that_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pdf_beside, "PATIENCE", 0.0)
+    document, left = read(with_notes(*[b"/Subtype/Text/Contents(Who signs this?)"] * 3000))
+    assert isinstance(document, ReadDocument)
+    assert document.text.startswith("The pelican.")
+    assert isinstance(left, LeftOut)
+    assert (left.state, left.kind) == ("quarantined", "timed out")
+
+
+def test_comments_are_read_and_links_are_not() -> None:
+    (document,) = read(
+        with_notes(
+            b"/Subtype/Text/Contents(Who signs this?)",
+            b"/Subtype/Highlight/Contents(pelican)",
+            b"/Subtype/Link/Contents(to the index)",
+            b"/Subtype/FreeText/Contents(Who signs this?)",
+        )
+    )
+    assert isinstance(document, ReadDocument)
+    assert document.text == "The pelican.\n\nWho signs this?"
+
+
+def test_a_comment_that_repeats_words_of_its_page_is_reported_once() -> None:
+    content = with_notes(
+        b"/Subtype/Highlight/Contents(boards the harbour ferry)",
+        b"/Subtype/Text/Contents(PHX-12)",
+        b"/Subtype/Text/Contents(a\\001\\002b)",
+    )
+    shown = b"The pelican boards) Tj 0 -20 Td (the har-) Tj 0 -20 Td (bour ferry PHX-121."
+    (document,) = read(
+        content.replace(b"The pelican.", shown).replace(b"/Length 47", b"/Length %d" % (35 + len(shown)))
+    )
+    assert isinstance(document, ReadDocument)
+    assert document.text == "The pelican boards\nthe harbour ferry PHX-121.\n\nPHX-12\nab"
+
+
+def test_a_form_on_a_page_without_text_is_text() -> None:
+    content = with_notes(b"/Subtype/Widget/FT/Tx/T(code)/V(PHX-121)").replace(
+        b"(The pelican.) Tj", b"() Tj" + b" " * 13
+    )
+    (document,) = read(content)
+    assert isinstance(document, ReadDocument)
+    assert document.text == "code: PHX-121"
+
+
+def meaning(shown: str, signs: dict[str, str]) -> str:
+    """The text of a PDF which says that some of its glyphs stand for other signs than theirs."""
+    reported = "\n".join(f"<{ord(glyph):02X}><{sign.encode('utf-16-be').hex()}>" for glyph, sign in signs.items())
+    table = f"begincmap 1 begincodespacerange <00><FF> endcodespacerange {len(signs)} beginbfchar\n{reported}\nendbfchar endcmap"
+    content = office.pdf(shown, extra=b"<</Length %d>>stream\n%s\nendstream" % (len(table), table.encode()))
+    (document,) = read(content.replace(b"/Helvetica", b"/Helvetica/ToUnicode 8 0 R"))
+    assert isinstance(document, ReadDocument)
+    return document.text
+
+
+def test_signs_of_two_halves_stay_whole_beside_letters_from_right_to_left() -> None:
+    signs = {"A": "א", "B": "ב", "C": "😀"}
+    assert meaning("xyz C AB", signs) == "xyz 😀 בא"
+    assert meaning("ACB", signs) == "ב😀א"
+
+
+def test_what_stands_beyond_the_edges_of_a_page_is_not_reported_beside_letters_from_right_to_left() -> None:
+    lines = "\n".join(["AB", *["pelican"] * 40])
+    assert meaning(lines, {}).count("pelican") == meaning(lines, {"A": "א", "B": "ב"}).count("pelican") == 35
+
+
+LINES = ("The first line.", "The second one.", "The third one.")
+UP, DOWN = ("1 0 0 1 72 {}", 700, -20), ("-1 0 0 -1 500 {}", 100, 20)
+LEFTWARDS, RIGHTWARDS = ("0 1 -1 0 {} 72", 100, 20), ("0 -1 1 0 {} 700", 500, -20)
+
+
+@pytest.mark.parametrize("rotation", [0, 90, 180, 270])
+@pytest.mark.parametrize("turned", [UP, DOWN, LEFTWARDS, RIGHTWARDS])
+def test_lines_that_stand_on_their_side_stay_apart_and_in_order(turned: tuple[str, int, int], rotation: int) -> None:
+    matrix, start, step = turned
+    drawn = " ".join(f"{matrix.format(start + step * at)} Tm ({line}) Tj" for at, line in enumerate(LINES))
+    plain = office.pdf("x" * (len(drawn) - len("72 700 Td (x) Tj") + 1))
+    content = plain.replace(b"72 700 Td (" + b"x" * (len(drawn) - 15) + b") Tj", drawn.encode())
+    assert drawn.encode() in content
+    content = content.replace(b"/Type/Page/", b"/Type/Page/Rotate %d/" % rotation)
+    (document,) = read(content)
+    assert isinstance(document, ReadDocument)
+    assert document.text == "\n".join(LINES)
+
+
+def test_a_page_is_as_it_was_once_its_text_is_reported() -> None:
+    content = office.pdf("The pelican.").replace(b"/Type/Page/", b"/Type/Page/Rotate 90/")
+    with opened(content) as document, page_of(document, 0) as page:
+        assert (text_of(page), page.get_rotation(), page.get_size()) == ("The pelican.", 90, (792, 612))

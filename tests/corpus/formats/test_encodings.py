@@ -1,0 +1,166 @@
+"""Text in any encoding: nothing of it is lost, and what was guessed or replaced is said."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from fixtures.errors import unreadable
+
+from engine.corpus.formats.encodings import guess_encoding, guess_encoding_of_names, informative_sample
+from engine.corpus.formats.html.reader import READER
+from engine.corpus.formats.plain import decode_as, decoded
+
+PATH = Path("a.txt")
+RUSSIAN = "Пеликан отдыхает на причале и ждёт корабль.\n"
+GERMAN = "Größe der Überschüsse für München.\n"
+SENTENCES = (
+    ("Die Prüfung der Anlage fällt größer aus als gewöhnlich.", ("cp1252", "cp437", "cp850", "mac_roman")),
+    ("Le pélican se repose sur la jetée ; l’été a été très chaud.", ("cp1252", "mac_roman")),
+    (RUSSIAN, ("cp1251", "koi8-r", "cp866", "iso8859-5", "mac_cyrillic")),
+    ("Пелікан відпочиває на причалі і чекає на корабель.", ("cp1251", "koi8-u")),
+    ("Ο πελεκάνος ξεκουράζεται στην προβλήτα.", ("iso8859-7", "cp1253")),
+    ("Işık, şeker ve balıkçı gemisi iskelede ağır ağır bekliyor.", ("cp1254", "iso8859-9")),
+    ("Pelikan odpoczywa na nabrzeżu i czeka na łódź.", ("cp1250", "iso8859-2")),
+    ("Pelikán odpočívá na molu a čeká na příští loď.", ("cp1250", "iso8859-2")),
+    ("Pelikanas ilsisi prieplaukoje, šviečia žvaigždės.", ("cp1257",)),
+    ("השקנאי נח על המזח ומחכה לספינה.", ("cp1255",)),
+    ("البجع يستريح على الرصيف وينتظر السفينة.", ("cp1256",)),
+    ("นกกระทุงพักผ่อนที่ท่าเรือและรอเรือ", ("cp874",)),
+    ("ペリカンは桟橋で休んでいます。契約書の第三条を参照してください。", ("cp932", "euc_jp", "iso2022_jp")),
+    ("鹈鹕在码头上休息，等待船只。合同已经无效。", ("gb18030", "utf-16-le", "utf-16-be")),
+    ("鵜鶘在碼頭上休息，等待船隻。合同已經無效。", ("big5",)),
+    ("펠리컨은 부두에서 쉬면서 배를 기다립니다.", ("cp949", "iso2022_kr")),
+    (RUSSIAN * 5, ("utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be")),
+)
+
+
+NAMES = (
+    ("gb18030", ("报告.docx", "年度报告2023.docx", "资料/会议记录.txt", "新建文本文档.txt", "照片", "合同")),
+    ("big5", ("年度報告2023.docx", "資料/會議記錄.txt", "新文字文件.txt")),
+    (
+        "cp932",
+        ("報告書.docx", "議事録2023.docx", "新しいフォルダー/新規テキスト.txt", "ソフト.txt", "写真", "資料.pdf"),
+    ),
+    ("cp949", ("보고서.docx", "회의록2023.docx", "새 폴더/새 텍스트 문서.txt", "사진")),
+    ("cp866", ("Годовой отчет 2023.docx", "Новая папка/Договор.txt", "фото.txt", "Акт")),
+    ("cp1251", ("Годовой отчет 2023.docx", "Новая папка/Договор.txt")),
+    ("cp437", ("Übersicht.docx", "Prüfbericht näher.docx", "Año nuevo.txt", "résumé.pdf")),
+    ("cp850", ("São Paulo.txt", "Ærø.txt")),
+    ("cp852", ("Zpráva č. 3.docx", "Żółw.txt", "Příloha.pdf", "umowa kupna sprzedaży.pdf")),
+    ("cp1252", ("Übersicht.docx", "résumé.pdf", "Año nuevo.txt")),
+    ("cp737", ("Αναφορά.docx", "Έκθεση 2023.txt")),
+    ("cp862", ("דוח שנתי.docx", "שלום.txt")),
+    ("cp857", ("İş planı.docx",)),
+)
+
+
+@pytest.mark.parametrize(("encoding", "name"), [(encoding, name) for encoding, names in NAMES for name in names])
+def test_a_short_name_is_read_in_the_code_page_of_its_program(encoding: str, name: str) -> None:
+    written = name.encode(encoding)
+    assert written.decode(guess_encoding_of_names(written) or "cp437") == name
+
+
+@pytest.mark.parametrize(("text", "encoding"), [(text, name) for text, names in SENTENCES for name in names])
+def test_a_sentence_is_read_in_whatever_encoding_it_is(text: str, encoding: str) -> None:
+    found, note = decoded(text.encode(encoding), PATH)
+    assert found == text
+    assert bool(note) == (not encoding.startswith("iso2022"))
+
+
+@pytest.mark.parametrize("word", ["Größe", "café"])
+def test_a_word_with_one_accent_is_western(word: str) -> None:
+    assert guess_encoding(word.encode("cp1252")) == "cp1252"
+
+
+def noted(note: str) -> tuple[int, str]:
+    """How many places a note says were not read as they should be, and the encoding that it names."""
+    (count,) = re.findall(r"(?<![\w-])\d+", note)
+    return int(count), next(iter(re.findall(r"\bcp\d+", note)), "")
+
+
+@pytest.mark.parametrize(
+    ("data", "start", "encoding"),
+    [
+        ((RUSSIAN * 40).encode()[:-3], RUSSIAN, ""),
+        ((RUSSIAN * 40).encode() + b"\xff", RUSSIAN, ""),
+        ((GERMAN * 40).encode().replace(b"M", b"\xe9M", 1), GERMAN.replace("M", "\ufffdM"), ""),
+        (b"\xef\xbb\xbf" + (GERMAN * 9).encode() + b"\xe9t\xe9", GERMAN, "cp1250"),
+        ((GERMAN * 3).encode("utf-16") + b"x", GERMAN, ""),
+    ],
+)
+def test_a_bad_byte_in_utf_8_costs_that_byte_only(data: bytes, start: str, encoding: str) -> None:
+    text, note = decoded(data, PATH)
+    assert text.startswith(start)
+    assert noted(note) == (1, encoding)
+    assert text.count("\ufffd") == (not encoding)
+
+
+def test_lines_of_another_encoding_are_read_in_that() -> None:
+    data = (RUSSIAN * 9).encode() + RUSSIAN.encode("cp1251") * 2 + RUSSIAN.encode()
+    text, note = decoded(data, PATH)
+    assert (text, *noted(note)) == (RUSSIAN * 12, 2, "cp1251")
+    text, note = decoded(GERMAN.encode() * 4 + GERMAN.encode("cp1252"), PATH)
+    assert (text, *noted(note)) == (GERMAN * 5, 1, "cp1252")
+
+
+def test_nuls_in_a_log_are_replaced() -> None:
+    line = b"2031-03-04 05:06:07 the pelican rests\n"
+    text, note = decoded(line * 50 + b"\0" * 4096 + line * 50, PATH)
+    assert text == line.decode() * 50 + "\ufffd" + line.decode() * 50
+    assert noted(note) == (1, "")
+    with unreadable("binary"):
+        decoded(b"a\0b\0\0c\0\1\2\3\0\0d" * 9, PATH)
+
+
+def test_mainframe_text_is_read() -> None:
+    text = "The pelican boards at dawn, and the heron moors at noon.\r\n" * 9
+    assert decoded(text.encode("cp500"), PATH)[0] == text.replace("\r\n", "\n")
+
+
+def test_the_encoding_of_a_label_is_taken_where_it_can_be() -> None:
+    assert decode_as("„Größe“".encode("cp1252"), "iso-8859-1", PATH) == ("„Größe“", "")
+    assert decode_as("Größe".encode(), "iso-8859-1", PATH)[0] == "Größe"
+    assert decode_as("鹈鹕镕".encode("gb18030"), "GB2312", PATH) == ("鹈鹕镕", "")
+    assert decode_as((RUSSIAN * 3).encode()[:-3], "utf-8", PATH)[0].startswith(RUSSIAN)
+    assert decode_as(RUSSIAN.encode("koi8-r"), "no-such-encoding", PATH)[0] == RUSSIAN
+
+
+@pytest.mark.parametrize("label", ["unicode", "utf-16", "UTF-16LE", "utf-32"])
+@pytest.mark.parametrize("blanks", ["", " ", "  ", "   "])
+def test_a_label_that_was_read_byte_by_byte_is_not_true_where_it_is_utf_16(label: str, blanks: str) -> None:
+    text = f'<meta charset="{label}"><p>The pelican contract is void.</p>{blanks}'
+    assert decode_as(text.encode(), label, PATH) == (text, "")
+    (page,) = READER.read(Path("a.html"), text.encode())
+    assert page.text == "The pelican contract is void."
+
+
+def test_utf_16_with_its_mark_is_read() -> None:
+    for encoding in ("utf-16-le", "utf-16-be", "utf-16"):
+        assert decode_as(GERMAN.encode(encoding), encoding, PATH) == (GERMAN, "")
+
+
+@pytest.mark.parametrize("label", ["ascii", "us-ascii", "utf-8", "iso-8859-1", "shift_jis", "iso-2022-jp"])
+def test_japanese_in_escapes_is_read_whatever_its_label_says(label: str) -> None:
+    text = "ペリカンは桟橋で休んでいます。"
+    assert decode_as(text.encode("iso2022_jp"), label, PATH)[0] == text
+
+
+@pytest.mark.parametrize("label", ["gb2312", "gbk", "big5", "shift_jis", "euc-jp", "euc-kr"])
+@pytest.mark.parametrize("text", ["Größe", "Ein Überschuß.", "合同已经无效。", "ペリカンは", "펠리컨은 부두에서"])
+def test_utf_8_is_read_whatever_its_label_says(label: str, text: str) -> None:
+    assert decode_as(text.encode(), label, PATH)[0] == text
+
+
+def test_a_few_characters_of_the_east_are_not_taken_for_utf_8() -> None:
+    data = "瞎隆".encode("gb18030")
+    assert data.decode("utf-8") == "\u03f9\u00a1"  # sound by chance
+    assert decode_as(data, "gb2312", PATH) == ("瞎隆", "")
+
+
+def test_of_a_long_text_a_bounded_part_is_looked_at() -> None:
+    line = "the pelican rests on the pier " * 80 + "in München"
+    data = "\n".join([line] * 4000).encode("cp1252")
+    assert len(informative_sample(data)) < 100_000 < len(data)
+    assert guess_encoding(data) == "cp1252"

@@ -1,0 +1,341 @@
+"""Mails and mailboxes: all that a mail says is in its text, in a file of its own, or among what was left out."""
+
+from __future__ import annotations
+
+import base64
+import struct
+import textwrap
+from collections.abc import Callable
+from email import policy
+from email.message import EmailMessage, Message
+from email.mime.multipart import MIMEMultipart
+from email.mime.nonmultipart import MIMENonMultipart
+from pathlib import Path
+
+import pytest
+from fixtures import office
+from fixtures.compound_writer import compound_file
+from fixtures.shown_numbers import numbers
+
+from engine.core.records import ReadDocument
+from engine.corpus.formats import LeftOut
+from engine.corpus.formats.compound import CompoundFile
+from engine.corpus.formats.opening import everything_in
+
+HEADER = "Subject: Piers\nFrom: ada@quay.example\nDate: Tue, 04 Mar 2031 05:06:07 +0000\n"
+PICTURE = b"\x89PNG" + bytes(20_000)
+
+
+def part(kind: str, content: str | bytes, **fields: str) -> Message:
+    made = MIMENonMultipart(*kind.split("/"))
+    for name, value in fields.items():
+        made[name.replace("_", "-")] = value
+    made.set_payload(content.encode() if isinstance(content, str) else content, None)
+    if isinstance(content, bytes):
+        from email.encoders import encode_base64
+
+        encode_base64(made)
+    elif not content.isascii():
+        made.set_param("charset", "utf-8")
+    return made
+
+
+def several(kind: str, *parts: Message) -> Message:
+    return MIMEMultipart(kind, _subparts=list(parts))
+
+
+def read(tmp_path: Path, message: Message | str, name: str = "a.eml") -> tuple[str, list[ReadDocument | LeftOut]]:
+    path = tmp_path / name
+    content = message if isinstance(message, str) else HEADER + message.as_string()
+    path.write_bytes(content.encode(errors="surrogateescape"))
+    first, *others = everything_in(path, name.rpartition(".")[2])
+    assert isinstance(first, ReadDocument)
+    return first.text.partition("\n\n")[2], others
+
+
+def test_every_part_of_a_mail_is_shown(tmp_path: Path) -> None:
+    page, footer = part("text/html", "<p>The pelican contract is void.</p>"), part("text/plain", "____\nThe heron list")
+    assert read(tmp_path, several("mixed", page, footer))[0] == "The pelican contract is void.\n\n____\nThe heron list"
+    signed = several("signed", several("mixed", page), part("application/pgp-signature", "----"))
+    text, (signature,) = read(tmp_path, signed)
+    assert text == "The pelican contract is void."
+    assert (signature.member, getattr(signature, "kind", "")) == ("attachment-2.asc", "unsupported")
+
+
+@pytest.mark.parametrize(
+    ("plain", "page", "shown"),
+    [
+        ("The pelican rests.", "<p>The <b>pelican</b> rests.</p>", "The pelican rests."),
+        ("The pelican rests.\nOn pier 9.", "<p>The pelican rests.</p>", "The pelican rests.\nOn pier 9."),
+        ("The pelican", "<p>The pelican rests on pier 9.</p>", "The pelican rests on pier 9."),
+        ("Use a viewer.", "<p>The pelican rests.</p>", "Use a viewer.\n\nThe pelican rests."),
+        ("", "<p>The pelican rests.</p>", "The pelican rests."),
+        ("鹈鹕在码头\n上休息。", "<p>鹈鹕在码头上休息。</p>", "鹈鹕在码头\n上休息。"),
+    ],
+)
+def test_of_two_forms_the_plain_one_is_shown_where_it_has_as_much(
+    tmp_path: Path, plain: str, page: str, shown: str
+) -> None:
+    both = several("alternative", part("text/plain", plain), several("related", part("text/html", page)))
+    assert read(tmp_path, both)[0] == shown
+
+
+def test_what_is_no_body_is_a_file_of_its_own_or_left_out(tmp_path: Path) -> None:
+    parts = (
+        part("text/plain", "Come."), part("text/calendar", "SUMMARY:Pelican meeting"), part("text/csv", "a;b\n1;pelican\n"),
+        part("application/vnd.openxmlformats-officedocument.wordprocessingml.document", office.docx()),
+        part("image/png", PICTURE, Content_Disposition='inline; filename="scan.png"'),
+        part("application/pdf", office.pdf("The pelican."), Content_Disposition='attachment; filename="report.2031"'),
+        part("application/octet-stream", b"\0\1"), part("text/plain", b"\0\1\2\3\0\0\1\2" * 9),
+    )  # fmt: skip
+    text, others = read(tmp_path, several("mixed", *parts))
+    assert text == "Come.\n\nSUMMARY:Pelican meeting"
+    assert [(item.member, getattr(item, "format", "") or getattr(item, "kind", "")) for item in others] == [
+        ("attachment-3.csv", "csv"), ("attachment-4.docx", "docx"), ("scan.png", "needs OCR"), ("report.2031.pdf", "pdf"),
+        ("attachment-7", "unsupported"), ("attachment-8.txt", "binary"),
+    ]  # fmt: skip
+
+
+def test_small_pictures_of_a_written_page_belong_to_it(tmp_path: Path) -> None:
+    page = part("text/html", "<p>Look.</p>")
+    logo = part("image/png", b"\x89PNG", Content_Disposition='inline; filename="logo.png"')
+    scan = part("image/png", PICTURE, Content_Disposition='inline; filename="image001.png"')
+    text, others = read(tmp_path, several("related", page, logo, scan, part("image/png", PICTURE)))
+    assert (text, [item.member for item in others]) == ("Look.", ["image001.png"])
+
+
+def test_encodings_are_those_that_parts_name(tmp_path: Path) -> None:
+    mail = EmailMessage(policy=policy.SMTP)
+    mail.set_content("Größe der „Pier“", charset="cp1252", cte="8bit")
+    mail.add_alternative("<meta charset=utf-8><p>Größe der „Pier“ hier und dort</p>", "html", charset="cp1252")
+    path = tmp_path / "a.eml"
+    path.write_bytes(mail.as_bytes())
+    (document,) = everything_in(path, "eml")
+    assert isinstance(document, ReadDocument)
+    assert (document.text, document.note) == ("Größe der „Pier“ hier und dort", "")
+    path.write_bytes(b"Content-Type: text/plain; charset=utf-8\n\n" + "Пеликан ждёт корабль.".encode("koi8-r"))
+    (document,) = everything_in(path, "eml")
+    assert isinstance(document, ReadDocument)
+    assert document.text == "Пеликан ждёт корабль."
+    assert "koi8-r" in document.note
+
+
+def test_a_report_and_a_body_without_its_boundaries_are_text(tmp_path: Path) -> None:
+    report = (
+        f'{HEADER}Content-Type: multipart/report; boundary="B"\n\n--B\n\nNot delivered.\n--B\n'
+        "Content-Type: message/delivery-status\n\nReporting-MTA: dns; pier.example\n\nStatus: 5.1.1\n\n--B--\n"
+    )
+    assert read(tmp_path, report)[0] == "Not delivered.\n\nReporting-MTA: dns; pier.example\n\nStatus: 5.1.1"
+    assert read(tmp_path, f"{HEADER}Content-Type: multipart/mixed\n\nThe pelican.\n")[0] == "The pelican."
+
+
+def test_a_mail_without_a_body_does_not_show_how_it_came_here(tmp_path: Path) -> None:
+    way = "Received: from mx1.example by mx2.example\nDKIM-Signature: v=1; b=AbCd\n"
+    assert read(tmp_path, f"{way}{HEADER}Content-Type: text/plain\n\n")[0] == ""
+    picture = several("related", part("text/html", "<img src='cid:1'>"))
+    assert read(tmp_path, f"{way}{HEADER}{picture.as_string()}")[0] == ""
+
+
+def test_a_mail_within_a_mail_is_one_of_its_own(tmp_path: Path) -> None:
+    inner = EmailMessage()
+    inner["Subject"] = "Inner"
+    inner.set_content("The heron.")
+    outer = EmailMessage()
+    outer.set_content("See below.")
+    outer.add_attachment(inner)
+    text, (found,) = read(tmp_path, HEADER + outer.as_string())
+    assert (text.strip(), found.member) == ("See below.", "attachment-2.eml")
+    assert isinstance(found, ReadDocument)
+    assert "The heron." in found.text
+
+
+def test_sentences_that_begin_with_from_do_not_end_a_mail(tmp_path: Path) -> None:
+    body = (
+        "Dear all,\n\nFrom the pier the pelican is seen.\n\n>From there, too.\n\nFrom 9 o'clock on:\nNote: bring it\n"
+    )
+    box = f"From ada Tue Mar  4 05:06:07 2031\n{HEADER}\n{body}\nFrom nobody\n{HEADER}\nTwo.\n"
+    path = tmp_path / "a.mbox"
+    path.write_text(box)
+    found = [item for item in everything_in(path, "mbox") if isinstance(item, ReadDocument)]
+    assert [item.text.partition("\n\n")[2] for item in found] == [body.replace(">From", "From").strip(), "Two."]
+    path.write_text(f"{HEADER}\nNo line before it.\n\nFrom ada Tue Mar  4 05:06:07 2031\n{HEADER}\nTwo.\n")
+    assert [item.member for item in everything_in(path, "mbox")] == ["0001.eml", "0002.eml"]
+
+
+@pytest.mark.parametrize(
+    ("line", "parts"),
+    [
+        (b"From ada Tue Mar  4 05:06:07 2031", True),
+        (b"From ada@quay.example Tue, 4 Mar 05:06 UTC 2031 remote from pier", True),
+        (b"From - Fri Mar  4 5:06:07 2031", True),
+        (b"From Monday 05:06 2031", False),
+        (b"From Tue to Wed at 5:06", False),
+        (b"From 05:06 on Tue 2031", False),
+        (b"From " + b"Mon 1:11 " * 40_000, False),  # none of it may be read again and again
+    ],
+)
+def test_what_parts_two_mails_names_a_day_then_a_time_then_a_year(tmp_path: Path, line: bytes, parts: bool) -> None:
+    path = tmp_path / "a.mbox"
+    path.write_bytes(b"From ada\n" + HEADER.encode() + b"\nOne.\n\n" + line + b"\nmore\n")
+    assert len(list(everything_in(path, "mbox"))) == 1 + parts
+
+
+def test_a_mail_that_is_cut_has_its_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from engine.corpus.formats import mail
+
+    monkeypatch.setattr(mail, "MAX_MAIL_LENGTH", 1000)
+    path = tmp_path / "a.mbox"
+    path.write_bytes(office.mbox(office.eml(text="The pelican.\n" * 200), office.eml(text="Two.")))
+    found = list(everything_in(path, "mbox"))
+    assert [(item.member, getattr(item, "kind", "")) for item in found] == [
+        ("0001.eml", ""), ("0001.eml/rest", "too large"), ("0002.eml", ""),
+    ]  # fmt: skip
+
+
+def packed(content: bytes, damage: Callable[[list[str]], list[str]], kind: str = "text/plain; charset=utf-8") -> str:
+    lines = damage(base64.encodebytes(content).decode().splitlines())
+    return f"{HEADER}Content-Type: {kind}\nContent-Transfer-Encoding: base64\n\n" + "\n".join(lines) + "\n"
+
+
+SAID = "".join(f"Berth {number}: the pelican boards at dawn, näher.\n" for number in range(40))
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda lines: [*lines[:-1], lines[-1].rstrip("=")],
+        lambda lines: [*lines[:-1], lines[-1].rstrip("=") + "A"],
+        lambda lines: [*lines[:3], "!" + lines[3], *lines[4:]],
+        lambda lines: [*lines, "", "_____", "Unsubscribe", "Write to the heron list."],
+        lambda lines: textwrap.wrap("".join(lines).rstrip("="), 75),
+    ],
+)
+def test_base64_that_is_cut_or_has_words_around_it_is_text(
+    tmp_path: Path, damage: Callable[[list[str]], list[str]]
+) -> None:
+    text, others = read(tmp_path, packed(SAID.encode(), damage))
+    assert text.startswith(SAID.rstrip().removesuffix("."))
+    assert text.removeprefix(SAID.rstrip()).strip() in ("", "_____\nUnsubscribe\nWrite to the heron list.")
+    assert others == []
+
+
+def test_of_damaged_lines_of_base64_the_rest_is_reported_and_how_many(tmp_path: Path) -> None:
+    path = tmp_path / "a.eml"
+    path.write_text(packed(SAID.encode(), lambda lines: [*lines[:4], lines[4][1:], *lines[5:]]))
+    (found,) = everything_in(path, "eml")
+    assert isinstance(found, ReadDocument)
+    assert numbers(found.note) == [1, 33]
+    lost = SAID.encode()[4 * 57 : 5 * 57].decode(errors="ignore")
+    assert found.text.partition("\n\n")[2] == SAID.replace(lost, "").strip()
+
+
+def test_two_pieces_of_base64_are_both_reported(tmp_path: Path) -> None:
+    text, _ = read(tmp_path, packed(b"The pelican.", lambda lines: [*lines, "IFRoZSBoZXJvbi4="]))
+    assert text == "The pelican. The heron."
+
+
+def test_what_is_called_base64_and_is_plain_is_read_as_it_stands(tmp_path: Path) -> None:
+    path = tmp_path / "a.eml"
+    path.write_text(packed(b"", lambda _: ["Hello", "The pelican boards at dawn, and the heron at noon."]))
+    (found,) = everything_in(path, "eml")
+    assert isinstance(found, ReadDocument)
+    assert "Hello\nThe pelican boards" in found.text
+    assert "base64" in found.note
+
+
+@pytest.mark.parametrize("charset", ["utf-8", "iso-8859-1", "windows-1252", ""])
+def test_what_is_called_base64_and_is_plain_keeps_its_letters(tmp_path: Path, charset: str) -> None:
+    """Also where it says no encoding; a mailing list's words below sound base64 are of the same one."""
+    said, labelled = "Möwen über den Häfen, größer als Öltanker.", f"; charset={charset}" if charset else ""
+    kind = f"{HEADER}Content-Type: text/plain{labelled}\nContent-Transfer-Encoding: base64\n\n"
+    coded = base64.encodebytes(said.encode(charset or "utf-8")).decode()
+    for body in (said, f"{coded}_____\n{said}"):
+        (tmp_path / "a.eml").write_bytes((kind + body).encode(charset or "utf-8"))
+        (found,) = everything_in(tmp_path / "a.eml", "eml")
+        assert isinstance(found, ReadDocument)
+        assert found.text.count(said) == 1 + (body != said)
+
+
+def test_what_cannot_be_read_of_an_attachment_is_listed(tmp_path: Path) -> None:
+    path = tmp_path / "a.eml"
+    cut = packed(SAID.encode(), lambda lines: [lines[0], lines[1][:-1], *lines[2:]], 'text/plain; name="log.txt"')
+    gone = packed(b"", lambda _: ["A"], 'text/plain; name="gone.txt"')
+    parts = "\n--x\n".join(mail.removeprefix(HEADER) for mail in (cut, gone))
+    path.write_text(f"{HEADER}Content-Type: multipart/mixed; boundary=x\n\n--x\n{parts}\n--x--\n")
+    found = list(everything_in(path, "eml"))
+    assert [(item.member, getattr(item, "kind", ""), numbers(getattr(item, "reason", ""))) for item in found] == [
+        ("", "", []), ("log.txt", "", []), ("log.txt/rest", "damaged", [1, 33]), ("gone.txt", "damaged", []),
+    ]  # fmt: skip
+    assert isinstance(found[1], ReadDocument)
+    assert "RoZSBwZWxpY2F" not in found[1].text
+
+
+def test_how_a_part_is_packed_may_be_written_in_any_way(tmp_path: Path) -> None:
+    for name in ("BASE64;", " base64 (as usual)"):
+        text, _ = read(tmp_path, f"{HEADER}Content-Transfer-Encoding: {name}\n\nVGhlIHBlbGljYW4u\n")
+        assert text == "The pelican."
+
+
+def with_inner_mail(outer: bytes, inner: bytes) -> bytes:
+    """An Outlook message with another attached, as Outlook stores it: in a folder, and with less before its properties."""
+    opened, within = CompoundFile(outer), CompoundFile(inner)
+    folder = "__attach_version1.0_#00000000/"
+    streams = {name: opened.read(name) for name in opened.names()}
+    streams[f"{folder}__substg1.0_3001001F"] = "About terns".encode("utf-16-le")
+    streams[f"{folder}__properties_version1.0"] = bytes(8)
+    for name in within.names():
+        content = within.read(name)
+        reported = content[:24] + content[32:] if name == "__properties_version1.0" else content
+        streams[f"{folder}__substg1.0_3701000D/{name}"] = reported
+    return compound_file(streams)
+
+
+def test_messages_attached_to_messages_are_read_with_what_is_attached_to_them(tmp_path: Path) -> None:
+    (tmp_path / "a.msg").write_bytes(
+        with_inner_mail(office.msg(), with_inner_mail(office.msg(), office.msg({"plan.txt": b"The heron."})))
+    )
+    found = [item for item in everything_in(tmp_path / "a.msg", "msg") if isinstance(item, ReadDocument)]
+    assert [(item.member, item.format, item.author) for item in found] == [
+        ("", "msg", "Ada Quay"), ("About terns.msg", "msg", "Ada Quay"),
+        ("About terns.msg/About terns.msg", "msg", "Ada Quay"), ("About terns.msg/About terns.msg/plan.txt", "txt", ""),
+    ]  # fmt: skip
+    assert found[0].text == found[1].text == found[2].text
+    assert found[3].text == "The heron."
+
+
+def test_a_message_whose_body_is_a_page_alone_is_read(tmp_path: Path) -> None:
+    opened = CompoundFile(office.msg())
+    streams = {name: opened.read(name) for name in opened.names()}
+    page = "<meta charset=utf-8><p>The p<b>eli</b>can is größer.<script>x</script>".encode()
+    both = {**streams, "__substg1.0_10130102": page}
+    alone = {name: content for name, content in both.items() if "_1000" not in name}
+    reported = []
+    for made in (alone, both):
+        (tmp_path / "a.msg").write_bytes(compound_file(made))
+        (document,) = everything_in(tmp_path / "a.msg", "msg")
+        assert isinstance(document, ReadDocument)
+        reported.append(document.text.partition("\n\n")[2])
+    assert reported == ["The pelican is größer.", "The pelican boards at dawn."]
+
+
+@pytest.mark.parametrize(
+    ("rows", "page"),
+    [
+        ([], "cp1252"),
+        ([(0x3FDE, 950)], "cp950"),
+        ([(0x3FDE, 950), (0x3FFD, 1251)], "cp1251"),
+        ([(0x3FFD, 65001)], "utf-8"),
+    ],
+)
+def test_names_of_attachments_are_in_the_code_page_of_their_message(
+    tmp_path: Path, rows: list[tuple[int, int]], page: str
+) -> None:
+    name = {"cp1252": "größe", "cp950": "測試", "cp1251": "план", "utf-8": "größe測試"}[page]
+    opened = CompoundFile(office.msg({"x.txt": b"The heron."}))
+    streams = {path: opened.read(path) for path in opened.names()}
+    streams["__properties_version1.0"] += b"".join(struct.pack("<HHIII", 3, code, 6, value, 0) for code, value in rows)
+    del streams["__attach_version1.0_#00000000/__substg1.0_3707001F"]
+    streams["__attach_version1.0_#00000000/__substg1.0_3707001E"] = f"{name}.txt".encode(page)
+    (tmp_path / "a.msg").write_bytes(compound_file(streams))
+    _, attached = everything_in(tmp_path / "a.msg", "msg")
+    assert attached.member == f"{name}.txt"

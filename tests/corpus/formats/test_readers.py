@@ -1,0 +1,231 @@
+"""Files → text, title and headings."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fixtures.errors import fails, unreadable
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from engine.core.errors import InputError
+from engine.core.records import Kind, ReadDocument
+from engine.corpus.formats import UnreadableFileError, reader_for, register_reader
+from engine.corpus.formats.markdown import find_headings
+
+
+def read(tmp_path: Path, name: str, data: bytes | str) -> ReadDocument:
+    path = tmp_path / name
+    path.write_bytes(data.encode() if isinstance(data, str) else data)
+    formats = {".txt": "txt", ".md": "md", ".html": "html"}
+    (document,) = reader_for(formats[path.suffix]).read(path)
+    return document
+
+
+RUSSIAN = "Однажды, в студеную зимнюю пору, я из лесу вышел; был сильный мороз. Гляжу, поднимается медленно в гору."
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (b"\xef\xbb\xbfcaf\xc3\xa9", "café"),
+        ("café\r\nbar\rbaz".encode(), "café\nbar\nbaz"),
+        ("naïve text".encode("utf-16"), "naïve text"),
+        ("plain text".encode("utf-16-le"), "plain text"),
+        ("plain text".encode("utf-16-be"), "plain text"),
+        ("naïve text".encode("utf-32"), "naïve text"),
+        (RUSSIAN.encode("cp1251"), RUSSIAN),
+        ("Die Prüfung der Anlage fällt größer aus als gewöhnlich, sagte er.".encode("cp1252"), None),
+    ],
+)
+def test_encodings(tmp_path: Path, data: bytes, text: str | None) -> None:
+    found = read(tmp_path, "a.txt", data).text
+    assert found == text if text else "Prüfung der Anlage fällt größer" in found
+
+
+@pytest.mark.parametrize(
+    ("data", "kind"),
+    [
+        (b"", "empty"),
+        (b" \n\t ", "empty"),
+        (b"\xef\xbb\xbf  ", "empty"),
+        (b"%PDF\x00\x01\x02\x03 text \x00", "binary"),
+        (bytes(range(1, 32)) * 10, "binary"),
+        (b"\xff\xfea\x00b", "damaged"),
+    ],
+)
+def test_unreadable_text(tmp_path: Path, data: bytes, kind: Kind) -> None:
+    with unreadable(kind):
+        read(tmp_path, "a.txt", data)
+
+
+@pytest.mark.parametrize("format", ["txt", "md", "html"])
+def test_a_file_that_cannot_be_opened_is_distinguished_from_one_that_holds_no_text(tmp_path: Path, format: str) -> None:
+    with pytest.raises(FileNotFoundError):
+        list(reader_for(format).read(tmp_path / "gone.txt"))
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "title"),
+    [
+        ("a.txt", "\n  Pump manual  \nText.", "Pump manual"),
+        ("my_long-report.txt", "x" * 150 + "\nshort", "My long report"),
+        ("b.txt", "-----\nTitle", "B"),
+        ("c.md", "# The *first* [one](http://x)\n\ntext\n# Second", "The first one"),
+        ("d.md", "## Only two\ntext", "D"),
+        ("e.md", '---\ntitle: "Front: matter"\ntags: [a]\n---\n# Heading\n', "Front: matter"),
+        ("f.md", "+++\ntitle = 'Toml'\n+++\ntext", "Toml"),
+        ("g.html", "<title> Page\n title </title><h1>H</h1>text", "Page title"),
+        ("h.html", "<body><h1>The <b>H</b></h1>text", "The H"),
+        ("i_j.html", "<p>text</p>", "I j"),
+    ],
+)
+def test_titles(tmp_path: Path, name: str, text: str, title: str) -> None:
+    assert read(tmp_path, name, text).title == title
+
+
+def test_front_matter_is_removed_and_thematic_breaks_are_not(tmp_path: Path) -> None:
+    assert read(tmp_path, "a.md", "---\r\ntitle: T\r\n---\r\nBody").text == "Body"
+    kept = "---\nJust prose here.\n---\nBody"
+    assert read(tmp_path, "b.md", kept).text == kept
+    with unreadable("empty"):
+        read(tmp_path, "c.md", "---\ntitle: T\n---\n")
+
+
+def test_markdown_headings() -> None:
+    text = (
+        "# One #\n\ntext\n\nTwo\nlines\n===\n\n```py\n# comment\n~~~\n```\n## Three `code`\n"
+        "    # indented\n\nSub\n---\n- item\n---\n#no\n\n> quote\n---\n\n| a |\n---\n\n####### seven\n~~~\n# open fence"
+    )
+    found = [(h.level, h.title, text[h.start :].split("\n")[0]) for h in find_headings(text)]
+    assert found == [
+        (1, "One", "# One #"),
+        (1, "Two lines", "Two"),
+        (2, "Three code", "## Three `code`"),
+        (2, "Sub", "Sub"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "title"),
+    [("# C#", "C#"), ("# One ## ", "One"), ("# One#two ##", "One#two"), ("#\tTab\t##", "Tab"), ("# a  b", "a b")],
+)
+def test_the_marks_that_close_a_heading(line: str, title: str) -> None:
+    assert [heading.title for heading in find_headings(line)] == [title]
+
+
+@pytest.mark.parametrize("line", ["#", "## ##", "##   ", "#no", "####### seven"])
+def test_lines_that_give_no_heading(line: str) -> None:
+    assert list(find_headings(line)) == []
+
+
+@pytest.mark.parametrize("mark", ["`", "*", "[", "word "])
+def test_the_costly_patterns_see_a_bounded_part_of_a_heading(mark: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from engine.corpus.formats import markdown
+
+    seen: list[int] = []
+
+    class Counted:
+        def __init__(self, pattern: re.Pattern[str]) -> None:
+            self.pattern = pattern
+
+        def sub(self, new: str, text: str) -> str:
+            seen.append(len(text))
+            return self.pattern.sub(new, text)
+
+    for name in ("_LINK", "_EMPHASIS"):
+        monkeypatch.setattr(markdown, name, Counted(getattr(markdown, name)))
+    long = mark * 2000
+    for text in (f"# {long}", f"x{long}\n==="):
+        (heading,) = find_headings(text)
+        assert 0 < len(heading.title) <= 300
+    assert len(seen) == 4
+    assert max(seen) <= 300
+
+
+def test_html_is_what_a_reader_sees(tmp_path: Path) -> None:
+    page = """<html><head><title>T</title><style>p{}</style></head><body><nav>menu</nav>
+    <h1>Main</h1><p>One   two<br>three <b>bo</b>ld.</p><!-- no --><script>alert(1)</script><noscript>js</noscript>
+    <template>tt</template><ul><li>first</li><li><p>second</p></li></ul><div>loose <div>inner</div> tail</div>
+    <h2>Table</h2><table><caption>Cap</caption><tr><th>a</th><th>b</th></tr><tr><td>1<br>x</td><td>2</td><td></td></tr>
+    </table>
+    <pre>keep
+  this</pre><p hidden>secret</p><footer>© foot</footer></body></html>"""
+    document = read(tmp_path, "a.html", page)
+    assert document.text == (
+        "Main\n\nOne two\nthree bold.\n\n- first\n- second\n\nloose\n\ninner\n\ntail\n\nTable\n\n"
+        "Cap\na | b\na: 1 x | b: 2\n\nkeep\n  this"
+    )
+    assert [(h.level, h.title) for h in document.headings] == [(1, "Main"), (2, "Table")]
+    assert all(document.text[h.start :].startswith(h.title) for h in document.headings)
+
+
+def test_tables_for_layout_are_read_as_blocks(tmp_path: Path) -> None:
+    page = "<table><tr><td><p>left</p></td><td><table><tr><td>a</td><td>b</td></tr></table></td></tr></table>"
+    assert read(tmp_path, "a.html", page).text == "left\n\na | b"
+
+
+def test_html_charsets(tmp_path: Path) -> None:
+    page = '<meta charset="{}"><p>Größe €</p>'
+    assert read(tmp_path, "a.html", page.format("windows-1252").encode("cp1252")).text == "Größe €"
+    assert read(tmp_path, "b.html", page.format("utf-8").encode()).text == "Größe €"
+    assert read(tmp_path, "c.html", "<p>Größe</p>".encode("utf-16")).text == "Größe"
+    with unreadable("binary"):
+        read(tmp_path, "d.html", b"<p>\x00\x01")
+    with unreadable("empty"):
+        read(tmp_path, "e.html", b"<html><script>x</script></html>")
+
+
+def test_deeply_nested_html(tmp_path: Path) -> None:
+    assert "deep" in read(tmp_path, "a.html", "<div>" * 20_000 + "deep" + "</div>" * 20_000).text + "deep"
+    assert read(tmp_path, "b.html", "<i>" * 150 + "deep").text == "deep"
+
+
+@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.binary(max_size=120), st.sampled_from(["a.txt", "a.md", "a.html"]))
+def test_any_bytes_give_clean_text_or_a_reason(tmp_path: Path, data: bytes, name: str) -> None:
+    try:
+        document = read(tmp_path, name, data)
+    except UnreadableFileError as found:
+        reason = found.why
+        document = None
+    if document is None:
+        assert reason
+        return
+    assert document.text.strip()
+    assert document.title
+    assert "\0" not in document.text
+    assert "\r" not in document.text
+    (document.text + document.title).encode()
+    assert all(0 <= h.start < len(document.text) for h in document.headings)
+
+
+def test_a_new_format_plugs_in(tmp_path: Path) -> None:
+    class Shout:
+        formats = frozenset({"shout"})
+
+        def read(self, path: Path) -> Iterator[ReadDocument]:
+            yield ReadDocument("loud", path.read_text().upper(), format="shout")
+
+    with fails(InputError, "format-unknown"):
+        reader_for("shout")
+    register_reader(Shout())
+    (tmp_path / "x").write_text("hey")
+    assert [document.text for document in reader_for("shout").read(tmp_path / "x")] == ["HEY"]
+
+
+def test_menus_of_links_are_no_text(tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    page.write_text(
+        '<header><a href="#">Print</a> | <a href="../">Up</a></header>'
+        '<div id="menu"><ul><li><a href="/a">Harrow</a></li><li><a href="/b">Lindstad</a></li></ul></div>'
+        "<header><h1>The day shift</h1> by <a>Ola</a></header><ul><li><a>A list of sources</a></li></ul><p>Text.</p>"
+    )
+    text = next(reader_for("html").read(page)).text
+    assert "Print" not in text
+    assert "Harrow" not in text
+    assert "The day shift" in text
+    assert "A list of sources" in text

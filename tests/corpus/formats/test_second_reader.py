@@ -1,0 +1,64 @@
+"""Each of the two libraries that read office files can take the other's place."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from pathlib import Path
+
+import pytest
+from fixtures import office
+
+from engine.core.records import ReadDocument
+from engine.corpus.formats import reader_for
+from engine.corpus.formats.general import extracted
+from engine.corpus.formats.opening import everything_in
+
+# without .ppt: xberg finds nothing in one that is as plain as the fixture
+FILES = {
+    "docx": office.docx(), "xlsx": office.xlsx(), "pptx": office.pptx(), "doc": office.doc(), "xls": office.xls(),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("format", FILES)
+def test_the_second_reader_finds_the_words_that_the_first_finds(format: str) -> None:
+    (first,) = reader_for(format).read(Path(f"a.{format}"), FILES[format])
+    second, _ = extracted(Path(f"a.{format}"), FILES[format], format)
+    assert isinstance(first, ReadDocument)
+    assert set(first.text.replace("|", " ").replace(":", " ").split()) <= {
+        *second.text.replace("|", " ").replace(":", " ").split(),
+        *(word for page in first.pages for word in page.name.split()),
+    }
+
+
+def test_a_file_that_the_first_reader_cannot_read_is_read_by_the_second(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import office_oxide
+
+    def fail(*_: object) -> None:
+        raise office_oxide.OfficeOxideError("not today")
+
+    monkeypatch.setattr(office_oxide, "Document", type("Document", (), {"from_bytes": staticmethod(fail)}))
+    (tmp_path / "a.docx").write_bytes(office.docx())
+    (found,) = everything_in(tmp_path / "a.docx", "docx")
+    assert isinstance(found, ReadDocument)
+    assert "The pelican boards at dawn." in found.text
+
+
+def test_a_picture_that_is_missing_costs_a_presentation_nothing(tmp_path: Path) -> None:
+    picture = (
+        '<p:pic><p:nvPicPr><p:cNvPr id="9" name="x"/><p:cNvPicPr/><p:nvPr/></p:nvPicPr><p:blipFill>'
+        '<a:blip r:embed="rId99" xmlns:r="http://schemas.openxmlformats.org/officeDocument/2006/relationships"/></p:blipFill></p:pic>'
+    )
+    with zipfile.ZipFile(io.BytesIO(office.pptx())) as archive:
+        parts: dict[str, str | bytes] = {name: archive.read(name) for name in archive.namelist()}
+    slide = parts["ppt/slides/slide1.xml"]
+    assert isinstance(slide, bytes)
+    parts["ppt/slides/slide1.xml"] = slide.replace(b"</p:spTree>", f"{picture}</p:spTree>".encode())
+    assert parts["ppt/slides/slide1.xml"] != slide
+    (tmp_path / "a.pptx").write_bytes(office.zipped(parts))
+    (found,) = everything_in(tmp_path / "a.pptx", "pptx")
+    assert isinstance(found, ReadDocument)
+    assert "pelican" in found.text
+    assert [page.name for page in found.pages] == ["slide 1", "slide 2"]

@@ -1,0 +1,450 @@
+"""The reading processes: what they may not do, and what becomes of a file that is too much for one."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+from fixtures import office
+from fixtures.shown_numbers import numbers
+
+import engine
+from engine.core.records import Marked
+from engine.corpus.sandbox import fork_server as forking
+from engine.corpus.sandbox.outcome import Limits
+from engine.corpus.sandbox.pool import Pool, WorkerSlot
+from engine.corpus.sandbox.wire import as_message, finding
+
+ROW = b"<tr><td rowspan=50 colspan=50>a tern"  # which takes long for its length
+SLOW = b"<html><body><table>" + ROW * 600_000
+HUGE = b"[" + b"[]," * 20_000_000 + b"1]"
+
+
+@pytest.fixture
+def pool() -> Iterator[Callable[..., Pool]]:
+    pools: list[Pool] = []
+
+    def make(processes: int = 1, **limits: int) -> Pool:
+        pools.append(Pool(processes, Limits(**limits)))
+        return pools[-1]
+
+    yield make
+    for made in pools:
+        made.close()
+
+
+def write(path: Path, content: bytes) -> Path:
+    path.write_bytes(content)
+    return path
+
+
+def test_files_are_read_in_order_by_several_processes(tmp_path: Path, pool: Callable[..., Pool]) -> None:
+    reading = pool(2, files=7)
+    files = [write(tmp_path / f"{n:02}.txt", f"The pelican {n}.".encode()) for n in range(30)]
+    texts = [outcome.documents[0].text for outcome in reading.map(lambda path: reading.read(path, "txt"), files)]
+    assert texts == [f"The pelican {n}." for n in range(30)]
+
+
+def test_a_slow_item_leaves_no_other_process_idle(pool: Callable[..., Pool]) -> None:
+    """The first item ends when the last has begun: it would wait for ever were only a few handed over ahead of it."""
+    begun = threading.Event()
+
+    def work(number: int) -> int:
+        begun.set() if number == 99 else None
+        return number if number or begun.wait(20) else -1
+
+    assert list(pool(2).map(work, range(100))) == list(range(100))
+
+
+def test_texts_that_wait_for_a_slow_item_are_bounded(pool: Callable[..., Pool]) -> None:
+    """Each of them weighs as much as all may that wait: two are done, and no more than 8 others handed over beside the first."""
+    done: list[int] = []
+
+    def work(number: int) -> int:
+        if not number:
+            time.sleep(0.5)
+        done.append(number)
+        return number
+
+    taken = pool(2).map(work, range(60), weight=lambda _: 2**26)
+    assert next(taken) == 0
+    assert done.index(0) <= 11
+    assert [*taken] == [*range(1, 60)]
+
+
+def test_what_is_done_is_not_held_back_for_what_is_not(pool: Callable[..., Pool]) -> None:
+    """The second item ends when the first was taken."""
+    taken = threading.Event()
+    results = pool(2).map(lambda number: number or taken.wait(20), [1, 0])
+    assert next(results) == 1
+    taken.set()
+    assert list(results) == [True]
+
+
+def test_what_an_item_raises_is_raised_in_its_turn(pool: Callable[..., Pool]) -> None:
+    taken = pool(2).map(lambda number: 6 // (3 - number), range(50))
+    assert [next(taken) for _ in range(3)] == [2, 3, 6]
+    with pytest.raises(ZeroDivisionError):
+        next(taken)
+
+
+def test_a_pool_closes_while_items_wait_that_nobody_takes(pool: Callable[..., Pool]) -> None:
+    done: list[int] = []
+    reading = pool(2)
+    results = reading.map(done.append, range(100_000))
+    next(results)
+    reading.close()
+    assert len(done) < 1000
+
+
+def test_a_file_that_takes_too_long_is_ended_from_outside(tmp_path: Path, pool: Callable[..., Pool]) -> None:
+    reading = pool(seconds=2)
+    outcome = reading.read(write(tmp_path / "a.html", SLOW), "html")
+    assert (outcome.kind, outcome.documents) == ("timed out", [])
+    assert "2 s" in outcome.reason
+    assert reading.read(write(tmp_path / "b.txt", b"The heron."), "txt").documents[0].text == "The heron."
+
+
+def test_a_file_of_many_slow_things_is_given_up_after_a_while(tmp_path: Path, pool: Callable[..., Pool]) -> None:
+    """Each of its pages is read in time; all of them would take far longer than a file may."""
+    page = b"<html><body><p>The pelican.</p><table>" + ROW * 300
+    members = {f"{number:04}.html": page for number in range(2000)}
+    outcome = pool(seconds=2, whole=1).read(write(tmp_path / "a.zip", office.zipped(members)), "zip")
+    assert (outcome.left_out[-1].kind, outcome.left_out[-1].member) == ("timed out", "…")
+    assert numbers(outcome.left_out[-1].reason) == [2]
+    assert 0 < len(outcome.documents) < 2000
+
+
+def test_a_file_that_needs_too_much_memory_is_ended(tmp_path: Path, pool: Callable[..., Pool]) -> None:
+    reading = pool(memory=512 * 2**20)
+    outcome = reading.read(write(tmp_path / "a.json", HUGE), "json")
+    assert outcome.kind == "out of memory"
+    assert "537 MB" in outcome.reason
+    assert reading.read(write(tmp_path / "b.txt", b"The heron."), "txt").documents[0].text == "The heron."
+
+
+def test_a_member_that_takes_too_long_leaves_the_others(tmp_path: Path, pool: Callable[..., Pool]) -> None:
+    inside = {
+        "a.txt": "The tern.",
+        "m.eml": office.eml({"slow.html": SLOW, "b.txt": b"The heron."}),
+        "z.txt": "The gull.",
+    }
+    outcome = pool(seconds=2).read(write(tmp_path / "a.zip", office.zipped(inside)), "zip")
+    assert [document.member for document in outcome.documents] == ["a.txt", "m.eml", "m.eml/b.txt", "z.txt"]
+    assert [(part.member, part.kind) for part in outcome.left_out] == [("m.eml/slow.html", "timed out")]
+
+
+def test_a_crash_of_the_reader_costs_one_file(tmp_path: Path, pool: Callable[..., Pool]) -> None:
+    reading = pool(seconds=60)
+
+    def crash() -> None:
+        while not reading.children:
+            time.sleep(0.01)
+        (child,) = reading.children
+        while child.used == 0:
+            time.sleep(0.01)
+        time.sleep(0.2)
+        os.kill(child.process.pid, signal.SIGSEGV)
+
+    threading.Thread(target=crash, daemon=True).start()
+    outcome = reading.read(write(tmp_path / "a.html", SLOW), "html")
+    assert (outcome.kind, "SIGSEGV" in outcome.reason) == ("damaged", True)
+    assert reading.read(write(tmp_path / "b.txt", b"The heron."), "txt").documents[0].text == "The heron."
+
+
+on_linux = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere each reading process is started anew")
+
+
+@on_linux
+def test_processes_are_forked_by_one_that_reads_nothing_and_end_with_it(
+    tmp_path: Path, pool: Callable[..., Pool]
+) -> None:
+    """A renewed process is another one with the same parent, which has one thread and opened none of the files; nor has what that
+    was forked by.
+    """
+    reading = pool(files=1)
+    pids = []
+    for number in range(3):
+        assert reading.read(write(tmp_path / f"{number}.pdf", office.pdf("The pelican.")), "pdf").documents
+        (child,) = reading.children
+        pids.append(child.process.pid)
+    assert len(set(pids)) == 3
+    fork_server = psutil.Process(pids[-1]).parent()
+    assert fork_server is not None
+    source = fork_server.parent()
+    assert source is not None
+    assert source.parent() == psutil.Process()
+    assert source.children() == [fork_server]
+    assert [one.pid for one in fork_server.children()] == pids[-1:]
+    for process in (fork_server, source):
+        assert process.num_threads() == 1
+        assert not [file for file in process.open_files() if file.path.endswith(".pdf")]
+    last = psutil.Process(pids[-1])
+    fork_server.kill()
+    psutil.wait_procs([last], 20)
+    assert not last.is_running() or last.status() == psutil.STATUS_ZOMBIE
+    assert reading.read(write(tmp_path / "b.txt", b"The heron."), "txt").documents[0].text == "The heron."
+
+
+@on_linux
+def test_a_library_that_crashes_where_it_gets_no_memory_is_not_reported_as_a_damaged_file(
+    tmp_path: Path, pool: Callable[..., Pool]
+) -> None:
+    """PDFium aborts then, without a word. With more memory the file is read."""
+    path = write(tmp_path / "a.pdf", office.pdf("\n".join(["pelican " * 2500] * 80)))
+    reading = pool(memory=400 * 2**20)
+    outcome = reading.read(path, "pdf")
+    assert (outcome.kind, numbers(outcome.reason)[0]) == ("out of memory", 419)
+    assert reading.read(write(tmp_path / "b.txt", b"The heron."), "txt").documents[0].text == "The heron."
+    assert pool().read(path, "pdf").documents
+
+
+@on_linux
+def test_what_a_process_held_at_most_is_reported_once_it_has_ended(
+    tmp_path: Path, pool: Callable[..., Pool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reading = pool()
+    for _ in range(2):
+        assert reading.read(write(tmp_path / "a.txt", b"The heron."), "txt").documents
+        (child,) = reading.children
+        process = child.process
+        assert isinstance(process, forking.ForkedProcess)
+        assert process.peak_memory() is None
+        held = psutil.Process(process.pid).memory_info().rss
+        os.kill(process.pid, signal.SIGSEGV)
+        assert process.wait(20) == -signal.SIGSEGV
+        peak = process.peak_memory()
+        assert peak is not None
+        assert 0.9 * held < peak < 2 * held
+        assert process.peak_memory() == peak
+    assert reading.read(write(tmp_path / "a.txt", b"The heron."), "txt").documents
+    (child,) = reading.children
+    process = child.process
+    assert isinstance(process, forking.ForkedProcess)
+    source = psutil.Process(process.pid).parent()
+    assert source is not None
+    os.kill(process.pid, signal.SIGSEGV)
+    process.wait(20)
+    source.suspend()
+    monkeypatch.setattr(forking, "FORK_SECONDS", 0.2)
+    assert process.peak_memory() is None
+    source.resume()
+    monkeypatch.undo()
+    assert reading.read(write(tmp_path / "a.txt", b"The heron."), "txt").documents  # not by what came too late
+
+
+@on_linux
+@pytest.mark.parametrize("kept", [True, False])
+def test_compiled_modules_are_kept_for_the_next_start_unless_python_must_not(tmp_path: Path, *, kept: bool) -> None:
+    """By what loads them before it reads: readers are loaded by no other process of the program, so none else would keep them."""
+    program = (
+        "import sys; from pathlib import Path; from engine.corpus.sandbox.pool import Pool\n"
+        "pool = Pool(1); print(len(pool.read(Path(sys.argv[1]), 'txt').documents)); pool.close()"
+    )
+    tree = tmp_path / "tree"
+    shutil.copytree(Path(engine.__file__).parent, tree / "engine", ignore=shutil.ignore_patterns("__pycache__"))
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    environment |= {"PYTHONPATH": str(tree)} | ({} if kept else {"PYTHONDONTWRITEBYTECODE": "1"})
+    path = write(tmp_path / "a.txt", b"The heron.")
+    command = [sys.executable, "-P", "-c", program, str(path)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == "1\n"
+    assert bool([*(tree / "engine" / "corpus").glob("__pycache__/opening.*.pyc")]) == kept
+
+
+def is_over(process: psutil.Process) -> bool:
+    return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+
+
+@on_linux
+def test_a_file_is_read_again_where_not_it_but_the_fork_server_ended_its_reader(
+    tmp_path: Path, pool: Callable[..., Pool]
+) -> None:
+    """Between two files, and while one is read: neither is said to need too much memory."""
+    takes_seconds = SLOW[: len(SLOW) // 4]
+    for delay, content, format in ((0.0, b"The heron.", "txt"), (0.5, takes_seconds, "html")):
+        reading = pool(seconds=120)
+        assert reading.read(write(tmp_path / "a.txt", b"The tern."), "txt").documents
+        (child,) = reading.children
+        fork_server = psutil.Process(child.process.pid).parent()
+        assert fork_server is not None
+        if delay:
+            threading.Timer(delay, fork_server.kill).start()
+        else:
+            fork_server.kill()
+            while not is_over(fork_server):
+                time.sleep(0.01)
+        outcome = reading.read(write(tmp_path / "b", content), format)
+        assert (outcome.kind, outcome.reason, len(outcome.documents)) == ("", "", 1)
+        assert reading.children != {child}
+
+
+@on_linux
+def test_a_fork_server_that_does_not_answer_holds_up_neither_the_next_file_nor_the_end(
+    tmp_path: Path, pool: Callable[..., Pool]
+) -> None:
+    for again in (False, True):
+        reading = pool(files=1)
+        path = write(tmp_path / "a.txt", b"The heron.")
+        assert reading.read(path, "txt").documents
+        (child,) = reading.children
+        fork_server = psutil.Process(child.process.pid).parent()
+        assert fork_server is not None
+        fork_server.suspend()
+        started = time.monotonic()
+        assert not again or reading.read(path, "txt").documents
+        reading.close()
+        assert time.monotonic() - started < 30
+        assert is_over(fork_server)
+        assert child.process.poll() is not None
+
+
+@on_linux
+@pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="needs Linux 5.3")
+def test_what_reads_a_long_file_ends_with_the_program_that_is_killed(tmp_path: Path) -> None:
+    program = (
+        "import sys; from pathlib import Path; from engine.corpus.sandbox.outcome import Limits\n"
+        "from engine.corpus.sandbox.pool import Pool\n"
+        "pool = Pool(1, Limits(seconds=60)); pool.read(Path(sys.argv[1]), 'txt'); print(flush=True)\n"
+        "pool.read(Path(sys.argv[2]), 'html')"
+    )
+    files = [write(tmp_path / "a.txt", b"The tern."), write(tmp_path / "b.html", SLOW)]
+    command = [sys.executable, "-c", program, *map(str, files)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as started:
+        assert started.stdout is not None
+        started.stdout.readline()
+        time.sleep(0.5)
+        readers = psutil.Process(started.pid).children(recursive=True)
+        started.kill()
+    assert len(readers) == 3
+    assert psutil.wait_procs(readers, 4)[1] == []
+
+
+@on_linux
+def test_what_is_forked_is_confined_and_distinguished_from_its_parent(
+    tmp_path: Path, pool: Callable[..., Pool]
+) -> None:
+    reading = pool()
+    assert reading.read(write(tmp_path / "a.txt", b"The heron."), "txt").documents
+    assert reading.offline
+    (child,) = reading.children
+    status = Path(f"/proc/{child.process.pid}/status").read_text()
+    assert "Seccomp:\t2" in status
+    limits = Path(f"/proc/{child.process.pid}/limits").read_text()
+    assert str(Limits().memory) in limits
+    handles = {os.readlink(path) for path in Path(f"/proc/{child.process.pid}/fd").iterdir()}
+    assert not [handle for handle in handles if handle.startswith("socket:")]
+
+
+def test_without_a_fork_server_processes_are_started(
+    tmp_path: Path, pool: Callable[..., Pool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(WorkerSlot, "forked", lambda _: None)
+    reading = pool(seconds=4, files=1)
+    for _ in range(2):
+        assert (
+            reading.read(write(tmp_path / "a.pdf", office.pdf("The heron.")), "pdf").documents[0].text == "The heron."
+        )
+    assert reading.read(write(tmp_path / "a.html", SLOW), "html").kind == "timed out"
+
+
+def test_a_file_that_the_system_does_not_open_is_closed(tmp_path: Path, pool: Callable[..., Pool]) -> None:
+    outcome = pool().read(tmp_path / "gone.txt", "txt")
+    assert (outcome.closed, outcome.reason) == (True, os.strerror(errno.ENOENT).lower())
+
+
+def test_closing_ends_every_process(tmp_path: Path) -> None:
+    reading = Pool(1, Limits(seconds=60))
+    answer: list[bool] = []
+    path = write(tmp_path / "a.html", SLOW)
+    waiting = threading.Thread(target=lambda: answer.append(reading.read(path, "html").closed))
+    waiting.start()
+    while not reading.children:
+        time.sleep(0.01)
+    (child,) = reading.children
+    while child.used == 0:
+        time.sleep(0.01)
+    reading.close()
+    waiting.join(20)
+    assert child.process.poll() is not None
+    assert answer
+    assert not working_children()
+
+
+def working_children() -> list[psutil.Process]:
+    """Reading processes of ours; one that ends while it is looked at is none."""
+    found = []
+    for one in psutil.Process().children():
+        with suppress(psutil.NoSuchProcess):
+            if "sandbox.worker" in one.cmdline():
+                found.append(one)
+    return found
+
+
+def test_nonsense_from_a_reading_process_is_not_believed(tmp_path: Path, pool: Callable[..., Pool]) -> None:
+    outcome = pool().read(write(tmp_path / "a.pdf", office.pdf("The pelican.", "The heron.")), "pdf")
+    assert not outcome.reason
+    document = replace(
+        outcome.documents[0], marked=(Marked("link", "The heron", "heron.md"), Marked("caption", "Pier"))
+    )
+    message = as_message(document)
+    assert finding(message) == document
+    for change in (
+        {"pages": [[999, 1, "page 1"]]},
+        {"text": 5},
+        {"headings": [["0", 1, "x"]]},
+        {"marked": [["x", "", ""]]},
+    ):
+        with pytest.raises((ValueError, TypeError)):
+            finding({**message, **change})
+
+
+def test_no_text_is_kept_outside_the_project(
+    tmp_path: Path, pool: Callable[..., Pool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("TMPDIR", str(home))
+    folder = tmp_path / "documents"
+    folder.mkdir()
+    outcome = pool().read(write(folder / "a.docx", office.docx()), "docx")
+    assert "pelican" in outcome.documents[0].text
+    assert [path for path in home.rglob("*") if path.is_file()] == []
+    assert [item.name for item in folder.iterdir()] == ["a.docx"]
+
+
+def test_reading_a_pdf_leaves_nothing_anywhere(
+    tmp_path: Path, pool: Callable[..., Pool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A library that had to be unpacked before it reads could not be by a confined process."""
+    home = tmp_path / "home"
+    home.mkdir()
+    for name in ("HOME", "TMPDIR", "XDG_CACHE_HOME"):
+        monkeypatch.setenv(name, str(home))
+    outcome = pool().read(write(tmp_path / "a.pdf", office.pdf("The pelican.")), "pdf")
+    assert [document.text for document in outcome.documents] == ["The pelican."]
+    assert list(home.iterdir()) == []
+
+
+def test_modules_of_the_current_folder_are_not_executed(
+    tmp_path: Path, pool: Callable[..., Pool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("json", "xberg", "lxml", "ctypes"):
+        (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'mark')!r}, 'w')\nraise SystemExit")
+    monkeypatch.chdir(tmp_path)
+    outcome = pool().read(write(tmp_path / "a.docx", office.docx()), "docx")
+    assert "pelican" in outcome.documents[0].text
+    assert not (tmp_path / "mark").exists()

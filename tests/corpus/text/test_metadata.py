@@ -1,0 +1,162 @@
+"""Titles, authors and dates that pages and Markdown files state of themselves."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.core.records import ReadDocument
+from engine.corpus.formats import reader_for
+from engine.corpus.formats.front_matter import split_front_matter
+from engine.corpus.formats.html.meta_tags import said_in
+from engine.corpus.ingest.rows import document_of
+from engine.corpus.scan.scan import ScannedFile
+from engine.corpus.text.metadata import Said, joined, moment, named
+
+NOON = 1_935_230_400.0  # 2031-04-29T12:00:00Z
+
+
+def at(*parts: int) -> float:
+    return datetime(*parts, tzinfo=UTC).timestamp()  # type: ignore[misc, arg-type]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2031-04-29", "2031/4/29", "2031.04.29", "20310429", "29.4.2031", "29. 04. 2031", "April 29, 2031", "29 April 2031",
+        "Apr. 29th, 2031", "Tuesday, April 29 2031", "29-Apr-2031", "2031-04-29T12:00", "2031-04-29 14:00:00.25 +0200",
+        "2031-04-29T07:00:00-05:00", "Tue, 29 Apr 2031 12:00:00 GMT", "20310429T120000Z", "20310429;12000000",
+        " 2031-04-29\n12:00 UTC",
+    ],
+)  # fmt: skip
+def test_dates(text: str) -> None:
+    assert moment(text) == NOON == at(2031, 4, 29, 12)
+
+
+@pytest.mark.parametrize(
+    ("authors", "found"),
+    [
+        ("(anonymous)", ""), ("Anonymous", ""), ("[unspecified]", ""), ("Ada Quay, Unknown Author", "Ada Quay"), ("", ""),
+        ("Ada Quay, Bo", "Ada Quay, Bo"), ("Anonymous Bosch", "Anonymous Bosch"),
+    ],
+)  # fmt: skip
+def test_authors_who_are_somebody(authors: str, found: str) -> None:
+    assert named(authors) == found
+    file = ScannedFile("/d", "a.pdf", Path("/d/a.pdf"), 1, 0, "pdf")
+    assert document_of(file, "h", ReadDocument("A", "Text", author=authors)).author == found
+
+
+def test_dates_without_a_day_are_their_first() -> None:
+    assert moment("2031-04") == moment("April 2031") == at(2031, 4, 1, 12)
+    assert moment("2031") == at(2031, 1, 1, 12)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "3/4/2031", "2031-13-01", "2031-02-30", "soon", "`r Sys.Date()`", "0000", "0;0", "2031-04-29 25:00", "1" * 99],
+)
+def test_what_is_no_date_or_may_be_two(text: str) -> None:
+    assert moment(text) is None
+
+
+def test_names_are_reported_once_and_addresses_are_none() -> None:
+    assert joined(["Ann  Heron", "https://example.org/ann", "", "Bo", "Ann Heron"]) == "Ann Heron, Bo"
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ("title: Plain # a comment\nauthor: Ann Heron\ndate: 2031-04-29", Said("Plain", "Ann Heron", NOON)),
+        ("title: \"Front: \\\"m\\\" # no\"\nauthor: 'Ann''s'", Said('Front: "m" # no', "Ann's")),
+        ('Title: C# guide\nauthors: [Ann, "Heron, Bo"]', Said("C# guide", "Ann, Heron, Bo")),
+        ("authors:\n- Ann\n- Bo # the second\ntags:\n  - x", Said("", "Ann, Bo")),
+        ("author:\n  - name: Ann Heron\n    affiliation: Pier 3\n  - name: 'Bo'\n", Said("", "Ann Heron, Bo")),
+        ("author:\n  name: Ann\n  email: ann@example.org", Said("", "Ann")),
+        ("author: {name: Ann, email: a@b}\ntitle: ~", Said("", "Ann")),
+        ("title: >-\n  Folded\n  title\nlastmod: 2031-04-29T12:00:00Z", Said("Folded title", changed=NOON)),
+        ("title: On\n  two lines\n\n# a comment\ndate: 29 April 2031", Said("On two lines", created=NOON)),
+        ("date: soon\ncreated: 2031-04-29\nlast build: no\n  more\nauthor: null", Said(created=NOON)),
+    ],
+)
+def test_front_matter_in_yaml(fields: str, said: Said) -> None:
+    assert split_front_matter(f"---\n{fields}\n---\nBody\n") == ("Body\n", said)
+
+
+def test_front_matter_in_toml() -> None:
+    fields = 'title = "T"\nauthors = ["Ann", {name = "Bo"}]\ndate = 2031-04-29T14:00:00+02:00\n[params]\ntitle = "no"'
+    assert split_front_matter(f"+++\n{fields}\n+++\nBody") == ("Body", Said("T", "Ann, Bo", NOON))
+    assert split_front_matter("+++\ntitle = broken # no\n+++\nBody") == ("Body", Said("broken"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "---\nJust prose here.\n---\nBody",
+        "---\nPelicans: birds\nthat fly far.\n---\nBody",
+        "---\nThe berths are: full.\n---\nBody",
+        "---\n- item: one\n---\nBody",
+        "Body\n---\ntitle: T\n---\n",
+    ],
+)
+def test_what_is_no_front_matter_stays(text: str) -> None:
+    assert split_front_matter(text) == (text, Said())
+
+
+@pytest.mark.parametrize(
+    ("head", "said"),
+    [
+        ('<meta name="author" content="Ann &amp; Bo"><meta name=date content=2031-04-29>', Said("", "Ann & Bo", NOON)),
+        ("<META CONTENT='Ann' NAME='Author'/><meta name='DC.creator' content='Bo'>", Said("", "Ann")),
+        (
+            '<meta property="article:published_time" content="2031-04-29T12:00:00+00:00" />'
+            '<meta property="article:author" content="https://example.org/ann">'
+            '<meta name="citation_author" content="Heron, A."><meta name="citation_author" content="Bo">',
+            Said("", "Heron, A., Bo", NOON),
+        ),
+        ('<meta name="dcterms.created" content="2031"><meta name="DCTERMS.modified" content="2031-04-29">',
+         Said("", "", at(2031, 1, 1, 12), NOON)),
+        ('<meta name="date" content="soon"><meta name="pubdate" content="2031-04-29">', Said("", "", NOON)),
+        ('<meta name="created" content="20310429;12000000"><meta name="changed" content="0;0">', Said("", "", NOON)),
+        ("<!--[if gte mso 9]><xml><o:Author>Ann</o:Author><o:LastSaved>2031-04-29T12:00:00Z</o:LastSaved></xml>-->",
+         Said("", "Ann", None, NOON)),
+        ('<!-- <meta name="author" content="Old"> --><meta name="author" content="Ann"><!-- open', Said("", "Ann")),
+        ('</head><body><meta name="author" content="Ann">', Said()),
+        ('<meta charset="utf-8"><meta name="author"><metadata name="author" content="x">', Said()),
+    ],
+)  # fmt: skip
+def test_heads_of_pages(head: str, said: Said) -> None:
+    assert said_in(f"<html><head><title>T</title>{head}</head><body>Text") == said
+
+
+@pytest.mark.parametrize(
+    "piece", ["<meta ", '<meta "', "<!--", "<meta name='", "<meta a=b ", "<o:Author>", "<meta name="]
+)
+def test_a_hostile_head_takes_no_time(piece: str) -> None:
+    started = time.process_time()
+    assert said_in(piece * (2**20 // len(piece))) == Said()
+    assert time.process_time() - started < 2
+
+
+@given(st.text(st.sampled_from("ab:-[]{}\"'#|>,= \n\tname")))
+def test_any_fields_can_be_read(text: str) -> None:
+    for mark in ("---", "+++"):
+        body, _ = split_front_matter(f"{mark}\n{text}\n{mark}\nBody")
+        assert body.endswith("Body")
+
+
+def test_readers_find_them(tmp_path: Path) -> None:
+    for name, content in (
+        ("a.md", "---\ntitle: T\nauthor: Ann\ndate: 2031-04-29\nlastmod: 2031-04-29\n---\nBody"),
+        ("a.html", "<title>T</title><meta name=author content=Ann><meta name=created content=2031-04-29>"
+         "<meta name=modified content=2031-04-29><p>Body"),
+    ):  # fmt: skip
+        (tmp_path / name).write_text(content)
+        (found,) = reader_for(name.partition(".")[2]).read(tmp_path / name)
+        assert isinstance(found, ReadDocument)
+        assert (found.title, found.author, found.created, found.changed) == ("T", "Ann", NOON, NOON)
+        assert found.text == "Body"
