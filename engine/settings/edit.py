@@ -12,13 +12,14 @@ from engine.core.errors import SettingsError
 from engine.settings.load import commented_default, sections, tables, toml_value, validate
 from engine.settings.renamed import current_changes
 from engine.settings.schema import Settings
+from engine.settings.section import is_common
 
 
 def change(text: str, changes: Mapping[str, Any], origin: str = "project.toml") -> tuple[Settings, str]:
     """The settings and the text after setting keys ("section.key" → value); None takes a key out again.
 
-    A key that stood there as a commented default takes that line's place, and gives it back. Raises SettingsError for a
-    change, or a text, that is not valid.
+    A key that stood there as a commented default takes that line's place, and a common one gives it back. Raises SettingsError
+    for a change, or a text, that is not valid.
     """
     changes = current_changes(tables(text, origin), changes)
     wanted = with_changes(tables(text, origin), changes)
@@ -86,7 +87,7 @@ def _in_its_line(text: str, section: str, key: str, value: Any) -> str:
         return _anywhere(text, section, key, value)
     if place is not None:
         own = [comment for comment in [_comment(lines[place])] if comment not in ("", meaning)]
-        default = [commented_default(key, field)] if commented is None else []
+        default = [commented_default(key, field)] if commented is None and is_common(field) else []
         above = lines[place - 1].strip() == meaning
         lines[place - above : place + 1] = [_indent(lines[place]) + one for one in (*own, *default)]
     elif value is not None and commented is not None:

@@ -6,7 +6,7 @@ import json
 import re
 import tomllib
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
@@ -14,7 +14,7 @@ from pydantic.fields import FieldInfo
 from engine.core.errors import SettingsError, nearest
 from engine.settings.renamed import with_current_names
 from engine.settings.schema import Settings
-from engine.settings.section import FROM_MODEL, FROM_PRESET, Prompt, Section
+from engine.settings.section import Section, is_common
 
 
 def load(path: Path) -> Settings:
@@ -70,7 +70,9 @@ def _explain(error: ValidationError, origin: str) -> SettingsError:
             continue
         problems.append(f"unknown key '{key}'")
         near = _nearest_keys(tuple(str(part) for part in item["loc"]))
-        advice.append(f"Did you mean {near}?" if near else "Remove it; a new project's project.toml shows every key.")
+        advice.append(
+            f"Did you mean {near}?" if near else "Remove it; 'engine config list PROJECT --all' shows every key."
+        )
     return SettingsError(
         f"{origin} has {len(problems)} problem{'s' if len(problems) > 1 else ''}.",
         "; ".join(problems) + ".",
@@ -116,25 +118,24 @@ def value_of(text: str) -> Any:
 
 
 def template(chosen: dict[str, dict[str, Any]]) -> str:
-    """Text of a new project.toml: the chosen values set, every other key as a comment with its default and meaning.
+    """Text of a new project.toml: the chosen values set, and the other common keys as comments with their defaults and meaning.
 
     A chosen None means the default. Raises SettingsError for text that UTF-8 cannot hold (a path of undecodable bytes).
     """
     lines = [
-        "# Settings of this project. Lines that begin with '# ' show the defaults.",
-        f"# '{FROM_PRESET}': the number depends on training.preset; the app shows it in its settings.",
-        f"# '{FROM_MODEL}': what the model's own folder says.",
+        "# Common settings; a line that starts with '#' shows a default. All others: docs/SETTINGS.md, or",
+        "# 'engine config list PROJECT --all'. To set one: 'engine config set PROJECT section.key VALUE'",
         "",
     ]
     chosen = with_current_names(chosen)
     for name, section in sections().items():
-        lines.append(f"[{name}]")
+        part: list[str] = []
         for key, field in section.model_fields.items():
             if (value := chosen.get(name, {}).get(key)) is not None:
-                lines += [f"# {field.description}", f"{key} = {toml_value(value)}"]
-            else:
-                lines.append(commented_default(key, field))
-        lines.append("")
+                part += [f"# {field.description}", f"{key} = {toml_value(value)}"]
+            elif is_common(field):
+                part.append(commented_default(key, field))
+        lines += [f"[{name}]", *part, ""] if part else []
     text = "\n".join(lines)
     if not text.isascii():
         _refuse_undecodable(text)
@@ -147,10 +148,8 @@ def sections() -> dict[str, type[Section]]:
 
 
 def commented_default(key: str, field: FieldInfo) -> str:
-    """The line that stands for a key that is not set; without its sign it is valid, and means the same."""
-    default = field.get_default()
-    unset = FROM_MODEL if Prompt in get_args(field.annotation) else FROM_PRESET
-    return f"# {key} = {toml_value(default if default is not None else unset)}   # {field.description}"
+    """The line that stands for a common key that is not set; without its sign it is valid, and means the same."""
+    return f"# {key} = {toml_value(field.get_default())}   # {field.description}"
 
 
 def _refuse_undecodable(text: str) -> None:

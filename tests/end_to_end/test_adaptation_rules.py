@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -19,16 +18,14 @@ from engine.encoders.fingerprint import adapter_digest
 from engine.encoders.hardware import choose_hardware
 from engine.encoders.model_folder import resolve_model
 from engine.encoders.transformer import TransformerEncoder
+from engine.project.folder import ProjectFolder
 from engine.project.store.artifact_info import AdapterInfo, EvaluationInfo, InUseInfo, QueriesInfo, VectorsInfo
 from engine.queries.rejection import Reason
 
 
-def set_key(project: Path, key: str, value: str) -> None:
-    """Change a value in project.toml, whether it was chosen or a default."""
-    settings = project / "project.toml"
-    text, count = re.subn(rf"^(# )?{key} = [^#\n]*", f"{key} = {value} ", settings.read_text(), count=1, flags=re.M)
-    assert count == 1
-    settings.write_text(text)
+def set_key(project: Path, key: str, value: object) -> None:
+    """Change a value in project.toml."""
+    ProjectFolder(project).change_settings({key: value})
 
 
 def states(project: Path) -> dict[str, str]:
@@ -40,7 +37,7 @@ def states(project: Path) -> dict[str, str]:
 
 
 def test_queries_made_anew_within_the_threshold_are_never_joined_to_former_rankings(project: Path) -> None:
-    set_key(project, "retrain_threshold", "0.9")
+    set_key(project, "corpus.retrain_threshold", 0.9)
     copy_documents(project / "documents", ("minutes",), 2)
     engine_here("ingest", str(project))
     engine_here("index", str(project))
@@ -54,11 +51,11 @@ def test_queries_made_anew_within_the_threshold_are_never_joined_to_former_ranki
 
 
 def test_a_changed_recipe_is_up_to_date_after_one_run_within_the_threshold(project: Path) -> None:
-    set_key(project, "retrain_threshold", "0.9")
+    set_key(project, "corpus.retrain_threshold", 0.9)
     copy_documents(project / "documents", ("minutes",), 1)
     engine_here("ingest", str(project))
     engine_here("index", str(project))
-    set_key(project, "max_queries", "200")
+    set_key(project, "queries.max_queries", 200)
     assert states(project)["generate"] == "stale"
     engine_here("generate", str(project))
     assert states(project)["generate"] == "done"
@@ -105,7 +102,7 @@ def test_an_adapter_of_another_model_is_not_used(project: Path, tmp_path: Path) 
     served = InUseInfo("adapted", 1.0, adapter.folder)
     store.put_artifact(replace(evaluation, info=replace(evaluation.info, in_use=served)))
     store.close()
-    set_key(project, "model", json.dumps(str(build_tiny_model(tmp_path / "other", seed=1))))
+    set_key(project, "encoder.model", str(build_tiny_model(tmp_path / "other", seed=1)))
     for stage in ("evaluate", "embed"):
         code, error = error_of(stage, str(project))
         assert (code, error["code"]) == (3, "adapter-mismatch")
@@ -114,8 +111,8 @@ def test_an_adapter_of_another_model_is_not_used(project: Path, tmp_path: Path) 
 
 @pytest.mark.slow
 def test_an_adapter_for_queries_alone_keeps_the_vector_index(project: Path) -> None:
-    set_key(project, "adapter_scope", '"queries"')
-    set_key(project, "shared_chunks", "5000")
+    set_key(project, "training.adapter_scope", "queries")
+    set_key(project, "training.shared_chunks", 5000)
     engine_here("train", str(project))
     engine_here("evaluate", str(project))
     opened = Project.open(project)
@@ -152,7 +149,7 @@ def test_an_adapter_for_queries_alone_keeps_the_vector_index(project: Path) -> N
 @pytest.mark.slow
 def test_queries_and_chunks_are_encoded_each_with_their_own_adapter(project: Path) -> None:
     """As trainings once left them."""
-    set_key(project, "adapter_scope", '"both"')
+    set_key(project, "training.adapter_scope", "both")
     engine_here("train", str(project))
     opened = Project.open(project)
     store = opened.folder.store()
@@ -195,8 +192,8 @@ def test_queries_and_chunks_are_encoded_each_with_their_own_adapter(project: Pat
 
 @pytest.mark.slow
 def test_nothing_is_embedded_anew_for_another_adapter_for_queries(project: Path) -> None:
-    set_key(project, "adapter_scope", '"queries"')
-    set_key(project, "seed", "7")
+    set_key(project, "training.adapter_scope", "queries")
+    set_key(project, "training.seed", 7)
     told = [json.loads(line) for line in engine_here("adapt", str(project), "--json").stdout.splitlines()]
     assert "train" in {event["stage"] for event in told if "summary" in event}
     runs = [folder / "events.jsonl" for folder in sorted((project / "runs").iterdir())]

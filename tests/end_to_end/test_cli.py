@@ -219,11 +219,7 @@ def test_status_and_report_as_json(finished: Path) -> None:
 
 
 def test_the_report_on_request_measures_robustness_and_search_hides_weak_hits(project: Path) -> None:
-    settings = (project / "project.toml").read_text()
-    for line in ("robustness = false", "hide_weak = false"):
-        assert f"# {line}" in settings
-        settings = settings.replace(f"# {line}", line.replace("false", "true"))
-    (project / "project.toml").write_text(settings)
+    ProjectFolder(project).change_settings({"evaluation.robustness": True, "search.hide_weak": True})
     before = json.loads(engine_here("report", str(project), "--json").stdout)
     engine_here("evaluate", str(project))
     after = json.loads(engine_here("report", str(project), "--json").stdout)

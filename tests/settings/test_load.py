@@ -15,9 +15,11 @@ from engine.core.errors import SettingsError, nearest
 from engine.settings.edit import change
 from engine.settings.load import load, sections, template, validate
 from engine.settings.schema import Settings
+from engine.settings.section import FROM_MODEL, FROM_PRESET, is_common
 
 SECTIONS = {name: field.annotation for name, field in Settings.model_fields.items()}
 KEYS = [(name, key) for name, section in SECTIONS.items() for key in section.model_fields]
+COMMON = [(name, key) for name, key in KEYS if is_common(SECTIONS[name].model_fields[key])]
 
 
 def write(folder: Path, text: str | bytes) -> Path:
@@ -155,29 +157,38 @@ def test_an_empty_file_gives_the_defaults(tmp_path: Path) -> None:
     assert load(write(tmp_path, "")) == Settings()
 
 
-def test_template_shows_every_key_and_loads_as_the_defaults(tmp_path: Path) -> None:
+def test_about_twenty_settings_are_common() -> None:
+    assert 18 <= len(COMMON) <= 24
+    assert {("corpus", "paths"), ("encoder", "model"), ("queries", "backend"), ("search", "mode")} <= set(COMMON)
+
+
+def test_template_shows_the_common_keys_alone_and_loads_as_the_defaults(tmp_path: Path) -> None:
     text = template({})
-    for name, key in KEYS:
-        assert re.search(rf"^# {key} = ", text.split(f"[{name}]")[1].split("\n[")[0], re.MULTILINE), f"{name}.{key}"
-        assert SECTIONS[name].model_fields[key].description in text
+    shown = [
+        (part.partition("]")[0], key)
+        for part in text.split("\n[")[1:]
+        for key in re.findall(r"^# (\w+) = ", part, re.M)
+    ]
+    assert shown == COMMON
+    assert all(SECTIONS[name].model_fields[key].description in text for name, key in COMMON)
     assert load(write(tmp_path, text)) == Settings()
 
 
 def test_template_lines_hold_the_defaults_when_their_comment_sign_is_removed(tmp_path: Path) -> None:
     head, _, rest = template({}).partition("[corpus]")
     bare = "\n".join(line.removeprefix("# ") for line in ("[corpus]" + rest).splitlines())
-    set_now = {(section, key) for section, keys in tomllib.loads(bare).items() for key in keys}
-    assert set_now == set(KEYS)
+    assert [(section, key) for section, keys in tomllib.loads(bare).items() for key in keys] == COMMON
     assert load(write(tmp_path, bare)) == Settings()
     assert all(line.startswith("# ") for line in head.strip().splitlines())
 
 
 @pytest.mark.parametrize(("section", "key"), KEYS)
-def test_every_single_commented_line_may_be_uncommented(section: str, key: str) -> None:
-    (line,) = re.findall(rf"^# ({key} = .*)$", template({}).split(f"[{section}]")[1].split("\n[")[0], re.MULTILINE)
-    data = tomllib.loads(f"[{section}]\n{line}")
-    assert list(data[section]) == [key]
-    assert validate(data) == Settings()
+def test_every_default_may_be_written(section: str, key: str) -> None:
+    """Also where a file made before shows what stands for no value."""
+    field = SECTIONS[section].model_fields[key]
+    default = field.get_default()
+    for unset in [FROM_PRESET, FROM_MODEL] if default is None else [default]:
+        assert validate({section: {key: unset}}) == Settings()
 
 
 def test_what_stands_for_no_value_stands_for_none_where_there_is_a_default() -> None:
@@ -186,15 +197,7 @@ def test_what_stands_for_no_value_stands_for_none_where_there_is_a_default() -> 
         validate({"search": {"mode": "from the preset"}})
 
 
-def test_the_template_names_what_the_preset_decides() -> None:
-    head = template({}).partition("[corpus]")[0]
-    assert all(name in head for name in ("'from the preset'", "training.preset"))
-
-
-def test_what_stands_for_a_prompt_that_is_left_out_is_no_prompt_without_the_comment_sign(tmp_path: Path) -> None:
-    """Any text may be a prompt: it would go before every query."""
-    (line,) = [line for line in template({}).splitlines() if line.startswith("# query_prompt")]
-    assert load(write(tmp_path, "[encoder]\n" + line.removeprefix("# "))).encoder.query_prompt is None
+def test_an_uncommon_key_leaves_no_line_when_it_is_taken_out() -> None:
     changed = change(template({}), {"encoder.query_prompt": "query: "})[1]
     assert 'query_prompt = "query: "' in changed.splitlines()
     assert change(changed, {"encoder.query_prompt": None})[1] == template({})
@@ -215,7 +218,7 @@ CHOSEN: dict[str, dict[str, Any]] = {
 
 def test_template_round_trips_the_chosen_values(tmp_path: Path) -> None:
     loaded = load(write(tmp_path, template(CHOSEN)))
-    assert loaded.model_dump(exclude_unset=True) == {name: CHOSEN.get(name, {}) for name in SECTIONS} | {
+    assert loaded.model_dump(exclude_unset=True) == {name: {} for name, _ in COMMON} | CHOSEN | {
         "corpus": {**CHOSEN["corpus"], "paths": [*CHOSEN["corpus"]["paths"][:4], "tab", "del\x7f", "line\nend"]}
     }
     assert set(loaded.training.overrides()) == {"learning_rate", "steps", "seed"}
