@@ -1,13 +1,39 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+COMPILER = $(firstword $(foreach name,$(CXX) c++ g++ clang++,$(shell command -v $(name) 2> /dev/null)))
+WITHOUT_LLM := Everything works without it but language and embedding models in GGUF files. To add it later: make llm
 # Quantised models crash on CPUs with AMX when llama.cpp is built with these paths by GCC 12.
 export CMAKE_ARGS ?= -DGGML_AMX_TILE=OFF -DGGML_AMX_INT8=OFF
 
-.PHONY: demo test pytest test-slow window lint benchmarks screenshots clean
+.PHONY: demo llm wheel wheelhouse test pytest test-slow window lint benchmarks screenshots clean
 
+# Its result needs no llama.cpp, so that is compiled afterwards. Whoever interrupts that, or has no compiler, has all the rest.
 demo: $(VENV)/.installed
 	$(BIN)/engine demo
+	@if [ -e $(VENV)/.installed-llm ]; then exit 0; fi; echo; \
+	if [ -z "$(COMPILER)" ]; then echo "No C++ compiler was found: llama.cpp is left out. $(WITHOUT_LLM)"; exit 0; fi; \
+	echo "The demo is done. llama.cpp is an optional extra and installed last; Ctrl-C skips it."; \
+	trap 'echo; echo "llama.cpp is not installed. $(WITHOUT_LLM)"; exit 130' INT; \
+	$(MAKE) --no-print-directory llm || echo "llama.cpp could not be installed. $(WITHOUT_LLM)"
+
+llm: $(VENV)/.installed-llm
+
+wheel: | $(BIN)/python
+	rm -f dist/*.whl
+	$(PIP) wheel --quiet --no-deps --wheel-dir dist .
+	@ls dist/*.whl
+
+# For machines with this system and this version of Python.
+wheelhouse: wheel
+	rm -rf wheelhouse
+	$(PIP) wheel --constraint constraints.txt --wheel-dir wheelhouse "$$(ls dist/*.whl)$(if $(COMPILER),[llm])"
+	$(if $(COMPILER),,@echo "No C++ compiler was found: the extra llm is left out.")
+	@echo "Copy the folder wheelhouse to a machine with this system and $$($(BIN)/python -V). To install there without a network:"
+	@echo "    python3 -m venv bmembed"
+	@echo "    bmembed/bin/pip install --no-index --find-links wheelhouse 'bmembed-tui$(if $(COMPILER),[llm])'"
+	@echo "    bmembed/bin/engine doctor --offline"
 
 # Linting keeps one core busy for a minute: the tests begin beside it.
 test: $(VENV)/.installed-dev
@@ -40,20 +66,28 @@ benchmarks: $(VENV)/.installed-dev
 screenshots: $(VENV)/.installed-dev
 	$(BIN)/python tests/fixtures/pictures.py
 
-$(VENV)/.installed: pyproject.toml constraints.txt
+$(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed: make PYTHON=python3.11")'
-	@echo "Installing into $(VENV): about ten minutes the first time, as llama.cpp is compiled. pip tells what it does:"
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --disable-pip-version-check --constraint constraints.txt --editable .
+
+$(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "Installing into $(VENV): a few minutes the first time. pip says what it does:"
+	$(PIP) install --constraint constraints.txt --editable .
 	touch $@
 
-$(VENV)/.installed-dev: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+$(VENV)/.installed-llm: $(VENV)/.installed
+	@test -n "$(COMPILER)" || { echo "llama.cpp needs a C++ compiler: install GCC or Clang (Debian: apt install g++)."; exit 1; }
+	@echo "Installing llama.cpp, which is compiled: 6 to 8 minutes on two cores."
+	$(PIP) install --constraint constraints.txt --editable '.[llm]'
+	touch $@
+
+$(VENV)/.installed-dev: $(VENV)/.installed-llm
+	$(PIP) install --quiet --constraint constraints.txt --editable '.[dev]'
 	touch $@
 
 $(VENV)/.installed-window: $(VENV)/.installed-dev
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[desktop]'
+	$(PIP) install --quiet --constraint constraints.txt --editable '.[desktop]'
 	touch $@
 
 clean:
-	rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) build dist wheelhouse *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

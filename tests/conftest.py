@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -109,6 +110,16 @@ def store(tmp_path: Path) -> Iterator[Store]:
     made = Store.create(tmp_path / "project.db")
     yield made
     made.close()
+
+
+@pytest.fixture
+def without_llama(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither this process nor those that it starts can import llama_cpp, as where the extra `llm` is not installed."""
+    folder = tmp_path / "blocked"
+    folder.mkdir()
+    (folder / "sitecustomize.py").write_text("import sys\nsys.modules['llama_cpp'] = None\n")
+    monkeypatch.setitem(sys.modules, "llama_cpp", None)  # type: ignore[arg-type]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, (str(folder), os.environ.get("PYTHONPATH")))))
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bmembed_tui.window.libraries import install_command
 from engine import __version__
 from engine.core.errors import EngineError
+from engine.core.extras import install_command
 
 if TYPE_CHECKING:
     from bmembed_tui.window.bridge import Bridge
@@ -156,8 +156,8 @@ def _load_qt() -> None:
         importlib.import_module("webview.platforms.qt")
     except ImportError as error:
         raise EngineError(
-            f"A window cannot be opened: Qt cannot be loaded ({error}). Install what it needs again ({install_command()}), or use "
-            "bmembed-tui.",
+            f"A window cannot be opened: Qt cannot be loaded ({error}). Install what it needs again "
+            f"({install_command('desktop')}), or use bmembed-tui.",
             code="window-unavailable",
         ) from error
 
@@ -205,8 +205,8 @@ def check_extra() -> None:
     for name, package in packages.items():
         if importlib.util.find_spec(name) is None:
             raise EngineError(
-                f"A window cannot be opened: {package} is not installed. Install what it needs ({install_command()}), or use "
-                "bmembed-tui.",
+                f"A window cannot be opened: {package} is not installed. Install what it needs "
+                f"({install_command('desktop')}), or use bmembed-tui.",
                 code="window-unavailable",
             )
 

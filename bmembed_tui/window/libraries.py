@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import os
-import sys
 from collections.abc import Mapping
-from pathlib import Path
 
 from engine.core.errors import EngineError
 
-_ROOT = Path(__file__).resolve().parents[2]
 # Library → Debian's package. Those that Qt's window on X11 wants, of which systems without a desktop lack some or all …
 FOR_X11 = {
     "libX11-xcb.so.1": "libx11-xcb1", "libxcb-cursor.so.0": "libxcb-cursor0", "libxcb-icccm.so.4": "libxcb-icccm4",
@@ -28,15 +25,6 @@ FOR_PAGES = {
     "libgbm.so.1": "libgbm1", "libglib-2.0.so.0": "libglib2.0-0", "libnspr4.so": "libnspr4", "libnss3.so": "libnss3",
     "libxkbcommon.so.0": "libxkbcommon0", "libxkbfile.so.1": "libxkbfile1",
 }  # fmt: skip
-
-
-def install_command(root: Path = _ROOT) -> str:
-    """For the environment that runs this program; from a clone, whose folder is `root`, with the versions that it was tested
-    with."""
-    pip = f'"{sys.executable}" -m pip install'
-    if (root / "pyproject.toml").is_file() and (root / "constraints.txt").is_file():
-        return f'{pip} -c "{root / "constraints.txt"}" -e "{root}[desktop]"'
-    return f'{pip} "bmembed-tui[desktop]"'
 
 
 def wanted() -> Mapping[str, str]:

@@ -12,8 +12,8 @@ import secrets
 from dataclasses import dataclass
 from pathlib import Path
 
-from bmembed_tui.window.libraries import install_command
 from engine.core.errors import EngineError
+from engine.core.extras import install_command
 
 _HERE = Path(__file__).parent / "page"
 _OWN_SOCKET = "this.socket=new WebSocket("
@@ -58,7 +58,7 @@ def _terminal(code: str) -> str:
         raise EngineError(
             "The window's terminal cannot be shown.",
             "This program does not know the installed version of textual-serve.",
-            f"Install what the window needs again: {install_command()}",
+            f"Install what the window needs again: {install_command('desktop')}",
             code="window-unavailable",
         )
     code = code.replace(_OWN_SOCKET, "this.socket=new window.BridgeSocket(")
@@ -73,7 +73,7 @@ def _static() -> Path:
         raise EngineError(
             "A window cannot be opened: textual-serve is not installed.",
             "It provides the terminal in the window.",
-            f"Install what the window needs: {install_command()}",
+            f"Install what the window needs: {install_command('desktop')}",
             code="window-unavailable",
         )
     return Path(found.submodule_search_locations[0]) / "static"

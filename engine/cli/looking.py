@@ -126,13 +126,16 @@ def report(
 def doctor(
     name: MaybeProject = None,
     model: Annotated[str | None, typer.Option(help="model folder to check")] = None,
+    offline: Annotated[
+        bool, typer.Option("--offline", help="check instead that nothing must be fetched from a network")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Check this machine: device, precision, memory, disk, model files, versions, and what follows from each."""
     from engine.doctor.doctor import examine
     from engine.project.folder import ProjectFolder
 
-    findings = examine(ProjectFolder.open(name) if name else None, model=model)
+    findings = examine(ProjectFolder.open(name) if name else None, model=model, offline=offline)
     if as_json:
         print_json(findings)
     else:

@@ -15,19 +15,23 @@ from pathlib import Path
 from engine.core.errors import EngineError
 from engine.core.messages.project import Finding
 from engine.doctor.findings import file_size, gpu, needs
+from engine.doctor.installed import extra, packages, shipped
+from engine.encoders.kinds.chosen import is_gguf
 from engine.project.folder import OWN_FOLDERS, ProjectFolder, known_projects, projects_root
+from engine.queries.choosing import resolve_backend
 from engine.settings.schema import EncoderSettings, Settings
 
 PACKAGES = (
-    "torch", "transformers", "sentence-transformers", "peft", "llama-cpp-python", "tantivy", "usearch", "textual",
+    "torch", "transformers", "sentence-transformers", "peft", "tantivy", "usearch", "textual",
     "semantic-text-splitter", "platformdirs", "matplotlib",
 )  # fmt: skip
 MIN_FREE_GB, MIN_MEMORY_GB = 2.0, 3.0
 OPEN_SHOWN = 10
 
 
-def examine(project: ProjectFolder | None = None, model: str | None = None) -> list[Finding]:
-    """Look at device, precision, GPU, memory, disk, model files, permissions and versions. Raises nothing.
+def examine(project: ProjectFolder | None = None, model: str | None = None, *, offline: bool = False) -> list[Finding]:
+    """Look at device, precision, GPU, memory, disk, model files, permissions and versions. Raises nothing. `offline`: instead, at
+    all that must be installed for a machine without a network.
 
     With a project, its own device, precision, model, disk, permissions and database are looked at, and what its next run
     needs is estimated. `model`: instead of its; or a file of vectors beside it.
@@ -40,6 +44,7 @@ def examine(project: ProjectFolder | None = None, model: str | None = None) -> l
         chosen = encoder.model_copy(update={"model": model, "endpoint": "", "vectors": ""}) if model else encoder
     checks: tuple[Callable[[], list[Finding]], ...] = (
         _python,
+        lambda: _llm(settings, chosen),
         lambda: _hardware(encoder.device, encoder.dtype),
         gpu,
         _memory,
@@ -53,6 +58,12 @@ def examine(project: ProjectFolder | None = None, model: str | None = None) -> l
         _versions,
         lambda: _project(project) if project else [],
     )
+    if offline:
+        checks = (
+            _python, packages, shipped, lambda: _model(chosen), lambda: _llm(settings, chosen), lambda: _ocr(settings),
+            lambda: extra("desktop", "desktop windows"), lambda: extra("onnx", "exports as ONNX"),
+            lambda: extra("parquet", "exports as Parquet"), _offline,
+        )  # fmt: skip
     return [finding for check in checks for finding in check()]
 
 
@@ -102,6 +113,11 @@ def _disk(project: ProjectFolder | None) -> list[Finding]:
         follows = "'engine doctor PROJECT' says whether it is enough for a run"
         return [Finding("disk", "good", found, "what a run needs stands under 'disk need'" if project else follows)]
     return [Finding("disk", "problem", found, f"less than {MIN_FREE_GB:.0f} GB: free some space before a run")]
+
+
+def _llm(settings: Settings, encoder: EncoderSettings) -> list[Finding]:
+    gguf = is_gguf(encoder.model) and not encoder.endpoint
+    return extra("llm", "GGUF models", needed=gguf or resolve_backend(settings).backend == "gguf")
 
 
 def _ocr(settings: Settings) -> list[Finding]:

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.core.errors import UsageError
+from engine.core.extras import check_llm
 from engine.core.records import Chunk
 from engine.encoders.hardware import choose_hardware
 from engine.encoders.kinds.augmented import AugmentedEncoder
-from engine.encoders.kinds.chosen import encoder_source
+from engine.encoders.kinds.chosen import encoder_source, is_gguf
 from engine.encoders.kinds.given import GivenEncoder
 from engine.endpoint.servers import note_server
 from engine.project.folder import ProjectFolder
@@ -64,10 +65,13 @@ def source_of(info: VectorsInfo, settings: Settings) -> EncoderSource:
 
 
 def check_device(settings: Settings, purpose: Purpose = "encode") -> None:
-    """Raises UsageError where the device or precision that project.toml names is not to be had here, as far as `foreseen` knows."""
+    """Raises UsageError where the device or precision that project.toml names is not to be had here, as far as `foreseen` knows,
+    or a GGUF file needs an extra that is not installed."""
     chosen = settings.encoder
     if chosen.endpoint:
         return
+    if is_gguf(chosen.model):
+        check_llm()
     # with other settings nothing can be missing, and torch takes seconds
     if chosen.device.startswith("cuda") or chosen.dtype == "float16":
         from engine.encoders.hardware import foreseen

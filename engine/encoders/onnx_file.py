@@ -6,7 +6,6 @@ torch's tracer never ends (usearch 2.26.6, torch 2.13.0: streams of the C++ libr
 
 from __future__ import annotations
 
-import importlib.util
 import shutil
 import warnings
 from collections.abc import Callable
@@ -14,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.core.disk import disk_errors
-from engine.core.errors import EngineError, UsageError
+from engine.core.errors import EngineError
+from engine.core.extras import check_extra
 from engine.core.subprocesses import answer, run_in_subprocess
 from engine.encoders.loading import load_sentence_transformer
 from engine.encoders.model_folder import ModelFolder, resolve_model
@@ -29,12 +29,7 @@ _INPUTS = ("input_ids", "attention_mask")
 
 def check_onnx() -> None:
     """Raises UsageError where the packages are missing that write and run a graph."""
-    missing = [name for name in ("onnx", "onnxruntime") if importlib.util.find_spec(name) is None]
-    if missing:
-        raise UsageError(
-            f"ONNX cannot be written: the package {missing[0]} is not installed.",
-            "It is large, and nothing else needs it.", "Install bmembed-tui[onnx].", code="package-missing",
-        )  # fmt: skip
+    check_extra("onnx", "ONNX cannot be written")
 
 
 def save_onnx(model: ModelFolder, folder: Path) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from engine.core.errors import EngineError, NotBuiltError, UsageError, unknown
+from engine.core.extras import check_extra
 from engine.encoders.geometry import Hyperbolic, read_geometry
 from engine.encoders.kinds.given import is_map
 from engine.encoders.loading import WHOLE
@@ -58,11 +58,7 @@ def _has_onnx(source: Source) -> None:
 
 
 def _has_parquet(source: Source) -> None:
-    if importlib.util.find_spec("pyarrow") is None:
-        raise UsageError(
-            "Parquet cannot be written: the package pyarrow is not installed.", "It is large, and nothing else needs it.",
-            "Install bmembed-tui[parquet], or export the vectors as .npy.", code="package-missing",
-        )  # fmt: skip
+    check_extra("parquet", "Parquet cannot be written", instead=" Or export the vectors as .npy.")
     _ = source.index
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from engine.core.disk import disk_errors, replaced, sync_folder
 from engine.core.errors import CancelledError, InputError, ModelError, ResourceError, UsageError
+from engine.core.extras import lack
 from engine.core.messages.queries import ModelFile
 from engine.core.subprocesses import run_in_subprocess
 from engine.gguf.file import PART, own_folder
@@ -46,7 +47,7 @@ def _model(found: Found, context: int, free: int) -> ModelFile:
             problem = f"It has {size:,} bytes instead of {found.size:,}: a download may have broken off."
         header = read_header(found.path)
         wrong = not_a_writer(found.path, header)
-        problem = problem or (wrong.why if wrong else "")
+        problem = problem or (wrong.why if wrong else "") or lack("llm")
     except ModelError as error:
         problem = problem or error.why
     except OSError as error:

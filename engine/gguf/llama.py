@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.core.errors import ModelError
+from engine.core.extras import check_llm
 from engine.core.subprocesses import answer
 from engine.gguf.file import unusable
 from engine.gguf.header import not_a_writer, read_header
@@ -22,7 +23,8 @@ _kept: list[Any] = []  # C calls these as long as the process lives
 
 
 def library() -> Any:
-    """The llama_cpp module, with its backend initialised."""
+    """The llama_cpp module, with its backend initialised. Raises UsageError where it is not installed."""
+    check_llm()
     import llama_cpp
 
     if not _kept:

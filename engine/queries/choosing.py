@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.core.errors import ModelError
+from engine.core.extras import lack, missing_packages
 from engine.gguf.file import content_identity
 from engine.project.store.artifact_info import QueriesInfo, QueryBackendInfo
 from engine.project.store.artifacts import Artifact
@@ -45,7 +46,7 @@ def made_by(snapshot: ProjectSnapshot) -> str:
 def resolve_backend(settings: Settings, store: Store | None = None, *, present: bool = False) -> Choice:
     """`auto` takes what is named in project.toml, a server first; then what it took before, by the `store` of a project; then a
     model that was added to our own folder, or, where there is none, the built-in generator. It starts nothing and connects to
-    nobody. `present`: a language model that it took before must still be there."""
+    nobody. `present`: a language model that it took before must still be there, and so must what runs it."""
     if (named := _named(settings)) is not None:
         return named
     before = None if store is None else _still_there(store) if present else _kept(store)
@@ -78,7 +79,10 @@ def with_backend(snapshot: ProjectSnapshot) -> Settings:
 def _found() -> Choice:
     from engine.gguf.places import find_models, own_models
 
-    if own := own_models():
+    own = own_models()
+    if own and (why := lack("llm")):
+        return Choice("extractive", f"{own[0].name} was added with 'engine models add', but {why}")
+    if own:
         reason = f"{own[0].name} was added with 'engine models add'"
         reason += f", the first by name of {len(own)}; queries.model names another" if len(own) > 1 else ""
         return Choice("gguf", reason, str(own[0]), content_identity(own[0]))
@@ -108,6 +112,8 @@ def _still_there(store: Store) -> Choice | None:
     kept = _kept(store)
     if kept is None or not kept.model:
         return kept
+    if missing_packages("llm"):
+        return None
     try:
         same = content_identity(Path(kept.model)) == kept.identity
     except ModelError:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from engine.core.errors import ModelError, SettingsError
+from engine.core.extras import check_llm
 from engine.project.stage import ProjectSnapshot
 from engine.project.store.artifact_info import LexicalInfo, QueriesInfo, WriterInfo
 from engine.queries.choosing import MODELS, backend_of, resolve_backend, with_backend
@@ -60,6 +61,15 @@ def model_identity(snapshot: ProjectSnapshot) -> list[str]:
     if choice.backend == "gguf":
         return ["gguf", choice.identity or _identity(snapshot)]
     return ["endpoint", _address(snapshot).url, settings.endpoint_model]
+
+
+def check_model(snapshot: ProjectSnapshot) -> None:
+    """Raises SettingsError or ModelError where a language model is to write queries and is not named or not there, UsageError where
+    it is a file and llama.cpp is not installed."""
+    if backend_of(snapshot) in MODELS:
+        model_identity(snapshot)
+    if resolve_backend(snapshot.settings, snapshot.store, present=True).backend == "gguf":
+        check_llm()
 
 
 def _identity(snapshot: ProjectSnapshot) -> str:

@@ -20,7 +20,7 @@ from engine.queries.choosing import AUTO, EXTRACTIVE, MODELS, Choice, backend_of
 from engine.queries.edits import apply_edits, content, read_edits
 from engine.queries.filters.consistency import consistency_filter, format_share
 from engine.queries.heldout import assign_split, cap_queries, least_of
-from engine.queries.opening import model_identity, query_recipe, writer_noted
+from engine.queries.opening import check_model, query_recipe, writer_noted
 from engine.queries.rejection import Filtered, Reason, Rejected
 from engine.queries.rules.tokens import fold
 from engine.queries.writing import Written, forget_gone, written
@@ -53,9 +53,8 @@ class GenerateStage(Stage):
 
     def preflight(self, snapshot: ProjectSnapshot) -> None:
         """Raises SettingsError or ModelError for a language model or server that is not named or not there, UsageError for a device
-        that this machine lacks."""
-        if backend_of(snapshot) in MODELS:
-            model_identity(snapshot)
+        or an extra that this machine lacks."""
+        check_model(snapshot)
         if snapshot.settings.queries.consistency_top:
             check_device(snapshot.settings)
 

@@ -22,6 +22,7 @@ from bmembed_tui.widgets.fields import Field, PathField
 from bmembed_tui.widgets.model_list import ModelList
 from bmembed_tui.widgets.plain import plain, visible
 from bmembed_tui.widgets.safe import SafeButton, SafeLabel, SafeStatic
+from engine.core.extras import lack
 from engine.core.messages.project import ReadSettings
 from engine.settings.load import validate
 from engine.settings.schema import QuerySettings
@@ -128,14 +129,16 @@ class QuerySource(Vertical):
         return self._queries.backend if self._queries else ""
 
     def _show_backend(self, backend: str) -> None:
+        missing = lack("llm") if backend == "gguf" else ""
         for row in self.query(".source-row"):
-            row.display = row.has_class(f"for-{backend}")
-        models = self.query_one(ModelList)
-        if backend == "gguf" and not models.display:
+            row.display = row.has_class(f"for-{backend}") and not missing
+        models, files = self.query_one(ModelList), backend == "gguf" and not missing
+        if files and not models.display:
             models.look(find_models((self._queries or QuerySettings()).context_tokens))
-        models.display = backend == "gguf"
+        models.display = files
         self.query_one("#source-meaning", SafeStatic).update(plain(MEANINGS.get(backend, ""), "$text-muted"))
-        self.show_note(self._imports_text() if backend in ("imported", "both") else "")
+        imports = self._imports_text() if backend in ("imported", "both") else ""
+        self.show_note(f"✗ {missing}. The other sources do not need it." if missing else imports)
 
     def show_note(self, text: Content | str) -> None:
         """A line under the fields: what is needed, what was done, what went wrong."""
@@ -191,7 +194,9 @@ class QuerySource(Vertical):
     def _chosen(self, event: ChoiceRow.Chosen) -> None:
         backend = event.value
         self._show_backend(backend)
-        if self._lacks(backend):
+        if backend == "gguf" and lack("llm"):
+            self.query_one(ChangeLine).clear()
+        elif self._lacks(backend):
             self.query_one(ChangeLine).clear()
             self.show_note(NEEDS[backend])
             self.query(f".for-{backend} Input").first().focus()

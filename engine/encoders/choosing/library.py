@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from engine.core.errors import ModelError, unknown
+from engine.core.extras import lack
 from engine.core.messages.encoders import EncoderFile
 from engine.encoders.choosing.languages import card_languages
 from engine.encoders.model_folder import DEFAULT_MODEL, bundled_folder, folder_facts, folder_name
@@ -68,6 +69,7 @@ def _gguf(found: Found) -> EncoderFile | None:
     if not header.embeds:
         return None
     problem = "" if not found.size or size == found.size else f"It has {size:,} bytes instead of {found.size:,}."
+    problem = problem or lack("llm")
     languages = header.languages or tuple(card_languages(None, header.name or found.path.stem))
     return EncoderFile(
         str(found.path), found.place, found.names, "gguf", size, header.dimension, header.context, languages, problem

@@ -42,7 +42,7 @@ def base_source(chosen: EncoderSettings, dimension: int = 0) -> EncoderSource:
     must have, where it is known. Raises ModelError, SettingsError."""
     if chosen.endpoint:
         return _server(chosen, dimension)
-    if _is_gguf(chosen.model):
+    if is_gguf(chosen.model):
         from engine.encoders.kinds.gguf import GgufSource
 
         return GgufSource.named(chosen)
@@ -52,7 +52,7 @@ def base_source(chosen: EncoderSettings, dimension: int = 0) -> EncoderSource:
 
 def model_path(named: str) -> Path:
     """The file or folder of a model on this machine. Raises ModelError as `encoder_source`."""
-    if _is_gguf(named):
+    if is_gguf(named):
         from engine.gguf.file import gguf_file
 
         return gguf_file(Path(), named)
@@ -64,7 +64,8 @@ def named_model(named: str) -> str:
     return named if named == DEFAULT_MODEL else str(model_path(named))
 
 
-def _is_gguf(named: str) -> bool:
+def is_gguf(named: str) -> bool:
+    """Whether `encoder.model` names a GGUF file, by its name alone."""
     return named.lower().endswith(".gguf") or Path(named).name.startswith(BLOB)
 
 

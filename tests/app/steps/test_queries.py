@@ -34,6 +34,7 @@ from bmembed_tui.steps.queries.sample import QuerySample
 from bmembed_tui.steps.queries.source import IMPORT_STALE, IMPORTED, QuerySource
 from bmembed_tui.steps.queries.table import QueryTable
 from bmembed_tui.steps.queries.text import format_generation, format_run, format_state, queries_state
+from bmembed_tui.widgets.change_line import ChangeLine
 from bmembed_tui.widgets.choice_row import ChoiceRow
 from engine.core.errors import StageError
 from engine.core.events import Choice, Progress, RunStarted, StageStarted
@@ -498,6 +499,22 @@ def test_a_source_that_cannot_be_used_is_refused_in_place(read_project: Path, tm
         pane.query_one("#sample-button").focus()
         await pilot.press("s")
         await until_text(pilot, "Who reported it?")
+
+    drive(story, read_project)
+
+
+@pytest.mark.usefixtures("without_llama")
+def test_without_llama_cpp_a_file_is_not_proposed_and_other_sources_are(read_project: Path) -> None:
+    async def story(pilot: Pilot[Any]) -> None:
+        pane = await queries_step(pilot)
+        await choose(pilot, "source-backend", "gguf")
+        await until(pilot, lambda: "llama-cpp-python" in text_of(pilot, "#source-note"), "what is missing")
+        assert not pane.query_one("#source-models").display
+        assert not pane.query_one(ChangeLine).waiting
+        await choose(pilot, "source-backend", "endpoint")
+        await until(pilot, lambda: pilot.app.focused is pane.query_one("#source-endpoint"), "the focus")
+        assert "llama-cpp-python" not in text_of(pilot, "#source-note")
+        assert "backend" not in settings(read_project)
 
     drive(story, read_project)
 

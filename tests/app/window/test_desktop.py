@@ -16,7 +16,6 @@ from fixtures.pipeline import environment
 
 from bmembed_tui.window import desktop, libraries, system
 from bmembed_tui.window import page as pages
-from bmembed_tui.window.libraries import install_command
 from engine.core.errors import EngineError
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -68,12 +67,6 @@ def test_without_the_extra_or_a_display_the_error_is_one_line(way: str) -> None:
 def test_what_to_install(monkeypatch: pytest.MonkeyPatch, missing: str, package: str) -> None:
     give_extra(monkeypatch, missing)
     assert_unavailable(package, "-m pip install")
-
-
-def test_the_command_that_installs_it_suits_a_clone_and_a_package(tmp_path: Path) -> None:
-    pip = f'"{sys.executable}" -m pip install'
-    assert install_command() == f'{pip} -c "{ROOT / "constraints.txt"}" -e "{ROOT}[desktop]"'
-    assert install_command(tmp_path) == f'{pip} "bmembed-tui[desktop]"'
 
 
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Qt is Linux's way to a window")

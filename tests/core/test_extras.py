@@ -1,0 +1,43 @@
+"""Extras: what is missing, and the command that installs it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from engine.core.errors import UsageError
+from engine.core.extras import EXTRAS, check_extra, install_command, lack, missing_packages
+
+PYTHON = f'"{sys.executable}"'
+
+
+def clone(folder: Path) -> Path:
+    for name in ("pyproject.toml", "constraints.txt"):
+        (folder / name).touch()
+    return folder
+
+
+def test_the_command_suits_the_way_in_which_the_program_was_installed(tmp_path: Path) -> None:
+    root, elsewhere = clone(tmp_path), tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    editable = f'{PYTHON} -m pip install -c "{root / "constraints.txt"}" -e "{root}[llm]"'
+    assert install_command("llm", root, root / ".venv") == f'make -C "{root}" llm'
+    assert install_command("llm", root, elsewhere) == editable
+    assert install_command("desktop", root, root / ".venv") == editable.replace("llm", "desktop")
+    assert install_command("llm", elsewhere, elsewhere) == f'{PYTHON} -m pip install "bmembed-tui[llm]"'
+    (elsewhere / "uv-receipt.toml").touch()
+    assert install_command("llm", elsewhere, elsewhere) == f'uv pip install --python {PYTHON} "bmembed-tui[llm]"'
+
+
+def test_a_package_that_cannot_be_imported_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(EXTRAS, "llm", {"json": "present", "no_such_module": "absent-package"})
+    assert missing_packages("llm") == ["absent-package"]
+    assert "absent-package" in lack("llm")
+    with pytest.raises(UsageError) as error:
+        check_extra("llm", "It cannot be used")
+    assert (error.value.code, install_command("llm") in error.value.to_do) == ("package-missing", True)
+    monkeypatch.setitem(EXTRAS, "llm", {"json": "present"})
+    assert (missing_packages("llm"), lack("llm")) == ([], "")
+    check_extra("llm", "It cannot be used")
