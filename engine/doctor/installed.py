@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from importlib import metadata
+from pathlib import Path
 
 from engine.core.assets import asset_path
 from engine.core.errors import EngineError
@@ -46,7 +47,9 @@ def _needed(wrong: list[str]) -> Iterator[metadata.Distribution]:
             wrong.append(f"{one.name} {found.version} is not {one.specifier}")
         # Python compiles what has no .pyc file.
         wrong += [
-            f"{file} is missing" for file in found.files or () if file.suffix != ".pyc" and not file.locate().exists()
+            f"{file} is missing"
+            for file in found.files or ()
+            if file.suffix != ".pyc" and not Path(file.locate()).exists()
         ]
         for needed in map(Requirement, found.requires or ()):
             if not needed.marker or any(needed.marker.evaluate({"extra": extra}) for extra in one.extras or {""}):
