@@ -95,16 +95,15 @@ def adapt(
     name: ProjectName,
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", help="say how long it takes, what evidence there will be, and what would help more"),
+        typer.Option("--dry-run", help="start nothing; say how long it takes and whether a gain could be proved"),
     ] = False,
     force: Force = False,
     detach: Detach = False,
     as_json: AsJson = False,
 ) -> None:
-    """Adapt the encoder to the documents: queries (generate, rank), training (train), comparison (evaluate), embedding (embed).
+    """Adapt the encoder to your documents, and use it if search is shown to be better with it.
 
-    What has changed is read and indexed first. The adapted encoder is put into use if it is shown to be better. Resumes where it
-    stopped.
+    Reads what has changed, makes training queries, trains, compares search before and after, and embeds. Resumes where it stopped.
     """
     from engine.project.stage import ORDER
 

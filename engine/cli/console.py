@@ -15,7 +15,8 @@ from rich.table import Table
 from rich.text import Text
 
 from engine.core import events
-from engine.core.errors import EngineError
+from engine.core.errors import CancelledError, EngineError
+from engine.core.messages.documents import STATE_WORDS
 from engine.core.messages.report import EVIDENCE, QUERY_SETS, SCALE, GateTable, ReportVerdict
 from engine.core.messages.search import LINED
 from engine.core.records import query_label
@@ -108,7 +109,7 @@ class RunView:
         if isinstance(event, events.StageSkipped):
             self._say(f"✓ {event.stage}", f" {event.reason}, skipped", style="dim")
         elif self._bars.disable or not self._brief:  # bars show what is being done
-            self._say(f"▸ {event.stage}", f" ({event.reason})", style="bold")
+            self._say(f"▸ {event.stage}", f" ({event.reason})" if event.reason else "", style="bold")
 
     def _pause(self, event: events.Paused | events.Resumed) -> None:
         if isinstance(event, events.Paused):
@@ -142,7 +143,7 @@ def summary_line(summary: Mapping[str, Any]) -> str:
         if isinstance(value, dict):
             value = ", ".join(f"{query_label(name)} {count}" for name, count in value.items())
         if (value not in (None, "", 0, False) or key in NEVER_LEFT_OUT) and key not in ("reason", "report"):
-            name = query_label(key.replace("_", " "))
+            name = STATE_WORDS.get(key) or query_label(key.replace("_", " "))
             parts.append(name if value is True else f"{name}: {value}")
     return " · ".join(parts)
 
@@ -282,7 +283,7 @@ def _heading(hit: Hit, source: str, dated: bool) -> Text:
     page = hit.page_name
     line = f", {harmless(page)}" if page else f":{hit.line}" if hit.format in LINED else ""
     place = " › ".join(dict.fromkeys(part for part in (hit.title, *hit.headings) if part))
-    found = ", ".join(f"{name} #{ranked.rank}" for name, ranked in sorted(hit.rankers.items()))
+    found = ", ".join(f"{name} #{ranked.document_rank or ranked.rank}" for name, ranked in sorted(hit.rankers.items()))
     day = _day(hit.date if dated else hit.changed or hit.created)
     said = "".join(f"  {harmless(part)}" for part in (hit.author, day) if part)
     return Text.assemble(
@@ -302,9 +303,12 @@ def _day(seconds: float | None) -> str:
 
 
 def show_error(error: EngineError) -> None:
-    """An error as a user meets it: what happened, why, what to do."""
+    """An error as a user meets it: what happened, why, what to do. To be stopped is none."""
     console = progress_console()
-    console.print(Text(harmless(f"Error: {error.what}"), style="bold red"))
+    if isinstance(error, CancelledError):
+        console.print(Text(harmless(error.what), style="bold"))
+    else:
+        console.print(Text(harmless(f"Error: {error.what}"), style="bold red"))
     for line in (error.why, error.to_do):
         if line:
             console.print(Text(harmless(line)))

@@ -15,10 +15,13 @@ from typing import Annotated
 import typer
 
 from engine.cli.app import AsJson, ProjectName, Texts, app, handling, opened, print_json
-from engine.core.messages.documents import FileOutcome
+from engine.core.messages.documents import STATE_WORDS, FileOutcome
 from engine.core.text import harmless
 
 ACTIONS = ("list", "retry", "export")
+STATES = {
+    state: STATE_WORDS.get(state, state) for state in ("read", "skipped", "quarantined")
+}  # and what users call them
 
 
 @app.command()
@@ -27,23 +30,25 @@ def documents(
     action: Annotated[
         str, typer.Argument(help="list; retry: read again what was not read; export: the list as CSV")
     ] = "list",
-    state: Annotated[str | None, typer.Option(help="only these: read, skipped or quarantined")] = None,
+    state: Annotated[str | None, typer.Option(help="only these: read, skipped or unreadable")] = None,
     path: Annotated[Texts, typer.Option(help="only paths that match this glob, such as 'mail/**'; may repeat")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what became of every file and of the files inside it: read, skipped or quarantined, and why."""
+    """Show what became of every file and of the files inside it: read, skipped or unreadable, and why."""
     from engine.core.errors import unknown
     from engine.search.filters import path_filter
 
     if action not in ACTIONS:
         raise unknown("action", action, ACTIONS, code="action-unknown")
+    if state not in (None, *STATES, *STATES.values()):
+        raise unknown("state", str(state), STATES.values(), code="state-unknown")
     matches = path_filter(path or ())
     with opened(name) as project:
         if action == "retry":
             count = project.retry(path or ())
             print(f"{count} will be read again. Next: engine ingest {shlex.quote(name)}", file=sys.stderr)
             return
-        every = project.documents(state)
+        every = project.documents(next((one for one, word in STATES.items() if word == state), state))
         reads = project.settings().corpus.ocr
     rows = [row for row in every if matches(row.path)]
     if action == "export":
@@ -64,7 +69,7 @@ def documents(
 
 def _show(rows: list[FileOutcome]) -> None:
     for row in rows:
-        state = row.state + (f" ({row.kind})" if row.kind else "")
+        state = STATES[row.state] + (f" ({row.kind})" if row.kind else "")
         what = row.reason or f"{row.format}, {row.documents} document{'' if row.documents == 1 else 's'}"
         print(f"{state:<26} {harmless(row.path)}  {harmless(what)}")
     paths = {row.path for row in rows}
@@ -78,7 +83,7 @@ def _show(rows: list[FileOutcome]) -> None:
 
 def _counts(rows: Iterable[FileOutcome]) -> str:
     counts = Counter(row.state for row in rows)
-    return ", ".join(f"{counts[state]} {state}" for state in ("read", "skipped", "quarantined") if counts[state])
+    return ", ".join(f"{counts[state]} {word}" for state, word in STATES.items() if counts[state])
 
 
 def _csv(rows: Iterable[FileOutcome]) -> str:

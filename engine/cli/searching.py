@@ -96,9 +96,7 @@ def search(
         )  # fmt: skip
 
     shown = Shown(files, as_json, dated=sort == "date")
-    found_any = _in_one(name, look, shown) if name else _in_all(look, shown)
-    if not found_any and not as_json:
-        print("Nothing was found.", file=sys.stderr)
+    _end(_in_one(name, look, shown) if name else _in_all(look, shown), shown)
 
 
 @app.command()
@@ -114,27 +112,29 @@ def find(
 
     Its index is kept in your cache folder and follows the files; 'engine purge FOLDER' removes it.
     """
-    from engine.api import Project
     from engine.cli.app import stoppable
     from engine.cli.console import RunView
     from engine.core.events import Event, Progress
     from engine.project.cached import cached_project
     from engine.search.filters import SearchFilter
 
-    project = Project(cached_project(folder))
-    with stoppable() as stop, RunView() as view:
+    def look(project: Project) -> Found:
+        with stoppable() as stop, RunView() as view:
 
-        def show(event: Event) -> None:
-            if isinstance(event, Progress):
-                view(event)
+            def show(event: Event) -> None:
+                if isinstance(event, Progress):
+                    view(event)
 
-        project.run(("ingest", "index"), on_event=show, should_stop=stop)
-    found = project.search(
-        words, mode="bm25", top=top, where=SearchFilter(formats=tuple(file_type or ())), by_document=True
-    )
-    _show(found, project, Shown(files, as_json))
-    project.close()
-    if not found.hits and not as_json:
+            project.run(("ingest", "index"), on_event=show, should_stop=stop)
+        where = SearchFilter(formats=tuple(file_type or ()))
+        return project.search(words, mode="bm25", top=top, where=where, by_document=True)
+
+    shown = Shown(files, as_json)
+    _end(_in_one(str(cached_project(folder).path), look, shown), shown)
+
+
+def _end(found_any: bool, shown: Shown) -> None:
+    if not found_any and not shown.as_json:
         print("Nothing was found.", file=sys.stderr)
 
 

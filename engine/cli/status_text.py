@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from engine.core.messages.documents import STATE_WORDS
 from engine.core.messages.project import RunRecord, StageState
 from engine.runs.progress import ResumePoint, RunProgress
 
@@ -105,7 +106,8 @@ def as_text(found: Status, name: str) -> Iterator[str]:
     """The lines for a terminal. File names in them are not made harmless yet."""
     quoted = shlex.quote(name)
     yield str(found.project) + ("  (a run is going on)" if found.running else "")
-    yield " · ".join(f"{name.replace('_', ' ')}: {count}" for name, count in found.counts.items())
+    counts = {STATE_WORDS.get(name, name.replace("_", " ")): count for name, count in found.counts.items()}
+    yield " · ".join(f"{name}: {count}" for name, count in counts.items())
     if found.progress:
         yield from _progress(found.progress, quoted)
     for stage in found.stages:
@@ -123,7 +125,7 @@ def as_text(found: Status, name: str) -> Iterator[str]:
     if found.sweep_progress:
         yield from _progress(found.sweep_progress, quoted)
     yield from _unread("skipped", found.skipped, quoted)
-    yield from _unread("quarantined", found.quarantined, quoted)
+    yield from _unread(STATE_WORDS["quarantined"], found.quarantined, quoted)
 
 
 def _format_in_use(in_use: InUse) -> str:

@@ -124,7 +124,7 @@ def _wanted(context: StageContext) -> _Wanted:
     if others:
         counts = ", ".join(f"{count:,} in {code}" for code, count in Counter(others.values()).most_common())
         context.choose(
-            "other languages", counts, "documents that are stemmed in their own language; queries in all of them"
+            "other languages", counts, "word endings follow each document's language; a query is tried in all of them"
         )
     return _Wanted(language, titles, others)
 

@@ -49,7 +49,7 @@ def stage_status(snapshot: ProjectSnapshot, stage: str) -> StageState:
     wanted = stage_fingerprint(stage, found.version, found.inputs(snapshot))
     current = snapshot.store.artifact(found.artifact)
     if current is None:
-        return StageState(stage, "to do", "not built yet", fingerprint=wanted)
+        return StageState(stage, "to do", "not run yet", fingerprint=wanted)
     if current.folder and not (snapshot.project.path / current.folder).is_dir():
         return StageState(stage, "stale", f"{current.folder} is missing", fingerprint=wanted)
     if current.fingerprint == INCOMPLETE:
@@ -247,7 +247,8 @@ class Run:
         if status.state == "done" and not forced and not stage_of(stage).always:
             self._emit(StageSkipped(stage=stage, reason=status.reason))
             return
-        reason = "asked for" if forced else "looks for changes" if status.state == "done" else status.reason
+        reasons = {"to do": "", "done": "looks for changes"}
+        reason = "asked for" if forced else reasons.get(status.state, status.reason)
         self._emit(StageStarted(stage=stage, fingerprint=status.fingerprint, reason=reason))
         self.run_child(stage, status.fingerprint, forced)
 

@@ -31,14 +31,15 @@ class Listing:
         from engine.lexical.analysis import matched_spans
 
         places = {name: {int(c): n for n, c in enumerate(ids, 1)} for name, (ids, _) in rankings.items()}
+        documents = {name: self._document_ranks(list(place)) if by_document else {} for name, place in places.items()}
         hits: list[Hit] = []
         order, more = self._grouped(fused.order) if by_document else (fused.order, {})
         present = self._present(order, top, presence)
         for chunk, document, score in present:
             ranks = {
-                name: Ranked(place[chunk.id], float(rankings[name][1][place[chunk.id] - 1]))
+                name: Ranked(rank, float(rankings[name][1][rank - 1]), documents[name].get(document.id, 0))
                 for name, place in places.items()
-                if chunk.id in place
+                if (rank := place.get(chunk.id))
             }
             matches = matched_spans(query, chunk.text, self._loaded.language(document))
             text, marks = snippet(chunk.text, matches, snippet_width)
@@ -63,6 +64,14 @@ class Listing:
         for one in order:
             first.setdefault(owner.get(one[0]), one)
         return list(first.values()), {one[0]: max(0, counts[key] - 1) for key, one in first.items()}
+
+    def _document_ranks(self, chunks: list[int]) -> dict[int, int]:
+        """Document → its rank by the best of its ranked `chunks`."""
+        owner = self._owners(chunks)
+        return {
+            document: rank
+            for rank, document in enumerate(dict.fromkeys(owner[one] for one in chunks if one in owner), 1)
+        }
 
     def count_documents(self, rankings: Iterable[Ranking]) -> int:
         """Of how many documents the chunks of rankings are."""

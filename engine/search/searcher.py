@@ -115,6 +115,8 @@ class Searcher:
             notes.append(note)
             commands += ["evaluate"] if least is None else []
         self._note(rankings, match, where)
+        if parsed.unclosed:
+            notes.append(f"The quotation mark is not closed: {parsed.unclosed} is taken as a phrase.")
         if allowed is not None and not len(allowed) and parsed.conditions:
             notes.append(f"No passage meets the conditions {parsed.conditions}.")
         suggestion, note = self._typed.corrected(query, match.text) if syntax else ("", "")
@@ -123,7 +125,7 @@ class Searcher:
         fused = fuse(self._rankers.cross_scored(wording, rankings, fusion), fusion)
         fused = codes_first(fused, match.text, rankings, allowed).down_to(min_score)
         presence = Presence(self.project.path)
-        shown = depth if by_date and parsed.conditions else top
+        shown = depth if by_date and (parsed.required or parsed.titles) else top
         hits = self._listing.hits(
             wording.keywords, found, fused, shown, snippet_width, presence, by_document=by_document
         )

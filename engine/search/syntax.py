@@ -6,12 +6,13 @@ A sign that makes none of these is plain text, and so is a query that another pr
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
 from engine.lexical.characters import UNSPACED, fold, normalise, word_pattern
 
-_QUOTED = '["“„«](?P<phrase>[^"“”„«»]*)["”“»](?!\\w)'
+_QUOTED = '["“„«](?P<phrase>[^"“”„«»]*)(?:(?P<closing>["”“»])(?!\\w)|\\Z)'
 _OPERATOR = re.compile(
     rf"(?<![^\s(])(?P<minus>-)?(?P<field>(?i:title|like):)?(?:{_QUOTED}"
     r'|(?P<prefix>[^\W_][\w.-]*\w)\*(?![\w*])|(?P<word>[^\W_][^\s"“”„«»]*))'
@@ -21,7 +22,8 @@ _IS_UNSPACED = re.compile(f"[{UNSPACED}]")
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """Words that must stand somewhere: one after the other where `is_phrase`; the last may go on where `is_prefix`."""
+    """Words that must stand somewhere: one after the other where `is_phrase`; the last may go on where `is_prefix`, as in a
+    phrase whose quotation mark is not closed."""
 
     text: str
     is_phrase: bool = False
@@ -56,16 +58,23 @@ class ParsedQuery:
     @property
     def prefixes(self) -> tuple[str, ...]:
         """The beginnings of words that are looked for."""
-        return tuple(clause.text for clause in self.required if clause.is_prefix)
+        return tuple(clause.text for clause in self.required if clause.is_prefix and not clause.is_phrase)
+
+    @property
+    def unclosed(self) -> str:
+        """The phrase at the end that has no closing quotation mark."""
+        clauses = (*self.required, *self.excluded, *self.titles, *self.other_titles)
+        return next((str(clause) for clause in clauses if clause.is_phrase and clause.is_prefix), "")
 
     @property
     def conditions(self) -> str:
-        """What hits must hold, as it may be typed."""
-        return " ".join([*map(str, self.required), *(f"title:{clause}" for clause in self.titles)])
+        """What hits must and must not hold, as it may be typed."""
+        signed = {"": self.required, "-": self.excluded, "title:": self.titles, "-title:": self.other_titles}
+        return " ".join(f"{sign}{clause}" for sign, clauses in signed.items() for clause in clauses)
 
 
 def parse(query: str) -> ParsedQuery:
-    """The parts of a query. Never raises: an unbalanced quote, a lone sign and a minus before a number are plain text."""
+    """The parts of a query. Never raises: a lone sign and a minus before a number are plain text."""
     clauses: dict[str, list[Clause]] = {"": [], "-": [], "title:": [], "-title:": []}
     like = ""
 
@@ -79,7 +88,9 @@ def parse(query: str) -> ParsedQuery:
         if name == "like:":
             like = content
             return ""
-        clauses[minus + name].append(Clause(content, part["phrase"] is not None, part["prefix"] is not None))
+        is_phrase = part["phrase"] is not None
+        is_prefix = part["prefix"] is not None or (is_phrase and part["closing"] is None)
+        clauses[minus + name].append(Clause(content, is_phrase, is_prefix))
         return "" if minus or name else content
 
     text = _OPERATOR.sub(text_of, query)
@@ -92,6 +103,20 @@ def parse(query: str) -> ParsedQuery:
 def plain_text(query: str) -> str:
     """The words of a query, without operators: what it is judged as. The query itself where it has no others."""
     return parse(query).text.strip() or query
+
+
+def respelt(query: str, respell: Callable[[str], str]) -> str:
+    """A query with other words, but for those of phrases, beginnings and documents, and those to leave out."""
+    parts, end = list[str](), 0
+
+    def rest(until: int | None = None) -> str:
+        return word_pattern().sub(lambda word: respell(word[0]), query[end:until])
+
+    for part in _OPERATOR.finditer(query):
+        is_open = part["word"] and not part["minus"] and (part["field"] or "").lower() != "like:"
+        parts += [rest(part.start()), query[part.start() : part.start("word") if is_open else part.end()]]
+        end = part.start("word") if is_open else part.end()
+    return "".join([*parts, rest()])
 
 
 @lru_cache(maxsize=256)

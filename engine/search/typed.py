@@ -15,7 +15,7 @@ from engine.core.errors import EngineError
 from engine.core.records import Document
 from engine.lexical.characters import word_pattern
 from engine.search.loaded import Loaded
-from engine.search.syntax import Clause, ParsedQuery
+from engine.search.syntax import Clause, ParsedQuery, respelt
 
 if TYPE_CHECKING:
     import numpy as np
@@ -129,21 +129,22 @@ class TypedQueries:
 
     def corrected(self, query: str, text: str) -> tuple[str, str]:
         """The query with words of `text` that no document holds in the spelling of documents, and a note; empty for none."""
-        unknown, index = [], self._index()
-        for word in dict.fromkeys(word_pattern().findall(text)):
-            if not index or f"{word}*" in query:
-                continue
-            if (stems := index.near(word)) and (spelling := self._spelling(index, word, stems)):
-                unknown.append(word)
-                query = query.replace(word, spelling)
+        unknown, index, words = dict[str, None](), self._index(), word_pattern().findall(text)
+
+        def respell(word: str) -> str:
+            spelling = self._spelling(index, word) if index and word in words else ""
+            unknown.update({word: None} if spelling else {})
+            return spelling or word
+
+        query = respelt(query, respell)
         return (query, f"No document holds {' or '.join(unknown)}. Did you mean: {query}") if unknown else ("", "")
 
-    def _spelling(self, index: LexicalIndex, word: str, stems: list[str]) -> str:
-        """How documents spell the word of one of these stems, or more, that is most like `word`."""
+    def _spelling(self, index: LexicalIndex, word: str) -> str:
+        """How documents spell the word most like `word`, which none of them holds; empty where one does."""
         from engine.lexical.analysis import matched_spans
 
         spelt: list[str] = []
-        for stem in stems:
+        for stem in index.near(word):
             chunks = self._loaded.store.chunks_by_id(index.search(stem, 5)[0].tolist()).values()
             spelt += [
                 chunk.text[a:b].lower() for chunk in chunks for a, b in matched_spans(stem, chunk.text, index.language)

@@ -12,7 +12,7 @@ from rich.console import Console
 from engine.cli import console
 from engine.cli.app import print_json
 from engine.core import events
-from engine.core.errors import InputError
+from engine.core.errors import CancelledError, InputError
 from engine.core.figures import Difference, Differences, FigureTable, Interval, Verdict
 from engine.core.systems import label_of, ordered
 from engine.core.text import harmless, visible
@@ -95,6 +95,11 @@ def test_no_error_steers_the_terminal(capsys: pytest.CaptureFixture[str]) -> Non
     reported = capsys.readouterr().err
     assert reported.count("gpj.exe") == 3
     assert is_harmless(reported)
+
+
+def test_to_be_stopped_is_no_error(capsys: pytest.CaptureFixture[str]) -> None:
+    console.show_error(CancelledError("a", "b", "c"))
+    assert capsys.readouterr().err == "a\nb\nc\n"
 
 
 def test_json_is_the_same_in_escapes(capsys: pytest.CaptureFixture[str]) -> None:

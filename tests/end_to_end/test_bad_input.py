@@ -107,7 +107,7 @@ def test_unreadable_files_beside_good_ones_are_warned_of_once_and_listed(small: 
     first = engine_here("ingest", str(small))
     for name in ("noise.txt", "empty.md", ".pdf"):
         assert name in first.stderr
-    assert all(shown in first.stderr for shown in ("read: 1 ", "unchanged: 12 ", "quarantined: 3"))
+    assert all(shown in first.stderr for shown in ("read: 1 ", "unchanged: 12 ", "unreadable: 3"))
     assert "!" not in engine_here("ingest", str(small)).stderr
     status = json.loads(engine_here("status", str(small), "--json").stdout)
     assert set(status["quarantined"]) == {"noise.txt", "empty.md", "scan.pdf"}

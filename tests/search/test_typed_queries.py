@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from engine.core.errors import NotBuiltError
 from engine.core.messages.search import MODES, Found
 from engine.search.loaded import Loaded
 from engine.search.searcher import Searcher
-from engine.search.syntax import Clause, parse, plain_text
+from engine.search.syntax import Clause, parse, plain_text, respelt
 
 
 @pytest.mark.parametrize(
@@ -40,12 +41,42 @@ def test_titles_and_likeness() -> None:
 
 @pytest.mark.parametrize(
     "plain",
-    ["", "-", "*", '"', '"unbalanced', '""', "- word", "at -18 °C", "-2024", '24" and 27" screens', "a*", "well-known",
+    ["", "-", "*", '"', '5 "', '""', "- word", "at -18 °C", "-2024", '24" and 27" screens', "a*", "well-known",
      "title:", "title:*", "2*3", "don't -- stop", "PHX-121", "like:", "file*name"],
 )  # fmt: skip
 def test_what_is_no_operator_is_plain_text(plain: str) -> None:
     query = parse(plain)
     assert (query.text, query.required, query.excluded, query.titles, query.like) == (plain, (), (), (), "")
+
+
+@pytest.mark.parametrize(
+    ("typed", "unclosed"),
+    [('the "left op', '"left op"'), ('pump -"old dr', '"old dr"'), ("title:„annual", '"annual"'), ('"left open"', "")],
+)
+def test_a_phrase_that_is_not_closed_goes_to_the_end(typed: str, unclosed: str) -> None:
+    query = parse(typed)
+    assert query.unclosed == unclosed
+    assert (query.prefixes, query.like) == ((), "")
+    assert parse('like:"a b').like == "a b"
+
+
+def test_conditions_are_shown_as_they_may_be_typed() -> None:
+    typed = '"left open" contr* -drill -"old draft" title:policy -title:old'
+    assert parse(f"rent {typed}").conditions == typed
+    assert parse(parse(typed).conditions) == replace(parse(typed), text=parse(parse(typed).conditions).text)
+
+
+@pytest.mark.parametrize(
+    ("typed", "respelled"),
+    [
+        ("rof Rof rofs refrof", "roof roof rofs refrof"),
+        ('"the rof" rof -rof rof* like:rof', '"the rof" roof -rof rof* like:rof'),
+        ("title:rof (rof) 'rof' -title:rof", "title:roof (roof) 'roof' -title:rof"),
+        ('rof "the rof', 'roof "the rof'),
+    ],
+)
+def test_whole_words_outside_of_phrases_are_respelt(typed: str, respelled: str) -> None:
+    assert respelt(typed, lambda word: "roof" if word.lower() == "rof" else word) == respelled
 
 
 @given(st.text(alphabet='ab -*":()\\[titleÄ“”\n\ud800', max_size=30))
@@ -113,6 +144,12 @@ def test_a_chunk_that_bm25_does_not_know_yet_obeys_too(indexed: Any) -> None:
     searcher.close()
 
 
+def test_the_last_word_of_an_unclosed_phrase_may_go_on(searcher: Searcher) -> None:
+    found = search(searcher, '"the roof of the tun', "bm25")
+    assert texts(found) == ["The roof of the tunnel was heated."]
+    assert len(found.notes) == 1
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_a_query_of_a_data_set_is_plain_text(searcher: Searcher, mode: Any) -> None:
     plain = searcher.search("the roof pump repairs", mode=mode)
@@ -141,6 +178,8 @@ def test_hits_by_document_have_the_best_passage_and_how_many_more(searcher: Sear
         counts = {key: sum(hit.id == key for hit in alone.hits) for key in first}
         assert {hit.id: hit.more + 1 for hit in grouped.hits} == counts
         assert [hit.rank for hit in grouped.hits] == list(range(1, len(first) + 1))
+        if mode != "hybrid":
+            assert [hit.rankers[mode].document_rank for hit in grouped.hits] == [hit.rank for hit in grouped.hits]
 
 
 def test_one_long_document_leaves_room_for_others(crowded: Any) -> None:
@@ -187,5 +226,6 @@ def test_words_that_no_document_holds_are_corrected(searcher: Searcher) -> None:
     found = search(searcher, "landlrod roof", "bm25")
     assert found.suggestion == "landlord roof"
     assert len(found.notes) == 1
+    assert search(searcher, '"landlrod roof" -landlrod').suggestion == ""
     for known in ("roof", "landlords", "zzzz", "tun*", "PHX-999", "the"):
         assert search(searcher, known).suggestion == ""

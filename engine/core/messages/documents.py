@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from engine.core.messages.wire import Request
 
+STATE_WORDS = {"quarantined": "unreadable", "files_quarantined": "files unreadable"}
+"""States of files, and of counts of them, as users see them where that is another word."""
+
 
 @dataclass(frozen=True, slots=True)
 class FormatCount:

@@ -10,14 +10,14 @@ from engine.core.text import estimate_line
 
 Help = Literal["judge", "language-model", "encoder"]
 HELPS: dict[Help, str] = {
-    "judge": "hits marked as relevant or not: {least} questions of your own show whether it harms, {needed} a gain",
-    "language-model": "a local language model to write the training queries",
-    "encoder": "an encoder that is larger, or made for your languages",
+    "judge": "Judge the hits of your own questions: {least} of them reveal a loss, {needed} prove a gain.",
+    "language-model": "Let a local language model write the training queries.",
+    "encoder": "Use an encoder that is larger or made for your languages.",
 }
 """What would help more, in words."""
 KINDS = {
-    "judged": "questions that you have judged", "document": "titles and headings of your documents",
-    "model": "questions by a language model",
+    "judged": "questions that you judged", "document": "titles and headings of your documents",
+    "model": "questions that a language model wrote",
 }  # fmt: skip
 
 
@@ -47,12 +47,12 @@ class AdaptationOffer:
     def lines(self) -> Iterator[str]:
         """What to tell the user, a line each."""
         yield f"Time: {estimate_line(self.seconds, self.unknown) if self.seconds or self.unknown else 'a minute or two'}."
-        gain = f"a gain of {self.points:g} points of nDCG@10"
-        yield f"Evidence: {self.queries:,} {KINDS[self.rung]}; {self.needed:,} would show {gain}."
+        yield f"Evidence: {self.queries:,} {KINDS[self.rung]}. To prove a gain of {self.points:g} points takes {self.needed:,}."
         if self.provable:
-            yield "Result: a gain of that size can be shown, and the adapted encoder is then put into use automatically."
+            yield "Outlook: such a gain can be proved. The adapted encoder is then used automatically."
         else:
-            yield "Result: a gain is unlikely to be shown; if none is shown, search stays as it is."
+            yield "Outlook: a gain can hardly be proved. Without proof, search stays as it is."
         if self.helps:
-            numbers = {"least": self.judged_least, "needed": self.judged_needed}
-            yield "What would help more: " + "; ".join(HELPS[name].format(**numbers) for name in self.helps) + "."
+            yield "What would help more:"
+        for name in self.helps:
+            yield "  - " + HELPS[name].format(least=self.judged_least, needed=self.judged_needed)

@@ -15,10 +15,12 @@ LINED = frozenset({"txt", "md", "csv"})  # formats whose lines are those of the 
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """Where one ranker put a hit: `rank` from 1, `score` on that ranker's own scale (BM25, or similarity)."""
+    """Where one ranker put a hit: `rank` from 1, `score` on that ranker's own scale (BM25, or similarity). `document_rank`, where
+    hits are grouped: of its document among documents."""
 
     rank: int
     score: float
+    document_rank: int = 0
 
 
 @dataclass(frozen=True, slots=True)

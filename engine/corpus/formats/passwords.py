@@ -8,8 +8,8 @@ from pathlib import Path
 from engine.core.errors import InputError
 
 MAX_PASSWORDS = 1000
-NO_PASSWORD = "encrypted: it opens with a password only; corpus.passwords_file can name a file with it"
-NONE_FITS = "encrypted: it opens with a password only, and none of corpus.passwords_file fits"
+NO_PASSWORD = "encrypted: it needs a password. Put it into a file, and name that in corpus.passwords_file"
+NONE_FITS = "encrypted: no password in corpus.passwords_file opens it"
 _known: tuple[str, ...] = ()
 _seconds = 30.0
 

@@ -382,9 +382,9 @@ def test_the_command_lists_retries_and_exports(project: Path) -> None:
     (project.parent / "documents" / "=1+1.txt").write_bytes(bytes(range(256)))
     (project.parent / "documents" / "b\x1b[31m.txt").write_bytes(b"The tern rests.")
     ingest_here(project)
-    listed = engine("documents", str(project), "--state", "quarantined")
+    listed = engine("documents", str(project), "--state", "unreadable")
     (line,) = (line for line in listed.stdout.splitlines() if " locked.pdf " in line)
-    assert line.split() == ["quarantined", "(encrypted)", "locked.pdf", *NO_PASSWORD.split()]
+    assert line.split() == ["unreadable", "(encrypted)", "locked.pdf", *NO_PASSWORD.split()]
     assert "a.pdf" not in listed.stdout
     reported = json.loads(engine("documents", str(project), "--json", "--path", "*.pdf").stdout)
     assert {(row["path"], row["state"]) for row in reported} == {
@@ -403,7 +403,7 @@ def test_the_command_lists_retries_and_exports(project: Path) -> None:
     ingest_here(project)
     assert ledger(project)["scan.pdf"].reason == before
     wrong = engine("documents", str(project), "--state", "lost", check=False)
-    assert (wrong.returncode, "quarantined" in wrong.stderr) == (2, True)
+    assert (wrong.returncode, "unreadable" in wrong.stderr) == (2, True)
 
 
 def test_search_filters_by_author_language_and_the_documents_own_date(project: Path) -> None:
