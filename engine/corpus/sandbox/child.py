@@ -186,8 +186,8 @@ class Child:
         if "memory allocation of" in said or "MemoryError" in said or code == -signal.SIGKILL:
             return WorkerDiedError("out of memory", self._out_of_memory())
         name = signal.Signals(-code).name if code < 0 else f"exit code {code}"
-        peak = self.process.peak_memory() if isinstance(self.process, ForkedProcess) and code < 0 else None
-        if peak and peak > _NEAR_THE_LIMIT * self._limits.memory:
+        peak = self.process.peak if isinstance(self.process, ForkedProcess) and code < 0 else 0
+        if peak > _NEAR_THE_LIMIT * self._limits.memory:
             crash = f"its reader crashed with {_mb(peak)} ({name})"
             return WorkerDiedError("out of memory", f"{self._out_of_memory()}, it seems: {crash}")
         return WorkerDiedError("damaged", f"its reader crashed ({name})")
@@ -201,8 +201,8 @@ class Child:
         while piece := pipe.read1(4096):  # type: ignore[attr-defined]
             self._said = (self._said + piece)[-_STDERR_KEPT:]
 
-    def end(self) -> bool:
-        """End the process, whatever it does. Returns whether that is known: its fork server may not answer."""
+    def end(self) -> None:
+        """End the process, whatever it does."""
         if self.process.poll() is None:
             self.process.kill()
         with suppress(subprocess.TimeoutExpired):
@@ -212,7 +212,6 @@ class Child:
             if pipe is not None:
                 with suppress(OSError):  # what was still to be written has no reader any more
                     pipe.close()
-        return self.process.poll() is not None
 
 
 def _mb(size: int) -> str:

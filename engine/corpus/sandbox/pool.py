@@ -2,31 +2,35 @@
 
 from __future__ import annotations
 
-import sys
+import itertools
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
 from engine.corpus.formats import LeftOut
-from engine.corpus.sandbox.ahead import Ahead
 from engine.corpus.sandbox.child import Child, Clock, WorkerDiedError, command, environment, started
-from engine.corpus.sandbox.fork_server import ForkedProcess, ForkServer, ForkServers
+from engine.corpus.sandbox.fork_server import ForkServer
 from engine.corpus.sandbox.outcome import Limits, Outcome
 from engine.corpus.sandbox.tesseract import Tesseract
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+_WAITING = 4  # items a process that are handed over and not begun
+_AHEAD = 64  # items a process, with those that are done while the first takes long
+MAX_HELD = 2**26  # of weight: what came of items after the first, before it is done
+_TOGETHER = 8  # results
+WAKE_SECONDS = 0.1
 _MAX_CRASHES = 5  # within one file: then the rest of it is given up
 
 
 class WorkerSlot:
-    """A place that one reading process takes after the other. On Linux a fork server of its own forks them."""
+    """A place that one reading process takes after the other."""
 
-    def __init__(self, limits: Limits, ocr: Tesseract | None, fork_servers: ForkServers) -> None:
-        self._limits, self._ocr, self._fork_servers = limits, ocr, fork_servers
-        self._fork_server: ForkServer | None = None
+    def __init__(self, limits: Limits, ocr: Tesseract | None, fork_server: ForkServer) -> None:
+        self._limits, self._ocr, self._fork_server = limits, ocr, fork_server
         self.child: Child | None = None
 
     def taken(self) -> Child:
@@ -34,33 +38,14 @@ class WorkerSlot:
         if self.child is not None and (self.child.used >= self._limits.files or self.child.has_ended):
             self.leave()
         if self.child is None:
-            self.child = Child(self._limits, self._ocr, self.forked() or started(self._limits))
+            self.child = Child(self._limits, self._ocr, self._fork_server.fork() or started(self._limits))
         return self.child
 
-    def forked(self) -> ForkedProcess | None:
-        """A process of this slot's fork server; None where there can be none."""
-        if sys.platform != "linux":
-            return None
-        if self._fork_server is None:
-            self._fork_server = self._fork_servers.another()
-        return None if self._fork_server is None else self._fork_server.fork()
-
-    def interrupt(self) -> None:
-        """End the process, from any thread."""
-        child = self.child
-        if child is not None and not child.end() and self._fork_server is not None:
-            self._fork_server.give_up()
-
     def leave(self) -> None:
-        """End the process; another takes its place when one is wanted."""
-        self.interrupt()
+        """End the process, from any thread; another takes its place when one is wanted."""
+        if (child := self.child) is not None:
+            child.end()
         self.child = None
-
-    def end(self) -> None:
-        """End the process and its fork server."""
-        self.leave()
-        if self._fork_server is not None:
-            self._fork_server.end()
 
 
 class Pool:
@@ -73,12 +58,11 @@ class Pool:
         self._ocr = ocr
         self._limits, self._passwords = limits or Limits(), list(passwords)
         self._processes = max(1, processes)
-        self._fork_servers = ForkServers([*command(self._limits), "fork_server"], environment(compiles=True))
+        self._fork_server = ForkServer([*command(self._limits), "fork_server"], environment(compiles=True))
         self._threads = ThreadPoolExecutor(self._processes, thread_name_prefix="reading")
         self._lock = threading.Lock()
         self._slots: list[WorkerSlot] = []
         self._free: list[WorkerSlot] = []
-        self._stops: list[Callable[[], None]] = []
         self._closed = False
         self.offline = True
 
@@ -92,20 +76,55 @@ class Pool:
         `while_waiting` is called now and then, and may raise: a scan of many pages takes its time. Raises CancelledError where the
         pool is closed before all items are begun.
         """
-        ahead = Ahead(work, items, weight, self._processes)
-        self._stops.append(ahead.stop)
+        turns: deque[Future[Result]] = deque()
+        source, wake, lock = iter(items), threading.Event(), threading.Lock()
+        held = waiting = 0
+
+        def done(item: Item) -> Result:
+            nonlocal held, waiting
+            with lock:
+                waiting -= 1
+            if waiting < self._processes:
+                wake.set()
+            result = work(item)
+            with lock:
+                held += weight(result)
+            return result
+
+        def hand_over() -> None:
+            nonlocal waiting
+            room = min(_WAITING * self._processes - waiting, _AHEAD * self._processes - len(turns))
+            for item in itertools.islice(source, max(0, room) if held <= MAX_HELD and not self._closed else 0):
+                with lock:
+                    waiting += 1
+                turns.append(self._threads.submit(done, item))
+
         try:
-            for _ in range(self._processes):
-                self._threads.submit(ahead.help)
-            yield from ahead.results(while_waiting)
+            while True:
+                hand_over()
+                if not turns:
+                    break
+                if turns[0].done():
+                    result = turns.popleft().result()
+                    with lock:
+                        held -= weight(result)
+                    yield result
+                else:  # threads that wake each other cost more than a small file does
+                    turns[min(len(turns), _TOGETHER) - 1].add_done_callback(lambda _: wake.set())
+                    if not wake.wait(WAKE_SECONDS):
+                        while_waiting()
+                    wake.clear()
+            if self._closed:
+                raise CancelledError
         finally:
-            self._stops.remove(ahead.stop)
+            for turn in turns:
+                turn.cancel()
 
     def read(self, path: Path, format: str) -> Outcome:
         """What is in one file. The outcome says what happened to the child process."""
         with self._lock:
             if not self._free:
-                self._slots.append(WorkerSlot(self._limits, self._ocr, self._fork_servers))
+                self._slots.append(WorkerSlot(self._limits, self._ocr, self._fork_server))
                 self._free.append(self._slots[-1])
             slot = self._free.pop()
         try:
@@ -116,11 +135,12 @@ class Pool:
 
     def _read(self, slot: WorkerSlot, path: Path, format: str) -> Outcome:
         outcome, crashes = Outcome(), 0
-        clock = Clock(self._limits.of_whole(_size(path)))
+        clock: Clock | None = None
         without: list[str] = []
         done: set[str] = set()
         while not self._closed:
             child = slot.taken()
+            clock = clock or Clock(self._limits.of_whole(_size(path)))
             self.offline = self.offline and child.offline
             if self._closed:
                 break
@@ -148,14 +168,12 @@ class Pool:
         self._closed = True
         if self._ocr is not None:
             self._ocr.stop()
-        for stop in list(self._stops):
-            stop()
         for slot in list(self._slots):
-            slot.interrupt()
+            slot.leave()
         self._threads.shutdown(wait=True, cancel_futures=True)
-        for slot in self._slots:
-            slot.end()
-        self._fork_servers.end()
+        for slot in self._slots:  # what was just started
+            slot.leave()
+        self._fork_server.end()
 
     @property
     def children(self) -> set[Child]:

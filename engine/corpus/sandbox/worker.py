@@ -12,17 +12,15 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from engine.corpus.sandbox.fork_server import divide, end_with_parent, found
+from engine.corpus.sandbox.fork_server import forked
 from engine.corpus.sandbox.limits import allow_seconds, confine
 from engine.corpus.sandbox.wire import as_message, encoded
 
-Passed = TypeVar("Passed")
 _FORK_SERVER = "fork_server"
 _SMALL = 2**16  # bytes
 _NEEDED = (
@@ -48,9 +46,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _become_fork_server() -> None:
-    """Become what forks fork servers, and they, what forks reading processes. Returns in each of the latter; the others
-    end once nobody asks them any more.
-    """
+    """Become what forks reading processes. Returns in each of these; itself it ends once nobody asks any more."""
     control = socket.socket(fileno=os.dup(0))
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     for module in _NEEDED:
@@ -59,21 +55,12 @@ def _become_fork_server() -> None:
     sys.dont_write_bytecode = True  # what is forked may write no file
     gc.collect()
     gc.freeze()  # what is loaded is not looked through for what is not needed any more
-    fork_server = _forked_by(control, found)
-    for number, pipe in enumerate(_forked_by(fork_server, divide)):
+    pipes = forked(control)
+    if pipes is None:
+        os._exit(0)
+    for number, pipe in enumerate(pipes):
         os.dup2(pipe, number)
         os.close(pipe)
-
-
-def _forked_by(control: socket.socket, fork: Callable[[socket.socket], Passed | None]) -> Passed:
-    """What a process is given that is forked here; its parent ends."""
-    parent = os.getpid()
-    passed = fork(control)
-    control.close()
-    if passed is None:
-        os._exit(0)
-    end_with_parent(parent)
-    return passed
 
 
 def _answer(answers: int, asked: dict[str, Any], seconds: int) -> None:
