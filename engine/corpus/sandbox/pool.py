@@ -48,6 +48,26 @@ class WorkerSlot:
         self.child = None
 
 
+class _Load:
+    """How many items are handed over and not begun, and how much that is done and not taken weighs."""
+
+    def __init__(self) -> None:
+        self.waiting = self.held = 0
+        self.wake, self._lock = threading.Event(), threading.Lock()
+
+    def add(self, *, waiting: int = 0, held: int = 0) -> None:
+        with self._lock:
+            self.waiting, self.held = self.waiting + waiting, self.held + held
+
+    def done(self, work: Callable[[Item], Result], item: Item, weight: Callable[[Result], int]) -> Result:
+        self.add(waiting=-1)
+        if self.waiting <= 1:
+            self.wake.set()
+        result = work(item)
+        self.add(held=weight(result))
+        return result
+
+
 class Pool:
     """Reads files in up to `processes` child processes. They are started when they are first needed."""
 
@@ -77,27 +97,13 @@ class Pool:
         pool is closed before all items are begun.
         """
         turns: deque[Future[Result]] = deque()
-        source, wake, lock = iter(items), threading.Event(), threading.Lock()
-        held = waiting = 0
-
-        def done(item: Item) -> Result:
-            nonlocal held, waiting
-            with lock:
-                waiting -= 1
-            if waiting < self._processes:
-                wake.set()
-            result = work(item)
-            with lock:
-                held += weight(result)
-            return result
+        source, load = iter(items), _Load()
 
         def hand_over() -> None:
-            nonlocal waiting
-            room = min(_WAITING * self._processes - waiting, _AHEAD * self._processes - len(turns))
-            for item in itertools.islice(source, max(0, room) if held <= MAX_HELD and not self._closed else 0):
-                with lock:
-                    waiting += 1
-                turns.append(self._threads.submit(done, item))
+            room = min(_WAITING * self._processes - load.waiting, _AHEAD * self._processes - len(turns))
+            for item in itertools.islice(source, max(0, room) if load.held <= MAX_HELD and not self._closed else 0):
+                load.add(waiting=1)
+                turns.append(self._threads.submit(load.done, work, item, weight))
 
         try:
             while True:
@@ -106,14 +112,13 @@ class Pool:
                     break
                 if turns[0].done():
                     result = turns.popleft().result()
-                    with lock:
-                        held -= weight(result)
+                    load.add(held=-weight(result))
                     yield result
                 else:  # threads that wake each other cost more than a small file does
-                    turns[min(len(turns), _TOGETHER) - 1].add_done_callback(lambda _: wake.set())
-                    if not wake.wait(WAKE_SECONDS):
+                    turns[min(len(turns), _TOGETHER) - 1].add_done_callback(lambda _: load.wake.set())
+                    if not load.wake.wait(WAKE_SECONDS):
                         while_waiting()
-                    wake.clear()
+                    load.wake.clear()
             if self._closed:
                 raise CancelledError
         finally:
