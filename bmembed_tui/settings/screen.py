@@ -1,8 +1,9 @@
-"""Every setting, from the engine's own schema: its meaning, its value, and which stages a change makes stale."""
+"""The settings, common ones first: what each means, its value, and which stages a change makes stale."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import groupby
 from typing import Any, ClassVar
 
 from textual import events, on, work
@@ -15,62 +16,70 @@ from textual.widgets import Input, OptionList
 
 from bmembed_tui.client.engine_client import EngineClient
 from bmembed_tui.dialogs.confirmations import ErrorDialog, QuestionDialog
-from bmembed_tui.settings.values import Setting, from_text, to_text
 from bmembed_tui.widgets.change_line import ChangeLine
 from bmembed_tui.widgets.fields import Field
 from bmembed_tui.widgets.key_line import KeyLine
 from bmembed_tui.widgets.plain import plain, visible
 from bmembed_tui.widgets.safe import SafeButton, SafeOptions, SafeStatic
 from engine.core.errors import EngineError
-from engine.core.messages.project import ReadSchema, ReadSettings
+from engine.core.messages.project import ReadSettings
 from engine.project.folder import ProjectFolder
+from engine.settings.described import described_sections
+from engine.settings.values import Setting, every_setting, from_text, to_text
 
 NAME_WIDTH = 32
 DEFAULT = "-default"  # is no setting's value
+ALL, COMMON = "All settings", "Common settings"
 
 
 class SettingsScreen(Screen[bool]):
     """Closes with whether something was changed."""
 
-    HELP = """Every setting of this project, the same as in its project.toml.
-Type to find one; Enter on it edits it; an empty value goes back to the default.
+    HELP = """The settings of this project, the same as in its project.toml: those that people change, and those that are set here.
+Type to find any other, or press "All settings". Enter edits one; an empty value goes back to the default.
 Before a change is written, the last lines say which stages it makes stale: they are done again by the next run.
 What is searchable now stays searchable until then."""
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "back", "back", id="settings.back")]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "back", "back", id="settings.back"),
+        Binding("ctrl+s", "save", "save", id="settings.save"),
+    ]
 
     def __init__(self, client: EngineClient, project: ProjectFolder) -> None:
         super().__init__()
         self.client, self._project = client, project
-        self.settings: dict[str, Setting] = {}
+        self.settings = every_setting()
+        self.sections = {section.name: section.help for section in described_sections()}
         self.values: dict[str, Any] = {}
         self._written: set[str] = set()
+        self._all = False
         self._preset: Mapping[str, Any] = {}
         self._written_once = False
-        self._shown_value = ""
+        self._shown_value: str | None = ""  # None: what the field holds was refused
         self._edited: Setting | None = None
 
     def compose(self) -> ComposeResult:
         with Vertical(id="settings"):
             yield SafeStatic(plain(f"Settings of {self._project.name}", "bold"), id="settings-title")
-            yield Field(placeholder="type to find a setting", id="find")
+            yield Field(placeholder=visible(f"type to find any of {len(self.settings)} settings"), id="find")
             yield SafeOptions(id="setting-list")
             with Vertical(id="setting-details"):
                 yield SafeStatic("", id="setting-help")
                 yield Field(id="setting-value")
             yield ChangeLine(self.client.ask)
             with Horizontal(classes="dialog-buttons"):
+                yield SafeButton(ALL, id="all", action="screen.all")
                 yield SafeButton("Close", id="close", action="screen.back")
         yield KeyLine()
 
     def on_mount(self) -> None:
         self.query_one("#setting-value").display = False
         self.query_one("#find").focus()
+        self._describe()
         self.load()
 
     @work(exclusive=True, group="settings")
     async def load(self) -> None:
         try:
-            schema = await self.client.ask(ReadSchema())
             found = await self.client.ask(ReadSettings())
         except EngineError as error:
             if self.is_attached:
@@ -78,8 +87,6 @@ What is searchable now stays searchable until then."""
             return
         if not self.is_attached:
             return
-        for part in schema.sections:
-            self.settings |= {name: Setting(name, key) for key in part.keys if (name := f"{part.name}.{key.name}")}
         self.values = {
             f"{section}.{key}": value for section, keys in found.settings.items() for key, value in keys.items()
         }
@@ -91,14 +98,24 @@ What is searchable now stays searchable until then."""
 
     @on(Input.Changed, "#find")
     def _draw(self) -> None:
-        words = self.query_one("#find", Input).value.lower().split()
-        lines = [
-            (name, self._line(setting))
-            for name, setting in self.settings.items()
-            if all(word in f"{name} {setting.key.help}".lower() for word in words)
-        ]
-        self.query_one("#setting-list", SafeOptions).show(lines)
+        shown = [setting for setting in self.settings.values() if self.values and self._is_shown(setting)]
+        lines: list[tuple[str, Content]] = []
+        for section, group in groupby(shown, lambda setting: setting.name.partition(".")[0]):
+            lines += [(section, plain(f"{section}: {self.sections[section]}", "$text-muted"))]
+            lines += [(setting.name, self._line(setting)) for setting in group]
+        self.query_one("#setting-list", SafeOptions).show(lines, headings=self.sections)
         self._describe()
+
+    def _is_shown(self, setting: Setting) -> bool:
+        if words := self.query_one("#find", Input).value.lower().split():
+            return all(word in f"{setting.name} {setting.key.help}".lower() for word in words)
+        return self._all or setting.key.common or setting.name in self._written
+
+    def action_all(self) -> None:
+        """All settings, or the common ones."""
+        self._all = not self._all
+        self.query_one("#all", SafeButton).label = COMMON if self._all else ALL
+        self._draw()
 
     def _line(self, setting: Setting) -> Content:
         value, kind = self.values.get(setting.name), setting.key.kind
@@ -120,7 +137,8 @@ What is searchable now stays searchable until then."""
     def _describe(self) -> None:
         setting = self.chosen
         if setting is None:
-            self.query_one("#setting-help", SafeStatic).update("" if self.settings else "reading the settings …")
+            nothing = "no setting matches" if self.values else "reading the settings …"
+            self.query_one("#setting-help", SafeStatic).update(nothing)
             return
         unset = "from the preset" if setting.name in self._preset else "left out"
         default = to_text(setting.key.default, setting.key.kind) or unset
@@ -137,6 +155,8 @@ What is searchable now stays searchable until then."""
     def _highlighted(self) -> None:
         self._hide_value()
         self._describe()
+        if not self.query_one(ChangeLine).waiting:
+            self.query_one(ChangeLine).clear()
 
     def on_key(self, event: events.Key) -> None:
         find = self.query_one("#find", Input)
@@ -193,11 +213,26 @@ What is searchable now stays searchable until then."""
         self._edited = None
         self.query_one("#setting-value").display = False
 
+    @on(ChangeLine.Dropped)
+    def _not_written(self) -> None:
+        self._shown_value = None
+
     @on(ChangeLine.Written)
     def _changed(self) -> None:
         self._written_once = True
         self._close_value()
         self.load()
+
+    def action_save(self) -> None:
+        """The change that is asked about, or the value in its field; anything else is written already."""
+        if (change := self.query_one(ChangeLine)).waiting:
+            change.query_one("#change-apply", SafeButton).press()
+        elif self._edited is not None:
+            self._take_value()
+        else:
+            self.query_one("#setting-help", SafeStatic).update(
+                "Everything is saved: a change is written as you make it."
+            )
 
     def action_back(self) -> None:
         """Out of a change that is not agreed to, out of the field that is edited, out of the screen."""

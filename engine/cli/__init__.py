@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import typer
 
-from engine.cli import building, documents, encoders, judging, looking, queries, searching, studying, taking
+from engine.cli import building, config, documents, encoders, judging, looking, queries, searching, studying, taking
 from engine.cli.app import app
 from engine.core import environment
 from engine.core.errors import CancelledError, EngineError, InputError, ResourceError, UsageError
@@ -18,6 +18,7 @@ from engine.core.errors import CancelledError, EngineError, InputError, Resource
 __all__ = [
     "app",
     "building",
+    "config",
     "documents",
     "encoders",
     "judging",

@@ -30,7 +30,7 @@ is one JSON object {"type", "code", "what", "why", "to_do", "stage", "command"} 
 """
 
 GROUPS = {
-    "Start": ("new", "run", "find", "list", "purge", "demo", "doctor"),
+    "Start": ("new", "run", "find", "list", "config", "purge", "demo", "doctor"),
     "Search": ("search", "watch", "serve"),
     "Adapt": ("adapt", "sample", "judge", "import-judgments", "import-queries", "report", "export"),
     "Inspect": ("status", "documents", "queries", "models", "encoders"),

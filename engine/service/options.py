@@ -9,16 +9,11 @@ from engine.core.errors import SettingsError
 from engine.core.messages import project as messages
 from engine.project.folder import ProjectFolder
 from engine.settings import load as settings_module
+from engine.settings.described import described_sections
 from engine.settings.renamed import with_current_names
 
 if TYPE_CHECKING:
     from engine.settings.schema import Settings
-
-KINDS = {"string": "text", "integer": "integer", "number": "number", "boolean": "flag"}
-LIST_KINDS = {"text": "texts", "integer": "numbers", "number": "numbers", "choice": "choices"}
-BOUNDS = (
-    ("minimum", "least", 0), ("exclusiveMinimum", "least", 1), ("maximum", "most", 0), ("exclusiveMaximum", "most", -1),
-)  # fmt: skip
 
 
 def settings(project: ProjectFolder, _request: messages.ReadSettings) -> messages.SettingsFound:
@@ -50,34 +45,7 @@ def change(project: ProjectFolder, request: messages.ChangeSettings) -> messages
 
 def schema(_project: ProjectFolder, _request: messages.ReadSchema) -> messages.SettingsSchema:
     """Every section and key of project.toml."""
-    found = []
-    for name, section in settings_module.sections().items():
-        described = section.model_json_schema()
-        keys = tuple(_key(key, one) for key, one in described["properties"].items())
-        found.append(messages.SettingSection(name, described["description"], keys))
-    return messages.SettingsSchema(tuple(found))
-
-
-def _key(name: str, described: dict[str, Any]) -> messages.SettingKey:
-    """A key, from its JSON schema."""
-    values = described.get("anyOf", [described])
-    inner = next(one for one in values if one.get("type") != "null")
-    item = inner.get("items", inner)
-    kind = "choice" if "enum" in item else KINDS[item["type"]]
-    return messages.SettingKey(
-        name, described["description"], kind if item is inner else LIST_KINDS[kind], tuple(item.get("enum", ())),
-        described["default"], len(values) > 1, **_bounds(item),
-    )  # fmt: skip
-
-
-def _bounds(item: dict[str, Any]) -> dict[str, Any]:
-    """The lowest and highest value; of whole numbers always one that is allowed."""
-    bounds: dict[str, Any] = {}
-    for name, side, step in BOUNDS:
-        if (value := item.get(name)) is not None:
-            whole = item["type"] == "integer"
-            bounds |= {side: value + step if whole else value, f"{side}_open": bool(step) and not whole}
-    return bounds
+    return messages.SettingsSchema(described_sections())
 
 
 HANDLERS = {messages.ReadSettings: settings, messages.ReadSchema: schema, messages.ChangeSettings: change}

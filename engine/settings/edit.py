@@ -21,9 +21,12 @@ def change(text: str, changes: Mapping[str, Any], origin: str = "project.toml") 
     A key that stood there as a commented default takes that line's place, and a common one gives it back. Raises SettingsError
     for a change, or a text, that is not valid.
     """
-    changes = current_changes(tables(text, origin), changes)
-    wanted = with_changes(tables(text, origin), changes)
-    settings = validate(wanted, origin)
+    before = tables(text, origin)
+    changes = current_changes(before, changes)
+    with suppress(SettingsError):
+        validate(before)
+        origin = "The change"  # what is wrong then is not in the file
+    settings = validate(with_changes(before, changes), origin)
     text = text if text.endswith("\n") or not text else text + "\n"
     for dotted, value in changes.items():
         section, _, key = dotted.partition(".")

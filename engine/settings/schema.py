@@ -59,7 +59,7 @@ class CorpusSettings(Section):
 
 
 class LexicalSettings(Section):
-    """BM25."""
+    """Keyword search (BM25)."""
 
     language: str = key(
         "auto",
@@ -107,7 +107,7 @@ class EncoderSettings(Section):
     endpoint: str = key(
         "",
         "URL of an OpenAI-compatible server to use instead of encoder.model, such as http://127.0.0.1:8080/v1; its "
-        "key is read from BMEMBED_ENDPOINT_KEY",
+        "key is read from $BMEMBED_ENDPOINT_KEY",
         common=True,
     )
     endpoint_model: str = key("", "name of the embedding model on that server; empty if it has only one", common=True)
@@ -149,7 +149,7 @@ class QuerySettings(Section):
     endpoint: str = key(
         "",
         "URL of an OpenAI-compatible server for backend endpoint, such as http://127.0.0.1:8080/v1; its key is read "
-        "from BMEMBED_ENDPOINT_KEY",
+        "from $BMEMBED_ENDPOINT_KEY",
         common=True,
     )
     endpoint_model: str = key("", "name of the language model on that server; empty if it has only one", common=True)
@@ -231,7 +231,7 @@ class EvaluationSettings(Section):
     sentence_pairs: str = key(
         "",
         "sentence pairs with human similarity scores, to compare encoders on: .jsonl, .csv or .tsv with sentence1, "
-        "sentence2, score",
+        "sentence2, score; relative paths start at the project folder",
     )
     transformations: bool = key(False, "also compute the diagnostics for transformed (more isotropic) vectors")
     general_set: str = key("", "BEIR folder for the forgetting check, instead of the bundled questions")
@@ -249,7 +249,7 @@ class VectorSettings(Section):
 
 
 class SearchSettings(Section):
-    """Defaults of a search."""
+    """Search defaults."""
 
     mode: Literal["hybrid", "semantic", "bm25"] = key("hybrid", "default search mode", common=True)
     fusion: Literal["auto", "rrf", "weighted"] = key(

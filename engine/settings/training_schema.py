@@ -37,7 +37,9 @@ class TrainingSettings(Section):
         "what list losses learn from: bm25, mixture (BM25 and base encoder), rrf (both, by reciprocal rank), "
         "cross-encoder; auto: mixture for mixed and shared_listnet, else bm25",
     )
-    cross_encoder: str = key("", "folder of the cross-encoder for teacher cross-encoder; slow without a GPU")
+    cross_encoder: str = key(
+        "", "folder of the teacher cross-encoder, from the project folder if relative; slow without a GPU"
+    )
     query_share: float = key(1.0, "share of the training queries to use, the same ones in every run", gt=0, le=1)
     similarity: SimilarityName | None = key(
         None, "compare adapted vectors by cosine, or by distance in hyperbolic space (lorentz)"
@@ -66,7 +68,7 @@ class TrainingSettings(Section):
     queries_per_step: int | None = key(None, "queries per step", ge=1, le=4096)
     negatives_per_query: int | None = key(None, "BM25 negatives added per query", ge=0, le=64)
     shared_chunks: int | None = key(
-        None, "random chunks added to each step; cheap if adapter_scope is queries", ge=0, le=1_000_000
+        None, "random chunks added to each step; unset: 8192 if only queries are adapted, else 0", ge=0, le=1_000_000
     )
     adapter_scope: AdapterScope | None = key(
         None,
@@ -124,7 +126,9 @@ class TrainingSettings(Section):
     )
     pretrain_steps: int | None = key(None, "pre-training steps", ge=1, le=MAX_WHOLE_NUMBER)
     pretrain_chunks_per_step: int | None = key(None, "chunks per step of pre-training", ge=1, le=4096)
-    pretrain_learning_rate: float | None = key(None, "peak learning rate of pre-training", gt=0, le=0.1)
+    pretrain_learning_rate: float | None = key(
+        None, "peak learning rate of pre-training; by default a tenth of this if all weights are trained", gt=0, le=0.1
+    )
     pretrain_weights: Weights | None = key(None, "what to pre-train: the LoRA adapter, or all weights of the model")
     mask_share: float | None = key(None, "share of the tokens that pre-training masks", ge=0.01, le=0.9)
     seed: int = key(0, "seed of all random choices in training", ge=0, lt=2**32)

@@ -30,7 +30,7 @@ from engine.settings.renamed import former_scope
 
 COMMANDS = (
     "new", "run", "adapt", "ingest", "index", "generate", "rank", "train", "evaluate", "embed", "search", "serve", "status",
-    "cancel", "pause", "resume", "finish", "report", "import-queries", "import-judgments", "benchmark", "doctor", "demo",
+    "cancel", "pause", "resume", "finish", "report", "import-queries", "import-judgments", "benchmark", "doctor", "demo", "config",
 )  # fmt: skip
 HEAVY = (
     "torch", "transformers", "sentence_transformers", "peft", "tantivy", "usearch", "numpy", "pydantic", "matplotlib",

@@ -133,7 +133,7 @@ class ReadSettings(Request[SettingsFound], method="settings"):
 
 @dataclass(frozen=True, slots=True)
 class SettingKey:
-    """A key of project.toml. `kind`: text, integer, number, flag, choice, texts, numbers or choices.
+    """A key of project.toml. `kind`: text, integer, number, flag, choice, texts, numbers or choices. `common`: people change it.
 
     `least` and `most` of a list are those of its items; `least_open` and `most_open` say that the bound itself is not allowed.
     """
@@ -144,6 +144,7 @@ class SettingKey:
     choices: tuple[str, ...]
     default: Any
     optional: bool
+    common: bool = False
     least: float | None = None
     most: float | None = None
     least_open: bool = False

@@ -14,8 +14,9 @@ from textual.widgets import Input
 from bmembed_tui.client.engine_client import EngineClient
 from bmembed_tui.settings.screen import SettingsScreen
 from bmembed_tui.widgets.change_line import ChangeLine
+from bmembed_tui.widgets.safe import SafeOptions
 from engine.project.folder import ProjectFolder
-from engine.settings.schema import Settings
+from engine.settings.values import every_setting
 
 
 class AloneScreen(SettingsScreen):
@@ -39,14 +40,37 @@ async def find(pilot: Pilot[Any], name: str) -> None:
     await until(pilot, lambda: pilot.app.screen.chosen and pilot.app.screen.chosen.name == name, name)  # type: ignore[attr-defined]
 
 
-def test_every_setting_of_the_schema_is_there_with_its_help(new_project: Path) -> None:
-    async def story(pilot: Pilot[Any]) -> SettingsScreen:
-        return await opened(pilot, new_project)
+def listed(screen: SettingsScreen) -> list[str]:
+    options = screen.query_one("#setting-list", SafeOptions).options
+    return [str(option.id) for option in options if not option.disabled]
 
-    screen = drive(story)
-    wanted = {f"{name}.{key}" for name, part in Settings.model_fields.items() for key in part.annotation.model_fields}  # type: ignore[union-attr]
-    assert screen.settings.keys() == wanted
-    assert all(setting.key.help for setting in screen.settings.values())
+
+def test_common_settings_come_first_and_all_on_request(new_project: Path) -> None:
+    """By section, with those that are set; what is typed is looked for in all."""
+    every, folder = every_setting(), ProjectFolder(new_project)
+    folder.change_settings({"training.lora_rank": 8})
+    written = folder.settings().model_dump(exclude_unset=True)
+    common = [
+        name
+        for name, setting in every.items()
+        if setting.key.common or setting.key.name in written.get(name.split(".")[0], {})
+    ]
+    assert "training.lora_rank" in common
+
+    async def story(pilot: Pilot[Any]) -> None:
+        screen = await opened(pilot, new_project)
+        assert listed(screen) == common
+        assert screen.chosen is not None
+        assert screen.chosen.name == common[0]
+        await find(pilot, "vectors.dtype")
+        screen.query_one("#find", Input).value = ""
+        button = screen.query_one("#all")
+        for shown in (list(every), common):
+            button.focus()
+            await pilot.press("enter")
+            await until(pilot, lambda shown=shown: listed(screen) == shown, "the list")  # type: ignore[misc]
+
+    drive(story)
 
 
 def value_of(screen: SettingsScreen) -> Input:
@@ -109,7 +133,10 @@ def test_a_wrong_value_can_be_corrected_where_it_stands(new_project: Path, name:
         await pilot.press("enter")
         await until_text(pilot, "✗")
         assert shown in screen_text(pilot.app)  # type: ignore[arg-type]
-        assert (value_of(screen).value, value_of(screen).has_focus) == (value, True)
+        for again in ("enter", "ctrl+s"):
+            await pilot.press(again)
+            await until_text(pilot, "✗")
+            assert (value_of(screen).value, value_of(screen).has_focus) == (value, True)
         await pilot.press("escape", "escape")
         await until(pilot, lambda: pilot.app.screen is not screen)
 
@@ -161,11 +188,12 @@ def test_enter_on_a_value_that_was_not_changed_changes_nothing(new_project: Path
     assert (new_project / "project.toml").read_text() == before
 
 
-def test_what_is_typed_is_a_change_when_the_field_is_left(new_project: Path) -> None:
+@pytest.mark.parametrize("key", ["tab", "ctrl+s"])
+def test_what_is_typed_is_a_change_when_the_field_is_left_or_saved(new_project: Path, key: str) -> None:
     async def story(pilot: Pilot[Any]) -> None:
         screen = await opened(pilot, new_project)
         await typed(pilot, "training.learning_rate", "0.002")
-        await pilot.press("tab")
+        await pilot.press(key)
         await until(pilot, lambda: screen.values["training.learning_rate"] == 0.002, "the change")
 
     drive(story)

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bmembed_tui.settings.values import Setting, from_text, to_text
 from engine.core.messages.project import SettingKey
+from engine.settings.values import Setting, from_text, to_text
 
 
 def setting(kind: str, **parts: Any) -> Setting:

@@ -1,4 +1,4 @@
-"""Settings as text that a user edits in one line, and back. Pure."""
+"""Settings as one line of text, and back."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.core.messages.project import SettingKey
+from engine.settings.described import described_sections
+from engine.settings.section import MAX_WHOLE_NUMBER
 
 LISTS = ("texts", "numbers", "choices")
 
@@ -30,11 +32,23 @@ class Setting:
             return f"{'one' if self.key.kind == 'choice' else 'any'} of: {', '.join(self.key.choices)}"
         if self.key.kind == "flag":
             return "true or false"
-        if self.key.least is None and self.key.most is None:
+        least, most = self.key.least, self.key.most
+        if most is not None and most >= MAX_WHOLE_NUMBER:  # a guard against slips
+            most = None
+        if least is None and most is None:
             return ""
-        if self.key.most is None:
-            return f"from {self.key.least:g}"
-        return f"{self.key.least:g} to {self.key.most:g}" if self.key.least is not None else f"up to {self.key.most:g}"
+        if most is None:
+            return f"from {least:,.10g}"
+        return f"{least:,.10g} to {most:,.10g}" if least is not None else f"up to {most:,.10g}"
+
+
+def every_setting() -> dict[str, Setting]:
+    """By dotted name, in the order of the schema."""
+    return {
+        (name := f"{section.name}.{key.name}"): Setting(name, key)
+        for section in described_sections()
+        for key in section.keys
+    }
 
 
 def to_text(value: Any, kind: str) -> str:
@@ -54,10 +68,13 @@ def _is_bare(item: str) -> bool:
 
 
 def from_text(text: str, setting: Setting) -> Any:
-    """The value that a line means; None for the default. What cannot be read stays text: the engine says what is wrong."""
-    if not text.strip():
-        return None
-    match setting.key.kind:
+    """The value that a line means; None, the default, where it is empty."""
+    return typed(text, setting.key) if text.strip() else None
+
+
+def typed(text: str, key: SettingKey) -> Any:
+    """The value that a text means. What cannot be read stays text: checking says what is wrong."""
+    match key.kind:
         case "texts" | "choices":
             return _items(text)
         case "numbers":
@@ -65,7 +82,7 @@ def from_text(text: str, setting: Setting) -> Any:
             return [_number(item) for item in items] if isinstance(items, list) else items
         case "integer" | "number":
             number = _number(text)
-            whole = setting.key.kind == "integer" and isinstance(number, float) and number.is_integer()
+            whole = key.kind == "integer" and isinstance(number, float) and number.is_integer()
             return int(number) if whole else number
         case "flag":
             return {"true": True, "false": False}.get(text.strip().lower(), text)

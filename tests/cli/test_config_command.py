@@ -1,0 +1,80 @@
+"""`engine config`: settings read and changed from the command line."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from typing import Any
+
+import pytest
+from fixtures.errors import error_of
+from fixtures.pipeline import engine_here
+
+from engine.project.folder import ProjectFolder
+from engine.settings.load import validate
+from engine.settings.values import every_setting
+
+
+def config(action: str, project: ProjectFolder, *words: str) -> Any:
+    return engine_here("config", action, str(project.path), *words)
+
+
+def test_what_is_set_is_listed_first_and_alone_without_all(project: ProjectFolder) -> None:
+    project.change_settings({"ranking.k": 7})
+    set_here = tomllib.loads(config("list", project).stdout)
+    assert validate(set_here) == project.settings()
+    assert set_here["ranking"] == {"k": 7}
+    every = json.loads(config("list", project, "--all", "--json").stdout)
+    assert {row["key"] for row in every} == every_setting().keys()
+    assert [row["set"] for row in every] == sorted((row["set"] for row in every), reverse=True)
+    lines = config("list", project, "--all").stdout.splitlines()
+    assert tomllib.loads("\n".join(lines)) == set_here
+    assert validate(tomllib.loads("\n".join(line.removeprefix("# ") for line in lines))).ranking.k == 7
+
+
+def test_a_value_is_set_read_and_unset(project: ProjectFolder) -> None:
+    file = project.path / "project.toml"
+    former = file.read_text()
+    assert config("get", project, "search.mode").stdout == "hybrid\n"
+    assert not config("set", project, "search.mode", "bm25").stderr
+    config("set", project, "corpus.exclude", "drafts/**, *.tmp")
+    config("set", project, "queries.endpoint_model", "7")
+    assert config("get", project, "search.mode").stdout == "bm25\n"
+    settings = project.settings()
+    assert (settings.corpus.exclude, settings.queries.endpoint_model) == (["drafts/**", "*.tmp"], "7")
+    for key in ("search.mode", "corpus.exclude", "queries.endpoint_model"):
+        config("unset", project, key)
+    assert file.read_text() == former
+
+
+def test_a_change_names_the_stages_that_it_makes_stale(project: ProjectFolder) -> None:
+    assert "rank" in config("set", project, "ranking.k", "7").stderr
+
+
+def test_what_the_preset_decides_is_read_as_it_holds(project: ProjectFolder) -> None:
+    project.change_settings({"training.preset": "quick"})
+    row = json.loads(config("get", project, "training.steps", "--json").stdout)
+    assert (row["value"], row["default"], row["set"]) == (40, 40, False)
+    assert config("get", project, "encoder.query_prompt").stdout == "\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "named"),
+    [
+        (("get", "serch.top"), "settings-unknown-key", "search.top"),
+        (("set", "search.tops", "3"), "settings-unknown-key", "search.top"),
+        (("unset", "search.tops"), "settings-unknown-key", "search.top"),
+        (("set", "search.top", "0"), "settings-invalid", "search.top"),
+        (("set", "search.top", ""), "settings-invalid", "search.top"),
+        (("set", "search.mode", "telepathy"), "settings-invalid", "hybrid"),
+    ],
+)
+def test_a_wrong_key_or_value_changes_nothing(
+    project: ProjectFolder, words: tuple[str, ...], code: str, named: str
+) -> None:
+    before = (project.path / "project.toml").read_bytes()
+    action, *rest = words
+    returned, error = error_of("config", action, str(project.path), *rest)
+    assert (returned, error["code"]) == (2, code)
+    assert named in error["why"] + error["to_do"]
+    assert (project.path / "project.toml").read_bytes() == before
