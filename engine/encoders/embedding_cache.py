@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from engine.core.errors import CancelledError
+from engine.core.errors import CancelledError, EngineError
+from engine.encoders.encoder import Unfinished
 from engine.encoders.vector_shards import map_vectors, read_hashes, write_shard
 
 if TYPE_CHECKING:
@@ -151,9 +152,10 @@ def encode_cached(
 ) -> np.ndarray:
     """Vectors float32 (n, d) of `texts`, encoding only those whose content hash (hex sha256) is not cached.
 
-    New vectors are stored `shard_size` at a time, so an interruption loses at most one shard; then `stored` is called with the
-    cache and all keys (n,). All come back through float16, so that a fresh vector equals a cached one. `progress` gets the
-    number of texts done so far. Raises CancelledError when `should_stop()`, asked after every batch of the encoder, says so.
+    New vectors are stored `shard_size` at a time; then `stored` is called with the cache and all keys (n,). An interruption loses
+    at most one shard, less where its cause is `Unfinished`. All come back through float16: a fresh vector equals a cached one.
+    `progress` gets the number of texts done so far. Raises CancelledError when `should_stop()`, asked after every batch of the
+    encoder, says so.
     `encode`: in place of `encode_chunks`. `order` (n,): the rows in the order in which they are wanted.
     """
     keys = _keys(hashes, texts)
@@ -166,7 +168,13 @@ def encode_cached(
     for rows in _shard_rows(missing, texts, shard_size):
         report = _Report(progress, should_stop, done, len(first), len(rows))
         report.check()
-        vectors = (encode or encoder.encode_chunks)([texts[row] for row in rows], report)
+        try:
+            vectors = (encode or encoder.encode_chunks)([texts[row] for row in rows], report)
+        except EngineError as error:
+            if isinstance(error.__cause__, Unfinished):
+                vectors = error.__cause__.vectors
+                kept.append(keys[rows[: len(vectors)]], vectors)
+            raise
         kept.append(keys[rows], vectors)
         done += len(rows)
         if stored is not None:

@@ -20,8 +20,23 @@ Report = Callable[[str, object, str], None]
 """Hears of an automatic choice: (setting, value, reason)."""
 
 
+class Unfinished(Exception):
+    """The cause of an error that ended an encoding half-way: `vectors` (m, d) are those of the first texts."""
+
+    def __init__(self, vectors: NDArray[np.float32]) -> None:
+        super().__init__()
+        self.vectors = vectors
+
+
 def unheard(_setting: str, _value: object, _reason: str) -> None:
     """A `Report` to nobody."""
+
+
+def report_prompts(prompts: Prompts, report: Report) -> None:
+    """Say which prompts settings or the model's name gave."""
+    why = "as project.toml has it, or as models of this name were trained"
+    report("query prompt", repr(prompts.query), why)
+    report("document prompt", repr(prompts.document), why)
 
 
 @dataclass(frozen=True, slots=True)

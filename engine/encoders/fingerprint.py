@@ -58,10 +58,10 @@ _KNOWN: tuple[tuple[str, Prompts], ...] = (
         r"bge-(small|base|large)-en(-v1\.5)?",
         Prompts("Represent this sentence for searching relevant passages: ", ""),
     ),
-    (r"nomic-embed-text-v\d(\.\d)?(-moe)?", Prompts("search_query: ", "search_document: ")),
-    (r"embedding-?gemma-300m(-qat)?", Prompts("task: search result | query: ", "title: none | text: ")),
+    (r"nomic-embed-text(-v\d(\.\d)?)?(-moe)?", Prompts("search_query: ", "search_document: ")),
+    (r"embedding-?gemma(-300m)?(-qat)?", Prompts("task: search result | query: ", "title: none | text: ")),
     (
-        r"qwen3-embedding-[\d.]+b",
+        r"qwen3-embedding(-[\d.]+b)?",
         Prompts("Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery:", ""),
     ),
 )
@@ -76,9 +76,16 @@ def missing_prompts(model: ModelFolder) -> Prompts | None:
 
 
 def known_prompts(name: str) -> Prompts | None:
-    """What models of a name were trained with, by their model cards; a quantisation at the name's end says nothing of it."""
+    """What models of a name were trained with, by their model cards; a quantisation or a tag at its end says nothing of it."""
+    name = name.removesuffix(":latest").replace(":", "-")
     name = re.sub(r"([-_.]([it]?q\d\w*|b?f\d\d|fp\d\d|mxfp\d\w*|i1|ud|imat|gguf))+$", "", name.lower())
     return next((prompts for known, prompts in _KNOWN if re.search(rf"(^|[-_/]){known}$", name)), None)
+
+
+def named_prompts(query: str | None, document: str | None, *names: str) -> Prompts:
+    """What settings name, and where they name nothing what models of the first known name were trained with."""
+    known = next(filter(None, map(known_prompts, names)), Prompts("", ""))
+    return Prompts(known.query if query is None else query, known.document if document is None else document)
 
 
 def adapter_digest(folder: Path) -> str:

@@ -12,7 +12,7 @@ from engine.core.extras import check_llm
 from engine.core.records import Chunk
 from engine.encoders.hardware import choose_hardware
 from engine.encoders.kinds.augmented import AugmentedEncoder
-from engine.encoders.kinds.chosen import encoder_source, is_gguf
+from engine.encoders.kinds.chosen import base_source, encoder_source, is_gguf
 from engine.encoders.kinds.given import GivenEncoder
 from engine.endpoint.servers import note_server
 from engine.project.folder import ProjectFolder
@@ -32,6 +32,10 @@ if TYPE_CHECKING:
 
 CHUNKS = "chunks"
 """The folder, in an adapter's own, of the adapter that chunks are encoded with where queries have another."""
+QUERIES = "queries"
+"""The folder, in the cache, of queries' vectors."""
+PROBES = "probes.vec"
+"""The file, beside a server's vectors, by which another model in its place is noticed."""
 MAX_QUERY_FILES = 1000  # each of one query, or of up to 128 that were encoded together
 
 
@@ -94,6 +98,8 @@ def load_encoder(context: StageContext, adapter: Path | None = None, weight: flo
     source = encoder_source(chosen)
     if source.server:
         note_server(context.project.path, source.server)
+        if context.forced and context.stage == "embed":
+            _forget_other_model(context)
         width = open_cache(context).width_of(source.vectors_fingerprint(chosen.max_tokens))
         source = encoder_source(chosen, width)  # which is not asked for it
     encoder = source.load(chosen.max_tokens, adapter, weight, context.choose)
@@ -103,23 +109,45 @@ def load_encoder(context: StageContext, adapter: Path | None = None, weight: flo
     return with_kept_queries(context.project, encoder) if source.server else encoder
 
 
+def _forget_other_model(context: StageContext) -> None:
+    """Drop what is kept of a server's vectors where another model makes them now."""
+    from engine.encoders.kinds.endpoint import EndpointEncoder
+
+    chosen, cache = context.settings.encoder, context.project.path / "cache"
+    server = base_source(chosen).load(chosen.max_tokens)
+    if isinstance(server, EndpointEncoder) and server.is_other(cache / server.fingerprint / PROBES):
+        for folder in (cache, cache / QUERIES):
+            shutil.rmtree(folder / server.fingerprint, ignore_errors=True)
+        context.warn(
+            "The embedding server has another model now: all documents are embedded anew. 'engine adapt --force' compares."
+        )
+
+
+def _watched(project: ProjectFolder, encoder: Encoder) -> Encoder:
+    from engine.encoders.kinds.endpoint import EndpointEncoder
+
+    if isinstance(encoder, EndpointEncoder):
+        encoder.watch(project.path / "cache" / encoder.fingerprint / PROBES)
+    return encoder
+
+
 def with_kept_queries(project: ProjectFolder, encoder: Encoder) -> Encoder:
     """A server's encoder, which gets no query twice: their vectors are kept in the project, apart from those of chunks, which a run
     may be writing. They begin anew where there are too many."""
     from engine.encoders.embedding_cache import CachedEncoder, EmbeddingCache
 
-    folder = project.path / "cache" / "queries"
+    folder = project.path / "cache" / QUERIES
     if sum(1 for _ in folder.glob("*/*")) >= MAX_QUERY_FILES:
         shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return CachedEncoder(encoder, EmbeddingCache(folder), queries_only=True)
+    return CachedEncoder(_watched(project, encoder), EmbeddingCache(folder), queries_only=True)
 
 
 def cached(snapshot: ProjectSnapshot, encoder: Encoder) -> Encoder:
     """The encoder, its vectors of queries and chunks kept in the project."""
     from engine.encoders.embedding_cache import CachedEncoder
 
-    return CachedEncoder(encoder, open_cache(snapshot))
+    return CachedEncoder(_watched(snapshot.project, encoder), open_cache(snapshot))
 
 
 def model_fingerprint(snapshot: ProjectSnapshot) -> str:

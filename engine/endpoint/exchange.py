@@ -8,6 +8,8 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 
 from engine.core.errors import EngineError
 from engine.endpoint.address import CONNECT_SECONDS, Address
@@ -16,20 +18,22 @@ MAX_ANSWER_SIZE = 4_000_000  # bytes of an answer
 
 
 class ExchangeError(Exception):
-    """No answer; the text says why. `lasting`: another try would bring none either."""
+    """No answer; the text says why. `lasting`: another try would bring none either. `pause`: seconds that the server wants to be
+    left alone."""
 
-    def __init__(self, reason: str, lasting: bool = False) -> None:
+    def __init__(self, reason: str, lasting: bool = False, pause: float = 0.0) -> None:
         super().__init__(reason)
-        self.lasting = lasting
+        self.lasting, self.pause = lasting, pause
 
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """Status and body of an HTTP answer; `location` where it points elsewhere."""
+    """Status and body of an HTTP answer; `location` where it points elsewhere; `retry_after` in seconds, or 0."""
 
     status: int
     body: bytes
     location: str = ""
+    retry_after: float = 0.0
 
 
 class Exchange(threading.Thread):
@@ -94,7 +98,17 @@ class Exchange(threading.Thread):
             raise ExchangeError(f"the answer is larger than {self._limit // 1_000_000} MB", lasting=True)
         if answer.length:  # bytes that were announced and did not come
             raise ExchangeError("the connection broke off")
-        return Response(answer.status, body, answer.getheader("Location") or "")
+        pause = _seconds(answer.getheader("Retry-After") or "")
+        return Response(answer.status, body, answer.getheader("Location") or "", pause)
+
+
+def _seconds(retry_after: str) -> float:
+    """Of a header that holds seconds or a date; 0 for neither."""
+    if retry_after.isdecimal():
+        return float(retry_after)
+    with suppress(ValueError, TypeError):  # a date without its zone
+        return max(0.0, (parsedate_to_datetime(retry_after) - datetime.now(UTC)).total_seconds())
+    return 0.0
 
 
 def _plain(error: Exception) -> str:

@@ -49,8 +49,13 @@ class EvaluateStage(Stage):
         }
 
     def preflight(self, snapshot: ProjectSnapshot) -> None:
-        """Raises DatasetError for sentence pairs or general text that cannot be used, UsageError for a device that is not there."""
+        """Raises DatasetError for sentence pairs or general text that cannot be used, UsageError for a device that is not there,
+        SettingsError for a CL baseline of an encoder that cannot be trained."""
         check_device(snapshot.settings)
+        if snapshot.settings.evaluation.cl_baseline:
+            from engine.training.baseline import check_baseline
+
+            check_baseline(snapshot.settings)
         general_set(general_folder(snapshot))
         if not snapshot.settings.evaluation.sentence_pairs:
             return

@@ -11,9 +11,10 @@ import time
 from dataclasses import asdict, replace
 from typing import Any
 
-from engine.core.errors import EngineError
+from engine.core.errors import EngineError, SettingsError
 from engine.core.events import Emit, Event, Progress, TrainStep, Warned
 from engine.encoders.for_project import model_fingerprint, project_model
+from engine.encoders.kinds.chosen import encoder_source
 from engine.project.stage import ProjectSnapshot, StageContext, fingerprint
 from engine.project.store.artifact_info import BaselineInfo, RankingsInfo
 from engine.project.store.artifacts import Artifact
@@ -38,6 +39,18 @@ def baseline_config(settings: Settings) -> TrainingConfig:
     Steps, learning rate and LoRA are those of the project's recipe. Raises SettingsError for values that do not go together.
     """
     return replace(config_of(settings), **_PLAIN)
+
+
+def check_baseline(settings: Settings) -> None:
+    """Raises SettingsError where the encoder itself is not trained."""
+    encoder = encoder_source(settings.encoder)
+    why = "" if encoder.abilities.trains and encoder.folder else f"The encoder {encoder.name} cannot be trained."
+    if settings.encoder.small_model:
+        why = "It is a plain training of the encoder, of which only encoder.small_model is trained here."
+    if why:
+        raise SettingsError(
+            "There is no CL baseline for this encoder.", why, "Set evaluation.cl_baseline to false.", code="baseline-untrainable",
+        ).at(key="evaluation.cl_baseline")  # fmt: skip
 
 
 def baseline_fingerprint(snapshot: ProjectSnapshot) -> str:

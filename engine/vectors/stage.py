@@ -177,7 +177,7 @@ def _write(
     similarity = encoder.similarity
     former = context.store.artifact(VectorsInfo)
     # forced, or damaged: not to be built upon
-    forced = former is not None and former.fingerprint == context.fingerprint
+    forced = context.forced or (former is not None and former.fingerprint == context.fingerprint)
     made = (former.info.chunk_encoder, former.info.version) if former else ()
     if former and not forced and made == (encoder.fingerprint, VERSION):
         try:

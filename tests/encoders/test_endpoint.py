@@ -7,6 +7,7 @@ import json
 import math
 import shutil
 import stat
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -15,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fixtures.errors import error_of
+from fixtures.errors import error_of, fails
 from fixtures.fake_endpoint import Raw, serving
 from fixtures.fault_proxy import CUT, DELAY, DROP, ERROR, HALF_OPEN, spoiling
 from fixtures.llama_server import embedding_server
@@ -23,8 +24,9 @@ from fixtures.pipeline import SAMPLE, engine_here
 from fixtures.tiny_gguf import build_tiny_gguf
 from fixtures.tiny_model import build_tiny_model
 
-from engine.core.errors import CancelledError, EngineError, SettingsError
+from engine.core.errors import CancelledError, EngineError, ModelError, SettingsError
 from engine.encoders import for_project
+from engine.encoders.embedding_cache import EmbeddingCache, encode_cached
 from engine.encoders.encoder import Encoder
 from engine.encoders.for_project import with_kept_queries
 from engine.encoders.kinds import endpoint
@@ -116,15 +118,16 @@ def test_a_query_is_sent_once_also_by_another_process(
     assert sorted(server.texts[0]) == ["query: a", "query: b"]
     server.requests.clear()
     np.testing.assert_allclose(made().encode_queries(["c", "b"]), unit(["query: c", "query: b"]), atol=1e-3)
-    assert [texts for texts in server.texts if texts != ["query: a"]] == [["query: c"]], "beside the width"
+    beside = ["query: a"], list(endpoint.PROBES)
+    assert [texts for texts in server.texts if texts not in beside] == [["query: c"]], "beside the width and the model"
     assert first.encode_queries([]).shape == (0, WIDTH)
     first.encode_chunks(["a"])
     kept = [path for path in (project.path / "cache").rglob("*") if path.is_file()]
-    assert len(kept) == 2, "two calls"
+    assert len(kept) == 3, "of two calls, and of the model"
     assert {stat.S_IMODE(path.stat().st_mode) for path in kept} == {0o600}
     monkeypatch.setattr(for_project, "MAX_QUERY_FILES", 2)
     made()
-    assert not any(path.is_file() for path in (project.path / "cache").rglob("*"))
+    assert [path.name for path in (project.path / "cache").rglob("*") if path.is_file()] == [for_project.PROBES]
 
 
 def test_the_width_is_asked_for_where_nothing_was_encoded_yet(server: Server) -> None:
@@ -159,6 +162,48 @@ def test_a_server_that_never_answers_is_given_up_after_so_many_tries(server: Ser
     assert len(server.requests) == endpoint.TRIES
 
 
+def test_what_came_before_a_failure_is_kept(server: Server, tmp_path: Path) -> None:
+    def script(number: int, texts: list[str]) -> Raw:
+        return Raw(400) if number == 2 else answer([vector(text) for text in texts])
+
+    server.script = script
+    made, cache = encoder(server.url, endpoint_batch=2), EmbeddingCache(tmp_path)
+    hashes = [hashlib.sha256(text.encode()).hexdigest() for text in TEXTS]
+    assert made.dimension == WIDTH
+    with fails(ModelError, "endpoint-refused"):
+        encode_cached(made, hashes, TEXTS, cache)
+    found = encode_cached(made, hashes, TEXTS, cache)
+    np.testing.assert_allclose(found, unit(TEXTS), atol=1e-3)
+    sent = [text for number in (1, 3, 4, 5) if number < len(server.texts) for text in server.texts[number]]
+    assert sorted(sent) == sorted(TEXTS), "none twice"
+
+
+def test_a_server_is_left_alone_as_long_as_it_asks_within_the_time_limit(server: Server) -> None:
+    times: list[float] = []
+
+    def script(number: int, texts: list[str]) -> Raw:
+        times.append(time.monotonic())
+        return Raw(429, headers={"Retry-After": "3600"}) if number == 0 else answer([vector(text) for text in texts])
+
+    server.script = script
+    assert encoder(server.url, endpoint_seconds=1).encode_chunks(TEXTS[:1]).shape == (1, WIDTH)
+    assert times[1] - times[0] >= 1.0
+
+
+@pytest.mark.parametrize(
+    ("model", "changes", "prompts"),
+    [
+        ("nomic-embed-text:latest", {}, ("search_query: ", "search_document: ")),
+        ("text-embedding-nomic-embed-text-v1.5", {"document_prompt": ""}, ("search_query: ", "")),
+        ("multilingual-e5-small", {"query_prompt": "q"}, ("q", "passage: ")),
+        ("m", {}, ("", "")),
+    ],
+)
+def test_a_model_known_by_name_gets_its_prompts(model: str, changes: dict[str, str], prompts: tuple[str, str]) -> None:
+    found = encoder_source(EncoderSettings(endpoint="http://127.0.0.1:1/v1", endpoint_model=model, **changes)).prompts
+    assert (found.query, found.document) == prompts
+
+
 @pytest.mark.parametrize(
     ("body", "code"),
     [
@@ -166,6 +211,7 @@ def test_a_server_that_never_answers_is_given_up_after_so_many_tries(server: Ser
         (answer([[1.0] * 4] * 8), "endpoint-count"),
         (answer([[1.0] * 5] * 7), "endpoint-dimension"),
         (answer([*[[1.0] * 4] * 6, [1.0] * 5]), "endpoint-dimension"),
+        (Raw(body=json.dumps({"data": [{"index": 0, "embedding": [1.0] * 4}] * 7}).encode()), "endpoint-index"),
         (answer([[0.0] * 4] * 7), "vectors-not-finite"),
         (answer([[math.nan] * 4] * 7), "vectors-not-finite"),
         (Raw(body=b"[]"), "endpoint-no-answer"),
@@ -247,30 +293,42 @@ def test_a_project_is_searched_and_evaluated_but_neither_trained_nor_exported(
     assert found[0]["score"] == pytest.approx(1.0, abs=1e-3)
     assert engine_here("export", path, str(project.path.parent / "out"), "--only", "model", check=False).returncode == 2
     engine_here("export", path, str(project.path.parent / "vectors"), "--only", "vectors")
+    project.change_settings({"evaluation.cl_baseline": True})
+    assert error_of("evaluate", path)[1]["code"] == "baseline-untrainable"
     server.requests.clear()
     engine_here("embed", path, "--force")
     assert not any("passage: " in text for batch in server.texts for text in batch), "vectors are kept by content"
     store.close()
 
 
-def test_another_model_under_the_same_name_is_noticed_by_its_width(server: Server, project: ProjectFolder) -> None:
-    engine_here("run", str(project.path), "--only", "ingest,index,embed")
+def test_another_model_under_the_same_name_is_noticed(server: Server, project: ProjectFolder) -> None:
+    path, search = str(project.path), ("search", str(project.path), "alarm", "--mode", "semantic")
+    engine_here("run", path, "--only", "ingest,index,embed")
     server.requests.clear()
-    engine_here("embed", str(project.path), "--force")
-    assert not server.requests, "all vectors are kept, and so is their width"
+    engine_here("embed", path, "--force")
+    assert server.texts == [list(endpoint.PROBES)], "all vectors are kept, and so is their width"
     server.script = lambda _, texts: answer([vector(text)[:8] for text in texts])
-    assert error_of("search", str(project.path), "alarm", "--mode", "semantic")[1]["code"] == "endpoint-dimension"
+    assert error_of(*search)[1]["code"] == "endpoint-dimension"
+    noise = np.random.default_rng(0).normal(0, 0.5, WIDTH)
+    server.script = lambda _, texts: answer([list(vector(text) + noise) for text in texts])
+    engine_here(*search)  # a little else, as on other hardware
+    server.script = lambda _, texts: answer([vector(f"other {text}") for text in texts])
+    assert error_of("search", path, "roof", "--mode", "semantic")[1]["code"] == "endpoint-model-changed"
+    engine_here("embed", path, "--force")
+    _, rows, texts = indexed(project)
+    np.testing.assert_allclose(rows, unit([f"other passage: {text}" for text in texts]), atol=2e-3)
+    engine_here("search", path, "roof", "--mode", "semantic")
 
 
-def made(project: ProjectFolder) -> tuple[str, np.ndarray]:
-    """Digest of the adapter, and the index's rows in the order of the chunks' texts."""
+def indexed(project: ProjectFolder) -> tuple[AdapterInfo | None, np.ndarray, list[str]]:
+    """The adapter, and the index's rows in the order of the chunks' texts, with these."""
     with closing(project.store()) as store:
         adapter, vectors = store.artifact(AdapterInfo), store.artifact(VectorsInfo)
         texts = {chunk.id: chunk.embedded_text for chunk in store.chunks()}
-    assert adapter is not None
     assert vectors is not None
     keys, rows = VectorIndex.open(project.folder_of(vectors)).stored()
-    return adapter.info.digest, rows[sorted(range(len(keys)), key=lambda place: texts[keys[place]])]
+    order = sorted(range(len(keys)), key=lambda place: texts[keys[place]])
+    return adapter and adapter.info, rows[order], [texts[keys[place]] for place in order]
 
 
 def test_a_small_model_trains_beside_a_server_that_fails_and_nothing_is_lost(
@@ -296,9 +354,11 @@ def test_a_small_model_trains_beside_a_server_that_fails_and_nothing_is_lost(
             "hits"
         ]
     assert not proxy.faults
-    digest, rows = made(project)
-    wanted, index = made(unbroken)
-    assert digest == wanted
+    adapter, rows, _ = indexed(project)
+    wanted, index, _ = indexed(unbroken)
+    assert adapter
+    assert wanted
+    assert adapter.digest == wanted.digest
     np.testing.assert_array_equal(rows, index)
     assert sum(map(len, server.texts)) <= whole + 128, "at most what was kept together is asked for again"
     done = purge(project)

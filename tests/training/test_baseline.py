@@ -5,10 +5,14 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
+from fixtures.errors import fails
+from fixtures.tiny_gguf import build_tiny_gguf
 
+from engine.core.errors import SettingsError
 from engine.core.events import Choice, Event, HeldOut, Progress, TrainStep, Warned
 from engine.settings.load import validate
-from engine.training.baseline import as_part_of, baseline_config
+from engine.settings.schema import DEFAULT_MODEL
+from engine.training.baseline import as_part_of, baseline_config, check_baseline
 from engine.training.config import PRESETS
 from engine.training.recipe import config_of
 
@@ -39,6 +43,27 @@ def test_the_baseline_is_the_recipe_with_plain_infonce():
 @pytest.mark.parametrize("preset", ["paper", "cl"])
 def test_of_the_published_recipe_it_is_the_published_baseline(preset):
     assert baseline_config(validate({"training": {"preset": preset, "queries_per_step": 5}})) == PRESETS["cl"]
+
+
+@pytest.mark.parametrize(
+    "encoder",
+    [
+        {},
+        {"small_model": DEFAULT_MODEL},
+        {"endpoint": "http://127.0.0.1:1/v1"},
+        {"small_model": DEFAULT_MODEL, "endpoint": "http://127.0.0.1:1/v1"},
+    ],
+)
+def test_there_is_none_of_an_encoder_that_is_not_trained_itself(encoder, tmp_path):
+    check_baseline(validate({}))
+    model = (
+        {"model": str(build_tiny_gguf(tmp_path / "tiny.gguf", template=None, llama__pooling_type=1))}
+        if not encoder
+        else {}
+    )
+    with fails(SettingsError, "baseline-untrainable") as caught:
+        check_baseline(validate({"encoder": encoder | model}))
+    assert caught.value.key == "evaluation.cl_baseline"
 
 
 @pytest.mark.parametrize("scope", ["both", "queries"])

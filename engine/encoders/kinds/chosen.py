@@ -70,11 +70,12 @@ def is_gguf(named: str) -> bool:
 
 
 def _server(chosen: EncoderSettings, dimension: int) -> EncoderSource:
-    from engine.encoders.fingerprint import Prompts
+    from engine.encoders.fingerprint import named_prompts
     from engine.encoders.kinds.endpoint import EndpointSource
     from engine.endpoint.address import Address
 
     return EndpointSource(
         Address.parse(chosen.endpoint, chosen.endpoint_allow_public, "encoder.endpoint"), chosen.endpoint_model,
-        Prompts(chosen.query_prompt or "", chosen.document_prompt or ""), chosen.endpoint_seconds, chosen.endpoint_batch, dimension,
+        named_prompts(chosen.query_prompt, chosen.document_prompt, chosen.endpoint_model), chosen.endpoint_seconds,
+        chosen.endpoint_batch, dimension,
     )  # fmt: skip

@@ -1,7 +1,7 @@
 """An embedding model on a server that speaks OpenAI's /v1/embeddings: on this machine or on site.
 
 Texts are sent in batches; what is lost on the way is sent again, after a pause that doubles. Nothing is known of the model but its
-vectors, so that it is neither trained nor exported.
+vectors, so that it is neither trained nor exported; that it is still the same is seen by its vectors of fixed texts.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ import numpy as np
 from engine.core.errors import EngineError, ModelError, StageError
 from engine.core.similarity import COSINE, Similarity
 from engine.core.unit_vectors import unit_rows
-from engine.encoders.encoder import Abilities, Progress, Report, unheard
+from engine.encoders.encoder import Abilities, Progress, Report, Unfinished, report_prompts, unheard
 from engine.encoders.fingerprint import Prompts
 from engine.encoders.text_model import encodable
+from engine.encoders.vector_shards import map_vectors, read_hashes, write_shard
 from engine.endpoint.address import Address
 from engine.endpoint.exchange import Exchange, ExchangeError, Response
 from engine.endpoint.key import KEY, server_key
@@ -40,6 +41,8 @@ TRIES = 5
 PAUSE_SECONDS = 0.5  # before the second try; twice as long before each further one
 POLL_SECONDS = 0.05
 MAX_ANSWER_SIZE = 100_000_000  # bytes
+PROBES = ("The order was confirmed on Monday.", "A valve leaks at low pressure.", "Wer haftet für den Schaden?")
+MIN_SAME = 0.99  # cosine of a model's vectors of one text, on other hardware or in other batches
 _REFUSED = frozenset({400, 401, 403, 404, 405, 413, 422})
 _ABILITIES = Abilities(trains=False, exports=False)
 
@@ -72,7 +75,7 @@ class EndpointSource:
 
     @property
     def fingerprint(self) -> str:
-        """Of the address, the model's name there and the prompts: nobody can see whether another model has taken that name."""
+        """Of the address, the model's name there and the prompts. Whether another model has taken that name, `is_other` says."""
         parts = [VERSION, self.address.url, self.model, self.prompts.query, self.prompts.document]
         return hashlib.sha256(json.dumps(["endpoint", *parts]).encode()).hexdigest()
 
@@ -85,6 +88,7 @@ class EndpointSource:
     ) -> EndpointEncoder:
         """The server is asked once there is something to ask. Raises SettingsError for a key that cannot be sent."""
         report("encoder", self.address.url, "encoder.endpoint names a server")
+        report_prompts(self.prompts, report)
         return EndpointEncoder(self, server_key())
 
 
@@ -97,6 +101,7 @@ class EndpointEncoder:
         self.fingerprint = source.fingerprint
         self.notices: list[str] = []
         self._source, self._key, self._width = source, key, source.dimension
+        self._probes: Path | None = None
 
     @property
     def dimension(self) -> int:
@@ -104,6 +109,20 @@ class EndpointEncoder:
         if not self._width:
             self.encode_queries(["a"])
         return self._width
+
+    def watch(self, probes: Path) -> None:
+        """Before anything else is sent, make sure that the model is the one of the file `probes`, see `is_other`."""
+        self._probes = probes
+
+    def is_other(self, probes: Path) -> bool:
+        """Whether the vectors of fixed texts differ from those in a file, which is written where it is not there."""
+        found = self._batch(PROBES, lambda: None)
+        if (kept := read_hashes(probes)) is None:
+            probes.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            write_shard(probes, np.array([hashlib.sha256(text.encode()).digest() for text in PROBES], "S32"), found)
+            return False
+        shape = len(kept[0]), kept[1]
+        return found.shape != shape or (map_vectors(probes, *shape) * found).sum(axis=1).min() < MIN_SAME
 
     def encode_chunks(self, texts: Sequence[str], progress: Progress | None = None) -> Floats:
         """See `Encoder`; `progress` is called while an answer is waited for, too. Raises ModelError where the server refuses what
@@ -115,10 +134,19 @@ class EndpointEncoder:
         return self._encode([self._source.prompts.query + text for text in texts], progress)
 
     def _encode(self, texts: Sequence[str], progress: Progress | None) -> Floats:
+        if texts and self._probes:
+            if self.is_other(self._probes):
+                raise _other_model(self._source)
+            self._probes = None
         found = [np.empty((0, self._width), np.float32)]
         for start in range(0, len(texts), self._source.batch):
             batch = texts[start : start + self._source.batch]
-            found.append(self._batch(batch, partial(progress, start) if progress else lambda: None))
+            try:
+                found.append(self._batch(batch, partial(progress, start) if progress else lambda: None))
+            except EngineError as error:
+                if start:
+                    raise error from Unfinished(np.concatenate(found[1:]))
+                raise
         if progress is not None:
             progress(len(texts))
         return np.concatenate(found[1:] or found)
@@ -128,14 +156,14 @@ class EndpointEncoder:
         request = {"input": [encodable(text) for text in texts]} | (
             {"model": self._source.model} if self._source.model else {}
         )
-        body, reason = json.dumps(request).encode(), ""
+        body, reason, pause = json.dumps(request).encode(), "", 0.0
         for attempt in range(TRIES):
             if attempt:
-                _wait(PAUSE_SECONDS * 2 ** (attempt - 1), threading.Event(), waiting)
+                _wait(max(pause, PAUSE_SECONDS * 2 ** (attempt - 1)), threading.Event(), waiting)
             try:
                 return self._vectors(self._accepted(self._response(body, waiting)), len(texts))
             except ExchangeError as error:
-                reason = f"{error}"
+                reason, pause = f"{error}", min(error.pause, self._source.seconds)
                 if error.lasting:
                     break
         raise StageError(
@@ -168,21 +196,23 @@ class EndpointEncoder:
                 code="endpoint-refused",
             )  # fmt: skip
         if response.status != 200:
-            raise ExchangeError(f"HTTP {response.status}")
+            raise ExchangeError(f"HTTP {response.status}", pause=response.retry_after)
         return response.body
 
     def _vectors(self, body: bytes, count: int) -> Floats:
         """The vectors (count, d) of an answer, in the order of the texts, at unit length."""
         try:
-            rows = {
-                int(row.get("index", place)): row["embedding"] for place, row in enumerate(json.loads(body)["data"])
-            }
+            data = json.loads(body)["data"]
+            rows = {int(row.get("index", place)): row["embedding"] for place, row in enumerate(data)}
             widths = sorted({len(row) for row in rows.values()})
             vectors = np.array([rows[place] for place in sorted(rows)] if len(widths) == 1 else [], np.float64)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             raise ExchangeError("the answer holds no vectors") from None
+        if len(data) != count:
+            raise self._unusable(f"{count} texts were sent and {len(data)} vectors came back.", code="endpoint-count")
         if sorted(rows) != list(range(count)):
-            raise self._unusable(f"{count} texts were sent and {len(rows)} vectors came back.", code="endpoint-count")
+            why = f"Each has an 'index', but these are not the numbers from 0 to {count - 1}: which text is whose is not known."
+            raise self._unusable(why, code="endpoint-index")
         if vectors.ndim != 2 or widths != [self._width or widths[0]]:
             before = f", those before have {self._width}" if self._width else ""
             found = " and ".join(map(str, widths))
@@ -194,12 +224,21 @@ class EndpointEncoder:
 
     def _unusable(self, why: str, code: str) -> EngineError:
         to_do = (
-            "Check that it runs the embedding model that the documents were embedded with. Name another model in "
-            "encoder.endpoint_model."
+            "Check that it runs the embedding model that the documents were embedded with. To use another one, name it in "
+            "encoder.endpoint_model; 'engine embed --force' embeds all documents with it."
         )
         return EngineError(
             f"The vectors of the embedding server {self._source.address.url} cannot be used.", why, to_do, code=code
         )
+
+
+def _other_model(source: EndpointSource) -> ModelError:
+    return ModelError(
+        f"The embedding server {source.address.url} has another model under the name {source.name}.",
+        "Its vectors of fixed texts are not those of before, so that new vectors would not fit the ones that are kept.",
+        "Bring the former model back, or run 'engine embed --force' to embed all documents with the present one.",
+        code="endpoint-model-changed", command="embed --force",
+    )  # fmt: skip
 
 
 def _wait(seconds: float, done: threading.Event, waiting: Callable[[], object]) -> bool:

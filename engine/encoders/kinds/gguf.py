@@ -16,8 +16,8 @@ from engine.core.errors import EngineError, ModelError, StageError
 from engine.core.similarity import COSINE, Similarity
 from engine.core.subprocesses import end, spawn
 from engine.core.unit_vectors import unit_rows
-from engine.encoders.encoder import Abilities, Progress, Report, unheard
-from engine.encoders.fingerprint import Prompts, known_prompts
+from engine.encoders.encoder import Abilities, Progress, Report, report_prompts, unheard
+from engine.encoders.fingerprint import Prompts, named_prompts
 from engine.gguf.file import content_identity, gguf_file
 from engine.gguf.header import read_header
 
@@ -67,11 +67,7 @@ class GgufSource:
             raise ModelError(what, error.why, to_do, code="model-invalid") from None
         within = header.name.replace(" ", "-")
         called = path.stem if path.suffix.lower() == ".gguf" else within
-        own = known_prompts(called) or known_prompts(within) or Prompts("", "")
-        prompts = Prompts(
-            own.query if chosen.query_prompt is None else chosen.query_prompt,
-            own.document if chosen.document_prompt is None else chosen.document_prompt,
-        )
+        prompts = named_prompts(chosen.query_prompt, chosen.document_prompt, called, within)
         return cls(path, identity, header.context or 512, prompts, chosen.pooling, called, chosen.device != "cpu")
 
     @property
@@ -88,9 +84,7 @@ class GgufSource:
         self, max_tokens: int, adapter: Path | None = None, weight: float = 1.0, report: Report = unheard
     ) -> GgufEncoder:
         """The model, in a process that ends with the encoder. Raises ModelError where the file cannot be used."""
-        why = "as project.toml has it, or as models of this name were trained"
-        report("query prompt", repr(self.prompts.query), why)
-        report("document prompt", repr(self.prompts.document), why)
+        report_prompts(self.prompts, report)
         return GgufEncoder(self, max_tokens)
 
 
