@@ -10,7 +10,7 @@ from fixtures.errors import fails
 from fixtures.pipeline import ingest_here
 
 from engine.core.errors import InputError, ProjectBusyError, UsageError
-from engine.corpus.formats.passwords import NO_PASSWORD
+from engine.corpus.formats.locked import NO_PASSWORD
 from engine.project.folder import ProjectFolder
 from engine.service import methods
 

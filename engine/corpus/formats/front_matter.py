@@ -1,13 +1,10 @@
-"""What stands before a Markdown text: fields in YAML between `---`, or in TOML between `+++`.
-
-Of YAML that is read which such fields are written in: texts, quoted or not, over several lines, and lists of them.
-"""
+"""What stands before a Markdown text: fields in YAML between `---`, or in TOML between `+++`."""
 
 from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from engine.corpus.text.metadata import Said, first_moment, joined
@@ -15,40 +12,26 @@ from engine.corpus.text.metadata import Said, first_moment, joined
 _FRONT_MATTER = re.compile(
     r"\A\s*?(?:---[ \t]*\n(.*?\n)??(?:---|\.\.\.)|\+\+\+[ \t]*\n(.*?\n)??\+\+\+)[ \t]*(?:\n|\Z)", re.DOTALL
 )
-_KEY = re.compile(r"""["']?([\w.-]+)["']?[ \t]*:(?:[ \t]+(.*)|[ \t]*)""")
-_OTHER_KEY = re.compile(r"[^\s:][^:]{0,40}:(?:\s|\Z)")
-_TOML_KEY = re.compile(r"([\w.-]+)[ \t]*=[ \t]*(.*)")
-_ITEM = re.compile(r"[ \t]*-[ \t]+(.*)")
-_NAME = re.compile(r"""(?:\A|[{,\s])["']?name["']?[ \t]*:[ \t]+("[^"]*"|'[^']*'|[^,}\n]+)""", re.IGNORECASE)
-_BLOCK = re.compile(r"[|>][-+\d]{0,2}")
+_MAX_LENGTH = 2**16  # characters; more are read line by line
+_KEY = re.compile(r"[\w.-]+")
+_FIELD = re.compile(r"""["']?([\w.-]+)["']?[ \t]*[:=](?:[ \t]+(.*))?""")
 _COMMENT = re.compile(r"(?:\A|[ \t])#.*")
-_LISTED = re.compile(r"""\s*(?:"(?:[^"\\]|\\.)*"|'[^']*')\s*|[^,]+""")
 _GOES_ON = (" ", "\t", "-", "#", "]", "}")
-_NOTHING = ("", "~", "null")
+_NOTHING = ("~", "null")
 _AUTHOR = ("author", "authors", "creator", "by")
 _CREATED = ("date", "created", "created_at", "publishdate", "published", "pubdate", "date_created")
 _CHANGED = (
-    "lastmod",
-    "updated",
-    "modified",
-    "last_modified",
-    "last_modified_at",
-    "updated_at",
-    "date_modified",
-    "dateupdated",
-)
+    "lastmod", "updated", "modified", "last_modified", "last_modified_at", "updated_at", "date_modified", "dateupdated",
+)  # fmt: skip
 
 
 def split_front_matter(text: str) -> tuple[str, Said]:
     """The text without its front matter, and what that says of it. What stands between two lines and is no such fields stays."""
     found = _FRONT_MATTER.match(text)
-    if not found:
+    fields = _fields(found[1] or "", found[2] or "") if found else None
+    if not found or fields is None:
         return text, Said()
-    yaml, toml = found[1] or "", found[2] or ""
-    fields = _of_toml(toml) if toml else _of_yaml(yaml)
-    if fields is None:
-        return text, Said()
-    titles = [one for one in fields.get("title", ()) if one.strip()]
+    titles = [*filter(str.strip, fields.get("title", ()))]
     return text[found.end() :], Said(
         " ".join(titles[0].split()) if titles else "",
         joined(name for key in _AUTHOR for name in fields.get(key, ())),
@@ -57,12 +40,37 @@ def split_front_matter(text: str) -> tuple[str, Said]:
     )
 
 
-def _of_toml(text: str) -> Mapping[str, Sequence[str]] | None:
+def _fields(yaml: str, toml: str) -> Mapping[str, list[str]] | None:
+    """The texts of each field; None where it is none that is written there."""
+    found = _parsed(yaml, toml) if (yaml + toml).strip() else {}
+    if not isinstance(found, Mapping) or (found and not any(_KEY.fullmatch(str(key)) for key in found)):
+        return None
     try:
-        return {key.lower(): list(_texts(value)) for key, value in tomllib.loads(text).items()}
-    except (tomllib.TOMLDecodeError, RecursionError):
-        found = {one[1].lower(): [_scalar(one[2])] for one in map(_TOML_KEY.match, text.split("\n")) if one}
-        return found or None
+        return {str(key).lower(): [*_texts(value)] for key, value in found.items()}
+    except RecursionError:
+        return None
+
+
+def _parsed(yaml: str, toml: str) -> Any:
+    """What YAML or TOML says; of what is neither, each line that is a field, if all are."""
+    from yaml import AliasEvent, BaseLoader, YAMLError, load
+
+    class Loader(BaseLoader):  # type: ignore[misc]
+        """Every value is a text; one that stands for another is refused, which could make a few lines endless."""
+
+        def compose_node(self, parent: Any, index: Any) -> Any:
+            if self.check_event(AliasEvent):
+                raise YAMLError
+            return super().compose_node(parent, index)
+
+    try:
+        if len(yaml) + len(toml) <= _MAX_LENGTH:
+            return tomllib.loads(toml) if toml else load(yaml, Loader)
+    except (tomllib.TOMLDecodeError, YAMLError, RecursionError, ValueError):
+        pass
+    lines = [line for line in (yaml or toml).split("\n") if line.strip() and not line.startswith(_GOES_ON)]
+    found = [_FIELD.match(line) for line in lines]
+    return {one[1]: _COMMENT.sub("", one[2] or "").strip(" \"'") for one in found if one} if all(found) else None
 
 
 def _texts(value: Any) -> Iterator[str]:
@@ -71,51 +79,5 @@ def _texts(value: Any) -> Iterator[str]:
     if isinstance(value, list):
         for one in value:
             yield from _texts(one)
-    else:
+    elif str(value).lower() not in _NOTHING:
         yield str(value)
-
-
-def _of_yaml(text: str) -> Mapping[str, Sequence[str]] | None:
-    """The fields of some lines; None where one is no field, and does not go on with one."""
-    fields: dict[str, list[str]] = {}
-    current: list[str] = []
-    for line in text.split("\n"):
-        if line.startswith(_GOES_ON) and (current or line.startswith("#")):
-            current.append(line)
-        elif found := _KEY.fullmatch(line.rstrip()):
-            current = fields.setdefault(found[1].lower(), [])
-            current[:] = [found[2] or ""]
-        elif _OTHER_KEY.match(line):
-            current = [""]
-        elif line.strip():
-            return None
-    if text.strip() and not fields:
-        return None
-    return {key: _values(lines[0].strip(), lines[1:]) for key, lines in fields.items()}
-
-
-def _values(first: str, more: Sequence[str]) -> list[str]:
-    """The texts of a field: what stands behind its name, and the lines below."""
-    first = "" if first.startswith("#") else first
-    if _BLOCK.fullmatch(first):
-        return [" ".join(line.strip() for line in more)]
-    below = [line for line in more if line.strip() and not line.lstrip().startswith("#")]
-    if first.startswith(("[", "{")):
-        whole = _COMMENT.sub("", " ".join((first, *map(str.strip, below)))).strip()
-        named = _NAME.findall(whole)
-        return [_scalar(one) for one in named or _LISTED.findall(whole.strip("[]{} "))]
-    if first or not below:
-        return [_scalar(" ".join((first, *map(str.strip, below))))]
-    items = [found[1] for found in map(_ITEM.fullmatch, below) if found]
-    named = _NAME.findall("\n".join(found[1] if (found := _ITEM.fullmatch(line)) else line for line in below))
-    return [_scalar(one) for one in named or items]
-
-
-def _scalar(text: str) -> str:
-    text = text.strip()
-    if text[:1] == '"' and (end := re.match(r'"((?:[^"\\]|\\.)*)"', text)):
-        return re.sub(r"\\(.)", r"\1", end[1])
-    if text[:1] == "'" and (end := re.match(r"'((?:[^']|'')*)'", text)):
-        return end[1].replace("''", "'")
-    text = _COMMENT.sub("", text).strip()
-    return "" if text.lower() in _NOTHING else text

@@ -15,7 +15,7 @@ from engine.core.characters import clean
 from engine.core.records import ReadDocument
 from engine.corpus.formats import UnreadableFileError, read_bytes
 from engine.corpus.formats.damage import damaged, without_names
-from engine.corpus.formats.passwords import why_closed
+from engine.corpus.formats.locked import why_closed
 from engine.corpus.text.blocks import NOTES, Builder, Text, from_slides, rows_as_text
 from engine.corpus.text.metadata import document_of
 

@@ -13,9 +13,8 @@ from typing import Any
 from engine.core.characters import clean
 from engine.corpus.formats import LeftOut, Member, UnreadableFileError
 from engine.corpus.formats.archive import MAX_MEMBER
-from engine.corpus.formats.compound import CompoundFile, compound_of
+from engine.corpus.formats.containers import DAMAGED, CompoundFile, Package, compound_of, package_of
 from engine.corpus.formats.damage import damaged
-from engine.corpus.formats.package import DAMAGED, Package, package_of
 from engine.corpus.formats.pdf.pdfium import opened, said
 from engine.corpus.formats.recognition import true_format
 from engine.corpus.scan.formats import FORMATS, MAGIC, ending_of

@@ -293,6 +293,9 @@ def _attachments(parts: list[tuple[int, email.message.Message]]) -> Iterator[Mem
         name = _file_name(part, kind, number)
         if isinstance(inner, list) and inner and isinstance(inner[0], email.message.Message):
             content = inner[0].as_bytes()
+            if not inner[0].keys():  # packed, which no mail within a mail should be
+                content, damage = from_base64(content, text=True)
+                damage = "" if damage == NOT_BASE64 else damage
         if content or not damage:
             yield Member(name, content)
         if damage and damage != NOT_BASE64:

@@ -14,15 +14,14 @@ from engine.corpus.formats import (
     LeftOut,
     Member,
     UnreadableFileError,
-    compound,
-    package,
     read_bytes,
     reader_for,
 )
+from engine.corpus.formats.containers import forget
 from engine.corpus.formats.inside import files_inside, may_hold_files
-from engine.corpus.formats.ocr import on
+from engine.corpus.formats.locked import unlocked
+from engine.corpus.formats.pictures import on
 from engine.corpus.formats.recognition import MAX_UNPACKED, true_format
-from engine.corpus.formats.unlocking import unlocked
 from engine.corpus.scan.formats import (
     BINARY,
     FORMATS,
@@ -57,8 +56,7 @@ def everything_in(
     try:
         yield from _Opening(frozenset(without), begin).file(path, format)
     finally:
-        package.forget()
-        compound.forget()
+        forget()
 
 
 @dataclass

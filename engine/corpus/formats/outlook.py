@@ -11,7 +11,7 @@ from typing import NamedTuple
 from engine.core.characters import clean
 from engine.core.records import ReadDocument
 from engine.corpus.formats import Found, LeftOut, Member, UnreadableFileError, read_bytes
-from engine.corpus.formats.compound import CompoundFile, compound_of
+from engine.corpus.formats.containers import CompoundFile, compound_of
 from engine.corpus.formats.damage import damaged
 from engine.corpus.formats.general import extract
 from engine.corpus.formats.html.reader import shown_text, source_of

@@ -1,17 +1,94 @@
-"""Pictures, such as scanned letters: what tesseract recognises in them."""
+"""Pictures, such as scanned letters, and what is recognised in them.
+
+The reading process hands each picture to its parent and gets the text back. The parent has tesseract at work in a process of its
+own (`engine.corpus.sandbox.tesseract`): what reads a file starts no program.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
+from engine.core.characters import clean
 from engine.core.records import ReadDocument
 from engine.corpus.formats import UnreadableFileError, read_bytes
-from engine.corpus.formats.ocr import on, text_in
 from engine.corpus.scan.formats import PICTURES
 from engine.corpus.text.blocks import Builder
 from engine.corpus.text.hyphens import put_together, unwrapped
 from engine.corpus.text.metadata import title_from_name
+
+Asker = Callable[[bytes], tuple[str, str]]
+_asker: Asker | None = None
+_seconds, _end = 0.0, float("inf")
+_DOTS = 300 / 72  # per point: what tesseract is made for
+_MAX_DOTS = 40_000_000  # of one page
+MAX_PAGES = 500  # of a file: each may take seconds
+
+
+def use(asker: Asker | None, seconds: float = float("inf")) -> None:
+    """Ask this one from now on in this process, for so many seconds in all; None: nobody is there to recognise anything."""
+    global _asker, _seconds, _end
+    _asker, _seconds, _end = asker, seconds, time.monotonic() + seconds
+
+
+def on() -> bool:
+    """Whether text can be recognised."""
+    return _asker is not None
+
+
+def text_in(picture: bytes) -> tuple[str, str]:
+    """(text, problem): what is written in a picture, its pages parted by form feeds; the problem where that is not known."""
+    if time.monotonic() > _end:
+        return "", f"OCR of this file has taken {_seconds:,.0f} s, its limit (corpus.ocr_seconds)"
+    text, problem = _asker(picture) if _asker else ("", "OCR is off")
+    return clean(text), problem
+
+
+def recognised(document: Any, numbers: Sequence[int]) -> tuple[dict[int, str], str, dict[int, str]]:
+    """By their numbers from 1, the texts that these pages of a PDF show; what to say of that, which is empty where nothing was
+    recognised; and why a page was not looked at, or could not be. `document` is as pypdfium2 has it.
+    """
+    texts: dict[int, str] = {}
+    unread: dict[int, str] = {}
+    problems: list[str] = []
+    if len(numbers) > MAX_PAGES:
+        problems.append(f"only {MAX_PAGES} of {len(numbers)} pages without text were looked at")
+        unread |= dict.fromkeys(numbers[MAX_PAGES:], problems[0])
+    for done, number in enumerate(numbers[:MAX_PAGES]):
+        if time.monotonic() > _end:
+            problem = text_in(b"")[1]
+            left = len(numbers) - done
+            problems.append(f"{left} of {len(numbers)} pages without text were not looked at: {problem}")
+            unread |= dict.fromkeys(numbers[done:], problem)
+            break
+        try:
+            texts[number], problem = text_in(draw_page(document[number - 1]))
+        except (ValueError, RuntimeError) as error:  # of pdfium: the other pages can be drawn all the same
+            problem = str(error)
+        problems += [f"page {number}: {problem}"] if problem else []
+        unread |= {number: problem} if problem else {}
+    filled, pages = sum(bool(text.strip()) for text in texts.values()), len(document)
+    summary = f"by OCR: {filled} of {pages} page{'' if pages == 1 else 's'}" if filled else ""
+    return texts, "; ".join([*filter(None, [summary]), *problems[:3]]), dict(sorted(unread.items()))
+
+
+def draw_page(page: Any) -> bytes:
+    """A page as a grey PGM picture."""
+    with closing(page):
+        width, height = page.get_size()
+        scale = min(_DOTS, (_MAX_DOTS / max(1.0, width * height)) ** 0.5)
+        with closing(page.render(scale=scale, grayscale=True)) as bitmap:
+            return b"P5 %d %d 255\n" % (bitmap.width, bitmap.height) + b"".join(_rows(bitmap))
+
+
+def _rows(bitmap: Any) -> Iterator[bytes]:
+    dots = memoryview(bitmap.buffer).cast("B")
+    for row in range(bitmap.height):
+        yield bytes(dots[row * bitmap.stride : row * bitmap.stride + bitmap.width])
+
 
 _MIN_LETTERS = 8  # fewer are taken for a logo, or for specks
 

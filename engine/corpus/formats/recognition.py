@@ -11,10 +11,9 @@ from io import SEEK_END, BytesIO
 from pathlib import Path
 
 from engine.corpus.formats import MAX_FILE, UnreadableFileError, read_bytes
-from engine.corpus.formats.compound import CompoundFile, compound_of
+from engine.corpus.formats.containers import DAMAGED, CompoundFile, compound_of, package_of
 from engine.corpus.formats.damage import damaged
-from engine.corpus.formats.package import DAMAGED, package_of
-from engine.corpus.formats.passwords import why_closed
+from engine.corpus.formats.locked import why_closed
 from engine.corpus.scan.formats import BINARY, MAGIC, PAGE, RTF, is_mail
 
 MAX_UNPACKED = 2**30

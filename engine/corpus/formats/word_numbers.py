@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 from xml.sax.saxutils import escape
 
-from engine.corpus.formats.package import Package
+from engine.corpus.formats.containers import Package
 from engine.corpus.text.list_numbers import LEVELS, NO_FIGURES, Counting, Level, Used
 
 _NUMBERING, _STYLES = "word/numbering.xml", "word/styles.xml"

@@ -1,17 +1,106 @@
-"""What the last ingest left of each file in project.db, and what of it still holds."""
+"""Files and documents as they are stored; what the last ingest left of each, and what of it still holds: passwords, OCR and limits
+decide whether files that gave nothing, or were read by OCR, are tried again.
+"""
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Set
 from pathlib import Path
 
-from engine.corpus.ingest.attempts import ocr_mark, passwords_mark, reading_limits
-from engine.corpus.ingest.rows import is_closed, record_of
-from engine.corpus.sandbox.tesseract import Tesseract
+from engine.core.records import Document, ReadDocument
+from engine.corpus.sandbox.tesseract import Tesseract, find_tesseract
 from engine.corpus.scan.scan import Scan, ScannedFile
-from engine.corpus.text.metadata import title_from_name
+from engine.corpus.text.metadata import named, title_from_name
 from engine.project.stage import StageContext
 from engine.project.store.artifact_info import CorpusInfo
 from engine.project.store.records import FileRecord
+
+_GONE = " (gone)"
+
+
+def reading_limits(context: StageContext) -> dict[str, int]:
+    """Kind of failure → the limit that it was met at: where that is raised, such files are worth another try."""
+    corpus = context.settings.corpus
+    limits = {"timed out": corpus.reading_seconds, "out of memory": corpus.reading_memory_mb}
+    return limits | ({"needs OCR": corpus.ocr_seconds} if corpus.ocr else {})
+
+
+def passwords_file(context: StageContext) -> Path:
+    """Where the user's passwords lie; a relative path is taken from the project's folder."""
+    return context.project.path / Path(context.settings.corpus.passwords_file).expanduser()
+
+
+def passwords_mark(context: StageContext) -> tuple[int, ...] | None:
+    """A mark that changes with the file of passwords and gives away nothing of what it holds."""
+    if not context.settings.corpus.passwords_file:
+        return None
+    try:
+        status = passwords_file(context).stat()
+    except OSError:
+        return None
+    return (status.st_mtime_ns,)
+
+
+def wanted_tesseract(context: StageContext) -> Tesseract | None:
+    """What reads pictures, where it is wanted and there. Raises SettingsError for a language that it does not know."""
+    corpus = context.settings.corpus
+    if not corpus.ocr:
+        return None
+    found = find_tesseract(corpus.ocr_languages)
+    if found is None:
+        context.warn("corpus.ocr is on, but no tesseract with data for a language was found: scans are not read.")
+    else:
+        context.choose("ocr", found.languages, f"{found.version} at {found.program}")
+    return found
+
+
+def ocr_mark(context: StageContext, tesseract: Tesseract | None) -> str:
+    """A mark that changes when pictures are read otherwise than before. A tesseract that is gone takes nothing away; when it comes
+    back, what was left unread meanwhile is read."""
+    if tesseract is not None:
+        return tesseract.mark
+    former = context.store.artifact(CorpusInfo)
+    mark = former.info.ocr if former and context.settings.corpus.ocr else ""
+    return f"{mark.removesuffix(_GONE)}{_GONE}" if mark else ""
+
+
+def is_closed(record: FileRecord, closed: Set[tuple[str, str]]) -> bool:
+    """Whether a file lies where a scan could not look: (source, path) of files and folders."""
+    if not closed:
+        return False
+    ends = (at for at, sign in enumerate(record.path) if sign == "/")
+    return any((record.source, place) in closed for place in ("", record.path, *(record.path[:end] for end in ends)))
+
+
+def system_reason(error: OSError) -> str:
+    """What the system says of a file that it does not let us read."""
+    return (error.strerror or str(error)).lower()
+
+
+def record_of(
+    file: ScannedFile, content_hash: str, state: str, reason: str, chunking: str, kind: str = ""
+) -> FileRecord:
+    """What is stored of a file."""
+    return FileRecord(
+        file.source, file.path, file.format, file.size, file.mtime_ns, content_hash, state, reason, chunking, kind=kind,
+        ctime_ns=file.ctime_ns,
+    )  # fmt: skip
+
+
+def document_of(file: ScannedFile, content_hash: str, read: ReadDocument) -> Document:
+    """What is stored of a document; of what lies inside a file, its path goes on within."""
+    path = f"{file.path}/{read.member}" if read.member else file.path
+    if read.external_id is not None:
+        path = f"{file.path}#{read.external_id}"
+    if path != file.path:
+        content_hash = hashlib.sha256(f"{read.title}\0{read.text}".encode()).hexdigest()
+    return Document(
+        path=path, source=file.source, format=read.format, title=read.title, text=read.text, content_hash=content_hash,
+        size=file.size, modified=file.mtime_ns / 1e9, external_id=read.external_id,
+        author=named(read.author), created=read.created, changed=read.changed,
+    )  # fmt: skip
+
 
 BY_OCR = "OCR"  # the kind of a file that was read so, in part at least
 

@@ -15,10 +15,8 @@ from typing import cast
 from engine.core.errors import DatasetError, NoDocumentsError
 from engine.core.records import Document, Kind, ReadDocument
 from engine.corpus.formats import MAX_FILE, UnreadableFileError, is_registered, reader_for
-from engine.corpus.formats.passwords import read_passwords
-from engine.corpus.ingest.attempts import passwords_file
-from engine.corpus.ingest.former import BY_OCR, Former
-from engine.corpus.ingest.rows import document_of, is_closed, record_of, system_reason
+from engine.corpus.formats.locked import read_passwords
+from engine.corpus.ingest.former import BY_OCR, Former, document_of, is_closed, passwords_file, record_of, system_reason
 from engine.corpus.sandbox.outcome import Limits, Outcome
 from engine.corpus.sandbox.pool import Pool
 from engine.corpus.sandbox.tesseract import Tesseract

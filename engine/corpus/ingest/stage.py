@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.core.errors import DatasetError, UsageError
-from engine.corpus.ingest.attempts import ocr_mark, passwords_mark, reading_limits, wanted_tesseract
+from engine.corpus.ingest.former import ocr_mark, passwords_mark, reading_limits, wanted_tesseract
 from engine.corpus.ingest.ingest import Ingest, forget_deleted, no_documents, reasons
 from engine.corpus.scan.scan import Scan, ScannedFile, Skipped, scan
 from engine.encoders.kinds.chosen import base_source
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from engine.encoders.encoder import EncoderSource
     from engine.settings.schema import Settings
 
-VERSION = 6
+VERSION = 7
 
 
 class IngestStage(Stage):

@@ -19,9 +19,8 @@ from typing import Any
 from engine.core.records import Kind
 from engine.core.subprocesses import import_path
 from engine.corpus.sandbox.fork_server import ForkedProcess
-from engine.corpus.sandbox.outcome import Limits, Outcome
+from engine.corpus.sandbox.outcome import HEADER, MAX_FRAME_LENGTH, Limits, Outcome, finding
 from engine.corpus.sandbox.tesseract import Tesseract
-from engine.corpus.sandbox.wire import HEADER, MAX_FRAME_LENGTH, finding
 
 _STDERR_KEPT = 4000
 _PIECE = 2**16  # bytes: what a pipe holds; room for more would be taken from the system and given back at every read

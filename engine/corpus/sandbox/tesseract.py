@@ -43,7 +43,7 @@ class Tesseract:
         """(text, problem) of a picture. `memory` in bytes; what takes longer than `seconds` is ended."""
         environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
         environment |= {"OMP_THREAD_LIMIT": "1", "PYTHONPATH": import_path(), "PYTHONDONTWRITEBYTECODE": "1"}
-        launcher = [sys.executable, "-P", "-m", "engine.corpus.sandbox.confined", str(memory), str(seconds)]
+        launcher = [sys.executable, "-P", "-m", "engine.corpus.sandbox.limits", str(memory), str(seconds)]
         process = subprocess.Popen(
             [*launcher, self.program, "stdin", "stdout", "-l", self.languages], stdin=subprocess.PIPE,
             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment, start_new_session=True,

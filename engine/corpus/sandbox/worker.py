@@ -19,7 +19,7 @@ from typing import Any
 
 from engine.corpus.sandbox.fork_server import forked
 from engine.corpus.sandbox.limits import allow_seconds, confine
-from engine.corpus.sandbox.wire import as_message, encoded
+from engine.corpus.sandbox.outcome import as_message, encoded
 
 _FORK_SERVER = "fork_server"
 _SMALL = 2**16  # bytes
@@ -65,9 +65,9 @@ def _become_fork_server() -> None:
 
 def _answer(answers: int, asked: dict[str, Any], seconds: int) -> None:
     from engine.core.records import ReadDocument
-    from engine.corpus.formats import OFFICE, UnreadableFileError, ocr
+    from engine.corpus.formats import OFFICE, UnreadableFileError, pictures
+    from engine.corpus.formats.locked import use
     from engine.corpus.formats.opening import everything_in
-    from engine.corpus.formats.passwords import use
 
     held_back = b""  # sent with what comes after it: to wake the parent once more costs as much as a small file does
 
@@ -91,7 +91,7 @@ def _answer(answers: int, asked: dict[str, Any], seconds: int) -> None:
 
     allow_seconds(seconds)
     use(asked["passwords"], seconds / 2)
-    ocr.use(None if asked["ocr"] is None else recognised, float(asked["ocr"] or 0))
+    pictures.use(None if asked["ocr"] is None else recognised, float(asked["ocr"] or 0))
     path = Path(asked["path"])
     try:
         for found in everything_in(path, asked["format"], without=asked["without"], begin=begin):

@@ -16,7 +16,7 @@ from fixtures.errors import unreadable
 from engine.core.records import ReadDocument
 from engine.corpus import formats as readers
 from engine.corpus.formats import LeftOut, UnreadableFileError
-from engine.corpus.formats.compound import CompoundFile
+from engine.corpus.formats.containers import CompoundFile
 from engine.corpus.formats.opening import everything_in
 from engine.corpus.scan.formats import FORMATS, ending_of
 

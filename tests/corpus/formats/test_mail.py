@@ -19,7 +19,7 @@ from fixtures.shown_numbers import numbers
 
 from engine.core.records import ReadDocument
 from engine.corpus.formats import LeftOut
-from engine.corpus.formats.compound import CompoundFile
+from engine.corpus.formats.containers import CompoundFile
 from engine.corpus.formats.opening import everything_in
 
 HEADER = "Subject: Piers\nFrom: ada@quay.example\nDate: Tue, 04 Mar 2031 05:06:07 +0000\n"
@@ -268,6 +268,15 @@ def test_what_cannot_be_read_of_an_attachment_is_listed(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert isinstance(found[1], ReadDocument)
     assert "RoZSBwZWxpY2F" not in found[1].text
+
+
+def test_an_attached_mail_that_is_packed_as_none_should_be_is_unpacked(tmp_path: Path) -> None:
+    inner = base64.encodebytes(office.eml({"plan.txt": b"The heron."}, text="The pelican.")).decode()
+    part = f"Content-Type: message/rfc822\nContent-Transfer-Encoding: base64\n\n{inner}"
+    (tmp_path / "a.eml").write_text(f"{HEADER}Content-Type: multipart/mixed; boundary=x\n\n--x\n{part}\n--x--\n")
+    found = [item for item in everything_in(tmp_path / "a.eml", "eml") if isinstance(item, ReadDocument)]
+    assert [item.member for item in found] == ["", "attachment-1.eml", "attachment-1.eml/plan.txt"]
+    assert found[1].text.endswith("\n\nThe pelican.")
 
 
 def test_how_a_part_is_packed_may_be_written_in_any_way(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from fixtures.shown_numbers import numbers
 
 from engine.core.errors import SettingsError
 from engine.core.messages.documents import FileOutcome
-from engine.corpus.formats import ocr
+from engine.corpus.formats import pictures
 from engine.corpus.formats.pdf.pdfium import opened
 from engine.corpus.ingest import ingest
 from engine.corpus.sandbox.outcome import Limits, Outcome
@@ -175,13 +175,13 @@ def test_a_page_that_cannot_be_drawn_costs_only_itself(monkeypatch: pytest.Monke
             raise RuntimeError("a torn page")
         return b"picture"
 
-    monkeypatch.setattr(ocr, "draw_page", draw)
-    monkeypatch.setattr(ocr, "MAX_PAGES", 3)
-    ocr.use(lambda picture: ("The pelican sleeps.", ""))
+    monkeypatch.setattr(pictures, "draw_page", draw)
+    monkeypatch.setattr(pictures, "MAX_PAGES", 3)
+    pictures.use(lambda picture: ("The pelican sleeps.", ""))
     try:
-        pages, reported, unread = ocr.recognised(opened(office.pdf(*[""] * 5)), range(1, 6))
+        pages, reported, unread = pictures.recognised(opened(office.pdf(*[""] * 5)), range(1, 6))
     finally:
-        ocr.use(None)
+        pictures.use(None)
     assert [number for number, text in pages.items() if text] == [1, 3]
     assert unread[2] == "a torn page"
     assert (list(unread), numbers(unread[4]), unread[5]) == ([2, 4, 5], [3, 5], unread[4])
@@ -196,15 +196,15 @@ def test_ocr_of_a_file_ends_when_its_time_is_over_and_what_was_read_stays(monkey
         clock[0] += 10
         return "The pelican sleeps.", ""
 
-    monkeypatch.setattr(ocr.time, "monotonic", lambda: clock[0])
-    monkeypatch.setattr(ocr, "draw_page", lambda page: b"picture")
-    ocr.use(recognise, 25)
+    monkeypatch.setattr(pictures.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(pictures, "draw_page", lambda page: b"picture")
+    pictures.use(recognise, 25)
     try:
-        pages, reported, unread = ocr.recognised(opened(office.pdf(*[""] * 5)), range(1, 6))
-        text, problem = ocr.text_in(b"another")
+        pages, reported, unread = pictures.recognised(opened(office.pdf(*[""] * 5)), range(1, 6))
+        text, problem = pictures.text_in(b"another")
         assert (text, numbers(problem), "corpus.ocr_seconds" in problem) == ("", [25], True)
     finally:
-        ocr.use(None)
+        pictures.use(None)
     assert [number for number, text in pages.items() if text] == [1, 2, 3]
     assert list(unread) == [4, 5]
     assert numbers(reported) == [3, 5, 2, 5, 25]

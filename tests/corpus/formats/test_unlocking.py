@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import struct
 import zipfile
 from base64 import b64decode
 from io import BytesIO
@@ -16,15 +14,14 @@ from fixtures.locked import no_passwords_stay, read  # noqa: F401
 from fixtures.shown_numbers import numbers
 
 from engine.core.records import ReadDocument
-from engine.corpus.formats import LeftOut, passwords, unlocking
+from engine.corpus.formats import LeftOut, locked
+from engine.corpus.formats.locked import NO_PASSWORD, NONE_FITS, unlocked
 from engine.corpus.formats.opening import everything_in
-from engine.corpus.formats.passwords import NO_PASSWORD, NONE_FITS
-from engine.corpus.formats.unlocking import unlocked
 
 OLD = Path(__file__).resolve().parents[4] / "shared" / "data" / "office" / "msoffcrypto" / "inputs"
 
 
-def locked(content: bytes, password: str) -> bytes:
+def locked_with(content: bytes, password: str) -> bytes:
     """An office file as Office 2010 and later lock it; made longer, as msoffcrypto locks no file below 4 KB rightly."""
     from msoffcrypto.format.ooxml import OOXMLFile
 
@@ -36,7 +33,7 @@ def locked(content: bytes, password: str) -> bytes:
 
 
 def test_a_locked_file_opens_in_the_reading_process_with_one_of_the_passwords(tmp_path: Path) -> None:
-    (tmp_path / "plan.docx").write_bytes(locked(office.docx(), "søs am"))
+    (tmp_path / "plan.docx").write_bytes(locked_with(office.docx(), "søs am"))
     outcome = read(tmp_path / "plan.docx", "wrong", "søs am")
     assert (outcome.kind, outcome.reason) == ("", "")
     assert "The pelican boards at dawn." in outcome.documents[0].text
@@ -44,37 +41,37 @@ def test_a_locked_file_opens_in_the_reading_process_with_one_of_the_passwords(tm
     outcome = read(tmp_path / "plan.docx", "wrong")
     assert (outcome.kind, outcome.reason) == ("encrypted", NONE_FITS)
     assert read(tmp_path / "plan.docx").reason == NO_PASSWORD
-    (tmp_path / "mail.eml").write_bytes(office.eml({"plan.docx": locked(office.docx(), "secret")}))
+    (tmp_path / "mail.eml").write_bytes(office.eml({"plan.docx": locked_with(office.docx(), "secret")}))
     outcome = read(tmp_path / "mail.eml", "secret")
     assert [document.member for document in outcome.documents] == ["", "plan.docx"]
 
 
 def test_what_excel_locks_without_a_password_opens_without_one(tmp_path: Path) -> None:
-    (tmp_path / "book.xlsx").write_bytes(locked(office.xlsx(), "VelvetSweatshop"))
+    (tmp_path / "book.xlsx").write_bytes(locked_with(office.xlsx(), "VelvetSweatshop"))
     assert read(tmp_path / "book.xlsx").documents[0].format == "xlsx"
 
 
 def test_a_locked_file_that_is_damaged_is_not_one_that_the_system_keeps_from_us() -> None:
-    content = bytearray(locked(office.docx(), "secret"))
+    content = bytearray(locked_with(office.docx(), "secret"))
     content[76] = 200  # where its table of sectors begins: beyond its end
-    passwords.use(("secret",), 60)
+    locked.use(("secret",), 60)
     with unreadable("damaged"):
         unlocked(Path("plan.docx"), bytes(content))
 
 
 def test_passwords_are_tried_for_a_while_only() -> None:
-    passwords.use(("a", "b", "c"), 0)
+    locked.use(("a", "b", "c"), 0)
     with unreadable("encrypted") as reported:
-        unlocked(Path("plan.docx"), locked(office.docx(), "c"))
+        unlocked(Path("plan.docx"), locked_with(office.docx(), "c"))
     assert numbers(reported.value.why) == [1, 3]
 
 
 def test_a_lock_that_is_damaged_is_reported(tmp_path: Path) -> None:
-    passwords.use(("secret",), 30)
+    locked.use(("secret",), 30)
     with unreadable("encrypted") as reported:
         unlocked(Path("plan.docx"), office.locked_package())
     assert reported.value.why not in (NO_PASSWORD, NONE_FITS)
-    content = bytearray(locked(office.docx(), "secret"))
+    content = bytearray(locked_with(office.docx(), "secret"))
     content[-3000:] = bytes(3000)
     (tmp_path / "plan.docx").write_bytes(content)
     assert read(tmp_path / "plan.docx", "secret").kind in ("encrypted", "damaged")
@@ -94,7 +91,7 @@ def test_a_lock_that_is_damaged_is_reported(tmp_path: Path) -> None:
 )
 def test_locks_of_older_programs(name: str, text: str) -> None:
     known = ("wrong", "Password1234_", "123456789012345")
-    passwords.use(known, 30)
+    locked.use(known, 30)
     assert text in read(OLD / name, *known).documents[0].text
 
 
@@ -113,18 +110,18 @@ AES = {
 def test_archives_locked_with_aes_open_with_one_of_the_passwords(tmp_path: Path, bits: int) -> None:
     path = tmp_path / "a.zip"
     path.write_bytes(b64decode(AES[bits]))
-    passwords.use(("wrong", "søs am"), 30)
+    locked.use(("wrong", "søs am"), 30)
     (found,) = everything_in(path, "zip")
     assert isinstance(found, ReadDocument)
     assert (found.member, found.text) == ("plan.txt", "The pelican boards at dawn. " * 3)
-    passwords.use(("wrong",), 30)
+    locked.use(("wrong",), 30)
     (found,) = everything_in(path, "zip")
     assert isinstance(found, LeftOut)
     assert (found.kind, found.reason) == ("encrypted", NONE_FITS)
     changed = bytearray(path.read_bytes())
     changed[80] ^= 1  # within the locked text: no password opens it rightly any more
     path.write_bytes(changed)
-    passwords.use(("søs am",), 30)
+    locked.use(("søs am",), 30)
     (found,) = everything_in(path, "zip")
     assert isinstance(found, LeftOut)
 
@@ -140,27 +137,3 @@ def test_a_compression_that_is_not_known_is_no_damage(tmp_path: Path) -> None:
     assert "Deflate64" in left_out.reason
     assert isinstance(read, ReadDocument)
     assert read.text == "The heron."
-
-
-@pytest.mark.parametrize("algorithm", ["SHA1", "SHA256", "SHA384", "SHA512", "unknown", "socket"])
-def test_keys_are_derived_as_the_library_derives_them(algorithm: str) -> None:
-    """A file names the hash: what is none is taken for SHA-1, and no module is loaded by such a name."""
-    known = {"SHA256": hashlib.sha256, "SHA384": hashlib.sha384, "SHA512": hashlib.sha512}.get(algorithm, hashlib.sha1)
-    last = known(b"salt" + "søs".encode("utf-16-le")).digest()
-    for number in range(300):
-        last = known(struct.pack("<I", number) + last).digest()
-    assert unlocking.iterated_hash("søs", b"salt", algorithm, 300).digest() == last
-
-
-def test_more_rounds_than_usual_are_counted_on() -> None:
-    last = hashlib.sha512(b"salt" + b"a\0").digest()
-    for number in range(100_002):
-        last = hashlib.sha512(struct.pack("<I", number) + last).digest()
-    assert unlocking.iterated_hash("a", b"salt", "SHA512", 100_002).digest() == last
-
-
-def test_the_key_of_standard_encryption_is_that_of_the_library() -> None:
-    """The value is that of msoffcrypto's own documentation."""
-    salt = bytes.fromhex("e88266490c5bd1eebd2b4394e3f830ef")
-    key = unlocking.standard_key("Password1234_", 0x660E, 0x8004, 0x18, 128, 16, salt)
-    assert key.hex() == "40b13a71f90b966e375408f2d181a1aa"

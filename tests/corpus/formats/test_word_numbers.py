@@ -11,8 +11,8 @@ import pytest
 from fixtures import office
 
 from engine.core.records import ReadDocument
+from engine.corpus.formats.containers import Package
 from engine.corpus.formats.opening import everything_in
-from engine.corpus.formats.package import Package
 from engine.corpus.formats.word_numbers import with_numbers
 
 OFFICE = Path(__file__).resolve().parents[4] / "shared" / "data" / "office"

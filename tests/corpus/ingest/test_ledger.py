@@ -22,7 +22,7 @@ from fixtures.shown_numbers import numbers
 from engine.api import Project
 from engine.core.errors import InputError, NoDocumentsError
 from engine.core.messages.documents import FileOutcome
-from engine.corpus.formats.passwords import NO_PASSWORD, NONE_FITS
+from engine.corpus.formats.locked import NO_PASSWORD, NONE_FITS
 from engine.project.folder import ProjectFolder
 from engine.project.store.store import Store
 

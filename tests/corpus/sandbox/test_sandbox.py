@@ -25,9 +25,8 @@ import engine
 from engine.core.records import Marked
 from engine.corpus.sandbox import pool as pooling
 from engine.corpus.sandbox.fork_server import ForkedProcess, ForkServer
-from engine.corpus.sandbox.outcome import Limits
+from engine.corpus.sandbox.outcome import Limits, as_message, finding
 from engine.corpus.sandbox.pool import Pool
-from engine.corpus.sandbox.wire import as_message, finding
 
 ROW = b"<tr><td rowspan=50 colspan=50>a tern"  # which takes long for its length
 SLOW = b"<html><body><table>" + ROW * 600_000

@@ -14,7 +14,7 @@ from engine.core.records import ReadDocument
 from engine.corpus.formats import reader_for
 from engine.corpus.formats.front_matter import split_front_matter
 from engine.corpus.formats.html.meta_tags import said_in
-from engine.corpus.ingest.rows import document_of
+from engine.corpus.ingest.former import document_of
 from engine.corpus.scan.scan import ScannedFile
 from engine.corpus.text.metadata import Said, joined, moment, named
 

@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from typing import Any
 
-from engine.corpus.formats.passwords import known
+from engine.corpus.formats.locked import known
 from engine.corpus.formats.pdf.right_to_left import in_reading_order, runs_right_to_left
-from engine.corpus.formats.pdf.sideways import upright
 
 _UNTOLD = re.compile("[\x00\x01\x03-\x08\x0b\x0c\x0e-\x1f]")  # glyphs of fonts that do not say what they stand for
 _CATALOG = re.compile(rb"/Type\s*/Catalog\b")
@@ -83,9 +82,9 @@ def page_of(document: Any, index: int) -> Iterator[Any]:
 
 def text_of(page: Any) -> str:
     """The text that a page shows, with `LINE_END` between the parts of a word that the end of a line parts."""
-    with upright(page) as (text, turned):
+    with closing(page.get_textpage()) as text:
         plain = text.get_text_bounded()
-        return printable(in_reading_order(text) if turned or runs_right_to_left(plain) else plain)
+        return printable(in_reading_order(text) if runs_right_to_left(plain) else plain)
 
 
 def printable(text: str) -> str:

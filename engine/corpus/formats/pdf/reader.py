@@ -15,8 +15,8 @@ from typing import Any
 
 from engine.core.characters import clean
 from engine.core.records import ReadDocument
-from engine.corpus.formats import LeftOut, UnreadableFileError, ocr, read_bytes
-from engine.corpus.formats.passwords import why_closed
+from engine.corpus.formats import LeftOut, UnreadableFileError, pictures, read_bytes
+from engine.corpus.formats.locked import why_closed
 from engine.corpus.formats.pdf.forms import Beside, form_of
 from engine.corpus.formats.pdf.outline import headings_of, outline
 from engine.corpus.formats.pdf.pdfium import LockedError, is_cut, iso_date, opened, page_of, said, text_of
@@ -45,7 +45,7 @@ class PdfReader:
             metadata, bookmarks = _metadata(document), outline(document)
         text = from_pages(texts, pages.beside)
         if not text.text.strip():
-            raise _without_text(path, content, note, pages.count, damaged=pages.damaged, pictures=bool(unread))
+            raise _without_text(path, content, note, pages.count, damaged=pages.damaged, scanned=bool(unread))
         yield ReadDocument(
             title_of(metadata, text, path), text.text, headings_of(bookmarks, text.text, text.pages), format="pdf",
             pages=text.pages, author=author_of(metadata), created=seconds(metadata["created_at"]),
@@ -113,11 +113,11 @@ def _with_scans(document: Any, found: _Pages) -> tuple[dict[int, str], str, dict
     """The pages with what OCR recognises where it is on; what to say of that; and which pages are pictures that nobody has read,
     each with what prevented OCR.
     """
-    if not ocr.on():
+    if not pictures.on():
         return found.texts, "", dict.fromkeys(found.scans, "")
     silent = {number for number, text in found.texts.items() if not any(map(str.isalnum, text))}
     asked = sorted(silent.union(found.scans).difference(found.damaged))
-    recognised, note, unread = ocr.recognised(document, asked)
+    recognised, note, unread = pictures.recognised(document, asked)
     filled = dict(found.texts)
     for number, text in recognised.items():
         own = filled[number]
@@ -151,15 +151,15 @@ def _damaged_pages(numbers: Sequence[int], pages: int) -> LeftOut:
 
 
 def _without_text(
-    path: Path, content: bytes, note: str, pages: int, *, damaged: Sequence[int], pictures: bool
+    path: Path, content: bytes, note: str, pages: int, *, damaged: Sequence[int], scanned: bool
 ) -> UnreadableFileError:
     if note:
         return UnreadableFileError(path, f"OCR found no text in it: {note}", "needs OCR")
     if len(damaged) == pages:
         return UnreadableFileError(path, "damaged: its pages cannot be read", "damaged")
-    if ocr.on() and _PICTURE.search(content):
+    if pictures.on() and _PICTURE.search(content):
         return UnreadableFileError(path, "OCR found no text in it", "needs OCR")
-    if pictures or _PICTURE.search(content):
+    if scanned or _PICTURE.search(content):
         return UnreadableFileError(path, "its pages are pictures: without OCR they hold no text", "needs OCR")
     if damaged:
         why = f"damaged: {len(damaged)} of {pages} pages cannot be read, and the others hold no text"

@@ -15,7 +15,7 @@ from fixtures.shown_numbers import numbers
 from matplotlib.figure import Figure
 
 from engine.core.records import Kind, ReadDocument
-from engine.corpus.formats import LeftOut, Member, ocr
+from engine.corpus.formats import LeftOut, Member, pictures
 from engine.corpus.formats.inside import files_inside
 from engine.corpus.formats.pdf import forms as pdf_beside
 from engine.corpus.formats.pdf.pdfium import iso_date, opened, page_of, text_of
@@ -147,9 +147,9 @@ def attaching(name: str, data: bytes) -> bytes:
 def recognising() -> Iterator[list[bytes]]:
     """OCR that finds nothing; the pictures that it was asked about."""
     asked: list[bytes] = []
-    ocr.use(lambda picture: (asked.append(picture) or "", ""))
+    pictures.use(lambda picture: (asked.append(picture) or "", ""))
     yield asked
-    ocr.use(None)
+    pictures.use(None)
 
 
 def test_damaged_pages_are_not_given_to_ocr(recognising: list[bytes]) -> None:
@@ -169,9 +169,9 @@ def test_why_a_pdf_gave_no_text(recognising: list[bytes]) -> None:
     found_nothing = reason(scans, "needs OCR")
     assert found_nothing == reason(one_torn, "needs OCR")
     assert len(recognising) == 3 + 2
-    ocr.use(None)
-    pictures = reason(scans, "needs OCR")
-    assert pictures == reason(one_torn, "needs OCR") != found_nothing
+    pictures.use(None)
+    scanned = reason(scans, "needs OCR")
+    assert scanned == reason(one_torn, "needs OCR") != found_nothing
     blank = scans.replace(b"/I1 Do", b"      ").replace(b"/Image", b"/Ima  ")
     reason(blank, "empty")
     torn = blank.replace(b"6 0 obj\n<</Type/Page", b"6 0 obj\n<</Type/Pork", 1)
@@ -366,28 +366,3 @@ def test_signs_of_two_halves_stay_whole_beside_letters_from_right_to_left() -> N
 def test_what_stands_beyond_the_edges_of_a_page_is_not_reported_beside_letters_from_right_to_left() -> None:
     lines = "\n".join(["AB", *["pelican"] * 40])
     assert meaning(lines, {}).count("pelican") == meaning(lines, {"A": "א", "B": "ב"}).count("pelican") == 35
-
-
-LINES = ("The first line.", "The second one.", "The third one.")
-UP, DOWN = ("1 0 0 1 72 {}", 700, -20), ("-1 0 0 -1 500 {}", 100, 20)
-LEFTWARDS, RIGHTWARDS = ("0 1 -1 0 {} 72", 100, 20), ("0 -1 1 0 {} 700", 500, -20)
-
-
-@pytest.mark.parametrize("rotation", [0, 90, 180, 270])
-@pytest.mark.parametrize("turned", [UP, DOWN, LEFTWARDS, RIGHTWARDS])
-def test_lines_that_stand_on_their_side_stay_apart_and_in_order(turned: tuple[str, int, int], rotation: int) -> None:
-    matrix, start, step = turned
-    drawn = " ".join(f"{matrix.format(start + step * at)} Tm ({line}) Tj" for at, line in enumerate(LINES))
-    plain = office.pdf("x" * (len(drawn) - len("72 700 Td (x) Tj") + 1))
-    content = plain.replace(b"72 700 Td (" + b"x" * (len(drawn) - 15) + b") Tj", drawn.encode())
-    assert drawn.encode() in content
-    content = content.replace(b"/Type/Page/", b"/Type/Page/Rotate %d/" % rotation)
-    (document,) = read(content)
-    assert isinstance(document, ReadDocument)
-    assert document.text == "\n".join(LINES)
-
-
-def test_a_page_is_as_it_was_once_its_text_is_reported() -> None:
-    content = office.pdf("The pelican.").replace(b"/Type/Page/", b"/Type/Page/Rotate 90/")
-    with opened(content) as document, page_of(document, 0) as page:
-        assert (text_of(page), page.get_rotation(), page.get_size()) == ("The pelican.", 90, (792, 612))

@@ -1,4 +1,6 @@
-"""ZIP packages, which office files are: opened once for all that look into one."""
+"""ZIP packages, which office files are, and compound files, which those before 2007 and .msg are (through olefile): opened once for
+all that look into one.
+"""
 
 from __future__ import annotations
 
@@ -55,6 +57,47 @@ def package_of(content: bytes) -> Package:
     return Package(content)
 
 
+class CompoundFile:
+    """The streams of a compound file. Raises ValueError for what is none or is damaged beyond reading."""
+
+    def __init__(self, data: bytes) -> None:
+        from olefile import OleFileIO
+
+        try:
+            self._file = OleFileIO(BytesIO(data))
+            self._names = {name.lower(): name for name in map("/".join, self._file.listdir())}
+        except MemoryError:
+            raise
+        except Exception as error:  # whatever a damaged file leads it to
+            raise ValueError(f"not a compound file: {error}") from error
+
+    def names(self) -> list[str]:
+        """Paths of all streams."""
+        return list(self._names.values())
+
+    def __contains__(self, path: str) -> bool:
+        return path.lower() in self._names
+
+    def read(self, path: str, most: int = -1) -> bytes:
+        """The bytes of a stream, or its first `most`; empty where there is no such stream or it is damaged."""
+        name = self._names.get(path.lower())
+        if name is None:
+            return b""
+        try:
+            return bytes(self._file.openstream(name.split("/")).read(most))
+        except MemoryError:
+            raise
+        except Exception:  # as above
+            return b""
+
+
+@lru_cache(maxsize=1)
+def compound_of(content: bytes) -> CompoundFile:
+    """The compound file that some bytes are; the same for the same bytes until `forget`. Raises as `CompoundFile`."""
+    return CompoundFile(content)
+
+
 def forget() -> None:
-    """Let go of the package that was opened last."""
+    """Let go of the package and the compound file that were opened last."""
     package_of.cache_clear()
+    compound_of.cache_clear()

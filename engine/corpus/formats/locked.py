@@ -1,0 +1,125 @@
+"""Locked files: the passwords that they are tried with, and office files without their lock.
+
+Passwords live in memory alone, and only while files are read. [MS-OFFCRYPTO] through msoffcrypto-tool: agile and standard
+encryption of the formats since 2007; RC4 and XOR of those before.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from functools import lru_cache
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+from engine.core.errors import InputError
+from engine.corpus.formats import UnreadableFileError
+from engine.corpus.formats.damage import damaged
+
+MAX_PASSWORDS = 1000
+NO_PASSWORD = "encrypted: it needs a password. Put it into a file, and name that in corpus.passwords_file"
+NONE_FITS = "encrypted: no password in corpus.passwords_file opens it"
+_known: tuple[str, ...] = ()
+_seconds = 30.0
+
+
+def read_passwords(path: Path) -> tuple[str, ...]:
+    """The passwords of a file, one a line. Raises InputError."""
+    try:
+        lines = path.read_bytes().decode("utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(
+            f"The file of passwords {path} cannot be read.",
+            "It is not UTF-8 text." if isinstance(error, UnicodeDecodeError) else f"{error.strerror}.",
+            "Correct corpus.passwords_file, or leave it empty.",
+            code="passwords-unreadable",
+        ) from None
+    return tuple(dict.fromkeys(line for line in lines if line))[:MAX_PASSWORDS]
+
+
+def use(passwords: Sequence[str], seconds: float) -> None:
+    """Try these on files that are read from now on in this process, on each for some seconds."""
+    global _known, _seconds
+    _known, _seconds = tuple(passwords), seconds
+
+
+def known() -> tuple[str, ...]:
+    """The passwords to try."""
+    return _known
+
+
+def why_closed() -> str:
+    """Why a locked file is not read, with the setting that may open it, for the ledger."""
+    return NONE_FITS if _known else NO_PASSWORD
+
+
+def patience() -> float:
+    """For how many seconds passwords are tried on one file: slow ones, made to be so, take a tenth of a second each."""
+    return _seconds
+
+
+_OPEN_TO_ALL = "VelvetSweatshop"  # what Excel locks with where it must lock and was given no password
+
+
+def unlocked(path: Path, data: bytes) -> bytes:
+    """A locked office file's content without its lock. Raises UnreadableFileError where no known password opens it."""
+    from msoffcrypto.exceptions import InvalidKeyError
+
+    end, tried = time.monotonic() + patience(), 0
+    passwords = [*known(), _OPEN_TO_ALL] if path.suffix.lower().startswith(".xl") else [*known()]
+    for password in passwords:
+        if tried and time.monotonic() > end:
+            raise _locked(
+                path, f"the first {tried:,} of {len(passwords):,} passwords do not open it; the others take too long"
+            )
+        tried += 1
+        try:
+            return _opened(data, password)
+        except InvalidKeyError:
+            continue
+        except OSError as error:
+            if error.errno is not None:
+                raise
+            raise UnreadableFileError(path, damaged(error), "damaged") from error  # of the compound file
+        except MemoryError:
+            raise
+        except Exception as error:  # its parsers raise whatever a damaged file leads them to
+            raise _locked(path, f"its kind of encryption is not supported ({type(error).__name__})") from error
+    raise UnreadableFileError(path, why_closed(), "encrypted")
+
+
+def _opened(data: bytes, password: str) -> bytes:
+    import msoffcrypto
+    from msoffcrypto.format import doc97, ppt97, xls97
+    from msoffcrypto.method.ecma376_agile import ECMA376Agile
+    from msoffcrypto.method.ecma376_standard import ECMA376Standard
+
+    for module in (doc97, ppt97, xls97):
+        module.tempfile = _InMemory  # this process may write no file
+    for method, name in (
+        (ECMA376Agile, "_derive_iterated_hash_from_password"),
+        (ECMA376Standard, "makekey_from_password"),
+    ):
+        if not hasattr(
+            derived := getattr(method, name), "cache_info"
+        ):  # asked for twice with each password, and slow by design
+            setattr(method, name, staticmethod(lru_cache(maxsize=1)(derived)))
+    file: Any = msoffcrypto.OfficeFile(BytesIO(data))
+    if file.format == "ooxml":
+        file.load_key(password=password, verify_password=True)
+    else:
+        file.load_key(password=password)
+    content = BytesIO()
+    file.decrypt(content)
+    return content.getvalue()
+
+
+class _InMemory:
+    """In place of the module `tempfile`."""
+
+    TemporaryFile = BytesIO
+
+
+def _locked(path: Path, reason: str) -> UnreadableFileError:
+    return UnreadableFileError(path, f"encrypted: {reason}", "encrypted")
