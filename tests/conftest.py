@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import subprocess
@@ -13,6 +14,7 @@ from fixtures.pipeline import SAMPLE, SETTINGS, copy_documents, engine_at_once, 
 from fixtures.tiny_model import build_tiny_model
 from hypothesis import HealthCheck, settings
 
+from engine.encoders.deferred import uncollected
 from engine.project.folder import ProjectFolder
 from engine.project.store.store import Store
 
@@ -31,6 +33,14 @@ LONG = (  # files that take longest, in the order in which they begin: at the en
 settings.register_profile("no wall time", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("no wall time")
 USER_FOLDERS = ("XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME", "HOME")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Python looks for no garbage while test modules are imported, nor later among what they have imported."""
+    with uncollected():
+        yield
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 from fixtures.long_training import end_run, lengthen
-from fixtures.served_here import served_here
+from fixtures.served_here import runs_here, served_here
 
 # What SQLite keeps beside a database that another test has open at this moment: it comes and goes, and a whole one needs none.
 OPENED = shutil.ignore_patterns("project.db-*")
@@ -44,11 +44,14 @@ def what_is_there_is_no_garbage(tiny_model: Path) -> None:
 
 @pytest.fixture(autouse=True)
 def engine_served_here(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The app's server of searches is a thread of this process, except for tests that are about processes."""
+    """The app's server of searches is a thread of this process, and so are runs, except for tests that are about processes."""
     if request.node.get_closest_marker("processes"):
         yield
-    else:
+    elif "long_project" in request.fixturenames:  # its trainings are killed
         with served_here(monkeypatch):
+            yield
+    else:
+        with served_here(monkeypatch), runs_here(monkeypatch):
             yield
 
 

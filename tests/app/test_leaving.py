@@ -16,9 +16,10 @@ import pytest
 from fixtures import pictures
 from fixtures.app import drive, opened, until, until_screen
 from fixtures.fake_endpoint import Raw, serving
-from fixtures.long_training import end_run, lengthen, newest, state_of
-from fixtures.pipeline import engine, engine_here
+from fixtures.long_training import end_run, newest, state_of
+from fixtures.pipeline import engine_here
 from fixtures.scripted import ScriptedClient
+from fixtures.waiting_run import waiting_run
 from textual.pilot import Pilot
 
 from bmembed_tui.app import BmembedApp
@@ -69,24 +70,16 @@ def test_a_run_that_was_requested_begins_though_the_user_leaves_at_once(
 
 
 def test_a_stop_that_was_requested_comes_about_though_the_app_is_closed(finished_project: Path) -> None:
-    lengthen(finished_project)
-    engine("run", str(finished_project), "--only", "train", "--detach", "--json")
-    try:
+    async def story(pilot: Pilot[Any]) -> None:
+        screen = await opened(pilot)
+        await until(pilot, lambda: screen.run_state.running, "the run")
+        screen.control("cancel")
+        await pilot.pause(0)  # a key press later the app is closed
 
-        async def story(pilot: Pilot[Any]) -> None:
-            screen = await opened(pilot)
-            await until(pilot, lambda: screen.run_state.running, "the run")
-            screen.control("cancel")
-            await pilot.pause(0)  # a key press later the app is closed
-
+    with waiting_run(finished_project) as run:
         drive(story, finished_project)
-        for _ in range(600):
-            if state_of(finished_project) != "running":
-                break
-            threading.Event().wait(0.1)
-        assert state_of(finished_project) == "cancelled"
-    finally:
-        end_run(finished_project)
+        run.wait(60)
+    assert state_of(finished_project) == "cancelled"
 
 
 @pytest.mark.processes

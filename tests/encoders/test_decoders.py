@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fixtures.sentence_encoders import SentenceTransformer
 from fixtures.tiny_decoder import KINDS, TASK, Kind, build_tiny_decoder, oracle_options
-from sentence_transformers import SentenceTransformer
 
 from engine.encoders.fingerprint import encoder_fingerprint, read_prompts
 from engine.encoders.hardware import Hardware

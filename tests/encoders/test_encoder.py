@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from fixtures.errors import fails
-from sentence_transformers import SentenceTransformer
+from fixtures.sentence_encoders import SentenceTransformer
 
 from engine.core.errors import EngineError, ModelError, ResourceError, UsageError
 from engine.encoders.fingerprint import encoder_fingerprint

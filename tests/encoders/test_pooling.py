@@ -8,10 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from fixtures.sentence_encoders import Normalize, Pooling, SentenceTransformer
 from fixtures.tiny_decoder import build_tiny_decoder
 from fixtures.tiny_model import build_tiny_model, write_json
-from sentence_transformers import SentenceTransformer
-from sentence_transformers.sentence_transformer.modules import Normalize, Pooling
 
 from engine.core.errors import ModelError
 from engine.encoders.fingerprint import encoder_fingerprint

@@ -329,7 +329,7 @@ def test_a_read_only_project_is_an_error(indexed: Path, tmp_path: Path) -> None:
     with mounted(project, "--bind", str(project)):
         subprocess.run(["mount", "-o", "remount,ro,bind", str(project)], check=True)
         for command in (["ingest"], ["import-judgments", str(SAMPLE / "questions.jsonl")], ["cancel"]):
-            done = engine(command[0], str(project), *command[1:], check=False)
+            done = engine_here(command[0], str(project), *command[1:], check=False)
             assert done.returncode in (2, 3, 5), done.stderr
             assert done.stderr.startswith("Error")
             assert re.search("permission|write|read-only", done.stderr, flags=re.I)
@@ -339,7 +339,7 @@ def test_a_read_only_project_can_be_looked_at(indexed: Path, tmp_path: Path) -> 
     project = Path(shutil.copytree(indexed, tmp_path / "project"))
     with mounted(project, "--bind", str(project)):
         subprocess.run(["mount", "-o", "remount,ro,bind", str(project)], check=True)
-        found = json.loads(engine("status", str(project), "--json").stdout)
+        found = json.loads(engine_here("status", str(project), "--json").stdout)
         answer = methods(ProjectFolder(project))["status"]()()
     for status in (found, answer):
         assert (status["running"], [row["state"] for row in status["stages"]][:2]) == (False, ["done", "done"])

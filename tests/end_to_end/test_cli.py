@@ -57,13 +57,6 @@ def wait_for(project: Path, wanted: type[events.Event], before: set[Path], run: 
     raise AssertionError(f"no {wanted.__name__} came")
 
 
-def long_training(project: Path, steps: int = 100) -> None:
-    """Settings under which `engine train` has work for some seconds."""
-    settings = project / "project.toml"
-    text = re.sub(r"^steps = .*$", f'steps = {steps}\nside = "both"', settings.read_text(), flags=re.M)
-    settings.write_text(re.sub(r"^eval_every = .*$", f"eval_every = {steps}", text, flags=re.M))
-
-
 def is_alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
@@ -456,10 +449,11 @@ def test_on_a_terminal_there_is_progress_and_the_terminal_is_left_sane(project: 
 
 
 def test_cancel_lock_and_resume(project: Path) -> None:
-    long_training(project)
+    ProjectFolder(project).change_settings({"training.steps": 200, "training.eval_every": 200})
     before = set((project / "runs").iterdir())
     run = start("train", str(project))
     folder = wait_for(project, events.TrainStep, before, run)
+    control.pause(ProjectFolder(project))
     busy = engine_here("index", str(project), check=False)
     assert busy.returncode == 4
     assert "engine cancel" in busy.stderr

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fixtures.pipeline import engine, environment
+from fixtures.pipeline import engine, engine_here, environment
 
 from engine.project.folder import ProjectFolder
 
@@ -74,7 +74,7 @@ def test_an_unexpected_fault_has_the_same_shape(fault: str, status: int, kind: s
 
 
 def test_an_error_is_printed_once_and_in_sentences(empty: Path) -> None:
-    done = engine("adapt", str(empty), check=False)
+    done = engine_here("adapt", str(empty), check=False)
     assert done.returncode == 3
     (first,) = (line for line in done.stderr.splitlines() if line.startswith("Error: "))
     assert done.stderr.count(first.removeprefix("Error: ")) == 1
@@ -97,11 +97,11 @@ def test_a_fault_does_not_steer_the_terminal() -> None:
 def test_what_to_do_next_can_be_pasted_into_a_shell(tmp_path: Path) -> None:
     (tmp_path / "documents").mkdir()
     path = tmp_path / "it's mine; rm -rf x"
-    made = engine("new", str(path), str(tmp_path / "documents"))
+    made = engine_here("new", str(path), str(tmp_path / "documents"))
     command = made.stderr.strip().partition("Next: engine run ")[2]
     shown = subprocess.run(["bash", "-c", f"printf %s {command}"], capture_output=True, text=True, check=True)
     assert shown.stdout == str(path)
-    early = engine("search", str(path), "x", "--mode", "bm25", check=False)
+    early = engine_here("search", str(path), "x", "--mode", "bm25", check=False)
     assert f"engine run {command}" in early.stderr
 
 

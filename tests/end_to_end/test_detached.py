@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fixtures.pipeline import copy_documents, engine, environment, stage_here
+from fixtures.pipeline import copy_documents, engine, engine_here, environment, stage_here
 
 from engine import Project
 from engine.cli.status_text import status_of
@@ -147,7 +147,7 @@ def test_pause_resume_and_cancel_a_detached_training(project: Path) -> None:
         assert opened["0"] == opened["1"] == "/dev/null"
         assert "deleted" in opened["2"], "errors go to a file that nobody else can open"
     wait_until(lambda: max(steps_logged(folder), default=0) >= 3, "three steps")
-    engine("pause", str(project))
+    engine_here("pause", str(project))
     wait_until(has_logged(folder, events.Paused), "the pause")
     made = steps_logged(folder)
     status = status_of(Project.open(project))
@@ -156,16 +156,16 @@ def test_pause_resume_and_cancel_a_detached_training(project: Path) -> None:
     assert progress is not None
     assert (progress.stage, progress.paused) == ("train", "waiting")
     assert (progress.done, progress.total, progress.unit) == (made[-1], 400, "steps")
-    assert "engine resume" in engine("status", str(project)).stdout
-    busy = engine("adapt", str(project), "--detach", "--json", check=False)
+    assert "engine resume" in engine_here("status", str(project)).stdout
+    busy = engine_here("adapt", str(project), "--detach", "--json", check=False)
     assert (busy.returncode, busy.stdout) == (4, ""), "a paused run holds the project"
     assert "engine cancel" in busy.stderr
     assert steps_logged(folder) == made, "it trained on although it was paused"
-    engine("resume", str(project))
+    engine_here("resume", str(project))
     wait_until(lambda: max(steps_logged(folder)) > made[-1], "a step after the pause")
     control.pause(ProjectFolder(project))
     wait_until(lambda: isinstance(log_of(folder)[-1], events.Paused), "another pause")
-    engine("cancel", str(project))
+    engine_here("cancel", str(project))
     assert wait_for_end(folder) == "cancelled"
     paused = [event.name for event in log_of(folder) if isinstance(event, events.Paused | events.Resumed)]
     assert paused == ["paused", "resumed", "paused"]
@@ -218,13 +218,13 @@ def test_a_stage_waits_at_its_first_safe_point(project: Path, stage: str, by: st
 
 
 def test_a_training_finished_early_is_done_and_the_run_goes_on(project: Path) -> None:
-    train_for(project, 2000)
+    train_for(project, 600)  # of more, the time is estimated: that loads the model once more
     folder = start(project, "--only", "train,evaluate")
     wait_until(lambda: max(steps_logged(folder), default=0) >= 3, "three steps")
-    engine("finish", str(project))
+    engine_here("finish", str(project))
     assert wait_for_end(folder) == "done"
     (choice,) = (event for event in log_of(folder) if isinstance(event, events.Choice) and event.setting == "steps")
-    assert 3 <= int(choice.value) < 2000
+    assert 3 <= int(choice.value) < 600
     assert f"step {choice.value}" in choice.reason
     summaries = {event.stage: event.summary for event in log_of(folder) if isinstance(event, events.StageFinished)}
     assert list(summaries) == ["train", "evaluate"]

@@ -21,7 +21,7 @@ import numpy as np
 import psutil
 import pytest
 from fixtures.errors import error_of, fails
-from fixtures.pipeline import ROOT, engine, environment, stage_here
+from fixtures.pipeline import ROOT, engine, engine_here, environment, stage_here
 from fixtures.training import stir
 
 from engine.core.errors import InputError, NotBuiltError, ProjectBusyError, ResourceError, UsageError
@@ -564,10 +564,10 @@ def test_an_export_that_is_killed_at_any_moment_leaves_nothing_half(project: Pat
 
 
 def test_the_command_prints_where_it_is_and_what_holds_text(project: Path, tmp_path: Path) -> None:
-    done = engine("export", str(project), str(tmp_path / "taken"), "--only", "adapter,chunks")
+    done = engine_here("export", str(project), str(tmp_path / "taken"), "--only", "adapter,chunks")
     assert done.stdout == f"{tmp_path / 'taken'}\n"
     assert "chunks" in done.stderr
-    other = engine("export", str(project), str(tmp_path / "second"), "--only", "adapter", "--json")
+    other = engine_here("export", str(project), str(tmp_path / "second"), "--only", "adapter", "--json")
     assert json.loads(other.stdout)["kinds"] == ["adapter"]
     assert "chunks" not in other.stderr
     code, error = error_of("export", str(project), str(tmp_path / "taken"))

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from fixtures.pipeline import copy_documents, engine, engine_here, environment
+from fixtures.pipeline import copy_documents, engine_here, environment
 
 POISONED = (
     "tokenizers", "semantic_text_splitter", "rich", "pydantic", "typer", "filelock", "pathspec", "torch", "psutil",
@@ -77,7 +77,7 @@ def test_a_files_name_does_not_steer_the_terminal(small: Path) -> None:
     (small / "documents" / f"noise{ESCAPES}.txt").write_bytes(bytes(range(256)) * 8)
     (small / "documents" / f"scan{ESCAPES}.pdf").write_bytes(b"%PDF-1.4")
     (small / "documents" / f"good{ESCAPES}.txt").write_text("The qqqzebra freezer was opened at night.")
-    told = engine("ingest", str(small)).stderr
+    told = engine_here("ingest", str(small)).stderr
     assert "gone" in told
     engine_here("index", str(small))
     status = engine_here("status", str(small)).stdout
@@ -86,8 +86,8 @@ def test_a_files_name_does_not_steer_the_terminal(small: Path) -> None:
     assert "gone" in found
     data = engine_here("status", str(small), "--json").stdout
     assert any(ESCAPES in path for path in json.loads(data)["quarantined"])
-    usage = engine("status", str(small), ESCAPES, check=False).stderr
-    missing = engine("status", f"/no/{ESCAPES}", check=False).stderr
+    usage = engine_here("status", str(small), ESCAPES, check=False).stderr
+    missing = engine_here("status", f"/no/{ESCAPES}", check=False).stderr
     assert "gone" in missing
     for text in (told, status, found, data, usage, missing):
         assert not {"\x1b", "\x07"} & set(text)

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import torch
 from fixtures.pipeline import engine_here, stage_here
+from fixtures.sentence_encoders import SentenceTransformer
 from fixtures.training import stir
-from sentence_transformers import SentenceTransformer
 
 from engine.core.errors import UsageError
 from engine.core.lorentz import Lorentz

@@ -67,13 +67,20 @@ def test_a_fault_is_recorded_without_its_message(monkeypatch: pytest.MonkeyPatch
 OF_A_THREAD = "t = threading.Thread(target=fail); t.start(); t.join()"
 OF_RUBBISH = "Rubbish()"
 OF_MEMORY = "raise RuntimeError('cannot read, out of memory: ' + quoted)"
+OF_ITS_OWN = "raise RuntimeError('in: ' + quoted)"
 
 
-@pytest.mark.parametrize("fault", [OF_A_THREAD, OF_RUBBISH, OF_MEMORY])
-@pytest.mark.parametrize("asked", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_faults_that_python_itself_prints_log_no_text_nor_do_those_of_memory(
+@pytest.mark.parametrize(
+    ("fault", "asked"),
+    [
+        *((fault, False) for fault in (OF_A_THREAD, OF_RUBBISH, OF_MEMORY, OF_ITS_OWN)), (OF_ITS_OWN, True),
+        *(pytest.param(fault, True, marks=pytest.mark.slow) for fault in (OF_A_THREAD, OF_RUBBISH, OF_MEMORY)),
+    ],
+)  # fmt: skip
+def test_a_fault_of_a_stage_logs_no_text_unless_that_is_asked_for(
     project: Path, tmp_path: Path, fault: str, asked: bool
 ) -> None:
+    """A fault whose message quotes the document, in the stage's own process; some of them Python itself prints."""
     (tmp_path / "sitecustomize.py").write_text(
         "import sys, threading\n"
         "if 'engine.runs.stage_process' in sys.orig_argv:\n"
@@ -98,34 +105,7 @@ def test_faults_that_python_itself_prints_log_no_text_nor_do_those_of_memory(
     assert done.returncode == (6 if fault == OF_MEMORY else 5), done.stderr
     newest = max((project / "runs").iterdir())
     log = (newest / "index.log").read_text()
-    assert ("RuntimeError" if fault == OF_MEMORY else "ValueError") in log
-    assert (SECRET in log) == asked
-    assert SECRET not in (newest / "events.jsonl").read_text()
-    assert SECRET not in (newest / "run.json").read_text()
-
-
-@pytest.mark.parametrize("asked", [False, True])
-def test_a_stage_that_meets_a_fault_of_its_own_logs_no_text(project: Path, tmp_path: Path, asked: bool) -> None:
-    """A fault whose message quotes the document, in the stage's own process."""
-    (tmp_path / "sitecustomize.py").write_text(
-        "import sys\n"
-        "if 'engine.runs.stage_process' in sys.orig_argv:\n"
-        "    def broken(self, *rest, **named):\n"
-        "        raise RuntimeError('in: ' + open(sys.orig_argv[-4] + '/documents/note.txt').read())\n"
-        "    import engine.lexical.stage as stage\n"
-        "    stage.STAGE.run = broken\n"
-    )
-    (project / "documents" / "note.txt").write_text(SECRET)
-    extra = {"BMEMBED_LOG_TEXT": "1"} if asked else {}
-    engine("ingest", str(project))
-    done = subprocess.run(
-        [sys.executable, "-m", "engine", "index", str(project)], capture_output=True, text=True, check=False,
-        env={**environment(), **extra, "PYTHONPATH": os.pathsep.join([str(tmp_path), environment()["PYTHONPATH"]])},
-    )  # fmt: skip
-    assert done.returncode == 5, done.stderr
-    newest = max((project / "runs").iterdir())
-    log = (newest / "index.log").read_text()
-    assert "RuntimeError" in log
+    assert ("RuntimeError" if fault in (OF_MEMORY, OF_ITS_OWN) else "ValueError") in log
     assert (SECRET in log) == asked
     assert SECRET not in (newest / "events.jsonl").read_text()
     assert SECRET not in (newest / "run.json").read_text()

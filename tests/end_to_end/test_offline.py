@@ -8,9 +8,10 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
+from textwrap import indent
 
 import pytest
-from fixtures.pipeline import ROOT, copy_documents, environment
+from fixtures.pipeline import ROOT, copy_documents, environment, import_path
 
 
 @pytest.fixture(scope="module")
@@ -27,11 +28,11 @@ def no_network() -> list[str]:
 def test_the_example_of_the_library_page_and_every_search_mode_without_network(
     no_network: list[str], tiny_model: Path, tmp_path: Path
 ) -> None:
-    """As written, but for the places, and a model and a corpus small enough for a test."""
+    """As written, but for the places, a model and a corpus small enough for a test, and stages in one process."""
     project = tmp_path / "handbook"
     done = subprocess.run(
         [*no_network, sys.executable, "-c", example(project, tmp_path / "documents", tiny_model)],
-        cwd=ROOT, env=environment(), capture_output=True, text=True, check=False, timeout=240,
+        cwd=ROOT, env={**environment(), "PYTHONPATH": import_path()}, capture_output=True, text=True, check=False, timeout=240,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
@@ -72,7 +73,9 @@ def example(project: Path, documents: Path, model: Path) -> str:
     }.items():
         assert code.count(written) == 1, f"docs/LIBRARY.md no longer says {written}"
         code = code.replace(written, replaced)
-    return code
+    return (
+        f"from fixtures.pipeline import stages_in_this_process\nwith stages_in_this_process():\n{indent(code, '    ')}"
+    )
 
 
 def test_what_a_run_writes_is_private(finished: Path) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from fixtures.errors import error_of
-from fixtures.pipeline import ROOT, engine, environment
+from fixtures.pipeline import ROOT, engine_here, environment
 from fixtures.shown_numbers import numbers
 from platformdirs import user_state_path
 
@@ -250,7 +250,7 @@ def test_the_command_asks(project: Path) -> None:
 
 
 def test_json(project: Path) -> None:
-    told = json.loads(engine("purge", str(project), "--yes", "--json").stdout)
+    told = json.loads(engine_here("purge", str(project), "--yes", "--json").stdout)
     assert told["kept"] == ["documents"]
     assert {"what", "why", "path", "found"} == set(told["elsewhere"][0])
 

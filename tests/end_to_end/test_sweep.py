@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from fixtures.errors import error_of
-from fixtures.pipeline import engine, environment, figures
+from fixtures.pipeline import engine, engine_here, environment, figures
 from fixtures.shown_numbers import numbers
 
 from engine import Project
@@ -84,10 +84,10 @@ def until_second_cell_has_a_checkpoint(project: Path, run: subprocess.Popen[str]
 
 
 def test_a_dry_run_lists_the_cells_and_makes_nothing(project: Path) -> None:
-    done = engine("sweep", str(project), *AXES, "--dry-run")
+    done = engine_here("sweep", str(project), *AXES, "--dry-run")
     assert numbers(done.stderr) == [2, 2, 120, 2], "cells, those to train, steps, evaluations"
     assert done.stdout.splitlines()[0].split("  ")[1:] == ["1", "objective infonce", "[to do]"]
-    found = json.loads(engine("sweep", str(project), *AXES, "--dry-run", "--json").stdout)
+    found = json.loads(engine_here("sweep", str(project), *AXES, "--dry-run", "--json").stdout)
     assert [cell["state"] for cell in found["cells"]] == ["to do", "to do"]
     assert not (project / "sweep").exists()
     code, error = error_of("sweep", str(project), "--grid", "training.k=3")

@@ -21,7 +21,7 @@ import psutil
 import pytest
 from fixtures import tiny_gguf
 from fixtures.errors import fails
-from fixtures.pipeline import engine, environment
+from fixtures.pipeline import engine_here, environment
 from fixtures.tiny_gguf import build_tiny_gguf, cut_to
 
 from engine.core.errors import CancelledError, ModelError, ResourceError, UsageError
@@ -295,20 +295,20 @@ def test_a_copy_that_was_killed_is_no_model_and_is_done_again(home: Path, tiny: 
 
 
 def test_the_command_lists_adds_and_refuses(home: Path, tiny: Path):
-    none = engine("models")
+    none = engine_here("models")
     assert (none.stdout, "engine models add" in none.stderr) == ("", True)
     put(tiny, home, ".lmstudio/models/a\x1b[31m.gguf")
-    done = engine("models", "add", str(tiny), "--name", "ours")
+    done = engine_here("models", "add", str(tiny), "--name", "ours")
     assert done.stdout == f"{own_folder() / 'ours.gguf'}\n"
-    rows = json.loads(engine("models", "--json").stdout)
+    rows = json.loads(engine_here("models", "--json").stdout)
     assert [(row["place"], row["fits"]) for row in rows] == [(OWN, True), ("LM Studio", True)]
     assert rows[0]["architecture"] == "llama"
-    text = engine("models").stdout
+    text = engine_here("models").stdout
     assert "\x1b" not in text
     assert all(data in text for data in ("llama, F32, 0.00012 billion", "context 16384", "✓ fits"))
     for wrong in (("add",), ("remove", "x"), ("list", str(tiny))):
-        assert engine("models", *wrong, check=False).returncode == 2
-    assert engine("models", "add", str(home / "none.gguf"), check=False).returncode == 3
+        assert engine_here("models", *wrong, check=False).returncode == 2
+    assert engine_here("models", "add", str(home / "none.gguf"), check=False).returncode == 3
 
 
 def with_pairs(path: Path, pairs: bytes, count: int) -> Path:

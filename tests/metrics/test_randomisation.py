@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.stats import permutation_test
 
 from engine.metrics.bootstrap import bootstrap_means
 from engine.metrics.differences import paired_difference
@@ -27,6 +26,8 @@ def test_rounding_does_not_break_ties():
 
 
 def test_sampled_p_agrees_with_the_exact_one_of_scipy():
+    from scipy.stats import permutation_test
+
     gap = np.random.default_rng(4).normal(0.25, 1, size=15)
     exact = permutation_test((gap,), np.mean, permutation_type="samples", n_resamples=2**15, vectorized=True).pvalue
     whole = randomisation_p(gap[:, None], samples=2**15)[0]
@@ -43,6 +44,8 @@ def test_p_is_never_zero_where_it_is_sampled_and_the_sign_does_not_matter():
 
 
 def test_columns_are_tested_with_the_same_tosses_and_blocks_do_not_show(monkeypatch):
+    from scipy.stats import permutation_test
+
     from engine.metrics import randomisation
 
     gaps = np.random.default_rng(0).normal(0.1, 1, size=(50, 3))

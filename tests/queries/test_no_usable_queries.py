@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from fixtures.errors import fails
 from fixtures.fake_endpoint import Request, good, serving
-from fixtures.pipeline import engine, generate_here, stage_here
+from fixtures.pipeline import engine_here, generate_here, stage_here
 from fixtures.shown_numbers import numbers
 
 from engine.cli.console import summary_line
@@ -59,7 +59,7 @@ def test_the_rankings_of_no_queries_are_none(asked_project: Make):
             states = {one.stage: one for one in all_status(ProjectSnapshot(project, project.settings(), store))}
         finally:
             store.close()
-        shown = engine("status", str(project.path)).stdout
+        shown = engine_here("status", str(project.path)).stdout
     assert states["rank"].reason != UP_TO_DATE
     assert states["rank"].reason in shown
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from fixtures.errors import error_of, fails
 from fixtures.fake_endpoint import Raw, Request, good, serving
-from fixtures.pipeline import engine
+from fixtures.pipeline import engine_here
 from fixtures.shown_numbers import numbers
 from fixtures.tiny_gguf import build_tiny_gguf
 
@@ -162,8 +162,8 @@ def test_the_command_prints_json_or_text_and_no_control_characters(asked_project
 
     with serving(script) as server:
         path = str(asked_project(backend="endpoint", endpoint=server.url, prompt="one-step").path)
-        printed = json.loads(engine("sample", path, "--count", "2", "--json").stdout)
-        text = engine("sample", path, "--count", "2").stdout
+        printed = json.loads(engine_here("sample", path, "--count", "2", "--json").stdout)
+        text = engine_here("sample", path, "--count", "2").stdout
     assert set(printed) == KEYS
     assert set(printed["items"][0]) == {"path", "title", "chunk", "queries", "seconds", "problem"}
     assert set(printed["items"][0]["queries"][0]) == {"text", "kind", "evidence", "kept", "reason"}

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from fixtures.errors import fails
 from fixtures.fake_endpoint import FakeEndpoint, Raw, Request, good, passage, serving, step
-from fixtures.pipeline import engine, environment, generate_here, stage_here
+from fixtures.pipeline import engine_here, environment, generate_here, stage_here
 from fixtures.tiny_gguf import build_tiny_gguf
 
 from engine.core.errors import CancelledError, EngineError, ModelError, SettingsError, StageError
@@ -339,7 +339,7 @@ def test_imported_queries_are_announced_as_unused_with_a_model(asked_project: Ma
     project = asked_project(backend="gguf", model="x.gguf")
     queries = tmp_path / "queries.jsonl"
     queries.write_text(json.dumps({"query": "Where is the pump?", "evidence": ["stands in hall 0"]}) + "\n")
-    done = engine("import-queries", str(project.path), str(queries))
+    done = engine_here("import-queries", str(project.path), str(queries))
     assert "queries.backend" in done.stderr
 
 

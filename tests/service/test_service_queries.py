@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from fixtures.errors import fails
-from fixtures.pipeline import engine, stage_here
+from fixtures.pipeline import engine_here, stage_here
 
 from engine.api import Project
 from engine.core.errors import NotBuiltError, ProjectBusyError, UsageError
@@ -195,16 +195,16 @@ def test_what_queries_are_used_for(project: ProjectFolder) -> None:
 
 
 def test_the_command_lists_queries_by_origin(project: ProjectFolder) -> None:
-    every = json.loads(engine("queries", str(project.path), "--origin", "--json").stdout)
-    some = json.loads(engine("queries", str(project.path), "--origin", "heading", "--json").stdout)
+    every = json.loads(engine_here("queries", str(project.path), "--origin", "--json").stdout)
+    some = json.loads(engine_here("queries", str(project.path), "--origin", "heading", "--json").stdout)
     assert some["counts"] == every["counts"]
     assert some["queries"] == [query for query in every["queries"] if query["origin"] == "heading"] != []
-    lines = engine("queries", str(project.path), "--origin", "heading").stdout.splitlines()
+    lines = engine_here("queries", str(project.path), "--origin", "heading").stdout.splitlines()
     assert [line.strip() for line in lines] == [
         line for query in some["queries"] for line in (f"heading ({query['use']}): {query['text']}", query["path"])
     ]
-    assert engine("queries", str(project.path), "--origin", "--rejected", check=False).returncode == 2
-    assert engine("queries", str(project.path), "--origin", "headline", check=False).returncode == 2
+    assert engine_here("queries", str(project.path), "--origin", "--rejected", check=False).returncode == 2
+    assert engine_here("queries", str(project.path), "--origin", "headline", check=False).returncode == 2
 
 
 def test_before_anything_was_generated(tmp_path: Any) -> None:

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from fixtures.sentence_encoders import SentenceTransformer
 from fixtures.tiny_decoder import KINDS, Kind, build_tiny_decoder, oracle_options
 from fixtures.training import moved
 from safetensors.torch import load_file
-from sentence_transformers import SentenceTransformer
 from torch import Tensor
 
 from engine.encoders.hardware import Hardware

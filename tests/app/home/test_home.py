@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from fixtures.app import drive, screen_text, text_of, until, until_screen, until_text
 from fixtures.shown_numbers import numbers
+from fixtures.waiting_run import waiting_run
 from textual.pilot import Pilot
 from textual.widgets import Input, OptionList
 
-from bmembed_tui.client.engine_client import command
 from bmembed_tui.dialogs.confirmations import ErrorDialog, QuestionDialog
 from bmembed_tui.dialogs.folder_picker import FolderPicker
 from bmembed_tui.home.here import suggested_name
@@ -283,23 +283,19 @@ def test_another_folder_is_opened_by_its_path_and_one_without_a_project_is_refus
     assert drive(story, size=(200, 50)) == "project-missing"
 
 
-def test_a_run_in_progress_stands_first_with_what_it_does(new_project: Path) -> None:
-    remember(new_project)
-
-    key = f"at:{new_project}"
+def test_a_run_in_progress_stands_first_with_what_it_does(finished_project: Path) -> None:
+    remember(finished_project)
+    key = f"at:{finished_project}"
 
     async def story(pilot: Pilot[Any]) -> None:
-        await command("adapt", str(new_project), "--detach", "--json")
-        await command("pause", str(new_project))
-        try:
+        with waiting_run(finished_project):
             await _until_offered(pilot)
+            await until(pilot, lambda: run_doing(finished_project) != "starting", "the run")
             pilot.app.screen.load()
             await until(pilot, lambda: _offered(pilot)[0] == key, "the run")
-            await until(pilot, lambda: _line(pilot, key).endswith(run_doing(new_project)), "what it does")
+            await until(pilot, lambda: _line(pilot, key).endswith(run_doing(finished_project)), "what it does")
             assert _line(pilot, key).startswith("▶")
             assert _offered(pilot) == [key, SAMPLE, NEW, OTHER]
-        finally:
-            await command("cancel", str(new_project))
 
     drive(story)
 

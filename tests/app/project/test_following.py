@@ -6,15 +6,14 @@ import asyncio
 import json
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fixtures.app import drive, opened, screen_text, text_of, until, until_text
 from fixtures.long_training import newest, pid_of, state_of
-from fixtures.pipeline import environment
+from fixtures.served_here import served_here
+from fixtures.waiting_run import waiting_run
 from textual.pilot import Pilot
 
 from bmembed_tui.client.progress import STOPPED
@@ -46,7 +45,9 @@ def head_line(pilot: Pilot[Any]) -> str:
 
 
 @pytest.mark.processes
-def test_a_run_outlives_the_app_and_a_crash_of_its_stage_is_reported_once(long_project: Path) -> None:
+def test_a_run_outlives_the_app_and_a_crash_of_its_stage_is_reported_once(
+    long_project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def begin(pilot: Pilot[Any]) -> int:
         screen = await opened(pilot)
         screen.go("train")
@@ -96,15 +97,15 @@ def test_a_run_outlives_the_app_and_a_crash_of_its_stage_is_reported_once(long_p
         await pilot.pause(2.5)  # two looks at the run: the error is not shown again
         assert pilot.app.screen is screen
 
-    drive(again, long_project)
-
     async def later(pilot: Pilot[Any]) -> None:
         screen = await opened(pilot)
         await until(pilot, lambda: screen.run_state.over, "the history")
         await until(pilot, lambda: head_line(pilot).endswith(ENDINGS["failed"]), "the head line")
         assert not isinstance(pilot.app.screen, ErrorDialog)  # of a failure of long ago no dialog
 
-    drive(later, long_project)
+    with served_here(monkeypatch):
+        drive(again, long_project)
+        drive(later, long_project)
 
 
 def test_enter_in_the_instant_of_a_runs_end_starts_no_other(
@@ -135,21 +136,16 @@ def test_enter_in_the_instant_of_a_runs_end_starts_no_other(
     drive(story, long_project)
 
 
-def test_a_run_of_the_command_line_is_noticed_and_its_death_too(long_project: Path) -> None:
+def test_a_run_that_began_elsewhere_is_noticed_and_its_death_too(finished_project: Path) -> None:
     async def story(pilot: Pilot[Any]) -> None:
         screen = await opened(pilot)
         await until(pilot, lambda: screen.run_state.over, "the history")
-        run = subprocess.Popen(
-            [sys.executable, "-m", "engine", "adapt", str(long_project)], env=environment(),
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
-        )  # fmt: skip
-        await until(pilot, lambda: screen.run_state.running and screen.run_state.steps, "the run to be noticed")
-        await until(pilot, lambda: "train" in head_line(pilot), "the head line")
-        screen.action_go("train")
-        keep = screen.query_one("#train #keep")
-        await until(pilot, lambda: keep.display, "the button")
-        run.kill()
-        run.wait()
+        with waiting_run(finished_project):
+            await until(pilot, lambda: screen.run_state.running and screen.run_state.steps, "the run to be noticed")
+            await until(pilot, lambda: "train" in head_line(pilot), "the head line")
+            screen.action_go("train")
+            keep = screen.query_one("#train #keep")
+            await until(pilot, lambda: keep.display, "the button")
         await until(pilot, lambda: STOPPED in head_line(pilot), "the end to be noticed")
         await until(pilot, lambda: not keep.display, "the buttons to go")
         await until(pilot, lambda: STOPPED in text_of(pilot, "#train-status"), "the end in the step")
@@ -161,7 +157,7 @@ def test_a_run_of_the_command_line_is_noticed_and_its_death_too(long_project: Pa
         assert STOPPED in head_line(pilot)
         assert pilot.app.screen is screen
 
-    drive(story, long_project)
+    drive(story, finished_project)
 
 
 @pytest.mark.parametrize(("keys", "last"), [((), "search"), (("1",), "model")])

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from fixtures import office
 from fixtures.errors import fails
-from fixtures.pipeline import engine, ingest_here, stage_here
+from fixtures.pipeline import engine_here, ingest_here, stage_here
 from fixtures.shown_numbers import numbers
 
 from engine.api import Project
@@ -106,12 +106,12 @@ def test_every_file_has_its_row_and_every_failure_its_reason(project: Path) -> N
 def test_files_and_what_is_inside_them_are_counted_apart(project: Path) -> None:
     (project.parent / "documents" / "Contract 2.1").write_bytes(office.docx())
     ingest_here(project)
-    listed = engine("documents", str(project))
+    listed = engine_here("documents", str(project))
     counts, hint = listed.stderr.splitlines()
     assert [numbers(part) for part in counts.split(";")] == [[6, 4], [1, 1]]
     assert "corpus.ocr" in hint
     assert ledger(project)["Contract 2.1"].format == "docx"
-    none = engine("documents", str(project), "--path", "none")
+    none = engine_here("documents", str(project), "--path", "none")
     assert (none.stdout, len(none.stderr.splitlines())) == ("", 1)
 
 
@@ -374,7 +374,7 @@ def test_a_search_shows_page_slide_and_sheet(project: Path) -> None:
 
 
 def test_before_anything_is_read_the_command_names_the_one_that_reads(project: Path) -> None:
-    listed = engine("documents", str(project))
+    listed = engine_here("documents", str(project))
     assert (listed.stdout, f"engine ingest {project}" in listed.stderr) == ("", True)
 
 
@@ -382,27 +382,27 @@ def test_the_command_lists_retries_and_exports(project: Path) -> None:
     (project.parent / "documents" / "=1+1.txt").write_bytes(bytes(range(256)))
     (project.parent / "documents" / "b\x1b[31m.txt").write_bytes(b"The tern rests.")
     ingest_here(project)
-    listed = engine("documents", str(project), "--state", "unreadable")
+    listed = engine_here("documents", str(project), "--state", "unreadable")
     (line,) = (line for line in listed.stdout.splitlines() if " locked.pdf " in line)
     assert line.split() == ["unreadable", "(encrypted)", "locked.pdf", *NO_PASSWORD.split()]
     assert "a.pdf" not in listed.stdout
-    reported = json.loads(engine("documents", str(project), "--json", "--path", "*.pdf").stdout)
+    reported = json.loads(engine_here("documents", str(project), "--json", "--path", "*.pdf").stdout)
     assert {(row["path"], row["state"]) for row in reported} == {
         ("a.pdf", "read"), ("locked.pdf", "quarantined"), ("scan.pdf", "quarantined"),
     }  # fmt: skip
-    rows = list(csv.DictReader(io.StringIO(engine("documents", str(project), "export").stdout)))
+    rows = list(csv.DictReader(io.StringIO(engine_here("documents", str(project), "export").stdout)))
     assert {row["path"] for row in rows} >= {"'=1+1.txt", "b�[31m.txt", "mail.eml/photo.jpg", "a.pdf"}
-    assert len(json.loads(engine("documents", str(project), "--json").stdout)) == len(rows)
-    again_read = engine("documents", str(project), "retry", "--path", "scan.pdf").stderr
+    assert len(json.loads(engine_here("documents", str(project), "--json").stdout)) == len(rows)
+    again_read = engine_here("documents", str(project), "retry", "--path", "scan.pdf").stderr
     assert again_read.startswith("1 ")
     assert f"engine ingest {project}" in again_read
-    (again,) = json.loads(engine("documents", str(project), "--json", "--path", "scan.pdf").stdout)
+    (again,) = json.loads(engine_here("documents", str(project), "--json", "--path", "scan.pdf").stdout)
     assert again["size"] == (project.parent / "documents" / "scan.pdf").stat().st_size
     (before,) = (row["reason"] for row in reported if row["path"] == "scan.pdf")
     assert again["reason"] != before
     ingest_here(project)
     assert ledger(project)["scan.pdf"].reason == before
-    wrong = engine("documents", str(project), "--state", "lost", check=False)
+    wrong = engine_here("documents", str(project), "--state", "lost", check=False)
     assert (wrong.returncode, "unreadable" in wrong.stderr) == (2, True)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from fixtures.errors import error_of
 from fixtures.fake_endpoint import Request, good, serving
-from fixtures.pipeline import engine, generate_here
+from fixtures.pipeline import engine_here, generate_here
 from fixtures.shown_numbers import numbers
 
 from engine.core.errors import CancelledError
@@ -206,7 +206,7 @@ def test_a_run_reports_each_filters_share_and_lists_what_it_left_out(asked_proje
 
 
 def kept_of(project: ProjectFolder) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(engine("queries", str(project.path), "--json").stdout)
+    found: list[dict[str, Any]] = json.loads(engine_here("queries", str(project.path), "--json").stdout)
     return found
 
 
@@ -215,7 +215,7 @@ def test_the_command_lists_what_was_left_out_also_of_an_answer_from_before(asked
         project = asked_project(**SIX, endpoint=server.url)
         generate_here(project)
         generate_here(project)
-    rows = json.loads(engine("queries", str(project.path), "--rejected", "--json").stdout)
+    rows = json.loads(engine_here("queries", str(project.path), "--rejected", "--json").stdout)
     assert set(rows[0]) == {
         "text", "kind", "evidence", "path", "title", "reason", "code", "id", "split", "chunk_id", "document_id",
     }  # fmt: skip
@@ -237,7 +237,7 @@ def test_the_command_lists_what_was_left_out_also_of_an_answer_from_before(asked
     assert counts == dict.fromkeys(
         (Reason.OTHER_LANGUAGE, Reason.COPIED, Reason.NOTHING_OWN, Reason.REPEATED, Reason.NOT_FOUND), 6
     )
-    told = engine("queries", str(project.path), "--rejected")
+    told = engine_here("queries", str(project.path), "--rejected")
     copied = [line for line in told.stdout.splitlines() if Reason.COPIED.words in line and "pump.txt" in line]
     assert [numbers(line) for line in copied] == [[8]]  # words in a row
     assert f"6 {Reason.OTHER_LANGUAGE.words}" in told.stderr
@@ -250,9 +250,9 @@ def test_queries_of_the_other_backends_are_listed_too(asked_project: Make):
     project = asked_project(backend="extractive", consistency_top=1)
     (project.path / "imports").mkdir(exist_ok=True)
     generate_here(project)
-    rows = json.loads(engine("queries", str(project.path), "--rejected", "--json").stdout)
+    rows = json.loads(engine_here("queries", str(project.path), "--rejected", "--json").stdout)
     assert all(row["reason"] for row in rows)
-    done = engine("queries", str(project.path))
+    done = engine_here("queries", str(project.path))
     assert len(done.stdout.splitlines()) == 2 * len(kept_of(project)) > 0
     assert "train" in done.stderr
 
