@@ -20,15 +20,18 @@ from engine.project.store.store import Store
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 LONG = (  # files that take longest, in the order in which they begin: at the end no worker is left alone with one
-    "end_to_end/test_kill.py", "app/steps/test_queries.py", "end_to_end/test_detached.py", "end_to_end/test_bad_input.py",
-    "end_to_end/test_cli.py", "app/steps/test_train.py", "app/project/test_following.py", "app/steps/test_search.py",
-    "app/test_app.py", "end_to_end/test_export.py", "app/test_leaving.py", "app/steps/test_documents.py",
+    "end_to_end/test_kill.py", "end_to_end/test_terminal.py", "app/steps/test_query_sample.py", "end_to_end/test_detached.py",
+    "end_to_end/test_bad_input.py", "end_to_end/test_export.py", "app/project/test_following.py", "app/steps/test_train.py",
+    "app/steps/test_search.py", "end_to_end/test_study.py", "end_to_end/test_cli.py", "app/test_app.py",
+    "app/steps/test_queries.py", "app/test_leaving.py", "app/steps/test_documents.py", "app/steps/test_search_filters.py",
     "queries/test_written_queries.py", "app/test_hostile_text.py", "app/steps/test_model.py", "queries/llm/test_gguf.py",
-    "end_to_end/test_report_page.py", "end_to_end/test_offline.py", "app/dialogs/test_export.py", "queries/llm/test_gguf_bars.py",
-    "corpus/sandbox/test_sandbox.py", "app/home/test_home.py", "end_to_end/test_terminal.py", "training/test_trainer.py",
+    "end_to_end/test_report_page.py", "end_to_end/test_offline.py", "app/dialogs/test_export.py",
+    "queries/llm/test_gguf_bars.py", "end_to_end/test_cli_processes.py", "corpus/sandbox/test_sandbox.py",
+    "app/home/test_home.py", "training/test_trainer.py", "end_to_end/test_export_broken_off.py",
     "end_to_end/test_incremental.py", "app/test_garbage.py", "end_to_end/test_hostile_folder.py",
-    "training/pretraining/test_loop.py", "end_to_end/test_logs.py", "corpus/ingest/test_ledger.py", "app/settings/test_screen.py",
-    "training/test_refresh.py", "training/test_distributed.py", "app/test_snapshots.py", "runs/test_watching.py",
+    "training/pretraining/test_loop.py", "end_to_end/test_logs.py", "corpus/ingest/test_ledger.py",
+    "app/settings/test_screen.py", "training/test_refresh.py", "training/test_distributed.py", "app/test_snapshots.py",
+    "runs/test_watching.py", "evaluation/studies/test_encoders.py",
 )  # fmt: skip
 settings.register_profile("no wall time", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("no wall time")

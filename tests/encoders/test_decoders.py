@@ -6,10 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+import fixtures.sentence_encoders  # noqa: F401 - imports the library below lightly
 import numpy as np
 import pytest
-from fixtures.sentence_encoders import SentenceTransformer
 from fixtures.tiny_decoder import KINDS, TASK, Kind, build_tiny_decoder, oracle_options
+from sentence_transformers import SentenceTransformer
 
 from engine.encoders.fingerprint import encoder_fingerprint, read_prompts
 from engine.encoders.hardware import Hardware

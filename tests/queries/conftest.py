@@ -11,6 +11,7 @@ import pytest
 from fixtures.pipeline import stage_here
 
 from engine.project.folder import ProjectFolder
+from engine.queries.llm import endpoint_model as endpoint
 
 DOCUMENTS = 6
 
@@ -43,3 +44,8 @@ def asked_project(indexed: Path, tmp_path: Path) -> Callable[..., ProjectFolder]
         return project
 
     return make
+
+
+@pytest.fixture
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endpoint, "PAUSE_SECONDS", 0.001)

@@ -16,6 +16,7 @@ from engine.project.store.artifact_info import KINDS, LexicalInfo, VectorsInfo
 from engine.project.store.artifacts import Artifact
 from engine.project.store.records import FileRecord
 from engine.project.store.store import Store
+from engine.search.searcher import Searcher
 from engine.vectors.index import VectorIndex
 
 WIDTH = 32
@@ -190,3 +191,21 @@ def damage() -> Callable[[Any], None]:
                     path.write_bytes(data)
 
     return change
+
+
+@pytest.fixture
+def open_searcher(project: ProjectFolder) -> Iterator[Callable[[], Searcher]]:
+    opened: list[Searcher] = []
+
+    def make() -> Searcher:
+        opened.append(Searcher(project))
+        return opened[-1]
+
+    yield make
+    for searcher in opened:
+        searcher.close()
+
+
+@pytest.fixture
+def searcher(indexed: Any, open_searcher: Callable[[], Searcher]) -> Searcher:
+    return open_searcher()

@@ -1,4 +1,4 @@
-"""The Search step with the real engine: hits while typing, modes, reasons, filters, judging, empty states."""
+"""The Search step with the real engine: hits while typing, modes, reasons, judging, empty states."""
 
 from __future__ import annotations
 
@@ -8,27 +8,23 @@ from typing import Any
 from unittest.mock import AsyncMock
 
 import pytest
-from fixtures import pictures
 from fixtures.app import drive, opened, screen_text, text_of, until, until_screen
 from fixtures.pipeline import engine_here
+from fixtures.search_step import answered, focused, search_for, searching, shown
 from fixtures.shown_numbers import numbers
 from textual.events import Key
 from textual.pilot import Pilot
-from textual.widgets import OptionList
 
 from bmembed_tui.dialogs.adapt import AdaptDialog
 from bmembed_tui.dialogs.confirmations import ErrorDialog
 from bmembed_tui.steps.search import pane as search_pane
 from bmembed_tui.steps.search.document_view import DocumentView
 from bmembed_tui.steps.search.explanation import WhyDialog
-from bmembed_tui.steps.search.filters import FilterRow
 from bmembed_tui.steps.search.hit_list import HitList
 from bmembed_tui.steps.search.hit_text import file_of
 from bmembed_tui.steps.search.model import ALL
 from bmembed_tui.steps.search.pane import SearchPane
 from bmembed_tui.steps.search.preview import PreviewScreen
-from bmembed_tui.steps.search.search_as_you_type import Searching
-from bmembed_tui.steps.search.side_preview import SidePreview
 from bmembed_tui.steps.search.text import no_hits, scale
 from bmembed_tui.steps.search.view import QueryInput
 from bmembed_tui.widgets.safe import SafeStatic
@@ -41,55 +37,10 @@ from engine.project.folder import ProjectFolder
 FERRY = "incidents/2031-022-ferry-pallet.txt"
 
 
-@pytest.fixture
-def no_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The step does not have the encoder loaded when it is entered: for tests that search by words alone."""
-    monkeypatch.setattr(Searching, "warm_up", lambda self: None)
-
-
-async def searching(pilot: Pilot[Any]) -> SearchPane:
-    """The Search step, with the focus in its field."""
-    app = pilot.app
-    await until(pilot, lambda: type(app.screen).__name__ == "ProjectScreen" and app.screen.status.stages)  # type: ignore[attr-defined]
-    app.screen.go("search")  # type: ignore[attr-defined]
-    (pane,) = app.screen.query(SearchPane)
-    await until(pilot, lambda: app.screen.pane is pane and pane.mode, "the search step")  # type: ignore[attr-defined]
-    await pilot.pause()
-    return pane
-
-
-async def search_for(pilot: Pilot[Any], pane: SearchPane, query: str) -> None:
-    """Type a query, wait for the answer of the mode."""
-    await pilot.press(*["space" if letter == " " else letter for letter in query])
-    await answered(pilot, pane)
-
-
-async def answered(pilot: Pilot[Any], pane: SearchPane) -> None:
-    def there() -> bool:
-        answer = pane.searching.answers.get(pane.active)
-        return answer is not None and answer.question == pane.question and not pane.searching.pending
-
-    await until(pilot, there, "the answer")
-    await pilot.pause()
-
-
 def answered_by(pane: SearchPane) -> str:
     """Which search gave the hits that are shown: BM25 may stand in."""
     answer = pane.searching.answer(pane.active)
     return answer.by if answer else ""
-
-
-def problem(pilot: Pilot[Any]) -> bool:
-    """Whether the line under the search field shows one."""
-    return text_of(pilot, "#search-status").startswith("✗")
-
-
-def focused(pilot: Pilot[Any]) -> str:
-    return type(pilot.app.screen.focused).__name__
-
-
-def shown(pilot: Pilot[Any]) -> str:
-    return screen_text(pilot.app)  # type: ignore[arg-type]
 
 
 @pytest.mark.processes
@@ -261,117 +212,6 @@ def test_looking_inside_and_judging(finished_project: Path) -> None:
     drive(story, finished_project)
 
 
-@pytest.mark.usefixtures("no_encoder")
-def test_filters_and_offered_queries(finished_project: Path) -> None:
-    async def story(pilot: Pilot[Any]) -> None:
-        pane = await searching(pilot)
-        await pilot.press("f7")
-        await choose_an_offer(pilot, pane)
-        await filters(pilot, pane)
-
-    async def filters(pilot: Pilot[Any], pane: SearchPane) -> None:
-        await search_for(pilot, pane, "customer")
-        assert len({hit.path.split("/")[0] for hit in pane.active_list.hits}) == 2
-        await pilot.press("f9", *"policies/")
-        await answered(pilot, pane)
-        assert {hit.path.split("/")[0] for hit in pane.active_list.hits} == {"policies"}
-        assert (pane.question.filters.count, numbers(text_of(pilot, "#search-status"))[-1]) == (1, 1)
-        await pilot.press("tab", *"2031")
-        await until(pilot, lambda: problem(pilot) and "'2031'" in text_of(pilot, "#search-status"), "the problem")
-        assert pane.searching.question.filters.after == ""
-        await pilot.press("f5")
-        await until(pilot, lambda: pane.mode == "hybrid")
-        assert problem(pilot)  # nothing is being looked for
-        await pilot.press("f7")
-        await pilot.press(*"-01-01")
-        await until(pilot, lambda: pane.searching.question.filters.after == "2031-01-01")
-        assert not problem(pilot)
-        pane.query_one(FilterRow).clear()
-        await until(pilot, lambda: pane.searching.question.filters.count == 0)
-        await answered(pilot, pane)
-        assert len({hit.path.split("/")[0] for hit in pane.active_list.hits}) == 2
-        await pilot.press("f9")
-        assert focused(pilot) == "QueryInput"
-
-    async def choose_an_offer(pilot: Pilot[Any], pane: SearchPane) -> None:
-        await until(pilot, lambda: pane.offered and pane.query_one("#search-offers").display, "the offers")
-        await pilot.press("down", "down", "up", "up")
-        assert focused(pilot) == "QueryInput"  # up from the first one
-        await pilot.press("down", "enter")
-        await answered(pilot, pane)
-        assert pane.question.query == pane.offered[0]
-        assert pilot.app.screen.focused is pane.active_list
-        await pilot.press("slash", "ctrl+u")
-        await until(pilot, lambda: pane.query_one("#search-offers").display, "the offers again")
-        assert pane.active_list.hits == ()
-
-    drive(story, finished_project, size=(80, 24))
-
-
-def test_the_filters_begin_at_the_first_hit_however_soon_the_answer_comes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pictures.play_record(monkeypatch, tmp_path)
-
-    async def story(pilot: Pilot[Any]) -> None:
-        await pictures.step("search")(pilot)
-        pane = pilot.app.screen.query_one(SearchPane)
-        await pilot.press("down", "down")
-        await until(pilot, lambda: pane.active_list.highlighted == 1, "the second hit")
-        await pilot.press("f9")
-        await until(
-            pilot, lambda: pane.query_one("#filter-facets").display and not pane.searching.pending, "the counts"
-        )
-        assert pane.active_list.highlighted == 0
-
-    drive(story)
-
-
-@pytest.mark.usefixtures("no_encoder")
-def test_facets_count_what_was_found_and_filter_by_keys_and_by_mouse(finished_project: Path) -> None:
-    async def story(pilot: Pilot[Any]) -> None:
-        pane = await searching(pilot)
-        await pilot.press("f7")
-        await search_for(pilot, pane, "customer")
-        assert pane.searching.answers["bm25"].facets == {}  # nobody looks at them
-        await pilot.press("f9")
-        await answered(pilot, pane)
-        facets = pane.query_one("#filter-facets", OptionList)
-        found = json.loads(
-            engine_here("search", str(finished_project), "customer", "--mode", "bm25", "--facets", "--json").stdout
-        )["facets"]
-        rows = [str(option.prompt).split() for option in facets.options]
-        assert [row for row in rows if row[0] == "type"] == [
-            ["type", value, str(number)] for value, number in found["type"].items()
-        ]
-        facets.focus()
-        await pilot.press("enter")
-        first = next(iter(found["type"]))
-        await until(pilot, lambda: pane.question.filters.values == (("type", first),))
-        await answered(pilot, pane)
-        assert {hit.format for hit in pane.active_list.hits} == {first}
-        assert str(facets.options[0].prompt).split()[:3] == ["type", "✓", first]
-        assert (pane.question.filters.count, numbers(text_of(pilot, "#search-status"))[-1]) == (1, 1)
-        await pilot.click(facets, offset=(12, 0))
-        await until(pilot, lambda: pane.question.filters.count == 0, "the filter to go")
-        await answered(pilot, pane)
-        await pilot.press("enter")
-        await until(pilot, lambda: pane.question.filters.count == 1, "the filter again")
-        await pilot.click("#filter-clear")
-        await until(pilot, lambda: pane.question.filters.count == 0, "no filter")
-        await answered(pilot, pane)
-        facets.focus()
-        await until(pilot, lambda: facets.has_focus, "the focus")
-        pane.query_one(FilterRow).count({})
-        await until(
-            pilot, lambda: not facets.display and pilot.app.screen.focused is not None, "the focus to stay in the step"
-        )
-        await pilot.press("f8")
-        await until(pilot, lambda: pane.mode == "all", "F8 to be heard")
-
-    drive(story, finished_project, size=(80, 24))
-
-
 def test_nothing_to_search_yet_offers_to_read_and_what_is_read_is_embedded(new_project: Path) -> None:
     async def story(pilot: Pilot[Any]) -> None:
         pane = await searching(pilot)
@@ -467,35 +307,3 @@ def test_one_key_embeds_and_then_offers_to_adapt(
     drive(only_read, new_project)
     engine_here("run", str(new_project))
     drive(embedded, new_project)
-
-
-def test_hits_by_document_more_like_one_newest_first_and_a_correction(finished_project: Path, no_encoder: None) -> None:
-    async def story(pilot: Pilot[Any]) -> None:
-        pane = await searching(pilot)
-        await pilot.press("f7")
-        pane.query_one(QueryInput).value = 'cold roon -"night shift"'
-        await answered(pilot, pane)
-        documents = [hit.document_id for hit in pane.active_list.hits]
-        assert len(documents) == len(set(documents)) > 1
-        await pilot.press("f4")
-        await until(pilot, lambda: pane.question.query.startswith("cold room -"), "the correction")
-        await answered(pilot, pane)
-        await pilot.press("down")
-        first = pane.active_list.hits[0]
-        side = pane.query_one(SidePreview)
-        await until(pilot, lambda: side.display and side.ready and side.rows, "the document beside the hits")
-        await pilot.press("d")
-        await answered(pilot, pane)
-        dates = [hit.date for hit in pane.active_list.hits]
-        assert dates == sorted(dates, reverse=True)
-        await pilot.press("d", "g")
-        await answered(pilot, pane)
-        assert len({hit.document_id for hit in pane.active_list.hits}) < len(pane.active_list.hits)
-        await pilot.press("l")
-        await answered(pilot, pane)
-        assert pane.question.query == f"like:{first.id}"
-        assert first.path not in {hit.path for hit in pane.active_list.hits}
-        await pilot.press("f8")
-        assert not side.display
-
-    drive(story, finished_project, size=(120, 40))

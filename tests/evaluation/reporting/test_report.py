@@ -2,91 +2,29 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import re
-from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from fixtures.drawing import corners, parsed, shapes, signs, texts, values
+from fixtures.drawing import corners, parsed, signs, values
 from fixtures.errors import fails
+from fixtures.report_example import TEMPLATE, chunk, example, section_of
 from lxml import html
 
 from engine.core.errors import DamagedError
-from engine.core.events import Choice, EventLog, Warned
-from engine.core.figures import Difference, Interval
-from engine.core.messages.report import QuerySetReport
-from engine.core.records import Chunk
-from engine.core.systems import label_of, weight_of
+from engine.core.systems import label_of
 from engine.core.text import metric_name
 from engine.evaluation.comparison import compare
-from engine.evaluation.evidence import Evidence, Measured
-from engine.evaluation.gate import Selection, decide
-from engine.evaluation.general_knowledge import general_knowledge
 from engine.evaluation.judgments import Judgment
 from engine.evaluation.reporting.changes import hit_finder, query_changes
 from engine.evaluation.reporting.page import render
 from engine.evaluation.reporting.parts import gate_of, query_sets_of, tables_of
-from engine.evaluation.reporting.report import ReportData, choices_made, read_report, warnings_logged, write_report
+from engine.evaluation.reporting.report import ReportData, read_report, write_report
 from engine.evaluation.reporting.verdict import verdict_of
-from engine.evaluation.studies.forgetting import measure_general
-from engine.evaluation.studies.robustness import METRICS, Robustness, Row, Synonyms
-from engine.evaluation.verdicts import verdict
-from engine.project.store.artifact_info import TrainingHistory
 
-TEMPLATE = Path(__file__).resolve().parents[3] / "assets" / "report" / "report.html.j2"
-SYSTEMS = ("bm25", "hybrid in use")
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'&{{ 7*7 }}</title></style>]]>\ud800"
-
-
-def chunk(key: int, owner: int, text: str) -> Chunk:
-    return Chunk(owner, 0, 0, len(text), text, (), 1, text, "", key)
-
-
-def selection_of(values: Mapping[str, np.ndarray]) -> Selection:
-    """What the gate chooses by the values of each candidate, taken for those of both modes."""
-    evidence = Evidence("document", {name: Measured(one, one) for name, one in values.items()})
-    decision = decide([evidence], "base", ("interpolated-0.5", "adapted"), samples=500)
-    return Selection(
-        decision.chosen, weight_of(decision.chosen), verdict(decision, "The base encoder", "hybrid"), decision
-    )
-
-
-def example(text: str = "which firm was fined?") -> ReportData:
-    rng = np.random.default_rng(3)
-    judgments = [Judgment(f"q{row}", f"{text} {row}", "chunk", {1: 1}, {1: (0,)}, 1) for row in range(60)]
-    systems = {
-        name: [rng.permutation(np.arange(1, 13)) if rng.random() > share else np.arange(1, 13) for _ in judgments]
-        for name, share in {"base": 0.2, "bm25": 0.4, f"adapted {text}": 0.7}.items()
-    }
-    found = compare(systems, judgments, lambda ids: ids, samples=500)
-    before = found.values["base"]["ndcg@10"]
-    chunks = {key: chunk(key, 100 + key, f"chunk {key} {text}") for key in range(1, 13)}
-    titles = {100 + key: f"title {key} {text}" for key in chunks}
-    hits = hit_finder({name: np.array(ids) for name, ids in systems.items()}, judgments, chunks, titles)
-    changes = query_changes(found, f"adapted {text}", top=5, hits=hits)
-    sets = [
-        QuerySetReport(f"Judged {text}", "judged", found.table, changes, f"adapted {text}", (text,) * 60),
-        QuerySetReport("Held-out generated queries", "synthetic", found.table),
-    ]
-    return ReportData(
-        project=f"Contracts {text}",
-        created="2026-11-02T10:00:00Z",
-        version="0.1.0",
-        selection=selection_of({"base": before, "interpolated-0.5": before + 0.1, "adapted": before + 0.2}),
-        query_sets=sets,
-        training=TrainingHistory(
-            [(step, 3.0 - step / 500) for step in range(1_000)], [(0, 40.0), (50, 41.5), (100, float("nan"))]
-        ),
-        settings={"training": {"seed": 1, "note": text}},
-        choices=[Choice(stage="train", setting="precision", value="bf16", reason=text)],
-        sizes={"documents": 1_234, "chunks": 56_789},
-        diagnostics={"base": {"alignment": 1.25, "uniformity": float("inf"), "COE": Interval(71.25, 60.5, 80.75)}},
-        warnings=[text],
-    )
 
 
 @pytest.fixture(scope="module")
@@ -330,209 +268,3 @@ def test_a_report_of_a_former_version_is_read_under_the_present_names(tmp_path, 
         assert found[part] == now[part], part
     for one, other in zip(query_sets_of(found), query_sets_of(now), strict=True):
         assert one == other
-
-
-def blows() -> Robustness:
-    """A report's part on robustness."""
-
-    def row(kind: str, words: int, value: float) -> Row:
-        systems = {name: dict.fromkeys(METRICS, Interval(value, value - 5, value + 5.04)) for name in SYSTEMS}
-        loss = Difference(value - 60, value - 65, value - 54.96, 0.0, "worse", 0.001)
-        differences = {} if kind == "clean" else dict.fromkeys(systems, dict.fromkeys(METRICS, loss))
-        return Row(kind, words, words, systems, differences, dict.fromkeys(differences, 7.5 * words))
-
-    kinds = [(kind, n) for kind in ("typo", "mask", "substitute", "corrupt") for n in (1, 2, 3)]
-    rows = (row("clean", 0, 60), *(row(kind, n, 60 - 7 * n) for kind, n in kinds), row("half", 0, 33))
-    return Robustness("judged queries", "judged", 77, rows, Synonyms(), 6.5)
-
-
-def test_robustness_is_shown_as_curves_and_a_table_where_it_was_measured(tmp_path):
-    data = dataclasses.replace(example(), robustness=blows())
-    page = html.parse(str(write_report(tmp_path, data, TEMPLATE)), html.HTMLParser(encoding="utf-8"))
-    section = section_of(page, "Robustness")
-    charts = section.xpath(".//*[local-name()='svg']")
-    assert [chart.get("aria-label") for chart in charts] == [
-        f"nDCG@10 by {what} per query"
-        for what in ("mistyped words", "masked words", "words exchanged", "words mistyped or exchanged")
-    ]
-    for chart in charts:
-        assert texts(chart, "label") == [label_of("bm25"), label_of("hybrid in use")]
-        assert [[round(y) for _, y in line] for line in values(chart, "line")] == [[60, 53, 46, 39]] * 2
-        assert [len(line) for line in signs(chart)] == [4, 4]
-    rows = [
-        [cell.xpath("string()").split() for cell in row.xpath("th | td")]
-        for row in section.xpath("(.//table)[1]/tbody/tr")
-    ]
-    assert len(rows) == 14
-    assert "In the median, a query has 6.5 words." in section.xpath("string(p)")
-    assert section.xpath("string()").count("22.5 % lost") == 8  # of two systems by three words, in four ways
-    assert rows[0][2] == ["60.055.0–65.0"]
-    assert rows[-1][0] == ["each", "word,", "p", "=", "0.5"]
-    assert "-27.0 worse-32.0 to -22.0" in section.xpath("string()")
-    without = write_report(tmp_path, example(), TEMPLATE).read_text(encoding="utf-8")
-    assert "Robustness" not in without
-
-
-GEOMETRY = {"base": {"uniformity": 2.5, "isotropy I_A": 0.125}}
-
-
-def test_what_an_encoder_has_forgotten_is_shown(tmp_path):
-    right, half = np.ones(60), np.arange(60) % 2.0
-    values = {"base": {"hit@1": right, "mrr@10": right}, "adapted": {"hit@1": half, "mrr@10": half}}
-    distances = {"base": np.linspace(0.8, 1.2, 50), "adapted": np.linspace(0.9, 1.3, 50)}
-    data = dataclasses.replace(
-        example(), general=measure_general(general_knowledge(), values, GEOMETRY, distances, samples=500)
-    )
-    page = html.parse(str(write_report(tmp_path, data, TEMPLATE)), html.HTMLParser(encoding="utf-8"))
-    section = section_of(page, "General knowledge")
-    rows = [[cell.xpath("string()") for cell in row.xpath("th | td")] for row in section.xpath(".//tbody/tr")]
-    assert [row[0] for row in rows] == ["base", *["adapted (in use)"] * 2, "base", "adapted (in use)"]
-    assert rows[3][1:] == ["1.000", "0.820", "1.000", "1.180"]
-    assert rows[0][1] == "100.0100.0–100.0"
-    assert rows[2][1].startswith("-50.0 worse")
-    assert section.xpath("string(p)").startswith("60 everyday questions")
-    assert "uniformity 2.500, isotropy I_A 0.125" in section.xpath("string()")
-    assert data.general is not None
-    named = dataclasses.replace(data, general=dataclasses.replace(data.general, name="wiki"))
-    assert "60 questions of wiki" in write_report(tmp_path, named, TEMPLATE).read_text(encoding="utf-8")
-
-
-@pytest.mark.parametrize(
-    ("threshold", "said"),
-    [
-        (
-            {"similarity": 0.3125, "psi": 85.0, "accuracy": 0.835, "unthresholded": 0.84, "hidden": 0.125, "queries": 77,
-             "kind": "judged", "k": 10, "reason": ""},
-            ("77 judged queries, 12.5 % are less similar", "than 0.312 (ψ = 85)", "83.5 %", "84.0 %"),
-        ),
-        (
-            {"similarity": 0.5, "psi": 5.0, "accuracy": 0.9, "unthresholded": 0.9, "hidden": 0.0, "queries": 54,
-             "kind": "synthetic", "k": 10, "reason": ""},
-            ("54 held-out queries",),
-        ),
-        ({"similarity": None, "reason": "queries are needed"}, ("hides no weak hits: queries are needed.",)),
-    ],
-)  # fmt: skip
-def test_the_threshold_of_weak_hits_is_shown(tmp_path, threshold, said):
-    data = dataclasses.replace(example(), threshold=threshold)
-    page = html.parse(str(write_report(tmp_path, data, TEMPLATE)), html.HTMLParser(encoding="utf-8"))
-    text = " ".join(page.xpath("string(//details[summary/h2[starts-with(., 'Weak hits')]])").split())
-    assert all(piece in text for piece in said), text
-    assert ("Weak hits synthetic, flatters" in text) == (threshold.get("kind") == "synthetic")
-
-
-def similarities() -> dict[str, object]:
-    """A report's part on similarities, as `densities` gives it."""
-    axis = [0.0, 0.25, 0.5, 0.75, 1.0]
-
-    def kinds(peak: float) -> dict[str, object]:
-        return {
-            kind: {"count": 60, "mean": mean, "density": [0.0, peak, 1.0, 0.5, 0.0]}
-            for kind, mean in (("correct", 0.71), ("top", 0.82), ("random", 0.13))
-        }
-
-    systems = {"base": kinds(2.0), "adapted": kinds(4.0), "in_use": kinds(3.0)}
-    return {"kind": "judged", "name": "judged queries", "queries": 60, "k": 5, "random_chunks": 20, "cosines": axis,
-            "systems": systems}  # fmt: skip
-
-
-def section_of(page: html.HtmlElement, title: str) -> html.HtmlElement:
-    (section,) = page.xpath(f"//details[summary/h2[starts-with(., '{title}')]]")
-    return section
-
-
-def heights(chart: html.HtmlElement) -> list[float]:
-    """Of the highest place of every line."""
-    return [max(y for _, y in line) for line in values(chart, "line")]
-
-
-def test_similarities_before_and_after_stand_on_the_same_axes(tmp_path):
-    merged = dataclasses.replace(example().selection, in_use="interpolated-0.5", weight=0.5)
-    data = dataclasses.replace(example(), similarities=similarities(), selection=merged)
-    page = html.parse(str(write_report(tmp_path, data, TEMPLATE)), html.HTMLParser(encoding="utf-8"))
-    section = section_of(page, "Similarities")
-    assert section.xpath(".//figcaption/text()") == ["Before: base", "After: in use"]
-    before, after = section.xpath(".//*[local-name()='svg']")
-    assert heights(before) == pytest.approx([2, 2, 2], abs=0.02)
-    assert heights(after) == pytest.approx([3, 3, 3], abs=0.02)
-    ticks = [texts(chart, "tick") for chart in (before, after)]
-    assert ticks[0] == ticks[1]
-    assert shapes(before, "grid") == shapes(after, "grid")
-    assert texts(before, "label") == ["correct chunks", "best 5 chunks", "random chunks"]
-    samples = [path.get("style") for path in before.xpath(".//g[@class='sample']/path[not(@class)]")]
-    assert len({str(re.findall(r"dasharray: ([^;]*)", style)) for style in samples}) == 3  # told apart without colours
-    rows = [[cell.xpath("string()") for cell in row.xpath("th | td")] for row in section.xpath(".//tbody/tr")]
-    assert rows[2] == ["in use", "0.710", "0.820", "0.130"]
-
-
-def test_no_difference_is_shown_without_a_verdict(tmp_path):
-    right, half = np.ones(60), np.arange(60) % 2.0
-    values = {"base": {"hit@1": right, "mrr@10": right}, "adapted": {"hit@1": half, "mrr@10": half}}
-    distances = {"base": np.linspace(0.8, 1.2, 50), "adapted": np.linspace(0.9, 1.3, 50)}
-    data = dataclasses.replace(
-        example(),
-        robustness=blows(),
-        general=measure_general(general_knowledge(), values, GEOMETRY, distances, samples=500),
-        similarities=similarities(),
-    )
-    page = html.parse(str(write_report(tmp_path, data, TEMPLATE)), html.HTMLParser(encoding="utf-8"))
-    signed = [cell for cell in page.xpath("//td | //li") if re.match(r".*[+-]\d", cell.xpath("string()"), re.DOTALL)]
-    assert len(signed) > 40
-    verdicts = ("better", "worse", "no difference shown")
-    rows = [(cell, cell.getparent().xpath("string()") if cell.tag == "td" else "") for cell in signed]
-    bare = [
-        cell.xpath("string()")
-        for cell, row in rows
-        if not any(word in cell.xpath("string()") + row for word in verdicts)
-    ]
-    assert not bare
-
-
-def test_what_is_in_use_stands_once_where_it_is_the_adapted_encoder(tmp_path):
-    found = example()
-    part = found.query_sets[0]
-    systems = part.comparison.systems
-    alike = {**systems, "adapted": systems["bm25"], "in_use": systems["bm25"]}
-    comparison = dataclasses.replace(part.comparison, systems=alike)
-    data = dataclasses.replace(found, query_sets=[dataclasses.replace(part, comparison=comparison)])
-    page = write_report(tmp_path, data, TEMPLATE).read_text(encoding="utf-8")
-    assert found.selection.in_use == "adapted"
-    assert "adapted (in use)" in page
-    assert "<th>in use</th>" not in page
-    merged = dataclasses.replace(found.selection, in_use="interpolated-0.5", weight=0.5)
-    page = write_report(tmp_path, dataclasses.replace(data, selection=merged), TEMPLATE).read_text(encoding="utf-8")
-    assert "adapted (in use)" not in page
-    assert "<th>in use</th>" in page
-
-
-def test_an_interpolation_stands_where_the_choice_is_explained_alone(tmp_path):
-    found = example()
-    diagnostics = {name: {"alignment": 1.0} for name in ("base", "interpolated-0.5", "adapted")}
-    page = write_report(tmp_path, dataclasses.replace(found, diagnostics=diagnostics), TEMPLATE)
-    rows = html.parse(str(page)).xpath(
-        f"//th[normalize-space()='{label_of('interpolated-0.5')}']/ancestor::details/summary/h2"
-    )
-    assert [row.text for row in rows] == ["How the choice was made"]
-
-
-def test_what_a_run_reported_is_read_from_its_log(tmp_path):
-    log = EventLog(tmp_path / "events.jsonl")
-    log(Choice(stage="train", setting="precision", value="float32", reason="first"))
-    log(Warned(stage="train", text="slow"))
-    log(Choice(stage="train", setting="precision", value="bfloat16", reason="then"))
-    log(Warned(stage="evaluate", text="slow"))
-    log.close()
-    assert choices_made(tmp_path / "events.jsonl") == [
-        Choice(stage="train", setting="precision", value="bfloat16", reason="then")
-    ]
-    assert warnings_logged(tmp_path / "events.jsonl") == ["slow"]
-    assert warnings_logged(tmp_path / "nothing.jsonl") == []
-
-
-def test_what_is_advised_stands_with_the_verdict(tmp_path):
-    data = dataclasses.replace(example(), advice="BM25 alone is better than <hybrid> search.")
-    write_report(tmp_path, data, TEMPLATE)
-    page = html.fromstring((tmp_path / "report.html").read_text(encoding="utf-8"))
-    assert data.advice in page.xpath("string(//section[@class='verdict'])")
-    without = render({**read_report(tmp_path), "advice": ""}, TEMPLATE)
-    assert "BM25 alone is better" not in without

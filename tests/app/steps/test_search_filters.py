@@ -1,0 +1,164 @@
+"""The Search step: filters and facets, queries that are offered, hits by document, by date and like another."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fixtures import pictures
+from fixtures.app import drive, text_of, until
+from fixtures.pipeline import engine_here
+from fixtures.search_step import answered, focused, problem, search_for, searching
+from fixtures.shown_numbers import numbers
+from textual.pilot import Pilot
+from textual.widgets import OptionList
+
+from bmembed_tui.steps.search.filters import FilterRow
+from bmembed_tui.steps.search.pane import SearchPane
+from bmembed_tui.steps.search.side_preview import SidePreview
+from bmembed_tui.steps.search.view import QueryInput
+
+
+@pytest.mark.usefixtures("no_encoder")
+def test_filters_and_offered_queries(finished_project: Path) -> None:
+    async def story(pilot: Pilot[Any]) -> None:
+        pane = await searching(pilot)
+        await pilot.press("f7")
+        await choose_an_offer(pilot, pane)
+        await filters(pilot, pane)
+
+    async def filters(pilot: Pilot[Any], pane: SearchPane) -> None:
+        await search_for(pilot, pane, "customer")
+        assert len({hit.path.split("/")[0] for hit in pane.active_list.hits}) == 2
+        await pilot.press("f9", *"policies/")
+        await answered(pilot, pane)
+        assert {hit.path.split("/")[0] for hit in pane.active_list.hits} == {"policies"}
+        assert (pane.question.filters.count, numbers(text_of(pilot, "#search-status"))[-1]) == (1, 1)
+        await pilot.press("tab", *"2031")
+        await until(pilot, lambda: problem(pilot) and "'2031'" in text_of(pilot, "#search-status"), "the problem")
+        assert pane.searching.question.filters.after == ""
+        await pilot.press("f5")
+        await until(pilot, lambda: pane.mode == "hybrid")
+        assert problem(pilot)  # nothing is being looked for
+        await pilot.press("f7")
+        await pilot.press(*"-01-01")
+        await until(pilot, lambda: pane.searching.question.filters.after == "2031-01-01")
+        assert not problem(pilot)
+        pane.query_one(FilterRow).clear()
+        await until(pilot, lambda: pane.searching.question.filters.count == 0)
+        await answered(pilot, pane)
+        assert len({hit.path.split("/")[0] for hit in pane.active_list.hits}) == 2
+        await pilot.press("f9")
+        assert focused(pilot) == "QueryInput"
+
+    async def choose_an_offer(pilot: Pilot[Any], pane: SearchPane) -> None:
+        await until(pilot, lambda: pane.offered and pane.query_one("#search-offers").display, "the offers")
+        await pilot.press("down", "down", "up", "up")
+        assert focused(pilot) == "QueryInput"  # up from the first one
+        await pilot.press("down", "enter")
+        await answered(pilot, pane)
+        assert pane.question.query == pane.offered[0]
+        assert pilot.app.screen.focused is pane.active_list
+        await pilot.press("slash", "ctrl+u")
+        await until(pilot, lambda: pane.query_one("#search-offers").display, "the offers again")
+        assert pane.active_list.hits == ()
+
+    drive(story, finished_project, size=(80, 24))
+
+
+def test_the_filters_begin_at_the_first_hit_however_soon_the_answer_comes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pictures.play_record(monkeypatch, tmp_path)
+
+    async def story(pilot: Pilot[Any]) -> None:
+        await pictures.step("search")(pilot)
+        pane = pilot.app.screen.query_one(SearchPane)
+        await pilot.press("down", "down")
+        await until(pilot, lambda: pane.active_list.highlighted == 1, "the second hit")
+        await pilot.press("f9")
+        await until(
+            pilot, lambda: pane.query_one("#filter-facets").display and not pane.searching.pending, "the counts"
+        )
+        assert pane.active_list.highlighted == 0
+
+    drive(story)
+
+
+@pytest.mark.usefixtures("no_encoder")
+def test_facets_count_what_was_found_and_filter_by_keys_and_by_mouse(finished_project: Path) -> None:
+    async def story(pilot: Pilot[Any]) -> None:
+        pane = await searching(pilot)
+        await pilot.press("f7")
+        await search_for(pilot, pane, "customer")
+        assert pane.searching.answers["bm25"].facets == {}  # nobody looks at them
+        await pilot.press("f9")
+        await answered(pilot, pane)
+        facets = pane.query_one("#filter-facets", OptionList)
+        found = json.loads(
+            engine_here("search", str(finished_project), "customer", "--mode", "bm25", "--facets", "--json").stdout
+        )["facets"]
+        rows = [str(option.prompt).split() for option in facets.options]
+        assert [row for row in rows if row[0] == "type"] == [
+            ["type", value, str(number)] for value, number in found["type"].items()
+        ]
+        facets.focus()
+        await pilot.press("enter")
+        first = next(iter(found["type"]))
+        await until(pilot, lambda: pane.question.filters.values == (("type", first),))
+        await answered(pilot, pane)
+        assert {hit.format for hit in pane.active_list.hits} == {first}
+        assert str(facets.options[0].prompt).split()[:3] == ["type", "✓", first]
+        assert (pane.question.filters.count, numbers(text_of(pilot, "#search-status"))[-1]) == (1, 1)
+        await pilot.click(facets, offset=(12, 0))
+        await until(pilot, lambda: pane.question.filters.count == 0, "the filter to go")
+        await answered(pilot, pane)
+        await pilot.press("enter")
+        await until(pilot, lambda: pane.question.filters.count == 1, "the filter again")
+        await pilot.click("#filter-clear")
+        await until(pilot, lambda: pane.question.filters.count == 0, "no filter")
+        await answered(pilot, pane)
+        facets.focus()
+        await until(pilot, lambda: facets.has_focus, "the focus")
+        pane.query_one(FilterRow).count({})
+        await until(
+            pilot, lambda: not facets.display and pilot.app.screen.focused is not None, "the focus to stay in the step"
+        )
+        await pilot.press("f8")
+        await until(pilot, lambda: pane.mode == "all", "F8 to be heard")
+
+    drive(story, finished_project, size=(80, 24))
+
+
+def test_hits_by_document_more_like_one_newest_first_and_a_correction(finished_project: Path, no_encoder: None) -> None:
+    async def story(pilot: Pilot[Any]) -> None:
+        pane = await searching(pilot)
+        await pilot.press("f7")
+        pane.query_one(QueryInput).value = 'cold roon -"night shift"'
+        await answered(pilot, pane)
+        documents = [hit.document_id for hit in pane.active_list.hits]
+        assert len(documents) == len(set(documents)) > 1
+        await pilot.press("f4")
+        await until(pilot, lambda: pane.question.query.startswith("cold room -"), "the correction")
+        await answered(pilot, pane)
+        await pilot.press("down")
+        first = pane.active_list.hits[0]
+        side = pane.query_one(SidePreview)
+        await until(pilot, lambda: side.display and side.ready and side.rows, "the document beside the hits")
+        await pilot.press("d")
+        await answered(pilot, pane)
+        dates = [hit.date for hit in pane.active_list.hits]
+        assert dates == sorted(dates, reverse=True)
+        await pilot.press("d", "g")
+        await answered(pilot, pane)
+        assert len({hit.document_id for hit in pane.active_list.hits}) < len(pane.active_list.hits)
+        await pilot.press("l")
+        await answered(pilot, pane)
+        assert pane.question.query == f"like:{first.id}"
+        assert first.path not in {hit.path for hit in pane.active_list.hits}
+        await pilot.press("f8")
+        assert not side.display
+
+    drive(story, finished_project, size=(120, 40))

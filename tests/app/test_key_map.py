@@ -1,0 +1,116 @@
+"""Keys that a user has changed."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fixtures.app import drive, until_screen, until_text
+from textual.pilot import Pilot
+
+from bmembed_tui import keymap
+from bmembed_tui.dialogs.confirmations import ErrorDialog
+from bmembed_tui.dialogs.help import key_name
+from bmembed_tui.home.screen import HomeScreen
+from engine.core.errors import SettingsError
+
+
+@pytest.fixture
+def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A configuration folder of the test's own; returns where the key map lies."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    path = keymap.keymap_file()
+    path.parent.mkdir(parents=True)
+    return path
+
+
+def test_a_key_map_changes_keys(config: Path) -> None:
+    config.write_text('"app.help" = "f9"\n"home.new" = ["g", "f8"]\n')
+
+    async def story(pilot: Pilot[Any]) -> None:
+        await until_text(pilot, "g new project")
+        await pilot.press("f9")
+        await until_text(pilot, "F9")
+
+    drive(story)
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ('"app.halp" = "f9"', "keymap-unknown-action"),
+        ("app.help = ", "keymap-invalid"),
+        ('"app.help" = 3', "keymap-invalid"),
+        ('"app.help" = []', "keymap-invalid"),
+        ('"app.help" = ["", "f9"]', "keymap-invalid"),
+    ],
+)
+def test_a_wrong_key_map_is_reported_and_stops_nothing(config: Path, text: str, code: str) -> None:
+    config.write_text(text)
+
+    async def story(pilot: Pilot[Any]) -> None:
+        error = (await until_screen(pilot, ErrorDialog)).error
+        assert (error.code, "app.help" in str(error)) == (code, code == "keymap-unknown-action" or 'app.help"' in text)
+        await pilot.press("escape")
+        await until_screen(pilot, HomeScreen)
+
+    drive(story)
+
+
+def test_a_key_map_may_be_bytes_or_a_folder(config: Path) -> None:
+    known = keymap.known_bindings()
+    config.write_bytes(b"\xff\xfe")
+    with pytest.raises(SettingsError):
+        keymap.load_keymap(known)
+    config.unlink()
+    config.mkdir()
+    with pytest.raises(SettingsError):
+        keymap.load_keymap(known)
+
+
+def test_the_written_key_map_is_valid_and_private_and_never_overwritten(config: Path) -> None:
+    known = keymap.known_bindings()
+    path = keymap.write_template(known)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    path.write_text("".join(line.removeprefix("# ") for line in path.read_text().splitlines(keepends=True)[1:]))
+    assert keymap.load_keymap(known) == {name: binding.key for name, binding in known.items()}
+    keymap.write_template(known)
+    assert keymap.load_keymap(known)
+
+
+def test_every_action_with_a_name_has_one_of_its_own() -> None:
+    assert {
+        "app.help",
+        "app.quit",
+        "step.search",
+        "run.all",
+        "home.new",
+        "dialog.copy",
+        "documents.add",
+        "search.preview",
+        "settings.back",
+    } <= keymap.known_bindings().keys()
+
+
+@pytest.mark.parametrize(
+    ("key", "shown"),
+    [("ctrl+p", "Ctrl+P"), ("f1", "F1"), ("question_mark", "?"), ("n", "n"), ("f", "f"), ("escape", "Esc")],
+)
+def test_keys_are_named_as_people_know_them(key: str, shown: str) -> None:
+    assert key_name(key) == shown
+
+
+@pytest.mark.parametrize(
+    ("given", "called"), [("?", "question_mark"), ("ctrl+k", "ctrl+k"), ("N", "N"), ("+", "plus"), ("f2", "f2")]
+)
+def test_keys_may_be_written_as_they_are_shown(config: Path, given: str, called: str) -> None:
+    known = keymap.known_bindings()
+    config.write_text(f'"app.help" = "{given}"')
+    assert keymap.load_keymap(known) == {"app.help": called}
+
+
+def test_actions_of_the_version_before_are_passed_over(config: Path) -> None:
+    config.write_text('"index.try" = "b"\n"app.help" = "f9"')
+    assert keymap.load_keymap(keymap.known_bindings()) == {"app.help": "f9"}

@@ -1,0 +1,165 @@
+"""The `engine` command as a process: pipes, a terminal, signals, cancelling."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from fixtures.pipeline import engine_here, environment
+
+from engine.core import events
+from engine.project import control
+from engine.project.folder import ProjectFolder
+
+
+def start(*arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "engine", *arguments],
+        env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+
+
+def wait_for(project: Path, wanted: type[events.Event], before: set[Path], run: subprocess.Popen[str]) -> Path:
+    """The folder of the new run, once it has told an event of the wanted kind."""
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        for folder in set((project / "runs").iterdir()) - before:
+            if any(isinstance(event, wanted) for event, _ in events.read(folder / "events.jsonl")):
+                return folder
+        assert run.poll() is None, run.communicate()[1]
+        time.sleep(0.01)
+    raise AssertionError(f"no {wanted.__name__} came")
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_hits_piped_are_whole_lines(finished: Path) -> None:
+    env = {name: value for name, value in environment().items() if name != "COLUMNS"}
+    done = subprocess.run(
+        [sys.executable, "-m", "engine", "search", str(finished), "freezer door left open", "--mode", "bm25"],
+        capture_output=True, text=True, env=env, check=True,
+    )  # fmt: skip
+    heads, bodies = done.stdout.splitlines()[::2], done.stdout.splitlines()[1::2]
+    assert all(re.match(r"\d+\. .* \[bm25 #\d+\]$", head) for head in heads)
+    assert all(body.startswith("   ") for body in bodies)
+    assert "\x1b" not in done.stdout
+
+
+def test_a_reader_that_has_enough_is_no_fault(finished: Path) -> None:
+    for arguments in (["--help"], ["search", str(finished), "door", "--mode", "bm25", "--top", "300", "--json"]):
+        command = " ".join([sys.executable, "-m", "engine", *arguments])
+        done = subprocess.run(
+            ["bash", "-c", f"set -o pipefail; {command} | head -1 >/dev/null"],
+            env=environment(), capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0
+        assert done.stderr == ""
+
+
+def test_events_whose_reader_is_gone_stop_the_run(project: Path) -> None:
+    command = f"set -o pipefail; {sys.executable} -m engine index {project} --force --json | head -1"
+    done = subprocess.run(["bash", "-c", command], env=environment(), capture_output=True, text=True, check=False)
+    assert json.loads(done.stdout)["event"] == "run_started"
+    assert done.returncode in (0, 130)  # 0: the stage was quicker
+    assert "Traceback" not in done.stderr
+    assert json.loads(engine_here("status", str(project), "--json").stdout)["running"] is False
+
+
+def test_serve_answers_from_a_shell_pipe(finished: Path) -> None:
+    requests = [
+        {"jsonrpc": "2.0", "id": 1, "method": "ping"},
+        {"jsonrpc": "2.0", "id": 2, "method": "search", "params": {"query": "freezer door", "mode": "bm25", "top": 2}},
+        {"jsonrpc": "2.0", "id": 3, "method": "nonsense"},
+    ]
+    done = subprocess.run(
+        [sys.executable, "-m", "engine", "serve", str(finished), "--stdio"],
+        input="".join(json.dumps(request) + "\n" for request in requests) + "not json\n",
+        capture_output=True, text=True, env=environment(), check=True, timeout=120,
+    )  # fmt: skip
+    answers = {answer["id"]: answer for answer in map(json.loads, done.stdout.splitlines())}
+    assert answers[1]["result"] == "pong"
+    assert len(answers[2]["result"]["hits"]) == 2
+    assert answers[3]["error"]["code"] == -32601
+    assert answers[None]["error"]["code"] == -32700
+    assert done.stderr == ""
+
+
+def test_on_a_terminal_there_is_progress_and_the_terminal_is_left_sane(project: Path) -> None:
+    if os.name == "nt":
+        pytest.skip("there are no pseudo-terminals on Windows")
+    import pty
+    import termios
+
+    leader, follower = pty.openpty()
+    before = termios.tcgetattr(follower)
+    run = subprocess.Popen(
+        [sys.executable, "-m", "engine", "index", str(project), "--force"],
+        env={**environment(), "COLUMNS": "80", "TERM": "xterm-256color"},
+        stdin=follower, stdout=follower, stderr=follower,
+    )  # fmt: skip
+    shown = b""
+    while run.poll() is None or select.select([leader], [], [], 0.2)[0]:
+        if select.select([leader], [], [], 0.2)[0]:
+            shown += os.read(leader, 65536)
+    assert termios.tcgetattr(follower) == before
+    os.close(leader)
+    os.close(follower)
+    assert run.returncode == 0
+    text = shown.decode()
+    assert "index" in text
+    assert "\x1b[?25l" in text, "no live progress was shown"
+    assert text.rfind("\x1b[?25h") > text.rfind("\x1b[?25l"), "the cursor stays hidden"
+
+
+def test_cancel_lock_and_resume(project: Path) -> None:
+    ProjectFolder(project).change_settings({"training.steps": 200, "training.eval_every": 200})
+    before = set((project / "runs").iterdir())
+    run = start("train", str(project))
+    folder = wait_for(project, events.TrainStep, before, run)
+    control.pause(ProjectFolder(project))
+    busy = engine_here("index", str(project), check=False)
+    assert busy.returncode == 4
+    assert "engine cancel" in busy.stderr
+    assert json.loads(engine_here("status", str(project), "--json").stdout)["running"] is True
+    engine_here("cancel", str(project))
+    stdout, stderr = run.communicate(timeout=60)
+    assert run.returncode == 130, stderr
+    assert stdout == ""
+    assert "Traceback" not in stderr
+    assert json.loads((folder / "run.json").read_text())["state"] == "cancelled"
+    assert not is_alive(json.loads((folder / "stage.json").read_text())["pid"])
+    told = engine_here("train", str(project), "--json").stdout
+    steps = [line["step"] for line in map(json.loads, told.splitlines()) if line["event"] == "train_step"]
+    assert steps[0] > 1, "training began again instead of resuming"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_stops_a_run_cleanly(project: Path, number: signal.Signals) -> None:
+    before, folder = set((project / "runs").iterdir()), ProjectFolder(project)
+    with folder.locked("stage"):  # the stage waits for it: it cannot end before it is held
+        run = start("index", str(project), "--force")
+        wait_for(project, events.StageStarted, before, run)
+        control.pause(folder)
+    made = wait_for(project, events.Paused, before, run)
+    run.send_signal(number)
+    _, stderr = run.communicate(timeout=60)
+    assert run.returncode == 130, stderr
+    assert "Stopping" in stderr
+    assert "Traceback" not in stderr
+    assert json.loads((made / "run.json").read_text())["state"] == "cancelled"
+    assert not is_alive(json.loads((made / "stage.json").read_text())["pid"])
+    assert json.loads(engine_here("search", str(project), "freezer", "--mode", "bm25", "--json").stdout)["hits"]

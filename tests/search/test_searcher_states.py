@@ -1,0 +1,181 @@
+"""Searching what is not built, being built, damaged, deleted or replaced."""
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fixtures.errors import fails
+from fixtures.found import QUERY, ids, paths, rankers_of
+
+from engine.core.errors import DamagedError, EngineError, NotBuiltError
+from engine.core.events import RunStarted, encode
+from engine.project.folder import ProjectFolder
+from engine.search.filters import SearchFilter
+from engine.search.searcher import Searcher
+
+
+def test_nothing_is_built_yet(corpus: Any, open_searcher: Callable[[], Searcher]) -> None:
+    for mode in ("bm25", "semantic", "hybrid"):
+        with fails(NotBuiltError, "not-built", command="run"):
+            open_searcher().search(QUERY, mode=mode)  # type: ignore[arg-type]
+
+
+@contextmanager
+def at_work(project: ProjectFolder, stages: list[str] | None = None) -> Iterator[None]:
+    """A run holds the project, and its record says that it goes on."""
+    folder = project.path / "runs" / "1"
+    folder.mkdir(parents=True, exist_ok=True)
+    record = {"run": "1", "state": "running", "pid": os.getpid(), "time": 1.0}
+    (folder / "run.json").write_text(json.dumps(record))
+    if stages is not None:
+        (folder / "events.jsonl").write_text(encode(RunStarted(run="1", stages=stages)) + "\n")
+    with project.locked():
+        yield
+
+
+def test_what_a_run_is_building_is_not_to_be_built(corpus: Any, open_searcher: Callable[[], Searcher]) -> None:
+    for mode in ("bm25", "semantic", "hybrid"):
+        with at_work(corpus.project), fails(NotBuiltError, "not-built", command="status") as caught:
+            open_searcher().search(QUERY, mode=mode)  # type: ignore[arg-type]
+        assert "engine run" not in str(caught.value)
+    corpus.index(vectors=False)
+    not_built = open_searcher().search(QUERY)
+    with at_work(corpus.project):
+        being_built = open_searcher().search(QUERY)
+    assert rankers_of(not_built) == rankers_of(being_built) == {"bm25"}
+    assert (len(being_built.notes), "engine run" in being_built.notes[0]) == (1, False)
+    assert being_built.notes != not_built.notes
+
+
+def test_a_run_that_leaves_out_what_is_missing_is_not_to_be_waited_for_alone(
+    corpus: Any, open_searcher: Callable[[], Searcher]
+) -> None:
+    for stages, command in ((["ingest", "index"], "run"), (["evaluate", "embed"], "status")):
+        with at_work(corpus.project, stages=stages), fails(NotBuiltError, "not-built", stage="embed", command=command):
+            open_searcher().search(QUERY, mode="semantic")
+
+
+def test_a_database_that_is_missing_while_a_run_goes_on(project: ProjectFolder) -> None:
+    (project.path / "project.db").unlink()
+    with at_work(project), fails(DamagedError, "database-missing", command="status"):
+        Searcher(project)
+
+
+def test_a_killed_run_builds_nothing(project: ProjectFolder, open_searcher: Callable[[], Searcher]) -> None:
+    (project.path / "runs" / "1").mkdir(parents=True)
+    record = {"run": "1", "state": "running", "pid": os.getpid(), "time": 1.0}
+    (project.path / "runs" / "1" / "run.json").write_text(json.dumps(record))
+    with fails(NotBuiltError, "not-built", command="run"):
+        open_searcher().search(QUERY, mode="bm25")
+
+
+def test_hybrid_goes_on_with_bm25_alone(corpus: Any, open_searcher: Callable[[], Searcher]) -> None:
+    corpus.index(vectors=False)
+    searcher = open_searcher()
+    found = searcher.search(QUERY)
+    assert ids(found) == ids(searcher.search(QUERY, mode="bm25")) != []
+    assert len(found.notes) == 1
+    assert rankers_of(found) == {"bm25"}
+    with pytest.raises(NotBuiltError):
+        searcher.search(QUERY, mode="semantic")
+
+
+def test_hybrid_goes_on_with_semantic_alone(
+    corpus: Any, fake_encoder: Any, open_searcher: Callable[[], Searcher]
+) -> None:
+    corpus.index(lexical=False)
+    found = open_searcher().search(QUERY)
+    assert (len(found.hits), rankers_of(found), len(found.notes)) == (6, {"semantic"}, 1)
+
+
+@pytest.mark.parametrize(("kind", "other"), [("lexical", "semantic"), ("vectors", "bm25")])
+def test_a_damaged_index_is_noted_and_the_other_answers(
+    indexed: Any, open_searcher: Callable[[], Searcher], damage: Callable[[Any], None], kind: str, other: Any
+) -> None:
+    damage(indexed.folder(kind))
+    searcher = open_searcher()
+    found = searcher.search(QUERY)
+    assert ids(found) == ids(searcher.search(QUERY, mode=other)) != []
+    assert "damaged" in found.notes[0]
+    with pytest.raises(DamagedError):
+        searcher.search(QUERY, mode="semantic" if other == "bm25" else "bm25")
+
+
+def test_both_damaged(indexed: Any, open_searcher: Callable[[], Searcher], damage: Callable[[Any], None]) -> None:
+    damage(indexed.folder("lexical"))
+    damage(indexed.folder("vectors"))
+    with pytest.raises(DamagedError):
+        open_searcher().search(QUERY)
+
+
+def test_a_model_that_is_gone_stops_semantic_search_only(
+    corpus: Any, open_searcher: Callable[[], Searcher], tmp_path: Path
+) -> None:
+    corpus.index(model=str(tmp_path / "no-model"))
+    searcher = open_searcher()
+    found = searcher.search(QUERY)
+    assert ids(found) == ids(searcher.search(QUERY, mode="bm25")) != []
+    assert "no-model" in found.notes[0]
+    with fails(EngineError, "model-missing", "no-model"):
+        searcher.search(QUERY, mode="semantic")
+
+
+@pytest.mark.parametrize("mode", ["bm25", "semantic", "hybrid"])
+def test_deleted_documents_are_never_shown(crowded: Any, open_searcher: Callable[[], Searcher], mode: Any) -> None:
+    searcher = open_searcher()
+    assert paths(searcher.search("roof", mode=mode, top=20)) == {"crowd.md"}
+    crowded.drop("crowd.md")
+    for where in (None, SearchFilter(after=0.0)):
+        assert "crowd.md" not in paths(searcher.search("roof", mode=mode, top=20, where=where))
+
+
+def test_deleted_documents_do_not_crowd_out_the_rest(indexed: Any, searcher: Searcher) -> None:
+    indexed.drop("contracts/lease.md")
+    found = searcher.search("roof", mode="bm25", top=1)
+    assert [hit.snippet for hit in found.hits] == ["The roof of the tunnel was heated."]
+    assert found.hits[0].rank == 1
+
+
+@pytest.mark.parametrize("where", [None, SearchFilter(paths=("contracts/**",))])
+def test_a_changed_document_is_found_by_its_former_text_until_it_is_indexed(
+    indexed: Any, searcher: Searcher, where: SearchFilter | None
+) -> None:
+    indexed.put("contracts/lease.md", ["Cats are forbidden.", "The landlord repairs the roof."])
+    assert (
+        searcher.search("tenant rent", mode="bm25", where=where).hits[0].snippet == "The tenant pays the rent monthly."
+    )
+    assert searcher.search("cats", mode="bm25", where=where).hits == ()
+    indexed.index()
+    assert searcher.search("tenant rent", mode="bm25", where=where).hits == ()
+    assert searcher.search("cats", mode="bm25", where=where).hits[0].snippet == "Cats are forbidden."
+
+
+@pytest.mark.parametrize("kind", ["lexical", "vectors"])
+def test_an_index_that_is_replaced_and_swept_while_it_is_opened(
+    indexed: Any,
+    open_searcher: Callable[[], Searcher],
+    project: ProjectFolder,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: str,
+) -> None:
+    """A run puts a new index in place between the searcher's look at the database and its opening of the folder."""
+    former, looked = ProjectFolder.folder_of, []
+
+    def late(self: ProjectFolder, artifact: Any) -> Path:
+        if artifact.info.kind == kind and not looked:
+            looked.append(artifact.folder)
+            indexed.index()
+            with_store = project.store()
+            project.sweep({one.folder for one in with_store.artifacts().values()})
+            with_store.close()
+        return former(self, artifact)
+
+    monkeypatch.setattr(ProjectFolder, "folder_of", late)
+    found = open_searcher().search(QUERY)
+    assert looked
+    assert not (project.path / looked[0]).exists()
+    assert (len(found.hits), found.notes) == (6, ())
