@@ -40,7 +40,8 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clock]:
     gc.disable()
     yield clock
     gc.enable()
-    gc.unfreeze()
+    gc.collect()
+    gc.freeze()  # as tests/conftest.py leaves it
 
 
 def test_nothing_is_collected_while_the_user_types(clock: Clock) -> None:

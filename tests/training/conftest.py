@@ -68,6 +68,16 @@ def recipe() -> TrainingConfig:
     )  # fmt: skip
 
 
+@pytest.fixture(scope="session")
+def whole(
+    tiny: ModelFolder, data: TrainingData, recipe: TrainingConfig, tmp_path_factory: pytest.TempPathFactory
+) -> TrainResult:
+    """The recipe's training, unbroken."""
+    from engine.training.trainer import train
+
+    return train(Job(tiny, data, recipe, CPU, tmp_path_factory.mktemp("whole")))
+
+
 @pytest.fixture
 def every_step_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     from engine.training import meter
