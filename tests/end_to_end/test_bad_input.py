@@ -311,7 +311,8 @@ def test_a_full_disk_is_an_error_and_forgotten_once_there_is_room(
                 copy_documents(project / "documents", (folder,), 8)
         disk_filler(disk, 24_000)
         with mock.patch.dict(os.environ, {"BMEMBED_ERRORS": "json"}):
-            full = engine(stage, str(project), *(["--force"] if stage == "index" else []), check=False)
+            run = engine_here if stage == "embed" else engine  # of which a process loads the model
+            full = run(stage, str(project), *(["--force"] if stage == "index" else []), check=False)
         assert full.returncode == 6, full.stderr
         error = json.loads(full.stderr.splitlines()[-1])
         assert error["code"] in ("disk-full", "write-failed"), error

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -153,29 +154,23 @@ def test_a_run_killed_while_it_tidies_up(before: dict[str, Path], expected: dict
     assert_tidy(project)
 
 
-def start_and_kill(project: Path, victims: str) -> None:
-    """Start a run and kill -9 its process, its stage's process or both as soon as training has made a step."""
-    before = set((project / "runs").iterdir())
-    run = subprocess.Popen(
-        [sys.executable, "-m", "engine", "adapt", str(project)],
-        env=environment(),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
+def started(project: Path, *arguments: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "engine", *arguments, str(project)], env=environment(), stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL, start_new_session=True,
+    )  # fmt: skip
+
+
+def new_run(run: subprocess.Popen[bytes], project: Path, before: set[Path], begun: Callable[[Path], bool]) -> Path:
+    """The folder of the run that has come since, once it has `begun`."""
     deadline = time.monotonic() + 120
-    while not any(trains(folder) for folder in set((project / "runs").iterdir()) - before):
+    while True:
+        for folder in set((project / "runs").iterdir()) - before:
+            if begun(folder):
+                return folder
         assert run.poll() is None, "the run ended before it could be killed"
         assert time.monotonic() < deadline
         time.sleep(0.005)
-    (folder,) = set((project / "runs").iterdir()) - before
-    told = json.loads((folder / "stage.json").read_text())
-    assert told["stage"] == "train"
-    if victims in ("both", "child"):
-        os.kill(told["pid"], signal.SIGKILL)
-    if victims in ("both", "parent"):
-        run.kill()
-    run.wait(60)
 
 
 def trains(folder: Path) -> bool:
@@ -188,7 +183,14 @@ def test_a_run_killed_in_training_frees_the_lock_and_resumes_to_the_same_figures
 ) -> None:
     """A killed parent takes its child along."""
     project = Path(shutil.copytree(before["train"], tmp_path / "project"))
-    start_and_kill(project, victims)
+    earlier = set((project / "runs").iterdir())
+    run = started(project, "adapt")
+    stage = json.loads((new_run(run, project, earlier, trains) / "stage.json").read_text())
+    assert stage["stage"] == "train"
+    if victims == "both":
+        os.kill(stage["pid"], signal.SIGKILL)
+    run.kill()
+    run.wait(60)
     assert_searchable(project)
     engine_here("adapt", str(project))
     assert figures(project) == expected
@@ -197,8 +199,12 @@ def test_a_run_killed_in_training_frees_the_lock_and_resumes_to_the_same_figures
 
 def test_a_killed_child_ends_the_run_with_a_clear_error(before: dict[str, Path], tmp_path: Path) -> None:
     project = Path(shutil.copytree(before["train"], tmp_path / "project"))
-    start_and_kill(project, "child")
-    newest = sorted((project / "runs").iterdir())[-1]
+    earlier = set((project / "runs").iterdir())
+    with ProjectFolder(project).locked("stage"):  # the stage waits for it: it cannot end before it is killed
+        run = started(project, "index", "--force")
+        newest = new_run(run, project, earlier, lambda folder: (folder / "stage.json").exists())
+        os.kill(json.loads((newest / "stage.json").read_text())["pid"], signal.SIGKILL)
+    run.wait(60)
     failures = [event for event, _ in events.read(newest / "events.jsonl") if isinstance(event, events.StageFailed)]
     assert len(failures) == 1
     assert "killed" in failures[0].error["what"]
