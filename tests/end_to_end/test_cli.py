@@ -21,7 +21,7 @@ from fixtures.pipeline import SAMPLE, copy_documents, engine, engine_here, envir
 from engine.cli.app import GROUPS
 from engine.core.former_systems import former_name
 from engine.core.systems import label_of
-from engine.project.folder import projects_root
+from engine.project.folder import ProjectFolder, projects_root
 from engine.settings.renamed import former_scope
 
 COMMANDS = (
