@@ -101,9 +101,9 @@ What is searchable now stays searchable until then."""
         shown = [setting for setting in self.settings.values() if self.values and self._is_shown(setting)]
         lines: list[tuple[str, Content]] = []
         for section, group in groupby(shown, lambda setting: setting.name.partition(".")[0]):
-            lines += [(section, plain(f"{section}: {self.sections[section]}", "$text-muted"))]
+            lines += [("", plain(f"{section}: {self.sections[section]}", "$text-muted"))]
             lines += [(setting.name, self._line(setting)) for setting in group]
-        self.query_one("#setting-list", SafeOptions).show(lines, headings=self.sections)
+        self.query_one("#setting-list", SafeOptions).show(lines)
         self._describe()
 
     def _is_shown(self, setting: Setting) -> bool:

@@ -5,7 +5,7 @@ Screens use these only; the lint rule (`make lint`) forbids the originals outsid
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Iterable
 from typing import Any, ClassVar, TypeVar
 
 from rich.text import Text
@@ -71,18 +71,10 @@ class SafeOptions(OptionList):
         """Columns that leave an option at least one beside its padding."""
         return 1 + self.get_component_styles("option-list--option").padding.width
 
-    def show(
-        self,
-        options: Iterable[tuple[str, VisualType]],
-        highlighted: str | None = None,
-        headings: Container[str] = (),
-    ) -> None:
-        """Replace all options by (id, prompt) pairs; `highlighted`: the id to stand on, else the place is kept.
-
-        `headings`: ids that cannot be chosen.
-        """
+    def show(self, options: Iterable[tuple[str, VisualType]], highlighted: str | None = None) -> None:
+        """Replace all options by (id, prompt) pairs, headings with no id; `highlighted`: where to stand, else as before."""
         place = self.highlighted
-        made = [Option(_content(prompt), id=key, disabled=key in headings) for key, prompt in options]
+        made = [Option(_content(prompt), id=key or None, disabled=not key) for key, prompt in options]
         self.set_options(made)
         if highlighted is not None and any(option.id == highlighted for option in made):
             self.highlighted = self.get_option_index(highlighted)

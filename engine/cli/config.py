@@ -13,7 +13,6 @@ from engine.cli.app import AsJson, ProjectName, app, opened, print_json
 from engine.core.text import harmless
 
 if TYPE_CHECKING:
-    from engine.project.folder import ProjectFolder
     from engine.settings.values import Setting
 
 config = typer.Typer(
@@ -40,7 +39,7 @@ Key = Annotated[str, typer.Argument(metavar="KEY", help="such as search.top", au
 
 @dataclass(frozen=True)
 class Current:
-    """A setting of a project. `value`: what holds, set or not; None is the model's own. `set`: whether project.toml sets it."""
+    """A setting as it holds: None is the model's own. `set`: whether project.toml sets it."""
 
     key: str
     value: Any
@@ -48,27 +47,23 @@ class Current:
     set: bool
     help: str
 
-    def __str__(self) -> str:
-        from engine.settings.load import toml_value
-        from engine.settings.section import FROM_MODEL
 
-        return f"{'' if self.set else '# '}{self.key} = {toml_value(FROM_MODEL if self.value is None else self.value)}"
-
-
-def _current(project: ProjectFolder) -> list[Current]:
-    """Every setting, in the order of the schema."""
+def _current(name: str) -> list[Current]:
+    """Every setting of a project; those that are set come first."""
     from engine.core.messages.project import ReadSettings
     from engine.service.options import settings
     from engine.settings.values import every_setting
 
-    found, every = settings(project, ReadSettings()), []
-    for name, setting in every_setting().items():
-        section, _, key = name.partition(".")
-        default = found.preset.get(key) if section == "training" else None
-        default = setting.key.default if default is None else default
-        value = found.settings[section][key]
-        every.append(Current(name, default if value is None else value, default, name in found.set, setting.key.help))
-    return every
+    with opened(name) as project:
+        found = settings(project.folder, ReadSettings())
+    every = []
+    for dotted, setting in every_setting().items():
+        section, _, key = dotted.partition(".")
+        value, default = found.settings[section][key], setting.key.default
+        default = found.preset.get(key, default) if section == "training" else default
+        value = default if value is None else value
+        every.append(Current(dotted, value, default, dotted in found.set, setting.key.help))
+    return sorted(every, key=lambda one: not one.set)
 
 
 @config.command("list")
@@ -78,15 +73,18 @@ def list_settings(
     as_json: AsJson = False,
 ) -> None:
     """List the settings that project.toml sets. The others have their defaults."""
-    with opened(name) as project:
-        found = sorted(_current(project.folder), key=lambda one: not one.set)
+    from engine.settings.load import toml_value
+    from engine.settings.section import FROM_MODEL
+
+    found = _current(name)
     shown = [one for one in found if every or one.set]
     if as_json:
         print_json(shown)
         return
-    print("".join(harmless(str(one)) + "\n" for one in shown), end="")
-    if not every:
-        left = len(found) - len(shown)
+    for one in shown:
+        value = toml_value(FROM_MODEL if one.value is None else one.value)
+        print(harmless(f"{'' if one.set else '# '}{one.key} = {value}"))
+    if left := len(found) - len(shown):
         print(f"{left} more have their defaults: engine config list {shlex.quote(name)} --all", file=sys.stderr)
 
 
@@ -96,8 +94,7 @@ def get(name: ProjectName, key: Key, as_json: AsJson = False) -> None:
     from engine.settings.values import to_text
 
     setting = _known(key)
-    with opened(name) as project:
-        found = next(one for one in _current(project.folder) if one.key == setting.name)
+    found = next(one for one in _current(name) if one.key == setting.name)
     print_json(found) if as_json else print(harmless(to_text(found.value, setting.key.kind)))
 
 
@@ -126,8 +123,8 @@ def _known(key: str) -> Setting:
     from engine.settings.values import every_setting
 
     every = every_setting()
-    if found := every.get(KEYS.get(key) or key):
-        return found
+    if (current := KEYS.get(key) or key) in every:
+        return every[current]
     near = nearest(key, every)
     to_do = f"Did you mean '{near}'?" if near else "'engine config list PROJECT --all' lists them."
     raise SettingsError(f"There is no setting '{key}'.", "", to_do, code="settings-unknown-key", command="config")

@@ -16,12 +16,11 @@ BOUNDS = (
 
 def described_sections() -> tuple[SettingSection, ...]:
     """Every section and key of project.toml."""
-    found = []
-    for name, section in sections().items():
-        described = section.model_json_schema()
-        keys = tuple(_key(key, one) for key, one in described["properties"].items())
-        found.append(SettingSection(name, described["description"], keys))
-    return tuple(found)
+    described = {name: section.model_json_schema() for name, section in sections().items()}
+    return tuple(
+        SettingSection(name, found["description"], tuple(_key(*one) for one in found["properties"].items()))
+        for name, found in described.items()
+    )
 
 
 def _key(name: str, described: dict[str, Any]) -> SettingKey:

@@ -20,41 +20,24 @@ class CorpusSettings(Section):
     exclude: list[str] = key([], "glob patterns of files to skip", common=True)
     follow_links: bool = key(False, "follow symbolic links that lead out of the folders; loops are never followed")
     passwords_file: str = key(
-        "",
-        "text file with one password per line, tried on locked PDF, Office and ZIP files; never stored in the project",
-        common=True,
+        "", "text file of passwords, one per line, for locked PDF, Office and ZIP files; never stored", common=True
     )
     ocr: bool = key(
-        False,
-        "read scanned PDF pages and images with tesseract, if it is installed; about a second a page",
-        common=True,
+        False, "read scanned PDF pages and images with tesseract, if installed; about a second a page", common=True
     )
-    ocr_languages: str = key(
-        "", "OCR languages as tesseract names them, such as deu+eng; empty: all that are installed, if they are few"
-    )
-    ocr_seconds: int = key(
-        1800, "time limit for OCR of one file, in seconds; what has been read by then is kept", ge=1, le=864_000
-    )
-    reading_processes: int = key(
-        0, "processes that read files in parallel; 0: one per processor, at most 8", ge=0, le=256
-    )
+    ocr_languages: str = key("", "OCR languages in tesseract's names, such as deu+eng; empty: all installed, if few")
+    ocr_seconds: int = key(1800, "time limit for OCR per file, in seconds; text read by then is kept", ge=1, le=864_000)
+    reading_processes: int = key(0, "parallel reading processes; 0: one per processor, at most 8", ge=0, le=256)
     reading_seconds: int = key(
-        60,
-        "time limit for one file, or one file inside another, in seconds; all of an archive gets 20 times as much",
-        ge=1,
-        le=86_400,
+        60, "time limit per file or file inside it, in seconds; whole archives get 20 times as much", ge=1, le=86_400
     )
     reading_memory_mb: int = key(2048, "memory limit of each reading process, in MB", ge=512, le=1_048_576)
     chunk_tokens: int = key(256, "maximum length of a chunk, in tokens", common=True, ge=16, le=8192)
     tokenizer: str = key(
-        "",
-        "model folder or tokenizer.json whose tokens measure chunks; empty: the encoder's. Set it to compare "
-        "encoders on the same chunks",
+        "", "model folder or tokenizer.json that measures chunks; set it to compare encoders; empty: the encoder's"
     )
     overlap_sentences: int = key(1, "sentences that a chunk repeats from the previous one", ge=0, le=5)
-    context: Literal["none", "headings", "title"] = key(
-        "none", "what to put before each chunk when it is indexed and embedded"
-    )
+    context: Literal["none", "headings", "title"] = key("none", "text put before each chunk for indexing and embedding")
     retrain_threshold: float = key(0.1, "share of changed chunks above which the adapter is trained again", ge=0, le=1)
 
 
@@ -63,7 +46,7 @@ class LexicalSettings(Section):
 
     language: str = key(
         "auto",
-        "language for stemming and stop words: auto (each document's own), none, or one for all, such as en, de, fr",
+        "language of stemming and stop words: auto (per document), none, or a code such as en or de",
         common=True,
     )
     titles: bool = key(True, "index the document's title with each of its chunks")
@@ -73,54 +56,35 @@ class EncoderSettings(Section):
     """The embedding model, and where it runs."""
 
     model: str = key(
-        DEFAULT_MODEL,
-        "name of the bundled model, or path of a sentence-transformers folder or a GGUF embedding model",
-        common=True,
+        DEFAULT_MODEL, "bundled model's name, or path of a sentence-transformers folder or GGUF file", common=True
     )
-    folders: list[str] = key(
-        [],
-        "more folders where 'engine encoders' and the app look for models",
-    )
+    folders: list[str] = key([], "more folders where 'engine encoders' and the app look for models")
     small_model: str = key(
-        "",
-        "second model, adapted in place of an encoder.model that cannot be trained (GGUF, server); their vectors are "
-        "joined (Mafin)",
+        "", "second model, adapted instead of an encoder.model that cannot be trained; vectors are joined (Mafin)"
     )
     vectors: str = key(
-        "",
-        "chunk vectors made elsewhere: .npy with ids beside it, or .safetensors; encoder.model encodes queries, and "
-        "a map between both is fitted instead of an adapter",
+        "", "chunk vectors from elsewhere (.npy with ids beside it, .safetensors); a map to them replaces the adapter"
     )
-    device: str = key(
-        "auto", "device for the model: auto, cpu, cuda or cuda:N", common=True, pattern=r"^(auto|cpu|cuda(:\d+)?)$"
-    )
+    device: str = key("auto", "device: auto, cpu, cuda or cuda:N", common=True, pattern=r"^(auto|cpu|cuda(:\d+)?)$")
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = key("auto", "precision of the model's weights")
     max_tokens: int = key(256, "maximum length of a text, in tokens; the rest is cut off", ge=16, le=32768)
     query_prompt: Prompt | None = key(
-        None,
-        "text put before each query, such as 'query: ' for E5; unset: as in the model's "
-        "config_sentence_transformers.json",
+        None, "text before each query, such as 'query: ' for E5; unset: from config_sentence_transformers.json"
     )
-    document_prompt: Prompt | None = key(
-        None, "text put before each chunk, such as 'passage: ' for E5; unset: the model's own"
-    )
+    document_prompt: Prompt | None = key(None, "text before each chunk, such as 'passage: '; unset: the model's own")
     endpoint: str = key(
         "",
-        "URL of an OpenAI-compatible server to use instead of encoder.model, such as http://127.0.0.1:8080/v1; its "
-        "key is read from $BMEMBED_ENDPOINT_KEY",
+        "server used instead of encoder.model, such as http://127.0.0.1:8080/v1; key in $BMEMBED_ENDPOINT_KEY",
         common=True,
     )
     endpoint_model: str = key("", "name of the embedding model on that server; empty if it has only one", common=True)
     endpoint_allow_public: bool = key(
-        False,
-        "allow a server outside this machine and private networks; it gets the text of documents and queries",
-        common=True,
+        False, "allow a server outside private networks; it gets the text of documents and queries", common=True
     )
     endpoint_seconds: int = key(60, "timeout of a request to that server, in seconds", ge=1, le=3600)
     endpoint_batch: int = key(32, "maximum number of texts per request to that server", ge=1, le=2048)
     pooling: Literal["from the model", "mean", "cls", "last"] = key(
-        "from the model",
-        "how a text's token vectors become one: as the model's folder says, their mean, the first (cls) or the last",
+        "from the model", "pooling of token vectors: as in the model's folder, mean, first (cls) or last"
     )
 
 
@@ -135,57 +99,34 @@ class QuerySettings(Section):
         common=True,
     )
     kinds: list[Literal["question", "keyword", "title", "claim"]] = key(
-        ["question", "keyword", "title", "claim"],
-        "kinds of queries to make; title: worded like a title",
-        min_length=1,
+        ["question", "keyword", "title", "claim"], "kinds of queries to make; title: worded like a title", min_length=1
     )
     per_chunk: int = key(3, "maximum number of queries per chunk", ge=1, le=20)
     model: str = key(
-        "",
-        "GGUF file of the language model: a path from the project folder, or the name of one added with 'engine "
-        "models add'",
-        common=True,
+        "", "GGUF file of the language model: a path, or the name of one added with 'engine models add'", common=True
     )
     endpoint: str = key(
-        "",
-        "URL of an OpenAI-compatible server for backend endpoint, such as http://127.0.0.1:8080/v1; its key is read "
-        "from $BMEMBED_ENDPOINT_KEY",
-        common=True,
+        "", "OpenAI-compatible server, such as http://127.0.0.1:8080/v1; key in $BMEMBED_ENDPOINT_KEY", common=True
     )
     endpoint_model: str = key("", "name of the language model on that server; empty if it has only one", common=True)
     endpoint_allow_public: bool = key(
-        False, "allow a server outside this machine and private networks; it gets the text of documents", common=True
+        False, "allow a server outside private networks; it gets the text of documents", common=True
     )
     endpoint_seconds: int = key(300, "timeout of a request to that server, in seconds", ge=1, le=3600)
     prompt: Literal["two-step", "one-step"] = key(
-        "two-step",
-        "two-step: the language model lists facts, then asks about them; one-step: for small language models",
+        "two-step", "two-step: the model lists facts, then asks about them; one-step: for small models"
     )
     context_tokens: int = key(4096, "context size of the language model, in tokens", ge=512, le=131_072)
     answer_tokens: int = key(768, "maximum length of an answer, in tokens", ge=64, le=8192)
-    concurrency: int = key(
-        0,
-        "parallel requests to the server; 0: one. A GGUF file answers one at a time",
-        ge=0,
-        le=64,
-    )
+    concurrency: int = key(0, "parallel requests to the server; 0: one. A GGUF file answers one at a time", ge=0, le=64)
     max_queries: int = key(
-        8000,
-        "maximum number of training queries; a language model writes no more than this before filtering",
-        ge=1,
-        le=1_000_000,
+        8000, "maximum number of training queries (of a language model: before filtering)", ge=1, le=1_000_000
     )
     max_hours: float = key(
-        0.0,
-        "hours that a language model may write, over all runs with the same settings; 0: no limit. Whenever it "
-        "stops, its queries cover the corpus evenly",
-        ge=0.0,
-        le=10_000.0,
+        0.0, "time limit for a language model's writing, in hours, over all runs; 0: none", ge=0.0, le=10_000.0
     )
     quality_filters: bool = key(
-        True,
-        "drop a language model's queries that repeat others, copy the document, lack its distinctive words, or are "
-        "in another language",
+        True, "drop a language model's queries that are copied, repeated, too general or in another language"
     )
     consistency_top: int = key(
         20, "keep a query only if BM25 or the base encoder ranks its chunk this high; 0: keep all", ge=0, le=1000
@@ -205,17 +146,12 @@ class EvaluationSettings(Section):
     """How encoders are compared."""
 
     heldout_share: float = key(
-        0.3,
-        "share of documents whose queries are never trained on; a third of them decide when training stops, the rest "
-        "what is used",
-        gt=0,
-        lt=0.9,
+        0.3, "share of documents held out: a third to stop training early, the rest to compare encoders", gt=0, lt=0.9
     )
     max_heldout: int = key(600, "maximum number of held-out queries", ge=20, le=MAX_WHOLE_NUMBER)
     bootstrap_samples: int = key(10_000, "bootstrap samples per confidence interval", ge=100, le=1_000_000)
     interpolation_weights: list[Annotated[float, Field(ge=0.01, le=0.99, multiple_of=0.01)]] = key(
-        [0.5],
-        "interpolation weights to try (1: adapted, 0: base); each embeds every chunk once more",
+        [0.5], "interpolation weights to try (1: adapted, 0: base); each embeds every chunk once more"
     )
     depth: int = key(100, "ranking depth at which systems are compared and fused", ge=10, le=10_000)
     use_judged: bool = key(True, "let judged queries decide what is used, if there are enough")
@@ -229,16 +165,11 @@ class EvaluationSettings(Section):
     sample_size: int = key(100, "l of the diagnostics: queries per bootstrap sample", ge=1, le=100_000)
     psi: float = key(5.0, "ψ of COE and ROE: percentile of the similarities of the best K chunks", ge=0, le=100)
     sentence_pairs: str = key(
-        "",
-        "sentence pairs with human similarity scores, to compare encoders on: .jsonl, .csv or .tsv with sentence1, "
-        "sentence2, score; relative paths start at the project folder",
+        "", "sentence pairs with human scores to compare encoders on: .jsonl, .csv, .tsv (sentence1, sentence2, score)"
     )
     transformations: bool = key(False, "also compute the diagnostics for transformed (more isotropic) vectors")
     general_set: str = key("", "BEIR folder for the forgetting check, instead of the bundled questions")
-    cl_baseline: bool = key(
-        False,
-        "also compare an adapter trained with plain contrastive learning; costs a second training and embedding",
-    )
+    cl_baseline: bool = key(False, "also compare plain contrastive learning; costs a second training")
 
 
 class VectorSettings(Section):
@@ -254,8 +185,7 @@ class SearchSettings(Section):
     mode: Literal["hybrid", "semantic", "bm25"] = key("hybrid", "default search mode", common=True)
     fusion: Literal["auto", "rrf", "weighted"] = key(
         "auto",
-        "fusion in hybrid search: rrf (reciprocal rank fusion), weighted (sum of scores), or auto (equal-weight sum, "
-        "unless another is shown to be better)",
+        "fusion of both rankings: by rrf, weighted scores, or auto (equal weights, unless another proves better)",
     )
     rrf_k: int = key(40, "constant k of reciprocal rank fusion", ge=1, le=MAX_WHOLE_NUMBER)
     weight: float = key(0.5, "weight of the semantic score, if fusion is weighted", ge=0, le=1)

@@ -37,33 +37,19 @@ class TrainingSettings(Section):
         "what list losses learn from: bm25, mixture (BM25 and base encoder), rrf (both, by reciprocal rank), "
         "cross-encoder; auto: mixture for mixed and shared_listnet, else bm25",
     )
-    cross_encoder: str = key(
-        "", "folder of the teacher cross-encoder, from the project folder if relative; slow without a GPU"
-    )
+    cross_encoder: str = key("", "folder of the teacher cross-encoder; slow without a GPU")
     query_share: float = key(1.0, "share of the training queries to use, the same ones in every run", gt=0, le=1)
-    similarity: SimilarityName | None = key(
-        None, "compare adapted vectors by cosine, or by distance in hyperbolic space (lorentz)"
-    )
+    similarity: SimilarityName | None = key(None, "compare adapted vectors by cosine or hyperbolic distance (lorentz)")
     curvature: float | None = key(None, "c of hyperbolic space, whose curvature is -c", ge=0.1, le=10)
     entailment_weight: float | None = key(
-        None,
-        "alpha, weight of the loss that puts chunks into the cones of their queries (similarity lorentz)",
-        ge=0,
-        le=1,
+        None, "alpha, weight of the loss that puts chunks into the cones of their queries (with lorentz)", ge=0, le=1
     )
     steps: int | None = key(None, "maximum number of training steps", ge=1, le=MAX_WHOLE_NUMBER)
     epochs: int | None = key(
-        None,
-        "maximum number of passes over the training queries, instead of steps; checks and checkpoints are then made "
-        "once per pass; 0: use steps",
-        ge=0,
-        le=10_000,
+        None, "maximum number of passes over the queries, each ended by a check; 0: use steps", ge=0, le=10_000
     )
     max_tokens: int | None = key(
-        None,
-        "maximum length of a text in training, in tokens; unset: encoder.max_tokens, with preset quick at most 128",
-        ge=16,
-        le=32768,
+        None, "maximum tokens of a text; unset: encoder.max_tokens (preset quick: at most 128)", ge=16, le=32768
     )
     queries_per_step: int | None = key(None, "queries per step", ge=1, le=4096)
     negatives_per_query: int | None = key(None, "BM25 negatives added per query", ge=0, le=64)
@@ -71,13 +57,10 @@ class TrainingSettings(Section):
         None, "random chunks added to each step; unset: 8192 if only queries are adapted, else 0", ge=0, le=1_000_000
     )
     adapter_scope: AdapterScope | None = key(
-        None,
-        "adapt the encoding of queries only, or of queries and chunks (both); unset: queries if they are extractive, "
-        "else both",
+        None, "what to adapt: queries, or queries and chunks (both); unset: queries if they are extractive, else both"
     )
     augmentation: Augmentation | None = key(
-        None,
-        "how to join the vectors of encoder.small_model: at unit norm (mafin), or with learned lengths (lambda-mafin)",
+        None, "how to join the vectors of encoder.small_model: at unit norm (mafin), or at learned lengths"
     )
     learning_rate: float | None = key(None, "peak learning rate of AdamW", gt=0, le=0.1)
     teacher_temperature: float | None = key(
@@ -89,29 +72,22 @@ class TrainingSettings(Section):
     infonce_weight: float | None = key(None, "share of InfoNCE in the mixed loss", ge=0, le=1)
     teacher_bm25_weight: float | None = key(None, "share of BM25 in the mixture", ge=0, le=1)
     triplet_margin: float | None = key(None, "margin of the triplet loss, in cosine", ge=0, le=2)
-    in_batch: bool | None = key(
-        None, "in plackett_luce, compare a query with all chunks of a step, not only with its own negatives"
-    )
+    in_batch: bool | None = key(None, "plackett_luce: compare a query with all chunks of a step, not only its own")
     label_smoothing: float | None = key(None, "label smoothing of plackett_luce", ge=0, le=0.5)
-    refresh_every: int | None = key(
-        None, "mine the model's own hard negatives every so many steps; 0: never", ge=0, le=MAX_WHOLE_NUMBER
-    )
+    refresh_every: int | None = key(None, "steps between hard-negative mining; 0: never", ge=0, le=MAX_WHOLE_NUMBER)
     mined_per_query: int | None = key(None, "hard negatives to mine per query", ge=1, le=1000)
     lora_rank: int | None = key(None, "rank of the LoRA adapter", ge=1, le=512)
     lora_alpha: float | None = key(None, "scale (alpha) of the LoRA adapter", gt=0)
     lora_dropout: float | None = key(None, "dropout of the LoRA adapter", ge=0, lt=1)
     eval_every: int | None = key(None, "steps between held-out checks", ge=1, le=MAX_WHOLE_NUMBER)
-    patience: int | None = key(
-        None, "held-out checks without improvement before training stops", ge=1, le=MAX_WHOLE_NUMBER
-    )
+    patience: int | None = key(None, "held-out checks without gain before training stops", ge=1, le=MAX_WHOLE_NUMBER)
     checkpoint_every: int | None = key(None, "steps between checkpoints", ge=1, le=MAX_WHOLE_NUMBER)
     warmup: float | None = key(None, "share of the steps in which the learning rate rises", ge=0, le=1)
     weight_decay: float | None = key(None, "weight decay of AdamW", ge=0, le=1)
     clip_norm: float | None = key(None, "maximum gradient norm", gt=0)
     model_dropout: bool | None = key(None, "use the model's own dropout; slow on a CPU")
     false_negatives: FalseNegatives | None = key(
-        None,
-        "negatives that the teacher ranks above the evidence: keep, drop, or relabel as positives",
+        None, "negatives that the teacher ranks above the evidence: keep, drop, or relabel as positives"
     )
     heldout_queries: int | None = key(None, "maximum number of validation queries per check", ge=1, le=MAX_WHOLE_NUMBER)
     heldout_pool: int | None = key(None, "maximum number of chunks ranked per check", ge=10, le=MAX_WHOLE_NUMBER)
@@ -121,9 +97,7 @@ class TrainingSettings(Section):
     )
     gradient_checkpointing: Wish | None = key(None, "compute every block twice, to train large models in little memory")
     compile: Wish | None = key(None, "compile the model (GPU only)")
-    method: Method | None = key(
-        None, "FT: fine-tune on queries; PT: pre-train on masked words of the corpus; PT-FT: PT, then FT"
-    )
+    method: Method | None = key(None, "FT: fine-tune on queries; PT: pre-train on masked words; PT-FT: both")
     pretrain_steps: int | None = key(None, "pre-training steps", ge=1, le=MAX_WHOLE_NUMBER)
     pretrain_chunks_per_step: int | None = key(None, "chunks per step of pre-training", ge=1, le=4096)
     pretrain_learning_rate: float | None = key(

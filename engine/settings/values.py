@@ -32,23 +32,15 @@ class Setting:
             return f"{'one' if self.key.kind == 'choice' else 'any'} of: {', '.join(self.key.choices)}"
         if self.key.kind == "flag":
             return "true or false"
-        least, most = self.key.least, self.key.most
-        if most is not None and most >= MAX_WHOLE_NUMBER:  # a guard against slips
-            most = None
-        if least is None and most is None:
-            return ""
-        if most is None:
-            return f"from {least:,.10g}"
-        return f"{least:,.10g} to {most:,.10g}" if least is not None else f"up to {most:,.10g}"
+        bounds = [None if one is None else f"{one:,.10g}" for one in (self.key.least, self.key.most)]
+        least, most = bounds if (self.key.most or 0) < MAX_WHOLE_NUMBER else (bounds[0], None)  # a guard against slips
+        return f"{least} to {most}" if least and most else f"from {least}" if least else f"up to {most}" if most else ""
 
 
 def every_setting() -> dict[str, Setting]:
     """By dotted name, in the order of the schema."""
-    return {
-        (name := f"{section.name}.{key.name}"): Setting(name, key)
-        for section in described_sections()
-        for key in section.keys
-    }
+    keys = [(f"{part.name}.{key.name}", key) for part in described_sections() for key in part.keys]
+    return {name: Setting(name, key) for name, key in keys}
 
 
 def to_text(value: Any, kind: str) -> str:

@@ -27,7 +27,8 @@ A project's settings are in `project.toml` in its folder. Change them in the app
 
 A new `project.toml` shows the settings in **bold**, those that people change. It may hold any other, too. An unknown key
 or a wrong value is an error that names the key and, for a slip, what was meant. A change holds for the next search or run.
-`engine config set` and the app say which stages it makes stale.
+`engine config set` and the app say which stages it makes stale. Relative paths start at the project folder; that of an
+encoder is best given whole.
 """
 
 
