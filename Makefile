@@ -11,7 +11,7 @@ export CMAKE_ARGS ?= -DGGML_AMX_TILE=OFF -DGGML_AMX_INT8=OFF
 
 # Its result needs no llama.cpp, so that is compiled afterwards. Whoever interrupts that, or has no compiler, has all the rest.
 demo: $(VENV)/.installed
-	$(BIN)/engine demo
+	PYTHONDONTWRITEBYTECODE= $(BIN)/engine demo
 	@if [ -e $(VENV)/.installed-llm ]; then exit 0; fi; echo; \
 	if [ -z "$(COMPILER)" ]; then echo "No C++ compiler was found: llama.cpp is left out. $(WITHOUT_LLM)"; exit 0; fi; \
 	echo "The demo is done. llama.cpp is an optional extra and installed last; Ctrl-C skips it."; \
@@ -70,9 +70,10 @@ $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed: make PYTHON=python3.11")'
 	$(PYTHON) -m venv $(VENV)
 
+# Python compiles what it imports. Compiling all 14,000 modules would take most of the installation's time.
 $(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Installing into $(VENV): a few minutes the first time. pip says what it does:"
-	$(PIP) install --constraint constraints.txt --editable .
+	$(PIP) install --no-compile --constraint constraints.txt --editable .
 	touch $@
 
 $(VENV)/.installed-llm: $(VENV)/.installed

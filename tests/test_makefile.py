@@ -25,7 +25,7 @@ def test_the_long_installation_is_announced_and_followed(tmp_path: Path) -> None
         next(place for place, line in enumerate(lines) if line.endswith(f"--editable {what}"))
         for what in (".", "'.[llm]'")
     )
-    assert said < installs < lines.index(f"{tmp_path}/new/bin/engine demo") < compiles
+    assert said < installs < lines.index(f"PYTHONDONTWRITEBYTECODE= {tmp_path}/new/bin/engine demo") < compiles
     assert "--quiet" not in lines[installs]
 
 
