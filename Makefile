@@ -25,11 +25,12 @@ wheel: | $(BIN)/python
 	$(PIP) wheel --quiet --no-deps --wheel-dir dist .
 	@ls dist/*.whl
 
-# For machines with this system and this version of Python.
+# For machines with this system and this version of Python. llama.cpp is compiled anew: for their processors, not for this one alone.
 wheelhouse: wheel
 	rm -rf wheelhouse
-	$(PIP) wheel --constraint constraints.txt --wheel-dir wheelhouse "$$(ls dist/*.whl)$(if $(COMPILER),[llm])"
-	$(if $(COMPILER),,@echo "No C++ compiler was found: the extra llm is left out.")
+	$(if $(COMPILER),CMAKE_ARGS="$(CMAKE_ARGS) -DGGML_NATIVE=OFF" $(PIP) wheel --no-deps --no-cache-dir --constraint constraints.txt \
+		--wheel-dir wheelhouse llama-cpp-python,@echo "No C++ compiler was found: the extra llm is left out.")
+	$(PIP) wheel --find-links wheelhouse --constraint constraints.txt --wheel-dir wheelhouse "$$(ls dist/*.whl)$(if $(COMPILER),[llm])"
 	@echo "Copy the folder wheelhouse to a machine with this system and $$($(BIN)/python -V). To install there without a network:"
 	@echo "    python3 -m venv bmembed"
 	@echo "    bmembed/bin/pip install --no-index --find-links wheelhouse 'bmembed-tui$(if $(COMPILER),[llm])'"
