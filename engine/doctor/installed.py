@@ -29,10 +29,11 @@ def packages() -> list[Finding]:
 
 
 def _needed(wrong: list[str]) -> Iterator[metadata.Distribution]:
-    """Installed packages, each once for every set of extras; `wrong` gets what is missing."""
+    """Installed packages, those of extras that are there included; `wrong` gets what is missing."""
     from packaging.requirements import Requirement
 
-    wanted, seen = [Requirement(PROJECT)], set()
+    extras = ",".join(name for name in EXTRAS if not missing_packages(name))
+    wanted, seen = [Requirement(f"{PROJECT}[{extras}]")], set()
     while wanted:
         one = wanted.pop()
         if (key := (one.name.lower().replace("_", "-"), *sorted(one.extras))) in seen:

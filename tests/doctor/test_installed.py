@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from fixtures.pipeline import engine_here
 
+from engine.core.extras import EXTRAS
 from engine.core.messages.project import Finding
 from engine.doctor import installed
 from engine.doctor.installed import packages, shipped
@@ -24,21 +25,32 @@ def put(site: Path, name: str, version: str, *requires: str, files: tuple[str, .
 @pytest.fixture
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(installed, "PROJECT", "our_program")
+    for name, module in (
+        ("llm", "no_such_module"),
+        ("onnx", "no_such_module"),
+        ("desktop", "json"),
+        ("parquet", "json"),
+    ):
+        monkeypatch.setitem(EXTRAS, name, {module: module})
     monkeypatch.syspath_prepend(str(tmp_path))
     return tmp_path
 
 
 def named(finding: Finding) -> set[str]:
-    return {name for name in ("direct", "deep", "absent", "optional", "here.py", "gone.py") if name in finding.found}
+    return {
+        name for name in ("direct", "deep", "absent", "optional", "here.py", "gone.py", "used") if name in finding.found
+    }
 
 
 def test_what_is_missing_or_too_old_is_named_however_deep(site: Path) -> None:
-    put(site, "our_program", "1.0", "direct[more]>=2", "optional; extra == 'llm'", "absent; python_version < '3'")
+    extras = ("optional; extra == 'llm'", "used; extra == 'parquet'")
+    put(site, "our_program", "1.0", "direct[more]>=2", *extras, "absent; python_version < '3'")
     put(site, "direct", "2.5", "deep>=3; extra == 'more'", files=("here.py", "gone.py", "gone.pyc"))
     put(site, "deep", "2.0", "absent", "our_program")
     (site / "here.py").touch()
     (finding,) = packages()
-    assert (finding.state, named(finding)) == ("problem", {"deep", "absent", "gone.py"})
+    assert (finding.state, named(finding)) == ("problem", {"deep", "absent", "gone.py", "used"})
+    put(site, "used", "1.0")
     put(site, "absent", "1.0")
     put(site, "deep", "3.0")
     (site / "deep-2.0.dist-info" / "METADATA").unlink()
@@ -46,7 +58,7 @@ def test_what_is_missing_or_too_old_is_named_however_deep(site: Path) -> None:
     (site / "deep-2.0.dist-info").rmdir()
     (site / "gone.py").touch()
     (finding,) = packages()
-    assert (finding.state, finding.found.split()[0]) == ("good", "3")
+    assert (finding.state, finding.found.split()[0]) == ("good", "4")
 
 
 def test_a_program_that_was_never_installed_is_a_problem(site: Path) -> None:
