@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from textual.command import Provider
     from textual.widget import Widget
 
+    from engine.core.messages.search import Hit
     from engine.project.folder import ProjectFolder
 
 LEAVE_SECONDS = 8.0
@@ -63,7 +64,7 @@ class BmembedApp(App[None]):
         Binding("question_mark,f1", "help", "help", id="app.help"),
         Binding("f12", "diagnostics", "diagnostics", show=False, id="app.diagnostics"),
         Binding("ctrl+o", "jump", "jump", show=False, id="app.jump"),
-        Binding("ctrl+t", "switch_theme", "light/dark", show=False, id="app.theme"),
+        Binding("ctrl+t", "switch_theme", "light/dark", show=False, id="app.theme", priority=True),
     ]
 
     def __init__(self, project: str | None = None) -> None:
@@ -137,12 +138,30 @@ class BmembedApp(App[None]):
         if not isinstance(self.screen, ErrorDialog):
             self.push_screen(ErrorDialog(error))
 
-    def open_project(self, project: ProjectFolder, step: str | None = None, *, read: bool = False) -> None:
+    def action_search_all(self) -> None:
+        from bmembed_tui.steps.search.all_projects import AllProjectsScreen
+
+        self.push_screen(AllProjectsScreen())
+
+    def open_hit(self, project: Path, query: str, hit: Hit) -> None:
+        """Show the document of a hit in its project."""
+        from engine.project.folder import ProjectFolder
+
+        self.open_project(ProjectFolder(project), "search", found=(query, hit))
+
+    def open_project(
+        self,
+        project: ProjectFolder,
+        step: str | None = None,
+        *,
+        read: bool = False,
+        found: tuple[str, Hit] | None = None,
+    ) -> None:
         from bmembed_tui.home.recents import remember
         from bmembed_tui.project.screen import ProjectScreen
 
         remember(project.path)
-        self.push_screen(ProjectScreen(project, step, read=read), lambda _none: self._home())
+        self.push_screen(ProjectScreen(project, step, read=read, found=found), lambda _none: self._home())
 
     def _home(self) -> None:
         if isinstance(self.screen, HomeScreen):

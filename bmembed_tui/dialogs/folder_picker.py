@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar
 
@@ -23,9 +24,9 @@ class FolderPicker(ModalScreen[Path | None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss", "cancel", id="dialog.close-picker")]
 
-    def __init__(self, title: str, text: str, verb: str, start: Path | None = None) -> None:
+    def __init__(self, title: str, text: str, verb: str) -> None:
         super().__init__()
-        self._title, self._text, self._verb, self._start = title, text, verb, start
+        self._title, self._text, self._verb = title, text, verb
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog picker-dialog"):
@@ -41,12 +42,16 @@ class FolderPicker(ModalScreen[Path | None]):
                 yield SafeButton("Cancel", id="cancel", action="screen.dismiss")
 
     def on_mount(self) -> None:
-        self.query_one(FolderTree).show_roots(roots(self._start))
+        self.query_one(FolderTree).show_roots(roots())
         self.query_one(PathField).focus()
 
     @on(FolderTree.Picked)
     def _picked(self, event: FolderTree.Picked) -> None:
         self.query_one(PathField).pick(event.path)
+
+    @on(FolderTree.Typed)
+    def _typed(self, event: FolderTree.Typed) -> None:
+        self.query_one(PathField).type_on(event.character)
 
     def action_browse(self) -> None:
         self.query_one(PathField).browse()
@@ -68,10 +73,9 @@ class FolderPicker(ModalScreen[Path | None]):
 
 
 def roots(start: Path | None = None) -> list[tuple[str, Path]]:
-    """Where a tree of folders begins: the wanted folder, the user's own, and everything."""
+    """Where a tree of folders begins: the wanted folder, the current one, the user's own, and everything."""
     places = [start] if start is not None else []
-    try:
-        places.append(Path.home())
-    except RuntimeError:
-        places.append(Path.cwd())
+    for find in (Path.cwd, Path.home):
+        with suppress(OSError, RuntimeError):  # it is gone, or nobody knows the home
+            places.append(find())
     return [(str(path), path) for path in dict.fromkeys([*places, Path("/")])]

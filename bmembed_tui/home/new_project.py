@@ -18,7 +18,7 @@ from textual.widgets import Input, OptionList
 
 from bmembed_tui.dialogs.confirmations import ask
 from bmembed_tui.dialogs.folder_picker import roots
-from bmembed_tui.home.here import here, suggested_name
+from bmembed_tui.home.here import suggested_name
 from bmembed_tui.widgets.fields import Field, PathField
 from bmembed_tui.widgets.folder_tree import FolderTree
 from bmembed_tui.widgets.key_line import KeyLine
@@ -122,6 +122,7 @@ Enter goes from field to field; on the last one it makes the project."""
         self._first = documents
         self._suggested = ""
         self._picked = False
+        self._typing = False  # a path that is half typed is no mistake
         self.problems: tuple[EngineError | None, EngineError | None] = (None, None)
         """What stands against the documents, and against the place."""
 
@@ -153,7 +154,7 @@ Enter goes from field to field; on the last one it makes the project."""
         yield KeyLine()
 
     def on_mount(self) -> None:
-        self.query_one(FolderTree).show_roots(roots(here()))
+        self.query_one(FolderTree).show_roots(roots())
         self._draw_presets()
         field = self.query_one("#new-documents", PathField)
         field.focus()
@@ -187,10 +188,15 @@ Enter goes from field to field; on the last one it makes the project."""
         self._picked = True
         self.query_one("#new-documents", PathField).pick(event.path)
 
+    @on(FolderTree.Typed)
+    def _typed_in_tree(self, event: FolderTree.Typed) -> None:
+        self.query_one("#new-documents", PathField).type_on(event.character)
+
     @on(Input.Changed)
     def _typed(self, event: Input.Changed) -> None:
         event.stop()
         if event.input.id == "new-documents":
+            self._typing = event.input.has_focus
             self._suggest_name()
         self.check()
 
@@ -199,6 +205,10 @@ Enter goes from field to field; on the last one it makes the project."""
         if path is not None and name.value in ("", self._suggested):
             self._suggested = suggested_name(path)
             name.value = self._suggested
+
+    def on_descendant_blur(self) -> None:
+        self._typing = False
+        self.check()
 
     @work(exclusive=True, group="check")
     async def check(self) -> None:
@@ -210,7 +220,7 @@ Enter goes from field to field; on the last one it makes the project."""
         self.problems = documents, place = await asyncio.to_thread(wanted.problems)
         if not self._is_shown:
             return
-        self._show_problem("#new-documents-note", documents if wanted.typed else None)
+        self._show_problem("#new-documents-note", documents if wanted.typed and not self._typing else None)
         shown = place if wanted.name else None
         self._show_problem("#new-place-note", shown, "" if place else f"Its folder will be {wanted.place()}")
         if documents is None and not self._picked and wanted.documents is not None:

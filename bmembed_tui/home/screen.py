@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from engine.project.folder import ProjectFolder
 
 PITCH = "Searches your documents on this machine, offline, and adapts an embedding model to them."
-SAMPLE, HERE, NEW, OTHER = "sample", "here", "new", "other"
+SAMPLE, HERE, NEW, OTHER, ALL = "sample", "here", "new", "other", "all"
 AT = "at:"  # then a project's path: the id of its line
 LOOK_AGAIN_SECONDS = 2.0  # while a run goes on somewhere
 
@@ -36,6 +36,9 @@ class ProjectOpener(Protocol):
 
     def open_project(self, project: ProjectFolder, step: str | None = None, *, read: bool = False) -> None:
         """Show a project. `read`: make its documents searchable at once."""
+
+    def action_search_all(self) -> None:
+        """Show the search in all projects."""
 
     def show_error(self, error: EngineError) -> None:
         """Show an error of the engine."""
@@ -47,6 +50,7 @@ class HomeScreen(Screen[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("n", "new", "new project", id="home.new"),
         Binding("o", "other", "open a folder", id="home.open"),
+        Binding("a", "app.search_all", "search all", id="home.everywhere"),
         Binding("delete", "remove", "remove a project", show=False, id="home.remove"),
     ]
     HELP = """A project is a folder that holds what bmembed makes of your documents: an index, an adapted encoder, \
@@ -55,6 +59,7 @@ reports. The documents themselves stay where they are, and nothing leaves this m
 Try the sample: a small invented company's documents, to see every step in a few minutes.
 New project: choose the folder with your documents, or drop it.
 Open another folder: a project that is not in the list, given by its folder.
+Search all projects: their best hits in one list.
 A run in progress stands first: closing the app does not end it."""
 
     def __init__(self, wanted: str | None = None) -> None:
@@ -105,6 +110,7 @@ A run in progress stands first: closing the app does not end it."""
             *([(HERE, _offer("Search this folder", str(self._here)))] if self._here else []),
             (NEW, _offer("New project", "over your own documents")),
             (OTHER, _offer("Open another folder …", "a project that is not in this list")),
+            *([(ALL, _offer("Search all projects", f"{len(found)} at once"))] if len(found) > 1 else []),
         ]
         choices = self.query_one("#home-choices", SafeOptions)
         with self.app.batch_update():
@@ -129,6 +135,8 @@ A run in progress stands first: closing the app does not end it."""
             self.action_new()
         elif key == OTHER:
             self.action_other()
+        elif key == ALL:
+            self.bmembed.action_search_all()
         elif key in self._known:
             self.open(str(self._known[key].path))
 
@@ -253,6 +261,7 @@ A run in progress stands first: closing the app does not end it."""
         return {
             "New project": ("adapt to your own documents", "new"),
             "Open another folder": ("a project given by its folder", "other"),
+            "Search all projects": ("their best hits in one list", "app.search_all"),
             "Remove a project": ("the one that is marked in the list; its documents stay", "remove"),
         }
 

@@ -20,7 +20,7 @@ class RunLine(SafeStatic):
     """One line: project · stage · progress."""
 
     def __init__(self, name: str, **options: Any) -> None:
-        super().__init__(plain(name, "bold"), **options)
+        super().__init__(Content.assemble(plain(f" {name} ", "bold"), plain("  opening …")), **options)
         self._name, self._drawn = name, ""
 
     def draw(self, status: ProjectStatus, run: RunState, requested: str = "") -> None:

@@ -17,14 +17,17 @@ from bmembed_tui.client.engine_client import EngineClient
 from bmembed_tui.client.project_status import SEARCH, STAGES, STEPS, step_at_work, step_of
 from bmembed_tui.project.run_line import RunLine
 from bmembed_tui.project.runs import RunScreen
-from bmembed_tui.project.sidebar import Sidebar
+from bmembed_tui.project.sidebar import WIDE, Sidebar
 from bmembed_tui.widgets.key_line import KeyLine
 from engine.core.errors import EngineError
 from engine.core.messages.project import ReadStatus
 from engine.project.folder import ProjectFolder
 
 if TYPE_CHECKING:
+    from textual.widget import Widget
+
     from bmembed_tui.steps.base import StepPane
+    from engine.core.messages.search import Hit
 
 STYLES = Path(__file__).parent.parent / "styles"
 
@@ -37,6 +40,7 @@ class ProjectScreen(RunScreen):
         *(STYLES / f"{step.key}.tcss" for step in STEPS),
     ]
     VERTICAL_BREAKPOINTS: list[tuple[int, str]] | None = [(0, "-short"), (30, "-tall")]  # noqa: RUF012
+    HORIZONTAL_BREAKPOINTS: list[tuple[int, str]] | None = [(0, "-narrow"), (WIDE, "-wide")]  # noqa: RUF012
     BINDINGS: ClassVar[list[BindingType]] = [
         *(
             Binding(str(n), f"go('{step.key}')", step.title, show=False, id=f"step.{step.key}")
@@ -48,10 +52,17 @@ class ProjectScreen(RunScreen):
         Binding("ctrl+w", "leave", "projects", id="project.leave"),
     ]
 
-    def __init__(self, project: ProjectFolder, step: str | None = None, *, read: bool = False) -> None:
-        """`read`: make the documents searchable at once."""
+    def __init__(
+        self,
+        project: ProjectFolder,
+        step: str | None = None,
+        *,
+        read: bool = False,
+        found: tuple[str, Hit] | None = None,
+    ) -> None:
+        """`read`: make the documents searchable at once. `found`: a query, and its hit to show."""
         super().__init__(project)
-        self._read = read
+        self._read, self._found = read, found
         self.client = EngineClient(project.path)
         self.client.on_end = self._engine_ended
         self._first_step = step
@@ -116,9 +127,19 @@ class ProjectScreen(RunScreen):
         self.go(step)
 
     def take_late_key(self, event: events.Key) -> bool:
-        """A key that nothing took: one that was typed while the step was still being shown is for the step's field."""
+        """A key that nothing took is for the step: typed while it was still being shown, or beside it."""
         pane = self.pane
+        if pane is not None and not event.is_printable and event.key not in self.active_bindings:
+            pane.focus_primary()
+            self.app.call_later(self._press_in_pane, event.key, self.focused)
         return pane is not None and event.is_printable and bool(event.character) and pane.typed(event.character or "")
+
+    def _press_in_pane(self, key: str, before: Widget | None) -> None:
+        """A key that means nothing where the focus was `before`; where it means nothing in the step either, all stays."""
+        if key in self.active_bindings:
+            self.app.simulate_key(key)
+        else:
+            self.set_focus(before)
 
     def search_for(self, text: str) -> None:
         from bmembed_tui.steps.search.pane import SearchPane
@@ -250,6 +271,15 @@ class ProjectScreen(RunScreen):
             self.go(self._first_step or self._likely_step())
             if self._read and not self.going:
                 self.make_searchable()
+            if self._found:
+                self._show_found(*self._found)
+
+    def _show_found(self, query: str, hit: Hit) -> None:
+        from bmembed_tui.steps.search.model import terms_of
+        from bmembed_tui.steps.search.preview import PreviewScreen
+
+        self.search_for(query)
+        self.app.push_screen(PreviewScreen(self.client.ask, hit, terms_of(query, (hit,))))
 
     def _likely_step(self) -> str:
         status = self.status

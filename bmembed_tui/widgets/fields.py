@@ -100,7 +100,7 @@ def _quoted(pattern: str) -> str:
 
 
 class PathField(Field):
-    """A path. Tab completes it; where there is nothing to complete it goes on to the next field.
+    """A path. Tab completes it, and goes on to the next field once it names what exists.
 
     `files`: whether files are offered, too.
     """
@@ -130,6 +130,11 @@ class PathField(Field):
         self.value = shown
         self.cursor_position = len(shown)
 
+    def type_on(self, character: str) -> None:
+        """Take what was typed beside the field."""
+        self.focus()
+        self.insert_text_at_cursor(character)
+
     def browse(self) -> None:
         self.focus()
         self.select_all()
@@ -147,7 +152,7 @@ class PathField(Field):
             return
         if len(longer) > len(typed):
             self.value, self.cursor_position = longer, len(longer)
-        elif self.has_focus:
+        elif self.has_focus and (not typed or not self.cursor_at_end or await asyncio.to_thread(_is_there, self.path)):
             self.screen.focus_next()
 
 
@@ -185,6 +190,13 @@ def matches(text: str, files: bool = False) -> list[str]:
         for name in names
         if (files or name.endswith("/")) and visible(name) == name and (begun or not name.startswith("."))
     )
+
+
+def _is_there(path: Path | None) -> bool:
+    try:
+        return path is not None and path.exists()
+    except (OSError, ValueError):
+        return False
 
 
 def _named(entry: os.DirEntry[str]) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 from rich.text import Text
-from textual import on, work
+from textual import events, on, work
 from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.widgets.tree import TreeNode
@@ -63,6 +63,12 @@ class FolderTree(SafeTree[Place]):
         def control(self) -> FolderTree:
             return self.tree
 
+    @dataclass
+    class Typed(Message):
+        """A character that means nothing here: of a path, if there is a field for one."""
+
+        character: str
+
     def __init__(self, *, files: bool = True, hidden: bool = False, **options: Any) -> None:
         super().__init__("", **options)
         self.show_root, self.guide_depth, self.auto_expand = False, 2, False
@@ -104,6 +110,10 @@ class FolderTree(SafeTree[Place]):
         if place is not None and place.kind != "note":
             event.node.expand()
             self.post_message(self.Picked(self, place.path))
+
+    def on_key(self, event: events.Key) -> None:
+        if event.is_printable and event.character and event.key not in self.screen.active_bindings:
+            self.post_message(self.Typed(event.character))
 
     def action_open(self) -> None:
         if self.cursor_node is not None:

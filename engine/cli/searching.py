@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -13,19 +13,11 @@ import typer
 
 from engine.cli.app import AsJson, MaybeProject, Texts, app, opened, print_json
 from engine.core.errors import EngineError, UsageError
-from engine.core.messages.search import Found
+from engine.core.messages.search import Found, FoundIn
 from engine.core.text import harmless
 
 if TYPE_CHECKING:
     from engine.api import Project
-
-
-@dataclass(frozen=True)
-class FoundIn:
-    """What was found in a project of several."""
-
-    project: str
-    found: Found
 
 
 @dataclass(frozen=True)
@@ -44,6 +36,9 @@ def search(
     mode: Annotated[str | None, typer.Option(help="hybrid, semantic or bm25; project.toml's if left out")] = None,
     top: Annotated[int | None, typer.Option(help="number of hits")] = None,
     all_projects: Annotated[bool, typer.Option("--all", help="search all projects: engine search --all QUERY")] = False,
+    also: Annotated[
+        list[Path] | None, typer.Option(help="with --all: a project outside your data folder; may repeat")
+    ] = None,
     like: Annotated[str | None, typer.Option(help="more like this document: its id or path")] = None,
     sort: Annotated[Literal["score", "date"], typer.Option(help="best or newest first")] = "score",
     passages: Annotated[bool, typer.Option("--passages", help="every passage, not the best of each document")] = False,
@@ -96,7 +91,7 @@ def search(
         )  # fmt: skip
 
     shown = Shown(files, as_json, dated=sort == "date")
-    _end(_in_one(name, look, shown) if name else _in_all(look, shown), shown)
+    _end(_in_one(name, look, shown) if name else _in_all(look, shown, also or ()), shown)
 
 
 @app.command()
@@ -145,12 +140,13 @@ def _in_one(name: str, look: Callable[[Project], Found], shown: Shown) -> bool:
     return bool(found.hits)
 
 
-def _in_all(look: Callable[[Project], Found], shown: Shown) -> bool:
-    """Search the known projects, each for itself: their scores cannot be compared. One that cannot be searched is named."""
+def _in_all(look: Callable[[Project], Found], shown: Shown, also: Iterable[Path]) -> bool:
+    """Search the known projects and those of `also`, each for itself: their scores cannot be compared. One that cannot be
+    searched is named."""
     from engine.project.folder import known_projects
 
     answers: list[FoundIn] = []
-    for folder in known_projects():
+    for folder in dict.fromkeys([*known_projects(), *also]):
         try:
             with opened(str(folder)) as project:
                 found = look(project)
@@ -160,12 +156,14 @@ def _in_all(look: Callable[[Project], Found], shown: Shown) -> bool:
         except UsageError:
             raise
         except EngineError as error:
-            print(harmless(f"{folder.name}: {error.what}"), file=sys.stderr)
+            answers.append(FoundIn(folder.name, folder, problem=error))
+            if not shown.as_json:
+                print(harmless(f"{folder.name}: {error.what}"), file=sys.stderr)
         else:
-            answers.append(FoundIn(folder.name, found))
+            answers.append(FoundIn(folder.name, folder, found))
     if shown.as_json:
         print_json(answers)
-    return any(one.found.hits for one in answers)
+    return any(one.found and one.found.hits for one in answers)
 
 
 def _show(found: Found, project: Project, shown: Shown) -> None:

@@ -223,7 +223,7 @@ def test_the_chosen_theme_is_there_at_the_next_start(tmp_path: Path, monkeypatch
 
     async def story(pilot: Pilot[Any]) -> tuple[str, str]:
         before = pilot.app.theme
-        await pilot.press("ctrl+t")
+        await pilot.press("f1", "ctrl+t")  # over a dialog, too
         return before, pilot.app.theme
 
     assert drive(story) == ("bmembed-dark", "bmembed-light")

@@ -254,6 +254,11 @@ def test_paths_of_what_is_found_in_one_project_and_in_all(finished: Path, tmp_pa
     assert [*map(os.path.basename, done.stdout.splitlines())] == [*map(os.path.basename, phrase)]
     assert "not-read" in done.stderr
     link.unlink()
+    done = engine_here("search", "--all", "--json", "--also", str(finished), "--mode", "bm25", "--", "cold room")
+    unread, found = json.loads(done.stdout)
+    assert (unread["project"], unread["found"], unread["problem"]["code"]) == ("not-read", None, "not-built")
+    assert (found["path"], found["problem"]) == (str(finished), None)
+    assert found["found"]["hits"]
 
 
 def test_that_nothing_was_found_goes_to_standard_error(finished: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from textual.content import Content
@@ -39,18 +40,21 @@ def format_topic(findings: Iterable[Finding], topic: str) -> Content:
     return Content("\n").join(_line(finding, "") for finding in found)
 
 
-def format_machine(findings: Iterable[Finding]) -> Content:
-    """Memory, disk and the rest, problems first; some topics are shown only as problems."""
+def format_machine(findings: Iterable[Finding], *, whole: bool = False) -> Content:
+    """Memory, disk and the rest, problems first; some topics are shown only as problems. `whole`: what follows from each, too."""
     shown = [finding for finding in findings if finding.topic not in OWN_LINES]
     wrong = [finding for finding in shown if finding.state == "problem"]
     good = [finding for topic in MACHINE for finding in of_topic(shown, topic) if finding.state != "problem"]
-    return Content("\n").join(_line(finding, f"{finding.topic}: ") for finding in [*wrong, *good])
+    lines = [_line(finding, f"{finding.topic}: ") for finding in wrong]
+    return Content("\n").join(
+        lines + [_line(one if whole else replace(one, follows=""), f"{one.topic}: ") for one in good]
+    )
 
 
 def _line(finding: Finding, name: str) -> Content:
     sign = SIGNS.get(finding.state, ("✓ ", "$text-success"))
     style = "" if finding.state == "problem" else "$text-muted"
-    follows = plain(f" — {finding.follows}", style, lines=not name)
+    follows = plain(finding.follows and f" — {finding.follows}", style, lines=not name)
     return Content.assemble(plain(*sign), plain(name, "bold"), plain(finding.found), follows)
 
 

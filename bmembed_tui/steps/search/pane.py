@@ -37,6 +37,7 @@ class SearchPane(HitActions):
     BINDINGS: ClassVar[list[BindingType]] = [
         *(Binding(key, f"mode('{mode}')", NAMES[mode], show=False, id=f"search.{mode}") for mode, key in KEYS.items()),
         Binding("f2", "improve", "make better", id="search.improve"),
+        Binding("f3", "everywhere", "all projects", id="search.everywhere"),
         Binding("f9", "filters", "filters", id="search.filters"),
         Binding("m", "next_mode", "next mode", show=False, id="search.mode"),
         Binding("slash", "focus_query", "type", show=False, id="search.query"),
@@ -61,6 +62,12 @@ class SearchPane(HitActions):
     def entered(self) -> None:
         self._open(focus=True)
 
+    def focus_primary(self) -> None:
+        if self.host.status.built("index"):
+            self.query_one(QueryInput).focus()
+        else:
+            super().focus_primary()
+
     def left(self) -> None:
         self._early = ""
 
@@ -83,7 +90,7 @@ class SearchPane(HitActions):
             self.searching.warm_up()
             self._offer()
             if focus:
-                self.query_one(QueryInput).focus()
+                self.focus_primary()
             self.query_one(QueryInput).insert_text_at_cursor(self._early)
             self._early = ""
             self.call_after_refresh(self._draw_modes)
@@ -259,6 +266,11 @@ class SearchPane(HitActions):
     def _build(self, event: Button.Pressed) -> None:
         event.stop()
         self.host.make_searchable()
+
+    def action_everywhere(self) -> None:
+        from bmembed_tui.steps.search.all_projects import AllProjectsScreen
+
+        self.app.push_screen(AllProjectsScreen(self.question.query))
 
     def action_improve(self) -> None:
         self.host.action_improve()

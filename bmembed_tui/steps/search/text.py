@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from bmembed_tui.client.in_app import advice
 from bmembed_tui.client.progress import count, format_progress
 from bmembed_tui.client.project_status import SEARCH
@@ -10,11 +12,12 @@ from bmembed_tui.steps.search.model import NAMES, Answer
 from bmembed_tui.steps.search.search_as_you_type import LOADING, Searching
 from engine.core.errors import EngineError
 from engine.core.messages.project import ProjectStatus
+from engine.core.messages.search import FoundIn
 
 HELP = """Type, and the hits come while you type. Down or Enter goes to them, / or a letter back to the field.
 BM25 finds the words that you type; semantic search finds by meaning, with the encoder; hybrid fuses the two.
 F5 to F8 choose, F8 shows all three; F2 embeds what is not embedded yet, then offers to adapt the encoder.
-F9 filters by path and date, and by type, author and language of what was found.
+F3 searches all projects. F9 filters by path and date, and by type, author and language of what was found.
 
 "Words in quotes" must stand so in a hit; -word must not; open* stands for all words that begin so; title:word looks in titles.
 F4 takes a correction ("Did you mean").
@@ -64,9 +67,13 @@ def status(mode: str, searching: Searching) -> str:
         return f"{count(len(answer.hits), 'hit')} by {NAMES[answer.by]} · {took} · {LOADING} …"
     filters = searching.question.filters.count
     order = "newest first" if answer.question.by_date else scale(answer)
-    return f"{count(len(answer.hits), 'hit')} · {order} · {took}" + (
-        f" · {count(filters, 'filter')}" if filters else ""
+    parts = (
+        count(len(answer.hits), "hit"),
+        order if answer.hits else "",
+        took,
+        count(filters, "filter") if filters else "",
     )
+    return " · ".join(part for part in parts if part)
 
 
 def scale(answer: Answer) -> str:
@@ -76,8 +83,10 @@ def scale(answer: Answer) -> str:
     return SCALES[by]
 
 
-def no_hits(answer: Answer) -> str:
+def no_hits(answer: Answer, *, is_embedding: bool = False) -> str:
     """What stands where hits would be."""
+    if is_embedding:
+        return "No hits yet: no document holds these words, and few are embedded so far."
     if answer.note:
         return answer.note
     if answer.question.filters.count:
@@ -85,6 +94,14 @@ def no_hits(answer: Answer) -> str:
     if answer.by == "bm25":
         return "No hits: no document holds these words. F6 finds by meaning."
     return "No hits. Try other words."
+
+
+def everywhere(answers: Sequence[FoundIn]) -> str:
+    """How many hits are in how many projects, and which could not be searched."""
+    searched = [one.found for one in answers if one.found]
+    hits = count(sum(len(found.hits) for found in searched), "hit")
+    problems = [f"✗ {one.project}: {one.problem.what}" for one in answers if one.problem]
+    return "\n".join([f"{hits} in {count(len(searched), 'project')}", *problems])
 
 
 def judged(rank: int, relevant: bool | None, queries: int) -> str:

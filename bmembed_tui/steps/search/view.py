@@ -176,7 +176,7 @@ class SearchView(StepPane):
                 continue
             self._drawn[mode] = answer
             self.judgments.of(answer.question.query)
-            message = answer.error or texts.no_hits(answer)
+            message = answer.error or texts.no_hits(answer, is_embedding=self.host.run_state.current == "embed")
             self._lists[mode].show_hits(answer.hits, answer.by, self.judgments.judged, message)
         answer = self.searching.answer(self.active)
         if answer is not None and answer.question.facets:

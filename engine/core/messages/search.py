@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import inf
+from pathlib import Path
 from typing import Annotated, Literal, get_args
 
+from engine.core.errors import EngineError
 from engine.core.messages.wire import AtLeast, Request, RowId
 
 Mode = Literal["hybrid", "semantic", "bm25"]
@@ -93,6 +95,16 @@ class Found:
     facets: dict[str, dict[str, int]] = field(default_factory=dict)
     commands: tuple[str, ...] = ()
     suggestion: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundIn:
+    """What was found in a project of several, or why it could not be searched."""
+
+    project: str
+    path: Path
+    found: Found | None = None
+    problem: EngineError | None = None
 
 
 @dataclass(frozen=True)

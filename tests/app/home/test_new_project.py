@@ -25,7 +25,14 @@ def test_a_new_project_is_made_by_enter_alone_after_the_path_is_typed(tmp_path: 
     async def story(pilot: Pilot[Any]) -> Path:
         await pilot.press("n")
         await until(pilot, lambda: isinstance(pilot.app.screen, NewProjectScreen), "the new project")
-        await typed(pilot, f"{tmp_path}/Our")
+        await typed(pilot, f"{tmp_path}/no")
+        await pilot.press("tab")
+        assert pilot.app.screen.focused.id == "new-documents"  # it names nothing yet
+        await pilot.press("backspace", "backspace")
+        pilot.app.screen.query_one("#new-tree").focus()
+        await pilot.press("O")
+        assert pilot.app.screen.focused.value == f"{tmp_path}/O"
+        await typed(pilot, "ur")
         await pilot.press("tab")
         await until_text(pilot, f"{projects_root()}/Our Hand-book")
         await until_text(pilot, "a.txt")
@@ -60,6 +67,11 @@ def test_a_new_project_shows_while_typing_what_the_engine_would_refuse(tmp_path:
         await until_codes("documents-not-chosen", "project-name-invalid")
         await typed(pilot, f"{tmp_path}/paperz")
         await until_codes("path-missing", "")
+        note = fields.query_one("#new-documents-note")
+        assert not str(note.render())  # the path may be half typed
+        fields.query_one("#new-name").focus()
+        await until(pilot, lambda: str(note.render()), "the reason")
+        fields.query_one("#new-documents").focus()
         await pilot.press("backspace", "s")
         await until_codes("", "")
         name = fields.query_one("#new-name")

@@ -5,20 +5,30 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 from fixtures import pictures
-from fixtures.app import drive, text_of, until
+from fixtures.app import drive, text_of, until, until_screen
 from fixtures.pipeline import engine_here
 from fixtures.search_step import answered, focused, problem, search_for, searching
 from fixtures.shown_numbers import numbers
 from textual.pilot import Pilot
 from textual.widgets import OptionList
 
+from bmembed_tui.project.screen import ProjectScreen
+from bmembed_tui.steps.search import all_projects
+from bmembed_tui.steps.search.all_projects import AllProjectsScreen
+from bmembed_tui.steps.search.document_view import DocumentView
 from bmembed_tui.steps.search.filters import FilterRow
+from bmembed_tui.steps.search.hit_list import HitList
 from bmembed_tui.steps.search.pane import SearchPane
+from bmembed_tui.steps.search.preview import PreviewScreen
 from bmembed_tui.steps.search.side_preview import SidePreview
 from bmembed_tui.steps.search.view import QueryInput
+from engine.core.errors import UsageError
+from engine.core.messages.search import Found, FoundIn
+from engine.core.messages.wire import to_json
 
 
 @pytest.mark.usefixtures("no_encoder")
@@ -132,7 +142,34 @@ def test_facets_count_what_was_found_and_filter_by_keys_and_by_mouse(finished_pr
     drive(story, finished_project, size=(80, 24))
 
 
-def test_hits_by_document_more_like_one_newest_first_and_a_correction(finished_project: Path, no_encoder: None) -> None:
+def test_hits_by_document_more_like_one_newest_first_a_correction_and_all_projects(
+    finished_project: Path, no_encoder: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def everywhere(pilot: Pilot[Any], pane: SearchPane) -> None:
+        """The hits of this project as those of one beside a broken one: the second opens at its document."""
+        found, query = Found("x", "bm25", pane.active_list.hits), pane.question.query
+        broken = FoundIn("broken", Path("/broken"), problem=UsageError("It is broken.", code="project-broken"))
+        command = AsyncMock(return_value=to_json((broken, FoundIn("handbook", finished_project, found))))
+        monkeypatch.setattr(all_projects, "command", command)
+        await pilot.press("f3")
+        screen = await until_screen(pilot, AllProjectsScreen)
+        await until(pilot, lambda: focused(pilot) == "HitList", "its hits")
+        arguments = command.await_args.args
+        assert arguments[-1] == query
+        assert arguments[arguments.index("--also") + 1] == str(finished_project)
+        assert [hit.rank for hit in screen.query_one(HitList).hits] == [*range(1, len(found.hits) + 1)]
+        assert "handbook" in screen.query_one(HitList).hits[0].title
+        assert "broken" in text_of(pilot, "#everywhere-status")
+        await pilot.press("down", "enter")
+        document = (await until_screen(pilot, PreviewScreen)).query_one(DocumentView)
+        await until(pilot, lambda: document.ready and document.rows, "the document")
+        await pilot.press("escape")
+        opened = await until_screen(pilot, ProjectScreen)
+        assert (opened.project.path, opened.query_one(SearchPane).question.query) == (finished_project, query)
+        opened.action_leave()
+        assert await until_screen(pilot, AllProjectsScreen) is screen
+        await pilot.press("escape")
+
     async def story(pilot: Pilot[Any]) -> None:
         pane = await searching(pilot)
         await pilot.press("f7")
@@ -160,5 +197,6 @@ def test_hits_by_document_more_like_one_newest_first_and_a_correction(finished_p
         assert first.path not in {hit.path for hit in pane.active_list.hits}
         await pilot.press("f8")
         assert not side.display
+        await everywhere(pilot, pane)
 
     drive(story, finished_project, size=(120, 40))
