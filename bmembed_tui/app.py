@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from textual.command import Provider
     from textual.widget import Widget
 
+    from bmembed_tui.project.screen import Then
     from engine.core.messages.search import Hit
     from engine.project.folder import ProjectFolder
 
@@ -147,21 +148,14 @@ class BmembedApp(App[None]):
         """Show the document of a hit in its project."""
         from engine.project.folder import ProjectFolder
 
-        self.open_project(ProjectFolder(project), "search", found=(query, hit))
+        self.open_project(ProjectFolder(project), "search", lambda screen: screen.show_hit(query, hit))
 
-    def open_project(
-        self,
-        project: ProjectFolder,
-        step: str | None = None,
-        *,
-        read: bool = False,
-        found: tuple[str, Hit] | None = None,
-    ) -> None:
+    def open_project(self, project: ProjectFolder, step: str | None = None, then: Then | None = None) -> None:
         from bmembed_tui.home.recents import remember
         from bmembed_tui.project.screen import ProjectScreen
 
         remember(project.path)
-        self.push_screen(ProjectScreen(project, step, read=read, found=found), lambda _none: self._home())
+        self.push_screen(ProjectScreen(project, step, then), lambda _none: self._home())
 
     def _home(self) -> None:
         if isinstance(self.screen, HomeScreen):

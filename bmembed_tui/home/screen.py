@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Protocol, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
 
 from textual import events, on, work
 from textual.app import ComposeResult
@@ -34,8 +34,10 @@ LOOK_AGAIN_SECONDS = 2.0  # while a run goes on somewhere
 class ProjectOpener(Protocol):
     """What the first screen asks of the app."""
 
-    def open_project(self, project: ProjectFolder, step: str | None = None, *, read: bool = False) -> None:
-        """Show a project. `read`: make its documents searchable at once."""
+    def open_project(
+        self, project: ProjectFolder, step: str | None = None, then: Callable[[Any], object] | None = None
+    ) -> None:
+        """Show a project. `then`: what to do once its status is known."""
 
     def action_search_all(self) -> None:
         """Show the search in all projects."""
@@ -242,7 +244,9 @@ A run in progress stands first: closing the app does not end it."""
             return
         self._begin(f"Opening {folder} …")
         try:
-            self.bmembed.open_project(await asyncio.to_thread(project_over, folder), "search", read=True)
+            self.bmembed.open_project(
+                await asyncio.to_thread(project_over, folder), "search", lambda screen: screen.make_searchable()
+            )
         except EngineError as error:
             self.bmembed.show_error(error)
         finally:

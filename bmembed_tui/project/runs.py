@@ -221,8 +221,9 @@ class RunScreen(Screen[None]):
 
     def make_searchable(self) -> None:
         """Read, index and embed. For the first time, who stays at the documents is led to the search once it finds something."""
-        self._awaiting_search = not self.status.built("index")
-        self.start_run(SEARCH)
+        if not self.going:
+            self._awaiting_search = not self.status.built("index")
+            self.start_run(SEARCH)
 
     def start_run(self, stages: Sequence[str] = STAGES, *, follow: bool = False, force: bool = False) -> None:
         """Start a run of `stages` in a process of its own, and follow it. `follow`: show the step of each stage.

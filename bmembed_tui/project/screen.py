@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from textual import events, on, work
 from textual.app import ComposeResult
@@ -24,12 +24,17 @@ from engine.core.messages.project import ReadStatus
 from engine.project.folder import ProjectFolder
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from textual.widget import Widget
 
     from bmembed_tui.steps.base import StepPane
     from engine.core.messages.search import Hit
 
 STYLES = Path(__file__).parent.parent / "styles"
+
+
+Then: TypeAlias = "Callable[[ProjectScreen], object]"
 
 
 class ProjectScreen(RunScreen):
@@ -52,17 +57,10 @@ class ProjectScreen(RunScreen):
         Binding("ctrl+w", "leave", "projects", id="project.leave"),
     ]
 
-    def __init__(
-        self,
-        project: ProjectFolder,
-        step: str | None = None,
-        *,
-        read: bool = False,
-        found: tuple[str, Hit] | None = None,
-    ) -> None:
-        """`read`: make the documents searchable at once. `found`: a query, and its hit to show."""
+    def __init__(self, project: ProjectFolder, step: str | None = None, then: Then | None = None) -> None:
+        """`then`: what to do once the project's status is known."""
         super().__init__(project)
-        self._read, self._found = read, found
+        self._then = then
         self.client = EngineClient(project.path)
         self.client.on_end = self._engine_ended
         self._first_step = step
@@ -269,12 +267,11 @@ class ProjectScreen(RunScreen):
         if self.pane is None:
             self._following = self._following or (self.status.running and self._first_step is None)
             self.go(self._first_step or self._likely_step())
-            if self._read and not self.going:
-                self.make_searchable()
-            if self._found:
-                self._show_found(*self._found)
+            if self._then is not None:
+                self._then(self)
 
-    def _show_found(self, query: str, hit: Hit) -> None:
+    def show_hit(self, query: str, hit: Hit) -> None:
+        """Show the document of a hit, over the search for `query`."""
         from bmembed_tui.steps.search.model import terms_of
         from bmembed_tui.steps.search.preview import PreviewScreen
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from engine.cli.app import AsJson, MaybeProject, Texts, app, opened, print_json
-from engine.core.errors import EngineError, UsageError
+from engine.core.errors import EngineError, SettingsError, UsageError
 from engine.core.messages.search import Found, FoundIn
 from engine.core.text import harmless
 
@@ -153,9 +153,9 @@ def _in_all(look: Callable[[Project], Found], shown: Shown, also: Iterable[Path]
                 if not shown.as_json and found.hits:
                     print(harmless(f"{folder.name}:"), file=sys.stderr if shown.files else sys.stdout)
                     _show(found, project, shown)
-        except UsageError:
-            raise
         except EngineError as error:
+            if isinstance(error, UsageError) and not isinstance(error, SettingsError):
+                raise  # of the query
             answers.append(FoundIn(folder.name, folder, problem=error))
             if not shown.as_json:
                 print(harmless(f"{folder.name}: {error.what}"), file=sys.stderr)

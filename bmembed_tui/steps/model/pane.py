@@ -58,16 +58,13 @@ Training: quick is for a first look, standard for use, paper to compare with the
 A change that makes results stale is shown before it is written; search goes on with the former results until the next run.
 Everything else about training is in the settings."""
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("d", "details", "all figures", id="model.details"),
-        Binding("r", "look", "look at the machine again", id="model.look", show=False),
+        Binding("r", "look", "look at the machine again", id="model.look", show=False)
     ]
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self._settings: Settings | None = None
         self._values: Mapping[str, Any] = {}
-        self._findings: Sequence[Finding] = ()
-        self._whole = False
 
     def compose_body(self) -> ComposeResult:
         with VerticalScroll(id="model-scroll"):
@@ -95,7 +92,7 @@ Everything else about training is in the settings."""
             yield SafeStatic(LOOKING, id="dtype-note", classes="model-reason")
             yield ChoiceRow("Training", [(name, name) for name in PRESETS], id="model-preset")
             yield SafeStatic("", id="preset-note", classes="model-reason")
-            yield SafeStatic("This machine", classes="model-heading")
+            yield SafeStatic("This machine: 'engine doctor' shows the calculations", classes="model-heading")
             yield HangingStatic(LOOKING, id="machine")
         yield ChangeLine(self.ask, id="model-change")
 
@@ -187,15 +184,9 @@ Everything else about training is in the settings."""
             self._show_findings(answer.findings)
 
     def _show_findings(self, findings: Sequence[Finding]) -> None:
-        self._findings = findings
         for topic, note in NOTES.items():
             self.query_one(note, SafeStatic).update(format_topic(findings, topic))
-        self.query_one("#machine", HangingStatic).show(format_machine(findings, whole=self._whole))
-
-    def action_details(self) -> None:
-        """What follows from each finding, or the findings alone."""
-        self._whole = not self._whole
-        self._show_findings(self._findings)
+        self.query_one("#machine", HangingStatic).show(format_machine(findings))
 
     @work(exclusive=True, group="doctor")
     async def check(self, path: str, key: str = "encoder.model") -> None:

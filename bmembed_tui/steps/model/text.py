@@ -40,15 +40,13 @@ def format_topic(findings: Iterable[Finding], topic: str) -> Content:
     return Content("\n").join(_line(finding, "") for finding in found)
 
 
-def format_machine(findings: Iterable[Finding], *, whole: bool = False) -> Content:
-    """Memory, disk and the rest, problems first; some topics are shown only as problems. `whole`: what follows from each, too."""
+def format_machine(findings: Iterable[Finding]) -> Content:
+    """Memory, disk and the rest, problems first and with what to do; some topics are shown only as problems."""
     shown = [finding for finding in findings if finding.topic not in OWN_LINES]
     wrong = [finding for finding in shown if finding.state == "problem"]
     good = [finding for topic in MACHINE for finding in of_topic(shown, topic) if finding.state != "problem"]
-    lines = [_line(finding, f"{finding.topic}: ") for finding in wrong]
-    return Content("\n").join(
-        lines + [_line(one if whole else replace(one, follows=""), f"{one.topic}: ") for one in good]
-    )
+    lines = [*wrong, *(replace(finding, follows="") for finding in good)]
+    return Content("\n").join(_line(finding, f"{finding.topic}: ") for finding in lines)
 
 
 def _line(finding: Finding, name: str) -> Content:

@@ -34,81 +34,68 @@ class HitOpener(Protocol):
 class AllProjectsScreen(Screen[None]):
     """A query, and the best hits of all projects in turn: their scores cannot be compared."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,ctrl+w", "dismiss", "back", id="everywhere.back"),
-        Binding("slash", "type", "type", show=False, id="everywhere.query"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,ctrl+w", "dismiss", "back", id="everywhere.back")]
     DEFAULT_CSS = """
-    AllProjectsScreen { padding: 0 1; }
     AllProjectsScreen HitList { height: 1fr; border: none; padding: 0; background: $background; scrollbar-gutter: stable; }
     AllProjectsScreen #everywhere-status { height: auto; max-height: 4; color: $text-muted; }
     """
-    HELP = """Type what you look for, and press Enter. Every project is searched in the mode that its settings name.
-The best hits of each come first: each says which project it is from. Enter on a hit opens its document in its project.
-Projects that cannot be searched are named with the reason."""
+    HELP = "Enter searches every project, in the mode that its settings name. Enter on a hit opens its document in its project."
 
     def __init__(self, query: str = "") -> None:
         super().__init__()
-        self._first = self._query = query
-        self.found: Sequence[tuple[Path, Hit]] = ()
+        self._query, self.found = query.strip(), list[tuple[Path, Hit]]()
 
     def compose(self) -> ComposeResult:
         yield SafeStatic("Search all projects", classes="dialog-title")
-        yield QueryInput(self._first, placeholder="words or a question, then Enter", id="everywhere-query")
+        yield QueryInput(self._query, placeholder="words or a question, then Enter", id="everywhere-query")
         yield SafeStatic("", id="everywhere-status")
         yield HitList(MODES[0])
         yield KeyLine()
 
     def on_mount(self) -> None:
-        self.action_type()
-        if self._first.strip():
-            self.search(self._first)
+        self._to_query()
+        if self._query:
+            self.search(self._query)
 
     @on(Results.Left)
-    def action_type(self) -> None:
-        self.query_one(QueryInput).focus()
-
     @on(HitList.Typed)
-    def _type_on(self, event: HitList.Typed) -> None:
-        self.action_type()
-        self.query_one(QueryInput).insert_text_at_cursor(event.letter)
+    def _to_query(self, event: Results.Left | HitList.Typed | None = None) -> None:
+        self.query_one(QueryInput).focus()
+        if isinstance(event, HitList.Typed):
+            self.query_one(QueryInput).insert_text_at_cursor(event.letter)
 
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:
-        query = event.value.strip()
-        if query and query != self._query:
+        if (query := event.value.strip()) and query != self._query:
             self.search(query)
         elif self.found:
             self.query_one(HitList).focus()
 
     @work(exclusive=True, group="search")
     async def search(self, query: str) -> None:
-        self._query = query
         status = self.query_one("#everywhere-status", SafeStatic)
         status.update("searching …")
         also = [part for path in recent() for part in ("--also", str(path))]
         try:
             answers = parsed(tuple[FoundIn, ...], await command("search", "--all", "--json", *also, "--", query))
         except EngineError as error:
-            self._query = ""
             status.update(texts.problem(error))
             return
         if self.is_attached:
-            self._show(answers)
+            self._query = query
             status.update(texts.everywhere(answers))
+            self._show([(one.path, hit) for one in answers if one.found for hit in one.found.hits])
 
-    def _show(self, answers: Sequence[FoundIn]) -> None:
+    def _show(self, found: Sequence[tuple[Path, Hit]]) -> None:
         """The first hit of each project, then the second of each …"""
-        all_hits = [(one.path, hit) for one in answers if one.found for hit in one.found.hits]
-        self.found = sorted(all_hits, key=lambda found: found[1].rank)
+        self.found = sorted(found, key=lambda one: one[1].rank)
         named = [
             replace(hit, rank=rank, title=f"{path.name}: {hit.title or hit.path}")
             for rank, (path, hit) in enumerate(self.found, 1)
         ]
-        shown = self.query_one(HitList)
-        shown.show_hits(named, MODES[0], {}, "No hits. Try other words.")
+        self.query_one(HitList).show_hits(named, MODES[0], {}, "No hits. Try other words.")
         if named:
-            shown.focus()
+            self.query_one(HitList).focus()
 
     @on(OptionList.OptionSelected)
     def _open(self, event: OptionList.OptionSelected) -> None:

@@ -67,13 +67,9 @@ def status(mode: str, searching: Searching) -> str:
         return f"{count(len(answer.hits), 'hit')} by {NAMES[answer.by]} · {took} · {LOADING} …"
     filters = searching.question.filters.count
     order = "newest first" if answer.question.by_date else scale(answer)
-    parts = (
-        count(len(answer.hits), "hit"),
-        order if answer.hits else "",
-        took,
-        count(filters, "filter") if filters else "",
+    return f"{count(len(answer.hits), 'hit')} · {order} · {took}" + (
+        f" · {count(filters, 'filter')}" if filters else ""
     )
-    return " · ".join(part for part in parts if part)
 
 
 def scale(answer: Answer) -> str:

@@ -304,12 +304,11 @@ def test_problems_have_a_sign_and_come_first() -> None:
         finding("model", "problem", "[b]x[/", "No safetensors."),
         finding("device", "good", "cpu", "as set"),
     ]
-    assert [line.endswith("—") for line in format_machine(findings).plain.splitlines()] == [False] * 4
-    assert format_machine(findings).plain.splitlines()[2].endswith("gpu: no CUDA GPU: none is there")
-    lines = format_machine(findings, whole=True).plain.splitlines()
+    lines = format_machine(findings).plain.splitlines()
     assert [line[0] for line in lines] == ["✗", "✗", "·", "✓"]
     for line, one in zip(lines, (findings[number] for number in (2, 3, 1, 0)), strict=True):
-        assert line.endswith(f"{one.topic}: {one.found} — {one.follows}")
+        follows = f" — {one.follows}" if one.state == "problem" else ""  # the rest is short
+        assert line.endswith(f"{one.topic}: {one.found}{follows}")
     model, device = (format_topic(findings, topic).plain for topic in ("model", "device"))
     assert (model[0], model.endswith("[b]x[/ — No safetensors.")) == ("✗", True)
     assert (device[0], device.endswith("cpu — as set")) == ("✓", True)
