@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from importlib import import_module
+from math import inf
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import events, work
@@ -134,7 +135,7 @@ class LossChart(Vertical):
     def _draw_checks(self) -> None:
         from textual_plot import HiResMode
 
-        plot = self._cleared(self._plots[1], self._figures, bottom=1)
+        plot = self._cleared(self._plots[1], self._figures, bottom=1, top=100.0)
         if plot is None:
             return
         points, style = envelope(self._figures, self._columns), self._style("chart--held-out")
@@ -150,8 +151,8 @@ class LossChart(Vertical):
         best = self.curve.best
         return (best.step, best.hit_at_10) if best is not None and best.step > 0 else None
 
-    def _cleared(self, plot: Plot, points: Sequence[Point], bottom: int) -> Plot | None:
-        """The drawing with its axes; None, and hidden, where there are no points."""
+    def _cleared(self, plot: Plot, points: Sequence[Point], bottom: int, top: float = inf) -> Plot | None:
+        """The drawing with its axes, numbered up to `top`; None, and hidden, where there are no points."""
         plot.display = bool(points)
         if not points:
             return None
@@ -161,7 +162,7 @@ class LossChart(Vertical):
         last = max(1.0, *(part[-1][0] for part in (self._losses, self._figures) if part))
         plot.set_xlimits(-last / columns, REACH * last)
         plot.set_ylimits(*limits(points, rows))
-        plot.set_ticks(max(2, columns // COLUMNS_PER_TICK), max(2, rows // ROWS_PER_TICK))
+        plot.set_ticks(max(2, columns // COLUMNS_PER_TICK), max(2, rows // ROWS_PER_TICK), top)
         return plot
 
     def _style(self, name: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 from textual.app import ComposeResult
 from textual.containers import Grid
 from textual.strip import Strip
@@ -19,21 +21,21 @@ class Plot(PlotWidget, can_focus=False, inherit_bindings=False):
                 yield SoundCanvas(1, 1, id=name)
         yield Legend(id="legend")
 
-    def set_ticks(self, most_x: int, most_y: int) -> None:
-        """At most so many numbers on each axis."""
+    def set_ticks(self, most_x: int, most_y: int, top: float = inf) -> None:
+        """At most so many numbers on each axis. `top`: the highest that the vertical one may bear."""
         self.set_x_formatter(FewTicks(most_x))
-        self.set_y_formatter(FewTicks(most_y))
+        self.set_y_formatter(FewTicks(most_y, top))
 
 
 class FewTicks(NumericAxisFormatter):
-    """Round numbers, at most `most`."""
+    """Round numbers up to `top`, at most `most`."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, top: float = inf) -> None:
         super().__init__()
-        self._most = most
+        self._most, self._top = most, top
 
     def get_ticks(self, min_: float, max_: float, max_ticks: int = 8) -> list[float]:
-        return super().get_ticks(min_, max_, self._most)
+        return [tick for tick in super().get_ticks(min_, max_, self._most) if tick <= self._top]
 
 
 class SoundCanvas(Canvas):
