@@ -60,10 +60,10 @@ class Builder:
         if text.strip():
             self._add(text.strip("\n"))
 
-    def item(self, text: str) -> None:
+    def item(self, text: str, label: str = "-") -> None:
         """A list item."""
         if text.strip():
-            self._add(f"- {text.strip()}", item=True)
+            self._add(f"{label} {text.strip()}", item=True)
 
     def _add(self, text: str, *, item: bool = False) -> int:
         gap = "" if not self._parts else "\n" if item and self._list else "\n\n"

@@ -7,23 +7,22 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from engine.core.characters import clean
-from engine.core.records import Heading, Marked, Origin, ReadDocument
+from engine.core.records import Marked, Origin, ReadDocument
 from engine.corpus.formats import UnreadableFileError, read_bytes
-from engine.corpus.formats.html.encoding import declared_encoding
+from engine.corpus.formats.html.head import declared_encoding, said_in
 from engine.corpus.formats.html.menus import hide_menus
-from engine.corpus.formats.html.meta_tags import said_in
 from engine.corpus.formats.html.nodes import (
     BLOCKS,
     Element,
     ParsedPage,
     inline,
     is_shown,
-    one_line,
     parsed,
     preformatted,
 )
 from engine.corpus.formats.html.tables import Tables
 from engine.corpus.formats.plain import decode_as, decoded
+from engine.corpus.text.blocks import Builder, Text
 from engine.corpus.text.list_numbers import in_figures
 from engine.corpus.text.metadata import title_from_name
 
@@ -43,15 +42,15 @@ class HtmlReader:
         """See `Reader.read`."""
         source, note = source_of(read_bytes(path, data), path)
         page = parsed(source)
-        text, headings = _shown(page)
-        if not text.strip():
+        shown = _shown(page)
+        if not shown.text:
             raise UnreadableFileError(path, "empty")
         named = next((element for element in page.elements if element.name == "title"), None)
         title = inline(named) if named else ""
-        first = next((heading.title for heading in headings if heading.level == 1), "")
-        said = said_in(source)
+        first = next((heading.title for heading in shown.headings if heading.level == 1), "")
+        said = said_in(page, source)
         yield ReadDocument(
-            title or first or title_from_name(path), text, headings, format="html", note=note, author=said.author,
+            title or first or title_from_name(path), shown.text, shown.headings, format="html", note=note, author=said.author,
             created=said.created, changed=said.changed, marked=tuple(_marked(page)),
         )  # fmt: skip
 
@@ -61,7 +60,7 @@ READER = HtmlReader()
 
 def shown_text(source: str) -> str:
     """What a reader of a page sees, without its headings' places."""
-    return _shown(parsed(source))[0]
+    return _shown(parsed(source)).text
 
 
 def source_of(data: bytes, path: Path) -> tuple[str, str]:
@@ -80,7 +79,7 @@ def _marked(page: ParsedPage) -> Iterator[Marked]:
             yield Marked(origin, text, clean(element.get("href")))
 
 
-def _shown(page: ParsedPage) -> tuple[str, tuple[Heading, ...]]:
+def _shown(page: ParsedPage) -> Text:
     hide_menus(page.elements)
     blocks = _Blocks(Tables(page.elements))
     blocks.walk(page.root)
@@ -91,8 +90,7 @@ class _Blocks:
     """Collects blocks while walking a parsed page, without recursion: pages may nest thousands deep."""
 
     def __init__(self, tables: Tables) -> None:
-        self._tables = tables
-        self._blocks: list[tuple[str, str]] = []
+        self._tables, self._built = tables, Builder()
         self._run: list[str] = []
         self._kind, self._label = "p", ""
         self._counted: dict[Element, int] = {}
@@ -126,10 +124,10 @@ class _Blocks:
             return True
         self._end_block()
         if name == "table" and (rows := self._tables.text(node)) is not None:
-            self._add("table", rows)
+            self._built.block(clean(rows))
             return False
         if name == "pre":
-            self._add("p", preformatted(node))
+            self._built.block(clean(preformatted(node)))
             return False
         if name in _KINDS:
             self._kind = name
@@ -147,30 +145,20 @@ class _Blocks:
         return f"{in_figures(number, _FIGURES.get(around.get('type'), 'decimal'))}."
 
     def _end_block(self) -> None:
-        lines = (" ".join(line.split()) for line in "".join(self._run).split("\n"))
-        text = "\n".join(line for line in lines if line)
-        if text:
-            self._add(self._kind, f"{self._label} {text}" if self._label else text)
+        lines = (" ".join(line.split()) for line in clean("".join(self._run)).split("\n"))
+        if text := "\n".join(filter(None, lines)):
+            if self._kind in _HEADINGS:
+                self._built.heading(_HEADINGS[self._kind], f"{self._label} {text}")
+            elif self._label:
+                self._built.item(text, self._label)
+            else:
+                self._built.block(text)
             self._kind, self._label = "p", ""
         self._run.clear()
 
-    def _add(self, kind: str, text: str) -> None:
-        if text.strip():
-            self._blocks.append((kind, clean(text)))
-
-    def text(self) -> tuple[str, tuple[Heading, ...]]:
-        """The blocks with a blank line between two (list items: a line end), and the headings with their offsets."""
-        parts: list[str] = []
-        headings: list[Heading] = []
-        length, before = 0, ""
-        for kind, block in self._blocks:
-            gap = "" if not parts else "\n" if kind == before == "li" else "\n\n"
-            length += len(gap)
-            if kind in _HEADINGS:
-                headings.append(Heading(length, _HEADINGS[kind], one_line(block)))
-            parts += (gap, block)
-            length, before = length + len(block), kind
-        return "".join(parts), tuple(headings)
+    def text(self) -> Text:
+        """What was collected."""
+        return self._built.done()
 
 
 def _whole(text: str) -> int | None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from engine.core.records import ReadDocument
-from engine.corpus.formats.html.encoding import declared_encoding
+from engine.corpus.formats.html.head import declared_encoding
 from engine.corpus.formats.html.reader import READER, shown_text, source_of
 
 
