@@ -12,8 +12,8 @@ from pathlib import Path
 
 from engine.corpus.formats import Found, LeftOut, Member, UnreadableFileError
 from engine.corpus.formats.damage import damaged
-from engine.corpus.formats.encodings import guess_encoding_of_names
 from engine.corpus.formats.locked import known, why_closed
+from engine.corpus.formats.plain import guess_encoding_of_names
 from engine.corpus.formats.recognition import MAX_UNPACKED, is_part, open_zip, refuse_bomb, refuse_part
 
 MAX_MEMBER = 256 * 2**20

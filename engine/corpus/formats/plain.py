@@ -1,10 +1,11 @@
-"""Plain text: bytes in any common encoding → text."""
+"""Plain text: bytes in any encoding → text; which encoding it is, where bytes do not say so, is a guess of chardet's."""
 
 from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Iterator
+from codecs import lookup
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from unicodedata import category
@@ -12,7 +13,6 @@ from unicodedata import category
 from engine.core.characters import clean
 from engine.core.records import ReadDocument
 from engine.corpus.formats import UnreadableFileError, read_bytes
-from engine.corpus.formats.encodings import codec_of, guess_encoding
 from engine.corpus.text.hard_wrapped import with_whole_words
 from engine.corpus.text.metadata import title_from_name
 
@@ -27,15 +27,13 @@ _MAX_TITLE_LENGTH = 100
 _CONTROL = re.compile("[\x01-\x08\x0e-\x1a\x1c-\x1f\x7f]")
 _MAX_CONTROL = 0.02
 _NULS = re.compile(b"\0+")
-_ISO_2022 = (
-    (re.compile(rb"\x1b\$[@B]|\x1b\$\(D"), ("iso2022_jp_ext", "iso2022_jp_2")),
-    (re.compile(rb"\x1b\$\)C"), ("iso2022_kr",)),
-)
+_ISO_2022 = ("iso2022_kr", "iso2022_jp_ext", "iso2022_jp_2")
+_ESCAPE = re.compile(rb"\x1b\$[@B(D)C]")
 _WIDE = ("utf-32-le", "utf-32-be", "utf-16-le", "utf-16-be")
-_NAMES_WIDE = re.compile("u(?:tf)?[-_ ]?(?:16|32)")
-_WIDE_SAMPLE = 2**16
 _MIN_CUT = 64  # bytes; of fewer, text is whole
 _USUAL = re.compile("[\t\n\r -~\u3000-\u3002\uff01\uff0c\uff0e\uff1a\uff1b\uff1f]")
+_NAMES_WIDE = re.compile("u(?:tf)?[-_ ]?(?:16|32)")
+_WIDE_SAMPLE = 2**16
 _ONE_BYTE = ("cp12", "windows-12", "iso8859", "iso-8859", "koi8")
 _EAST = ("gb", "big5", "cp932", "cp949", "euc", "ms932", "ms949", "cp936", "cp950", "johab")
 _MIN_HIGH = 12  # bytes beyond ASCII that are no UTF-8 by chance
@@ -78,7 +76,7 @@ def decode_as(data: bytes, label: str, path: Path) -> tuple[str, str]:
     codec = codec_of(label)
     if _NAMES_WIDE.match(codec) and b"\0" not in data:  # the label itself was read a byte a character
         return decoded(data, path)
-    if data.isascii() and any(escapes.search(data) for escapes, _ in _ISO_2022):
+    if data.isascii() and _ESCAPE.search(data):
         return decoded(data, path)
     if not data.isascii() and (codec.startswith(_ONE_BYTE) or (codec.startswith(_EAST) and not _is_short(data))):
         with suppress(UnicodeDecodeError):
@@ -106,9 +104,8 @@ def _decoded(data: bytes, path: Path) -> tuple[str, str]:
     for mark, encoding in _MARKS:
         if data.startswith(mark):
             return _by_mark(data, encoding, path)
-    for escapes, encodings in _ISO_2022:
-        if escapes.search(data) and max(data) < 0x80:
-            return _by_escapes(data, encodings)
+    if data.isascii() and _ESCAPE.search(data):
+        return _by_escapes(data)
     nuls = ""
     if b"\0" in data:
         kept, runs = _NULS.subn(b"\0", data)
@@ -135,11 +132,11 @@ def _by_mark(data: bytes, encoding: str, path: Path) -> tuple[str, str]:
     return _with_note(text, "")
 
 
-def _by_escapes(data: bytes, encodings: tuple[str, ...]) -> tuple[str, str]:
-    for encoding in encodings:
+def _by_escapes(data: bytes) -> tuple[str, str]:
+    for encoding in _ISO_2022:
         with suppress(UnicodeDecodeError):
             return data.decode(encoding), ""
-    return _with_note(data.decode(encodings[0], "replace"), "")
+    return _with_note(data.decode(_ISO_2022[1], "replace"), "")
 
 
 def _with_note(text: str, note: str) -> tuple[str, str]:
@@ -233,3 +230,69 @@ def _decoded_by_guess(data: bytes, path: Path) -> tuple[str, str]:
             raise UnreadableFileError(path, "binary content, not text", "binary")
         raise UnreadableFileError(path, "unknown text encoding")
     return _with_note(data.decode(encoding, "replace"), f"its encoding is a guess: {encoding}")
+
+
+_OF_NAMES = (
+    "cp437", "cp850", "cp852", "cp1252", "cp1250", "cp866", "cp1251", "cp857", "cp1254", "cp862", "cp737", "cp1253", "cp932",
+    "gb18030", "big5", "cp949",
+)  # fmt: skip
+"""The code pages of Windows and DOS that names in archives are in."""
+_SAMPLE = 4000  # bytes beyond ASCII are enough
+_MAX_SAMPLE_LENGTH = 64 * 1024
+_AROUND = 200
+_BEYOND = re.compile(rb"[\x80-\xff]")
+_WESTERN = "cp1252"  # where a word or two are all there is, the likeliest
+_MIN_CONFIDENCE = 0.05
+_EBCDIC_BLANK = b"\x40"
+_LABELS = {
+    "iso-8859-1": "cp1252", "latin-1": "cp1252", "latin1": "cp1252", "iso-8859-9": "cp1254", "iso-8859-11": "cp874",
+    "tis-620": "cp874", "gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932",
+    "shift-jis": "cp932", "x-sjis": "cp932", "ks_c_5601-1987": "cp949", "euc-kr": "cp949", "iso-2022-jp": "iso2022_jp_ext",
+    "iso-8859-8-i": "iso8859-8", "unicode": "utf-16", "x-user-defined": "cp1252", "x-gbk": "gb18030",
+}  # fmt: skip
+
+
+def codec_of(label: str) -> str:
+    """The codec for an encoding as mails and pages call it: where these mean more than the label says, that one."""
+    label = label.strip().strip("\"'").lower()
+    return _LABELS.get(label, label)
+
+
+def guess_encoding(data: bytes) -> str:
+    """The encoding that some bytes are most likely in, which are neither UTF-8 nor UTF-16; empty where none fits."""
+    mainframe = data.count(_EBCDIC_BLANK) > max(len(data) // 20, 10 * data.count(b" "))
+    sample = data[:_MAX_SAMPLE_LENGTH] if mainframe else informative_sample(data)
+    encoding, confidence = _detected(sample)
+    if confidence < _MIN_CONFIDENCE and not mainframe:
+        with suppress(UnicodeDecodeError):
+            sample.decode(_WESTERN)
+            return _WESTERN
+    return "" if encoding.startswith(("utf-16", "utf-32")) else encoding
+
+
+def guess_encoding_of_names(names: bytes) -> str:
+    """The code page that names in an archive are most likely in, a line each."""
+    return _detected(names[:_MAX_SAMPLE_LENGTH], _OF_NAMES)[0] if names else ""
+
+
+def _detected(data: bytes, among: Iterable[str] | None = None) -> tuple[str, float]:
+    from chardet import detect
+
+    found = detect(data, include_encodings=among, no_match_encoding="cp437" if among else "ascii")
+    encoding = lookup(found["encoding"] or "ascii").name
+    return "" if encoding == "ascii" else encoding, found["confidence"] or 0.0
+
+
+def informative_sample(data: bytes) -> bytes:
+    """The lines that hold bytes beyond ASCII, as many as are enough; of long ones what is near to such bytes."""
+    pieces: list[bytes] = []
+    high = end = length = 0
+    while high < _SAMPLE and length < _MAX_SAMPLE_LENGTH and (found := _BEYOND.search(data, end)):
+        at = found.start()
+        start = max(end, at - _AROUND, data.rfind(b"\n", max(0, at - _AROUND), at) + 1)
+        line = data.find(b"\n", at, at + 10 * _AROUND)
+        end = line if line >= 0 else min(len(data), at + 10 * _AROUND)
+        pieces.append(data[start:end])
+        high += len(_BEYOND.findall(pieces[-1]))
+        length += len(pieces[-1])
+    return b"\n".join(pieces)
