@@ -68,8 +68,8 @@ class Reader(Protocol):
 OFFICE = ("pdf", "docx", "doc", "pptx", "ppt", "xlsx", "xls", "odt", "ods", "odp", "rtf", "epub")
 _HERE = "engine.corpus.formats"
 _BUILT_IN = {
-    "txt": f"{_HERE}.plain", "md": f"{_HERE}.markdown", "html": f"{_HERE}.html.reader", "eml": f"{_HERE}.mail",
-    "mbox": f"{_HERE}.mail", "msg": f"{_HERE}.outlook", "zip": f"{_HERE}.archive", "pdf": f"{_HERE}.pdf.reader",
+    "txt": f"{_HERE}.plain", "md": f"{_HERE}.markdown", "html": f"{_HERE}.html", "eml": f"{_HERE}.mail",
+    "mbox": f"{_HERE}.mail", "msg": f"{_HERE}.outlook", "zip": f"{_HERE}.archive", "pdf": f"{_HERE}.pdf",
     "beir": "engine.written_queries.beir",
     **dict.fromkeys(("csv", "json", "jsonl"), f"{_HERE}.tabular"),
     **dict.fromkeys(("png", "jpg", "tif", "bmp", "gif", "webp"), f"{_HERE}.pictures"),

@@ -22,6 +22,7 @@ NO_PASSWORD = "encrypted: it needs a password. Put it into a file, and name that
 NONE_FITS = "encrypted: no password in corpus.passwords_file opens it"
 _known: tuple[str, ...] = ()
 _seconds = 30.0
+_OPEN_TO_ALL = "VelvetSweatshop"  # what Excel locks with where it must lock and was given no password
 
 
 def read_passwords(path: Path) -> tuple[str, ...]:
@@ -57,9 +58,6 @@ def why_closed() -> str:
 def patience() -> float:
     """For how many seconds passwords are tried on one file: slow ones, made to be so, take a tenth of a second each."""
     return _seconds
-
-
-_OPEN_TO_ALL = "VelvetSweatshop"  # what Excel locks with where it must lock and was given no password
 
 
 def unlocked(path: Path, data: bytes) -> bytes:

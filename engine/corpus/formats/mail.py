@@ -247,7 +247,7 @@ def _decoded(data: bytes, kind: str, label: str, path: Path) -> tuple[str, str]:
     """The text of a part, and what is to be said of its encoding. Raises UnreadableFileError for what is no text."""
     if kind != "text/html":
         return decode_as(data, label or "ascii", path)
-    from engine.corpus.formats.html.reader import shown_text, source_of
+    from engine.corpus.formats.html import shown_text, source_of
 
     source, note = decode_as(data, label, path) if label else source_of(data, path)
     return shown_text(source), note

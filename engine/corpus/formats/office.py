@@ -19,7 +19,7 @@ from engine.corpus.formats import UnreadableFileError, read_bytes
 from engine.corpus.formats.containers import DAMAGED, package_of
 from engine.corpus.formats.damage import damaged
 from engine.corpus.formats.general import extracted
-from engine.corpus.formats.html.reader import shown_text, source_of
+from engine.corpus.formats.html import shown_text, source_of
 from engine.corpus.formats.locked import why_closed
 from engine.corpus.formats.word_numbers import with_numbers
 from engine.corpus.text.blocks import NOTES, Builder, Text, from_slides, lacking_in, rows_as_text, with_more

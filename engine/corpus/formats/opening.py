@@ -33,7 +33,7 @@ from engine.corpus.scan.formats import (
     format_of_head,
     names_no_format,
 )
-from engine.corpus.text.invisible import made_visible
+from engine.corpus.text.blocks import made_visible
 
 MAX_MEMBERS = 100_000
 MAX_DEPTH = 6

@@ -14,7 +14,7 @@ from engine.corpus.formats import Found, LeftOut, Member, UnreadableFileError, r
 from engine.corpus.formats.containers import CompoundFile, compound_of
 from engine.corpus.formats.damage import damaged
 from engine.corpus.formats.general import extract
-from engine.corpus.formats.html.reader import shown_text, source_of
+from engine.corpus.formats.html import shown_text, source_of
 from engine.corpus.text.blocks import Text
 from engine.corpus.text.metadata import document_of
 

@@ -26,6 +26,7 @@ _seconds, _end = 0.0, float("inf")
 _DOTS = 300 / 72  # per point: what tesseract is made for
 _MAX_DOTS = 40_000_000  # of one page
 MAX_PAGES = 500  # of a file: each may take seconds
+_MIN_LETTERS = 8  # fewer are taken for a logo, or for specks
 
 
 def use(asker: Asker | None, seconds: float = float("inf")) -> None:
@@ -88,9 +89,6 @@ def _rows(bitmap: Any) -> Iterator[bytes]:
     dots = memoryview(bitmap.buffer).cast("B")
     for row in range(bitmap.height):
         yield bytes(dots[row * bitmap.stride : row * bitmap.stride + bitmap.width])
-
-
-_MIN_LETTERS = 8  # fewer are taken for a logo, or for specks
 
 
 class PictureReader:

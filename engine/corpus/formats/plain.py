@@ -13,7 +13,7 @@ from unicodedata import category
 from engine.core.characters import clean
 from engine.core.records import ReadDocument
 from engine.corpus.formats import UnreadableFileError, read_bytes
-from engine.corpus.text.hard_wrapped import with_whole_words
+from engine.corpus.text.hyphens import with_whole_words
 from engine.corpus.text.metadata import title_from_name
 
 _MARKS = (
@@ -42,6 +42,24 @@ _MAX_BAD = 0.01
 _MIN_AROUND = 4  # characters with which a single bad one does not count
 _PIECE = 2**20
 _HIGH = bytes(range(0x80, 0x100))
+_OF_NAMES = (
+    "cp437", "cp850", "cp852", "cp1252", "cp1250", "cp866", "cp1251", "cp857", "cp1254", "cp862", "cp737", "cp1253", "cp932",
+    "gb18030", "big5", "cp949",
+)  # fmt: skip
+"""The code pages of Windows and DOS that names in archives are in."""
+_SAMPLE = 4000  # bytes beyond ASCII are enough
+_MAX_SAMPLE_LENGTH = 64 * 1024
+_AROUND = 200
+_BEYOND = re.compile(rb"[\x80-\xff]")
+_WESTERN = "cp1252"  # where a word or two are all there is, the likeliest
+_MIN_CONFIDENCE = 0.05
+_EBCDIC_BLANK = b"\x40"
+_LABELS = {
+    "iso-8859-1": "cp1252", "latin-1": "cp1252", "latin1": "cp1252", "iso-8859-9": "cp1254", "iso-8859-11": "cp874",
+    "tis-620": "cp874", "gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932",
+    "shift-jis": "cp932", "x-sjis": "cp932", "ks_c_5601-1987": "cp949", "euc-kr": "cp949", "iso-2022-jp": "iso2022_jp_ext",
+    "iso-8859-8-i": "iso8859-8", "unicode": "utf-16", "x-user-defined": "cp1252", "x-gbk": "gb18030",
+}  # fmt: skip
 
 
 class PlainReader:
@@ -230,26 +248,6 @@ def _decoded_by_guess(data: bytes, path: Path) -> tuple[str, str]:
             raise UnreadableFileError(path, "binary content, not text", "binary")
         raise UnreadableFileError(path, "unknown text encoding")
     return _with_note(data.decode(encoding, "replace"), f"its encoding is a guess: {encoding}")
-
-
-_OF_NAMES = (
-    "cp437", "cp850", "cp852", "cp1252", "cp1250", "cp866", "cp1251", "cp857", "cp1254", "cp862", "cp737", "cp1253", "cp932",
-    "gb18030", "big5", "cp949",
-)  # fmt: skip
-"""The code pages of Windows and DOS that names in archives are in."""
-_SAMPLE = 4000  # bytes beyond ASCII are enough
-_MAX_SAMPLE_LENGTH = 64 * 1024
-_AROUND = 200
-_BEYOND = re.compile(rb"[\x80-\xff]")
-_WESTERN = "cp1252"  # where a word or two are all there is, the likeliest
-_MIN_CONFIDENCE = 0.05
-_EBCDIC_BLANK = b"\x40"
-_LABELS = {
-    "iso-8859-1": "cp1252", "latin-1": "cp1252", "latin1": "cp1252", "iso-8859-9": "cp1254", "iso-8859-11": "cp874",
-    "tis-620": "cp874", "gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932",
-    "shift-jis": "cp932", "x-sjis": "cp932", "ks_c_5601-1987": "cp949", "euc-kr": "cp949", "iso-2022-jp": "iso2022_jp_ext",
-    "iso-8859-8-i": "iso8859-8", "unicode": "utf-16", "x-user-defined": "cp1252", "x-gbk": "gb18030",
-}  # fmt: skip
 
 
 def codec_of(label: str) -> str:

@@ -17,6 +17,7 @@ from engine.project.store.artifact_info import CorpusInfo
 from engine.project.store.records import FileRecord
 
 _GONE = " (gone)"
+BY_OCR = "OCR"  # the kind of a file that was read so, in part at least
 
 
 def reading_limits(context: StageContext) -> dict[str, int]:
@@ -100,9 +101,6 @@ def document_of(file: ScannedFile, content_hash: str, read: ReadDocument) -> Doc
         size=file.size, modified=file.mtime_ns / 1e9, external_id=read.external_id,
         author=named(read.author), created=read.created, changed=read.changed,
     )  # fmt: skip
-
-
-BY_OCR = "OCR"  # the kind of a file that was read so, in part at least
 
 
 class Former:

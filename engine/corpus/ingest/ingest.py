@@ -22,7 +22,7 @@ from engine.corpus.sandbox.pool import Pool
 from engine.corpus.sandbox.tesseract import Tesseract
 from engine.corpus.scan.formats import PICTURES, STREAMED
 from engine.corpus.scan.scan import Scan, ScannedFile, Skipped
-from engine.corpus.text.invisible import made_visible
+from engine.corpus.text.blocks import made_visible
 from engine.project.stage import StageContext
 from engine.project.store.artifact_info import CorpusInfo
 from engine.project.store.records import FileRecord, PartRecord

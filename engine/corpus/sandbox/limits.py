@@ -17,6 +17,9 @@ from contextlib import suppress
 from engine.corpus.sandbox.landlock import give_up_writing
 from engine.corpus.sandbox.seccomp import refuse_calls
 
+_VERSION = 0x20080522  # _LINUX_CAPABILITY_VERSION_3
+_READ_ALL, _READ_AND_WRITE_ALL = 1 << 2, 1 << 1  # CAP_DAC_READ_SEARCH, CAP_DAC_OVERRIDE
+
 
 def confine(memory: int, *, programs: bool = False) -> bool:
     """Take away what reading does not need; `memory` bounds the address space in bytes, `programs` leaves the right to become
@@ -46,10 +49,6 @@ def allow_seconds(seconds: int) -> None:
         limit = min(limit, hard)
     with suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_CPU, (limit, hard))
-
-
-_VERSION = 0x20080522  # _LINUX_CAPABILITY_VERSION_3
-_READ_ALL, _READ_AND_WRITE_ALL = 1 << 2, 1 << 1  # CAP_DAC_READ_SEARCH, CAP_DAC_OVERRIDE
 
 
 def drop_rights() -> None:

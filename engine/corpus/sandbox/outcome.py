@@ -12,6 +12,10 @@ from typing import Any, cast, get_args
 from engine.core.records import Heading, Kind, Marked, Origin, Page, ReadDocument
 from engine.corpus.formats import LeftOut
 
+MAX_FRAME_LENGTH = 2**30
+HEADER = struct.Struct(">I")
+_PLAIN = ("title", "text", "format", "author", "created", "changed", "member", "note")
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -67,10 +71,6 @@ class Outcome:
             self.kind, self.reason = kind, reason
 
 
-MAX_FRAME_LENGTH = 2**30
-HEADER = struct.Struct(">I")
-
-
 def encoded(message: dict[str, Any]) -> bytes:
     """A message as a frame. Raises ValueError where it is longer than a frame may be."""
     data = json.dumps(message, ensure_ascii=False).encode("utf-8", "replace")
@@ -89,9 +89,6 @@ def as_message(found: ReadDocument | LeftOut) -> dict[str, Any]:
         "pages": [[page.start, page.number, page.name] for page in found.pages],
         "marked": [[one.origin, one.text, one.target] for one in found.marked],
     }  # fmt: skip
-
-
-_PLAIN = ("title", "text", "format", "author", "created", "changed", "member", "note")
 
 
 def finding(message: dict[str, Any]) -> ReadDocument | LeftOut:

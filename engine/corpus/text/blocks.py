@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
 from types import MappingProxyType
 
-from engine.core.records import Heading, Page
+from engine.core.characters import visible
+from engine.core.records import Heading, Page, ReadDocument
 from engine.corpus.text.furniture import without_furniture
 from engine.corpus.text.hyphens import BREAK, put_together, unwrapped
 
@@ -178,3 +180,23 @@ def _rejoined(pages: list[str]) -> list[str]:
             pages[at] = pages[at][: begun.start()] + BREAK + ended[1]
             pages[at + 1] = pages[at + 1][ended.end() :]
     return pages
+
+
+def made_visible(document: ReadDocument) -> ReadDocument:
+    """A document without what nobody sees; its headings and pages begin where they did."""
+    if all(visible(one) == one for one in (document.text, document.title, document.author)):
+        return document
+    text = document.text
+    cuts = sorted({0, len(text), *(one.start for one in document.headings), *(one.start for one in document.pages)})
+    pieces = [visible(text[start:end]) for start, end in pairwise(cuts)]
+    places = dict(zip(cuts, accumulate(map(len, pieces), initial=0), strict=True))
+    return replace(
+        document,
+        title=visible(document.title),
+        author=visible(document.author),
+        text="".join(pieces),
+        headings=tuple(
+            replace(heading, start=places[heading.start], title=visible(heading.title)) for heading in document.headings
+        ),
+        pages=tuple(replace(page, start=places[page.start], name=visible(page.name)) for page in document.pages),
+    )

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from fixtures.errors import unreadable
 
-from engine.corpus.formats.html.reader import READER
+from engine.corpus.formats.html import READER
 from engine.corpus.formats.plain import decode_as, decoded, guess_encoding, guess_encoding_of_names, informative_sample
 
 PATH = Path("a.txt")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from engine.core.records import ReadDocument
 from engine.corpus.formats import reader_for
-from engine.corpus.text.hard_wrapped import with_whole_words
+from engine.corpus.text.hyphens import with_whole_words
 
 WRAPPED = """\
 The pumps of the northern pier need mainten-

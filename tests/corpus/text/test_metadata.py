@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from engine.core.records import ReadDocument
 from engine.corpus.formats import reader_for
-from engine.corpus.formats.front_matter import split_front_matter
 from engine.corpus.formats.html.head import said_in
 from engine.corpus.formats.html.nodes import parsed
+from engine.corpus.formats.markdown import split_front_matter
 from engine.corpus.ingest.former import document_of
 from engine.corpus.scan.scan import ScannedFile
 from engine.corpus.text.metadata import Said, joined, moment, named

@@ -1,1 +1,178 @@
-"""Web pages."""
+"""HTML: what a reader of the page sees, in blocks."""
+
+from __future__ import annotations
+
+from codecs import BOM_UTF8
+from collections.abc import Iterator
+from pathlib import Path
+
+from engine.core.characters import clean
+from engine.core.records import Marked, Origin, ReadDocument
+from engine.corpus.formats import UnreadableFileError, read_bytes
+from engine.corpus.formats.html.head import declared_encoding, said_in
+from engine.corpus.formats.html.menus import hide_menus
+from engine.corpus.formats.html.nodes import (
+    BLOCKS,
+    Element,
+    ParsedPage,
+    inline,
+    is_shown,
+    parsed,
+    preformatted,
+)
+from engine.corpus.formats.html.tables import Tables
+from engine.corpus.formats.plain import decode_as, decoded
+from engine.corpus.text.blocks import Builder, Text
+from engine.corpus.text.list_numbers import in_figures
+from engine.corpus.text.metadata import title_from_name
+
+_HEADINGS = {f"h{level}": level for level in range(1, 7)}
+_KINDS = frozenset({*_HEADINGS, "li"})
+_MARKS: dict[str, Origin] = {"a": "link", "caption": "caption", "dt": "glossary", "figcaption": "caption"}
+_MAX_PIECES = 50  # elements and texts in one that is marked: what holds more is no phrase
+_FIGURES = {"a": "lowerLetter", "A": "upperLetter", "i": "lowerRoman", "I": "upperRoman"}
+
+
+class HtmlReader:
+    """Reads .html files. The title is that of the page, else its first h1, else the file's name."""
+
+    formats = frozenset({"html"})
+
+    def read(self, path: Path, data: bytes | None = None) -> Iterator[ReadDocument]:
+        """See `Reader.read`."""
+        source, note = source_of(read_bytes(path, data), path)
+        page = parsed(source)
+        shown = _shown(page)
+        if not shown.text:
+            raise UnreadableFileError(path, "empty")
+        named = next((element for element in page.elements if element.name == "title"), None)
+        title = inline(named) if named else ""
+        first = next((heading.title for heading in shown.headings if heading.level == 1), "")
+        said = said_in(page, source)
+        yield ReadDocument(
+            title or first or title_from_name(path), shown.text, shown.headings, format="html", note=note, author=said.author,
+            created=said.created, changed=said.changed, marked=tuple(_marked(page)),
+        )  # fmt: skip
+
+
+READER = HtmlReader()
+
+
+def shown_text(source: str) -> str:
+    """What a reader of a page sees, without its headings' places."""
+    return _shown(parsed(source)).text
+
+
+def source_of(data: bytes, path: Path) -> tuple[str, str]:
+    """The source of a page, and what is to be said of its encoding: that which it names, unless it is in another."""
+    named = declared_encoding(data)
+    marked = b"\0" in data or data.startswith(BOM_UTF8)
+    return decode_as(data, named, path) if named and not marked else decoded(data, path)
+
+
+def _marked(page: ParsedPage) -> Iterator[Marked]:
+    """What a page marks as links, captions and terms, in menus, too."""
+    for element in page.elements:
+        origin = _MARKS.get(element.name)
+        text = inline(element, _MAX_PIECES) if origin else ""
+        if origin and text and (origin != "link" or element.get("href")):
+            yield Marked(origin, text, clean(element.get("href")))
+
+
+def _shown(page: ParsedPage) -> Text:
+    hide_menus(page.elements)
+    blocks = _Blocks(Tables(page.elements))
+    blocks.walk(page.root)
+    return blocks.text()
+
+
+class _Blocks:
+    """Collects blocks while walking a parsed page, without recursion: pages may nest thousands deep."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables, self._built = tables, Builder()
+        self._run: list[str] = []
+        self._kind, self._label = "p", ""
+        self._counted: dict[Element, int] = {}
+
+    def walk(self, root: Element) -> None:
+        """Collects the blocks below `root`."""
+        stack: list[Element | str | bool] = [root]  # a block ends; True: one that has a kind of its own
+        while stack:
+            node = stack.pop()
+            if isinstance(node, str):
+                self._run.append(node.replace("\n", " "))
+            elif isinstance(node, bool):
+                self._end_block()
+                if node:
+                    self._kind, self._label = "p", ""
+            elif is_shown(node) and self._enter(node):
+                if node.name in BLOCKS:
+                    stack.append(node.name in _KINDS)
+                stack += reversed(node.contents)
+        self._end_block()
+
+    def _enter(self, node: Element) -> bool:
+        """Begins an element; False when it is dealt with as a whole."""
+        name = node.name
+        if name == "br":
+            self._run.append("\n")
+        if name == "svg":
+            self._run += [f" {words} " for words in _labels(node)]
+            return False
+        if name not in BLOCKS:
+            return True
+        self._end_block()
+        if name == "table" and (rows := self._tables.text(node)) is not None:
+            self._built.block(clean(rows))
+            return False
+        if name == "pre":
+            self._built.block(clean(preformatted(node)))
+            return False
+        if name in _KINDS:
+            self._kind = name
+            self._label = self._number(node) if name == "li" else self._label.strip("-")
+        return True
+
+    def _number(self, item: Element) -> str:
+        """What a page shows before a list item."""
+        around = item.parent
+        if around is None or around.name != "ol":
+            return "-"
+        own, start = _whole(item.get("value")), _whole(around.get("start"))
+        number = self._counted.get(around, (1 if start is None else start) - 1) + 1 if own is None else own
+        self._counted[around] = number
+        return f"{in_figures(number, _FIGURES.get(around.get('type'), 'decimal'))}."
+
+    def _end_block(self) -> None:
+        lines = (" ".join(line.split()) for line in clean("".join(self._run)).split("\n"))
+        if text := "\n".join(filter(None, lines)):
+            if self._kind in _HEADINGS:
+                self._built.heading(_HEADINGS[self._kind], f"{self._label} {text}")
+            elif self._label:
+                self._built.item(text, self._label)
+            else:
+                self._built.block(text)
+            self._kind, self._label = "p", ""
+        self._run.clear()
+
+    def text(self) -> Text:
+        """What was collected."""
+        return self._built.done()
+
+
+def _whole(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 6 else None
+
+
+def _labels(svg: Element) -> Iterator[str]:
+    """What the words of a drawing say; each once, also where one stands in another."""
+    stack = svg.contents[::-1]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, str):
+            continue
+        if node.name == "text":
+            yield inline(node)
+        else:
+            stack += reversed(node.contents)

@@ -1,1 +1,224 @@
-"""PDF files, from PDFium."""
+"""PDF files: the text of their pages, from PDFium, and which of them are scans: pictures with no text or with a stamp at most.
+
+Only ever called in a sandboxed child process.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from engine.core.characters import clean
+from engine.core.records import ReadDocument
+from engine.corpus.formats import LeftOut, UnreadableFileError, pictures, read_bytes
+from engine.corpus.formats.locked import why_closed
+from engine.corpus.formats.pdf.forms import Beside, form_of
+from engine.corpus.formats.pdf.outline import headings_of, outline
+from engine.corpus.formats.pdf.pdfium import LockedError, is_cut, iso_date, opened, page_of, said, text_of
+from engine.corpus.text.blocks import from_pages
+from engine.corpus.text.hyphens import with_breaks
+from engine.corpus.text.metadata import author_of, seconds, title_of
+
+_PICTURE = re.compile(rb"/Subtype\s*/Image\b|/Filter\s*\[?\s*/(?:DCT|CCITTFax|JPX|JBIG2)Decode")
+
+_NOTES = "comments and fields of its form"
+_MIN_COVERED = 0.05  # of a page without any text that pictures cover: less is a logo
+_WHOLE = 0.7  # of a page with some text that pictures cover: less is an illustration
+_ENOUGH = 2000  # characters: a page with as many says more than a stamp
+_STAMP = 40  # letters and digits that a scan may have as text: a number, or when it came in
+_MAX_PROBLEMS = 3
+_MAX_DEPTH = 4  # forms in forms
+
+
+class PdfReader:
+    """Reads what the pages of a PDF show as text, and by OCR, where it is on, those that are pictures."""
+
+    formats = frozenset({"pdf"})
+
+    def read(self, path: Path, data: bytes | None = None) -> Iterator[ReadDocument | LeftOut]:
+        """See `Reader.read`."""
+        content = read_bytes(path, data)
+        with closing(_document(path, content)) as document:
+            with form_of(document) as form:
+                pages = _pages(document, Beside(form))
+            texts, note, unread = _with_scans(document, pages)
+            metadata, bookmarks = _metadata(document), outline(document)
+        text = from_pages(texts, pages.beside)
+        if not text.text.strip():
+            raise _without_text(path, content, note, pages.count, damaged=pages.damaged, scanned=bool(unread))
+        yield ReadDocument(
+            title_of(metadata, text, path), text.text, headings_of(bookmarks, text.text, text.pages), format="pdf",
+            pages=text.pages, author=author_of(metadata), created=seconds(metadata["created_at"]),
+            changed=seconds(metadata["modified_at"]), note=note,
+        )  # fmt: skip
+        if pages.damaged:
+            yield _damaged_pages(pages.damaged, pages.count)
+        if is_cut(content):
+            yield LeftOut(
+                "the rest of it", "quarantined", "damaged", "it ends before it should, and something may be missing"
+            )
+        if not pages.whole:
+            yield LeftOut(_NOTES, "quarantined", "timed out", "there are so many that not all of them were read")
+        if unread:
+            yield pages_left_out(unread, pages.count)
+
+
+READER = PdfReader()
+
+
+def _document(path: Path, content: bytes) -> Any:
+    try:
+        return opened(content)
+    except LockedError as error:
+        raise UnreadableFileError(path, str(error) or why_closed(), "encrypted") from error
+    except ValueError as error:
+        raise UnreadableFileError(path, f"damaged: {error}", "damaged") from error
+
+
+@dataclass(slots=True)
+class _Pages:
+    """By number: the texts of all pages up to the last that is sound, empty for those that are damaged, and what stands beside
+    them; the numbers of those that are pictures, and of those that are damaged. `count`: of all; `whole`: all that stands beside
+    them was read.
+    """
+
+    count: int
+    whole: bool = True
+    texts: dict[int, str] = field(default_factory=dict)
+    beside: dict[int, str] = field(default_factory=dict)
+    scans: list[int] = field(default_factory=list)
+    damaged: list[int] = field(default_factory=list)
+
+
+def _pages(document: Any, beside: Beside) -> _Pages:
+    found = _Pages(len(document))
+    for number in range(1, found.count + 1):
+        try:
+            with page_of(document, number - 1) as page:
+                text = with_breaks(clean(text_of(page)))
+                if more := clean(beside.of(page, text)):
+                    found.beside[number] = more
+                if is_scan(page, text):
+                    found.scans.append(number)
+        except ValueError:
+            found.damaged.append(number)
+        else:
+            found.texts.update(dict.fromkeys(range(len(found.texts) + 1, number), ""))
+            found.texts[number] = text
+    found.whole = beside.whole
+    return found
+
+
+def _with_scans(document: Any, found: _Pages) -> tuple[dict[int, str], str, dict[int, str]]:
+    """The pages with what OCR recognises where it is on; what to say of that; and which pages are pictures that nobody has read,
+    each with what prevented OCR.
+    """
+    if not pictures.on():
+        return found.texts, "", dict.fromkeys(found.scans, "")
+    silent = {number for number, text in found.texts.items() if not any(map(str.isalnum, text))}
+    asked = sorted(silent.union(found.scans).difference(found.damaged))
+    recognised, note, unread = pictures.recognised(document, asked)
+    filled = dict(found.texts)
+    for number, text in recognised.items():
+        own = filled[number]
+        filled[number] = text if _within(own, text) else f"{own.strip()}\n{text}"
+    return filled, note, unread
+
+
+def _within(own: str, text: str) -> bool:
+    return "".join(own.split()) in "".join(text.split())
+
+
+def _metadata(document: Any) -> Mapping[str, str]:
+    title, author, created, modified = (
+        said(partial(document.get_metadata_value, key)) for key in ("Title", "Author", "CreationDate", "ModDate")
+    )
+    return {
+        "title": title,
+        "authors": ", ".join(filter(None, map(str.strip, author.split(";")))),
+        "created_at": iso_date(created),
+        "modified_at": iso_date(modified),
+    }
+
+
+def _damaged_pages(numbers: Sequence[int], pages: int) -> LeftOut:
+    one = len(numbers) == 1
+    which = f"page{'' if one else 's'} {', '.join(runs(numbers))}"
+    of = f"{len(numbers)} of {pages} page{'' if pages == 1 else 's'}"
+    return LeftOut(
+        which, "quarantined", "damaged", f"{of} {'is' if one else 'are'} damaged or missing, and cannot be read"
+    )
+
+
+def _without_text(
+    path: Path, content: bytes, note: str, pages: int, *, damaged: Sequence[int], scanned: bool
+) -> UnreadableFileError:
+    if note:
+        return UnreadableFileError(path, f"OCR found no text in it: {note}", "needs OCR")
+    if len(damaged) == pages:
+        return UnreadableFileError(path, "damaged: its pages cannot be read", "damaged")
+    if pictures.on() and _PICTURE.search(content):
+        return UnreadableFileError(path, "OCR found no text in it", "needs OCR")
+    if scanned or _PICTURE.search(content):
+        return UnreadableFileError(path, "its pages are pictures: without OCR they hold no text", "needs OCR")
+    if damaged:
+        why = f"damaged: {len(damaged)} of {pages} pages cannot be read, and the others hold no text"
+        return UnreadableFileError(path, why, "damaged")
+    if is_cut(content):
+        return UnreadableFileError(
+            path, "damaged: it ends before it should, and what is there holds no text", "damaged"
+        )
+    return UnreadableFileError(path, "it holds no text", "empty")
+
+
+def is_scan(page: Any, text: str) -> bool:
+    """Whether a page, as pypdfium2 has it, shows a picture and says nothing, or next to nothing, as text."""
+    if _letters(text[:_ENOUGH]) > _STAMP or (letters := _letters(text)) > _STAMP:
+        return False
+    return _covered(page) >= (_WHOLE if letters else _MIN_COVERED)
+
+
+def pages_left_out(unread: Mapping[int, str], pages: int) -> LeftOut:
+    """What the ledger is to say of pages that are pictures, of a PDF of `pages` pages in all: `unread` has their numbers, each
+    with what prevented OCR, empty where that is off.
+    """
+    numbers, one = list(unread), len(unread) == 1
+    which = f"page{'' if one else 's'} {', '.join(runs(numbers))}"
+    reason = f"{len(numbers)} of {pages} page{'' if pages == 1 else 's'} "
+    if problems := [*dict.fromkeys(filter(None, unread.values()))][:_MAX_PROBLEMS]:
+        reason += f"{'was' if one else 'were'} not read by OCR: {'; '.join(problems)}"
+    else:
+        reason += f"{'is a picture' if one else 'are pictures'}: without OCR {'it' if one else 'they'} cannot be read"
+    return LeftOut(which, "quarantined", "needs OCR", reason)
+
+
+def runs(numbers: Sequence[int]) -> Iterator[str]:
+    """`[1, 2, 3, 7]` → `1-3`, `7`."""
+    starts = [numbers[0], *(after for before, after in pairwise(numbers) if after != before + 1)]
+    ends = [*(before for before, after in pairwise(numbers) if after != before + 1), numbers[-1]]
+    for start, end in zip(starts, ends, strict=True):
+        yield f"{start}-{end}" if end > start else f"{start}"
+
+
+def _covered(page: Any) -> float:
+    """The share of a page that its pictures cover; 0 where that is not known."""
+    from pypdfium2 import PdfiumError
+    from pypdfium2.raw import FPDF_PAGEOBJ_IMAGE
+
+    try:
+        width, height = page.get_size()
+        boxes = [shown.get_bounds() for shown in page.get_objects([FPDF_PAGEOBJ_IMAGE], max_depth=_MAX_DEPTH)]
+    except PdfiumError:
+        return 0.0
+    areas = (max(0.0, right - left) * max(0.0, top - bottom) for left, bottom, right, top in boxes)
+    return float(sum(areas) / max(1.0, width * height))
+
+
+def _letters(text: str) -> int:
+    return sum(map(str.isalnum, text))

@@ -9,8 +9,8 @@ import pytest
 from fixtures import office
 
 from engine.core.records import Heading, Page, ReadDocument
+from engine.corpus.formats.pdf import PdfReader
 from engine.corpus.formats.pdf.outline import Bookmark, headings_of
-from engine.corpus.formats.pdf.reader import PdfReader
 
 TEXT = (
     "Contents\nBerths 1\n\n1. Berths\nThe pelican boards.\nSee Berths.\n\nKapitel 2 Pilots and\ntheir ships\nThe heron."

@@ -17,9 +17,9 @@ from matplotlib.figure import Figure
 from engine.core.records import Kind, ReadDocument
 from engine.corpus.formats import LeftOut, Member, pictures
 from engine.corpus.formats.inside import files_inside
+from engine.corpus.formats.pdf import PdfReader
 from engine.corpus.formats.pdf import forms as pdf_beside
 from engine.corpus.formats.pdf.pdfium import iso_date, opened, page_of, text_of
-from engine.corpus.formats.pdf.reader import PdfReader
 
 
 def read(content: bytes) -> list[ReadDocument | LeftOut]:

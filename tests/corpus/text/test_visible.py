@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from engine.core.characters import visible
 from engine.core.records import Heading, Page, ReadDocument
 from engine.corpus.formats.opening import everything_in
-from engine.corpus.text.invisible import made_visible
+from engine.corpus.text.blocks import made_visible
 
 
 @pytest.mark.parametrize(
