@@ -108,7 +108,7 @@ def _to_do(report: Mapping[str, Any], mode: str) -> str:
     if report["advice"] and mode != BM25:
         return str(report["advice"])
     if decision.get("chosen", BASE) != BASE:
-        return "Search. Adapt again when many documents have changed."
+        return "Search as usual, and adapt again when many documents have changed."
     if decision.get("rung") == "judged":
         return "Compare other encoders on your questions ('engine encoders compare')."
     count = decision.get("judged_needed")
