@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import io
+import os
+import shutil
+import subprocess
+import sys
 import zipfile
 from pathlib import Path
 
@@ -62,3 +66,43 @@ def test_a_picture_that_is_missing_costs_a_presentation_nothing(tmp_path: Path) 
     assert isinstance(found, ReadDocument)
     assert "pelican" in found.text
     assert [page.name for page in found.pages] == ["slide 1", "slide 2"]
+
+
+PROGRAM = """
+import sys
+from pathlib import Path
+from engine.corpus.formats.general import extract
+for path in map(Path, sys.argv[1:]):
+    print(path.name, len(extract(path, path.read_bytes(), path.suffix[1:]).content.split()))
+"""
+
+
+def test_xberg_needs_no_network_and_fetches_nothing(tmp_path: Path) -> None:
+    """In a network namespace with nothing in it, and outside the sandbox, which would refuse a connection: models for OCR and
+    layouts, which it has for pictures and pages, would have to come from somewhere, and to lie in a cache.
+    """
+    program = shutil.which("unshare")
+    if program is None or subprocess.run([program, "-n", "true"], capture_output=True, check=False).returncode:
+        pytest.skip("this user may not make a network namespace (unshare -n)")
+    picture = b"\x89PNG\r\n\x1a\n" + bytes(64)
+    with zipfile.ZipFile(io.BytesIO(office.docx())) as archive:
+        pictured = office.zipped({n: archive.read(n) for n in archive.namelist()} | {"word/media/image1.png": picture})
+    files = {
+        "a.docx": pictured, "a.xlsx": office.xlsx(), "a.pptx": office.pptx(), "a.doc": office.doc(), "a.odt": office.odt(),
+        "a.ods": office.ods(), "a.odp": office.odp(), "a.epub": office.epub(), "a.msg": office.msg(),
+        "a.rtf": rb"{\rtf1 The pelican boards at dawn.}",
+    }  # fmt: skip
+    home = tmp_path / "home"
+    home.mkdir()
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content)
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("XDG_")}
+    done = subprocess.run(
+        [program, "-n", sys.executable, "-c", PROGRAM, *(str(tmp_path / name) for name in files)],
+        env=environment | {"HOME": str(home), "TMPDIR": str(home), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        capture_output=True, text=True, check=True, timeout=100,
+    )  # fmt: skip
+    found = dict(line.split() for line in done.stdout.splitlines())
+    assert found.keys() == files.keys()
+    assert all(int(words) >= 2 for words in found.values())
+    assert list(home.iterdir()) == []
