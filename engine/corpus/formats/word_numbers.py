@@ -6,89 +6,118 @@ ECMA-376 part 1, 17.9: a paragraph, or its style, names a list and a level of it
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
-from xml.sax.saxutils import escape
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 from engine.corpus.formats.containers import Package
-from engine.corpus.text.list_numbers import LEVELS, NO_FIGURES, Counting, Level, Used
 
 _NUMBERING, _STYLES = "word/numbering.xml", "word/styles.xml"
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
-_PARAGRAPH = re.compile(rb"<w:p(?:\s[^<>]*)?>\s*<w:pPr>")
-_MAX_PROPERTIES_LENGTH = 8192  # bytes of a paragraph's properties
-_STYLE = re.compile(rb'<w:pStyle\s+w:val="([^"<>]*)"')
-_NAMED = re.compile(rb"<w:numPr>(?:[^<]|<(?!/w:numPr>)){0,2000}</w:numPr>")
-_NO_LIST = b'<w:numPr><w:ilvl w:val="0"/><w:numId w:val="0"/></w:numPr>'
-_BASED_ON = re.compile(rb'<w:basedOn\s+w:val="([^"<>]*)"')
-_LEVEL, _LIST = re.compile(rb'<w:ilvl\s+w:val="(\d)"'), re.compile(rb'<w:numId\s+w:val="(\d{1,9})"')
-_AWAY = re.compile(rb"<w:(?:del|moveFrom)[\s/>]")  # the mark of a paragraph that was taken away, which counts no more
-_MAX_STYLES = 500  # of a document, that are looked up
+_LEVELS = 9
+_ID, _BASED_ON = re.compile(rb'w:styleId="([^"<>]*)"'), re.compile(rb'<w:basedOn\s+w:val="([^"<>]*)"')
+_USED = re.compile(rb'<w:pStyle\s+w:val="([^"<>]*)"')
+_PLACE = re.compile(r"%([1-9])")
+_MAX_ROMAN = 3999  # Roman numbers go no further
+_ROMAN = ((1000, "m"), (900, "cm"), (500, "d"), (400, "cd"), (100, "c"), (90, "xc"), (50, "l"), (40, "xl"), (10, "x"), (9, "ix"),
+          (5, "v"), (4, "iv"), (1, "i"))  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class _Lists:
-    """The lists of a document, and the (list, level) of its styles, -1 where the list has the level."""
+class _Level(NamedTuple):
+    """How a level counts: from where, in which figures, `%1.%2` or such a text; `legal`: all of its numbers are decimal;
+    `restarts`: how many of the first levels make it begin anew, -1 for all above; `style`: whose paragraphs are of it.
+    """
 
-    counting: Counting
-    styles: Mapping[bytes, tuple[str, int]]
+    start: int
+    figures: str
+    text: str
+    legal: bool
+    restarts: int
+    style: str
 
-    def of_style(self, name: bytes) -> tuple[str, int]:
-        """The list and level of a style's paragraphs."""
-        number, level = self.styles.get(name, ("", 0))
-        if level >= 0 or number not in self.counting.used:
-            return number, max(level, 0)
-        linked = name.decode(errors="replace")
-        return number, next((at for at, one in self.counting.used[number].levels.items() if one.style == linked), 0)
+
+class _Used(NamedTuple):
+    """A list as a paragraph names it: what it counts with, and from where it does so anew."""
+
+    counted: str
+    starts: Mapping[int, int]
+    levels: Mapping[int, _Level]
+
+
+@dataclass(slots=True)
+class _Counting:
+    """The lists of a document by their names; what they have counted, and who began to."""
+
+    used: Mapping[str, _Used]
+    counts: dict[str, list[int | None]] = field(default_factory=dict)
+    begun: set[tuple[str, int]] = field(default_factory=set)
+
+    def label(self, name: str, level: int) -> str:
+        """The number of the next paragraph of a level; empty where the level shows a bullet or nothing."""
+        used = self.used.get(name)
+        if used is None or level not in used.levels:
+            return ""
+        counts = self.counts.setdefault(used.counted, [None] * _LEVELS)
+        before = counts[level]
+        counts[level] = used.levels[level].start if before is None else before + 1
+        if level in used.starts and (name, level) not in self.begun:
+            counts[level] = used.starts[level]
+        self.begun.add((name, level))
+        for at, other in used.levels.items():
+            if at < level and counts[at] is None:
+                counts[at] = other.start
+            elif at > level and (other.restarts < 0 or level < other.restarts):
+                counts[at] = None
+        own = used.levels[level]
+
+        def number(found: re.Match[str]) -> str:
+            of, value = used.levels.get(at := int(found[1]) - 1), counts[at]
+            if of is None:
+                return ""
+            return in_figures(of.start if value is None else value, "decimal" if own.legal else of.figures)
+
+        label = "" if own.figures == "bullet" else _PLACE.sub(number, own.text).strip()
+        return label if any(map(str.isalnum, label)) else ""
 
 
 def with_numbers(document: bytes, package: Package) -> bytes:
     """A document's part with the numbers that Word counts before its paragraphs."""
     names = package.archive.namelist()
-    if _NUMBERING not in names:
+    sheet = package.read(_STYLES) if _STYLES in names else b""
+    if _NUMBERING not in names or not (
+        b"<w:numPr>" in document or _counting_styles(sheet) & {*_USED.findall(document)}
+    ):
         return document
-    styles = _styles(package.read(_STYLES), set(_STYLE.findall(document))) if _STYLES in names else {}
-    if b"<w:numPr>" not in document and not styles:
-        return document
-    named = {name.decode() for name in _LIST.findall(document)} | {name for name, _ in styles.values()}
-    used = _used(_root(package.read(_NUMBERING)), named)
-    counted = any(level.figures not in NO_FIGURES for one in used.values() for level in one.levels.values())
-    return _numbered(document, _Lists(Counting(used), styles)) if counted else document
+    from lxml import etree
 
-
-def _numbered(document: bytes, lists: _Lists) -> bytes:
-    parts: list[bytes] = []
-    at = 0
-    for found in _PARAGRAPH.finditer(document):
-        end = _end_of_properties(document, found.end())
-        if end < 0 or found.start() < at:
+    root, counting = _root(document), _Counting(_lists(_root(package.read(_NUMBERING))))
+    styles = {_value(one, "styleId"): one for one in _root(sheet).iterchildren(f"{_W}style")}
+    changed = False
+    for paragraph in root.iter(f"{_W}p"):
+        properties = paragraph.find(f"{_W}pPr")
+        if properties is None or _is_away(properties):
             continue
-        properties = document[found.end() : end].partition(b"<w:pPrChange")[0]
-        if _AWAY.search(properties):
-            continue
-        named = _NAMED.search(properties)
-        if label := lists.counting.label(*_of_paragraph(properties, named, lists)):
-            run = f'<w:r><w:t xml:space="preserve">{escape(label)} </w:t></w:r>'.encode()
-            parts += (document[at : found.end()], _NAMED.sub(b"", properties), _NO_LIST, b"</w:pPr>", run)
-            at = end + len(b"</w:pPr>")
-    return b"".join((*parts, document[at:])) if parts else document
+        if label := counting.label(*_of_paragraph(properties, styles, counting.used)):
+            for named in properties.findall(f"{_W}numPr"):
+                properties.remove(named)
+            none = etree.SubElement(properties, f"{_W}numPr")  # not even that of its style
+            etree.SubElement(none, f"{_W}numId").set(f"{_W}val", "0")
+            run = etree.Element(f"{_W}r")
+            text = etree.SubElement(run, f"{_W}t")
+            text.set("{http://www.w3.org/XML/1998/namespace}space", "preserve")
+            text.text = f"{label} "
+            properties.addnext(run)
+            changed = True
+    return bytes(etree.tostring(root, encoding="UTF-8", xml_declaration=True)) if changed else document
 
 
-def _end_of_properties(document: bytes, start: int) -> int:
-    """Where the properties of a paragraph end, past those that they were changed from; -1 where they are too long to be any."""
-    end = document.find(b"</w:pPr>", start, start + _MAX_PROPERTIES_LENGTH)
-    changed = document.find(b"<w:pPrChange", start, max(end, start))
-    return end if changed < 0 else document.find(b"</w:pPr>", end + 1, start + _MAX_PROPERTIES_LENGTH)
-
-
-def _of_paragraph(properties: bytes, named: re.Match[bytes] | None, lists: _Lists) -> tuple[str, int]:
-    style = _STYLE.search(properties)
-    number, level = lists.of_style(style[1]) if style else ("", 0)
-    if named:
-        own, deep = _LIST.search(named[0]), _LEVEL.search(named[0])
-        number, level = own[1].decode() if own else number, int(deep[1]) if deep else level
-    return number, level
+def _counting_styles(sheet: bytes) -> set[bytes]:
+    """The styles that name a list, or are based on one that does. The sheet is not parsed: it is often many times the document."""
+    styles = [style for style in sheet.split(b"</w:style>") if b"<w:numPr>" in style or b"<w:basedOn" in style]
+    named = {*_ID.findall(b"".join(style for style in styles if b"<w:numPr>" in style))}
+    for _ in range(_LEVELS):
+        named.update(*(_ID.findall(one) for one in styles if (above := _BASED_ON.search(one)) and above[1] in named))
+    return named
 
 
 def _root(part: bytes) -> Any:
@@ -101,67 +130,64 @@ def _root(part: bytes) -> Any:
         return etree.Element("none")
 
 
-def _used(numbering: Any, named: Container[str]) -> dict[str, Used]:
-    """The lists of those numbers that a document names: many templates bring dozens of others."""
+def _is_away(properties: Any) -> bool:
+    """Whether a paragraph's mark was taken away: it counts no more."""
+    mark = properties.find(f"{_W}rPr")
+    return mark is not None and (mark.find(f"{_W}del") is not None or mark.find(f"{_W}moveFrom") is not None)
+
+
+def _of_paragraph(properties: Any, styles: Mapping[str, Any], lists: Mapping[str, _Used]) -> tuple[str, int]:
+    """The list and the level that a paragraph names, itself or by its style or what that is based on."""
+    number, level = _named(properties)
+    if not number:
+        own = at = _child(properties, "pStyle")
+        for _ in range(_LEVELS):
+            style = styles.get(at)
+            if style is None or number:
+                break
+            more = style.find(f"{_W}pPr")
+            above = _named(more) if more is not None else ("", "")
+            number, level, at = above[0], level or above[1], _child(style, "basedOn")
+        if not level and number in lists:  # the list may name the style
+            return number, next((at for at, one in lists[number].levels.items() if own and one.style == own), 0)
+    return number, _whole(level, 0)
+
+
+def _named(properties: Any) -> tuple[str, str]:
+    found = properties.find(f"{_W}numPr")
+    return ("", "") if found is None else (_child(found, "numId"), _child(found, "ilvl"))
+
+
+def _lists(numbering: Any) -> dict[str, _Used]:
     counting = {_value(one, "abstractNumId"): one for one in numbering.iterchildren(f"{_W}abstractNum")}
     of_style = {style: at for at, one in counting.items() if (style := _child(one, "styleLink"))}
-    levels: dict[str, dict[int, Level]] = {}
-    found: dict[str, Used] = {}
+    levels: dict[str, dict[int, _Level]] = {}
+    found: dict[str, _Used] = {}
     for one in numbering.iterchildren(f"{_W}num"):
-        if _value(one, "numId") not in named:
-            continue
         counted = _child(one, "abstractNumId")
         if counted in counting:
             counted = of_style.get(_child(counting[counted], "numStyleLink"), counted)
         if counted not in levels:
             levels[counted] = _levels(counting[counted]) if counted in counting else {}
-        own = dict(levels[counted])
-        starts: dict[int, int] = {}
+        own, starts = dict(levels[counted]), dict[int, int]()
         for other in one.iterchildren(f"{_W}lvlOverride"):
-            at = _whole(_value(other, "ilvl"), -1)
             own |= _levels(other)
             if (start := _whole(_child(other, "startOverride"), -1)) >= 0:
-                starts[at] = start
-        found[_value(one, "numId")] = Used(counted, starts, own)
+                starts[_whole(_value(other, "ilvl"), -1)] = start
+        found[_value(one, "numId")] = _Used(counted, starts, own)
     return found
 
 
-def _levels(parent: Any) -> dict[int, Level]:
+def _levels(parent: Any) -> dict[int, _Level]:
     return {
-        _whole(_value(one, "ilvl"), 0): Level(
+        _whole(_value(one, "ilvl"), 0): _Level(
             _whole(_child(one, "start"), 0), _child(one, "numFmt") or "decimal", _child(one, "lvlText"),
-            _is_on(one.find(f"{_W}isLgl")), _whole(_child(one, "lvlRestart"), -1), _child(one, "pStyle"),
+            one.find(f"{_W}isLgl") is not None and _child(one, "isLgl") not in ("0", "false", "off"),
+            _whole(_child(one, "lvlRestart"), -1), _child(one, "pStyle"),
         )
         for one in parent.iterchildren(f"{_W}lvl")
-        if 0 <= _whole(_value(one, "ilvl"), 0) < LEVELS
+        if 0 <= _whole(_value(one, "ilvl"), 0) < _LEVELS
     }  # fmt: skip
-
-
-def _styles(sheet: bytes, names: Iterable[bytes]) -> dict[bytes, tuple[str, int]]:
-    """(list, level) of those of some styles that name one, themselves or by what they are based on. The sheet is not parsed: it
-    is often many times the document.
-    """
-    found: dict[bytes, tuple[str, int]] = {}
-    for name in sorted(names)[:_MAX_STYLES] if b"<w:numPr>" in sheet else ():
-        number, level, at = b"", b"", name
-        for _ in range(LEVELS):
-            style = _style(sheet, at)
-            named = _NAMED.search(style)
-            number, level = number or _said(_LIST, named), level or _said(_LEVEL, named)
-            at = above[1] if (above := _BASED_ON.search(style)) else b""
-        if number:
-            found[name] = number.decode(), int(level or -1)
-    return found
-
-
-def _style(sheet: bytes, name: bytes) -> bytes:
-    at = sheet.find(b'w:styleId="%s"' % name) if name else -1
-    return sheet[at : sheet.find(b"</w:style>", at) + 1] if at >= 0 else b""
-
-
-def _said(pattern: re.Pattern[bytes], part: re.Match[bytes] | None) -> bytes:
-    found = pattern.search(part[0]) if part else None
-    return found[1] if found else b""
 
 
 def _value(node: Any, name: str) -> str:
@@ -173,9 +199,22 @@ def _child(node: Any, name: str) -> str:
     return "" if found is None else _value(found, "val")
 
 
-def _is_on(node: Any) -> bool:
-    return node is not None and _value(node, "val") not in ("0", "false", "off")
-
-
 def _whole(text: str, other: int) -> int:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 6 else other
+
+
+def in_figures(number: int, figures: str) -> str:
+    """A number in the figures of ECMA-376, 17.18.59; in decimal ones where these are others than Roman or letters."""
+    if figures in ("lowerRoman", "upperRoman") and 0 < number <= _MAX_ROMAN:
+        letters = ""
+        for value, sign in _ROMAN:
+            times, number = divmod(number, value)
+            letters += sign * times
+        return letters if figures == "lowerRoman" else letters.upper()
+    if figures in ("lowerLetter", "upperLetter") and number > 0:
+        times, place = divmod(number - 1, 26)
+        letters = chr(ord("a") + place) * min(times + 1, 30)
+        return letters if figures == "lowerLetter" else letters.upper()
+    if figures == "decimalZero":
+        return f"{number:02}"
+    return "" if figures in ("bullet", "none") else f"{number}"

@@ -22,8 +22,8 @@ from engine.corpus.formats.html.nodes import (
 )
 from engine.corpus.formats.html.tables import Tables
 from engine.corpus.formats.plain import decode_as, decoded
+from engine.corpus.formats.word_numbers import in_figures
 from engine.corpus.text.blocks import Builder, Text
-from engine.corpus.text.list_numbers import in_figures
 from engine.corpus.text.metadata import title_from_name
 
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
