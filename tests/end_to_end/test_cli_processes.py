@@ -35,7 +35,7 @@ def wait_for(project: Path, wanted: type[events.Event], before: set[Path], run: 
             if any(isinstance(event, wanted) for event, _ in events.read(folder / "events.jsonl")):
                 return folder
         assert run.poll() is None, run.communicate()[1]
-        time.sleep(0.01)
+        time.sleep(0.05)
     raise AssertionError(f"no {wanted.__name__} came")
 
 

@@ -32,7 +32,7 @@ def wait_until(true: Callable[[], Any], what: str, seconds: float = 120) -> Any:
     while time.monotonic() < deadline:
         if found := true():
             return found
-        time.sleep(0.02)
+        time.sleep(0.05)
     raise AssertionError(f"it did not come to this: {what}")
 
 

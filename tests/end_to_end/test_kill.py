@@ -170,7 +170,7 @@ def new_run(run: subprocess.Popen[bytes], project: Path, before: set[Path], begu
                 return folder
         assert run.poll() is None, "the run ended before it could be killed"
         assert time.monotonic() < deadline
-        time.sleep(0.005)
+        time.sleep(0.02)
 
 
 def trains(folder: Path) -> bool:
