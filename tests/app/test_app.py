@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import stat
 from dataclasses import replace
@@ -32,6 +33,8 @@ from bmembed_tui.project.screen import ProjectScreen
 from bmembed_tui.widgets.key_line import KeyLine
 from engine.core.errors import DamagedError, ProjectBusyError, SettingsError
 from engine.core.events import Paused, RunFinished, RunStarted, StageStarted
+from engine.core.messages.wire import to_json
+from engine.doctor.doctor import examine
 from engine.project.folder import ProjectFolder
 
 DOCUMENT_LINE = "a line of a document"
@@ -276,8 +279,13 @@ def test_diagnostics_hold_facts_and_no_document_text(finished_project: Path) -> 
         assert not any(line in shown for line in lines)
 
 
-def test_diagnostics_list_a_problem_of_the_machine(new_project: Path) -> None:
+def test_diagnostics_list_a_problem_of_the_machine(new_project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ProjectFolder(new_project).change_settings({"encoder.model": "/no/such/[model"})
+
+    async def command(_name: str, project: str, *_options: str, good: object) -> Any:
+        return to_json(await asyncio.to_thread(examine, ProjectFolder(Path(project))))
+
+    monkeypatch.setattr("bmembed_tui.dialogs.diagnostics.command", command)  # a process would load torch
 
     def finding(text: str) -> list[str]:
         lines = (line for line in text.splitlines() if "/no/such/[model" in line)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,9 @@ from bmembed_tui.widgets.fields import PathField
 from bmembed_tui.widgets.safe import SafeOptions
 from engine.core.errors import EngineError
 from engine.core.messages.project import Exported, Purged
+from engine.core.messages.wire import to_json
 from engine.export.kinds import ALL, DEFAULT, KINDS
+from engine.export.take import export_project
 from engine.project.folder import ProjectFolder
 
 
@@ -32,6 +35,16 @@ def _own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("HOME", str(tmp_path))
+
+
+@pytest.fixture
+def exported_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The usual parts are written in this process: to write a model loads it."""
+
+    async def command(_name: str, project: str, folder: str, *_options: str) -> Any:
+        return to_json(await asyncio.to_thread(export_project, ProjectFolder(Path(project)), Path(folder)))
+
+    monkeypatch.setattr(export, "command", command)
 
 
 async def _export_dialog(pilot: Pilot[Any]) -> export.ExportScreen:
@@ -58,6 +71,7 @@ def test_the_parts_are_those_of_the_engine() -> None:
     assert tuple(name for name, kind in KINDS.items() if kind.holds_text) == export.WITH_TEXT
 
 
+@pytest.mark.usefixtures("exported_here")
 def test_the_usual_parts_are_exported_by_enter_alone(finished_project: Path, tmp_path: Path) -> None:
     async def story(pilot: Pilot[Any]) -> str:
         screen = await _export_dialog(pilot)
@@ -95,6 +109,7 @@ def test_other_parts_are_chosen_and_those_that_hold_text_are_listed(finished_pro
     assert json.loads((tmp_path / "taken" / "manifest.json").read_text())["kinds"] == ["chunks"]
 
 
+@pytest.mark.usefixtures("exported_here")
 def test_what_the_engine_refuses_can_be_put_right(finished_project: Path, tmp_path: Path) -> None:
     (tmp_path / "taken").mkdir()
     (tmp_path / "taken" / "own.txt").write_text("mine")

@@ -31,6 +31,7 @@ from engine.corpus.sandbox.pool import Pool
 ROW = b"<tr><td rowspan=50 colspan=50>a tern"  # which takes long for its length
 SLOW = b"<html><body><table>" + ROW * 600_000
 HUGE = b"[" + b"[]," * 20_000_000 + b"1]"
+AMPLE = 600  # seconds, for what is not about time: the machine may be busy with much else
 
 
 @pytest.fixture
@@ -154,7 +155,7 @@ def test_a_file_of_many_slow_things_is_given_up_after_a_while(tmp_path: Path, po
 
 
 def test_a_file_that_needs_too_much_memory_is_ended(tmp_path: Path, pool: Callable[..., Pool]) -> None:
-    reading = pool(memory=512 * 2**20)
+    reading = pool(memory=512 * 2**20, seconds=AMPLE)
     outcome = reading.read(write(tmp_path / "a.json", HUGE), "json")
     assert outcome.kind == "out of memory"
     assert "537 MB" in outcome.reason
@@ -167,13 +168,13 @@ def test_a_member_that_takes_too_long_leaves_the_others(tmp_path: Path, pool: Ca
         "m.eml": office.eml({"slow.html": SLOW, "b.txt": b"The heron."}),
         "z.txt": "The gull.",
     }
-    outcome = pool(seconds=2).read(write(tmp_path / "a.zip", office.zipped(inside)), "zip")
+    outcome = pool(seconds=5).read(write(tmp_path / "a.zip", office.zipped(inside)), "zip")
     assert [document.member for document in outcome.documents] == ["a.txt", "m.eml", "m.eml/b.txt", "z.txt"]
     assert [(part.member, part.kind) for part in outcome.left_out] == [("m.eml/slow.html", "timed out")]
 
 
 def test_a_crash_of_the_reader_costs_one_file(tmp_path: Path, pool: Callable[..., Pool]) -> None:
-    reading = pool(seconds=60)
+    reading = pool(seconds=AMPLE)
 
     def crash() -> None:
         while not reading.children:
@@ -213,7 +214,7 @@ def test_processes_are_forked_by_one_that_reads_nothing_and_end_with_it(
     assert not [file for file in fork_server.open_files() if file.path.endswith(".pdf")]
     last = psutil.Process(pids[-1])
     fork_server.kill()
-    psutil.wait_procs([last], 20)
+    psutil.wait_procs([last], 60)
     assert not last.is_running() or last.status() == psutil.STATUS_ZOMBIE
     assert reading.read(write(tmp_path / "b.txt", b"The heron."), "txt").documents[0].text == "The heron."
 
@@ -224,11 +225,11 @@ def test_a_library_that_crashes_where_it_gets_no_memory_is_not_reported_as_a_dam
 ) -> None:
     """PDFium aborts then, without a word. With more memory the file is read."""
     path = write(tmp_path / "a.pdf", office.pdf("\n".join(["pelican " * 2500] * 80)))
-    reading = pool(memory=400 * 2**20)
+    reading = pool(memory=400 * 2**20, seconds=AMPLE)
     outcome = reading.read(path, "pdf")
     assert (outcome.kind, numbers(outcome.reason)[0]) == ("out of memory", 419)
     assert reading.read(write(tmp_path / "b.txt", b"The heron."), "txt").documents[0].text == "The heron."
-    assert pool().read(path, "pdf").documents
+    assert pool(seconds=AMPLE).read(path, "pdf").documents
 
 
 @on_linux
@@ -245,7 +246,7 @@ def test_what_a_process_held_at_most_is_reported_once_it_has_ended(tmp_path: Pat
         assert server is not None
         server.suspend() if silent else None
         os.kill(process.pid, signal.SIGSEGV)
-        assert process.wait(20) == (-signal.SIGKILL if silent else -signal.SIGSEGV)
+        assert process.wait(60) == (-signal.SIGKILL if silent else -signal.SIGSEGV)
         assert (process.peak > 0, process.is_orphan) == (not silent, silent)
         assert silent or 0.9 * held < process.peak < 2 * held
         server.resume()
@@ -280,9 +281,9 @@ def test_a_file_is_read_again_where_not_it_but_the_fork_server_ended_its_reader(
     tmp_path: Path, pool: Callable[..., Pool]
 ) -> None:
     """Between two files, and while one is read: neither is said to need too much memory."""
-    takes_seconds = SLOW[: len(SLOW) // 4]
+    takes_seconds = SLOW[: len(SLOW) // 8]
     for delay, content, format in ((0.0, b"The heron.", "txt"), (0.5, takes_seconds, "html")):
-        reading = pool(seconds=120)
+        reading = pool(seconds=AMPLE)
         assert reading.read(write(tmp_path / "a.txt", b"The tern."), "txt").documents
         (child,) = reading.children
         fork_server = psutil.Process(child.process.pid).parent()
@@ -313,7 +314,7 @@ def test_a_fork_server_that_does_not_answer_holds_up_neither_the_next_file_nor_t
         started = time.monotonic()
         assert not again or reading.read(path, "txt").documents
         reading.close()
-        assert time.monotonic() - started < 30
+        assert time.monotonic() - started < 120
         assert is_over(fork_server)
         assert child.process.poll() is not None
 
@@ -359,12 +360,12 @@ def test_without_a_fork_server_processes_are_started(
     tmp_path: Path, pool: Callable[..., Pool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ForkServer, "fork", lambda _: None)
-    reading = pool(seconds=4, files=1)
+    reading = pool(seconds=AMPLE, files=1)
     for _ in range(2):
         assert (
             reading.read(write(tmp_path / "a.pdf", office.pdf("The heron.")), "pdf").documents[0].text == "The heron."
         )
-    assert reading.read(write(tmp_path / "a.html", SLOW), "html").kind == "timed out"
+    assert pool(seconds=2).read(write(tmp_path / "a.html", SLOW), "html").kind == "timed out"
 
 
 def test_a_file_that_the_system_does_not_open_is_closed(tmp_path: Path, pool: Callable[..., Pool]) -> None:
@@ -373,7 +374,7 @@ def test_a_file_that_the_system_does_not_open_is_closed(tmp_path: Path, pool: Ca
 
 
 def test_closing_ends_every_process(tmp_path: Path) -> None:
-    reading = Pool(1, Limits(seconds=60))
+    reading = Pool(1, Limits(seconds=AMPLE))
     answer: list[bool] = []
     path = write(tmp_path / "a.html", SLOW)
     waiting = threading.Thread(target=lambda: answer.append(reading.read(path, "html").closed))
@@ -384,7 +385,7 @@ def test_closing_ends_every_process(tmp_path: Path) -> None:
     while child.used == 0:
         time.sleep(0.01)
     reading.close()
-    waiting.join(20)
+    waiting.join(60)
     assert child.process.poll() is not None
     assert answer
     assert not working_children()
