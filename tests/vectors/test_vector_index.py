@@ -1,55 +1,20 @@
 from __future__ import annotations
 
 import json
-import random
-import shutil
-import subprocess
-import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from fixtures.errors import fails
+from fixtures.vector_indexes import WIDTH, brute_force, build, ids_of, unit
 
 import engine.vectors.index as module
-from engine.core.errors import DamagedError, EngineError, ResourceError
+from engine.core.errors import DamagedError, EngineError
 from engine.core.lorentz import Lorentz
 from engine.core.similarity import Cosine, IndexForm
 from engine.vectors.forms import INDEX_FORMS
 from engine.vectors.index import VectorIndex
-
-WIDTH = 24
-
-
-def unit(rows: int, seed: int = 0, width: int = WIDTH) -> np.ndarray[Any, Any]:
-    made = np.random.default_rng(seed).normal(size=(rows, width)).astype(np.float32)
-    return np.asarray(made / np.linalg.norm(made, axis=1, keepdims=True))
-
-
-def ids_of(rows: int) -> np.ndarray[Any, Any]:
-    """Neither dense, nor in order."""
-    return np.random.default_rng(9).permutation(np.arange(5, 5 + 3 * rows, 3, dtype=np.int64))
-
-
-def build(folder: Path, rows: int, dtype: str = "f32") -> tuple[VectorIndex, Any, Any]:
-    folder.mkdir()
-    ids, vectors = ids_of(rows), unit(rows)
-    return VectorIndex.build(folder, ids, vectors, dtype=dtype), ids, vectors
-
-
-def brute_force(query: Any, ids: Any, vectors: Any) -> tuple[Any, Any]:
-    scores = vectors @ query
-    order = np.lexsort((ids, -scores))
-    return ids[order], scores[order]
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """A folder with an index of 40 vectors."""
-    build(tmp_path / "index", 40)
-    return tmp_path / "index"
 
 
 @pytest.mark.parametrize(("dtype", "error"), [("f32", 1e-5), ("f16", 2e-3), ("i8", 3e-2)])
@@ -235,125 +200,6 @@ def test_adding_a_known_key_replaces_it(folder: Path, tmp_path: Path) -> None:
 
 
 # damage
-
-
-@pytest.mark.parametrize("name", ["index.usearch", "manifest.json"])
-def test_a_missing_file(folder: Path, name: str) -> None:
-    (folder / name).unlink()
-    with fails(DamagedError, "index-damaged"):
-        VectorIndex.open(folder)
-
-
-def test_a_missing_folder(tmp_path: Path) -> None:
-    with pytest.raises(DamagedError):
-        VectorIndex.open(tmp_path / "none")
-
-
-def test_a_truncated_index(folder: Path) -> None:
-    whole = (folder / "index.usearch").read_bytes()
-    for length in (0, 1, 64, len(whole) // 2, len(whole) - 1):
-        (folder / "index.usearch").write_bytes(whole[:length])
-        with pytest.raises(DamagedError):
-            VectorIndex.open(folder)
-
-
-def test_every_flipped_bit_of_the_index_is_found(folder: Path) -> None:
-    whole, rng = (folder / "index.usearch").read_bytes(), random.Random(0)
-    for _ in range(60):
-        data = bytearray(whole)
-        data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
-        (folder / "index.usearch").write_bytes(data)
-        with fails(DamagedError, "index-damaged"):
-            VectorIndex.open(folder)
-
-
-def test_every_flipped_bit_of_the_manifest_is_found_or_harmless(folder: Path) -> None:
-    """In a process of its own: native code that crashes must fail this test, not end the test run."""
-    code = (
-        "import sys\nfrom pathlib import Path\nimport numpy as np\n"
-        "from engine.core.errors import DamagedError\nfrom engine.vectors.index import VectorIndex\n"
-        "folder = Path(sys.argv[1]); path = folder / 'manifest.json'; whole = path.read_bytes(); found = 0\n"
-        "for at in range(len(whole)):\n  for bit in range(0, 8, 3):\n"
-        "    data = bytearray(whole); data[at] ^= 1 << bit; path.write_bytes(data)\n"
-        "    try:\n      index = VectorIndex.open(folder)\n"
-        "      assert len(index.search(np.ones(24, np.float32), 10**6)[0]) == 40\n"
-        "    except DamagedError:\n      found += 1\n"
-        "print(found)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(folder)],
-        capture_output=True,
-        text=True,
-        cwd=Path(__file__).parents[2],
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert int(done.stdout) > 200
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"count": 41},
-        {"count": 39},
-        {"count": "40"},
-        {"count": -1},
-        {"count": None},
-        {"count": 40.0},
-        {"dimension": 12},
-        {"dimension": 0},
-        {"dimension": 2**40},
-        {"dtype": "f64"},
-        {"dtype": ["f16"]},
-        {"dtype": None},
-        {"expansion": "x"},
-        {"expansion": -1},
-        {"removed": None},
-        {"version": 2},
-        {"version": None},
-        {"sha256": ""},
-        {"sha256": None},
-        {"form": "unknown"},
-        {"form": ["cosine"]},
-        {"form": None},
-    ],
-)
-def test_a_manifest_with_impossible_values(folder: Path, change: dict[str, Any]) -> None:
-    path = folder / "manifest.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | change))
-    with pytest.raises(DamagedError):
-        VectorIndex.open(folder)
-
-
-@pytest.mark.parametrize("content", [b"", b"{}", b"[]", b"null", b"3", b"\xff", b"[" * 100_000])
-def test_a_manifest_that_is_something_else(folder: Path, content: bytes) -> None:
-    (folder / "manifest.json").write_bytes(content)
-    with pytest.raises(DamagedError):
-        VectorIndex.open(folder)
-
-
-def test_update_of_a_damaged_index_is_an_error(folder: Path, tmp_path: Path) -> None:
-    (folder / "index.usearch").write_bytes(b"")
-    (tmp_path / "new").mkdir()
-    with pytest.raises(DamagedError):
-        VectorIndex.update(folder, tmp_path / "new", np.array([1]), unit(1), [])
-
-
-def test_an_index_stays_usable_while_its_folder_is_removed(folder: Path) -> None:
-    index = VectorIndex.open(folder)
-    shutil.rmtree(folder)
-    assert len(index.search(unit(1)[0], 5)[0]) == 5
-
-
-def test_files_are_private(folder: Path) -> None:
-    assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o600}
-
-
-def test_a_full_disk_is_an_error(small_disk: Path, disk_filler: Callable[..., None]) -> None:
-    (small_disk / "index").mkdir()
-    disk_filler(small_disk, leave=8192)
-    with fails(ResourceError, "write-failed"):
-        VectorIndex.build(small_disk / "index", np.arange(3000), unit(3000))
 
 
 def write_former_csls(folder: Path, ids: np.ndarray, vectors: np.ndarray, *, named: bool) -> None:
