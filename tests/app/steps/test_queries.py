@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from fixtures import pictures
 from fixtures.app import drive, text_of, until, until_text
-from fixtures.queries_step import choose, queries_step, settings, shown, stored, typed
+from fixtures.queries_step import choose, queries_step, shown, stored, typed
 from fixtures.scripted import ScriptedClient
 from fixtures.shown_numbers import numbers
 from textual.pilot import Pilot
@@ -25,7 +25,6 @@ from bmembed_tui.steps.queries.edit_query import EditQueryDialog, QueryText
 from bmembed_tui.steps.queries.source import IMPORT_STALE, IMPORTED
 from bmembed_tui.steps.queries.table import QueryTable
 from bmembed_tui.steps.queries.text import format_generation, format_run, format_state, queries_state
-from bmembed_tui.widgets.change_line import ChangeLine
 from bmembed_tui.widgets.choice_row import ChoiceRow
 from engine.core.errors import StageError
 from engine.core.events import Choice, Progress, RunStarted, StageStarted
@@ -299,22 +298,6 @@ def test_hostile_queries_show_as_typed(finished_project: Path) -> None:
 
     drive(story, finished_project)
     assert stored(finished_project)[0].text == HOSTILE
-
-
-@pytest.mark.usefixtures("without_llama")
-def test_without_llama_cpp_a_file_is_not_proposed_and_other_sources_are(read_project: Path) -> None:
-    async def story(pilot: Pilot[Any]) -> None:
-        pane = await queries_step(pilot)
-        await choose(pilot, "source-backend", "gguf")
-        await until(pilot, lambda: "llama-cpp-python" in text_of(pilot, "#source-note"), "what is missing")
-        assert not pane.query_one("#source-models").display
-        assert not pane.query_one(ChangeLine).waiting
-        await choose(pilot, "source-backend", "endpoint")
-        await until(pilot, lambda: pilot.app.focused is pane.query_one("#source-endpoint"), "the focus")
-        assert "llama-cpp-python" not in text_of(pilot, "#source-note")
-        assert "backend" not in settings(read_project)
-
-    drive(story, read_project)
 
 
 def status(**states: str) -> ProjectStatus:

@@ -23,6 +23,7 @@ from textual.widgets import OptionList
 from bmembed_tui.steps.queries.sample import QuerySample
 from bmembed_tui.steps.queries.source import QuerySource
 from bmembed_tui.steps.queries.table import QueryTable
+from bmembed_tui.widgets.change_line import ChangeLine
 from bmembed_tui.widgets.choice_row import ChoiceRow
 from engine.core.records import query_label
 from engine.project.folder import ProjectFolder
@@ -222,5 +223,21 @@ def test_a_model_is_chosen_among_those_on_this_machine(
         await pilot.press("enter")
         await until(pilot, lambda: pane.host.run_state.over, "the end of the run")
         assert pane.host.run_state.state == "cancelled"
+
+    drive(story, read_project)
+
+
+@pytest.mark.usefixtures("without_llama")
+def test_without_llama_cpp_a_file_is_not_proposed_and_other_sources_are(read_project: Path) -> None:
+    async def story(pilot: Pilot[Any]) -> None:
+        pane = await queries_step(pilot)
+        await choose(pilot, "source-backend", "gguf")
+        await until(pilot, lambda: "llama-cpp-python" in text_of(pilot, "#source-note"), "what is missing")
+        assert not pane.query_one("#source-models").display
+        assert not pane.query_one(ChangeLine).waiting
+        await choose(pilot, "source-backend", "endpoint")
+        await until(pilot, lambda: pilot.app.focused is pane.query_one("#source-endpoint"), "the focus")
+        assert "llama-cpp-python" not in text_of(pilot, "#source-note")
+        assert "backend" not in settings(read_project)
 
     drive(story, read_project)
