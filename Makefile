@@ -2,6 +2,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
+COLLECT := $(PIP) wheel --constraint constraints.txt --find-links wheelhouse --wheel-dir wheelhouse
 COMPILER = $(firstword $(foreach name,$(CXX) c++ g++ clang++,$(shell command -v $(name) 2> /dev/null)))
 WITHOUT_LLM := Everything works without it but language and embedding models in GGUF files. To add it later: make llm
 # Quantised models crash on CPUs with AMX when llama.cpp is built with these paths by GCC 12.
@@ -27,10 +28,10 @@ wheel: | $(BIN)/python
 
 # For machines with this system and this version of Python. llama.cpp is compiled anew: for their processors, not for this one alone.
 wheelhouse: wheel
-	rm -rf wheelhouse
-	$(if $(COMPILER),CMAKE_ARGS="$(CMAKE_ARGS) -DGGML_NATIVE=OFF" $(PIP) wheel --no-deps --no-cache-dir --constraint constraints.txt \
-		--wheel-dir wheelhouse llama-cpp-python,@echo "No C++ compiler was found: the extra llm is left out.")
-	$(PIP) wheel --find-links wheelhouse --constraint constraints.txt --wheel-dir wheelhouse "$$(ls dist/*.whl)$(if $(COMPILER),[llm])"
+	rm -rf wheelhouse && mkdir wheelhouse
+	$(if $(COMPILER),CMAKE_ARGS="$(CMAKE_ARGS) -DGGML_NATIVE=OFF" $(COLLECT) --no-deps --no-cache-dir llama-cpp-python)
+	$(if $(COMPILER),,@echo "No C++ compiler was found: the extra llm is left out.")
+	$(COLLECT) "$$(ls dist/*.whl)$(if $(COMPILER),[llm])"
 	@echo "Copy the folder wheelhouse to a machine with this system and $$($(BIN)/python -V). To install there without a network:"
 	@echo "    python3 -m venv bmembed"
 	@echo "    bmembed/bin/pip install --no-index --find-links wheelhouse 'bmembed-tui$(if $(COMPILER),[llm])'"
@@ -80,7 +81,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
 $(VENV)/.installed-llm: $(VENV)/.installed
 	@test -n "$(COMPILER)" || { echo "llama.cpp needs a C++ compiler: install GCC or Clang (Debian: apt install g++)."; exit 1; }
 	@echo "Installing llama.cpp, which is compiled: 6 to 8 minutes on two cores."
-	$(PIP) install --constraint constraints.txt --editable '.[llm]'
+	$(PIP) install --quiet --constraint constraints.txt --editable '.[llm]'
 	touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed-llm
