@@ -120,7 +120,7 @@ class BmembedApp(App[None]):
     def handle_bindings_clash(self, clashed_bindings: set[Binding], node: DOMNode) -> None:
         """Warn once that the user's key map gives one key two meanings."""
         names = ", ".join(sorted(str(binding.id) for binding in clashed_bindings))
-        self.notify(f"Your key map gives one key two meanings: {names} lost theirs.", markup=False, severity="warning")
+        self.notify(f"Your key map uses one key twice: {names} have no key now.", markup=False, severity="warning")
 
     def copy_to_clipboard(self, text: str) -> None:
         """Copy `text` (OSC 52). A file's name may hold bytes that are no text: they become `?`, as nothing else can be sent."""
@@ -221,9 +221,9 @@ class BmembedApp(App[None]):
         if not going or isinstance(self.screen, QuestionDialog):
             self.exit()
             return
-        text = "It is a separate process. Open the app again to see how far it is, or to stop it."
+        text = "Open the app again to see its progress, or to stop it."
         answers = [("quit", "Close the app"), ("stay", "Stay")]
-        ask(self, "A run is going on, and will go on.", text, answers, quit=self.exit)
+        ask(self, "A run is in progress. It continues after the app closes.", text, answers, quit=self.exit)
 
     def action_help_quit(self) -> None:
         """Ctrl+C copies in a terminal app; say how to quit."""

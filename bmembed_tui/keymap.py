@@ -48,7 +48,10 @@ def _keys(path: Path, name: str, value: object, known: Mapping[str, Binding]) ->
         near = nearest(name, known)
         hint = f"Did you mean '{near}'?" if near else "Delete the line."
         raise SettingsError(
-            f"{path}: there is no action '{name}'.", "It is not one of the app's.", hint, code="keymap-unknown-action"
+            f"{path}: there is no action '{name}'.",
+            "The app has no action of this name.",
+            hint,
+            code="keymap-unknown-action",
         )
     given = value if isinstance(value, list) else [value]
     keys = [part.strip() for key in given if isinstance(key, str) for part in key.split(",") if part.strip()]

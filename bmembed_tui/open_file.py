@@ -38,10 +38,10 @@ def open_at(path: Path, page: int | None = None) -> Opened:
     """
     try:
         if not path.is_file():
-            return Opened(f"{path} is not there any more.")
+            return Opened(f"{path} no longer exists.")
         command = _viewer()
         if command is None:
-            return Opened(f"There is no display here to open it on. It is at {path}")
+            return Opened(f"There is no display to open it on. The file is {path}")
         paged = _paged_command(path.absolute(), page) if page and path.suffix.lower() == ".pdf" else []
         subprocess.Popen(
             paged or [command, str(path.absolute())], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,

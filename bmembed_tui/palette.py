@@ -52,7 +52,7 @@ class Commands(Provider):
             ("Light or dark", "change the colours", "switch_theme"),
             ("Diagnostics", "facts about this machine and project, to copy into a bug report", "diagnostics"),
             ("Keys: edit the key map", "write a file with every key, to change", "edit_keymap"),
-            ("Quit", "close the app; a run goes on", "quit"),
+            ("Quit", "close the app; a run continues", "quit"),
         ):
             yield Offer(name, text, partial(app.run_action, action))
 
@@ -69,10 +69,10 @@ def _project_offers(screen: ProjectScreen) -> Iterator[Offer]:
             yield Offer(f"Go to {step.title}", f"step {number}", partial(screen.action_go, step.key))
     yield from _run_offers(screen)
     yield Offer("Settings", "every setting of this project", screen.action_settings)
-    yield Offer("Export", "take the adapter, the model, vectors, chunks or queries away", screen.action_export)
-    yield Offer("Remove this project", "all that was made from the documents; they stay", screen.action_remove)
-    yield Offer("Read the status anew", "when files were changed by hand", screen.load)
-    yield Offer("Projects", "back to the first screen; a run goes on", screen.action_leave)
+    yield Offer("Export", "the adapter, the model, vectors, chunks or queries, for use elsewhere", screen.action_export)
+    yield Offer("Remove this project", "everything made from the documents; they stay", screen.action_remove)
+    yield Offer("Refresh the status", "when files were changed by hand", screen.load)
+    yield Offer("Projects", "back to the first screen; a run continues", screen.action_leave)
 
 
 def _run_offers(screen: ProjectScreen) -> Iterator[Offer]:
@@ -80,7 +80,7 @@ def _run_offers(screen: ProjectScreen) -> Iterator[Offer]:
         yield Offer("Run everything", "bring every step up to date", screen.action_run_all)
     elif screen.has_run:
         what, text = (
-            ("resume", "the run goes on") if screen.waits else ("pause", "the run waits at its next safe point")
+            ("resume", "continue the run") if screen.waits else ("pause", "the run waits at its next safe point")
         )
         yield Offer(f"Run: {what}", text, partial(screen.control, what))
         text = "at the next safe point; the next run resumes there"

@@ -52,7 +52,7 @@ def parsed(kind: type[T], data: Any) -> T:
         return from_json(kind, data)
     except MessageError as error:
         raise StageError(
-            "The engine's answer cannot be read.", f"{error}.", "Install bmembed again; its parts may differ in version.",
+            "The engine's answer cannot be read.", f"{error}.", "Reinstall bmembed: its parts may have different versions.",
             code="answer-invalid",
         ) from None  # fmt: skip
 
@@ -121,7 +121,7 @@ async def _spawn(line: list[str], stdin: int, stderr: int) -> asyncio.subprocess
 
 def _not_started(error: OSError) -> EngineError:
     return StageError(
-        "The engine could not be started.", f"{error}.", "Free some memory, or install bmembed again; then try again.",
+        "The engine could not be started.", f"{error}.", "Free some memory or reinstall bmembed, then try again.",
         code="engine-not-started",
     )  # fmt: skip
 
@@ -281,7 +281,7 @@ def _gone(words: bytes = b"", code: int | None = None) -> EngineError:
     """Why the process has ended, from what it wrote last; one that was killed could not write why."""
     error, last = _last_error(words if code and code > 0 else b"")
     why = last or "It may have run out of memory."
-    return error or GoneError("The engine's search process has ended.", why, "Try again: it is started anew.")
+    return error or GoneError("The engine's search process has ended.", why, "Try again: the app restarts it.")
 
 
 async def _ended(process: asyncio.subprocess.Process) -> None:

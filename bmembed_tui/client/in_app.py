@@ -17,7 +17,7 @@ WAYS = {
     "train": "step 5, Train, trains",
     "evaluate": "step 6, Result, measures",
     "embed": "F2 in step 7, Search, reads and embeds",
-    "status": "the head line and the steps show it",
+    "status": "the top line and the sidebar show it",
     "cancel": "x in step 5, Train, stops a run",
     "new": "n on the first screen makes a project",
 }

@@ -21,7 +21,7 @@ class AdaptDialog(QuestionDialog):
 
     def __init__(self, project: ProjectFolder) -> None:
         answers = [(NOW, "Adapt now"), (BY_STEPS, "Step by step"), ("no", "Not now")]
-        super().__init__("Make search better?", f"{WHAT}\n\nLooking how long it takes on this machine …", answers)
+        super().__init__("Make search better?", f"{WHAT}\n\nEstimating how long it takes on this machine …", answers)
         self._project = project
 
     def on_mount(self) -> None:

@@ -25,7 +25,7 @@ from engine.core.messages.project import Finding, ProjectStatus
 
 TERMINAL = ("TERM", "COLORTERM", "TERM_PROGRAM", "TMUX", "NO_COLOR", "LANG", "LC_ALL")
 DOCTOR_CODES = (0, 3)  # all is well, or something is a problem
-NOTE = "File and folder names may stand in errors and paths: read it before you send it."
+NOTE = "Errors and paths may contain file and folder names: read this before you send it."
 
 
 class DiagnosticsScreen(ModalScreen[None]):

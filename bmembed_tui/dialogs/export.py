@@ -22,7 +22,7 @@ from engine.core.errors import EngineError, UsageError
 from engine.core.messages.project import Exported
 from engine.project.folder import ProjectFolder
 
-TEXT = "Folders that need nothing of this program. Complete, or not at all."
+TEXT = "Folders that work without bmembed. An export is complete, or nothing is written."
 PARTS = {
     "adapter": "the adapter, for peft",
     "model": "the encoder of search, for sentence-transformers",
@@ -96,7 +96,7 @@ class ExportScreen(ModalScreen[None]):
         self._show_note(plain("Writing … Cancel stops it and leaves nothing behind.", "$text-muted"))
         try:
             if folder is None or not self._wanted:
-                missing = "Type the name of a folder that is not there yet." if folder is None else "Choose a part."
+                missing = "Type the name of a new folder." if folder is None else "Choose a part."
                 raise UsageError("Nothing was exported.", "", missing, code="export-incomplete-choice")
             made = await command("export", str(self._project.path), str(folder), *self._only(), "--json")
             self.outcome = parsed(Exported, made)
@@ -118,7 +118,7 @@ class ExportScreen(ModalScreen[None]):
             return
         size = f"{made.files} files, {made.bytes / 1e6:,.1f} MB"
         lines = [f"✓ {made.folder}: {size}. README.md explains the files."]
-        lines += [f"Words of your documents are in: {', '.join(made.with_text)}."] if made.with_text else []
+        lines += [f"These contain words from your documents: {', '.join(made.with_text)}."] if made.with_text else []
         lines += [f"! {note.what} {note.to_do}" for note in made.notes]
         lines += [f"Left out: {name}. {why}" for name, why in made.left_out.items()]
         self._show_note(plain("\n".join(lines), lines=True))

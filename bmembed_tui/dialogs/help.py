@@ -14,7 +14,7 @@ from textual.screen import ModalScreen, Screen
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeButton, SafeStatic
 
-GENERAL = """Tab and the arrows move, Enter does what is marked. The mouse works everywhere.
+GENERAL = """Tab and the arrows move, Enter activates what is selected. The mouse works everywhere.
 Ctrl+P lists everything that can be done here. Ctrl+O puts a letter on every field and button."""
 NAMES = {
     "question_mark": "?", "plus": "+", "minus": "-", "slash": "/", "escape": "Esc", "enter": "Enter", "space": "Space",

@@ -30,8 +30,8 @@ from engine.project.folder import ProjectFolder, locate, projects_root
 PRESETS = {
     "standard": "the best search; minutes to hours, by the documents' size",
     "quick": "a first look in minutes; gains less",
-    "paper": "BMEmbed as published, to compare with; seldom the best",
-    "cl": "contrastive learning, the baseline of that paper; to compare with",
+    "paper": "BMEmbed as published, for comparison; seldom the best",
+    "cl": "contrastive learning, the baseline of that paper, for comparison",
     "mafin": "for a small model beside one that cannot be trained",
 }
 CHECK_SECONDS = 0.15  # of quiet typing before what was typed is checked
@@ -71,7 +71,7 @@ class Wanted:
                 code="documents-not-chosen",
             )  # fmt: skip
         if any("\ud800" <= char <= "\udfff" for char in str(self.documents)):
-            why = "project.toml could not hold it: it has bytes that are not text."
+            why = "It has bytes that are not text, which project.toml cannot store."
             raise InputError("The folder's name cannot be stored.", why, "Rename it.", code="text-not-storable")
         try:
             if self.documents is None or not self.documents.exists():
@@ -269,8 +269,14 @@ Enter goes from field to field; on the last one it makes the project."""
         if not (wanted.typed or wanted.name):
             self.dismiss(None)
             return
-        answers = (("stay", "Go on"), ("leave", "Leave"))
-        ask(self.app, "Make no project?", "What you typed would be lost.", answers, leave=lambda: self.dismiss(None))
+        answers = (("stay", "Keep editing"), ("leave", "Discard"))
+        ask(
+            self.app,
+            "Discard this project?",
+            "What you typed would be lost.",
+            answers,
+            leave=lambda: self.dismiss(None),
+        )
 
 
 def _preset(name: str, is_chosen: bool) -> Content:

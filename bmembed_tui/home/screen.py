@@ -185,7 +185,7 @@ A run in progress stands first: closing the app does not end it."""
 
         place = self._stood_on(self.query_one("#home-choices", SafeOptions), came=False)
         if place not in self._known:
-            self.notify("Mark a project in the list first.", markup=False)
+            self.notify("Select a project in the list first.", markup=False)
             return
         project = ProjectFolder(self._known[place].path)
         if await self.app.push_screen_wait(removal_question(project)) == REMOVE:
@@ -203,7 +203,7 @@ A run in progress stands first: closing the app does not end it."""
 
         if self._opening:
             return
-        self._begin("Making the sample project …")
+        self._begin("Creating the sample project …")
         try:
             project = await sample_project()
             problem: EngineError | None = None
@@ -266,7 +266,7 @@ A run in progress stands first: closing the app does not end it."""
             "New project": ("adapt to your own documents", "new"),
             "Open another folder": ("a project given by its folder", "other"),
             "Search all projects": ("their best hits in one list", "app.search_all"),
-            "Remove a project": ("the one that is marked in the list; its documents stay", "remove"),
+            "Remove a project": ("the one selected in the list; its documents stay", "remove"),
         }
 
 

@@ -215,7 +215,7 @@ class RunScreen(Screen[None]):
 
     def action_run_all(self) -> None:
         if self.going:
-            self.notify("A run is in progress: what is still to do comes after it.", markup=False)
+            self.notify("A run is in progress. Start another one when it has ended.", markup=False)
         else:
             self.start_run(follow=True)
 

@@ -161,8 +161,8 @@ class ProjectScreen(RunScreen):
             self.dismiss()
             return
         answers = (("stay", "Stay"), ("leave", "Leave"))
-        text = "What you typed in Documents, to include or to exclude, is not written yet: Enter in the field keeps it."
-        ask(self.app, "Leave without keeping the patterns?", text, answers, leave=self.dismiss)
+        text = "The patterns that you typed in Documents are not saved. Enter in the field saves them."
+        ask(self.app, "Leave without saving the patterns?", text, answers, leave=self.dismiss)
 
     def action_settings(self) -> None:
         from bmembed_tui.settings.screen import SettingsScreen
@@ -177,7 +177,7 @@ class ProjectScreen(RunScreen):
     def action_improve(self) -> None:
         """Bring search up to date; where it is, offer to adapt the encoder."""
         if self.going:
-            self.notify("A run is in progress: this comes after it.", markup=False)
+            self.notify("A run is in progress. Try again when it has ended.", markup=False)
         elif not self.status.done(*SEARCH):
             self.make_searchable()
         else:

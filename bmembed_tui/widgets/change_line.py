@@ -65,7 +65,7 @@ class ChangeLine(Vertical):
         yield SafeStatic("", classes="change-effect")
         with Horizontal(classes="change-buttons"):
             yield SafeButton("Apply", id="change-apply", variant="primary")
-            yield SafeButton("Leave as it was", id="change-drop")
+            yield SafeButton("Do not change", id="change-drop")
 
     @property
     def waiting(self) -> bool:
@@ -73,7 +73,7 @@ class ChangeLine(Vertical):
 
     def propose(self, changes: Mapping[str, Any]) -> None:
         self._changes, self._keys = dict(changes), self._keys_pressed
-        self._say(plain("looking what this changes …", "$text-muted"))
+        self._say(plain("checking what this changes …", "$text-muted"))
         self._check_effect()
 
     def clear(self) -> None:
@@ -153,7 +153,7 @@ def format_effect(stages: Sequence[StageChange]) -> Content:
     again = ", ".join(stage.stage for stage in stages if stage.after == "done")
     lines = []
     if stale:
-        lines.append(f"~ Makes stale: {stale}. The next run does them again; until then search stays as it is.")
+        lines.append(f"~ Out of date after this: {stale}. The next run updates them; until then search stays as it is.")
     if again:
         lines.append(f"✓ Up to date again: {again}.")
     odd = next((stage for stage in stages if stage.code), None)

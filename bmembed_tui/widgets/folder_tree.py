@@ -139,7 +139,7 @@ class FolderTree(SafeTree[Place]):
             self._note(node, f"✗ {(error.strerror or str(error)).lower()}")
             return
         if not entries:
-            self._note(node, "nothing to see here" if self._files else "no folders in it")
+            self._note(node, "empty" if self._files else "no folders")
         elif self.is_attached and node.children:  # else the tree shows something else by now
             node.remove_children()
             for entry in entries:

@@ -31,13 +31,13 @@ class DocumentsPane(DocumentsView):
 
     step = "documents"
     title = "Documents"
-    lead = "Which files are searched. They are only read: nothing of them is changed, nothing leaves this machine."
+    lead = "Which files are searched. They are only read: nothing is changed, and nothing leaves this machine."
     help_text = """The documents are read and cut into chunks: passages of about 200 words, which are what search finds.
 
 Formats: how many files can be read, by format. Files that cannot be read are listed with the reason, and so is what cannot be \
 read inside others, such as attachments.
 Include and Exclude: patterns as in a .gitignore file, with commas between. "drafts/" is a folder, "*.html" an ending. The \
-counts show at once what a change would do; Enter keeps it, Esc takes it back.
+counts show at once what a change would do; Enter saves the patterns, Esc reverts them.
 Folders: a project may read several folders and files; one that is dropped here is added. \
 Enter or → opens a folder, ← closes it. A large folder is shown \
 500 files at a time; all of its files are read.
@@ -175,14 +175,14 @@ After reading, search by keywords works at once, and by meaning as the documents
 
         if not self.is_attached or found.problem or not found.makes_stale:
             return self.is_attached
-        answers = [("apply", "Apply"), ("keep", "Leave as it was")]
+        answers = [("apply", "Apply"), ("keep", "Do not change")]
         question = QuestionDialog("Apply this change?", format_effect(found.stages).plain, answers)
         return await self.app.push_screen_wait(question) == "apply"
 
     def action_add(self) -> None:
         from bmembed_tui.dialogs.folder_picker import FolderPicker
 
-        text = "A folder or file to read, too. It stays where it is."
+        text = "Another folder or file to read. It stays where it is."
         self.app.push_screen(FolderPicker("Add a folder", text, "Add"), self._added)
 
     def on_paste(self, event: events.Paste) -> None:
@@ -210,9 +210,9 @@ After reading, search by keywords works at once, and by meaning as the documents
             return
         paths = list(self.corpus.paths)
         gone = paths.pop(number)
-        text = "The folder itself stays as it is. Its documents leave search when the documents are read again."
+        text = "The folder itself is not changed. Its documents are removed from search at the next reading."
         answers = [("remove", "Remove"), ("keep", "Keep")]
-        if await self.app.push_screen_wait(QuestionDialog(f"Read {gone} no longer?", text, answers)) == "remove":
+        if await self.app.push_screen_wait(QuestionDialog(f"Stop reading {gone}?", text, answers)) == "remove":
             self.change_paths(paths)
 
     @work(exclusive=True, group="change")

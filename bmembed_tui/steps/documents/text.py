@@ -35,7 +35,7 @@ def format_status(
     if status.done("ingest"):
         return plain(f"✓ {_counts(status)}", "$text-success")
     if status.built("ingest"):
-        return plain(f"~ {_counts(status)} To be read again: {status.stage('ingest').reason}.", "$text-warning")
+        return plain(f"~ {_counts(status)} Out of date: {status.stage('ingest').reason}.", "$text-warning")
     if scan is None:
         return plain("looking …", "$text-muted")
     if not scan.files:

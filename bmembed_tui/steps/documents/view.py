@@ -127,7 +127,9 @@ class DocumentsView(StepPane):
         elif self._is_changed() and self._scan_error:
             note = error_text(self._scan_error)
         elif self._is_changed() and self._scan:
-            note = plain(f"{files_text(self._scan)} would be read. Enter keeps it, Esc takes it back.", "$text-accent")
+            note = plain(
+                f"{files_text(self._scan)} would be read. Enter saves the patterns, Esc reverts them.", "$text-accent"
+            )
         self.query_one("#patterns-note", SafeStatic).update(note)
 
     def _draw_skipped(self) -> None:

@@ -37,7 +37,7 @@ def format_status(status: ProjectStatus, state: RunState, history: History) -> C
         lines.append(_line("Rankings", _rankings(status, rank)))
         lines += _details(status, rank)
     elif not state.running:
-        lines.append(_line("Rankings", "to do: they need the queries"))
+        lines.append(_line("Rankings", "to do: they need queries"))
     return Content("\n").join(lines)
 
 
@@ -52,7 +52,7 @@ def _seconds(record: StageRun) -> str:
 def _rankings(status: ProjectStatus, record: StageRun) -> str:
     lists, k = record.summary.get("queries", status.counts.get("queries", 0)), record.summary.get("k")
     if not lists or not isinstance(lists, int):
-        return "none: there are no training queries, so nothing can be trained"
+        return "none: without training queries, nothing can be trained"
     depth = f": its best {k:,} chunks" if isinstance(k, int) else ""
     return f"{lists:,} lists, one for each query{depth}{_seconds(record)}"
 

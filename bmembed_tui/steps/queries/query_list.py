@@ -96,7 +96,7 @@ class QueryList(Vertical):
 
     def _edited(self, changed: QueryInChunk | None) -> None:
         if changed is not None and self.is_attached:
-            self._changed("The query is changed.")
+            self._changed("Query changed.")
 
     def _changed(self, text: str) -> None:
         self.reload()
@@ -128,7 +128,7 @@ class QueryList(Vertical):
             return
         if self.is_attached and deleted:
             self.table.unmark()
-            self._changed("The query is deleted." if deleted == 1 else f"{deleted:,} queries are deleted.")
+            self._changed("Query deleted." if deleted == 1 else f"{deleted:,} queries deleted.")
 
     # Reading
 

@@ -69,7 +69,7 @@ class QuerySample(Container):
     def stop(self) -> None:
         if self.sampling:
             self.workers.cancel_group(self, "sample")
-            self.show_message("The sample was stopped. Key s begins it again.")
+            self.show_message("The sample was stopped. Press s to start again.")
 
     def forget(self) -> None:
         self.stop()
@@ -142,7 +142,7 @@ def sample_text(found: Sample) -> Content:
     kept = sum(query.kept for query in queries)
     model = f" by {found.model}" if found.model else ""
     if not items:
-        return plain("The sample is empty: no chunk has a query.", "bold")
+        return plain("No query could be made from these chunks.", "bold")
     share = f"{kept} of {len(queries)} queries kept ({found.kept_share:.0%})"
     return Content.assemble(
         plain(f"Sample of {len(items)} chunks{model}: {share}. ", "bold"),
@@ -152,4 +152,4 @@ def sample_text(found: Sample) -> Content:
 
 def _check(estimate: SampleEstimate) -> str:
     """What comes after the making, which no sample can time: the check by the base encoder."""
-    return "; then the base encoder reads every chunk to check them, which may take longer" if estimate.checked else ""
+    return "; then the base encoder checks them against every chunk, which may take longer" if estimate.checked else ""

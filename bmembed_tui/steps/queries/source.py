@@ -32,14 +32,14 @@ BACKENDS = (
     ("both", "built-in and imported"), ("auto", "automatic"),
 )  # fmt: skip
 MEANINGS = {
-    "extractive": "From the documents' own sentences, in seconds to minutes. Works offline, needs nothing.",
+    "extractive": "From the documents' own sentences, in seconds to minutes. Works offline, without a model.",
     "gguf": "Written by a language model in a file on this machine: better questions, but hours of work without a GPU. "
     "Works offline.",
     "endpoint": "Written by a language model on a server of yours (llama.cpp, vLLM, Ollama …), which gets the documents' "
     "text. Addresses outside private networks are refused.",
-    "imported": "Your own questions, such as a search log's: JSON lines with query and evidence, the passage that answers "
+    "imported": "Your own questions, such as those of a search log: JSON lines with query and evidence, the passage that answers "
     "it. Works offline.",
-    "both": "The built-in queries and your own ones together. Works offline.",
+    "both": "Built-in queries and your own together. Works offline.",
     "auto": "The server or the GGUF file that is named; else a model that 'engine models add' has added; else the documents' "
     "own sentences. The run shows which, and why.",
 }

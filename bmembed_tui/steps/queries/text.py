@@ -45,7 +45,7 @@ def format_state(state: str, status: ProjectStatus, run: RunState) -> Content:
     if state == "running":
         return format_run(run)
     if state == "busy":
-        return plain(f"▶ A run is at stage {run.current}: queries can be changed when it has ended.", "$text-accent")
+        return plain(f"▶ A run is at stage {run.current}: queries can be changed after it.", "$text-accent")
     reason = status.stage("generate").reason
     if state == "made" and not status.counts.get("queries"):
         return plain(NONE_MADE, "bold $text-error")

@@ -41,7 +41,7 @@ def outdated_because(status: ProjectStatus) -> str:
     """Why the figures, or what search uses, are not those of now; empty where they are."""
     evaluated, embedded = status.stage("evaluate"), status.stage("embed")
     if evaluated.state == "stale":
-        return f"To be measured again: {evaluated.reason}."
+        return f"Out of date: {evaluated.reason}."
     if evaluated.state == "done" and embedded.state != "done":
         return f"Search does not use this yet: {embedded.reason}."
     return ""

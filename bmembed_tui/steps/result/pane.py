@@ -46,7 +46,7 @@ SIGNS: dict[Outcome, tuple[str, str]] = {
 NOTHING = """Nothing has been measured yet.
 Evaluation asks every system the same questions, whose answers are known, and compares what they find:
 BM25, the untouched base encoder, the adapted one, interpolations of the two, and hybrid search with each.
-An adapted encoder comes into use only if it is shown to be better than base."""
+An adapted encoder is used only if it is shown to be better than base."""
 
 
 class ResultPane(StepPane):
@@ -206,7 +206,7 @@ Export takes the adapter and the model away, as folders for peft and sentence-tr
         if self.host.status.done("evaluate", "embed"):
             self.host.go("search")
         elif self.host.going:  # a button that cannot be pressed would lose the focus, and Enter with it
-            self.notify("Running. The step goes on by itself.", markup=False)
+            self.notify("Running. The result appears here.", markup=False)
         elif self.host.status.built("evaluate"):
             self.host.start_run(STAGES, follow=True)
         else:

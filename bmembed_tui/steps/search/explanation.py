@@ -81,12 +81,12 @@ def format_ranker(name: str, hit: Hit, ranks: RankComparison) -> str:
         ranked = Ranked(ranks.in_use_rank, ranks.in_use_cosine)
     if ranked is None and not hit.shares:
         return "not asked"
-    text = "not among its best"
+    text = "not among its best hits"
     if ranked is not None:
         scale = "score" if name == "bm25" else "similarity"
         text = f"rank {ranked.rank:<3} {scale} {ranker_score(name, ranked.score)}"
     if not hit.shares:
-        return text if name in hit.rankers else f"{text}, had no part in this list"
+        return text if name in hit.rankers else f"{text}, not used for this list"
     share = hit.shares.get(name, 0.0)
     return f"{text:<26} {bar(share, BAR)} {share:4.0%} of the score"
 

@@ -53,7 +53,7 @@ class Filters:
                 if dates[name] == date.min or len(text) != 10:
                     return f"'{text}' is not a date: write {name} as YYYY-MM-DD."
         if len(dates) == 2 and dates["after"] >= dates["before"]:
-            return "No date is both: 'after' must be earlier than 'before'."
+            return "'after' must be earlier than 'before'."
         return ""
 
     def request(

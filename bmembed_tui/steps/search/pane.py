@@ -45,13 +45,13 @@ class SearchPane(HitActions):
         Binding("w", "why", "why", id="search.why"),
         Binding("plus", "judge(True)", "relevant", key_display="+", id="search.relevant"),
         Binding("minus", "judge(False)", "not relevant", key_display="-", id="search.not-relevant"),
-        Binding("0", "judge(None)", "take the mark back", show=False, id="search.unjudge"),
+        Binding("0", "judge(None)", "remove the mark", show=False, id="search.unjudge"),
         Binding("o", "open_file", "open the file", show=False, id="search.open"),
         Binding("c", "copy_text", "copy the text", show=False, id="search.copy"),
         Binding("y", "copy_path", "copy the path", show=False, id="search.path"),
         Binding("l", "like", "more like this", id="search.like"),
-        Binding("g", "order('by_document')", "every passage, or documents", show=False, id="search.group"),
-        Binding("d", "order('by_date')", "newest first, or best", show=False, id="search.date"),
+        Binding("g", "order('by_document')", "every passage or best of each", show=False, id="search.group"),
+        Binding("d", "order('by_date')", "newest or best first", show=False, id="search.date"),
         Binding("f4", "take_suggestion", "take the correction", show=False, id="search.suggestion"),
     ]
 

@@ -42,7 +42,7 @@ class PreviewScreen(Screen[None]):
     PreviewScreen #preview-place { height: 1; padding: 0 1; }
     PreviewScreen #preview-note { height: auto; padding: 1; }
     """
-    HELP = """The whole document, at the place that was found: the chunk has a bar at its left.
+    HELP = """The whole document, at the passage that was found: it has a bar on its left.
 Words of the query are marked; n and N go to the next and the previous one, h back to the hit."""
 
     def __init__(self, ask: Ask, hit: Hit, terms: Sequence[str]) -> None:

@@ -25,13 +25,13 @@ F4 takes a correction ("Did you mean").
 A hit is the best passage of a document; "+2 more" says how many others were found, and g shows every passage. d sorts by date.
 On a hit: Enter looks inside the document, l finds more like it, w shows why it was found, o opens the file, c copies its text,
 y its path.
-+ marks it as relevant, - as not relevant, 0 takes the mark back. A query with marks is a judged query: evaluation measures
++ marks it as relevant, - as not relevant, 0 removes the mark. A query with marks is a judged query: evaluation measures
 with it whether adaptation helped on what you really ask, so mark a few."""
 NOTHING = """There is nothing to search yet.
-The documents are read first, and an index is made of their words: search works then. It finds by meaning, too, as soon as the \
-documents are embedded, the newest and smallest first.
+Reading the documents takes seconds to minutes: then they can be searched by keyword. Search by meaning follows as they are \
+embedded, the newest and smallest first.
 """
-OFFER = "\nOr choose one of this project's own queries:"
+OFFER = "\nOr try one of this project's queries:"
 NO_OFFER = "\nHits come while you type."
 SCALES = {"bm25": "BM25 score", "semantic": "similarity", "hybrid": "fused score"}
 
@@ -42,7 +42,7 @@ def offer(status: ProjectStatus, key: str) -> str:
         return f"Keywords only so far. {key} embeds the documents: search then finds by meaning, too."
     if not status.done(*SEARCH):
         stage = next(status.stage(one) for one in SEARCH if status.state(one) != "done")
-        return f"Not up to date: {stage.reason}. {key} brings search in line with the documents."
+        return f"Not up to date: {stage.reason}. {key} updates search."
     return "" if status.built("evaluate") else f"{key} makes search better: the encoder is adapted to your documents."
 
 

@@ -21,8 +21,8 @@ from bmembed_tui.widgets.safe import SafeStatic
 if TYPE_CHECKING:
     from bmembed_tui.steps.train.plot import Plot
 
-WAITING = "The curve is drawn here from the first step on."
-TOO_SMALL = "Too little room for the curve: make the window larger."
+WAITING = "The curve appears here with the first step."
+TOO_SMALL = "The window is too small for the curve."
 LEFT, RIM = 8, 2  # cells beside a drawing: for numbers, and for its frame
 MIN_WIDTH, MIN_HEIGHT = 40, 7
 LOW = 18  # rows from which the two drawings stand one above the other, else side by side

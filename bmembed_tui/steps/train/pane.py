@@ -17,8 +17,8 @@ from bmembed_tui.steps.train.text import format_details, format_status
 from bmembed_tui.widgets.safe import SafeButton, SafeStatic
 
 WIDE = 100  # columns from which more lines of choices are shown
-KEEP_QUESTION = "It ends with its best adapter and cannot be resumed. The stages after it go on."
-KEEP_NOTICE = "Training ends after this step with its best adapter. The stages after it go on."
+KEEP_QUESTION = "It ends with its best adapter and cannot be resumed. The next stages follow."
+KEEP_NOTICE = "Training ends after this step with its best adapter. The next stages follow."
 STOP_NOTICE = "Stopping at the next safe point. The next run resumes there."
 DETACH_NOTICE = "The run continues without the app. Open the project again to see it."
 

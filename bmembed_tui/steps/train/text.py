@@ -23,9 +23,9 @@ own words. The model is not changed: a small adapter is trained beside it.
 Every now and then the adapter is tested on held-out queries, which it never learns from, and the best one is kept. You may \
 pause, stop, or close the app at any time: nothing is lost."""
 ENDED = {
-    "all steps": "it made all its steps",
-    "no gain": "held-out queries showed no gain any more",
-    "asked": "it was stopped, and keeps the best",
+    "all steps": "all steps are done",
+    "no gain": "held-out queries showed no further gain",
+    "asked": "it was stopped",
 }
 
 
@@ -85,7 +85,7 @@ def _at_rest(status: ProjectStatus, state: RunState, curve: Curve, record: Stage
     yield from _held_out(curve)
     if not curve.steps and record is None:
         yield plain(WHAT_IT_DOES, lines=True)
-        yield plain("How long it takes is known once it has begun: it is measured and shown here.", "$text-muted")
+        yield plain("The time left is shown here once training has started.", "$text-muted")
 
 
 def _ending(state: RunState, curve: Curve) -> str:
@@ -115,7 +115,7 @@ def _result(status: ProjectStatus, record: StageRun) -> Iterator[Content]:
         yield plain(f"A map was fitted to {of}; nothing was trained.", "bold")
         return
     best, steps = summary.get("best_step"), summary.get("steps")
-    kept = "no step was better than what it began with" if best == 0 else f"the adapter of step {_count(best)} is kept"
+    kept = "no step was better than the start" if best == 0 else f"the adapter of step {_count(best)} is kept"
     why = ENDED.get(str(summary.get("ended")), "")
     head = plain(f"Trained {_count(steps)} steps in {duration(record.seconds)}: {kept}.", "bold")
     yield Content.assemble(head, plain(f" It ended because {why}." if why else ""))
