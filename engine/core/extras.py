@@ -11,7 +11,6 @@ from engine.core.errors import UsageError
 EXTRAS = {
     "llm": {"llama_cpp": "llama-cpp-python"},
     "desktop": {"webview": "pywebview", "textual_serve": "textual-serve"},
-    "onnx": {"onnx": "onnx", "onnxruntime": "onnxruntime"},
     "parquet": {"pyarrow": "pyarrow"},
 }
 """Extra → module → the package that brings it."""

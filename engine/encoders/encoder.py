@@ -47,15 +47,25 @@ class Abilities:
     exports: bool
 
 
-class Encoder(Protocol):
-    """Texts → vectors. For one thread at a time."""
-
-    notices: list[str]
-    """What a user should know, such as a batch that was halved for want of memory."""
+class QueryEncoder(Protocol):
+    """Questions → vectors. For one thread at a time."""
 
     @property
     def fingerprint(self) -> str:
         """Names the vectors: what makes them, and the prompts and the length limit, but not the device."""
+
+    def encode_queries(self, texts: Sequence[str], progress: Progress | None = None) -> NDArray[np.float32]:
+        """Vectors of questions: float32 (n, d), in the order given.
+
+        `progress` is called with the number of texts done so far, and may raise to end it. Raises EngineError.
+        """
+
+
+class Encoder(QueryEncoder, Protocol):
+    """Texts → vectors. For one thread at a time."""
+
+    notices: list[str]
+    """What a user should know, such as a batch that was halved for want of memory."""
 
     @property
     def dimension(self) -> int:
@@ -64,12 +74,6 @@ class Encoder(Protocol):
     @property
     def similarity(self) -> Similarity:
         """How the vectors are compared."""
-
-    def encode_queries(self, texts: Sequence[str], progress: Progress | None = None) -> NDArray[np.float32]:
-        """Vectors of questions: float32 (n, d), in the order given.
-
-        `progress` is called with the number of texts done so far, and may raise to end it. Raises EngineError.
-        """
 
     def encode_chunks(self, texts: Sequence[str], progress: Progress | None = None) -> NDArray[np.float32]:
         """Vectors of texts to be found: as `encode_queries`."""

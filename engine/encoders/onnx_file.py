@@ -1,7 +1,7 @@
 """An encoder as one ONNX graph: token ids and mask → unit vectors, compared with torch before it is given away.
 
-It is made in a process of its own, `python -m engine.encoders.onnx_file MODEL FOLDER`: where usearch was loaded before torch,
-torch's tracer never ends (usearch 2.26.6, torch 2.13.0: streams of the C++ library fail in it).
+It is made in a process of its own, `python -m engine.encoders.onnx_file MODEL FOLDER`, as who exports may have loaded anything
+before (`engine.encoders.native_libraries`).
 """
 
 from __future__ import annotations
@@ -14,22 +14,17 @@ from typing import TYPE_CHECKING, Any
 
 from engine.core.disk import disk_errors
 from engine.core.errors import EngineError
-from engine.core.extras import check_extra
 from engine.core.subprocesses import answer, run_in_subprocess
 from engine.encoders.loading import load_sentence_transformer
 from engine.encoders.model_folder import ModelFolder, resolve_model
+from engine.encoders.text_model import TextModel
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 TOLERANCE = 1e-4
 _OPSET = 17
-_INPUTS = ("input_ids", "attention_mask")
-
-
-def check_onnx() -> None:
-    """Raises UsageError where the packages are missing that write and run a graph."""
-    check_extra("onnx", "ONNX cannot be written")
+INPUTS = ("input_ids", "attention_mask")
 
 
 def save_onnx(model: ModelFolder, folder: Path) -> None:
@@ -48,22 +43,11 @@ def work(_should_stop: Callable[[], bool], model: str, folder: str) -> None:
 
 
 def _write_graph(model: ModelFolder, folder: Path) -> None:
-    import torch
-
-    loaded = load_sentence_transformer(model, "cpu", "float32")
-    whole = _whole(list(loaded))
+    text_model = TextModel(load_sentence_transformer(model, "cpu", "float32"), "cpu", model.max_tokens)
     folder.mkdir()
-    example = _example(loaded.tokenizer, 2, 7)
-    both = {0: "texts", 1: "tokens"}
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what a trace may get wrong is looked for below
-            torch.onnx.export(
-                whole, example, str(folder / "model.onnx"), dynamo=False, opset_version=_OPSET,
-                input_names=list(_INPUTS), output_names=["vector"],
-                dynamic_axes={**dict.fromkeys(_INPUTS, both), "vector": {0: "texts"}},
-            )  # fmt: skip
-        gap = _gap(whole, folder / "model.onnx", _example(loaded.tokenizer, 3, 19))
+        write_graph(text_model, 0, folder / "model.onnx")
+        gap = _gap(text_model, folder / "model.onnx")
     except OSError:
         raise
     except Exception as error:
@@ -75,20 +59,31 @@ def _write_graph(model: ModelFolder, folder: Path) -> None:
             shutil.copyfile(model.transformer_path / name, folder / name)
 
 
-def _whole(modules: list[Any]) -> Any:
-    """All modules of an encoder as one torch module of two tensors."""
+def write_graph(text_model: TextModel, prompt_length: int, file: Path) -> None:
+    """Write all modules of an encoder as one graph, with what pooling leaves out of a prompt of so many tokens."""
+    import torch
+
+    both = {0: "texts", 1: "tokens"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what a trace may get wrong is looked for below
+        torch.onnx.export(
+            _whole(text_model, prompt_length), _example(text_model.tokenizer, 2, 7), str(file), dynamo=False, opset_version=_OPSET,
+            input_names=list(INPUTS), output_names=["vector"],
+            dynamic_axes={**dict.fromkeys(INPUTS, both), "vector": {0: "texts"}},
+        )  # fmt: skip
+
+
+def _whole(text_model: TextModel, prompt_length: int) -> Any:
+    """A text model as one torch module of two tensors."""
     import torch
 
     class Whole(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.parts = torch.nn.ModuleList(modules)
+            self.parts = torch.nn.ModuleList(text_model.modules)
 
         def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
-            features: Any = {"input_ids": input_ids, "attention_mask": attention_mask, "modality": "text"}
-            for part in self.parts:
-                features = part(features)
-            return torch.nn.functional.normalize(features["sentence_embedding"], dim=1)
+            return text_model.vectors({"input_ids": input_ids, "attention_mask": attention_mask}, prompt_length)
 
     return Whole().eval()
 
@@ -103,16 +98,17 @@ def _example(tokenizer: Any, texts: int, tokens: int) -> tuple[Tensor, Tensor]:
     return ids, mask
 
 
-def _gap(whole: Any, file: Path, example: tuple[Tensor, Tensor]) -> float:
+def _gap(text_model: TextModel, file: Path) -> float:
     """The largest difference of any number in the vectors, for texts of another length than those traced."""
     import numpy as np
     import onnxruntime
     import torch
 
+    example = _example(text_model.tokenizer, 3, 19)
     session = onnxruntime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
-    found = session.run(None, {name: part.numpy() for name, part in zip(_INPUTS, example, strict=True)})[0]
+    found = session.run(None, {name: part.numpy() for name, part in zip(INPUTS, example, strict=True)})[0]
     with torch.inference_mode():
-        return float(np.abs(found - whole(*example).numpy()).max())
+        return float(np.abs(found - _whole(text_model, 0)(*example).numpy()).max())
 
 
 def _no_graph(model: ModelFolder, why: str) -> EngineError:

@@ -46,9 +46,6 @@ def _has_adapter(source: Source) -> None:
 
 
 def _has_onnx(source: Source) -> None:
-    from engine.encoders.onnx_file import check_onnx
-
-    check_onnx()
     _ = source.in_use.folder
     if source.in_use.adapter and isinstance(read_geometry(source.in_use.adapter), Hyperbolic):
         raise UsageError(

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from engine.encoders.encoder import Encoder
+    from engine.encoders.encoder import QueryEncoder
     from engine.lexical.filenames import DocumentNames
     from engine.lexical.index import LexicalIndex
     from engine.vectors.index import VectorIndex
@@ -57,7 +57,7 @@ class Loaded:
         self._artifacts: defaultdict[type, Latest[Any]] = defaultdict(Latest)
         self._indexes: defaultdict[type, Latest[Any]] = defaultdict(Latest)
         self._vector = Latest["NDArray[np.float32]"]()
-        self._encoders: defaultdict[str, Latest[Encoder]] = defaultdict(Latest)
+        self._encoders: defaultdict[str, Latest[QueryEncoder]] = defaultdict(Latest)
         self._behind: dict[str, tuple[tuple[object, ...], int, float]] = {}
 
     def close(self) -> None:
@@ -188,10 +188,14 @@ class Loaded:
         vector: NDArray[np.float32] = self.query_encoder(artifact).encode_queries([query])[0]
         return vector
 
-    def query_encoder(self, artifact: Artifact[VectorsInfo]) -> Encoder:
-        """The encoder that the vectors were made with, whatever has been trained since."""
+    def query_encoder(self, artifact: Artifact[VectorsInfo]) -> QueryEncoder:
+        """The encoder that the vectors were made with, whatever has been trained since: as the graph beside the index, else loaded
+        whole."""
+        from engine.encoders.query_graph import QueryGraph
+
         info = artifact.info
-        encoder = self._encoder("in use", info, info.adapter, info.interpolation_weight)
+        graph = partial(QueryGraph.open, self.project.path / artifact.folder, info.encoder)
+        encoder = self._encoder("in use", info, info.adapter, info.interpolation_weight, graph)
         if encoder.fingerprint != info.encoder:
             raise NotBuiltError(
                 f"The model {info.model} is not the one that the documents were embedded with.",
@@ -200,12 +204,15 @@ class Loaded:
             )  # fmt: skip
         return encoder
 
-    def base_encoder(self, artifact: Artifact[VectorsInfo]) -> Encoder:
+    def base_encoder(self, artifact: Artifact[VectorsInfo]) -> QueryEncoder:
         """The same model without an adapter."""
         return self._encoder("base", artifact.info, None, 1.0)
 
-    def _encoder(self, role: str, info: VectorsInfo, adapter: str | None, weight: float) -> Encoder:
-        def load() -> Encoder:
+    def _encoder(
+        self, role: str, info: VectorsInfo, adapter: str | None, weight: float,
+        graph: Callable[[], QueryEncoder | None] = lambda: None,
+    ) -> QueryEncoder:  # fmt: skip
+        def load() -> QueryEncoder:
             from engine.encoders.for_project import source_of, with_kept_queries
 
             folder = self.project.path / adapter if adapter else None
@@ -213,7 +220,9 @@ class Loaded:
             encoder = source.load(info.max_tokens, folder, weight)
             return with_kept_queries(self.project, encoder) if source.server else encoder
 
-        return self._encoders[role].get((info.encoder, info.model, adapter, weight, info.max_tokens), load)
+        return self._encoders[role].get(
+            (info.encoder, info.model, adapter, weight, info.max_tokens), lambda: graph() or load()
+        )
 
     def fusion(self, settings: SearchSettings) -> SearchSettings:
         """The settings with `auto` fusion replaced by what the last evaluation chose, the equal-weight sum before one."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from engine.core.disk import write_text
 from engine.core.errors import DamagedError, EngineError, ResourceError
 from engine.core.similarity import COSINE, IndexForm, Similarity
+from engine.encoders.native_libraries import prepare_for_usearch
 from engine.vectors.forms import index_form
 
 if TYPE_CHECKING:
@@ -201,6 +202,7 @@ class VectorIndex:
 
 
 def _empty(dimension: int, dtype: str, expansion: int) -> Any:
+    prepare_for_usearch()
     from usearch.index import Index
 
     return Index(ndim=dimension, metric="cos", dtype=DTYPES[dtype], expansion_search=expansion)

@@ -19,7 +19,9 @@ from engine.encoders.for_project import (
     open_cache,
 )
 from engine.encoders.kinds.augmented import AugmentedEncoder
+from engine.encoders.kinds.chosen import encoder_source
 from engine.encoders.kinds.given import GivenEncoder
+from engine.encoders.query_graph import is_settled, take_over, write_query_graph
 from engine.project.stage import ProjectSnapshot, Stage, StageContext
 from engine.project.store.artifact_info import CorpusInfo, EvaluationInfo, LexicalInfo, VectorsInfo
 from engine.project.store.artifacts import Artifact
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 
 
 VERSION = 1
+SAMPLES = 5  # chunks that the graph of the query encoder is compared on
 
 
 class EmbedStage(Stage):
@@ -60,7 +63,12 @@ class EmbedStage(Stage):
         from engine.vectors.index import VectorIndex
 
         artifact = snapshot.need(VectorsInfo)
-        VectorIndex.open(snapshot.project.folder_of(artifact))
+        folder = snapshot.project.folder_of(artifact)
+        VectorIndex.open(folder)
+        if not is_settled(folder):
+            raise DamagedError.of_stage(
+                "embed", "The graph of the query encoder is missing or damaged.", code="query-graph-damaged"
+            )
         adapter, _, _ = _in_use(snapshot)
         if artifact.info.adapter != _named(snapshot, adapter):
             raise DamagedError.of_stage("embed", "The adapter was trained again.", code="adapter-changed")
@@ -92,6 +100,7 @@ class EmbedStage(Stage):
             _report_missing(context, encoder, chunks)
         with context.project.building("vectors", context.fingerprint) as building:
             _write(context, building.folder, chunks, vectors, encoder)
+            _keep_query_graph(context, building.folder, info, chunks, encoder)
         context.store.put_artifact(Artifact(info, context.fingerprint, building.name))
         embedded = _cached(context, encoder) - cached
         _tidy(context, encoder.fingerprint)
@@ -195,6 +204,21 @@ def _write(
     VectorIndex.build(
         folder, ids, vectors, similarity=similarity, dtype=settings.dtype, expansion=settings.expansion_search
     )
+
+
+def _keep_query_graph(
+    context: StageContext, folder: Path, info: VectorsInfo, chunks: Sequence[Chunk], loaded: Encoder
+) -> None:
+    """Put the encoder of queries beside the index: the former's graph where it is the same, else a new one."""
+    former = context.store.artifact(VectorsInfo)
+    same = former and not context.forced and former.info.encoder == info.encoder
+    if former and same and take_over(context.project.path / former.folder, folder):
+        return
+    context.check_stop()
+    adapter = context.project.path / info.adapter if info.adapter else None
+    source = encoder_source(context.settings.encoder)
+    texts = [chunk.embedded_text for chunk in chunks[:SAMPLES]]
+    write_query_graph(source, info.max_tokens, adapter, info.interpolation_weight, folder, texts, loaded)
 
 
 def _tidy(context: StageContext, in_use: str) -> None:

@@ -27,7 +27,6 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(installed, "PROJECT", "our_program")
     for name, module in (
         ("llm", "no_such_module"),
-        ("onnx", "no_such_module"),
         ("desktop", "json"),
         ("parquet", "json"),
     ):
@@ -76,7 +75,7 @@ def test_files_that_come_with_the_program(tmp_path: Path, monkeypatch: pytest.Mo
 def test_the_command_names_extras_and_fails_for_problems(site: Path) -> None:
     done = engine_here("doctor", "--offline", "--json", check=False)
     findings = {one["topic"]: one["state"] for one in json.loads(done.stdout)}
-    assert {"llm", "desktop", "onnx", "parquet", "ocr"} <= findings.keys()
+    assert {"llm", "desktop", "parquet", "ocr"} <= findings.keys()
     assert (findings["packages"], findings["files"], findings["model"]) == ("problem", "good", "good")
     assert done.returncode == 3
     put(site, "our_program", "1.0")

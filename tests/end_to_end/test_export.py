@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from fixtures.errors import fails
-from fixtures.optional import needs_onnx, needs_pyarrow
+from fixtures.optional import needs_pyarrow
 from fixtures.pipeline import engine, stage_here
 from fixtures.training import stir
 
@@ -240,7 +240,6 @@ def test_parquet_holds_the_same_rows(projects: Callable[..., ProjectFolder], tmp
     assert np.array_equal(stacked, np.load(made.folder / "vectors" / "vectors.npy"))
 
 
-@needs_onnx
 def test_the_graph_is_made_where_the_index_was_opened_first(project: Path, tmp_path: Path) -> None:
     done = engine("export", str(project), str(tmp_path / "taken"), "--only", "onnx,vectors")
     assert done.returncode == 0
@@ -249,7 +248,6 @@ def test_the_graph_is_made_where_the_index_was_opened_first(project: Path, tmp_p
     assert {name for name in names if not name.endswith("-onnx")} == {"README.md", "manifest.json", "vectors"}
 
 
-@needs_onnx
 def test_the_graph_gives_the_same_vectors_for_texts_of_any_length(everything: tuple[ProjectFolder, Exported]) -> None:
     import onnxruntime
     from tokenizers import Tokenizer
@@ -409,17 +407,16 @@ def test_what_cannot_be_had_is_refused_by_name_and_left_out_otherwise(
 ) -> None:
     real = importlib.util.find_spec
     monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name, *rest: None if name in ("pyarrow", "onnx") else real(name, *rest)
+        importlib.util, "find_spec", lambda name, *rest: None if name == "pyarrow" else real(name, *rest)
     )
     folder = ProjectFolder.open(project)
-    for kind, package in (("parquet", "pyarrow"), ("onnx", "onnx")):
-        with fails(UsageError, "package-missing", package):
-            export_project(folder, tmp_path / "taken", [kind, "chunks"])
+    with fails(UsageError, "package-missing", "pyarrow"):
+        export_project(folder, tmp_path / "taken", ["parquet", "chunks"])
     assert not (tmp_path / "taken").exists()
     with fails(UsageError, "export-unknown", "vektors"):
         export_project(folder, tmp_path / "taken", ["vektors"])
     made = export_project(folder, tmp_path / "taken", ["all"])
-    assert set(made.left_out) == {"parquet", "onnx"}
+    assert set(made.left_out) == {"parquet"}
     assert "pyarrow" in made.left_out["parquet"]
     assert made.with_text == ("vectors", "chunks", "beir")
 

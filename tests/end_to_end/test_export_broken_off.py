@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 import pytest
 from fixtures.errors import error_of
-from fixtures.optional import needs_onnx, needs_pyarrow
+from fixtures.optional import needs_pyarrow
 from fixtures.pipeline import ROOT, engine_here, environment
 
 from engine.core.errors import ResourceError
@@ -38,7 +38,7 @@ def leftovers(parent: Path) -> list[str]:
         ("vectors", 40_000),
         ("beir", 40_000),
         pytest.param("parquet", 40_000, marks=needs_pyarrow),
-        pytest.param("onnx", 40_000, marks=needs_onnx),
+        ("onnx", 40_000),
     ],
 )
 def test_a_full_disk_leaves_nothing(project: Path, small_disk: Path, disk_filler: Any, kind: str, free: int) -> None:
@@ -105,7 +105,6 @@ def test_a_signal_takes_away_what_an_export_has_begun(project: Path, tmp_path: P
 
 @pytest.mark.slow
 @needs_pyarrow
-@needs_onnx
 @pytest.mark.parametrize(
     "moment",
     ["adapter/adapter_model.safetensors", "*/model.safetensors", "*-onnx", "vectors/vectors.npy", "vectors/*.parquet",

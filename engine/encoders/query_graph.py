@@ -1,0 +1,190 @@
+"""The encoder of queries as an ONNX graph beside the vector index: a search starts without torch and sentence-transformers, which
+take seconds to import.
+
+The stage that embeds makes it, and keeps it only where its vectors are the encoder's. Where there is none, or it is damaged, the
+encoder is loaded whole.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import shutil
+from collections.abc import Sequence
+from contextlib import suppress
+from itertools import cycle, islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from engine.core.processors import available_cores
+from engine.encoders.encoder import Progress
+from engine.encoders.kinds.folder import FolderSource
+from engine.encoders.model_folder import folder_facts
+from engine.encoders.native_libraries import can_run_graphs
+from engine.encoders.text_model import encodable
+from engine.encoders.weights_file import file_sha256
+
+if TYPE_CHECKING:
+    from engine.encoders.encoder import Encoder, EncoderSource
+    from engine.encoders.model_folder import ModelFolder
+    from engine.encoders.transformer import TransformerEncoder
+
+FOLDER = "query-encoder"
+MODEL, TOKENIZER, FACTS = "model.onnx", "tokenizer.json", "encoder.json"
+TOLERANCE = 1e-4
+MAX_WEIGHTS = 600_000_000
+"""Bytes of a model's weights. Larger ones take longer to read than the libraries to import, and a graph is a second copy."""
+_LENGTHS, _LONG = (1, 30, 100, 300, 1000), 12_000  # characters of what a graph is compared on
+_log = logging.getLogger(__name__)
+
+
+class QueryGraph:
+    """A graph that is ready to run. Made by `QueryGraph.open`."""
+
+    def __init__(self, folder: Path, facts: dict[str, Any]) -> None:
+        import onnxruntime
+        from tokenizers import Tokenizer
+
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = available_cores()[0]
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        options.log_severity_level = 4
+        self._session = onnxruntime.InferenceSession(str(folder / MODEL), options, providers=["CPUExecutionProvider"])
+        self._tokenizer = Tokenizer.from_file(str(folder / TOKENIZER))
+        self._prompt, self._filler = str(facts["prompt"]), int(facts["filler"])
+        self.fingerprint = str(facts["encoder"])
+
+    @classmethod
+    def open(cls, index: Path, fingerprint: str) -> QueryGraph | None:
+        """The graph in an index's folder; None where there is none of the encoder of that fingerprint, or it cannot be used."""
+        facts = _facts(index / FOLDER)
+        if facts is None or facts["encoder"] != fingerprint or not can_run_graphs():
+            return None
+        try:
+            return cls(index / FOLDER, facts)
+        except Exception as error:  # whatever onnxruntime, or its absence, raises: the encoder itself will do
+            _log.info("The graph in %s is not used: %s", index, error)
+            return None
+
+    def encode_queries(self, texts: Sequence[str], progress: Progress | None = None) -> np.ndarray:
+        """See `QueryEncoder`."""
+        found = []
+        for done, text in enumerate(texts, 1):
+            ids = self._tokenizer.encode(encodable(self._prompt + text)).ids or [self._filler]
+            row = np.array([ids], np.int64)
+            found.append(self._session.run(None, {"input_ids": row, "attention_mask": np.ones_like(row)})[0][0])
+            if progress is not None:
+                progress(done)
+        return np.array(found, np.float32)
+
+
+def is_settled(index: Path) -> bool:
+    """Whether the folder of an index holds a sound graph, or that there can be none."""
+    folder = index / FOLDER
+    return folder.is_dir() and (_facts(folder) is not None or not any(folder.iterdir()))
+
+
+def take_over(former: Path, index: Path) -> bool:
+    """Put the graph beside another index into the folder of this one, where it is sound."""
+    if _facts(former / FOLDER) is None:
+        return False
+    shutil.copytree(former / FOLDER, index / FOLDER, copy_function=_link)
+    return True
+
+
+def write_query_graph(
+    source: EncoderSource, max_tokens: int, adapter: Path | None, weight: float, index: Path, texts: Sequence[str],
+    loaded: Encoder | None = None,
+) -> None:  # fmt: skip
+    """Put the graph of the encoder that `source.load` gives into the folder of its index, compared with it on `texts`.
+
+    Its folder stays empty where that is not possible: for encoders of other kinds, and where the vectors differ. `loaded`: an
+    encoder that is at hand, perhaps the same.
+    """
+    folder = index / FOLDER
+    folder.mkdir(mode=0o700)
+    if not isinstance(source, FolderSource) or not can_run_graphs():
+        return
+    try:
+        if folder_facts(source.folder.path)[0] <= MAX_WEIGHTS:
+            wanted = source.vectors_fingerprint(max_tokens, adapter, weight)
+            encoder = _exact(loaded, wanted) or _in_float32(source.folder, max_tokens, adapter, weight)
+            _write(encoder, source.prompts.query, folder)
+            _compare(encoder, QueryGraph.open(index, wanted), texts)
+    except Exception as error:  # whatever model libraries raise: search does without it
+        _log.info("The query encoder was not kept as a graph: %s", error)
+        for file in folder.iterdir():
+            file.unlink()
+
+
+def _exact(loaded: Encoder | None, wanted: str) -> TransformerEncoder | None:
+    """A loaded encoder, where it is the one wanted and computes in float32."""
+    from engine.encoders.transformer import TransformerEncoder
+
+    if not isinstance(loaded, TransformerEncoder) or loaded.fingerprint != wanted:
+        return None
+    return loaded if (loaded.hardware.device, loaded.hardware.dtype) == ("cpu", "float32") else None
+
+
+def _in_float32(model: ModelFolder, max_tokens: int, adapter: Path | None, weight: float) -> TransformerEncoder:
+    from engine.encoders.hardware import choose_hardware
+    from engine.encoders.transformer import TransformerEncoder
+
+    hardware = choose_hardware("cpu", "float32")
+    return TransformerEncoder.load(
+        model, adapter=adapter, adapter_scale=weight, hardware=hardware, max_tokens=max_tokens
+    )
+
+
+def _write(encoder: TransformerEncoder, prompt: str, folder: Path) -> None:
+    from tokenizers import Tokenizer
+
+    from engine.encoders.onnx_file import write_graph
+
+    text_model = encoder.text_model
+    write_graph(text_model, text_model.prompt_length(prompt), folder / MODEL)
+    tokenizer = Tokenizer.from_str(text_model.tokenizer.backend_tokenizer.to_str())
+    tokenizer.no_padding()
+    tokenizer.enable_truncation(encoder.max_tokens, direction=text_model.tokenizer.truncation_side)
+    tokenizer.save(str(folder / TOKENIZER))
+    (filler,) = text_model.never_empty([[]])[0]
+    facts = {"encoder": encoder.fingerprint, "prompt": prompt, "filler": filler}
+    (folder / FACTS).write_text(json.dumps({**facts, "sha256": _digest(folder, facts)}), encoding="utf-8")
+
+
+def _compare(encoder: TransformerEncoder, graph: QueryGraph | None, texts: Sequence[str]) -> None:
+    """Raise where the vectors are not the same, of texts of one letter up to more than `max_tokens`."""
+    samples = [text[:length] for text, length in zip(cycle(texts), _LENGTHS, strict=False)]
+    samples.append(" ".join(islice(cycle(texts), encoder.max_tokens))[:_LONG])
+    if graph is None:
+        raise ValueError("it cannot be read back")
+    gap = float(np.abs(graph.encode_queries(samples) - encoder.encode_queries(samples)).max())
+    if not gap < TOLERANCE:
+        raise ValueError(f"its vectors differ by {gap:.1g}")
+
+
+def _facts(folder: Path) -> dict[str, Any] | None:
+    """What stands beside a graph; None where any of its files is missing or damaged."""
+    try:
+        facts: dict[str, Any] = json.loads((folder / FACTS).read_text(encoding="utf-8"))
+        sound = facts.pop("sha256") == _digest(folder, facts)
+    except (OSError, ValueError, AttributeError, KeyError, TypeError):
+        return None
+    return facts if sound else None
+
+
+def _digest(folder: Path, facts: dict[str, Any]) -> str:
+    parts = [facts, file_sha256(folder / MODEL), file_sha256(folder / TOKENIZER)]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def _link(source: str, target: str) -> None:
+    """A second name for a file that is never changed; a copy where the file system has none."""
+    with suppress(OSError):
+        os.link(source, target)
+        return
+    shutil.copyfile(source, target)
