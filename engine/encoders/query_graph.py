@@ -22,6 +22,7 @@ import numpy as np
 
 from engine.core.processors import available_cores
 from engine.encoders.encoder import Progress
+from engine.encoders.geometry import read_geometry
 from engine.encoders.kinds.folder import FolderSource
 from engine.encoders.model_folder import folder_facts
 from engine.encoders.native_libraries import can_run_graphs
@@ -109,12 +110,13 @@ def write_query_graph(
     folder.mkdir(mode=0o700)
     if not isinstance(source, FolderSource) or not can_run_graphs():
         return
+    if folder_facts(source.folder.path)[0] > MAX_WEIGHTS or (adapter and read_geometry(adapter)):
+        return  # no operator of ONNX that torch writes is a hyperbolic encoder's sinh
     try:
-        if folder_facts(source.folder.path)[0] <= MAX_WEIGHTS:
-            wanted = source.vectors_fingerprint(max_tokens, adapter, weight)
-            encoder = _exact(loaded, wanted) or _in_float32(source.folder, max_tokens, adapter, weight)
-            _write(encoder, source.prompts.query, folder)
-            _compare(encoder, QueryGraph.open(index, wanted), texts)
+        wanted = source.vectors_fingerprint(max_tokens, adapter, weight)
+        encoder = _exact(loaded, wanted) or _in_float32(source.folder, max_tokens, adapter, weight)
+        _write(encoder, source.prompts.query, folder)
+        _compare(encoder, QueryGraph.open(index, wanted), texts)
     except Exception as error:  # whatever model libraries raise: search does without it
         _log.info("The query encoder was not kept as a graph: %s", error)
         for file in folder.iterdir():

@@ -35,6 +35,7 @@ def compound_pattern() -> re.Pattern[str]:
     return re.compile(rf"{_word()}(?:(?:[{_TYPED_JOINERS}]|{LINE_WITHIN}){_word()})*(?:['\u2019]s(?!\w))?")
 
 
+@lru_cache(maxsize=1)
 def _word() -> str:
     marks = (chr(code) for code in range(0x300, 0xFFFF) if unicodedata.category(chr(code)) in ("Mn", "Mc"))
     return rf"\w[\w{''.join(marks)}]*"

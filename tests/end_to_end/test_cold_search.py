@@ -1,0 +1,49 @@
+"""A search from a cold process needs no model library; where its graph is damaged, the encoder itself gives the same hits."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from fixtures.pipeline import engine_here, environment
+
+from engine.encoders.query_graph import FOLDER, is_settled
+
+QUERY = "leave of absence"
+COLD = """
+import sys
+from engine.cli import main
+try:
+    main()
+except SystemExit:
+    pass
+heavy = {"torch", "transformers", "sentence_transformers", "peft", "matplotlib", "pandas", "scipy", "sklearn"}
+print(*sorted(heavy & set(sys.modules)), file=sys.stderr)
+"""
+
+
+def scores(output: str) -> dict[int, float]:
+    """Of the chunks that were found by meaning."""
+    found = json.loads(output)["hits"]
+    return {hit["chunk_id"]: hit["rankers"]["semantic"]["score"] for hit in found if "semantic" in hit["rankers"]}
+
+
+def test_it_loads_no_model_library_and_a_damaged_graph_is_made_anew(project: Path) -> None:
+    command = [sys.executable, "-c", COLD, "search", str(project), QUERY, "--json"]
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=True)
+    assert done.stderr.split() == []
+    (graph,) = project.glob(f"vectors/*/{FOLDER}/model.onnx")
+    os.truncate(graph, graph.stat().st_size // 2)
+    cold = scores(done.stdout)
+    assert cold
+    assert scores(engine_here("search", str(project), QUERY, "--json").stdout) == pytest.approx(cold, abs=1e-4)
+    assert not is_settled(graph.parents[1])
+    assert "✓ embed" in engine_here("embed", str(project)).stderr
+    (index,) = project.glob("vectors/*")
+    assert is_settled(index)
+    assert any((index / FOLDER).iterdir())
+    assert "embed up to date" in engine_here("embed", str(project)).stderr
