@@ -111,7 +111,7 @@ def write_query_graph(
     if not isinstance(source, FolderSource) or not can_run_graphs():
         return
     if folder_facts(source.folder.path)[0] > MAX_WEIGHTS or (adapter and read_geometry(adapter)):
-        return  # no operator of ONNX that torch writes is a hyperbolic encoder's sinh
+        return  # torch cannot write the sinh of hyperbolic encoders
     try:
         wanted = source.vectors_fingerprint(max_tokens, adapter, weight)
         encoder = _exact(loaded, wanted) or _in_float32(source.folder, max_tokens, adapter, weight)
