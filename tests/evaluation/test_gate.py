@@ -54,6 +54,14 @@ def test_noise_changes_nothing():
     assert found.candidates[0].p > 0.05
 
 
+def test_a_gain_that_the_tables_do_not_call_one_stays_out():
+    noise = NOISE[:60] - NOISE[:60].mean()
+    lead = 1.85 * noise.std() / 60**0.5  # between the one-sided and the two-sided 5 %, of one difference
+    found = chosen(evidence("document", {"adapted": (lead + noise, lead + noise)}, 60))
+    assert found.candidates[0].p < 0.05 < found.candidates[0].semantic.p_value
+    assert outcomes(found) == ["not shown"]
+
+
 def test_a_gain_that_puts_the_default_mode_at_risk_stays_out():
     risky = chosen(evidence("document", {"adapted": (0.05 + NOISE, NOISE - 0.002)}))
     (adapted,) = risky.candidates
@@ -122,7 +130,7 @@ def test_misfits_are_refused():
 
 def simulated(
     rng: np.random.Generator, gain: float, queries: int, rung: RungName = "document", share: float = 0.3,
-    documents: int = 0, correlation: float = 0.1,
+    documents: int = 0, correlation: float = 0.1, default_gain: float | None = None,
 ) -> Evidence:  # fmt: skip
     """An adapter and its interpolation on ranks that move at random: a `share` of the queries win or lose much, others nothing; of
     so many `documents`, whose queries' gains have an intra-document `correlation`."""
@@ -141,11 +149,12 @@ def simulated(
     semantic = changed()
     default = 0.4 * semantic + 0.4 * changed()
     halved = 0.5 * semantic + 0.2 * changed()
+    lead = gain if default_gain is None else default_gain
     return evidence(
         rung,
         {
-            "interpolated": (halved + gain / 2, 0.4 * halved + 0.2 * changed() + gain / 2),
-            "adapted": (semantic + gain, default + gain),
+            "interpolated": (halved + gain / 2, 0.4 * halved + 0.2 * changed() + lead / 2),
+            "adapted": (semantic + gain, default + lead),
         },
         queries,
         clusters,
@@ -181,6 +190,14 @@ def test_of_adapters_that_harm_none_comes_into_use(queries, share):
             [simulated(rng, -0.03, queries, share=share)], "base", ("interpolated", "adapted"), samples=400, seed=seed
         )
         assert not found.changes
+
+
+def test_of_adapters_that_help_semantic_search_at_the_default_mode_s_cost_none_comes_into_use():
+    rng = np.random.default_rng(5)
+    names = ("interpolated", "adapted")
+    runs = [decide([simulated(rng, 0.03, 400, default_gain=-0.02)], "base", names, samples=400) for _ in range(50)]
+    assert not any(one.changes for one in runs)
+    assert sum("risky" in outcomes(one) for one in runs) > 20  # it is the risk that keeps them out
 
 
 @pytest.mark.parametrize("share", [0.1, 0.3])

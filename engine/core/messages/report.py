@@ -35,6 +35,7 @@ class GateRow:
     semantic: Difference
     default: Difference
     outcome: str
+    excluded_by: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

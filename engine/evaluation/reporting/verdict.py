@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from engine.core.messages.report import Bar, GateRow, Outcome, QuerySetKind, QuerySetReport, ReportVerdict
+from engine.core.messages.report import EVIDENCE, Bar, GateRow, Outcome, QuerySetKind, QuerySetReport, ReportVerdict
 from engine.core.systems import ADAPTED, BASE, BM25, IN_USE
 from engine.evaluation.reporting.parts import gate_of, query_sets_of, rung_of
 
@@ -85,6 +85,10 @@ def _sentence(
         return f"On {on}, {CHANGED[outcome]}{points}."
     if row.outcome == "not shown" and not decided:
         return f"{on[0].upper()}{on[1:]} are too few to say whether adaptation helps{points}. Search stays as it was."
+    if row.outcome == "excluded":
+        shown = f" On {on}{points}." if points else ""
+        few = EVIDENCE[row.excluded_by or "judged"]
+        return f"Adaptation makes search worse on {few}, though they are few. Search stays as it was.{shown}"
     worse = "makes search worse" if row.default.verdict == "worse" else "may make search worse"
     what = "is not shown to make search better" if row.outcome == "not shown" else worse
     return f"On {on}, adaptation {what}{points}. Search stays as it was."

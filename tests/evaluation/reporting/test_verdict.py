@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from fixtures.shown_numbers import numbers
 
+from engine.core.messages.report import EVIDENCE
 from engine.evaluation.reporting.verdict import verdict_of
 
 KINDS = {"judged": 60, "document": 81, "synthetic": 144}
@@ -100,6 +101,14 @@ def test_an_adapter_that_is_not_in_use_is_shown_beside_what_is() -> None:
         assert numbers(found.sentence) == [60, 15, 100, 16]
         sentences.add(found.sentence)
     assert len(sentences) == 4
+
+
+def test_what_a_few_judged_questions_exclude_is_not_said_of_the_titles_that_decide() -> None:
+    given = report("base", rung="document", outcome="excluded")
+    given["selection"]["decision"]["candidates"][0]["excluded_by"] = "judged"
+    sentence = verdict_of(given).sentence
+    assert EVIDENCE["judged"] in sentence
+    assert numbers(sentence) == [81, 35, 100, 36]
 
 
 def test_what_to_do_next() -> None:
