@@ -252,7 +252,8 @@ class Evaluation:
         from engine.evaluation.studies.similarity_threshold import learn_threshold
 
         settings = self._settings
+        sets = [one for one in self._of_the_corpus() if settings.evaluation.use_judged or one.kind != "judged"]
         self.threshold = learn_threshold(
-            self._of_the_corpus(), IN_USE, self.rankers.document_of, settings.evaluation.bootstrap_samples,
+            sets, IN_USE, self.rankers.document_of, settings.evaluation.bootstrap_samples,
             settings.training.seed,
         )  # fmt: skip

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from engine.core.records import Chunk, JudgedQuery, Query
 from engine.lexical.filenames import DocumentNames, FilenameMatch
 from engine.project.stage import ProjectSnapshot, StageContext
-from engine.queries.choosing import EXTRACTIVE, made_by
+from engine.queries.choosing import is_extractive, made_by
 from engine.queries.heldout import cap_queries
 from engine.queries.rules.tokens import fold
 
@@ -100,11 +100,6 @@ def generated_queries(snapshot: ProjectSnapshot) -> dict[str, Query | None]:
 
     marked = dict.fromkeys(fold(one.text) for one in read_marks(snapshot.project).values() if one.generated)
     return marked | {fold(query.text): query for query in snapshot.store.queries() if query.split == "heldout"}
-
-
-def is_extractive(query: Query, backend: str) -> bool:
-    """Whether the query of a backend is made of a sentence of its chunk, rather than worded as a question would be."""
-    return backend in EXTRACTIVE and query.kind != "imported"
 
 
 def _names(context: StageContext) -> DocumentNames:

@@ -14,6 +14,7 @@ from engine.project.store.artifacts import Artifact
 from engine.project.store.store import Store
 
 if TYPE_CHECKING:
+    from engine.core.records import Query
     from engine.project.stage import ProjectSnapshot, StageContext
     from engine.settings.schema import Settings
 
@@ -41,6 +42,11 @@ def made_by(snapshot: ProjectSnapshot) -> str:
     """The backend that has made the queries that are there, or will make the first ones."""
     artifact = snapshot.store.artifact(QueriesInfo)
     return artifact.info.backend if artifact and artifact.info.backend else backend_of(snapshot)
+
+
+def is_extractive(query: Query, backend: str) -> bool:
+    """Whether the query of a backend is made of a sentence of its chunk, rather than worded as a question would be."""
+    return backend in EXTRACTIVE and query.kind != "imported"
 
 
 def resolve_backend(settings: Settings, store: Store | None = None, *, present: bool = False) -> Choice:

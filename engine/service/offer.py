@@ -9,11 +9,12 @@ from engine.core.errors import EngineError
 from engine.core.messages.offer import AdaptationOffer, Help
 from engine.encoders.kinds.chosen import encoder_source
 from engine.evaluation.evidence import CERTIFYING, DIFFERENCE
+from engine.evaluation.query_sets import heldout_queries
 from engine.metrics.power import queries_to_show
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ORDER, ProjectSnapshot
 from engine.project.store.artifact_info import EvaluationInfo, QueriesInfo
-from engine.queries.choosing import MODELS, backend_of
+from engine.queries.choosing import MODELS, backend_of, is_extractive, made_by
 from engine.queries.document_written import untrained
 from engine.queries.heldout import MIN_TO_CHOOSE
 from engine.runs.estimate import estimate, workload
@@ -57,12 +58,13 @@ def _evidence(snapshot: ProjectSnapshot) -> dict[str, int]:
     settings, store = snapshot.settings.evaluation, snapshot.store
     written = document_queries(store)
     if store.artifact(QueriesInfo) is not None:
-        document = len(untrained(written, store.queries(), store.chunks()))
+        chunks, backend = store.chunks(), made_by(snapshot)
+        document = len(untrained(written, store.queries(), chunks))
+        model = sum(not is_extractive(one, backend) for one in heldout_queries(snapshot, chunks))
     else:
-        document = round(settings.heldout_share * DECIDING * len(written))
-    model = 0
-    if backend_of(snapshot) in MODELS:
-        model = round(settings.heldout_share * workload(snapshot).queries)
+        deciding = settings.heldout_share * DECIDING
+        document = round(deciding * len(written))
+        model = round(deciding * workload(snapshot).queries) if backend_of(snapshot) in MODELS else 0
     return {
         "judged": store.counts()["judged_queries"] if settings.use_judged else 0,
         "document": min(document, settings.max_heldout), "model": min(model, settings.max_heldout),

@@ -5,9 +5,9 @@ from __future__ import annotations
 from engine.core.messages.queries import QueryUse
 from engine.core.records import DocumentQuery, JudgedQuery, Query
 from engine.evaluation.document_set import deciding_groups
-from engine.evaluation.query_sets import generated_queries, heldout_queries, is_extractive
+from engine.evaluation.query_sets import generated_queries, heldout_queries
 from engine.project.stage import ProjectSnapshot
-from engine.queries.choosing import made_by
+from engine.queries.choosing import is_extractive, made_by
 from engine.queries.rules.tokens import fold
 from engine.training.dataset import train_rows, written_for_stopping
 from engine.written_queries.document_queries import document_queries

@@ -13,7 +13,7 @@ from engine.encoders.given_vectors import read_vectors
 from engine.project.stage import ProjectSnapshot, Stage, StageContext
 from engine.project.store.artifact_info import AdapterInfo, QueriesInfo, RankingsInfo
 from engine.project.store.artifacts import Artifact
-from engine.queries.choosing import EXTRACTIVE, made_by, with_backend
+from engine.queries.choosing import is_extractive, made_by, with_backend
 from engine.queries.document_written import untrained
 from engine.queries.heldout import EvidenceCounts, too_few_to_choose
 from engine.settings.renamed import recipe_identity
@@ -152,12 +152,12 @@ def added_inputs(settings: Settings) -> dict[str, Any]:
 
 def _evidence(context: StageContext, queries: Sequence[Query], chunks: Sequence[Chunk]) -> EvidenceCounts:
     present = {chunk.id for chunk in chunks}
-    extractive = made_by(context) in EXTRACTIVE
-    held_out = sum(one.split == "heldout" and one.chunk_id in present for one in queries)
+    backend = made_by(context)
+    held_out = [one for one in queries if one.split == "heldout" and one.chunk_id in present]
     return EvidenceCounts(
         judged=len(context.store.judged()) if context.settings.evaluation.use_judged else 0,
         document=len(untrained(document_queries(context.store), queries, chunks)),
-        model=0 if extractive else held_out,
+        model=sum(not is_extractive(one, backend) for one in held_out),
     )
 
 

@@ -17,11 +17,10 @@ from engine.core.errors import CancelledError, ModelError
 from engine.core.events import Choice as Told
 from engine.core.messages.project import UP_TO_DATE
 from engine.core.records import Query
-from engine.evaluation.query_sets import is_extractive
 from engine.gguf.file import content_identity, own_folder
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot
-from engine.queries.choosing import Choice, made_by, resolve_backend
+from engine.queries.choosing import Choice, is_extractive, made_by, resolve_backend
 from engine.queries.llm.ledger import answer_files
 from engine.training.recipe import resolve_config
 
