@@ -115,7 +115,8 @@ class Pool:
                     load.add(held=-weight(result))
                     yield result
                 else:  # threads that wake each other cost more than a small file does
-                    turns[min(len(turns), _TOGETHER) - 1].add_done_callback(lambda _: load.wake.set())
+                    near = [turn for turn in itertools.islice(turns, _TOGETHER) if not turn.done()]
+                    (near[-1] if near else turns[0]).add_done_callback(lambda _: load.wake.set())
                     if not load.wake.wait(WAKE_SECONDS):
                         while_waiting()
                     load.wake.clear()

@@ -95,6 +95,15 @@ def test_whatever_takes_long_each_item_is_done_once_and_in_order(
     assert sorted(done) == taken
 
 
+def test_who_takes_sleeps_while_the_first_item_takes_long(pool: Callable[..., Pool]) -> None:
+    """Also where all after it are done, as many as may be: a second of waiting takes next to no time of the processor."""
+    taken = pool(2).map(lambda number: number or time.sleep(1.0), range(300))
+    started = time.thread_time()
+    assert next(taken) is None
+    assert time.thread_time() - started < 0.3
+    assert [*taken] == [*range(1, 300)]
+
+
 def test_texts_that_wait_for_a_slow_item_are_bounded(pool: Callable[..., Pool]) -> None:
     """Each of them weighs as much as all may that wait: two are done, and no more than 8 others handed over beside the first."""
     done: list[int] = []
