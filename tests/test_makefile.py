@@ -64,3 +64,7 @@ def test_an_interrupt_says_how_to_add_llama_cpp(demo: list[str], tmp_path: Path)
     assert running.returncode not in (0, None)
     assert "make llm" in said.partition("RESULT")[2]
     assert not (tmp_path / ".installed-llm").exists()
+
+
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 150

@@ -30,9 +30,9 @@ class System:
 
 _WITH_ENCODER = (  # label, short form, short form with "hybrid" before it, what it is
     (BASE, "base", "base", "base", "the encoder before adaptation"),
-    (CL, "CL", "CL (contrastive)", "CL", "the baseline that plain contrastive learning gives"),
-    (ADAPTED, "adapted", "adapted", "adapted", "the encoder with the whole of its adapter"),
-    (IN_USE, "in use", "in use", "in use", "the encoder that search uses, as search uses it"),
+    (CL, "CL", "CL (contrastive)", "CL", "a baseline trained by plain contrastive learning"),
+    (ADAPTED, "adapted", "adapted", "adapted", "the encoder with its adapter at full weight"),
+    (IN_USE, "in use", "in use", "in use", "the encoder as search uses it now"),
 )  # fmt: skip
 _FUSED = {
     "rrf_": ("hybrid (RRF)", "fused with BM25 by reciprocal rank fusion"),
@@ -48,7 +48,7 @@ def _systems() -> Iterable[System]:
         for name, label, _, short, what in _WITH_ENCODER:
             yield System(f"{way}{name}", f"{word}, {label}", f"hybrid {short}", f"{what}; {how}")
     yield System(HYBRID_BASE, HYBRID_BASE, "hybrid base", "hybrid search with the encoder before adaptation")
-    yield System(HYBRID_IN_USE, HYBRID_IN_USE, "hybrid in use", "hybrid search as it is in use")
+    yield System(HYBRID_IN_USE, HYBRID_IN_USE, "hybrid in use", "hybrid search as it is now")
 
 
 SYSTEMS = {system.name: system for system in _systems()}

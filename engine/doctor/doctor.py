@@ -140,8 +140,8 @@ def _ocr(settings: Settings) -> list[Finding]:
 
 
 def _model(chosen: EncoderSettings) -> list[Finding]:
-    from engine.encoders.given_vectors import read_vectors
     from engine.encoders.kinds.chosen import encoder_source
+    from engine.encoders.kinds.given_vectors import read_vectors
 
     try:
         source = encoder_source(chosen)

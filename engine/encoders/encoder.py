@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     import numpy as np
@@ -79,48 +80,41 @@ class Encoder(QueryEncoder, Protocol):
         """Vectors of texts to be found: as `encode_queries`."""
 
 
-class EncoderSource(Protocol):
-    """An encoder as a project or an index names it. Nothing is loaded, and no server is asked."""
+@dataclass(frozen=True, kw_only=True)
+class EncoderSource(ABC):
+    """An encoder as a project or an index names it. Nothing is loaded, and no server is asked.
+
+    `name`: for messages. `prompts`: what stands before queries and chunks. `max_tokens`: the longest text that it takes. `server`:
+    the address that gets the texts, empty where they stay on this machine. `folder`: of its weights, for what `abilities` speak of;
+    `weights_sha256`: their digest, empty without them. `tokenizer_file`: a tokenizer.json, None where there is none.
+    """
+
+    name: str
+    prompts: Prompts
+    max_tokens: int
+    server: str = ""
+    folder: ModelFolder | None = None
+    weights_sha256: str = ""
+    tokenizer_file: Path | None = None
+    abilities: Abilities = Abilities(trains=False, exports=False)
 
     @property
-    def name(self) -> str:
-        """For messages."""
+    def reading(self) -> dict[str, Any]:
+        """What another kind takes over that puts something beside it: texts and chunks stay the same."""
+        return {
+            "prompts": self.prompts, "max_tokens": self.max_tokens, "server": self.server, "tokenizer_file": self.tokenizer_file,
+        }  # fmt: skip
 
     @property
+    @abstractmethod
     def fingerprint(self) -> str:
         """Names what is behind it, without any adapter."""
 
-    @property
-    def server(self) -> str:
-        """Address of the server that is sent the texts; empty where they do not leave this machine's processes."""
-
-    @property
-    def folder(self) -> ModelFolder | None:
-        """The folder of its weights, for what `abilities` speak of; None where there is none."""
-
-    @property
-    def weights_sha256(self) -> str:
-        """Digest of its weights; empty where they are not on this machine."""
-
-    @property
-    def prompts(self) -> Prompts:
-        """What stands before queries and chunks."""
-
-    @property
-    def tokenizer_file(self) -> Path | None:
-        """Its Hugging Face tokenizer.json; None where it cannot be had."""
-
-    @property
-    def abilities(self) -> Abilities:
-        """What it can be used for."""
-
-    @property
-    def max_tokens(self) -> int:
-        """The longest text that it takes, whatever is asked for."""
-
+    @abstractmethod
     def vectors_fingerprint(self, max_tokens: int, adapter: Path | None = None, weight: float = 1.0) -> str:
         """Fingerprint of the encoder that `load` would give. Raises ModelError for an unsound adapter."""
 
+    @abstractmethod
     def load(
         self, max_tokens: int, adapter: Path | None = None, weight: float = 1.0, report: Report = unheard
     ) -> Encoder:

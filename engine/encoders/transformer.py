@@ -12,7 +12,6 @@ import numpy as np
 
 from engine.core.errors import EngineError, ResourceError, UsageError
 from engine.core.similarity import Similarity
-from engine.encoders.batching import length_batches
 from engine.encoders.encoder import Progress
 from engine.encoders.fingerprint import effective_max_tokens, encoder_fingerprint, read_prompts
 from engine.encoders.geometry import Geometry, read_geometry
@@ -27,6 +26,8 @@ if TYPE_CHECKING:
 _TOKENISE_BLOCK = 1024
 CPU_BUDGET = (2048, 64)
 CUDA_BUDGET = (65536, 1024)
+_SPREAD = 0.75
+_FILLED = 0.25
 _log = logging.getLogger(__name__)
 
 
@@ -161,6 +162,28 @@ class TransformerEncoder:
             block = [prompt + text for text in texts[start : start + _TOKENISE_BLOCK]]
             rows.extend(np.asarray(ids, dtype=np.int32) for ids in self.text_model.token_rows(block))
         return rows
+
+
+def length_batches(lengths: Sequence[int] | np.ndarray, token_budget: int, max_sequences: int) -> list[np.ndarray]:
+    """Indices of `lengths` (n,) in batches, longest first.
+
+    A batch holds at most `max_sequences` texts, and its size × longest length is at most `token_budget` (a text longer
+    than the budget stands alone). A batch that is already a quarter full also ends where the next text is shorter than
+    three quarters of its longest, because padding costs more than a smaller batch.
+    """
+    order = np.argsort(-np.asarray(lengths, dtype=np.int64), kind="stable")
+    ordered = np.asarray(lengths, dtype=np.int64)[order]
+    batches = []
+    start = 0
+    while start < len(order):
+        longest = max(1, int(ordered[start]))
+        most = max(1, min(max_sequences, token_budget // longest))
+        least = max(1, int(most * _FILLED))
+        similar = start + int(np.searchsorted(-ordered[start:], -_SPREAD * longest, side="right"))
+        end = min(start + most, len(order), max(similar, start + least))
+        batches.append(order[start:end])
+        start = end
+    return batches
 
 
 def _is_out_of_memory(error: BaseException) -> bool:

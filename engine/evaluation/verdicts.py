@@ -54,7 +54,9 @@ def _missing(decision: Decision) -> str:
     short = [f"{needed[one.rung]:,} {EVIDENCE[one.rung]} (there are {one.queries:,})" for one in able]
     if not short:
         return "there are only extractive queries, which prove nothing"
-    return f"too few queries to show a gain of {DIFFERENCE:g} points of nDCG@10, which takes {' or '.join(short)}"
+    return (
+        f"there are too few queries. It takes {' or '.join(short)} to show a gain of {DIFFERENCE:g} points of nDCG@10"
+    )
 
 
 def _capital(text: str) -> str:

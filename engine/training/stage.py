@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.core.errors import DamagedError, NotBuiltError
 from engine.encoders.for_project import CHUNKS, check_device, encoder_fingerprint_of, model_fingerprint, project_model
-from engine.encoders.given_vectors import read_vectors
+from engine.encoders.kinds.given_vectors import read_vectors
 from engine.project.stage import ProjectSnapshot, Stage, StageContext
 from engine.project.store.artifact_info import AdapterInfo, QueriesInfo, RankingsInfo
 from engine.project.store.artifacts import Artifact
@@ -184,7 +184,7 @@ def publish_adapter(context: StageContext, name: str, config: TrainingConfig, re
 
 def _with_map(context: StageContext) -> dict[str, Any]:
     """In place of a training: the map to given vectors."""
-    from engine.training.query_map import fit_map
+    from engine.training.model.query_map import fit_map
 
     with context.project.building("adapters", context.fingerprint) as building:
         summary = fit_map(context, building.folder)

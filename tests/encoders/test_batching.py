@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.encoders.batching import length_batches
+from engine.encoders.transformer import length_batches
 
 
 def plain(lengths: list[int], budget: int, most: int) -> list[list[int]]:

@@ -13,8 +13,8 @@ import pytest
 from safetensors.numpy import save_file
 
 from engine.core.errors import EngineError
-from engine.encoders.given_vectors import read_vectors, vectors_digest
 from engine.encoders.kinds.chosen import encoder_source
+from engine.encoders.kinds.given_vectors import read_vectors, vectors_digest
 from engine.settings.schema import EncoderSettings
 
 IDS = [sha256(text.encode()).hexdigest() for text in ("wing", "contract", "heat")]

@@ -23,7 +23,7 @@ from engine.export.take import export_project
 from engine.project.folder import ProjectFolder
 from engine.project.store.artifact_info import AdapterInfo, EvaluationInfo, InUseInfo, VectorsInfo
 from engine.settings.schema import EncoderSettings
-from engine.training.query_map import RIDGE, ridge_map
+from engine.training.model.query_map import RIDGE, ridge_map
 from engine.vectors.index import VectorIndex
 
 QUERY = "Who signs off a freezer repair?"

@@ -69,7 +69,7 @@ def test_what_is_checked_in_training_is_what_is_served(
     config = replace(recipe, **{**MAFIN, "augmentation": kind})
     result = run(config, given=beside)
     assert 0 < result.best_step <= 12
-    source = AugmentedSource.of(FolderSource(black_box, "cpu", "float32"), FolderSource(tiny, "cpu", "float32"))
+    source = AugmentedSource.of(FolderSource.of(black_box, "cpu", "float32"), FolderSource.of(tiny, "cpu", "float32"))
     served = source.load(64, result.adapter)
     pool = build_pool(beside, config)
     assert pool is not None

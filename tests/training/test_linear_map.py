@@ -11,7 +11,7 @@ import pytest
 from engine.training.config import TrainingConfig
 from engine.training.data import TrainingData
 from engine.training.heldout import build_pool, measure
-from engine.training.linear_map import MappedEncoder, train_linear_map
+from engine.training.model.linear_map import MappedEncoder, train_linear_map
 
 RECIPE = TrainingConfig(
     objective="plackett_luce", in_batch=True, steps=60, eval_every=20, queries_per_step=16, learning_rate=5e-3,

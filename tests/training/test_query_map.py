@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.training.query_map import ridge_map
+from engine.training.model.query_map import ridge_map
 
 
 @pytest.mark.parametrize("count", [90, 9000])  # in one block, and in two

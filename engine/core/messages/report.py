@@ -101,7 +101,7 @@ class QuerySetReport:
 Outcome = Literal["better", "as good", "worse", "stays", "not measured"]
 """Of adaptation: search is better, as good or worse than before; it stays as it was; there was nothing to measure with."""
 
-SCALE = "Points of 100 (nDCG@10): the higher the right passages stand among the first ten hits, the more."
+SCALE = "Points out of 100 (nDCG@10): the nearer the right passages are to the top of the first ten hits, the more."
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from engine.core.similarity import COSINE, Similarity
 from engine.encoders.encoder import Abilities, Encoder, EncoderSource, Progress, Report, unheard
-from engine.encoders.fingerprint import Prompts
 from engine.encoders.kinds.folder import FolderSource
 
 if TYPE_CHECKING:
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float32]
 
 VERSION = 1
-_ABILITIES = Abilities(trains=True, exports=False)
+BESIDE = Abilities(trains=True, exports=False)
 
 
 def joined(black_box: Tensor, small: Tensor) -> Tensor:
@@ -50,31 +49,27 @@ def joined_arrays(black_box: NDArray[np.floating], small: NDArray[np.floating]) 
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class AugmentedSource:
+@dataclass(frozen=True, kw_only=True)
+class AugmentedSource(EncoderSource):
     """Any encoder as a black box, and the folder of the small model, which is what is trained. Prompts, length limit and tokenizer
     are the black box's, so that chunks are the same with and without the small model, which has prompts of its own."""
 
     black_box: EncoderSource
     small: FolderSource
-    name: str
-    fingerprint: str
-    server: str
     folder: ModelFolder
-    weights_sha256: str
-    prompts: Prompts
-    tokenizer_file: Path | None
-    max_tokens: int
-    abilities: Abilities = _ABILITIES
 
     @classmethod
     def of(cls, black_box: EncoderSource, small: FolderSource) -> AugmentedSource:
         """Of both, with one name and one fingerprint."""
-        name, fingerprint = f"{black_box.name} + {small.name}", _hash(black_box.fingerprint, small.fingerprint)
         return cls(
-            black_box, small, name, fingerprint, black_box.server, small.folder, small.weights_sha256, black_box.prompts,
-            black_box.tokenizer_file, black_box.max_tokens,
+            black_box=black_box, small=small, name=f"{black_box.name} + {small.name}", folder=small.folder,
+            weights_sha256=small.weights_sha256, abilities=BESIDE, **black_box.reading,
         )  # fmt: skip
+
+    @property
+    def fingerprint(self) -> str:
+        """Of both."""
+        return _hash(self.black_box.fingerprint, self.small.fingerprint)
 
     def vectors_fingerprint(self, max_tokens: int, adapter: Path | None = None, weight: float = 1.0) -> str:
         """Of the black box alone without an adapter, else of both."""

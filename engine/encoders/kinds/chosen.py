@@ -34,20 +34,22 @@ def encoder_source(chosen: EncoderSettings, dimension: int = 0) -> EncoderSource
         return base
     from engine.encoders.kinds.augmented import AugmentedSource
 
-    return AugmentedSource.of(base, FolderSource(resolve_model(chosen.small_model), chosen.device, chosen.dtype))
+    return AugmentedSource.of(base, FolderSource.of(resolve_model(chosen.small_model), chosen.device, chosen.dtype))
 
 
 def base_source(chosen: EncoderSettings, dimension: int = 0) -> EncoderSource:
     """The encoder, with the prompts and the pooling that the settings name. `dimension`: the width that the vectors of a server
     must have, where it is known. Raises ModelError, SettingsError."""
     if chosen.endpoint:
-        return _server(chosen, dimension)
+        from engine.encoders.kinds.endpoint import EndpointSource
+
+        return EndpointSource.named(chosen, dimension)
     if is_gguf(chosen.model):
         from engine.encoders.kinds.gguf import GgufSource
 
         return GgufSource.named(chosen)
     model = resolve_model(chosen.model).with_prompts(chosen.query_prompt, chosen.document_prompt)
-    return FolderSource(with_pooling(model, chosen.pooling), chosen.device, chosen.dtype)
+    return FolderSource.of(with_pooling(model, chosen.pooling), chosen.device, chosen.dtype)
 
 
 def model_path(named: str) -> Path:
@@ -67,15 +69,3 @@ def named_model(named: str) -> str:
 def is_gguf(named: str) -> bool:
     """Whether `encoder.model` names a GGUF file, by its name alone."""
     return named.lower().endswith(".gguf") or Path(named).name.startswith(BLOB)
-
-
-def _server(chosen: EncoderSettings, dimension: int) -> EncoderSource:
-    from engine.encoders.fingerprint import named_prompts
-    from engine.encoders.kinds.endpoint import EndpointSource
-    from engine.endpoint.address import Address
-
-    return EndpointSource(
-        Address.parse(chosen.endpoint, chosen.endpoint_allow_public, "encoder.endpoint"), chosen.endpoint_model,
-        named_prompts(chosen.query_prompt, chosen.document_prompt, chosen.endpoint_model), chosen.endpoint_seconds,
-        chosen.endpoint_batch, dimension,
-    )  # fmt: skip

@@ -21,8 +21,8 @@ import numpy as np
 from engine.core.errors import EngineError, ModelError, StageError
 from engine.core.similarity import COSINE, Similarity
 from engine.core.unit_vectors import unit_rows
-from engine.encoders.encoder import Abilities, Progress, Report, Unfinished, report_prompts, unheard
-from engine.encoders.fingerprint import Prompts
+from engine.encoders.encoder import EncoderSource, Progress, Report, Unfinished, report_prompts, unheard
+from engine.encoders.fingerprint import named_prompts
 from engine.encoders.text_model import encodable
 from engine.encoders.vector_shards import map_vectors, read_hashes, write_shard
 from engine.endpoint.address import Address
@@ -32,7 +32,7 @@ from engine.endpoint.key import KEY, server_key
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from engine.encoders.model_folder import ModelFolder
+    from engine.settings.schema import EncoderSettings
 
     Floats = NDArray[np.float32]
 
@@ -44,34 +44,28 @@ MAX_ANSWER_SIZE = 100_000_000  # bytes
 PROBES = ("The order was confirmed on Monday.", "A valve leaks at low pressure.", "Wer haftet für den Schaden?")
 MIN_SAME = 0.99  # cosine of a model's vectors of one text, on other hardware or in other batches
 _REFUSED = frozenset({400, 401, 403, 404, 405, 413, 422})
-_ABILITIES = Abilities(trains=False, exports=False)
+LONGEST = 32_768  # tokens; the server cuts or refuses what is too long for it
 
 
-@dataclass(frozen=True, slots=True)
-class EndpointSource:
+@dataclass(frozen=True, kw_only=True)
+class EndpointSource(EncoderSource):
     """A server, not yet asked. `model`: its name there; `dimension`: the width that its vectors must have, 0 where any will do."""
 
     address: Address
     model: str
-    prompts: Prompts
-    seconds: float = 60.0
-    batch: int = 32
-    dimension: int = 0
-    folder: ModelFolder | None = None
-    tokenizer_file: Path | None = None
-    weights_sha256: str = ""
-    max_tokens: int = 32_768  # the server cuts or refuses what is too long for it
-    abilities: Abilities = _ABILITIES
+    seconds: float
+    batch: int
+    dimension: int
 
-    @property
-    def server(self) -> str:
-        """Its address."""
-        return self.address.url
-
-    @property
-    def name(self) -> str:
-        """The model's, as the server has it."""
-        return self.model or "embedding server"
+    @classmethod
+    def named(cls, chosen: EncoderSettings, dimension: int) -> EndpointSource:
+        """The server that settings name. Raises SettingsError."""
+        address = Address.parse(chosen.endpoint, chosen.endpoint_allow_public, "encoder.endpoint")
+        return cls(
+            name=chosen.endpoint_model or "embedding server", max_tokens=LONGEST, server=address.url, address=address,
+            prompts=named_prompts(chosen.query_prompt, chosen.document_prompt, chosen.endpoint_model),
+            model=chosen.endpoint_model, seconds=chosen.endpoint_seconds, batch=chosen.endpoint_batch, dimension=dimension,
+        )  # fmt: skip
 
     @property
     def fingerprint(self) -> str:

@@ -6,55 +6,35 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engine.encoders.encoder import Abilities, Report, unheard
-from engine.encoders.fingerprint import Prompts, encoder_fingerprint, read_prompts
+from engine.encoders.encoder import Abilities, EncoderSource, Report, unheard
+from engine.encoders.fingerprint import encoder_fingerprint, read_prompts
 from engine.encoders.model_folder import ModelFolder
 
 if TYPE_CHECKING:
     from engine.encoders.encoder import Encoder
 
-_ABILITIES = Abilities(trains=True, exports=True)
 
-
-@dataclass(frozen=True, slots=True)
-class FolderSource:
+@dataclass(frozen=True, kw_only=True)
+class FolderSource(EncoderSource):
     """A checked folder. `device` and `dtype`: as the settings of these names have them."""
 
     folder: ModelFolder
-    device: str = "auto"
-    dtype: str = "auto"
-    abilities: Abilities = _ABILITIES
-    server: str = ""
+    device: str
+    dtype: str
 
-    @property
-    def name(self) -> str:
-        """The folder's."""
-        return self.folder.name
+    @classmethod
+    def of(cls, folder: ModelFolder, device: str = "auto", dtype: str = "auto") -> FolderSource:
+        """With the prompts that settings name, else the folder's own."""
+        return cls(
+            name=folder.name, prompts=read_prompts(folder), max_tokens=folder.max_tokens, folder=folder,
+            weights_sha256=folder.weights_sha256, tokenizer_file=folder.tokenizer_file, device=device, dtype=dtype,
+            abilities=Abilities(trains=True, exports=True),
+        )  # fmt: skip
 
     @property
     def fingerprint(self) -> str:
         """Of weights and configuration, whatever the folder is called."""
         return self.folder.fingerprint
-
-    @property
-    def weights_sha256(self) -> str:
-        """Of the weights file."""
-        return self.folder.weights_sha256
-
-    @property
-    def prompts(self) -> Prompts:
-        """Those that settings name, else the folder's own."""
-        return read_prompts(self.folder)
-
-    @property
-    def tokenizer_file(self) -> Path:
-        """In the folder."""
-        return self.folder.tokenizer_file
-
-    @property
-    def max_tokens(self) -> int:
-        """As the folder says."""
-        return self.folder.max_tokens
 
     def vectors_fingerprint(self, max_tokens: int, adapter: Path | None = None, weight: float = 1.0) -> str:
         """See `encoder_fingerprint`."""

@@ -16,8 +16,8 @@ from engine.core.errors import EngineError, ModelError, StageError
 from engine.core.similarity import COSINE, Similarity
 from engine.core.subprocesses import end, spawn
 from engine.core.unit_vectors import unit_rows
-from engine.encoders.encoder import Abilities, Progress, Report, report_prompts, unheard
-from engine.encoders.fingerprint import Prompts, named_prompts
+from engine.encoders.encoder import EncoderSource, Progress, Report, report_prompts, unheard
+from engine.encoders.fingerprint import named_prompts
 from engine.gguf.file import content_identity, gguf_file
 from engine.gguf.header import read_header
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from engine.encoders.model_folder import ModelFolder
     from engine.settings.schema import EncoderSettings
 
     Floats = NDArray[np.float32]
@@ -33,26 +32,17 @@ if TYPE_CHECKING:
 VERSION = 1
 MODULE = "engine.encoders.kinds.gguf_process"
 TEXTS_AT_ONCE = 4  # a stop is heard between them
-_ABILITIES = Abilities(trains=False, exports=False)
 
 
-@dataclass(frozen=True, slots=True)
-class GgufSource:
+@dataclass(frozen=True, kw_only=True)
+class GgufSource(EncoderSource):
     """A file of an embedding model, not yet loaded. `pooling`: as the setting has it; `name`: the file's, without its ending, or
     the model's where the file is named by its content."""
 
     path: Path
     identity: str
-    max_tokens: int
-    prompts: Prompts
     pooling: str
-    name: str
-    on_gpu: bool = True
-    server: str = ""
-    folder: ModelFolder | None = None
-    tokenizer_file: Path | None = None
-    weights_sha256: str = ""
-    abilities: Abilities = _ABILITIES
+    on_gpu: bool
 
     @classmethod
     def named(cls, chosen: EncoderSettings) -> GgufSource:
@@ -68,7 +58,10 @@ class GgufSource:
         within = header.name.replace(" ", "-")
         called = path.stem if path.suffix.lower() == ".gguf" else within
         prompts = named_prompts(chosen.query_prompt, chosen.document_prompt, called, within)
-        return cls(path, identity, header.context or 512, prompts, chosen.pooling, called, chosen.device != "cpu")
+        return cls(
+            name=called, prompts=prompts, max_tokens=header.context or 512, path=path, identity=identity,
+            pooling=chosen.pooling, on_gpu=chosen.device != "cpu",
+        )  # fmt: skip
 
     @property
     def fingerprint(self) -> str:

@@ -16,24 +16,20 @@ from typing import TYPE_CHECKING
 from engine.core.errors import ModelError
 from engine.core.similarity import COSINE, Similarity
 from engine.core.unit_vectors import unit_rows
-from engine.encoders.encoder import Abilities, Encoder, EncoderSource, Progress, Report, unheard
+from engine.encoders.encoder import Encoder, EncoderSource, Progress, Report, unheard
 from engine.encoders.fingerprint import QUERY_MAP, adapter_digest, check_adapter
-from engine.encoders.given_vectors import GivenVectors, read_vectors, vectors_digest
-from engine.encoders.kinds.augmented import joined_arrays
+from engine.encoders.kinds.augmented import BESIDE, joined_arrays
+from engine.encoders.kinds.given_vectors import GivenVectors, read_vectors, vectors_digest
 from engine.encoders.weights_file import metadata
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from engine.encoders.fingerprint import Prompts
-    from engine.encoders.model_folder import ModelFolder
-
     Floats = NDArray[np.float32]
 
 VERSION = 1
 WEIGHTS, CONFIG = "adapter_model.safetensors", "adapter_config.json"
-_ABILITIES = Abilities(trains=True, exports=False)
 
 
 def is_map(adapter: Path) -> bool:
@@ -41,27 +37,19 @@ def is_map(adapter: Path) -> bool:
     return bool(check_adapter(adapter, ("LORA", QUERY_MAP))["peft_type"] == QUERY_MAP)
 
 
-@dataclass(frozen=True, slots=True)
-class GivenSource:
+@dataclass(frozen=True, kw_only=True)
+class GivenSource(EncoderSource):
     """The project's own encoder, and the file of vectors. Prompts, length limit and tokenizer are the encoder's."""
 
     own: EncoderSource
     path: str
-    name: str
-    server: str
-    folder: ModelFolder | None
-    weights_sha256: str
-    prompts: Prompts
-    tokenizer_file: Path | None
-    max_tokens: int
-    abilities: Abilities = _ABILITIES
 
     @classmethod
     def of(cls, own: EncoderSource, path: str) -> GivenSource:
         """Of both. The file is not opened."""
         return cls(
-            own, path, f"{own.name} + {Path(path).name}", own.server, own.folder, own.weights_sha256, own.prompts,
-            own.tokenizer_file, own.max_tokens,
+            own=own, path=path, name=f"{own.name} + {Path(path).name}", folder=own.folder, weights_sha256=own.weights_sha256,
+            abilities=BESIDE, **own.reading,
         )  # fmt: skip
 
     @property

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 MAIN = ("ndcg@10", "hit@1", "hit@10", "mrr@10")
 """Metrics whose differences are shown at once; those of the others are folded up."""
 PERTURBED = {
-    "typo": "mistyped words", "mask": "masked words", "substitute": "words exchanged", "corrupt": "words mistyped or exchanged",
+    "typo": "mistyped words", "mask": "masked words", "substitute": "words replaced", "corrupt": "words mistyped or replaced",
 }  # fmt: skip
 _TEMPLATE = "report/report.html.j2"
 

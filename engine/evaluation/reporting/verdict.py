@@ -78,9 +78,9 @@ def _sentence(
     points = f": {figures[0]} of 100 before, {figures[1]} after" if len(figures) > 1 else ""
     on = QUESTIONS[measured.kind].format(measured.comparison.queries)
     if outcome == "not measured":
-        return f"Search is not adapted. On {on} it has {figures[0]} of 100." if figures else "Search is not adapted."
+        return f"Search is not adapted. On {on} it scores {figures[0]} of 100." if figures else "Search is not adapted."
     if not bars and not decided:
-        return "Whether adaptation helps cannot be said yet: there are no questions of yours to measure it with."
+        return "Nobody can say yet whether adaptation helps: there are no questions of your own to measure it with."
     if outcome != "stays" or row is None:
         return f"On {on}, {CHANGED[outcome]}{points}."
     if row.outcome == "not shown" and not decided:
@@ -97,14 +97,14 @@ def _sentence(
 def _in_use(report: Mapping[str, Any]) -> str:
     choice, gate = report["selection"] or {}, gate_of(report)
     if choice.get("in_use", BASE) == BASE:
-        now = "Search uses the encoder as it was before. An adapted one comes into use only when it is shown to be better."
+        now = "Search uses the encoder as it was before. An adapted one is used only once it is shown to be better."
         return now if gate else str(choice.get("reason", ""))
     what = "the adapted encoder" if choice["in_use"] == ADAPTED else "a mix of the encoder before and after adaptation"
     chosen = next((one for one in gate.candidates if one.name == choice["in_use"]), None) if gate else None
     if chosen is None:
         return f"Search uses {what}."
     where = "" if chosen.default.verdict == "better" else " in search by meaning"
-    return f"Search uses {what}: it is shown to be better{where}, and not likely to do harm."
+    return f"Search uses {what}. It is shown to be better{where} and unlikely to do harm."
 
 
 def _to_do(report: Mapping[str, Any], mode: str) -> str:

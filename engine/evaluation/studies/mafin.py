@@ -39,7 +39,7 @@ def systems(context: StageContext, folder: Path, rank: int = 64) -> Iterator[tup
     from engine.training.dataset import training_data
     from engine.training.distributed import train_together
     from engine.training.job import Job
-    from engine.training.linear_map import MappedEncoder, train_linear_map
+    from engine.training.model.linear_map import MappedEncoder, train_linear_map
 
     chosen = context.settings.encoder
     source = encoder_source(chosen)

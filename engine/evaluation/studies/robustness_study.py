@@ -99,7 +99,7 @@ class RobustnessStudy:
         from engine.queries.substitutes import substitutes
 
         def progress(done: int) -> None:
-            self._context.progress(done, len(words), "queries whose words are exchanged")
+            self._context.progress(done, len(words), "queries whose words are replaced")
 
         try:
             return substitutes(self._context, words, progress)
@@ -107,6 +107,6 @@ class RobustnessStudy:
             raise
         except EngineError as error:
             self._context.warn(
-                f"Words are exchanged for those that the documents use alike alone: {error.what} {error.why}"
+                f"Words are replaced without the language model, by words that your documents use alike: {error.what} {error.why}"
             )
             return [], ""

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from engine.core.errors import ModelError
 from engine.encoders.fingerprint import QUERY_MAP
 from engine.encoders.for_project import chunk_vectors, load_encoder
-from engine.encoders.given_vectors import read_vectors, vectors_digest
 from engine.encoders.kinds.given import CONFIG, WEIGHTS
+from engine.encoders.kinds.given_vectors import read_vectors, vectors_digest
 
 if TYPE_CHECKING:
     from engine.project.stage import StageContext
