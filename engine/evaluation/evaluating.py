@@ -20,12 +20,12 @@ from engine.evaluation.studies.fusion import (
     EQUAL,
     FUSIONS,
     FusionChoice,
+    HybridFusion,
     default_share,
     fusion_of,
     nearest_first,
     set_by_hand,
 )
-from engine.evaluation.studies.hybrid import HybridFusion
 from engine.evaluation.studies.sentence_pairs import SentencePairs
 from engine.evaluation.verdicts import verdict
 from engine.metrics.samples import Sampling
@@ -242,7 +242,7 @@ class Evaluation:
 
     def perturb(self, selection: Selection, fusion: FusionChoice) -> None:
         """Measure the judged queries, or else the held-out ones, with typos, masked words and other words."""
-        from engine.evaluation.studies.robustness_study import RobustnessStudy
+        from engine.evaluation.studies.robustness import RobustnessStudy
 
         trial = RobustnessStudy(self._context, self.rankers, selection.weight, fusion, self._allowed)
         self.robustness = trial.measure(self._of_the_corpus(), self.rankers.document_of)

@@ -74,7 +74,7 @@ class EvaluateStage(Stage):
 
     def run(self, context: StageContext) -> dict[str, Any]:
         """Compare, choose what comes into use, write the report."""
-        from engine.evaluation.studies.robustness_study import drop_unused_substitutes
+        from engine.evaluation.studies.robustness import drop_unused_substitutes
 
         work = Evaluation(context)
         work.rank_bm25()
@@ -95,7 +95,7 @@ STAGE = EvaluateStage()
 
 def _synonyms(snapshot: ProjectSnapshot) -> dict[str, str]:
     """The language model whose words for others robustness is measured with; nothing where there is none."""
-    from engine.evaluation.studies.robustness_study import language_model_of
+    from engine.evaluation.studies.robustness import language_model_of
 
     return {"synonyms": name} if (name := language_model_of(snapshot)) else {}
 

@@ -55,7 +55,7 @@ def _missing(decision: Decision) -> str:
     if not short:
         return "there are only extractive queries, which prove nothing"
     return (
-        f"there are too few queries. It takes {' or '.join(short)} to show a gain of {DIFFERENCE:g} points of nDCG@10"
+        f"there are too few queries to show a gain of {DIFFERENCE:g} points of nDCG@10. That takes {' or '.join(short)}"
     )
 
 

@@ -35,8 +35,7 @@ from engine.evaluation.evidence import CERTIFYING, RUNGS, Evidence, Measured, Ru
 from engine.evaluation.judgments import clusters_of
 from engine.evaluation.query_sets import QuerySet, query_sets
 from engine.evaluation.rankers import Rankers
-from engine.evaluation.studies.fusion import default_share
-from engine.evaluation.studies.hybrid import HybridFusion
+from engine.evaluation.studies.fusion import HybridFusion, default_share
 from engine.project.folder import ProjectFolder
 from engine.project.stage import StageContext
 from engine.project.store.artifact_info import CorpusInfo, LexicalInfo

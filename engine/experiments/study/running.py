@@ -24,10 +24,10 @@ from engine.encoders.kinds.chosen import encoder_source
 from engine.endpoint.servers import known_servers, note_server
 from engine.evaluation.query_sets import query_sets
 from engine.evaluation.studies.sentence_pairs import pairs_file
-from engine.experiments.study.black_box import compare_with_black_box
 from engine.experiments.study.catalogue import Changes, Study
 from engine.experiments.study.facts import FACTS, unheard_context
 from engine.experiments.study.grid import Cell, cell_key, changed_settings, twin_of
+from engine.experiments.study.mafin import compare_with_black_box
 from engine.experiments.study.measures import measured
 from engine.experiments.study.page import write_study
 from engine.experiments.study.workspace import Basis, Workspace

@@ -16,12 +16,12 @@ from engine.evaluation.studies.fusion import (
     EQUAL,
     FOREIGN,
     FUSIONS,
+    HybridFusion,
     default_share,
     fusion_of,
     nearest_first,
     set_by_hand,
 )
-from engine.evaluation.studies.hybrid import HybridFusion
 from engine.lexical.filenames import FilenameMatch
 from engine.settings.load import validate
 

@@ -18,8 +18,7 @@ from engine.evaluation.rankings import products_of, rank_within
 from engine.evaluation.studies import robustness
 from engine.evaluation.studies.fusion import FusionChoice
 from engine.evaluation.studies.perturbation import CONDITIONS
-from engine.evaluation.studies.robustness import make_trial, measure_trial
-from engine.evaluation.studies.robustness_study import RobustnessStudy, drop_unused_substitutes
+from engine.evaluation.studies.robustness import RobustnessStudy, drop_unused_substitutes, make_trial, measure_trial
 from engine.lexical.filenames import FilenameMatch
 from engine.settings.schema import Settings
 

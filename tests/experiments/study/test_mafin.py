@@ -15,7 +15,7 @@ from engine.core.errors import UsageError
 from engine.core.events import Event, TrainStep
 from engine.encoders.kinds.augmented import joined_arrays
 from engine.evaluation.query_sets import query_sets
-from engine.evaluation.studies.mafin import measured, systems
+from engine.experiments.study.mafin import measured, systems
 from engine.metrics.retrieval import MAFIN
 from engine.project.folder import ProjectFolder
 from engine.project.stage import StageContext

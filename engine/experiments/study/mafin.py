@@ -1,12 +1,10 @@
-"""Mafin's tables (METHODS.md §2): a black box, a small model, and what may be made of both, on the queries of a project.
-
-A table is `{name: measured(context, encoder, chunks, queries) for name, encoder in systems(context, folder)}`.
-"""
+"""Mafin's tables (METHODS.md §2): a black box, a small model, and what may be made of both, on the judged queries of a project."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,16 +13,19 @@ from engine.core.records import Chunk
 from engine.encoders.for_project import cached, chunk_vectors, training_hardware
 from engine.encoders.kinds.augmented import AugmentedEncoder, AugmentedSource
 from engine.encoders.kinds.chosen import encoder_source
-from engine.evaluation.comparison import Floats, measure
-from engine.evaluation.query_sets import QuerySet
+from engine.evaluation.comparison import Floats, compared, measure
+from engine.evaluation.query_sets import QuerySet, query_sets
 from engine.evaluation.rankers import Rankers
+from engine.experiments.study.measures import Values
 from engine.metrics.retrieval import MAFIN
 from engine.project.stage import StageContext
 from engine.settings.training_schema import Augmentation
 from engine.training.recipe import resolve_config
 
 if TYPE_CHECKING:
+    from engine.core.events import Event
     from engine.encoders.encoder import Encoder
+    from engine.project.folder import ProjectFolder
 
 LINEAR_RATE = 1e-4
 
@@ -81,3 +82,26 @@ def measured(context: StageContext, encoder: Encoder, chunks: Sequence[Chunk], o
     queries = encoder.encode_queries(one.texts, lambda _done: context.check_stop())
     ids, _ = rankers.nearest(queries, vectors, rankers.allowed(one), encoder.similarity)
     return measure(ids[rows], [one.judgments[row] for row in rows], rankers.document_of, MAFIN)
+
+
+BLACK_BOX = "black box"
+
+
+def compare_with_black_box(
+    copy: ProjectFolder, key: str, emit: Callable[[Event], None], should_stop: Callable[[], bool]
+) -> dict[str, Values]:
+    """System → its figures, and paired differences to the black box, in percent. What is trained is kept under `key`, so that a
+    comparison that was killed goes on. Raises CancelledError, and what training raises."""
+
+    with closing(copy.store()) as store:
+        settings = copy.settings()
+        context = StageContext(copy, settings, store, "train", key, "", emit, should_stop)
+        chunks, judged = store.chunks(), query_sets(context, store.chunks())[0]
+        found = systems(context, copy.path / "checkpoints" / f"mafin-{key}")
+        values = {name: measured(context, encoder, chunks, judged) for name, encoder in found}
+    pairs = {(name, BLACK_BOX): MAFIN for name in values if name != BLACK_BOX}
+    figures, gaps = compared(values, pairs, settings.evaluation.bootstrap_samples, settings.training.seed)
+    rows = {name: {metric: asdict(one) for metric, one in row.items()} for name, row in figures.items()}
+    for (name, _), row in gaps.items():
+        rows[name] |= {f"Δ {metric}": asdict(gap) for metric, gap in row.items()}
+    return rows
