@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import re
@@ -18,12 +17,8 @@ from unittest import mock
 import pytest
 from fixtures.errors import error_of
 from fixtures.pipeline import SAMPLE, copy_documents, engine, engine_here, environment
-from rich.console import Console
 
-from engine.api import Project
 from engine.cli.app import GROUPS
-from engine.cli.console import RunView
-from engine.core import events
 from engine.core.former_systems import former_name
 from engine.core.systems import label_of
 from engine.project.folder import ProjectFolder, projects_root
@@ -347,16 +342,3 @@ def test_without_a_terminal_there_are_plain_lines(project: Path) -> None:
     assert told.splitlines()[0].startswith("▸ index ")
     assert "\x1b" not in told
     assert "\r" not in told
-
-
-def test_a_demo_prints_at_most_60_lines(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = io.StringIO()  # what its run has printed, at which nothing was up to date
-    with RunView(Console(file=whole, width=120, soft_wrap=True), brief=True) as view:
-        for log in sorted(project.glob("runs/*/events.jsonl")):
-            for event, _ in events.read(log):
-                view(event)
-    monkeypatch.setattr("engine.cli.demo.sample_project", lambda _name: Project.open(project))
-    done = engine_here("demo")
-    assert len(whole.getvalue().splitlines()) > 10
-    assert len(done.stdout.splitlines()) > 10
-    assert len((whole.getvalue() + done.stdout).splitlines()) <= 60

@@ -53,7 +53,7 @@ def test_robustness_is_shown_as_curves_and_a_table_where_it_was_measured(tmp_pat
         for row in section.xpath("(.//table)[1]/tbody/tr")
     ]
     assert len(rows) == 14
-    assert "In the median, a query has 6.5 words." in section.xpath("string(p)")
+    assert "The median query has 6.5 words." in section.xpath("string(p)")
     assert section.xpath("string()").count("22.5 % lost") == 8  # of two systems by three words, in four ways
     assert rows[0][2] == ["60.055.0–65.0"]
     assert rows[-1][0] == ["each", "word,", "p", "=", "0.5"]
