@@ -97,13 +97,19 @@ class NearCopies:
             for word in label:
                 self._labels[word].append(label)
         wanted = {" ".join(words) for query in queries if len(words := folded_words(query.text)) >= MIN_VERBATIM}
-        texts = CompactTexts([" ".join(folded_words(chunk.embedded_text)) for chunk in chunks]) if wanted else None
+        folded = [f" {' '.join(folded_words(chunk.embedded_text))} " for chunk in chunks]
+        self._linking: defaultdict[int, list[tuple[int, str]]] = defaultdict(list)
+        linking = {query.written_in for query in queries if query.written_in != query.document_id}
+        for row, chunk in enumerate(chunks):
+            if chunk.document_id in linking:
+                self._linking[chunk.document_id].append((row, folded[row]))
+        texts = CompactTexts([text.strip() for text in folded]) if wanted else None
         self._verbatim = texts.find(wanted) if texts else {}
 
     def of(self, query: DocumentQuery) -> frozenset[int]:
         """Ids of the chunks that stand under a title or a heading, or answer another query, with nearly the same words (Jaccard
-        ≥ 0.8) or all of three or more; and of those whose text has a query of three words or more verbatim. Without those that
-        answer it.
+        ≥ 0.8) or all of three or more; of those whose text has a query of three words or more verbatim; and of those that hold the
+        link that it is the text of. Without those that answer it.
         """
         words = folded_words(query.text)
         wanted = frozenset(words)
@@ -115,6 +121,8 @@ class NearCopies:
         )
         rows = set[int]().union(*(self._labelled[label] for label in alike))
         rows |= {row for row, _, _ in self._verbatim.get(" ".join(words), ())}
+        if query.written_in != query.document_id:
+            rows |= {row for row, text in self._linking[query.written_in] if f" {' '.join(words)} " in text}
         return frozenset(self._chunks[row].id for row in rows if not _answers(self._chunks[row], query))
 
 

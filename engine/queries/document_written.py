@@ -38,8 +38,8 @@ def stripped(chunks: Iterable[Chunk], queries: Iterable[DocumentQuery]) -> list[
 def without(chunk: Chunk, queries: Iterable[DocumentQuery]) -> Chunk:
     """The chunk as it is searched, without what some queries ask; the same where it holds nothing of it.
 
-    A query goes from its place, from the line of headings or title before the chunk, and, if it is four words or longer, from
-    wherever it comes again.
+    A query goes from its place, from the line of headings or title before the chunk, from lines that are nothing else, and, if it
+    is four words or longer, from wherever it comes again.
     """
     queries = list(queries)
     context = chunk.embedded_text.removesuffix(chunk.text)
@@ -56,7 +56,9 @@ def without(chunk: Chunk, queries: Iterable[DocumentQuery]) -> Chunk:
 def _body(chunk: Chunk, queries: Sequence[DocumentQuery]) -> str:
     own = [query for query in queries if query.written_in == chunk.document_id and query.start >= 0]
     gone = {place - chunk.start for query in own for place in range(query.start, query.end)}
-    body = "".join(char for place, char in enumerate(chunk.text) if place not in gone)
+    asked = {tuple(folded_words(query.text)) for query in queries} - {()}
+    lines = "".join(char for place, char in enumerate(chunk.text) if place not in gone).splitlines(keepends=True)
+    body = "".join(line for line in lines if tuple(folded_words(line)) not in asked)
     words = sorted((re.findall(r"[^\W_]+", query.text) for query in queries), key=len, reverse=True)
     repeated = "|".join(r"[\W_]+".join(one) for one in words if len(one) >= _MIN_REPEATED)
     return re.sub(rf"\b(?:{repeated})\b", "", body, flags=re.IGNORECASE) if repeated else body

@@ -104,7 +104,7 @@ def _stopping(
         first = {chunk.document_id: place for place, chunk in reversed(list(enumerate(chunks)))}
         answers = [first[one.document_id] if one.chunk_id is None else position[one.chunk_id] for one in written]
         texts = [one.text for one in written]
-        hard = _positions(_best_by_bm25(context, texts), position)
+        hard = without_answers(_positions(_best_by_bm25(context, texts), position), written, chunks)
         return StoppingQueries(texts, np.array(answers, dtype=np.int64), hard), shown
     rows = [row for row, query in enumerate(queries) if query.split == "validation" and query.chunk_id in position]
     positives = np.array([position[queries[row].chunk_id] for row in rows], dtype=np.int64)
@@ -131,6 +131,15 @@ def written_for_stopping(
     if len(chosen) < MIN_WRITTEN:
         return [], list(chunks)
     return chosen, stripped(chunks, chosen)
+
+
+def without_answers(
+    hard: NDArray[np.int64], written: Sequence[DocumentQuery], chunks: Sequence[Chunk]
+) -> NDArray[np.int64]:
+    """`hard` (h, j), places of chunks, with −1 for those of the document that a query for a whole document asks for."""
+    owners = np.array([chunk.document_id for chunk in chunks])
+    asked = np.array([one.document_id if one.chunk_id is None else -1 for one in written])
+    return np.where(owners[hard] == asked[:, None], -1, hard)
 
 
 def _best_by_bm25(context: StageContext, texts: Sequence[str]) -> NDArray[np.int64]:

@@ -44,6 +44,7 @@ PLACED = asked("Berths for visitors", 0, 19)
             asked("said Berths for Visitors"), "",
             "Berths for visitors\nBoats pay. Berths for visitors lie north,  in short.",
         ),
+        (asked("BERTHS for visitors"), "", TEXT[20:]),  # a line of its own, whatever its place
         (asked("Fees by length of boat"), "Harbour > Fees\n", f"Harbour > Fees\n{TEXT}"),
         (asked("Quarterly report: berths"), "Berths — quarterly REPORT\n", TEXT),
     ],
@@ -65,7 +66,7 @@ def test_several_queries_go_together() -> None:
 
 def test_it_is_taken_out_of_chunks_that_hold_a_part_of_it_and_of_those_of_its_document_alone() -> None:
     assert without(chunk(2, 1, "for visitors\nBoats pay.", 7), [PLACED]).embedded_text == "\nBoats pay."
-    for other in (chunk(2, 1, "Boats pay.", 20), chunk(2, 2, TEXT)):
+    for other in (chunk(2, 1, "Boats pay.", 20), chunk(2, 2, f"No {TEXT}")):
         assert without(other, [PLACED]) is other
 
 
@@ -89,6 +90,14 @@ def test_near_copies() -> None:
     assert copies.of(whole) == {3, 5, 7, 8}  # every chunk of its document answers
     assert copies.of(asked("Ships sail")) == frozenset()  # two words, by chance
     assert copies.of(asked("nothing of this kind")) == frozenset()
+
+
+def test_who_links_with_a_query_for_its_text_is_not_wrong() -> None:
+    chunks = [chunk(1, 1, "Hulls are kept dry."), chunk(2, 2, "See winter storage."), chunk(3, 2, "See winter."),
+              chunk(4, 3, "Winter storage of hulls.")]  # fmt: skip
+    link = DocumentQuery("Winter storage", "link", None, 1, 4, 18, 2)
+    copies = NearCopies([document(row, "") for row in (1, 2, 3)], chunks, [link])
+    assert copies.of(link) == {2}
 
 
 def test_what_answers_the_same_question_in_a_copy_is_not_wrong() -> None:

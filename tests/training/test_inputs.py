@@ -22,7 +22,7 @@ from engine.settings.schema import Settings
 from engine.training import stage
 from engine.training.baseline import baseline_fingerprint
 from engine.training.config import TrainingConfig
-from engine.training.dataset import MIN_WRITTEN, sampled_lists, train_rows, written_for_stopping
+from engine.training.dataset import MIN_WRITTEN, sampled_lists, train_rows, without_answers, written_for_stopping
 from engine.training.recipe import config_of, resolve_config, teacher_choice, teacher_folder
 
 
@@ -168,3 +168,10 @@ def test_titles_of_validation_documents_stop_the_training_where_they_are_enough(
     assert [one.document_id for one in found] == list(range(count))
     assert [chunk.embedded_text for chunk in stripped[:2]] == ["\nShips pay."] * 2
     assert stripped[count:] == chunks[count:]
+
+
+def test_other_chunks_of_the_document_that_is_asked_for_compete_with_none() -> None:
+    chunks = [Chunk(document, 0, 0, 1, "x", (), 1, "x", "h", row) for row, document in enumerate((7, 7, 8, 9), 1)]
+    title, heading = DocumentQuery("A title", "title", None, 7), DocumentQuery("A heading", "heading", 1, 7)
+    hard = np.array([[1, 2, -1], [1, 3, 2]])
+    assert without_answers(hard, [title, heading], chunks).tolist() == [[-1, 2, -1], [1, 3, 2]]
