@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from fixtures import pictures
 from fixtures.app import drive, notifications, opened, screen_text, until, until_pane_shows, until_text
-from fixtures.long_training import STEPS, newest, state_of
+from fixtures.long_training import STEPS, lengthen, newest, state_of
 from fixtures.shown_numbers import numbers
 from fixtures.training_events import check, step
 from textual.pilot import Pilot
@@ -153,7 +153,9 @@ def test_a_new_project_explains_training(new_project: Path) -> None:
     drive(story, new_project, (80, 24))
 
 
-def test_pause_go_on_and_keep_the_best(long_project: Path) -> None:
+def test_pause_go_on_and_keep_the_best(finished_project: Path) -> None:
+    lengthen(finished_project)
+
     async def story(pilot: Pilot[Any]) -> None:
         screen = await ready_to_train(pilot)
         await pilot.press("enter")
@@ -184,8 +186,10 @@ def test_pause_go_on_and_keep_the_best(long_project: Path) -> None:
         await until_pane_shows(pilot, ENDED["asked"])
         await until(pilot, lambda: screen.status.done("train"), "the status")
 
-    drive(story, long_project)
-    made = [line for line in (newest(long_project) / "events.jsonl").read_text().splitlines() if '"train_step"' in line]
+    drive(story, finished_project)
+    made = [
+        line for line in (newest(finished_project) / "events.jsonl").read_text().splitlines() if '"train_step"' in line
+    ]
     assert 2 < len(made) < STEPS
 
 
