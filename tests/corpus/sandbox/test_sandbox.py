@@ -177,7 +177,11 @@ def test_a_member_that_takes_too_long_leaves_the_others(tmp_path: Path, pool: Ca
         "m.eml": office.eml({"slow.html": SLOW, "b.txt": b"The heron."}),
         "z.txt": "The gull.",
     }
-    outcome = pool(seconds=5).read(write(tmp_path / "a.zip", office.zipped(inside)), "zip")
+    path = write(tmp_path / "a.zip", office.zipped(inside))
+    for seconds in (2, 8, 32):  # however busy the machine is, one of them suffices for the others
+        outcome = pool(seconds=seconds).read(path, "zip")
+        if len(outcome.documents) == 4:
+            break
     assert [document.member for document in outcome.documents] == ["a.txt", "m.eml", "m.eml/b.txt", "z.txt"]
     assert [(part.member, part.kind) for part in outcome.left_out] == [("m.eml/slow.html", "timed out")]
 
