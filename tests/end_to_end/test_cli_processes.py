@@ -29,7 +29,7 @@ def start(*arguments: str) -> subprocess.Popen[str]:
 
 def wait_for(project: Path, wanted: type[events.Event], before: set[Path], run: subprocess.Popen[str]) -> Path:
     """The folder of the new run, once it has told an event of the wanted kind."""
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 240
     while time.monotonic() < deadline:
         for folder in set((project / "runs").iterdir()) - before:
             if any(isinstance(event, wanted) for event, _ in events.read(folder / "events.jsonl")):
