@@ -86,8 +86,9 @@ def sweep(
     """Train and measure every combination of settings of [ranking] and [training], in a copy of the project.
 
     The project itself stays as it is: its settings, its adapter, the encoder in use. Each cell is compared with the base
-    encoder on held-out queries (synthetic: made from the documents) and on judged ones, if there are some. BM25 rankings
-    and the base encoder's vectors are made once. Ctrl-C stops it; the same command goes on where it stopped.
+    encoder on judged queries and on titles and headings, if there are any, and on held-out queries, which are made from the
+    documents and flatter it. BM25 rankings and the base encoder's vectors are made once. Ctrl-C stops the sweep; the same
+    command resumes it.
     """
     from engine.experiments.study.catalogue import sweep_of
     from engine.experiments.study.grid import make_grid

@@ -15,6 +15,7 @@ from engine.core.assets import asset_path
 from engine.core.errors import unknown
 from engine.evaluation.comparison import MULTIHOP
 from engine.experiments.study.grid import Cell, combinations, label_of
+from engine.experiments.study.measures import SETS
 from engine.project.stage import fingerprint
 
 Changes = dict[str, Any]
@@ -95,8 +96,8 @@ def _trainings(cell: Changes) -> Iterator[tuple[str, Changes]]:
 
 
 def sweep_of(cells: Sequence[Cell]) -> Study:
-    """What a sweep looks at: base and the adapted encoder of every cell, on judged and on held-out queries."""
-    of_sets = (("Δ ", ""), ("Δ held-out ", "held-out "))
+    """What a sweep looks at: base and the adapted encoder of every cell, on judged, document-written and held-out queries."""
+    of_sets = [(f"Δ {queries}", queries) for queries in SETS.values()]
     columns = [[f"{gap}ndcg@10", *(f"{queries}{metric}" for metric in METRICS)] for gap, queries in of_sets]
     return Study(
         name="sweep-" + fingerprint(cells=[dict(cell.changes) for cell in cells]), source="Sweep",
