@@ -21,7 +21,8 @@ class RunLine(SafeStatic):
 
     def __init__(self, name: str, **options: Any) -> None:
         super().__init__(Content.assemble(plain(f" {name} ", "bold"), plain("  opening …")), **options)
-        self._name, self._drawn = name, ""
+        self._name = name
+        self._drawn: str | None = None
 
     def draw(self, status: ProjectStatus, run: RunState, requested: str = "") -> None:
         """`requested`: a control that has not taken effect yet."""

@@ -60,7 +60,7 @@ class ProjectScreen(RunScreen):
     def __init__(self, project: ProjectFolder, step: str | None = None, then: Then | None = None) -> None:
         """`then`: what to do once the project's status is known."""
         super().__init__(project)
-        self._then = then
+        self._then, self._early = then, ""
         self.client = EngineClient(project.path)
         self.client.on_end = self._engine_ended
         self._first_step = step
@@ -126,11 +126,17 @@ class ProjectScreen(RunScreen):
 
     def take_late_key(self, event: events.Key) -> bool:
         """A key that nothing took is for the step: typed while it was still being shown, or beside it."""
-        pane = self.pane
-        if pane is not None and not event.is_printable and event.key not in self.active_bindings:
-            pane.focus_primary()
+        known = event.key in self.active_bindings
+        if event.is_printable and event.character:
+            self._early += event.character if self.pane is None and not known else ""
+            return self._type(event.character)
+        if self.pane is not None and not known:
+            self.pane.focus_primary()
             self.app.call_later(self._press_in_pane, event.key, self.focused)
-        return pane is not None and event.is_printable and bool(event.character) and pane.typed(event.character or "")
+        return False
+
+    def _type(self, character: str) -> bool:
+        return self.pane is not None and self.pane.typed(character)
 
     def _press_in_pane(self, key: str, before: Widget | None) -> None:
         """A key that means nothing where the focus was `before`; where it means nothing in the step either, all stays."""
@@ -269,6 +275,8 @@ class ProjectScreen(RunScreen):
             self.go(self._first_step or self._likely_step())
             if self._then is not None:
                 self._then(self)
+            for character in self._early:
+                self._type(character)
 
     def show_hit(self, query: str, hit: Hit) -> None:
         """Show the document of a hit, over the search for `query`."""

@@ -1,0 +1,40 @@
+"""What is typed while a project is being opened, and what its top line says then; over recorded answers of the engine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fixtures.app import drive, screen_text, until, until_screen
+from fixtures.pictures import NEW, PROJECT, RecordedProject, play_record
+from textual.events import Key
+from textual.pilot import Pilot
+
+from bmembed_tui.project.screen import ProjectScreen
+from bmembed_tui.steps.search.pane import SearchPane
+
+
+@pytest.fixture(autouse=True)
+def record(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    play_record(monkeypatch, tmp_path)
+
+
+def test_what_is_typed_while_a_project_opens_stands_in_the_search_field() -> None:
+    async def story(pilot: Pilot[Any]) -> None:
+        pilot.app.open_project(RecordedProject(PROJECT))  # type: ignore[attr-defined]
+        pilot.app.post_message(Key("q", "q"))
+        screen = await until_screen(pilot, ProjectScreen)
+        await until(pilot, lambda: screen.query_one(SearchPane).question.query == "q", "the letter")
+
+    drive(story)
+
+
+def test_a_project_without_a_run_is_open_once_its_status_is_known() -> None:
+    async def story(pilot: Pilot[Any]) -> None:
+        pilot.app.open_project(RecordedProject(NEW), "search")  # type: ignore[attr-defined]
+        screen = await until_screen(pilot, ProjectScreen)
+        await until(pilot, lambda: screen.pane is not None, "the step")
+        assert screen_text(pilot.app).splitlines()[0].split() == [NEW.name]  # type: ignore[arg-type]
+
+    drive(story)
