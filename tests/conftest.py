@@ -30,7 +30,7 @@ LONG = (  # files that take longest, in the order in which they begin: at the en
     "app/home/test_home.py", "training/test_trainer.py", "end_to_end/test_export_broken_off.py",
     "end_to_end/test_incremental.py", "app/test_garbage.py", "end_to_end/test_hostile_folder.py",
     "training/pretraining/test_loop.py", "end_to_end/test_logs.py", "corpus/ingest/test_ledger.py",
-    "app/settings/test_screen.py", "training/test_refresh.py", "training/test_distributed.py", "app/test_snapshots.py",
+    "app/settings/test_screen.py", "training/test_distributed.py", "app/test_snapshots.py",
     "runs/test_watching.py", "evaluation/studies/test_encoders.py",
 )  # fmt: skip
 settings.register_profile("no wall time", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -20,6 +20,8 @@ KEYS = {
     "training.quantisation": "",
     "training.query_steps": "",
     "training.query_learning_rate": "",
+    "training.refresh_every": "",
+    "training.mined_per_query": "",
 }
 """Old key → current one; empty where the setting was removed and has no effect."""
 SCOPES = {"query": "queries", "both-then-query": "both-then-queries"}
@@ -50,7 +52,9 @@ def recipe_identity(recipe: Mapping[str, Any]) -> dict[str, Any]:
     standard stay up to date."""
     identity = {key: value for key, value in recipe.items() if (key, value) not in _SINCE.items()}
     scope = former_scope(identity.pop("adapter_scope"))
-    gone = {"quantisation": "none", "query_steps": 100, "query_learning_rate": 5e-4}
+    gone = {
+        "quantisation": "none", "query_steps": 100, "query_learning_rate": 5e-4, "refresh_every": 0, "mined_per_query": 20,
+    }  # fmt: skip
     return {**identity, "side": scope, **gone}
 
 

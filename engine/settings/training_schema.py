@@ -74,8 +74,6 @@ class TrainingSettings(Section):
     triplet_margin: float | None = key(None, "margin of the triplet loss, in cosine", ge=0, le=2)
     in_batch: bool | None = key(None, "plackett_luce: compare a query with all chunks of a step, not only its own")
     label_smoothing: float | None = key(None, "label smoothing of plackett_luce", ge=0, le=0.5)
-    refresh_every: int | None = key(None, "steps between hard-negative mining; 0: never", ge=0, le=MAX_WHOLE_NUMBER)
-    mined_per_query: int | None = key(None, "hard negatives to mine per query", ge=1, le=1000)
     lora_rank: int | None = key(None, "rank of the LoRA adapter", ge=1, le=512)
     lora_alpha: float | None = key(None, "scale (alpha) of the LoRA adapter", gt=0)
     lora_dropout: float | None = key(None, "dropout of the LoRA adapter", ge=0, lt=1)

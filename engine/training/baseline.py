@@ -28,7 +28,7 @@ from engine.training.stage import added_inputs, digest_of, publish_adapter
 VERSION = 1
 _PLAIN: dict[str, Any] = {
     "objective": "infonce", "queries_per_step": PRESETS["cl"].queries_per_step, "negatives_per_query": 0, "shared_chunks": 0,
-    "method": "FT", "teacher": "auto", "cross_encoder": "", "false_negatives": "keep", "refresh_every": 0,
+    "method": "FT", "teacher": "auto", "cross_encoder": "", "false_negatives": "keep",
     "adapter_scope": "both", "similarity": "cosine",
 }  # fmt: skip
 

@@ -39,9 +39,8 @@ class TrainingConfig:
     engine/training/objectives/teachers.py has the formulas of `teacher`; `auto` is `mixture` for `mixed` and `shared_listnet`, and
     `bm25` for the others. b of the mixture is `teacher_bm25_weight`, α `teacher_temperature` (on tantivy's BM25 scale).
     `false_negatives`: chunks that the teacher puts above the evidence chunk stay negatives, are left out, or count as
-    positives too; it means nothing to `shared_listnet`, `listnet` and `listmle`. Every `refresh_every` steps (0: never) the
-    model's own `mined_per_query` best chunks of each training query join its negatives. `negative_ranks` are BM25 ranks
-    [from, to), from 0.
+    positives too; it means nothing to `shared_listnet`, `listnet` and `listmle`. `negative_ranks` are BM25 ranks [from, to),
+    from 0.
 
     `eval_every` 0 turns the held-out checks off; `patience` counts checks without gain. A step whose graphs fit in
     `graph_memory_mb` runs each text once, others twice (GradCache). On a GPU both memory settings count 32-fold.
@@ -50,7 +49,7 @@ class TrainingConfig:
     step encodes no chunk and the index stays. `shared_chunks` random chunks join those of each step, for all of its queries.
 
     `augmentation`: None without a small model beside a black box; its vectors then are `joined` to the black box's
-    (engine/encoders/kinds/augmented.py) in the loss, the held-out checks and mining, and it alone is trained.
+    (engine/encoders/kinds/augmented.py) in the loss and the held-out checks, and it alone is trained.
 
     `in_batch`: `plackett_luce` takes all chunks of the batch for a query's candidates, not its own negatives alone.
 
@@ -79,8 +78,6 @@ class TrainingConfig:
     label_smoothing: float = 0.1
     in_batch: bool = False
     false_negatives: FalseNegatives = "keep"
-    refresh_every: int = 0
-    mined_per_query: int = 20
     similarity: SimilarityName = "cosine"
     curvature: float = 1.0
     entailment_weight: float = 0.1
@@ -119,15 +116,11 @@ class TrainingConfig:
         """Raises SettingsError for values that do not go together; engine/settings/training_schema.py has the range of each."""
         if self.uses_own_negatives and self.negatives_per_query == 0:
             raise _outside("negatives_per_query", 0, f"1 or more, because the loss '{self.objective}' lives on them")
-        if self.refresh_every and not self.uses_lists and self.negatives_per_query == 0:
-            raise _outside(
-                "negatives_per_query", 0, "1 or more, because mined chunks (refresh_every) join the negatives"
-            )
-        if self.adapter_scope == "queries" and (self.refresh_every or self.method != "FT"):
+        if self.adapter_scope == "queries" and self.method != "FT":
             raise SettingsError(
                 "An adapter for queries alone cannot be trained like this.",
-                "Pre-training and mined negatives change the chunks' vectors, which training.adapter_scope = 'queries' keeps.",
-                "Set training.adapter_scope to both, or training.method to FT and training.refresh_every to 0.",
+                "Pre-training changes the chunks' vectors, which training.adapter_scope = 'queries' keeps.",
+                "Set training.adapter_scope to both, or training.method to FT.",
                 code="training-settings-conflict",
             )
         if self.adapter_scope == "queries" and self.augmentation:
@@ -152,11 +145,6 @@ class TrainingConfig:
                 "Set training.cross_encoder to a folder with a cross-encoder, or training.teacher to mixture.",
                 code="cross-encoder-not-chosen",
             )
-
-    @property
-    def never_refreshes(self) -> bool:
-        """Whether the training ends before its own hard negatives would be mined."""
-        return self.method != "PT" and self.refresh_every >= self.steps
 
     @property
     def uses_lists(self) -> bool:

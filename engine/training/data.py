@@ -97,22 +97,20 @@ class Batch:
 
 
 class BatchSampler:
-    """Batches that depend on (seed, step) and `mined` alone: a resumed training sees what an unbroken one sees.
+    """Batches that depend on (seed, step) alone: a resumed training sees what an unbroken one sees.
 
-    `mined` (n, j): hard negatives of each query, padded with −1, which join those that BM25 ranks; None before the first
-    refresh. The evidence chunk is in every query's list: ready-made lists get it by `with_evidence`.
+    The evidence chunk is in every query's list: ready-made lists get it by `with_evidence`.
     """
 
     def __init__(self, data: TrainingData, config: TrainingConfig) -> None:
         self._data, self._config = data, config
         self._lists = with_evidence(data.lists, data) if data.lists and config.uses_lists else None
         self._units = len(self._lists.queries) if self._lists else len(data.queries)
-        self.mined: IntArray | None = None
 
     def batch(self, step: int) -> Batch:
         """The batch of a step, counted from 0. Every epoch is a new permutation of the queries (or lists)."""
         units = self._draw(step)
-        return self._list_batch(units, step) if self._lists else self._query_batch(units, step)
+        return self._list_batch(units) if self._lists else self._query_batch(units, step)
 
     def _draw(self, step: int) -> IntArray:
         size = min(self._config.queries_per_step, self._units)
@@ -141,11 +139,9 @@ class BatchSampler:
         return rng.choice(total, wanted, replace=False).astype(np.int64)
 
     def _negatives(self, queries: IntArray, positives: IntArray, rng: np.random.Generator) -> IntArray:
-        """Per query up to `negatives_per_query` distinct chunks, of the wanted ranks or mined. (q, j), padded with −1."""
+        """Per query up to `negatives_per_query` distinct chunks of the wanted ranks. (q, j), padded with −1."""
         first, last = self._config.negative_ranks
         pool = self._data.ranked_ids[queries, first:last]  # (q, ranks)
-        if self.mined is not None:
-            pool = np.column_stack([pool, _without(self.mined[queries], pool)])
         return _drawn(pool, pool == positives[:, None], self._config.negatives_per_query, rng)
 
     def _bm25(self, queries: IntArray, chunks: IntArray) -> FloatArray:
@@ -158,27 +154,16 @@ class BatchSampler:
         scores[rows, columns[rows, places]] = self._data.ranked_scores[queries[rows], places]
         return scores
 
-    def _list_batch(self, chosen: IntArray, step: int) -> Batch:
+    def _list_batch(self, chosen: IntArray) -> Batch:
         assert self._lists is not None
         members, given = self._lists.chunks[chosen], self._lists.scores[chosen]  # (q, m)
         queries = self._lists.queries[chosen]
-        extra = self._mined_for(queries, members, step)  # (q, 0 or 1)
-        chunks = np.unique(np.concatenate([members[members >= 0], extra[extra >= 0]]))
+        chunks = np.unique(members[members >= 0])
         rows, places = np.nonzero(members >= 0)
-        added = _places(chunks, extra)
-        scores = np.zeros(added.shape, dtype=np.float32)
-        if extra.size:
-            scores[added] = self._bm25(queries, chunks)[added]
+        scores = np.zeros((len(queries), len(chunks)), dtype=np.float32)
         scores[rows, np.searchsorted(chunks, members[rows, places])] = given[rows, places]
         positives = np.searchsorted(chunks, self._data.positives[queries])
-        return Batch(queries, chunks, positives, scores, _places(chunks, members) | added)
-
-    def _mined_for(self, queries: IntArray, members: IntArray, step: int) -> IntArray:
-        """One mined chunk for each list, if it has not all of them. (q, 1), or (q, 0) before the first refresh."""
-        if self.mined is None:
-            return members[:, :0]
-        pool = self.mined[queries]
-        return _drawn(_without(pool, members), pool < 0, 1, np.random.default_rng([self._config.seed, 4, step]))
+        return Batch(queries, chunks, positives, scores, _places(chunks, members))
 
 
 def with_evidence(lists: SampledLists, data: TrainingData) -> SampledLists:
@@ -205,11 +190,6 @@ def _drawn(pool: IntArray, barred: npt.NDArray[np.bool_], count: int, rng: np.ra
     order = np.argsort(keys, axis=1)[:, :count]
     chosen = np.take_along_axis(pool, order, axis=1)
     return np.where(np.take_along_axis(keys, order, axis=1) < 2.0, chosen, -1).astype(np.int64)
-
-
-def _without(pool: IntArray, others: IntArray) -> IntArray:
-    """`pool` (q, p) with −1 in place of what stands in the same row of `others` (q, o)."""
-    return np.where((pool[:, :, None] == others[:, None, :]).any(2), -1, pool)
 
 
 def _places(chunks: IntArray, members: IntArray) -> npt.NDArray[np.bool_]:

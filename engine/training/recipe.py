@@ -93,8 +93,8 @@ def _scope(settings: Settings, config: TrainingConfig) -> tuple[dict[str, Any], 
         return {}, "the recipe trains queries and chunks"
     if config.similarity == "lorentz":
         return {}, "in hyperbolic space queries and chunks have other places than before"
-    if config.method != "FT" or config.refresh_every:
-        return {}, "pre-training and mined negatives need chunks that are trained, too"
+    if config.method != "FT":
+        return {}, "pre-training needs chunks that are trained, too"
     if resolve_backend(settings).backend not in EXTRACTIVE:
         return {}, "the queries are worded as questions, which teach the chunks' vectors, too"
     return {

@@ -113,11 +113,6 @@ class TrainStage(Stage):
             if context.settings.training.false_negatives not in (None, config.false_negatives):
                 why = f"the loss '{config.objective}' follows the teacher in every chunk: it has no negatives"
                 context.choose("false negatives", config.false_negatives, why)
-        if config.never_refreshes:
-            every, steps = config.refresh_every, config.steps
-            context.warn(
-                f"No hard negatives will be mined: training.refresh_every is {every}, and there are {steps} steps."
-            )
         hardware = training_hardware(context)
         data = training_data(context, config)
         checkpoints = context.project.path / "checkpoints" / context.fingerprint

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from torch import Tensor
 
 from engine.core.events import Progress
 from engine.encoders.fingerprint import adapter_digest
@@ -18,12 +17,10 @@ from engine.training.model.lora import start_of
 from engine.training.objectives.objective import Objective
 from engine.training.objectives.pair_scores import pair_scores
 from engine.training.objectives.teachers import PairScores
-from engine.training.refresh import Refresh
 
 __all__ = ["TrainResult", "train"]
 _SCALED_BY = 32
 """Texts of each kind that the scale of hyperbolic vectors is taken from."""
-_MINED = "the model's own best chunks that are not the evidence join the negatives"
 _WHY = {
     True: "a GPU, a single core, dropout or little memory",
     False: "small matrices run faster side by side on one core each than on all cores one after another",
@@ -58,7 +55,6 @@ class _Training(Loop):
         self.choose("micro-batches at a time", count, _WHY[count == 1])
         self.optimizer = self._adamw(self.student.masters.values())
         self.sampler = BatchSampler(data, config)
-        self.refresh = Refresh(data, config, self.sampler)
         self.graphs_reported = False
 
     def run(self) -> TrainResult:
@@ -74,12 +70,6 @@ class _Training(Loop):
             self.student.load(start_of(self.job.start, self.student.masters))
             self.best = self.student.snapshot()
         return self._repeat()
-
-    def _step(self) -> None:
-        if self.refresh.due(self.state.step):
-            found = self.refresh.mine(self.student, self.encoder, self._progress)
-            self.choose("hard negatives", found, _MINED)
-        super()._step()
 
     def _gradients(self) -> Gradients:
         config, step = self.config, self.state.step
@@ -115,13 +105,6 @@ class _Training(Loop):
         if ended == "no gain":
             why = f"no gain in {state.stale} held-out checks"
         return f"{why}; the adapter of step {state.step if self.pool is None else state.best_step} is kept"
-
-    def _tensors(self) -> dict[str, Tensor]:
-        return super()._tensors() | self.refresh.tensors()
-
-    def _restore(self, tensors: dict[str, Tensor]) -> None:
-        super()._restore(tensors)
-        self.refresh.load(tensors)
 
     def _pair_scores(self) -> PairScores | None:
         if self.config.used_teacher != "cross-encoder":

@@ -26,6 +26,8 @@ VALUES: dict[str, Any] = {
     "training.quantisation": "4-bit",
     "training.query_steps": 100,
     "training.query_learning_rate": 5e-4,
+    "training.refresh_every": 50,
+    "training.mined_per_query": 20,
 }
 
 
@@ -101,4 +103,7 @@ def test_the_note_names_the_new_keys(project: ProjectFolder) -> None:
 @pytest.mark.parametrize(("old", "new"), [*SCOPES.items(), ("both", "both")])
 def test_a_recipe_is_identified_by_its_old_names(old: str, new: str) -> None:
     found = recipe_identity({"steps": 3, "adapter_scope": new})
-    assert found == {"steps": 3, "side": old, "quantisation": "none", "query_steps": 100, "query_learning_rate": 5e-4}
+    gone = {
+        "quantisation": "none", "query_steps": 100, "query_learning_rate": 5e-4, "refresh_every": 0, "mined_per_query": 20,
+    }  # fmt: skip
+    assert found == {"steps": 3, "side": old, **gone}

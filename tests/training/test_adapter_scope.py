@@ -118,7 +118,7 @@ def test_a_broken_off_training_resumes_to_the_bit(run: Run, recipe: TrainingConf
     assert all(np.array_equal(_tensors(whole)[name], value) for name, value in _tensors(resumed).items())
 
 
-@pytest.mark.parametrize("values", [{"refresh_every": 5}, {"method": "PT-FT"}, {"method": "PT"}])
+@pytest.mark.parametrize("values", [{"method": "PT-FT"}, {"method": "PT"}])
 def test_what_would_change_chunk_vectors_is_refused(values: dict[str, object]) -> None:
     with fails(SettingsError, "training-settings-conflict"):
         TrainingConfig(adapter_scope="queries", **values)  # type: ignore[arg-type]
@@ -140,7 +140,6 @@ def _tensors(result: TrainResult) -> dict[str, np.ndarray]:
         ({"training": {"objective": "triplet", "negatives_per_query": 4}}, "both", 0),
         ({"training": {"objective": "infonce"}}, "queries", SHARED_CHUNKS),
         ({"training": {"method": "PT-FT"}}, "both", 0),
-        ({"training": {"refresh_every": 50}}, "both", 0),
         ({"training": {"adapter_scope": "both"}}, "both", 0),
         ({"training": {"adapter_scope": "both", "shared_chunks": 5}}, "both", 5),
         ({"training": {"adapter_scope": "queries"}, "queries": {"backend": "imported"}}, "queries", SHARED_CHUNKS),

@@ -1,4 +1,4 @@
-"""A student beside a black box: loss, held-out checks and mined chunks are those of the joined vectors."""
+"""A student beside a black box: loss and held-out checks are those of the joined vectors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fixtures.training import CPU, adapter, same
 
 from engine.core.errors import SettingsError
 from engine.encoders.geometry import OwnLengths, read_geometry
-from engine.encoders.kinds.augmented import AugmentedEncoder, AugmentedSource
+from engine.encoders.kinds.augmented import AugmentedSource
 from engine.encoders.kinds.folder import FolderSource
 from engine.encoders.model_folder import ModelFolder, resolve_model
 from engine.encoders.transformer import TransformerEncoder
@@ -26,7 +26,6 @@ from engine.training.model.augmentation import with_black_box
 from engine.training.model.student import Student
 from engine.training.objectives.objective import Objective
 from engine.training.recipe import config_of
-from engine.training.refresh import hardest
 from engine.training.trainer import TrainResult
 
 Run = Callable[..., TrainResult]
@@ -102,25 +101,6 @@ def test_texts_that_run_twice_train_the_same(run: Run, recipe: TrainingConfig, b
     assert not same(
         kept, adapter(run(config, "512.0", given=black_box_alone))
     )  # nothing of another black box is resumed
-
-
-def test_mined_chunks_are_the_nearest_by_both(
-    run: Run, recipe: TrainingConfig, beside: TrainingData, black_box: ModelFolder, tiny: ModelFolder
-) -> None:
-    """At a rate of nearly nothing: what is mined is what the concatenation finds nearest, and the loss shows it."""
-    still = {"learning_rate": 1e-12, "steps": 2, "negatives_per_query": 1, "refresh_every": 1, "mined_per_query": 3}
-    config = replace(recipe, **{**MAFIN, **still, "negative_ranks": (0, 0), "eval_every": 0})
-    made = AugmentedEncoder(*(TransformerEncoder.load(one, hardware=CPU, max_tokens=64) for one in (black_box, tiny)))
-    queries, chunks = made.encode_queries(beside.queries), made.encode_chunks(beside.chunks)
-    sampler = BatchSampler(beside, config)
-    ids = np.unique(beside.positives)
-    sampler.mined = hardest(queries, chunks[ids], ids, beside.positives, 3)
-    batch = sampler.batch(1)
-    loss, _ = Objective(config, None, "cpu").of(batch)
-    wanted = loss(torch.from_numpy(np.concatenate([queries[batch.queries], chunks[batch.chunks]]))).item()
-    seen: list[float] = []
-    run(config, given=beside, emit=lambda event: seen.append(getattr(event, "loss", 0.0)))
-    assert wanted == pytest.approx([one for one in seen if one][-1], abs=1e-3)
 
 
 def test_only_the_small_models_layers_are_trained(

@@ -48,23 +48,6 @@ def test_losses_on_own_negatives_want_some(objective: str) -> None:
     assert replace(PRESETS["standard"], **{"objective": objective}).uses_own_negatives
 
 
-def test_mined_chunks_want_negatives_to_join() -> None:
-    with fails(SettingsError, "training-setting-invalid", "negatives_per_query = 0") as refused:
-        replace(PRESETS["cl"], **{"refresh_every": 50})
-    assert "refresh_every" in refused.value.why
-    assert replace(PRESETS["cl"], **{"refresh_every": 50, "negatives_per_query": 1}).refresh_every == 50
-    assert replace(PRESETS["paper"], **{"refresh_every": 50}).refresh_every == 50  # one joins each list
-
-
-def test_a_refresh_that_comes_after_the_last_step() -> None:
-    def never(**values: int) -> bool:
-        return replace(PRESETS["standard"], **values).never_refreshes
-
-    assert never(refresh_every=200)
-    assert not never(refresh_every=199)
-    assert not never(refresh_every=0)
-
-
 def test_a_cross_encoder_has_to_be_named() -> None:
     with fails(SettingsError, "cross-encoder-not-chosen"):
         TrainingConfig(teacher="cross-encoder")
@@ -99,8 +82,6 @@ def test_the_default_is_the_standard_preset() -> None:
         ("infonce_weight", 1.5),
         ("label_smoothing", 0.51),
         ("triplet_margin", -0.1),
-        ("refresh_every", -1),
-        ("mined_per_query", 0),
         ("lora_dropout", 1),
         ("student_temperature", 0.0),
         ("queries_per_step", 0),

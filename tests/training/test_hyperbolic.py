@@ -34,7 +34,6 @@ LORENTZ: dict[str, Any] = {
     "similarity": "lorentz",
     "objective": "infonce",
     "negatives_per_query": 4,
-    "refresh_every": 4,
 }
 
 

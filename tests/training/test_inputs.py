@@ -67,7 +67,6 @@ def test_what_makes_training_stale(project: Path, tiny: ModelFolder) -> None:
     assert inputs(cross_encoder="nowhere") == inputs(), "it does not teach"
     assert inputs() != inputs(teacher="rrf")
     assert inputs() != inputs(false_negatives="drop")
-    assert inputs() != inputs(refresh_every=100)
 
 
 def test_settings_that_came_later_leave_adapters_of_before_up_to_date(project: Path, tiny: ModelFolder) -> None:

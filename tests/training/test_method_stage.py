@@ -151,12 +151,3 @@ def test_a_loss_that_was_chosen_is_not_put_down_to_the_preset(
     project.change_settings({"training.objective": None})
     stage_here(project.path, "train")
     assert reported["objective"] == ("mixed", "preset 'quick'")
-
-
-def test_a_refresh_that_never_comes_is_reported(project: ProjectFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    reported: list[str] = []
-    monkeypatch.setattr(StageContext, "warn", lambda _, text: reported.append(text))
-    project.change_settings({"training.refresh_every": 4, "training.adapter_scope": "both"})
-    stage_here(project.path, "train")
-    (warning,) = [text for text in reported if "training.refresh_every" in text]
-    assert numbers(warning)[:2] == [4, 4]  # what it is set to, steps

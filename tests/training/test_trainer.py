@@ -77,7 +77,7 @@ def test_events(run: Run, recipe: TrainingConfig) -> None:
 def test_a_text_is_tokenised_once(
     run: Run, recipe: TrainingConfig, data: TrainingData, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Over several epochs, refreshes of the negatives and held-out checks."""
+    """Over several epochs and held-out checks."""
     from engine.encoders.text_model import TextModel
 
     asked: Counter[str] = Counter()
@@ -88,7 +88,7 @@ def test_a_text_is_tokenised_once(
         return tokenised(model, texts)
 
     monkeypatch.setattr(TextModel, "token_rows", counted)
-    run(recipe, steps=12, queries_per_step=40, refresh_every=4)
+    run(recipe, steps=12, queries_per_step=40)
     assert {asked[query] for query in data.queries} == {1}
     assert {asked[chunk] for chunk in data.chunks} <= {0, 1}
 

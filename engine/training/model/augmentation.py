@@ -27,10 +27,10 @@ def batch_vectors(data: TrainingData, batch: Batch) -> Tensor:
 
 
 def beside_black_box(
-    data: TrainingData, queries: FloatArray, chunks: FloatArray, chunk_places: IntArray, heldout: IntArray | None = None
+    data: TrainingData, queries: FloatArray, chunks: FloatArray, chunk_places: IntArray, query_places: IntArray
 ) -> tuple[FloatArray, FloatArray]:
-    """The student's vectors of training queries, or of the places `heldout` of held-out ones, and of chunks: joined."""
-    own = given(data.base_queries) if heldout is None else given(data.base_heldout)[heldout]
+    """The student's vectors of held-out queries and of chunks, each at its place in the data: joined."""
+    own = given(data.base_heldout)[query_places]
     return joined_arrays(own, queries), joined_arrays(given(data.base_chunks)[chunk_places], chunks)
 
 

@@ -1,4 +1,4 @@
-"""Vectors from the model in training, without graphs: for teachers, held-out checks and hard negatives."""
+"""Vectors from the model in training, without graphs: for teachers and held-out checks."""
 
 from __future__ import annotations
 
