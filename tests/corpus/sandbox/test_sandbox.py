@@ -23,6 +23,7 @@ from fixtures.shown_numbers import numbers
 
 import engine
 from engine.core.records import Marked
+from engine.corpus.sandbox import fork_server as forking
 from engine.corpus.sandbox import pool as pooling
 from engine.corpus.sandbox.fork_server import ForkedProcess, ForkServer
 from engine.corpus.sandbox.outcome import Limits, as_message, finding
@@ -314,8 +315,9 @@ def test_a_file_is_read_again_where_not_it_but_the_fork_server_ended_its_reader(
 
 @on_linux
 def test_a_fork_server_that_does_not_answer_holds_up_neither_the_next_file_nor_the_end(
-    tmp_path: Path, pool: Callable[..., Pool]
+    tmp_path: Path, pool: Callable[..., Pool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(forking, "FORK_SECONDS", 3.0)
     for again in (False, True):
         reading = pool(files=1)
         path = write(tmp_path / "a.txt", b"The heron.")
