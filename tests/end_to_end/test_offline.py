@@ -25,6 +25,7 @@ def no_network() -> list[str]:
     return command if done.returncode == 0 else []
 
 
+@pytest.mark.timeout(900)
 def test_the_example_of_the_library_page_and_every_search_mode_without_network(
     no_network: list[str], tiny_model: Path, tmp_path: Path
 ) -> None:
@@ -32,7 +33,7 @@ def test_the_example_of_the_library_page_and_every_search_mode_without_network(
     project = tmp_path / "handbook"
     done = subprocess.run(
         [*no_network, sys.executable, "-c", example(project, tmp_path / "documents", tiny_model)],
-        cwd=ROOT, env={**environment(), "PYTHONPATH": import_path()}, capture_output=True, text=True, check=False, timeout=240,
+        cwd=ROOT, env={**environment(), "PYTHONPATH": import_path()}, capture_output=True, text=True, check=False, timeout=600,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
