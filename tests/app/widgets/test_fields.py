@@ -1,0 +1,27 @@
+"""Fields for text."""
+
+from __future__ import annotations
+
+import asyncio
+
+from textual import events
+from textual.app import App, ComposeResult
+
+from bmembed_tui.widgets.fields import Field
+
+
+class Form(App[None]):
+    def compose(self) -> ComposeResult:
+        yield Field(id="field")
+
+
+def test_keys_that_come_at_once_edit_in_their_order() -> None:
+    async def typed(*keys: str) -> str:
+        app = Form()
+        async with app.run_test() as pilot:
+            for key in keys:
+                app.post_message(events.Key(key, key if len(key) == 1 else None))
+            await pilot.pause()
+            return app.query_one(Field).value
+
+    assert asyncio.run(typed("x", "backspace", "a", "b", "left", "c", "home", "delete", "d", "end", "e")) == "dcbe"
