@@ -64,7 +64,7 @@ def with_run_hint(project: ProjectFolder, error: EngineError) -> EngineError:
         return hint
     hint.command = "status"
     hint.to_do = (
-        "A run is building the project now: what is missing can be searched when that run has ended "
+        "A run is building the project now: try again when it has ended "
         f"('engine status {project.argument}' shows how far it is)."
     )
     return hint

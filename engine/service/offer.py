@@ -13,7 +13,7 @@ from engine.evaluation.query_sets import heldout_queries
 from engine.metrics.power import queries_to_show
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ORDER, ProjectSnapshot
-from engine.project.store.artifact_info import EvaluationInfo, QueriesInfo
+from engine.project.store.artifact_info import CorpusInfo, EvaluationInfo, QueriesInfo
 from engine.queries.choosing import MODELS, backend_of, is_extractive, made_by
 from engine.queries.document_written import untrained
 from engine.queries.heldout import MIN_TO_CHOOSE
@@ -33,6 +33,7 @@ def adaptation_offer(project: ProjectFolder) -> AdaptationOffer:
 
     with closing(project.store()) as store:
         snapshot = ProjectSnapshot(project, project.settings(), store)
+        snapshot.need(CorpusInfo)
         found, counts = None, _evidence(snapshot)
         with suppress(EngineError):  # such as a model that cannot be loaded: the run says so
             found = estimate(snapshot, stages_due(snapshot, ORDER), lambda: False)

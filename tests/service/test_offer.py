@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from engine.core.errors import NotBuiltError
 from engine.core.events import RunEstimated
 from engine.core.messages.offer import AdaptationOffer
 from engine.project.folder import ProjectFolder
@@ -49,3 +51,10 @@ def test_enough_evidence_can_prove_a_gain() -> None:
     assert not OFFER.provable
     assert replace(OFFER, queries=197).provable
     assert [len(list(one.lines())) for one in (OFFER, replace(OFFER, helps=()))] == [6, 3]
+
+
+def test_of_documents_that_were_not_read_nothing_is_foretold(tmp_path: Path) -> None:
+    unread = ProjectFolder.create(tmp_path / "unread", {})
+    with pytest.raises(NotBuiltError) as error:
+        adaptation_offer(unread)
+    assert error.value.stage == "ingest"

@@ -51,7 +51,7 @@ class AdaptationOffer:
         if self.provable:
             yield "Outlook: such a gain can be proved. The adapted encoder is then used automatically."
         else:
-            yield "Outlook: a gain can hardly be proved. Without proof, search stays as it is."
+            yield "Outlook: these are too few to prove a gain. Without proof, search stays as it is."
         if self.helps:
             yield "What would help more:"
         for name in self.helps:
