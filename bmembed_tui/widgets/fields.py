@@ -38,7 +38,7 @@ class Field(Input):
         """One sign for one sign: as they are, they would steer the terminal."""
         return visible(value)
 
-    def _on_key(self, event: events.Key) -> None:
+    async def _on_key(self, event: events.Key) -> None:
         """Edit at once, as letters do: a binding comes up through all ancestors, behind letters that were typed meanwhile."""
         if action := _EDITS.get(event.key):
             event.stop()
