@@ -130,7 +130,8 @@ class ProjectScreen(RunScreen):
         if event.is_printable and event.character:
             self._early += event.character if self.pane is None and not known else ""
             return self._type(event.character)
-        if self.pane is not None and not known:
+        beside = self.focused is None or self.pane not in self.focused.ancestors
+        if self.pane is not None and beside and not known:
             self.pane.focus_primary()
             self.app.call_later(self._press_in_pane, event.key, self.focused)
         return False

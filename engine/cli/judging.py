@@ -45,7 +45,7 @@ def judge(
     """Judge the top hits of queries: y(es), n(o), s(kip), u(ndo), q(uit). Answers count in 'engine evaluate'.
 
     Hits of BM25, semantic and hybrid search, and of the encoder before adaptation, are shown together, without saying which of
-    them found a hit. A hit that has no mark counts as wrong, so that systems whose hits were not shown are undervalued. Without
+    them found a hit. A hit that has no mark counts as wrong, which undervalues systems whose hits were not shown. Without
     queries, the project's own are taken: those that are judged and have hits without a mark, then held-out ones that were
     made from the documents. Every answer is kept at once; the next 'engine judge' goes on with what has no mark yet.
     Without a terminal, one letter a line is read from standard input.

@@ -39,8 +39,8 @@ def write_models(source: Source, folder: Path) -> None:
 
 def write_onnx(source: Source, folder: Path) -> None:
     """`model-onnx/`; where queries and chunks are encoded differently, `query-encoder-onnx/` and `chunk-encoder-onnx/`."""
+    from engine.encoders.graph.onnx_file import save_onnx
     from engine.encoders.model_folder import resolve_model
-    from engine.encoders.onnx_file import save_onnx
 
     for name in model_folders(source):
         saved = folder / name if (folder / name).is_dir() else folder / f".{name}"

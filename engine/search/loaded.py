@@ -191,7 +191,7 @@ class Loaded:
     def query_encoder(self, artifact: Artifact[VectorsInfo]) -> QueryEncoder:
         """The encoder that the vectors were made with, whatever has been trained since: as the graph beside the index, else loaded
         whole."""
-        from engine.encoders.query_graph import QueryGraph
+        from engine.encoders.graph.query_graph import QueryGraph
 
         info = artifact.info
         graph = partial(QueryGraph.open, self.project.path / artifact.folder, info.encoder)

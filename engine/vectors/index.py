@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from engine.core.disk import write_text
 from engine.core.errors import DamagedError, EngineError, ResourceError
 from engine.core.similarity import COSINE, IndexForm, Similarity
-from engine.encoders.native_libraries import prepare_for_usearch
+from engine.encoders.graph.native_libraries import prepare_for_usearch
 from engine.vectors.forms import index_form
 
 if TYPE_CHECKING:

@@ -18,10 +18,10 @@ from engine.encoders.for_project import (
     model_fingerprint,
     open_cache,
 )
+from engine.encoders.graph.query_graph import is_settled, take_over, write_query_graph
 from engine.encoders.kinds.augmented import AugmentedEncoder
 from engine.encoders.kinds.chosen import encoder_source
 from engine.encoders.kinds.given import GivenEncoder
-from engine.encoders.query_graph import is_settled, take_over, write_query_graph
 from engine.project.stage import ProjectSnapshot, Stage, StageContext
 from engine.project.store.artifact_info import CorpusInfo, EvaluationInfo, LexicalInfo, VectorsInfo
 from engine.project.store.artifacts import Artifact

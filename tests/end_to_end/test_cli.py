@@ -255,8 +255,9 @@ def test_paths_of_what_is_found_in_one_project_and_in_all(finished: Path, tmp_pa
     assert "not-read" in done.stderr
     link.unlink()
     done = engine_here("search", "--all", "--json", "--also", str(finished), "--mode", "bm25", "--", "cold room")
-    unread, found = json.loads(done.stdout)
-    assert (unread["project"], unread["found"], unread["problem"]["code"]) == ("not-read", None, "not-built")
+    of = {row["project"]: row for row in json.loads(done.stdout)}
+    unread, found = of["not-read"], of[finished.name]
+    assert (unread["found"], unread["problem"]["code"]) == (None, "not-built")
     assert (found["path"], found["problem"]) == (str(finished), None)
     assert found["found"]["hits"]
 

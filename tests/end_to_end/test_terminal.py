@@ -77,7 +77,7 @@ def test_what_works_for_the_app_alone_ends_with_it(tmp_path: Path, way: str) -> 
         found.press("Escape")  # in the search field a digit is typed
         found.until("^w projects")
         found.press("3")
-        found.until("gets the documents'")
+        found.until("which gets the")
         found.press("s")
         end = time.monotonic() + 60
         while not endpoint.requests and time.monotonic() < end:

@@ -70,7 +70,7 @@ def test_what_is_found_later_moves_nothing(
         assert before[kept] == after[kept]
         assert before[: place - 3] == after[: place - 3]
         assert (line_of(pilot, "at:/home/ada/7") in after[place - 3]) == bool(running)
-        assert (line_of(pilot, "at:/home/ada/8") in after[place + 1]) == bool(running)
+        assert (line_of(pilot, "at:/home/ada/8") in after[place + 2]) == bool(running)
         assert [line.strip()[:1] for line in before] == [line.strip()[:1] for line in after]  # the frame, too
         assert line_of(pilot, "at:/home/ada/6") in "\n".join(after)
 
@@ -155,8 +155,8 @@ def test_a_broken_project_is_marked_in_the_list_and_its_error_is_shown_when_it_i
 
     async def story(pilot: Pilot[Any]) -> None:
         await until_offered(pilot, f"at:{projects_root() / 'sound'}")
-        assert [line_of(pilot, key).startswith("✗") for key in offered(pilot)[3:]] == [True, False]
-        await pilot.press("down", "down", "down", "enter")
+        assert [line_of(pilot, key).startswith("✗") for key in offered(pilot)[4:]] == [True, False]
+        await pilot.press("down", "down", "down", "down", "enter")
         assert (await until_screen(pilot, ErrorDialog)).error.code == "settings-not-toml"
         await until_text(pilot, "project.toml")
         await pilot.press("escape", "down", "enter")

@@ -1,7 +1,7 @@
 """An encoder as one ONNX graph: token ids and mask → unit vectors, compared with torch before it is given away.
 
-It is made in a process of its own, `python -m engine.encoders.onnx_file MODEL FOLDER`, as who exports may have loaded anything
-before (`engine.encoders.native_libraries`).
+It is made in a process of its own, `python -m engine.encoders.graph.onnx_file MODEL FOLDER`, as who exports may have loaded
+anything before (`engine.encoders.graph.native_libraries`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ def save_onnx(model: ModelFolder, folder: Path) -> None:
     The graph takes `input_ids` and `attention_mask`, (b, n) int64, and gives `vector`, (b, d). Raises EngineError for a
     model that has no such graph, or whose graph gives other vectors, ResourceError when the disk is full.
     """
-    run_in_subprocess("engine.encoders.onnx_file", [str(model.path), str(folder)], f"Writing {model.name} as ONNX")
+    run_in_subprocess(
+        "engine.encoders.graph.onnx_file", [str(model.path), str(folder)], f"Writing {model.name} as ONNX"
+    )
 
 
 def work(_should_stop: Callable[[], bool], model: str, folder: str) -> None:

@@ -23,9 +23,9 @@ import numpy as np
 from engine.core.processors import available_cores
 from engine.encoders.encoder import Progress
 from engine.encoders.geometry import read_geometry
+from engine.encoders.graph.native_libraries import can_run_graphs
 from engine.encoders.kinds.folder import FolderSource
 from engine.encoders.model_folder import folder_facts
-from engine.encoders.native_libraries import can_run_graphs
 from engine.encoders.text_model import encodable
 from engine.encoders.weights_file import file_sha256
 
@@ -145,7 +145,7 @@ def _in_float32(model: ModelFolder, max_tokens: int, adapter: Path | None, weigh
 def _write(encoder: TransformerEncoder, prompt: str, folder: Path) -> None:
     from tokenizers import Tokenizer
 
-    from engine.encoders.onnx_file import write_graph
+    from engine.encoders.graph.onnx_file import write_graph
 
     text_model = encoder.text_model
     write_graph(text_model, text_model.prompt_length(prompt), folder / MODEL)

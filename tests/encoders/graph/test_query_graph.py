@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 from fixtures.pipeline import environment
 
-from engine.encoders import query_graph
+from engine.encoders.graph import query_graph
+from engine.encoders.graph.query_graph import FOLDER, QueryGraph, is_settled, take_over, write_query_graph
 from engine.encoders.kinds.folder import FolderSource
 from engine.encoders.model_folder import resolve_model
-from engine.encoders.query_graph import FOLDER, QueryGraph, is_settled, take_over, write_query_graph
 
 MAX_TOKENS = 48
 TEXTS = ["the contract party", "the wing, at speed", "news report of the court " * 30]
@@ -119,7 +119,7 @@ RUN = """
 import json, sys
 from pathlib import Path
 {before}
-from engine.encoders.query_graph import QueryGraph
+from engine.encoders.graph.query_graph import QueryGraph
 graph = QueryGraph.open(Path(sys.argv[1]), sys.argv[2])
 print(json.dumps([graph is not None, sorted({{"torch", "transformers", "sentence_transformers"}} & set(sys.modules))]))
 """
@@ -128,7 +128,10 @@ print(json.dumps([graph is not None, sorted({{"torch", "transformers", "sentence
 @pytest.mark.parametrize(
     ("before", "usable"),
     [
-        ("from engine.encoders.native_libraries import prepare_for_usearch as p; p(); import usearch.index", True),
+        (
+            "from engine.encoders.graph.native_libraries import prepare_for_usearch as p; p(); import usearch.index",
+            True,
+        ),
         ("import usearch.index", False),
         ("sys.modules['onnxruntime'] = None", False),
     ],
