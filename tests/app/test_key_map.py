@@ -32,7 +32,7 @@ def test_a_key_map_changes_keys(config: Path) -> None:
     async def story(pilot: Pilot[Any]) -> None:
         await until_text(pilot, "g new project")
         await pilot.press("f9")
-        await until_text(pilot, "F9")
+        await until_text(pilot, "g F8")
 
     drive(story)
 

@@ -100,14 +100,14 @@ def test_the_lines_for_a_terminal() -> None:
 
 
 @pytest.mark.parametrize(("count", "more"), [(10, 0), (11, 1), (300, 290)])
-@pytest.mark.parametrize("state", ["skipped", "quarantined"])
-def test_of_many_files_that_were_not_read_ten_are_shown(count: int, more: int, state: str) -> None:
+@pytest.mark.parametrize(("state", "called"), [("skipped", "skipped"), ("quarantined", "unreadable")])
+def test_of_many_files_that_were_not_read_ten_are_shown(count: int, more: int, state: str, called: str) -> None:
     lines = shown(**{state: {f"{number}.bin": "no text" for number in range(count)}})[3:]
-    assert [line.split() for line in lines[:2]] == [[state, "0.bin:", "no", "text"], [state, "1.bin:", "no", "text"]]
-    assert sum(line.startswith(f"  {state}") for line in lines) == 10
+    assert [line.split() for line in lines[:2]] == [[called, "0.bin:", "no", "text"], [called, "1.bin:", "no", "text"]]
+    assert sum(line.startswith(f"  {called}") for line in lines) == 10
     if more:
         (rest,) = lines[10:]
         assert numbers(rest) == [more]
-        assert f"engine documents 'my handbook' --state {state}" in rest
+        assert f"engine documents 'my handbook' --state {called}" in rest
     else:
         assert len(lines) == 10

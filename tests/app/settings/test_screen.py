@@ -69,6 +69,7 @@ def test_common_settings_come_first_and_all_on_request(new_project: Path) -> Non
             button.focus()
             await pilot.press("enter")
             await until(pilot, lambda shown=shown: listed(screen) == shown, "the list")  # type: ignore[misc]
+            await until(pilot, lambda: not button.has_class("-active"), "the button to take a key again")
 
     drive(story)
 

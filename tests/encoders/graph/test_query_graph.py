@@ -26,7 +26,7 @@ QUERIES = [*TEXTS, "", "x", "Zürich 東京 \ud800 [SEP] x", "agreement notice t
 
 @pytest.fixture(scope="module")
 def source(tiny_model: Path) -> FolderSource:
-    return FolderSource(resolve_model(str(tiny_model)), "cpu", "float32")
+    return FolderSource.of(resolve_model(str(tiny_model)), "cpu", "float32")
 
 
 @pytest.fixture(scope="module")
@@ -59,14 +59,14 @@ def test_equals_the_encoder(index: Path, source: FolderSource) -> None:
 def test_a_prompt_that_pooling_leaves_out(model_copy: Path, edit_json: Callable[..., None], tmp_path: Path) -> None:
     edit_json(model_copy / "config_sentence_transformers.json", prompts={"query": "what about the law: "})
     edit_json(model_copy / "1_Pooling" / "config.json", include_prompt=False)
-    source = FolderSource(resolve_model(str(model_copy)), "cpu", "float32")
+    source = FolderSource.of(resolve_model(str(model_copy)), "cpu", "float32")
     write_query_graph(source, MAX_TOKENS, None, 1.0, tmp_path, TEXTS)
     check_same(tmp_path, source)
 
 
 @pytest.mark.slow
 def test_equals_the_bundled_model(tmp_path: Path) -> None:
-    source = FolderSource(resolve_model(), "cpu", "float32")
+    source = FolderSource.of(resolve_model(), "cpu", "float32")
     write_query_graph(source, MAX_TOKENS, None, 1.0, tmp_path, TEXTS)
     check_same(tmp_path, source)
 
