@@ -12,7 +12,7 @@ from engine.corpus.text.metadata import Said, first_moment, joined
 
 _SEARCHED = 2**18  # bytes or characters; what belongs at the beginning stands behind long scripts on some pages
 _OF_XML = re.compile(rb"""\s*<\?xml\s[^>]*?encoding\s*=\s*["']\s*([\w.:-]+)""")
-_META = re.compile(rb"<\s*meta[\s/][^>]*>", re.IGNORECASE)
+_META = re.compile(rb"<\s*meta[\s/][^<>]*>", re.IGNORECASE)  # "<" ends one, or many without ">" take quadratic time
 _CHARSET = re.compile(rb"""charset\s*=\s*["']?\s*([\w.:-]+)""", re.IGNORECASE)
 _OF_WORD = re.compile(r"<o:(Author|Created|LastSaved)>([^<]{1,300})</o:", re.IGNORECASE)
 _NAMES = ("name", "property", "itemprop", "http-equiv")
