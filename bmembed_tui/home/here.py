@@ -22,10 +22,11 @@ def here() -> Path | None:
 
 def project_over(folder: Path) -> ProjectFolder:
     """The project over that folder alone, made where there is none. Raises EngineError."""
+    from bmembed_tui.home.recents import recent
     from engine.core.errors import EngineError
     from engine.project.folder import ProjectFolder, known_projects, projects_root
 
-    for path in known_projects():
+    for path in (*recent(), *known_projects()):
         with suppress(EngineError):  # its settings are wrong
             project = ProjectFolder(path)
             if project.settings().corpus.paths == [str(folder)]:

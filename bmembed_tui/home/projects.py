@@ -3,25 +3,14 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from bmembed_tui.client.progress import format_progress
 from bmembed_tui.client.run_state import RunState
 from bmembed_tui.client.run_watch import EVENTS, LogReader, newest_run
-from bmembed_tui.home.recents import recent
+from bmembed_tui.home.recents import Known, recent
 from engine.core.errors import EngineError
 from engine.project.folder import ProjectFolder, known_projects
-
-
-@dataclass(frozen=True)
-class Known:
-    """A project on this machine. `doing`: what its run does; `problem`: why it cannot be opened."""
-
-    path: Path
-    running: bool = False
-    doing: str = ""
-    problem: str = ""
 
 
 def known() -> list[Known]:
@@ -34,13 +23,13 @@ def known() -> list[Known]:
 
 def look_at(path: Path) -> Known:
     """What can be said of a project without opening it."""
-    project, running, problem = ProjectFolder(path), False, ""
+    project, running, problem, documents = ProjectFolder(path), False, "", tuple[str, ...]()
     try:
         running = project.is_running()
-        project.settings()
+        documents = tuple(project.settings().corpus.paths)
     except (EngineError, OSError, ValueError) as error:
         problem = getattr(error, "what", "") or str(error)
-    return Known(path, running, run_doing(path) if running else "", problem)
+    return Known(path, running, run_doing(path) if running else "", problem, documents)
 
 
 def run_doing(path: Path) -> str:

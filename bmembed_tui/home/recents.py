@@ -4,11 +4,23 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from engine.core.disk import write_text
 
 KEPT = 20
+
+
+@dataclass(frozen=True)
+class Known:
+    """A project on this machine. `doing`: what its run does; `problem`: why it cannot be opened; `documents`: what it is over."""
+
+    path: Path
+    running: bool = False
+    doing: str = ""
+    problem: str = ""
+    documents: tuple[str, ...] = ()
 
 
 def recents_file() -> Path:
@@ -20,10 +32,11 @@ def recents_file() -> Path:
 
 def recent() -> list[Path]:
     """Folders of projects opened lately that still hold one, the latest first."""
-    return [path for path in _listed() if _holds_project(path)]
+    return [path for path in listed() if _holds_project(path)]
 
 
-def _listed() -> list[Path]:
+def listed() -> list[Path]:
+    """As `recent`, without a look at the folders: some may be gone."""
     try:
         found = json.loads(recents_file().read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -40,7 +53,7 @@ def _holds_project(path: Path) -> bool:
 
 def remember(path: Path) -> None:
     """Put a project at the head of the list. The others are not looked at: their disks may be gone, and answer late."""
-    paths = [str(path), *(str(other) for other in _listed() if other != path)][:KEPT]
+    paths = [str(path), *(str(other) for other in listed() if other != path)][:KEPT]
     target = recents_file()
     with suppress(OSError):  # a list that cannot be kept must not keep anyone from working
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
 
@@ -16,12 +16,12 @@ from textual.screen import Screen
 from textual.widgets import OptionList
 
 from bmembed_tui.home.here import here, project_over
+from bmembed_tui.home.recents import Known, listed
 from bmembed_tui.widgets.key_line import KeyLine
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeOptions, SafeStatic
 
 if TYPE_CHECKING:
-    from bmembed_tui.home.projects import Known
     from engine.core.errors import EngineError
     from engine.project.folder import ProjectFolder
 
@@ -67,7 +67,9 @@ A run in progress stands first: closing the app does not end it."""
     def __init__(self, wanted: str | None = None) -> None:
         super().__init__()
         self._wanted = wanted
-        self._known: dict[str, Known] = {}
+        self._known = _by_key(
+            map(Known, listed())
+        )  # what they do, and whether they are still there, is found out later
         self._opening = False
         self._here = here()
 
@@ -95,7 +97,7 @@ A run in progress stands first: closing the app does not end it."""
     async def load(self) -> None:
         found = await asyncio.to_thread(_look)
         if self.is_attached and self.query("#home-choices"):
-            self._known = {f"{AT}{known.path}": known for known in found}
+            self._known = _by_key(found)
             self._draw()
 
     def _look_again(self) -> None:
@@ -109,7 +111,7 @@ A run in progress stands first: closing the app does not end it."""
         others = [(key, _line(known)) for key, known in found[len(first) :]]
         offers = [
             (SAMPLE, _offer("Try the sample", "132 documents of an invented company")),
-            *([(HERE, _offer("Search this folder", str(self._here)))] if self._here else []),
+            *([(HERE, _offer("Search this folder", self._over(self._here)))] if self._here else []),
             (NEW, _offer("New project", "over your own documents")),
             (OTHER, _offer("Open another folder …", "a project that is not in this list")),
             *([(ALL, _offer("Search all projects", f"{len(found)} at once"))] if len(found) > 1 else []),
@@ -119,6 +121,11 @@ A run in progress stands first: closing the app does not end it."""
             stood_on = self._stood_on(choices, came=bool(first) and not choices.has_class("-running"))
             choices.set_class(bool(first), "-running")
             choices.show([*first, *offers, *others], stood_on)
+
+    def _over(self, folder: Path) -> str:
+        """The folder, and the project that there is for it."""
+        names = [known.path.name for known in self._known.values() if known.documents == (str(folder),)]
+        return f"{folder}: opens its project {names[0]}" if names else str(folder)
 
     @staticmethod
     def _stood_on(choices: SafeOptions, came: bool) -> str | None:
@@ -268,6 +275,10 @@ A run in progress stands first: closing the app does not end it."""
             "Search all projects": ("their best hits in one list", "app.search_all"),
             "Remove a project": ("the one selected in the list; its documents stay", "remove"),
         }
+
+
+def _by_key(found: Iterable[Known]) -> dict[str, Known]:
+    return {f"{AT}{known.path}": known for known in found}
 
 
 def _look() -> list[Known]:

@@ -98,7 +98,7 @@ def _show(found: QuerySample) -> None:
     from engine.queries.filters.consistency import format_share
 
     for item in found.items:
-        print(harmless(item.path) + f"  ({item.seconds:.1f} s)")
+        print(harmless(item.path) + f"  ({duration(item.seconds)})")
         if item.problem:
             print(f"  no result: {harmless(item.problem)}")
         for query in item.queries:

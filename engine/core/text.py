@@ -13,9 +13,11 @@ _METRICS = (
 
 
 def duration(seconds: float) -> str:
-    """`0.4 s`, `42 s`, `4 min 10 s`, `12 min`, `3 h 05 min`; `?` where it is not known."""
+    """`12 ms`, `0.4 s`, `42 s`, `4 min 10 s`, `12 min`, `3 h 05 min`; `?` where it is not known."""
     if not math.isfinite(seconds) or seconds < 0:
         return "?"
+    if seconds < 0.0995:
+        return f"{1000 * seconds:.0f} ms"
     if seconds < 9.95:
         return f"{seconds:.1f} s"
     whole = round(seconds)

@@ -14,6 +14,7 @@ from typing import Any
 
 from engine.core import errors
 from engine.core.events import Event, Progress, StageFinished, StageStarted, Warned
+from engine.core.text import duration
 from engine.project.folder import OWN_FOLDERS, ProjectFolder
 from engine.project.store.artifact_info import QueriesInfo
 
@@ -151,10 +152,10 @@ class ProjectUpdater:
             ingest = done.get("ingest", {})
             changed = _changes(ingest)
             if changed:
-                self.report(f"{changed}: searchable after {time.monotonic() - started:.1f} s.")
+                self.report(f"{changed}: searchable after {duration(time.monotonic() - started)}.")
             self.embedding_since = self._reported = time.monotonic()
             if "embed" in self.run_stages(MEANING, self.is_put_off):
-                self.report(f"Semantic search is up to date after {time.monotonic() - started:.1f} s.")
+                self.report(f"Semantic search is up to date after {duration(time.monotonic() - started)}.")
             self.embedded = time.monotonic()
             self._problem = ""
             if changed:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, NamedTuple
 
 from engine.core.errors import EngineError
@@ -28,6 +27,7 @@ LIKE_WORDS = 25  # of a document that others are like, that BM25 looks for
 LIKE_CHARACTERS = 20_000  # of its text, in which these words are found
 LIKE_MEANING = 2_000  # characters of it that the encoder gets
 READ_AT_ONCE = 2_000  # chunks
+LONG_WORD = 8  # letters of a word in which two may be wrong; in others one: `signs` is no slip for `signals`
 
 
 class Wording(NamedTuple):
@@ -149,7 +149,21 @@ class TypedQueries:
             spelt += [
                 chunk.text[a:b].lower() for chunk in chunks for a, b in matched_spans(stem, chunk.text, index.language)
             ]
-        return next(iter(get_close_matches(word.lower(), spelt, 1, 0.7)), "")
+        edits = {spelling: _edits(word.lower(), spelling) for spelling in spelt}
+        near = min(edits, key=edits.__getitem__, default="")
+        return near if near and edits[near] <= (1 if len(word) < LONG_WORD else 2) else ""
+
+
+def _edits(one: str, other: str) -> int:
+    """Letters left out, added, wrong or swapped with the next: the optimal string alignment distance."""
+    rows = [list(range(len(other) + 1))]
+    for i, a in enumerate(one):
+        rows.append([i + 1])
+        for j, b in enumerate(other):
+            least = min(rows[i][j] + (a != b), rows[i][j + 1] + 1, rows[i + 1][j] + 1)
+            swapped = i and j and (a, one[i - 1]) == (other[j - 1], b)
+            rows[i + 1].append(min(least, rows[i - 1][j - 1] + 1) if swapped else least)
+    return rows[-1][-1]
 
 
 def _candidates(index: LexicalIndex, clause: Clause, ids: NDArray[np.int64]) -> tuple[NDArray[np.int64], bool]:

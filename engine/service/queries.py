@@ -22,6 +22,7 @@ from engine.queries.rejection import read_reason, words_of
 MAX_PAGE_LENGTH = 1000
 USES: tuple[messages.QueryUse, ...] = get_args(messages.QueryUse)
 ORIGINS = (*get_args(Origin), "language-model", "extractive", "imported", "judged")
+EXAMPLES: tuple[tuple[Origin, ...], ...] = (("faq",), ("title", "subject"), ("heading",))
 NOT_KEPT = "The change of the queries could not be kept."
 
 
@@ -44,6 +45,25 @@ def queries(project: ProjectFolder, request: messages.ReadQueries) -> messages.Q
     info = artifact.info if artifact else QueriesInfo()
     rejected = {words_of(reason): count for reason, count in info.rejected.items()}
     return messages.QueryPage(total, tuple(shown), info.made, sum(splits.values()), rejected, kinds, splits)
+
+
+def examples(project: ProjectFolder, request: messages.ReadExamples) -> tuple[str, ...]:
+    """Judged queries, those of a language model or imported, then what documents hold: questions, titles, headings."""
+    from engine.queries.choosing import is_extractive
+    from engine.written_queries.document_queries import document_queries
+
+    with closing(project.store()) as store:
+        artifact = store.artifact(QueriesInfo)
+        backend = artifact.info.backend if artifact else ""
+        made = store.query_page(0, request.limit, split="heldout")[1] or store.query_page(0, request.limit)[1]
+        written = document_queries(store)
+        texts = [
+            [query.text for query in store.judged()],
+            [query.text for query in made if not is_extractive(query, backend)],
+            *([query.text for query in written if query.origin in origins] for origins in EXAMPLES),
+        ]
+    found = dict.fromkeys(text for group in texts for text in group[:: max(1, len(group) // request.limit)])
+    return tuple(found or dict.fromkeys(query.text for query in made))[: request.limit]
 
 
 def listed(store: Store, rejected: bool = False) -> list[messages.QueryRow]:
@@ -144,5 +164,5 @@ def delete_queries(project: ProjectFolder, request: messages.DeleteQueries) -> m
 
 HANDLERS = {
     messages.ReadQueries: queries, messages.ReadQuery: query, messages.EditQuery: edit_query,
-    messages.DeleteQueries: delete_queries,
+    messages.DeleteQueries: delete_queries, messages.ReadExamples: examples,
 }  # fmt: skip

@@ -12,7 +12,8 @@ from engine.core.text import about, duration, estimate_line
 @pytest.mark.parametrize(
     ("seconds", "shown"),
     [
-        (0.42, "0.4 s"), (42.4, "42 s"), (250, "4 min 10 s"), (754, "12 min"), (11_100, "3 h 05 min"), (math.nan, "?"),
+        (0.0124, "12 ms"), (0.0996, "0.1 s"), (0.42, "0.4 s"),
+        (42.4, "42 s"), (250, "4 min 10 s"), (754, "12 min"), (11_100, "3 h 05 min"), (math.nan, "?"),
         (-1, "?"),
     ],
 )  # fmt: skip

@@ -227,5 +227,7 @@ def test_words_that_no_document_holds_are_corrected(searcher: Searcher) -> None:
     assert found.suggestion == "landlord roof"
     assert len(found.notes) == 1
     assert search(searcher, '"landlrod roof" -landlrod').suggestion == ""
+    assert search(searcher, "tunnle").suggestion == "tunnel"  # one slip: two letters changed places
+    assert search(searcher, "presses").suggestion == ""  # another word than pressure: three letters differ
     for known in ("roof", "landlords", "zzzz", "tun*", "PHX-999", "the"):
         assert search(searcher, known).suggestion == ""

@@ -50,6 +50,24 @@ def test_pages_and_counts(project: ProjectFolder, call: Any) -> None:
     assert {name: first[name] for name in names} == {name: getattr(everything[0], name) for name in names}
 
 
+def test_examples_are_written_queries_first_and_extractive_ones_only_where_there_are_no_others(
+    project: ProjectFolder, call: Any
+) -> None:
+    store, made = project.store(), stored(project)
+    written = {query.text for query in document_queries(store)}
+    assert call("examples", limit=2) == call("examples")[:2]
+    assert set(call("examples")) <= written
+    store.put_judged([JudgedQuery(str(number), f"who pays {number}") for number in range(4)])
+    assert call("examples", limit=2) == ["who pays 0", "who pays 2"]
+    store.drop_judged(map(str, range(4)))
+    with store.transaction():
+        for document in store.documents():
+            store.replace_document_queries(document.id, [])
+    held_out = [query.text for query in made if query.split == "heldout"]
+    assert call("examples", limit=2) == list(dict.fromkeys(held_out))[:2]
+    store.close()
+
+
 def test_filters(project: ProjectFolder, call: Any) -> None:
     everything = stored(project)
     kind = everything[0].kind

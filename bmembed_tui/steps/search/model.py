@@ -92,7 +92,7 @@ class Answer:
     by: str
     hits: tuple[Hit, ...]
     note: str = ""
-    milliseconds: float = 0.0
+    seconds: float = 0.0
     error: str = ""
     facets: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     suggestion: str = ""

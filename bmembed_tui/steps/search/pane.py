@@ -20,7 +20,7 @@ from bmembed_tui.widgets.plain import visible
 from bmembed_tui.widgets.safe import SafeOptions
 from engine.core.errors import EngineError
 from engine.core.messages.project import ProjectStatus
-from engine.core.messages.queries import ReadQueries
+from engine.core.messages.queries import ReadExamples
 
 DEBOUNCE = 0.15  # seconds without a key before a search
 SERVER_DEBOUNCE = 0.6  # the same where a server is sent the query
@@ -175,12 +175,11 @@ class SearchPane(HitActions):
         if self.offered:
             return
         try:
-            found = await self.ask(ReadQueries(limit=6, split="heldout"))
-            rows = found.queries or (await self.ask(ReadQueries(limit=6))).queries
+            found = await self.ask(ReadExamples())
         except EngineError:
             return
         if self.is_attached:
-            self.offered = tuple(dict.fromkeys(row.text for row in rows))
+            self.offered = found
             self.query_one("#search-offers", SafeOptions).show([(str(n), text) for n, text in enumerate(self.offered)])
             self._draw_frame()
 

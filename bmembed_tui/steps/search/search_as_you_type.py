@@ -91,10 +91,10 @@ class Searching:
                 question.query, mode, facets=question.facets, by_document=question.by_document, by_date=question.by_date
             )
             found = await self._ask(request)
-            milliseconds = 1000 * (time.perf_counter() - started)
+            seconds = time.perf_counter() - started
             note = with_ways(" ".join(found.notes), found.commands) + (" (F4)" if found.suggestion else "")
             answer = Answer(
-                question, found.mode, found.hits, note, milliseconds, facets=found.facets, suggestion=found.suggestion
+                question, found.mode, found.hits, note, seconds, facets=found.facets, suggestion=found.suggestion
             )
         except SupersededError:
             return

@@ -13,6 +13,7 @@ from bmembed_tui.steps.search.search_as_you_type import LOADING, Searching
 from engine.core.errors import EngineError
 from engine.core.messages.project import ProjectStatus
 from engine.core.messages.search import FoundIn
+from engine.core.text import duration
 
 HELP = """Type, and the hits come while you type. Down or Enter goes to them, / or a letter back to the field.
 BM25 finds the words that you type; semantic search finds by meaning, with the encoder; hybrid fuses the two.
@@ -31,7 +32,7 @@ NOTHING = """There is nothing to search yet.
 Reading the documents takes seconds to minutes: then they can be searched by keyword. Search by meaning follows as they are \
 embedded, the newest and smallest first.
 """
-OFFER = "\nOr try one of this project's queries:"
+OFFER = "\nOr try one of these:"
 NO_OFFER = "\nHits come while you type."
 SCALES = {"bm25": "BM25 score", "semantic": "similarity", "hybrid": "fused score"}
 
@@ -62,7 +63,7 @@ def status(mode: str, searching: Searching) -> str:
         return "searching …"
     if answer.error:
         return ""
-    took = f"{answer.milliseconds:.0f} ms"
+    took = duration(answer.seconds)
     if answer.by != mode and mode in searching.pending:
         return f"{count(len(answer.hits), 'hit')} by {NAMES[answer.by]} · {took} · {LOADING} …"
     filters = searching.question.filters.count

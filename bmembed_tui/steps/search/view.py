@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -10,6 +9,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.timer import Timer
+from textual.worker import WorkType
 
 from bmembed_tui.dialogs.help import key_name
 from bmembed_tui.steps.base import StepPane
@@ -82,8 +82,8 @@ class SearchView(StepPane):
 
     # Questions
 
-    def _start(self, work: Callable[[], Coroutine[None, None, None]], group: str) -> None:
-        self.run_worker(work(), group=group, exclusive=True)
+    def _start(self, work: WorkType[None], group: str) -> None:
+        self.run_worker(work, group=group, exclusive=True)
 
     def _answered(self, mode: str) -> None:
         """A mode's answer has come."""

@@ -83,6 +83,13 @@ class ReadQueries(Request[QueryPage], method="queries"):
     rejected: bool = False
 
 
+@dataclass(frozen=True)
+class ReadExamples(Request[tuple[str, ...]], method="examples"):
+    """Queries that somebody might ask: written ones and titles; extractive ones only where there are no others."""
+
+    limit: Annotated[int, AtLeast(1)] = 6
+
+
 @dataclass(frozen=True, slots=True)
 class QueryInChunk(QueryRow):
     """A query with its chunk's text, and (start, end) of the evidence in it; None where it does not stand there."""

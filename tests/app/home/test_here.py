@@ -12,6 +12,8 @@ from textual.pilot import Pilot
 from textual.widgets import OptionList
 
 from bmembed_tui.home.here import here, project_over
+from bmembed_tui.home.screen import HERE
+from engine.project.folder import ProjectFolder
 
 
 @pytest.fixture
@@ -43,6 +45,20 @@ def test_a_folder_has_one_project(papers: Path, projects: Path) -> None:
     assert (made.path.parent, made.settings().corpus.paths) == (projects, [str(papers)])
     assert project_over(papers) == made
     assert project_over(papers.parent) != made
+
+
+def test_a_project_that_the_folder_has_is_named_before_enter(
+    papers: Path, projects: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bmembed_tui.home.screen.here", lambda: papers)
+
+    async def shown(pilot: Pilot[Any]) -> str:
+        await until(pilot, lambda: not pilot.app.workers, "the look at the projects")
+        return str(pilot.app.screen.query_one("#home-choices", OptionList).get_option(HERE).prompt)
+
+    assert "landlord-files" not in drive(shown)
+    ProjectFolder.create(projects / "landlord-files", {"corpus": {"paths": [str(papers)]}})
+    assert "landlord-files" in drive(shown)
 
 
 def test_a_key_searches_the_folder_that_the_app_was_started_in(

@@ -21,7 +21,7 @@ from bmembed_tui.dialogs.folder_picker import FolderPicker
 from bmembed_tui.home.projects import Known, look_at, run_doing
 from bmembed_tui.home.recents import recent, remember
 from bmembed_tui.home.sample import import_questions, sample_project
-from bmembed_tui.home.screen import NEW, OTHER, SAMPLE
+from bmembed_tui.home.screen import ALL, NEW, OTHER, SAMPLE
 from engine.core.assets import asset_path
 from engine.core.events import Paused, Progress, StageStarted, TrainStep, encode
 from engine.project.folder import ProjectFolder, projects_root
@@ -42,6 +42,30 @@ def test_the_first_start_offers_the_sample_a_new_project_and_another_folder(size
         assert places == sorted(places)
 
     drive(story, size=size)
+
+
+def test_projects_opened_lately_are_listed_before_anybody_has_looked_for_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project_at(tmp_path / "manuals")
+    for name in ("gone", "manuals"):
+        remember(tmp_path / name)
+    looking = threading.Event()
+
+    def known() -> list[Known]:
+        looking.wait(60)
+        return [look_at(path) for path in recent()]
+
+    monkeypatch.setattr("bmembed_tui.home.projects.known", known)
+    keys = [f"at:{tmp_path / name}" for name in ("manuals", "gone")]
+
+    async def story(pilot: Pilot[Any]) -> None:
+        await until_offered(pilot)
+        assert offered(pilot) == [SAMPLE, NEW, OTHER, ALL, *keys]
+        looking.set()
+        await until(pilot, lambda: offered(pilot) == [SAMPLE, NEW, OTHER, keys[0]], "what is still there")
+
+    drive(story)
 
 
 @pytest.mark.parametrize("size", [(80, 24), pytest.param((120, 40), marks=pytest.mark.slow)])
