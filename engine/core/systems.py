@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-BM25, BASE, CL, ADAPTED, IN_USE = "bm25", "base", "cl", "adapted", "in_use"
+BM25, BASE, ADAPTED, IN_USE = "bm25", "base", "adapted", "in_use"
 HYBRID_BASE, HYBRID_IN_USE = "hybrid base", "hybrid in use"
 """Of robustness, where hybrid search is measured only as it is in use."""
-ENCODERS = (BASE, CL, ADAPTED, IN_USE)
+ENCODERS = (BASE, ADAPTED, IN_USE)
 """Those that rank by themselves, and fused with BM25."""
 INTERPOLATED = "interpolated-"
 """What the name of an interpolation of base and adapted begins with; its weight follows."""
@@ -28,12 +28,11 @@ class System:
     what: str
 
 
-_WITH_ENCODER = (  # label, short form, short form with "hybrid" before it, what it is
-    (BASE, "base", "base", "base", "the encoder before adaptation"),
-    (CL, "CL", "CL (contrastive)", "CL", "a baseline trained by plain contrastive learning"),
-    (ADAPTED, "adapted", "adapted", "adapted", "the encoder with its adapter at full weight"),
-    (IN_USE, "in use", "in use", "in use", "the encoder as search uses it now"),
-)  # fmt: skip
+_WITH_ENCODER = (  # label and short form, what it is
+    (BASE, "base", "the encoder before adaptation"),
+    (ADAPTED, "adapted", "the encoder with its adapter at full weight"),
+    (IN_USE, "in use", "the encoder as search uses it now"),
+)
 _FUSED = {
     "rrf_": ("hybrid (RRF)", "fused with BM25 by reciprocal rank fusion"),
     "weighted_": ("hybrid (weighted)", "fused with BM25 by a weighted sum"),
@@ -42,11 +41,11 @@ _FUSED = {
 
 def _systems() -> Iterable[System]:
     yield System(BM25, "BM25", "BM25", "search for the words of the query, without an encoder")
-    for name, label, short, _, what in _WITH_ENCODER:
-        yield System(name, label, short, what)
+    for name, label, what in _WITH_ENCODER:
+        yield System(name, label, label, what)
     for way, (word, how) in _FUSED.items():
-        for name, label, _, short, what in _WITH_ENCODER:
-            yield System(f"{way}{name}", f"{word}, {label}", f"hybrid {short}", f"{what}; {how}")
+        for name, label, what in _WITH_ENCODER:
+            yield System(f"{way}{name}", f"{word}, {label}", f"hybrid {label}", f"{what}; {how}")
     yield System(HYBRID_BASE, HYBRID_BASE, "hybrid base", "hybrid search with the encoder before adaptation")
     yield System(HYBRID_IN_USE, HYBRID_IN_USE, "hybrid in use", "hybrid search as it is now")
 

@@ -29,8 +29,8 @@ class Candidate(Protocol):
         """Of the system in reports."""
 
     @property
-    def interpolation_weight(self) -> float | None:
-        """From base (0) to adapted (1); None for one that lies on no line between the two."""
+    def interpolation_weight(self) -> float:
+        """From base (0) to adapted (1)."""
 
     @property
     def fingerprint(self) -> str:
@@ -54,7 +54,7 @@ class AdapterCandidate:
     """The base encoder with an adapter at an interpolation weight: base, adapted, and what lies between. Its vectors are of unit
     length."""
 
-    def __init__(self, family: AdapterCandidates, name: str, weight: float | None, encoder: Encoder) -> None:
+    def __init__(self, family: AdapterCandidates, name: str, weight: float, encoder: Encoder) -> None:
         self.name, self.interpolation_weight = name, weight
         self._family, self._encoder = family, encoder
 
@@ -82,8 +82,7 @@ class AdapterCandidate:
 
     @cached_property
     def _chunk_encoder(self) -> Encoder:
-        weight = 1.0 if self.interpolation_weight is None else self.interpolation_weight
-        return self._family.chunk_encoder(self._encoder, weight)
+        return self._family.chunk_encoder(self._encoder, self.interpolation_weight)
 
 
 class AdapterCandidates:
@@ -96,10 +95,6 @@ class AdapterCandidates:
         """The candidate of an interpolation weight, by its own name or another."""
         encoder = self._load(self._adapter if weight else None, weight)
         return AdapterCandidate(self, name or candidate_name(weight), weight, encoder)
-
-    def trained(self, name: str) -> AdapterCandidate:
-        """The whole adapter, as a system that is no candidate for use, such as a baseline."""
-        return AdapterCandidate(self, name, None, self._load(self._adapter, 1.0))
 
     def between_batches(self, _done: int) -> None:
         """Whoever cancels the run does not wait for the last of thousands of texts."""

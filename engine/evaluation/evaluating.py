@@ -1,4 +1,4 @@
-"""One evaluation: every encoder and BM25 rank every query; one comes into use, and is fused with BM25."""
+"""One evaluation: every encoder and BM25 rank every query; a fusion and an encoder come into use."""
 
 from __future__ import annotations
 
@@ -7,47 +7,31 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from engine.core.systems import BASE, CL, ENCODERS, IN_USE, candidate_name, weight_of
+from engine.core.systems import ENCODERS, IN_USE, candidate_name, weight_of
+from engine.evaluation.choosing import Choosing
 from engine.evaluation.document_set import document_set
-from engine.evaluation.evidence import DECIDE_FUSION, RUNGS, Evidence, Measured
-from engine.evaluation.gate import Decision, Selection, decide
+from engine.evaluation.gate import Selection
 from engine.evaluation.general_knowledge import answered, general_folder, general_set
-from engine.evaluation.judgments import clusters_of
 from engine.evaluation.query_sets import QuerySet, query_sets
 from engine.evaluation.rankers import Rankers
 from engine.evaluation.reporting.encoder_diagnostics import EncoderDiagnostics, general_similarities
-from engine.evaluation.studies.fusion import (
-    EQUAL,
-    FUSIONS,
-    FusionChoice,
-    HybridFusion,
-    default_share,
-    fusion_of,
-    nearest_first,
-    set_by_hand,
-)
+from engine.evaluation.studies.fusion import EQUAL, FusionChoice, HybridFusion, default_share, set_by_hand
 from engine.evaluation.studies.sentence_pairs import SentencePairs
 from engine.evaluation.verdicts import verdict
 from engine.metrics.samples import Sampling
 from engine.project.stage import StageContext
-from engine.project.store.artifact_info import AdapterInfo, BaselineInfo
+from engine.project.store.artifact_info import AdapterInfo
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
     from numpy.typing import NDArray
 
     from engine.core.records import Chunk
     from engine.evaluation.candidates import Candidate
-    from engine.evaluation.evidence import RungName
-    from engine.evaluation.judgments import Judgment
     from engine.evaluation.rankers import Among
     from engine.evaluation.reporting.diagnostics import Similarities
     from engine.evaluation.studies.robustness import Robustness
 
     Rankings = NDArray[np.int64]
-    Searches = Mapping[str, tuple[str, float | None]]
-    """What is compared: name → the system that ranks by meaning, and its share in hybrid search (None: RRF)."""
 
 UNTRAINED = (
     "The base encoder is in use, because no step of the training did better on validation queries than the encoder it began with: "
@@ -77,8 +61,8 @@ class Evaluation:
             chosen.top_k, chosen.samples, chosen.sample_size, chosen.psi, self._settings.training.seed
         )
         self.diagnostics = EncoderDiagnostics(own, self.rankers.ids, self._sampling, chosen.transformations)
-        self._fuser, self._share = HybridFusion(self._settings, self._bm25_scores), default_share(context)
-        self.baseline: BaselineInfo | None = None
+        self._fuser = HybridFusion(self._settings, self._bm25_scores)
+        self._choosing = Choosing(self._settings, self.sets, self._fuser, self.rankers.document_of)
         self.robustness: Robustness | None = None
         self.threshold: dict[str, Any] = {}
         self.known = general_set(general_folder(context), self._settings.training.seed)
@@ -135,16 +119,6 @@ class Evaluation:
             if found := general_similarities(known, questions, passages, self._sampling):
                 self.general_similarities[candidate.name] = found
 
-    def rank_baseline(self) -> None:
-        """The CL baseline, trained first where it is not there yet. It comes after the choice, so that it has no part in it."""
-        from engine.training.baseline import baseline_adapter
-
-        self.baseline = baseline_adapter(self._context)
-        if not self.baseline.adapter:
-            return
-        adapter = self._context.project.path / self.baseline.adapter
-        self._rank_by(self.rankers.baseline(adapter, self.baseline.adapter_scope, CL), general=True)
-
     def _rank(
         self, one: QuerySet, candidate: Candidate, queries: NDArray[np.float32], vectors: NDArray[np.float32]
     ) -> None:
@@ -160,20 +134,33 @@ class Evaluation:
                 table[name] = table[system]
         self.diagnostics.alias(name, system)
 
-    def select(self) -> Selection:
-        """What the gate lets into use: base, the adapted encoder, or an interpolation of both."""
+    def choose_fusion(self) -> FusionChoice:
+        """How hybrid search fuses BM25 and an encoder: as project.toml says, or the gate with the base encoder."""
+        search = self._settings.search
+        if search.fusion == "auto":
+            choice = self._choosing.fusion(default_share(self._context) or EQUAL)
+        else:
+            choice = set_by_hand(search.fusion, search.weight)
+        self._context.choose("fusion", choice.method, choice.reason)
+        return choice
+
+    def select(self, fusion: FusionChoice) -> Selection:
+        """What the gate lets into use: base, the adapted encoder, or an interpolation of both. All are fused with BM25, too."""
         weights = sorted(self._settings.evaluation.interpolation_weights)
         names = [candidate_name(weight) for weight in (*weights, 1.0)] if self.adapter else []
-        decision = self._decide({name: (name, self._share) for name in (BASE, *names)}, BASE, names)
+        decision = self._choosing.encoder(names, fusion)
         if self.adapter is None:
             why = self.trained.info.reason or "nothing was trained"
             reason = f"The base encoder is in use, because {why.rstrip('.')}."
         elif not decision.changes and self._untrained():
             reason = UNTRAINED
         else:
-            reason = verdict(decision, "The base encoder", self._mode)
+            reason = verdict(decision, "The base encoder", self._choosing.mode)
         selection = Selection(decision.chosen, weight_of(decision.chosen), reason, decision)
         self.alias(IN_USE, selection.in_use)
+        for one in self.sets:
+            for name in [name for name in ENCODERS if name in one.rankings]:
+                one.rankings[f"{fusion.method}_{name}"] = self._fuser.fused(one, name, fusion.share)
         self._context.choose("encoder in use", selection.in_use, selection.reason)
         return selection
 
@@ -183,62 +170,8 @@ class Evaluation:
             return False
         return self.trained.info.best_step == 0 and self._settings.training.method != "PT-FT"
 
-    @property
-    def _mode(self) -> str:
-        """The default search mode, by which the gate goes; where that is BM25, an encoder is for hybrid search."""
-        mode = self._settings.search.mode
-        return "hybrid" if mode == "bm25" else mode
-
-    def _decide(
-        self, searches: Searches, reference: str, candidates: Sequence[str], rungs: Collection[RungName] = RUNGS
-    ) -> Decision:
-        settings = self._settings
-        ladder = self._ladder(searches, rungs)
-        return decide(ladder, reference, candidates, settings.evaluation.bootstrap_samples, settings.training.seed)
-
-    def _ladder(self, searches: Searches, rungs: Collection[RungName]) -> list[Evidence]:
-        """nDCG@10 per query of what is compared, rung by rung."""
-        ladder = []
-        for one in self.sets:
-            rung, rows = one.rung, one.usable()
-            if rung is None or rung not in rungs or not rows:
-                continue
-            if rung == "judged" and not self._settings.evaluation.use_judged:
-                continue
-            judgments = [one.judgments[row] for row in rows]
-            systems = {system for system, _ in searches.values()}
-            semantic = {system: self._measure(one.rankings[system][rows], judgments) for system in systems}
-            found = {}
-            for name, (system, share) in searches.items():
-                default = semantic[system]
-                if self._mode != "semantic":
-                    default = self._measure(self._fuser.fused(one, system, share)[rows], judgments)
-                found[name] = Measured(semantic[system], default)
-            ladder.append(Evidence(rung, found, clusters_of(judgments)))
-        return ladder
-
-    def _measure(self, ranking: Rankings, judgments: Sequence[Judgment]) -> NDArray[np.float64]:
-        from engine.evaluation.comparison import measure
-
-        return measure(ranking, list(judgments), self.rankers.document_of)["ndcg@10"]
-
     def _bm25_scores(self, one: QuerySet, ids: Rankings) -> NDArray[np.float32]:
         return self._corpora[one.kind].lexical.scores_many(one.texts, ids)
-
-    def fuse(self) -> FusionChoice:
-        """BM25 fused with every encoder, as the gate chooses."""
-        search = self._settings.search
-        if search.fusion != "auto":
-            choice = set_by_hand(search.fusion, search.weight)
-        else:
-            searches: Searches = {name: (IN_USE, share) for name, share in FUSIONS.items()}
-            reference, *others = nearest_first(self._share or EQUAL)
-            choice = fusion_of(self._decide(searches, reference, others, DECIDE_FUSION), self._mode)
-        self._context.choose("fusion", choice.method, choice.reason)
-        for one in self.sets:
-            for name in [name for name in ENCODERS if name in one.rankings]:
-                one.rankings[f"{choice.method}_{name}"] = self._fuser.fused(one, name, choice.share)
-        return choice
 
     def perturb(self, selection: Selection, fusion: FusionChoice) -> None:
         """Measure the judged queries, or else the held-out ones, with typos, masked words and other words."""

@@ -89,10 +89,6 @@ class Rankers:
         """The encoder at an interpolation weight of the trained adapter."""
         return self._candidates.at(weight, name)
 
-    def baseline(self, adapter: Path, scope: str, name: str) -> Candidate:
-        """The encoder with another adapter, trained for `scope`."""
-        return AdapterCandidates(self._context, adapter, scope).trained(name)
-
     def nearest(
         self, queries: Floats, chunks: Floats, among: Among, similarity: Similarity = COSINE
     ) -> tuple[Ids, Floats]:

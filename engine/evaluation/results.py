@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from engine.core.systems import ADAPTED, BASE, BM25, CL, FUSED, IN_USE, INTERPOLATED, WAYS, ordered
+from engine.core.systems import ADAPTED, BASE, BM25, FUSED, IN_USE, INTERPOLATED, ordered
 from engine.encoders.for_project import encoder_fingerprint_of, model_fingerprint
 from engine.evaluation.query_sets import QuerySet
 from engine.project.stage import StageContext
@@ -28,9 +28,8 @@ if TYPE_CHECKING:
 PAIRS = (
     *((f"{way}{IN_USE}", other) for way in FUSED for other in (f"{way}{BASE}", BM25)),
     (IN_USE, BM25),
-    *((f"{way}{IN_USE}", f"{way}{CL}") for way in WAYS),
 )
-"""Compared besides each system with base: what is in use with hybrid base, BM25 and the CL baseline."""
+"""Compared besides each system with base: what is in use with hybrid base and BM25."""
 
 
 def publish_results(
@@ -98,7 +97,6 @@ def _report(
         choices=choices_made(log), warnings=warnings_logged(log),
         sizes=context.store.counts(), diagnostics=work.diagnostics.diagnostics,
         similarities=work.diagnostics.similarities(),
-        baseline=_baseline_summary(work),
         robustness=work.robustness,
         threshold=work.threshold, sentences=work.sentences.figures(),
         general=measure_general(
@@ -132,10 +130,3 @@ def _query_set_reports(
         )
         for one, comparison in compared
     ]  # fmt: skip
-
-
-def _baseline_summary(work: Evaluation) -> dict[str, Any] | None:
-    if work.baseline is None:
-        return None
-    shown = ("reason", "adapter_scope", "steps", "best_step", "ended", "seconds")
-    return {key: value for key, value in work.baseline.to_dict().items() if key in shown}

@@ -14,7 +14,7 @@ from engine.evaluation.studies.sentence_pairs import pairs_fingerprint
 from engine.project.stage import ProjectSnapshot, Stage, StageContext
 from engine.project.store.artifact_info import AdapterInfo, EvaluationInfo, LexicalInfo
 
-VERSION = 22
+VERSION = 23
 
 
 class EvaluateStage(Stage):
@@ -42,20 +42,14 @@ class EvaluateStage(Stage):
             "search": snapshot.settings.search.model_dump(include=_fused(snapshot)),
             "lexical": [snapshot.settings.lexical.titles, snapshot.need(LexicalInfo).info.language],
             "base": encoder_fingerprint_of(snapshot, None, 1.0),
-            "cl": _baseline(snapshot),
             **_synonyms(snapshot),
             **({"pairs": pairs_fingerprint(snapshot)} if snapshot.settings.evaluation.sentence_pairs else {}),
             **({"general": _times(folder)} if (folder := general_folder(snapshot)) else {}),
         }
 
     def preflight(self, snapshot: ProjectSnapshot) -> None:
-        """Raises DatasetError for sentence pairs or general text that cannot be used, UsageError for a device that is not there,
-        SettingsError for a CL baseline of an encoder that cannot be trained."""
+        """Raises DatasetError for sentence pairs or general text that cannot be used, UsageError for a device that is not there."""
         check_device(snapshot.settings)
-        if snapshot.settings.evaluation.cl_baseline:
-            from engine.training.baseline import check_baseline
-
-            check_baseline(snapshot.settings)
         general_set(general_folder(snapshot))
         if not snapshot.settings.evaluation.sentence_pairs:
             return
@@ -79,10 +73,8 @@ class EvaluateStage(Stage):
         work = Evaluation(context)
         work.rank_bm25()
         work.rank_candidates()
-        selection = work.select()
-        if context.settings.evaluation.cl_baseline:
-            work.rank_baseline()
-        fusion = work.fuse()
+        fusion = work.choose_fusion()
+        selection = work.select(fusion)
         work.learn_threshold()
         drop_unused_substitutes(context)
         if context.settings.evaluation.robustness:
@@ -102,14 +94,6 @@ def _synonyms(snapshot: ProjectSnapshot) -> dict[str, str]:
 
 def _times(folder: Path) -> list[int]:
     return [file.stat().st_mtime_ns for part in ("*.jsonl", "qrels/test.tsv") for file in sorted(folder.glob(part))]
-
-
-def _baseline(snapshot: ProjectSnapshot) -> str:
-    if not snapshot.settings.evaluation.cl_baseline:
-        return ""
-    from engine.training.baseline import baseline_fingerprint
-
-    return baseline_fingerprint(snapshot)
 
 
 def _fused(snapshot: ProjectSnapshot) -> set[str]:

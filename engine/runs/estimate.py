@@ -121,11 +121,10 @@ def estimate(snapshot: ProjectSnapshot, stages: Sequence[str], should_stop: Call
 
 
 def _unknown(snapshot: ProjectSnapshot, stage: str) -> bool:
-    """A language model's speed is known once it has written; so is what variants of the questions and a baseline take."""
+    """A language model's speed is known once it has written; so is what variants of the questions take."""
     if stage == "generate":
         return resolve_backend(snapshot.settings, snapshot.store).backend in MODELS
-    evaluation = snapshot.settings.evaluation
-    return stage == "evaluate" and (evaluation.robustness or evaluation.cl_baseline)
+    return stage == "evaluate" and snapshot.settings.evaluation.robustness
 
 
 def _cached(snapshot: ProjectSnapshot) -> int:

@@ -32,8 +32,6 @@ ROOMS = dict(
     zip(ORDER, ("corpus.ingest", "lexical", "queries", "ranking", "training", "evaluation", "vectors"), strict=True)
 )
 WORDS = ("ingest", "index")
-TRAINING = ("train", "evaluate")
-"""The stages that train; the latter the CL baseline."""
 KEPT_RUNS = 20
 
 
@@ -261,7 +259,7 @@ class Run:
             asked, answer = self._attend(child, stage)
         finally:
             end(child)
-            if stage in TRAINING:
+            if stage == "train":
                 launch.spend()
         if asked and child.returncode == -signal.SIGTERM:
             raise CancelledError("The run was cancelled.")  # the child was not yet ready to stop by itself

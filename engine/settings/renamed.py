@@ -13,6 +13,7 @@ KEYS = {
     "evaluation.merges_up_to": "",
     "evaluation.max_interpolation_chunks": "",
     "evaluation.veto": "evaluation.use_judged",
+    "evaluation.cl_baseline": "",
     "search.rrf_u": "search.rrf_k",
     "search.hubs": "",
     "search.csls": "",

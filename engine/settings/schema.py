@@ -169,7 +169,6 @@ class EvaluationSettings(Section):
     )
     transformations: bool = key(False, "also compute the diagnostics for transformed (more isotropic) vectors")
     general_set: str = key("", "BEIR folder for the forgetting check, instead of the bundled questions")
-    cl_baseline: bool = key(False, "also compare plain contrastive learning; costs a second training")
 
 
 class VectorSettings(Section):

@@ -293,8 +293,6 @@ def test_a_project_is_searched_and_evaluated_but_neither_trained_nor_exported(
     assert found[0]["score"] == pytest.approx(1.0, abs=1e-3)
     assert engine_here("export", path, str(project.path.parent / "out"), "--only", "model", check=False).returncode == 2
     engine_here("export", path, str(project.path.parent / "vectors"), "--only", "vectors")
-    project.change_settings({"evaluation.cl_baseline": True})
-    assert error_of("evaluate", path)[1]["code"] == "baseline-untrainable"
     server.requests.clear()
     engine_here("embed", path, "--force")
     assert not any("passage: " in text for batch in server.texts for text in batch), "vectors are kept by content"

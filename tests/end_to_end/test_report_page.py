@@ -55,7 +55,6 @@ def report(finished: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str
     folder.change_settings(
         {
             "evaluation.robustness": True,
-            "evaluation.cl_baseline": True,
             "evaluation.sentence_pairs": "pairs.tsv",
             "evaluation.general_set": "wiki",
         }
@@ -82,6 +81,8 @@ def test_the_gate_and_the_table_have_the_same_figures(report: dict[str, Any]) ->
     shown = tables[gate.rung].differences["adapted"]["ndcg@10"]
     figures = [[one.value, one.low, one.high, one.p_value] for one in (adapted.semantic, shown)]
     assert figures[0] == pytest.approx(figures[1])
+    hybrid = [tables[gate.rung].systems[f"weighted_{name}"]["ndcg@10"].value for name in ("adapted", "base")]
+    assert adapted.default.value == pytest.approx(hybrid[0] - hybrid[1])
 
 
 def test_the_page_begins_with_the_verdict_and_all_else_is_folded_up(report: dict[str, Any]) -> None:
@@ -250,18 +251,3 @@ def test_a_number_that_is_not_in_report_json_is_noticed(report):
     page = render(marked(report), TEMPLATE).replace("queries measured", "queries measured in 12.5 ways", 1)
     known = roundings(marked(report))
     assert [number for number, _ in shown(page, report) if number not in known] == ["12.5"]
-
-
-def test_the_baseline_stands_in_the_tables_and_changes_nothing_else(report, finished):
-    former = read_report(Path(json.loads(engine_here("report", str(finished), "--json").stdout)["folder"]))
-    assert report["baseline"]["steps"] == 12
-    assert report["baseline"]["adapter_scope"] == "both"
-    assert report["baseline"]["seconds"] > 0
-    for part in report["query_sets"]:
-        assert {"cl", "weighted_cl"} <= set(part["comparison"]["systems"])
-        assert {"in_use − cl", "weighted_in_use − weighted_cl"} <= set(part["comparison"]["pairs"])
-    assert "cl" not in {row["name"] for row in report["selection"]["decision"]["candidates"]}
-    heldout = [next(part for part in one["query_sets"] if part["kind"] == "synthetic") for one in (report, former)]
-    for name in former["query_sets"][0]["comparison"]["systems"]:
-        mine, before = (part["comparison"]["systems"][name]["ndcg@10"]["value"] for part in heldout)
-        assert mine == pytest.approx(before), name

@@ -91,20 +91,6 @@ def test_two_launched_processes_train_the_projects_adapter(ranked: Path, tmp_pat
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_the_cl_baseline_is_trained_when_the_others_have_ended(ranked: Path, tmp_path: Path) -> None:
-    """They help with a launch's first training. What comes later must not wait for them."""
-    project = Path(shutil.copytree(ranked, tmp_path / "project"))
-    opened = Project.open(project)
-    opened.folder.change_settings({"evaluation.cl_baseline": True, "evaluation.bootstrap_samples": 200})
-    opened.close()
-    done = launched("torchrun", "run", str(project), "--only", "train,evaluate")
-    assert done.returncode == 0, done.stderr
-    assert [event.value for event in told(project, Choice) if event.setting == "processes"] == ["2"]
-    assert len(list((project / "adapters").iterdir())) == 2
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(600)
 def test_a_launch_that_is_cancelled_ends_without_a_traceback(ranked: Path, tmp_path: Path) -> None:
     project = Path(shutil.copytree(ranked, tmp_path / "project"))
     opened = Project.open(project)

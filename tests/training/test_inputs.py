@@ -20,7 +20,6 @@ from engine.ranking.rankings_file import RankedLists
 from engine.settings.load import validate
 from engine.settings.schema import Settings
 from engine.training import stage
-from engine.training.baseline import baseline_fingerprint
 from engine.training.config import TrainingConfig
 from engine.training.dataset import MIN_WRITTEN, sampled_lists, train_rows, without_answers, written_for_stopping
 from engine.training.recipe import config_of, resolve_config, teacher_choice, teacher_folder
@@ -77,12 +76,6 @@ def test_settings_that_came_later_leave_adapters_of_before_up_to_date(project: P
     several = snapshot(project, tiny)
     several.settings = validate({**several.settings.model_dump(exclude_none=True), "ranking": {"lists_per_query": 4}})
     assert stage.STAGE.inputs(several)["config"]["lists_per_query"] == 4
-
-
-def test_fewer_training_queries_are_another_baseline(project: Path, tiny: ModelFolder) -> None:
-    whole, again = (baseline_fingerprint(snapshot(project, tiny)) for _ in range(2))
-    assert whole == again
-    assert baseline_fingerprint(snapshot(project, tiny, query_share=0.5)) != whole
 
 
 def test_a_share_of_the_training_queries_holds_the_smaller_shares() -> None:

@@ -129,7 +129,7 @@ def _curves(report: Mapping[str, Any]) -> dict[str, str]:
     held_out = Line("nDCG@10", _drawable(training["held_out"]), 1)
     return {
         "loss": line_chart("Training loss by step", [losses], "step", "loss"),
-        "held_out": line_chart("Held-out nDCG@10 by step", [held_out], "step", "nDCG@10, percent"),
+        "held_out": line_chart("nDCG@10 by step", [held_out], "step", "nDCG@10, percent"),
     }
 
 

@@ -45,7 +45,6 @@ class ReportData:
     general: Forgetting | None = None
     threshold: Mapping[str, Any] | None = None
     similarities: Mapping[str, Any] | None = None
-    baseline: Mapping[str, Any] | None = None
     sentences: SentenceFigures | None = None
     advice: str = ""
 

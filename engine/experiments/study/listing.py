@@ -69,6 +69,6 @@ def _seconds(run: StudyRun, speed: float) -> tuple[float, bool]:
         for cell in run.to_do():
             settings = changed_settings(run.project.settings(), cell.changes)
             parts = workload(ProjectSnapshot(run.project, settings, store)).seconds(STAGES, speed)
-            total += sum(parts.values()) + settings.evaluation.cl_baseline * parts["train"]
-            more = more or run.study.by != "stages" or settings.evaluation.robustness or settings.evaluation.cl_baseline
+            total += sum(parts.values())
+            more = more or run.study.by != "stages" or settings.evaluation.robustness
     return total, more

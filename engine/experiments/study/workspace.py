@@ -106,7 +106,6 @@ class Workspace:
             "evaluation.sentence_pairs": "",
             "evaluation.general_set": "",
             "evaluation.robustness": False,
-            "evaluation.cl_baseline": False,
             "evaluation.use_judged": False,
             "search.mode": "hybrid",
             "search.fusion": "rrf",

@@ -155,21 +155,6 @@ class AdapterInfo(ArtifactInfo):
 
 
 @dataclass(frozen=True)
-class BaselineInfo(ArtifactInfo):
-    """The CL baseline. `seconds`: what its training took since it was last begun or resumed."""
-
-    kind, stage, called = "cl_baseline", "evaluate", "CL baseline"
-    adapter: str | None = None
-    reason: str = ""
-    adapter_scope: str = "both"
-    digest: str = ""
-    steps: int | None = None
-    best_step: int | None = None
-    ended: str | None = None
-    seconds: float | None = None
-
-
-@dataclass(frozen=True)
 class InUseInfo(Record):
     """The encoder that evaluation chose: the candidate's name, its interpolation weight, and the adapter it needs."""
 
@@ -265,8 +250,7 @@ class VectorsInfo(ArtifactInfo):
 KINDS: Mapping[str, type[ArtifactInfo]] = {
     one.kind: one
     for one in (
-        CorpusInfo, LexicalInfo, QueriesInfo, QueryBackendInfo, RankingsInfo, AdapterInfo, BaselineInfo, EvaluationInfo,
-        VectorsInfo,
+        CorpusInfo, LexicalInfo, QueriesInfo, QueryBackendInfo, RankingsInfo, AdapterInfo, EvaluationInfo, VectorsInfo,
     )
 }  # fmt: skip
 _RECORDS: Mapping[str, type[Record]] = {

@@ -129,3 +129,22 @@ def test_without_an_adapter_or_queries_nothing_is_claimed() -> None:
     )
     assert verdict_of(report(kinds=())).bars == ()
     assert verdict_of({**report(kinds=()), "selection": None, "fusion": {}, "settings": {}}).outcome == "not measured"
+
+
+def test_another_fusion_is_not_called_search_as_it_was() -> None:
+    fusion = {
+        "method": "weighted",
+        "reason": "Another sum.",
+        "decision": {"chosen": "weighted 0.3", "reference": "weighted 0.5"},
+    }
+    given = [report("base", outcome="not shown"), report("base", rung=None), report()]
+    for before in given:
+        found = verdict_of({**before, "fusion": fusion})
+        assert found.in_use == f"{verdict_of(before).in_use} Another sum."
+        same = verdict_of(
+            {**before, "fusion": {**fusion, "decision": {**fusion["decision"], "chosen": "weighted 0.5"}}}
+        )  # type: ignore[dict-item]
+        assert same == verdict_of(before)
+    changed, before = verdict_of({**given[0], "fusion": fusion}), verdict_of(given[0])
+    assert changed.sentence != before.sentence
+    assert [one == other for one, other in zip(changed.bars, before.bars, strict=True)] == [True, False, True]

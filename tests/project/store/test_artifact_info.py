@@ -14,7 +14,6 @@ from engine.project.store.artifact_info import (
     KINDS,
     AdapterInfo,
     ArtifactInfo,
-    BaselineInfo,
     CorpusInfo,
     EvaluationInfo,
     FusionInfo,
@@ -56,11 +55,6 @@ FORMER: list[tuple[str, dict[str, Any], ArtifactInfo]] = [
         ),
     ),
     ("adapter", {"adapter": None, "reason": "few", "history": {}}, AdapterInfo(reason="few")),
-    (
-        "cl_baseline", {"adapter": "adapters/b", "reason": "", "digest": "d", "steps": 6, "best_step": 4, "ended": "early",
-                        "seconds": 1.5},
-        BaselineInfo("adapters/b", digest="d", steps=6, best_step=4, ended="early", seconds=1.5),
-    ),
     (
         "evaluation",
         {
