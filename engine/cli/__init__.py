@@ -10,13 +10,26 @@ from typing import Any, NoReturn
 
 import typer
 
-from engine.cli import building, config, documents, encoders, judging, looking, queries, searching, studying, taking
+from engine.cli import (
+    assistants,
+    building,
+    config,
+    documents,
+    encoders,
+    judging,
+    looking,
+    queries,
+    searching,
+    studying,
+    taking,
+)
 from engine.cli.app import app
 from engine.core import environment
 from engine.core.errors import CancelledError, EngineError, InputError, ResourceError, UsageError
 
 __all__ = [
     "app",
+    "assistants",
     "building",
     "config",
     "documents",

@@ -31,7 +31,7 @@ is one JSON object {"type", "code", "what", "why", "to_do", "stage", "command"} 
 
 GROUPS = {
     "Start": ("new", "run", "find", "list", "config", "purge", "demo", "doctor"),
-    "Search": ("search", "watch", "serve"),
+    "Search": ("search", "watch", "serve", "mcp"),
     "Adapt": ("adapt", "sample", "judge", "import-judgments", "import-queries", "report", "export"),
     "Inspect": ("status", "documents", "queries", "models", "encoders"),
     "Control a run": ("pause", "resume", "cancel", "finish"),

@@ -15,6 +15,7 @@ PROJECT = "bmembed-tui"
 SHIPPED = (
     "sample/documents", "sample/questions.jsonl", "prompts/questions.txt", "report/report.html.j2", "words/english.toml",
     "export/card.md.j2", "general/knowledge.jsonl", "desktop/bmembed.png", "studies.toml",
+    "assistants/server.json", "assistants/bmembed-search/SKILL.md",
 )  # fmt: skip
 
 

@@ -178,6 +178,20 @@ class Searcher:
         return self._loaded.store.document(document_id)
 
     @_with_run_hints
+    def document_of(self, stable_id: str) -> Document | None:
+        """A document with its text, by the id that no run changes; None where there is none, or its file is gone."""
+        self._loaded.follow_repair()
+        found = next((one for one in self._loaded.documents().values() if one.stable_id == stable_id), None)
+        there = found is not None and Presence(self.project.path).has(found)
+        return self._loaded.store.document(found.id) if found and there else None
+
+    @_with_run_hints
+    def facets(self) -> dict[str, dict[str, int]]:
+        """The types, authors, languages, years and folders of all documents (see `Found`)."""
+        self._loaded.follow_repair()
+        return facets(self._loaded.documents().values())
+
+    @_with_run_hints
     def explain(self, query: str, chunk_ids: Sequence[int], *, syntax: bool = False) -> Explained:
         """Where the encoder in use and the base encoder put these chunks among all for `query`: did the adapter move them?
 

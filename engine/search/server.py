@@ -15,22 +15,20 @@ wrong params. An EngineError of a task is an error whose `data` says what, why a
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, TextIO, TypeVar
 
 from engine.core.errors import EngineError
+from engine.core.jsonrpc import INTERNAL, INVALID_PARAMS, NO_ANSWER, NO_METHOD, Answers
 from engine.project.folder import ProjectFolder
 from engine.search.methods import METHODS, is_light, task_of
 from engine.search.workers import Job, OwnSearcher, Worker
 
-PARSE_ERROR, INVALID_REQUEST, NO_METHOD, INVALID_PARAMS, INTERNAL = -32700, -32600, -32601, -32602, -32603
 ENGINE, SUPERSEDED = -32000, -32001
 Extra = Mapping[str, Callable[..., Callable[[], Any]]]
 Made = TypeVar("Made")
-NO_ANSWER = object()  # stands for the id of a notification
 
 
 class Server:
@@ -43,7 +41,7 @@ class Server:
         self._extra = dict(extra or {})
         if taken := sorted(self._extra.keys() & {*METHODS, "shutdown"}):
             raise ValueError(f"the server has methods of its own named {', '.join(taken)}")
-        self._output, self._lock, self._gone = output, threading.Lock(), False
+        self._answers = Answers(output)
         self.waiting: dict[tuple[str, bool], Ticket] = {}
         self._turns = threading.Lock()
         self._own = {light: OwnSearcher(project) for light in (True, False)}
@@ -57,24 +55,17 @@ class Server:
         """
         source: Iterable[str | bytes] = getattr(lines, "buffer", lines)
         for line in source:
-            if self._gone or (line.strip() and not self._take(line)):
+            if self._answers.unread or (line.strip() and not self._take(line)):
                 break
         for worker in (*self._searching.values(), self._other):
             worker.finish()
 
     def _take(self, line: str | bytes) -> bool:
-        try:
-            request = json.loads(line)
-        except (ValueError, RecursionError):
-            self._answer(None, error=(PARSE_ERROR, "not JSON", None))
-            return True
-        if not _is_request(request):
-            key = request.get("id") if isinstance(request, dict) and _is_key(request.get("id")) else None
-            self._answer(key, error=(INVALID_REQUEST, "not a JSON-RPC 2.0 request", None))
+        if (request := self._answers.request(line)) is None:
             return True
         key, method, params = request.get("id", NO_ANSWER), request["method"], request.get("params", {})
         if method == "shutdown":
-            self._answer(key, result=True)
+            self._answers.give(key, result=True)
             return False
         self._dispatch(key, method, params)
         return True
@@ -87,7 +78,9 @@ class Server:
             if extra_task := self._checked(key, lambda named: self._extra[method](**named), params):
                 self._other.put(lambda: self._run(key, extra_task))
         else:
-            self._answer(key, error=(NO_METHOD, f"no method '{method}'", sorted([*METHODS, *self._extra, "shutdown"])))
+            self._answers.give(
+                key, error=(NO_METHOD, f"no method '{method}'", sorted([*METHODS, *self._extra, "shutdown"]))
+            )
 
     def _checked(self, key: Any, factory: Callable[[dict[str, Any]], Made], params: Any) -> Made | None:
         """The task that a method gives for the params; None when they are wrong, and that is answered."""
@@ -96,11 +89,11 @@ class Server:
                 raise TypeError("params must be an object")
             return factory(params)
         except (TypeError, ValueError) as error:
-            self._answer(key, error=(INVALID_PARAMS, str(error), None))
+            self._answers.give(key, error=(INVALID_PARAMS, str(error), None))
         except EngineError as error:
-            self._answer(key, error=(INVALID_PARAMS, error.what, error.as_dict()))
+            self._answers.give(key, error=(INVALID_PARAMS, error.what, error.as_dict()))
         except Exception as error:  # a fault in one method must not end the server
-            self._answer(key, error=(INTERNAL, f"{type(error).__name__}: {error}", None))
+            self._answers.give(key, error=(INTERNAL, f"{type(error).__name__}: {error}", None))
         return None
 
     def _search_later(self, key: Any, task: Callable[[OwnSearcher], Any], light: bool, series: str | None) -> None:
@@ -118,7 +111,7 @@ class Server:
             if former is not None:
                 former.superseded = True
         if former is not None:
-            self._answer(former.key, error=(SUPERSEDED, "superseded", None))
+            self._answers.give(former.key, error=(SUPERSEDED, "superseded", None))
 
         def in_turn() -> None:
             with self._turns:
@@ -131,27 +124,11 @@ class Server:
 
     def _run(self, key: Any, task: Callable[[], Any]) -> None:
         try:
-            self._answer(key, result=task())
+            self._answers.give(key, result=task())
         except EngineError as error:
-            self._answer(key, error=(ENGINE, error.what, error.as_dict()))
+            self._answers.give(key, error=(ENGINE, error.what, error.as_dict()))
         except BaseException as error:  # a fault in one answer, even a panic of native code, must not end the server
-            self._answer(key, error=(INTERNAL, f"{type(error).__name__}: {error}", None))
-
-    def _answer(self, key: Any, result: Any = None, error: tuple[int, str, Any] | None = None) -> None:
-        if key is NO_ANSWER:
-            return  # a notification wants no answer, not even an error
-        body: dict[str, Any] = {"jsonrpc": "2.0", "id": key}
-        if error:
-            body["error"] = {"code": error[0], "message": error[1]} | ({"data": error[2]} if error[2] else {})
-        else:
-            body["result"] = result
-        text = json.dumps(body, ensure_ascii=True) + "\n"
-        with self._lock:
-            try:
-                self._output.write(text)
-                self._output.flush()
-            except (OSError, ValueError):
-                self._gone = True  # the other side has closed its end: nobody reads any more
+            self._answers.give(key, error=(INTERNAL, f"{type(error).__name__}: {error}", None))
 
 
 class Ticket:
@@ -159,17 +136,3 @@ class Ticket:
 
     def __init__(self, key: Any) -> None:
         self.key, self.superseded = key, False
-
-
-def _is_key(key: Any) -> bool:
-    """Whether a value may be the id of a request: text, a whole number or null."""
-    return key is None or isinstance(key, str) or type(key) is int
-
-
-def _is_request(request: Any) -> bool:
-    return (
-        isinstance(request, dict)
-        and request.get("jsonrpc") == "2.0"
-        and isinstance(request.get("method"), str)
-        and _is_key(request.get("id"))
-    )

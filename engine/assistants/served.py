@@ -1,0 +1,69 @@
+"""A project that assistants search: by keyword at once, and as its settings say once the encoder is loaded."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+from engine.core.messages.search import Found, Mode, Search
+from engine.core.messages.wire import params_of
+from engine.core.records import Document
+from engine.project.folder import ProjectFolder
+from engine.search.methods import HANDLERS
+from engine.search.workers import OwnSearcher
+
+LOADING = "The encoder is loading: found by keyword alone. A search in some seconds finds by meaning, too."
+
+
+class ServedProject:
+    """Its methods are called in one thread; the encoder is loaded and used in another. `label`: its name among all served."""
+
+    def __init__(self, folder: ProjectFolder, label: str) -> None:
+        self.folder, self.label = folder, label
+        self._light, self._full = OwnSearcher(folder), OwnSearcher(folder)
+        self._thread = ThreadPoolExecutor(1)
+        self._loading: Future[Found] | None = None
+
+    def prepare(self) -> None:
+        """Import what a search by keyword needs, and open the database."""
+        self._light.ready()
+
+    def load(self) -> None:
+        """Begin to load the encoder, once."""
+        if self._loading is None or (self._loading.done() and self._loading.exception()):
+            self._loading = self._thread.submit(lambda: self._full.ready().search("warm up", top=1))
+
+    @property
+    def _loaded(self) -> bool:
+        return self._loading is not None and self._loading.done() and self._loading.exception() is None
+
+    @property
+    def mode(self) -> Mode:
+        """How a search is answered now."""
+        return self.folder.settings().search.mode if self._loaded else "bm25"
+
+    def search(self, **params: Any) -> Found:
+        """What is found. Raises EngineError."""
+        if self._loaded:
+            task = HANDLERS[Search](params_of(Search, params))
+            return self._thread.submit(task, self._full).result()  # type: ignore[no-any-return]
+        found: Found = HANDLERS[Search](params_of(Search, {**params, "mode": "bm25"}))(self._light)
+        if self.folder.settings().search.mode == "bm25":
+            return found
+        self.load()
+        return replace(found, notes=(*found.notes, LOADING))
+
+    def document(self, stable_id: str) -> Document | None:
+        """A document with its text."""
+        return self._light.look().document_of(stable_id)
+
+    def facets(self, query: str | None) -> dict[str, dict[str, int]]:
+        """How many documents have each type, author, language, year and folder: all, or those that hold a word of `query`."""
+        if query is None:
+            return self._light.look().facets()
+        return self._light.ready().search(query, mode="bm25", top=1, with_facets=True, syntax=True).facets
+
+    def close(self) -> None:
+        """Let go of the database; an encoder that is still being loaded is not waited for."""
+        self._light.close()

@@ -1,0 +1,189 @@
+"""What an assistant can ask of projects. Nothing is changed; documents are named `PROJECT:ID`, with the id that no run changes."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from itertools import chain, zip_longest
+from threading import Timer
+from typing import Any
+from urllib.parse import quote
+
+from engine.assistants.served import ServedProject
+from engine.core.errors import EngineError, UsageError
+from engine.core.messages.search import Found, Hit
+from engine.core.messages.wire import to_json
+from engine.core.records import Document
+from engine.project.folder import ProjectFolder, known_projects
+from engine.search.filters import date_of
+
+LINES, MAX_LINES = 200, 1_000
+MAX_TEXT = 50_000  # characters
+LOAD_AFTER = 2.0  # seconds, in which a first search is not disturbed
+
+
+class ProjectTools:
+    """The tools over some projects, all where none is named. Raises UsageError where there is none. For one thread."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        folders = [ProjectFolder.open(name) for name in dict.fromkeys(names or map(str, known_projects()))]
+        if not folders:
+            raise UsageError(
+                "There are no projects yet.", "None was named, either.", "Make one with 'engine new'.",
+                code="project-missing", command="new",
+            )  # fmt: skip
+        times = Counter(one.name for one in folders)
+        self._projects = {
+            label: ServedProject(one, label)
+            for one in folders
+            for label in [one.name if times[one.name] == 1 else str(one.path)]
+        }
+        only = next(iter(self._projects.values()))
+        only.prepare()
+        self._timer = Timer(LOAD_AFTER, only.load) if len(folders) == 1 else None
+        if self._timer:
+            self._timer.daemon = True
+            self._timer.start()
+
+    def close(self) -> None:
+        """Let go of databases and threads."""
+        if self._timer:
+            self._timer.cancel()
+        for project in self._projects.values():
+            project.close()
+
+    def call(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        """The result of a tool for arguments that its schema allows. Raises EngineError."""
+        found: dict[str, Any] = getattr(self, f"_{name}")(**arguments)
+        return found
+
+    def _search(self, query: str, project: str | None = None, top: int = 10, **filters: Any) -> dict[str, Any]:
+        found: dict[ServedProject, Found | EngineError] = {}
+        for one in self._named(project):
+            try:
+                found[one] = one.search(query=query, top=top + 1, by_document=True, **filters)
+            except EngineError as error:
+                found[one] = error
+        problems = [one for one in found.values() if isinstance(one, EngineError)]
+        if len(problems) == len(found):
+            raise problems[0]
+        return _as_results(found, top)
+
+    def _fetch(self, id: str) -> dict[str, Any]:
+        project, document = self._document(id)
+        lines, text = document.text.count("\n") + 1, document.text[:MAX_TEXT]
+        facts = {
+            "project": project.label, "path": document.path, "type": document.format, "author": document.author,
+            "language": document.language, "date": _day(date_of(document)), "lines": str(lines),
+            "next_line": str(text.count("\n") + 1) if len(text) < len(document.text) else "",
+        }  # fmt: skip
+        return {**_head(project, document), "text": text, "metadata": {key: one for key, one in facts.items() if one}}
+
+    def _get(self, id: str, start: int = 1, end: int | None = None) -> dict[str, Any]:
+        project, document = self._document(id)
+        lines = document.text.split("\n")
+        end = start + LINES - 1 if end is None else end
+        if not start <= min(end, len(lines)):
+            raise UsageError(
+                "There are no such lines.", f"The document has {len(lines):,}.", "Ask for some of these.",
+                code="lines-missing",
+            )  # fmt: skip
+        wanted = lines[start - 1 : min(end, len(lines))]
+        shown = wanted[:MAX_LINES]
+        while len(shown) > 1 and sum(map(len, shown)) + len(shown) > MAX_TEXT:
+            shown.pop()
+        text = "\n".join(shown)
+        return {
+            **_head(project, document), "text": text[:MAX_TEXT], "start": start, "end": start + len(shown) - 1,
+            "lines": len(lines), "truncated": len(shown) < len(wanted) or len(text) > MAX_TEXT,
+        }  # fmt: skip
+
+    def _similar(self, id: str, top: int = 10) -> dict[str, Any]:
+        project, document = self._document(id)
+        query = f'like:"{document.stable_id}"'
+        return _as_results({project: project.search(query=query, top=top + 1, by_document=True)}, top)
+
+    def _facets(self, query: str | None = None, project: str | None = None) -> dict[str, Any]:
+        return {"projects": {one.label: one.facets(query) for one in self._named(project)}}
+
+    def _status(self, project: str | None = None) -> dict[str, Any]:
+        from engine.core.messages.project import ReadStatus
+        from engine.service.status import status  # a first search does without it
+
+        found = []
+        for one in self._named(project):
+            now = status(one.folder, ReadStatus())
+            found.append({
+                "project": one.label, "mode": one.mode if now.built("embed") else "bm25",
+                "running": now.running, "counts": now.counts,
+                "stages": {stage.stage: f"{stage.state}: {stage.reason}" for stage in now.stages},
+                **({"error": to_json(now.problem)} if now.problem else {}),
+            })  # fmt: skip
+        return {"projects": found}
+
+    def _named(self, label: str | None) -> list[ServedProject]:
+        if label is None:
+            return list(self._projects.values())
+        if label not in self._projects:
+            known = ", ".join(self._projects)
+            raise UsageError("There is no such project.", f"There are {known}.", "Name one.", code="project-missing")
+        return [self._projects[label]]
+
+    def _document(self, id: str) -> tuple[ServedProject, Document]:
+        """The document of an id, with its project, which an id may leave out where there is only one."""
+        label, _, stable_id = id.rpartition(":")
+        for project in self._named(label or None)[:1]:
+            if document := project.document(stable_id):
+                return project, document
+        raise UsageError(
+            "There is no document of that id.", "It may have been deleted.", "Search again.", code="document-missing"
+        )
+
+
+def _as_results(found: dict[ServedProject, Found | EngineError], top: int) -> dict[str, Any]:
+    """The first `top` hits, projects taking turns, and what to know of each search."""
+    told = {project: one for project, one in found.items() if isinstance(one, Found)}
+    turns = chain(*zip_longest(*([(project, hit) for hit in one.hits] for project, one in told.items())))
+    hits = [_as_result(*one) for one in turns if one]
+    searched = [
+        {"project": project.label, "mode": _mode(one), "notes": list(one.notes), "suggestion": one.suggestion}
+        if isinstance(one, Found)
+        else {"project": project.label, "error": one.as_dict()}
+        for project, one in found.items()
+    ]
+    return {"results": hits[:top], "truncated": len(hits) > top, "searched": searched}
+
+
+def _mode(found: Found) -> str:
+    """What has answered: of hybrid search, the one ranker where only one has."""
+    rankers = {name for hit in found.hits for name in hit.rankers}
+    return rankers.pop() if len(rankers) == 1 else found.mode
+
+
+def _as_result(project: ServedProject, hit: Hit) -> dict[str, Any]:
+    anchor = f"#page={hit.page}" if hit.page and hit.format == "pdf" else ""
+    return {
+        "id": f"{project.label}:{hit.id}", "title": hit.title or hit.path, "url": _url(hit.source, hit.path) + anchor,
+        "text": hit.snippet, "project": project.label, "path": hit.path, "line": hit.line, "place": hit.page_name,
+        "date": _day(hit.date), "rankers": {name: ranked.rank for name, ranked in hit.rankers.items()},
+    }  # fmt: skip
+
+
+def _head(project: ServedProject, document: Document) -> dict[str, str]:
+    return {
+        "id": f"{project.label}:{document.stable_id}", "title": document.title or document.path,
+        "url": _url(str(project.folder.path / document.source), document.path),
+    }  # fmt: skip
+
+
+def _url(source: str, path: str) -> str:
+    return "file://" + quote(os.fsencode(f"{source}/{path}"))
+
+
+def _day(seconds: float) -> str:
+    try:
+        return f"{datetime.fromtimestamp(seconds, UTC).astimezone():%Y-%m-%d}"
+    except (ValueError, OverflowError, OSError):
+        return ""

@@ -1,0 +1,74 @@
+"""`engine mcp`: AI assistants search projects."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from engine.cli.app import app
+from engine.core.errors import CancelledError, UsageError
+from engine.core.text import harmless
+
+if TYPE_CHECKING:
+    from engine.assistants.install import Change
+
+NOTE = "The assistant gets the hits, which are text of your documents; a cloud assistant sends them to its provider."
+
+
+@app.command()
+def mcp(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="PROJECT", help="projects by name or folder; all if left out")
+    ] = None,
+    install: Annotated[
+        Literal["claude", "claude-desktop", "codex", "cursor", "lmstudio"] | None,
+        typer.Option(help="add this to an assistant's configuration"),
+    ] = None,
+    skill: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="add the skill to a folder of skills, such as ~/.claude/skills")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="write without asking")] = False,
+) -> None:
+    """Let an AI assistant search projects, by MCP on standard input and output. It only reads, and no port is opened.
+
+    A cloud assistant sends the hits, which are text of your documents, to its provider.
+    """
+    if install or skill:
+        from engine.assistants import install as installing
+        from engine.project.folder import ProjectFolder
+
+        folders = [ProjectFolder.open(name).path for name in names or ()]
+        _write(installing.installation(install, folders) if install else None, yes)
+        _write(installing.skill(skill) if skill else None, yes)
+        return
+    from engine.assistants.protocol import ToolServer
+
+    print(f"engine mcp: {', '.join(names or ()) or 'all projects'}. {NOTE}", file=sys.stderr)
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # what a library prints must not mix with the answers
+    ToolServer(names or (), answers).serve(sys.stdin.buffer)
+    os._exit(0)  # without waiting for an encoder that is being loaded
+
+
+def _write(change: Change | None, yes: bool) -> None:
+    """Show a change, and make it where the user agrees."""
+    if change is None:
+        return
+    lines = change.diff()
+    print("".join(harmless(line) + "\n" for line in lines), end="")
+    if not lines:
+        print(harmless(f"{change.path} has it already."), file=sys.stderr)
+        return
+    if not yes and not sys.stdin.isatty():
+        raise UsageError(
+            f"Changing {change.path} needs your consent.", "Standard input is not a terminal.",
+            "Add --yes to write it without being asked.", code="confirmation-impossible", command="mcp",
+        )  # fmt: skip
+    if not yes and not typer.confirm(harmless(f"Write {change.path}?"), err=True):
+        raise CancelledError("Nothing was written.", "You said no.")
+    backup = change.write()
+    print(harmless(f"Written.{f' The file as it was is {backup}.' if backup else ''} {NOTE}"), file=sys.stderr)

@@ -1,0 +1,61 @@
+"""JSON-RPC 2.0, one message a line: requests that are read, and answers that several threads write."""
+
+from __future__ import annotations
+
+import json
+import threading
+from typing import Any, TextIO
+
+PARSE_ERROR, INVALID_REQUEST, NO_METHOD, INVALID_PARAMS, INTERNAL = -32700, -32600, -32601, -32602, -32603
+NO_ANSWER = object()  # stands for the id of a notification
+
+
+class Answers:
+    """Writes answers to `output`. `unread`: the other side has closed its end."""
+
+    def __init__(self, output: TextIO) -> None:
+        self._output, self._lock, self.unread = output, threading.Lock(), False
+
+    def request(self, line: str | bytes) -> dict[str, Any] | None:
+        """The request in a line; None where it is none, which is answered."""
+        try:
+            request = json.loads(line)
+        except (ValueError, RecursionError):
+            self.give(None, error=(PARSE_ERROR, "not JSON", None))
+            return None
+        if _is_request(request):
+            return request  # type: ignore[no-any-return]
+        key = request.get("id") if isinstance(request, dict) and _is_key(request.get("id")) else None
+        self.give(key, error=(INVALID_REQUEST, "not a JSON-RPC 2.0 request", None))
+        return None
+
+    def give(self, key: Any, result: Any = None, error: tuple[int, str, Any] | None = None) -> None:
+        """Answer the request with that id. `error`: code, message and data."""
+        if key is NO_ANSWER:
+            return  # a notification wants no answer, not even an error
+        body: dict[str, Any] = {"jsonrpc": "2.0", "id": key}
+        if error:
+            body["error"] = {"code": error[0], "message": error[1]} | ({"data": error[2]} if error[2] else {})
+        else:
+            body["result"] = result
+        text = json.dumps(body, ensure_ascii=True) + "\n"
+        with self._lock:
+            try:
+                self._output.write(text)
+                self._output.flush()
+            except (OSError, ValueError):
+                self.unread = True
+
+
+def _is_key(key: Any) -> bool:
+    """Whether a value may be the id of a request: text, a whole number or null."""
+    return key is None or isinstance(key, str) or type(key) is int
+
+
+def _is_request(request: Any) -> bool:
+    return (
+        isinstance(request, dict)
+        and request.get("jsonrpc") == "2.0"
+        and isinstance(request.get("method"), str)
+        and _is_key(request.get("id"))
+    )
