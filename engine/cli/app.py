@@ -76,6 +76,7 @@ ProjectName = Annotated[str, _PROJECT]
 Texts = list[str] | None
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON on standard output")]
 MaybeProject = Annotated[str | None, _PROJECT]
+Verbose = Annotated[bool, typer.Option("--verbose", help="also show every automatic choice and its reason")]
 Force = Annotated[bool, typer.Option("--force", help="do it again even where it is up to date")]
 Preset = Annotated[str, typer.Option(help="training preset: quick, standard, paper, cl, mafin or pipelines")]
 
@@ -192,9 +193,8 @@ def cleaned_up() -> Iterator[None]:
         yield
 
 
-def execute(project: Project, stages: tuple[str, ...], force: bool, as_json: bool, brief: bool = False) -> None:
-    """Run stages with progress shown; with `--json`, every event goes to standard output, one JSON object a line. `brief`: without
-    automatic choices.
+def execute(project: Project, stages: tuple[str, ...], force: bool, as_json: bool, verbose: bool) -> None:
+    """Run stages with progress shown; with `--json`, every event goes to standard output, one JSON object a line.
 
     A reader of those lines that goes away stops the run at its next safe point, as Ctrl-C does.
     """
@@ -211,7 +211,7 @@ def execute(project: Project, stages: tuple[str, ...], force: bool, as_json: boo
             unread = True
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
-    with stoppable() as stop, RunView(brief=brief) as snapshot:
+    with stoppable() as stop, RunView(verbose=verbose) as snapshot:
         project.run(
             stages,
             force=stages if force else (),

@@ -51,11 +51,11 @@ def _colours() -> Literal["auto"] | None:
 class RunView:
     """Shows a run's events: bars on a terminal, plain lines elsewhere. Use as a context manager; call it with events.
 
-    `brief`: without automatic choices and the figures of validation, with bars also without the beginnings of stages.
+    `verbose`: also automatic choices, the figures of validation, and where there are bars, the beginnings of stages.
     """
 
-    def __init__(self, console: Console | None = None, *, brief: bool = False) -> None:
-        self._console, self._brief = console or progress_console(), brief
+    def __init__(self, console: Console | None = None, *, verbose: bool = False) -> None:
+        self._console, self._verbose = console or progress_console(), verbose
         self._bars = Progress(
             SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(),
             TextColumn("{task.fields[note]}", markup=False), TimeElapsedColumn(),
@@ -101,21 +101,21 @@ class RunView:
             )
         else:
             head, rest = f"{event.setting}: {event.value}", f" — {event.reason}"
-        if not self._brief and head not in self._shown:
+        if self._verbose and head not in self._shown:
             self._shown.add(head)
             self._say("  · ", head + rest, style="cyan")
 
     def _begin(self, event: events.StageStarted | events.StageSkipped) -> None:
         if isinstance(event, events.StageSkipped):
             self._say(f"✓ {event.stage}", f" {event.reason}, skipped", style="dim")
-        elif self._bars.disable or not self._brief:  # bars show what is being done
+        elif self._bars.disable or self._verbose:  # bars show what is being done
             self._say(f"▸ {event.stage}", f" ({event.reason})" if event.reason else "", style="bold")
 
     def _pause(self, event: events.Paused | events.Resumed) -> None:
         if isinstance(event, events.Paused):
             self._say(f"‖ {event.stage}", " waits: the run is paused", style="yellow")
         else:
-            self._say(f"▸ {event.stage}", " goes on", style="bold")
+            self._say(f"▸ {event.stage}", " resumes", style="bold")
 
     def _finish(self, event: events.StageFinished | events.StageFailed | events.RunFinished) -> None:
         for task in self._tasks.values():

@@ -53,7 +53,7 @@ def test_whole_texts_show_what_would_steer_the_terminal_and_keep_their_lines() -
 )
 def test_no_event_steers_the_terminal(event: events.Event) -> None:
     reported = io.StringIO()
-    with console.RunView(Console(file=reported, highlight=False, soft_wrap=True)) as snapshot:
+    with console.RunView(Console(file=reported, highlight=False, soft_wrap=True), verbose=True) as snapshot:
         snapshot(event)
     assert "gpj.exe" in reported.getvalue()
     assert is_harmless(reported.getvalue())
@@ -66,18 +66,18 @@ def test_why_a_stage_failed_is_left_to_the_commands_last_words() -> None:
     assert reported.getvalue() == "✗ ingest failed\n"
 
 
-def test_a_brief_run_shows_stages_and_warnings_but_no_choices() -> None:
+def test_a_run_shows_stages_and_warnings_and_choices_only_if_verbose() -> None:
     reported = {}
-    for brief in (False, True):
+    for verbose in (True, False):
         out = io.StringIO()
-        with console.RunView(Console(file=out, soft_wrap=True), brief=brief) as snapshot:
+        with console.RunView(Console(file=out, soft_wrap=True), verbose=verbose) as snapshot:
             snapshot(events.StageStarted(stage="train", fingerprint="f", reason="r"))
             for _ in range(2):
                 snapshot(events.Choice(stage="train", setting="precision", value="float32", reason="r"))
             snapshot(events.Warned(stage="train", text="slow"))
-        reported[brief] = out.getvalue().splitlines()
+        reported[verbose] = out.getvalue().splitlines()
     assert [len(lines) for lines in reported.values()] == [3, 2]
-    assert all("float32" not in line for line in reported[True])
+    assert all("float32" not in line for line in reported[False])
 
 
 def test_a_pause_is_shown() -> None:
