@@ -86,7 +86,10 @@ class QuerySummary:
 
 @dataclass(frozen=True)
 class Summary:
-    """What was judged in a session, how many queries are judged now, and what to run next. Its fields are the keys of `--json`."""
+    """What was judged in a session, how many queries are judged now, and what to run next. Its fields are the keys of `--json`.
+
+    `judged_needed`: judged queries that decide which encoder is used; `judged_show`: what a number of them shows, in words.
+    """
 
     project: Path
     ended: str
@@ -96,6 +99,8 @@ class Summary:
     open: int
     judged_queries: int
     next: str
+    judged_needed: int
+    judged_show: str
     queries: tuple[QuerySummary, ...]
 
 
@@ -159,8 +164,9 @@ class JudgingSession:
                 self._say(f"{count} {'query' if count == 1 else 'queries'} {words}.")
         if learnt := trained_on(self._project, [one.query for one in self._subjects]):
             self._say(f"{learnt} of these are used for training, so the evaluation leaves them out.", "yellow")
-        if any(one.open for one in self._subjects):
-            self._say(f"{HELP}. Every answer is saved at once.")
+        if hits := sum(len(one.open) for one in self._subjects):
+            self._say(f"{hits:,} {'hit' if hits == 1 else 'hits'} to judge. Every answer is saved at once.")
+            self._say(f"{HELP}.")
 
         for one in self._subjects:
             if not one.open:
@@ -237,10 +243,13 @@ class JudgingSession:
     def summary(self, quoted: str, ended: str) -> Summary:
         """What came of it. `quoted`: the project, for a shell."""
         from engine.service.judging_queue import judged_queries
+        from engine.service.offer import adaptation_offer
 
-        rows = tuple(one.summary() for one in self._subjects)
+        rows, offer = tuple(one.summary() for one in self._subjects), adaptation_offer(self._project, timed=False)
         with closing(self._project.store()) as store:
-            stage = "adapt" if store.artifact(AdapterInfo) is None else "evaluate"
+            adapted = store.artifact(AdapterInfo) is not None
+        more = f"engine judge {quoted} --query 'your own question'"
+        following = f"engine evaluate {quoted}" if adapted else f"engine adapt {quoted}" if offer.provable else more
         return Summary(
             self._project.path,
             ended,
@@ -249,14 +258,14 @@ class JudgingSession:
             sum(row.skipped for row in rows),
             sum(row.open for row in rows),
             judged_queries(self._project),
-            f"engine {stage} {quoted}",
+            following,
+            offer.judged_needed,
+            offer.judged_show,
             rows,
         )
 
 
 def _show_summary(summary: Summary) -> None:
-    from engine.service.judging_queue import ENOUGH_QUERIES
-
     parts = [f"{summary.right} right", f"{summary.wrong} wrong"]
     parts += [f"{summary.skipped} skipped"] if summary.skipped else []
     print(f"Hits judged now: {', '.join(parts)}. Judged queries in the project: {summary.judged_queries}.")
@@ -264,9 +273,8 @@ def _show_summary(summary: Summary) -> None:
         print("Every hit of the project's queries is marked. Use --query to judge others.", file=sys.stderr)
     elif summary.open:
         print(f"{summary.open} hits have no mark yet; the same command continues with them.", file=sys.stderr)
-    if summary.judged_queries < ENOUGH_QUERIES:
-        few = "A query counts once one of its hits is right. Deciding which encoder is used takes at least"
-        print(f"{few} {ENOUGH_QUERIES} of your own.", file=sys.stderr)
+    if summary.judged_queries < summary.judged_needed:
+        print(f"Of your own questions, {summary.judged_show}. One counts once a hit of it is right.", file=sys.stderr)
     if summary.right + summary.wrong:
         print(f"Next: {summary.next}", file=sys.stderr)
 

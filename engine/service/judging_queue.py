@@ -17,8 +17,6 @@ from engine.queries.rules.tokens import fold
 from engine.service.judging import judgments
 
 Origin = Literal["named", "judged", "generated"]
-ENOUGH_QUERIES = 20
-"""Queries of one session, and without which judged queries never decide which encoder is used."""
 
 
 @dataclass(frozen=True, slots=True)

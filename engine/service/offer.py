@@ -27,8 +27,11 @@ DECIDING = 2 / 3
 """Of the held-out documents' queries; the others stop the training."""
 
 
-def adaptation_offer(project: ProjectFolder) -> AdaptationOffer:
-    """Measures for some seconds how fast this machine encodes. Raises NotBuiltError before the documents are read."""
+def adaptation_offer(project: ProjectFolder, timed: bool = True) -> AdaptationOffer:
+    """`timed`: with how long it takes, for which it is measured for some seconds how fast this machine encodes.
+
+    Raises NotBuiltError before the documents are read.
+    """
     from engine.runs.pipeline import stages_due
 
     with closing(project.store()) as store:
@@ -36,7 +39,8 @@ def adaptation_offer(project: ProjectFolder) -> AdaptationOffer:
         snapshot.need(CorpusInfo)
         found, counts = None, _evidence(snapshot)
         with suppress(EngineError):  # such as a model that cannot be loaded: the run says so
-            found = estimate(snapshot, stages_due(snapshot, ORDER), lambda: False)
+            if timed:
+                found = estimate(snapshot, stages_due(snapshot, ORDER), lambda: False)
         typical = max(MIN_TO_CHOOSE, queries_to_show(DIFFERENCE / 100, SPREAD))
         needed: dict[str, int] = dict.fromkeys(CERTIFYING, typical)
         needed.update(_measured(snapshot))

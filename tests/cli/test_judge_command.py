@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -14,10 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fixtures.pipeline import environment, stage_here
+from fixtures.pipeline import engine_here, environment, stage_here
 
+from engine.core.messages.offer import AdaptationOffer
 from engine.evaluation.marks import read_marks
 from engine.project.folder import ProjectFolder
+from engine.service import offer
 
 QUERY = "what did the night shift do with the freezer door and the batch"
 COMMAND = [sys.executable, "-m", "engine", "judge"]
@@ -48,12 +51,22 @@ def test_a_session_is_kept_and_continued(project: ProjectFolder) -> None:
     assert counts(first) == ("end of input", 1, 1, 1, 2, 1)
     assert marks(project) == [True, False]
     assert re.findall(r"Query 1 of 1, hit (\d) of 4", first.stderr) == ["1", "2", "3", "4"]
-    assert json.loads(first.stdout)["next"] == f"engine adapt {project.path}", "there is no adapter to evaluate yet"
+    found = json.loads(first.stdout)
+    assert found["next"].startswith(f"engine judge {project.path} "), "too few questions for any other proof"
+    assert found["judged_needed"] == 197
     again = judge(project, "nyq")
     assert re.findall(r"hit (\d) of 4", again.stderr) == ["2", "4"], "what was judged is not asked again"
     assert counts(again) == ("done", 1, 1, 0, 0, 1)
     assert len(marks(project)) == 4
     assert counts(judge(project, "")) == ("done", 0, 0, 0, 0, 1)
+
+
+def test_adapt_comes_next_where_a_gain_could_be_proved(project: ProjectFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    enough = AdaptationOffer({}, (), "document", 200, 197, 4.0, 20, 197)
+    monkeypatch.setattr(offer, "adaptation_offer", lambda *_, **__: enough)
+    monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
+    done = engine_here("judge", str(project.path), "--query", QUERY, "--json")
+    assert json.loads(done.stdout)["next"] == f"engine adapt {project.path}"
 
 
 def test_answers_can_be_taken_back_one_by_one(project: ProjectFolder) -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from fixtures.shown_numbers import numbers
 
 from engine.core.errors import NotBuiltError
 from engine.core.events import RunEstimated
@@ -50,6 +51,8 @@ def test_the_evidence_is_counted_and_what_it_takes_is_estimated(
 def test_enough_evidence_can_prove_a_gain() -> None:
     assert not OFFER.provable
     assert replace(OFFER, queries=197).provable
+    assert numbers(OFFER.judged_show) == [20, 13, 197, 4], "4 · √(197 / 20) = 12.6"
+    assert numbers(replace(OFFER, judged_needed=20).judged_show) == [20, 4]
     assert [len(list(one.lines())) for one in (OFFER, replace(OFFER, helps=()))] == [6, 3]
 
 

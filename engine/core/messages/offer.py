@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
@@ -10,7 +11,7 @@ from engine.core.text import estimate_line
 
 Help = Literal["judge", "language-model", "encoder"]
 HELPS: dict[Help, str] = {
-    "judge": "Judge the hits of your own questions: {least} of them reveal a loss, {needed} prove a gain.",
+    "judge": "Judge the hits of your own questions: {judged}.",
     "language-model": "Let a local language model write the training queries.",
     "encoder": "Use an encoder that is larger or made for your languages.",
 }
@@ -44,8 +45,15 @@ class AdaptationOffer:
         """Whether a gain could come into use: there is evidence enough to show it."""
         return self.queries >= self.needed
 
+    @property
+    def judged_show(self) -> str:
+        """What so many judged questions can show: that falls with the root of their number."""
+        few = self.points * math.sqrt(self.judged_needed / self.judged_least)
+        more = f", {self.judged_needed:,} one of {self.points:g}" if self.judged_needed > self.judged_least else ""
+        return f"{self.judged_least} show a gain or loss of {few:.0f} points{more}"
+
     def lines(self) -> Iterator[str]:
-        """What to tell the user, a line each."""
+        """What the user should know, a line each."""
         yield f"Time: {estimate_line(self.seconds, self.unknown) if self.seconds or self.unknown else 'a minute or two'}."
         yield f"Evidence: {self.queries:,} {KINDS[self.rung]}. To prove a gain of {self.points:g} points takes {self.needed:,}."
         if self.provable:
@@ -55,4 +63,4 @@ class AdaptationOffer:
         if self.helps:
             yield "What would help more:"
         for name in self.helps:
-            yield "  - " + HELPS[name].format(least=self.judged_least, needed=self.judged_needed)
+            yield "  - " + HELPS[name].format(judged=self.judged_show)
