@@ -82,8 +82,11 @@ def _list(rows: list[QueryRow]) -> None:
 
 
 def _list_by_origin(found: QueriesByOrigin) -> None:
+    from engine.core.messages.queries import UNUSED
+
     for query in found.queries:
-        print(f"{query.origin} ({query.use}): {harmless(query.text)}")
+        why = f": {UNUSED[query.reason]}" if query.reason else ""
+        print(f"{query.origin} ({query.use}{why}): {harmless(query.text)}")
         if query.path:
             print(f"    {harmless(query.path)}")
     for origin, count in found.counts.items():

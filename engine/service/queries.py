@@ -87,17 +87,18 @@ def by_origin(snapshot: ProjectSnapshot, origin: str | None = None) -> messages.
     artifact = store.artifact(QueriesInfo)
     made = "language-model" if artifact and artifact.info.backend in MODELS else "extractive"
     uses = QueryUses(snapshot)
-    found = [
-        messages.QueryOfOrigin(
-            one.origin, one.text, uses.of_written(one), paths[one.document_id], one.chunk_id, paths[one.written_in],
-            one.start, one.end,
-        )
-        for one in document_queries(store)
-    ]  # fmt: skip
+    found = []
+    for one in document_queries(store):
+        use, why = uses.of_written(one)
+        written = one.chunk_id, paths[one.written_in], one.start, one.end
+        found.append(messages.QueryOfOrigin(one.origin, one.text, use, paths[one.document_id], *written, why))
     for query in store.queries():
-        how, path = "imported" if query.kind == "imported" else made, paths.get(query.document_id, "")
-        found.append(messages.QueryOfOrigin(how, query.text, uses.of_generated(query), path, query.chunk_id or None))
-    found += [messages.QueryOfOrigin("judged", one.text, uses.of_judged(one), one.path or "") for one in store.judged()]
+        (use, why), how = uses.of_generated(query), "imported" if query.kind == "imported" else made
+        path, chunk = paths.get(query.document_id, ""), query.chunk_id or None
+        found.append(messages.QueryOfOrigin(how, query.text, use, path, chunk, reason=why))
+    for asked in store.judged():
+        use, why = uses.of_judged(asked)
+        found.append(messages.QueryOfOrigin("judged", asked.text, use, asked.path or "", reason=why))
     found.sort(key=lambda one: ORIGINS.index(one.origin))
     counts = Counter(one.origin for one in found)
     both = Counter((one.origin, one.use) for one in found)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from engine.core.messages.queries import QueryUse
+from engine.core.messages.queries import QueryUse, UnusedReason
 from engine.core.records import DocumentQuery, JudgedQuery, Query
 from engine.evaluation.document_set import deciding_groups
 from engine.evaluation.query_sets import generated_queries, heldout_queries
 from engine.project.stage import ProjectSnapshot
 from engine.queries.choosing import is_extractive, made_by
+from engine.queries.document_written import untrained
 from engine.queries.rules.tokens import fold
 from engine.training.dataset import train_rows, written_for_stopping
 from engine.written_queries.document_queries import document_queries
+
+Use = tuple[QueryUse, UnusedReason | None]
 
 
 class QueryUses:
@@ -22,34 +25,46 @@ class QueryUses:
         self._backend, self._use_judged = made_by(snapshot), settings.evaluation.use_judged
         self._present = {chunk.id for chunk in chunks}
         self._trained = {queries[row].id for row in train_rows(settings, queries, chunks)}
-        self._held_out = {query.id for query in heldout_queries(snapshot, chunks)}
+        held_out = heldout_queries(snapshot, chunks)
+        self._held_out = {query.id for query in held_out}
+        self._by_model = any(not is_extractive(query, self._backend) for query in held_out)
         self._texts = {fold(query.text): query.split for query in queries}
         self._generated = generated_queries(snapshot)
         self._asked = any(self._by_people(query) for query in store.judged())
         self._deciding = {query for group in deciding_groups(snapshot, chunks) for query in group}
+        self._untrained = set(untrained(document_queries(store), queries, chunks))
         self._stopping = set(written_for_stopping(queries, document_queries(store), chunks)[0])
 
-    def of_written(self, query: DocumentQuery) -> QueryUse:
+    def of_written(self, query: DocumentQuery) -> Use:
         """Of a document-written query."""
-        return (
-            "deciding" if query in self._deciding else "stopping the training" if query in self._stopping else "unused"
-        )
+        if query in self._deciding:
+            return "deciding", None
+        if query in self._stopping:
+            return "stopping the training", None
+        return "unused", "over-limit" if query in self._untrained else "document-trained"
 
-    def of_generated(self, query: Query) -> QueryUse:
+    def of_generated(self, query: Query) -> Use:
         """Of a query that was generated or imported for training."""
+        extractive = is_extractive(query, self._backend)
         if query.id in self._trained:
-            return "trained on"
-        if query.split == "validation" and query.chunk_id in self._present and not self._stopping:
-            return "stopping the training"
+            return "trained on", None
         if query.id in self._held_out:
-            return "measured only" if is_extractive(query, self._backend) else "deciding"
-        return "unused"
+            return "measured only" if extractive else "deciding", None
+        if query.chunk_id not in self._present:
+            return "unused", "chunk-gone"
+        if query.split == "validation":
+            return ("unused", "written-stop") if self._stopping else ("stopping the training", None)
+        if query.split == "train":
+            return "unused", "share"
+        return "unused", "model-measured" if extractive and self._by_model else "over-limit"
 
-    def of_judged(self, query: JudgedQuery) -> QueryUse:
+    def of_judged(self, query: JudgedQuery) -> Use:
         """Of a judged query. One that was trained on is not measured; one that a generator made is where people asked none."""
+        if self._is_trained(query):
+            return "unused", "trained"
         if self._by_people(query):
-            return "deciding" if self._use_judged else "measured only"
-        return "unused" if self._asked or self._is_trained(query) else "measured only"
+            return "deciding" if self._use_judged else "measured only", None
+        return ("unused", "asked") if self._asked else ("measured only", None)
 
     def _by_people(self, query: JudgedQuery) -> bool:
         return fold(query.text) not in self._generated and not self._is_trained(query)

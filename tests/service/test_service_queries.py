@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from fixtures.errors import fails
@@ -10,8 +10,8 @@ from fixtures.pipeline import engine_here, stage_here
 
 from engine.api import Project
 from engine.core.errors import NotBuiltError, ProjectBusyError, UsageError
-from engine.core.messages.queries import evidence_span
-from engine.core.records import JudgedQuery, Query
+from engine.core.messages.queries import UNUSED, evidence_span
+from engine.core.records import JudgedQuery, Origin, Query
 from engine.project.folder import ProjectFolder
 from engine.service import methods
 from engine.settings.edit import change
@@ -205,6 +205,13 @@ def test_what_queries_are_used_for(project: ProjectFolder) -> None:
         text: expected[split] for text, split in splits.items()
     }
     assert [uses["judged", text] for text in ("who pays", learnt, aside)] == ["deciding", "unused", "unused"]
+    assert all((query.use == "unused") == (query.reason is not None) for query in found)
+    reasons = {(query.origin, query.text): query.reason for query in found}
+    assert [reasons["judged", text] for text in (learnt, aside)] == ["trained", "asked"]
+    trained = {query.path for query in found if query.origin == "extractive" and splits[query.text] != "heldout"}
+    written = [query for query in found if query.origin in get_args(Origin) and query.use == "unused"]
+    assert written
+    assert all((query.reason == "document-trained") == (query.path in trained) for query in written)
     file = project.path / "project.toml"
     file.write_text(change(file.read_text(), {"evaluation.use_judged": False})[1])
     counts = opened.queries_by_origin("judged").uses["judged"]
@@ -212,14 +219,29 @@ def test_what_queries_are_used_for(project: ProjectFolder) -> None:
     assert counts == {"measured only": 1, "unused": 2}
 
 
+def test_a_share_leaves_queries_unused(project: ProjectFolder) -> None:
+    splits = Counter(query.split for query in stored(project))
+    project.change_settings({"training.query_share": 0.5})
+    opened = Project(project)
+    reasons = Counter(query.reason for query in opened.queries_by_origin("extractive").queries)
+    opened.close()
+    assert reasons["share"] == splits["train"] - round(splits["train"] / 2) > 0
+
+
 def test_the_command_lists_queries_by_origin(project: ProjectFolder) -> None:
     every = json.loads(engine_here("queries", str(project.path), "--origin", "--json").stdout)
     some = json.loads(engine_here("queries", str(project.path), "--origin", "heading", "--json").stdout)
     assert some["counts"] == every["counts"]
     assert some["queries"] == [query for query in every["queries"] if query["origin"] == "heading"] != []
-    lines = engine_here("queries", str(project.path), "--origin", "heading").stdout.splitlines()
-    assert [line.strip() for line in lines] == [
-        line for query in some["queries"] for line in (f"heading ({query['use']}): {query['text']}", query["path"])
+    done = engine_here("queries", str(project.path), "--origin", "heading")
+    why = [query["use"] + (f": {UNUSED[query['reason']]}" if query["reason"] else "") for query in some["queries"]]
+    assert [line.strip() for line in done.stdout.splitlines()] == [
+        line
+        for use, query in zip(why, some["queries"], strict=True)
+        for line in (f"heading ({use}): {query['text']}", query["path"])
+    ]
+    assert [line.split()[:2] for line in done.stderr.splitlines()] == [
+        [str(count), f"{origin}:"] for origin, count in every["counts"].items()
     ]
     assert engine_here("queries", str(project.path), "--origin", "--rejected", check=False).returncode == 2
     assert engine_here("queries", str(project.path), "--origin", "headline", check=False).returncode == 2

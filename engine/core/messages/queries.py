@@ -12,6 +12,20 @@ PAGE = 100
 
 QueryUse = Literal["deciding", "stopping the training", "trained on", "measured only", "unused"]
 """Whether a query decides what comes into use, stops the training, is learnt from, or is measured without deciding anything."""
+UnusedReason = Literal[
+    "document-trained", "over-limit", "share", "written-stop", "model-measured", "chunk-gone", "trained", "asked"
+]
+UNUSED: dict[UnusedReason, str] = {
+    "document-trained": "training uses its document",
+    "over-limit": "more than evaluation.max_heldout",
+    "share": "beyond training.query_share",
+    "written-stop": "titles and headings stop the training",
+    "model-measured": "those of a language model are measured",
+    "chunk-gone": "its passage is gone",
+    "trained": "trained on",
+    "asked": "your own questions are measured",
+}
+"""Why a query is not used, in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +48,10 @@ class QueryRow:
 
 @dataclass(frozen=True, slots=True)
 class QueryOfOrigin:
-    """A query of whatever origin, and what it is used for. The chunk `chunk_id` of the document at `path` answers it, or all of
-    that where it is None; judged queries, which several may answer, name neither. It stands at [start:end] of the document at
-    `written_in`.
+    """A query of whatever origin, and what it is used for; the `reason` where that is nothing.
+
+    The chunk `chunk_id` of the document at `path` answers it, or all of that where it is None; judged queries, which several may
+    answer, name neither. It stands at [start:end] of the document at `written_in`.
     """
 
     origin: str
@@ -47,6 +62,7 @@ class QueryOfOrigin:
     written_in: str = ""
     start: int = -1
     end: int = -1
+    reason: UnusedReason | None = None
 
 
 @dataclass(frozen=True, slots=True)
