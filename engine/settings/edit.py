@@ -93,6 +93,9 @@ def _in_its_line(text: str, section: str, key: str, value: Any) -> str:
         default = [commented_default(key, field)] if commented is None and is_common(field) else []
         above = lines[place - 1].strip() == meaning
         lines[place - above : place + 1] = [_indent(lines[place]) + one for one in (*own, *default)]
+        end += len(own) + len(default) - above - 1
+        if not any(line.strip() for line in lines[start + 1 : end]):
+            del lines[start:end]  # a section of nothing
     elif value is not None and commented is not None:
         with suppress(ValueError):  # a comment of the user's own that only looks like a key
             meaning = _comment(lines[commented].lstrip("# \t")) or meaning
