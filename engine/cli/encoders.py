@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from typing import TYPE_CHECKING, Annotated
 
@@ -77,10 +78,16 @@ def _show_comparison(found: EncoderComparison, project: str) -> None:
         memory = megabytes(trial.memory) if trial.memory else "memory of its server"
         cost = f"{trial.texts_per_second:,.1f} texts/s · {1000 * trial.query_seconds:,.0f} ms a query · {memory}"
         print(f"    {trial.dimension} dimensions · {cost}")
-        if changes := ", ".join(f"{key} = {value!r}" for key, value in trial.changes.items()):
-            print(harmless(f"    To use it: {changes} under [encoder] in project.toml, then 'engine run {project}'."))
+        for key, value in trial.changes.items():
+            words = (
+                ["unset", project, f"encoder.{key}"]
+                if value is None
+                else ["set", project, f"encoder.{key}", str(value)]
+            )
+            print(harmless(f"    engine config {shlex.join(words)}"))
     if table is None:
         return
+    print(f"To use an encoder: the commands under it, then 'engine run {shlex.quote(project)}'.")
     print(f"nDCG@10 in percent on {table.queries:,} {EVIDENCE[found.rung]}, 95 % intervals, differences to the first.")
     if found.rung == "extractive":
         print(
