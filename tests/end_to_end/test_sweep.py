@@ -21,6 +21,7 @@ from fixtures.shown_numbers import numbers
 
 from engine import Project
 from engine.core import events
+from engine.experiments.study.measures import SETS
 from engine.project.folder import ProjectFolder
 
 LONG = ("--grid", "training.steps=600", "--grid", "training.patience=100")  # lasts longer than three commands
@@ -155,9 +156,12 @@ def test_a_half_trained_cell_resumes_and_what_cells_share_is_made_once(start: St
     assert skipped == ["rank"], "the rankings are those of the first cell"
     shown, told_of_cells = done.communicate(timeout=WAIT)
     assert done.returncode == 0, told_of_cells
-    assert "held-out" in shown
-    assert "synthetic" in shown + told_of_cells
-    assert ".html" in shown
+    (page,) = project.glob("studies/sweep-*.json")
+    found = json.loads(page.read_text())
+    assert found["finished"] == 2
+    assert {f"Δ {queries}ndcg@10" for queries in SETS.values()} <= set(found["columns"])
+    assert all(row["values"]["Δ held-out ndcg@10"]["verdict"] for row in found["rows"][2:])
+    assert str(page.with_suffix(".html")) in shown
     assert figures(project)["in_use"], "the project's own report stands"
     assert not ProjectFolder(project).is_running()
 
