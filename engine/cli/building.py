@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from pathlib import Path
@@ -15,6 +16,7 @@ from engine.cli.app import (
     Preset,
     ProjectName,
     Texts,
+    Verbose,
     app,
     assigned,
     execute,
@@ -72,6 +74,7 @@ def run(
     every: Annotated[bool, typer.Option("--all", help="adapt the encoder as well, as 'engine adapt' does")] = False,
     force: Force = False,
     detach: Detach = False,
+    verbose: Verbose = False,
     as_json: AsJson = False,
 ) -> None:
     """Make the documents searchable with the encoder in use: ingest what has changed, index, embed. Resumes where it stopped.
@@ -87,7 +90,7 @@ def run(
             "--all and --only cannot be used together.", "", "Leave one out.", code="options-conflict", command="run"
         )
     named = () if only is None else checked_stages(part.strip() for part in only.split(","))
-    _run(name, named or (ORDER if every else SEARCH), force, detach, as_json)
+    _run(name, named or (ORDER if every else SEARCH), force, detach, as_json, verbose)
 
 
 @app.command()
@@ -99,6 +102,7 @@ def adapt(
     ] = False,
     force: Force = False,
     detach: Detach = False,
+    verbose: Verbose = False,
     as_json: AsJson = False,
 ) -> None:
     """Adapt the encoder to your documents, and use it if search is shown to be better with it.
@@ -110,7 +114,7 @@ def adapt(
     if dry_run:
         _offer(name, as_json)
     else:
-        _run(name, ORDER, force, detach, as_json)
+        _run(name, ORDER, force, detach, as_json, verbose)
 
 
 def _offer(name: str, as_json: bool) -> None:
@@ -125,12 +129,12 @@ def _offer(name: str, as_json: bool) -> None:
         print("".join(harmless(line) + "\n" for line in found.lines()), end="")
 
 
-def _run(name: str, stages: tuple[str, ...], force: bool, detach: bool, as_json: bool) -> None:
+def _run(name: str, stages: tuple[str, ...], force: bool, detach: bool, as_json: bool, verbose: bool) -> None:
     with opened(name) as project:
         if detach:
             _detach(project, name, stages, force, as_json)
             return
-        execute(project, stages, force, as_json)
+        execute(project, stages, force, as_json, verbose)
         quoted = shlex.quote(name)
         if not as_json and "embed" in stages:
             more = (
@@ -162,9 +166,9 @@ def _detach(project: Project, name: str, stages: tuple[str, ...], force: bool, a
 
 
 def _stage_command(stage: str, text: str) -> None:
-    def command(name: ProjectName, force: Force = False, as_json: AsJson = False) -> None:
+    def command(name: ProjectName, force: Force = False, verbose: Verbose = False, as_json: AsJson = False) -> None:
         with opened(name) as project:
-            execute(project, (stage,), force, as_json)
+            execute(project, (stage,), force, as_json, verbose)
 
     command.__doc__ = text
     app.command(stage)(command)
@@ -222,6 +226,7 @@ def benchmark(
     changes: Annotated[
         Texts, typer.Option("--set", help="a setting of project.toml, such as training.steps=60")
     ] = None,
+    verbose: Verbose = False,
     as_json: AsJson = False,
 ) -> None:
     """Adapt to a BEIR data set and measure every system on its judgments, with 95 % intervals."""
@@ -237,7 +242,7 @@ def benchmark(
         from engine.encoders.kinds.chosen import named_model
 
         settings.setdefault("encoder", {})["model"] = named_model(model)
-    with stoppable() as stop, RunView() as snapshot:
+    with stoppable() as stop, RunView(verbose=verbose) as snapshot:
         result = measure(dataset, queries=queries, settings=settings, keep=keep, on_event=snapshot, should_stop=stop)
     if as_json:
         from engine.core.former_systems import with_former_names
@@ -266,15 +271,21 @@ def _known(preset: str) -> str:
 @app.command()
 def demo(
     project: Annotated[str, typer.Option("--project", help="name or folder of the demo's project")] = "sample",
-    verbose: Annotated[bool, typer.Option("--verbose", help="also show every automatic choice")] = False,
+    verbose: Verbose = False,
 ) -> None:
     """Run every stage on the sample corpus, show whether adaptation helped, and try three searches."""
     from engine.cli.console import output, show_found, show_verdict
     from engine.cli.demo import NARROW, SEARCHES, sample_project
+    from engine.core.errors import CancelledError
     from engine.project.stage import ORDER
 
     sample = sample_project(project)
-    execute(sample, ORDER, force=False, as_json=False, brief=not verbose)
+    try:
+        execute(sample, ORDER, force=False, as_json=False, verbose=verbose)
+    except CancelledError as error:
+        again = "make demo" if os.environ.get("MAKELEVEL") else f"engine demo --project {shlex.quote(project)}"
+        error.to_do = f"Run '{again}' to resume."
+        raise
     console, found = output(), sample.report()
     console.print()
     show_verdict(found.verdict, console)

@@ -1,0 +1,32 @@
+"""`engine demo` as `make demo` runs it, with a model and a training that take seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from fixtures.pipeline import SAMPLE, engine_here
+
+from engine.core import events
+from engine.project.stage import ORDER
+
+MOST_LINES = 60
+
+
+def test_the_demo_is_short_and_shows_no_automatic_choice(make_project: Callable[..., Path], tmp_path: Path) -> None:
+    project = make_project(
+        tmp_path / "sample", corpus={"paths": [str(SAMPLE / "documents")], "chunk_tokens": 256}, queries={"max_queries": 100},
+        training={"steps": 2, "eval_every": 2},
+    )  # fmt: skip
+    done = engine_here("demo", "--project", str(project))
+    (log,) = project.glob("runs/*/events.jsonl")
+    reported = [event for event, _ in events.read(log)]
+    choices = [event for event in reported if isinstance(event, events.Choice)]
+    lines = (done.stderr + done.stdout).splitlines()
+    assert len(lines) <= MOST_LINES
+    assert choices
+    assert not [one for one in choices if any(f"{one.setting}: {one.value} — {one.reason}" in line for line in lines)]
+    done_with = [event.stage for event in reported if isinstance(event, events.StageFinished | events.StageSkipped)]
+    assert [line.split()[1] for line in lines if line.startswith("✓")] == done_with
+    assert {*done_with} == {*ORDER}
+    assert str(project) in done.stdout
