@@ -105,7 +105,7 @@ def _resumes_at(project: Project) -> ResumePoint | None:
 def as_text(found: Status, name: str) -> Iterator[str]:
     """The lines for a terminal. File names in them are not made harmless yet."""
     quoted = shlex.quote(name)
-    yield str(found.project) + ("  (a run is going on)" if found.running else "")
+    yield str(found.project) + ("  (running)" if found.running else "")
     counts = {STATE_WORDS.get(name, name.replace("_", " ")): count for name, count in found.counts.items()}
     yield " · ".join(f"{name}: {count}" for name, count in counts.items())
     if found.progress:
@@ -120,8 +120,8 @@ def as_text(found: Status, name: str) -> Iterator[str]:
         yield f"  Training would resume at step {point.step} of {point.steps}: engine train {quoted}"
     if found.sweep:
         done = f"{found.sweep['finished']} cell{'' if found.sweep['finished'] == 1 else 's'} finished"
-        goes_on = f"  A study or sweep was broken off, {done}; the same command goes on."
-        yield f"  A study or sweep goes on, {done}." if found.sweep["running"] else goes_on
+        resumes = f"  A study or sweep was stopped, {done}; the same command resumes it."
+        yield f"  A study or sweep is running, {done}." if found.sweep["running"] else resumes
     if found.sweep_progress:
         yield from _progress(found.sweep_progress, quoted)
     yield from _unread("skipped", found.skipped, quoted)
@@ -150,7 +150,7 @@ def _progress(progress: RunProgress, quoted: str) -> Iterator[str]:
     yield "  now       " + ", ".join(parts)
     if progress.paused:
         state = "paused" if progress.paused == "waiting" else "pauses at its next safe point"
-        yield f"  {state}; to go on: engine resume {quoted}"
+        yield f"  {state}; to continue: engine resume {quoted}"
 
 
 def _unread(state: str, files: Mapping[str, str], quoted: str) -> Iterator[str]:

@@ -132,7 +132,7 @@ def _ocr(settings: Settings) -> list[Finding]:
         todo = "install tesseract with your system's own packages"
         todo += "" if corpus.ocr else ", and set corpus.ocr = true"
         state = "problem" if corpus.ocr else "good"
-        asked = "no tesseract was found" + ("" if corpus.ocr else ", and none is asked for")
+        asked = "no tesseract was found" + ("" if corpus.ocr else ", and the settings ask for none")
         return [Finding("ocr", state, asked, f"scanned pages and pictures are left out; {todo}, to have them read")]
     off = "OCR is off: set corpus.ocr = true to read scans and pictures with it"
     follows = "scanned pages and pictures are read" if corpus.ocr else off

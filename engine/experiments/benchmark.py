@@ -41,7 +41,7 @@ def benchmark(
         project = beir_project(place, dataset, queries, settings or {})
         return _measured(dataset, project, on_event, should_stop)
     except CancelledError as stopped:
-        stopped.to_do = "The same command goes on from here." if keep else "Nothing is kept without --keep."
+        stopped.to_do = "The same command resumes." if keep else "Nothing is kept without --keep."
         stopped.command = "benchmark" if keep else ""
         raise
     finally:

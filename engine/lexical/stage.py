@@ -214,7 +214,7 @@ def _update(
         fresh = _texts(context, [chunks[key] for key in sorted(added)], wanted.titles)
         index.updated(folder, fresh, sorted(removed), _of_chunks(context, wanted))
     except DamagedError as error:
-        context.warn(f"{error.what} It is built anew.")
+        context.warn(f"{error.what} It is built again.")
         shutil.rmtree(folder)
         folder.mkdir(mode=0o700)
         return None

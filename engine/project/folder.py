@@ -259,7 +259,7 @@ class ProjectFolder:
             return ProjectBusyError(what, "One change is written after the other.", "Try again.")
         if name == "sweep":
             what, why = (
-                f"A study or sweep of {self.name} is going on.",
+                f"A study or sweep of {self.name} is running.",
                 "Both would train in the same copy of the project.",
             )
             return ProjectBusyError(what, why, f"Wait for it, or {stop}; it can be resumed.", command="cancel")

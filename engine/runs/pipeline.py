@@ -246,7 +246,7 @@ class Run:
             self._emit(StageSkipped(stage=stage, reason=status.reason))
             return
         reasons = {"to do": "", "done": "looks for changes"}
-        reason = "asked for" if forced else reasons.get(status.state, status.reason)
+        reason = "forced" if forced else reasons.get(status.state, status.reason)
         self._emit(StageStarted(stage=stage, fingerprint=status.fingerprint, reason=reason))
         self.run_child(stage, status.fingerprint, forced)
 
@@ -352,4 +352,4 @@ def _going_on(project: ProjectFolder, stages: Sequence[str], forced: Collection[
         command = f"engine run {project.argument}" + ("" if tuple(stages) == SEARCH else f" --only {','.join(stages)}")
     if forced:  # what is up to date otherwise would be left as it is
         return f"Run '{command} --force' to do it all again, or without --force to finish what is not up to date."
-    return f"Run '{command}' to go on from here."
+    return f"Run '{command}' to resume."

@@ -155,7 +155,7 @@ class Loaded:
         text = f"{total - count:,} of {total:,} chunks are searched by meaning so far, the others by keyword."
         if self.project.is_running():
             return Behind(text)
-        return Behind(f"{text} 'engine run {self.project.argument}' goes on with it.", "embed")
+        return Behind(f"{text} 'engine run {self.project.argument}' continues it.", "embed")
 
     def _unknown_to(self, artifact: Artifact[ArtifactInfo]) -> int:
         """How many live chunks an index lacks."""

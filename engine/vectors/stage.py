@@ -200,7 +200,7 @@ def _write(
                 if VectorIndex.update(source, folder, ids[fresh], vectors[fresh], gone):
                     return
         except DamagedError as error:
-            context.warn(f"{error.what} It is built anew.")
+            context.warn(f"{error.what} It is built again.")
     VectorIndex.build(
         folder, ids, vectors, similarity=similarity, dtype=settings.dtype, expansion=settings.expansion_search
     )

@@ -142,7 +142,7 @@ class StudyRun:
 
     def _cancelled(self) -> CancelledError:
         command = "sweep" if self.study.name.startswith("sweep") else "study"
-        return CancelledError(f"The {command} was cancelled.", "", "The same command goes on.", command=command)
+        return CancelledError(f"The {command} was cancelled.", "", "The same command resumes it.", command=command)
 
 
 def study_cells(

@@ -204,7 +204,7 @@ def check_schema(connection: sqlite3.Connection, path: Path, every_page: bool) -
 
 def damaged(path: Path, detail: str) -> DamagedError:
     """The error of a database that cannot be trusted."""
-    to_do = "Run 'engine run': it restores the last good copy and builds the rest anew."
+    to_do = "Run 'engine run': it restores the last good copy and builds the rest again."
     return DamagedError(f"{path} is damaged.", f"SQLite says: {detail}.", to_do, code="database-damaged", command="run")
 
 
