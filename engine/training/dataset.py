@@ -77,7 +77,7 @@ def training_data(context: StageContext, config: TrainingConfig) -> TrainingData
         ranked_scores=ranked.scores[rows], chunks=[chunk.embedded_text for chunk in chunks], base_queries=base[0],
         base_chunks=base[1], base_heldout=base[2], heldout_queries=stopping.texts, heldout_positives=stopping.positives,
         heldout_hard=stopping.hard,
-        grades=_grades(context, config, [queries[row].text for row in rows], position),
+        grades=_grades(context, config, queries, rows, position),
         lists=sampled_lists(context, ranked, rows, position) if config.uses_lists else None,
         cross_encoder=teacher_folder(context, config),
     )  # fmt: skip
@@ -151,18 +151,25 @@ def _best_by_bm25(context: StageContext, texts: Sequence[str]) -> NDArray[np.int
 
 
 def _grades(
-    context: StageContext, config: TrainingConfig, texts: Sequence[str], position: Mapping[int, int]
+    context: StageContext,
+    config: TrainingConfig,
+    queries: Sequence[Query],
+    rows: Sequence[int],
+    position: Mapping[int, int],
 ) -> Sequence[Mapping[int, int]]:
-    """Per text, place → grade of the chunks that hold the evidence of such imported queries; empty where no grade counts."""
+    """Per training query, place → grade of the chunks that hold the evidence of such imported queries, without those that held-out
+    ones ask for; empty where no grade counts."""
     items = graded_queries(context.project) if config.objective == "plackett_luce" else []
     if not items:
         return ()
     chunks, documents, found = context.store.chunks(), context.store.documents(), defaultdict[str, dict[int, int]](dict)
+    aside = {query.chunk_id for query in queries if query.split != "train"}
     for grade in sorted({item.grade or 1 for item in items}):
         same = [item for item in items if (item.grade or 1) == grade]
         for query in attach_imported(same, chunks, documents).kept:
-            found[query.text][position[query.chunk_id]] = grade
-    return [found[text] for text in texts]
+            if query.chunk_id not in aside:
+                found[query.text][position[query.chunk_id]] = grade
+    return [found[queries[row].text] for row in rows]
 
 
 def _positions(ids: NDArray[np.int64], position: dict[int, int]) -> NDArray[np.int64]:

@@ -76,14 +76,17 @@ def test_grades_of_imported_queries_are_learnt_from(project: ProjectFolder, tmp_
         before = STAGE.inputs(snapshot)
         query = queries[train_rows(snapshot.settings, queries, chunks)[0]]
         own = next(place for place, chunk in enumerate(chunks) if chunk.id == query.chunk_id)
-        other = next(place for place, chunk in enumerate(chunks) if chunk.document_id != query.document_id)
+        held_out = {one.chunk_id for one in queries if one.split != "train"}
+        far = [place for place, chunk in enumerate(chunks) if chunk.document_id != query.document_id]
+        other = next(place for place in far if chunks[place].id not in held_out)
+        aside = next(place for place in far if chunks[place].id in held_out)
         lines = [
             {"query": query.text, "evidence": chunks[place].text, "grade": grade}
-            for place, grade in ((own, 1), (other, 2))
+            for place, grade in ((own, 1), (other, 2), (aside, 3))
         ]
         file.write_text("".join(json.dumps(line) + "\n" for line in [*lines, {"query": "another", "evidence": "x"}]))
         import_queries(project, file)
-        assert [one.grade for one in graded_queries(project)] == [1, 2, None]
+        assert [one.grade for one in graded_queries(project)] == [1, 2, 3, None]
         context = StageContext(project, snapshot.settings, store, "train", "", "", [].append, never)
         grades = training_data(context, config).grades
         assert grades[0] == {own: 1, other: 2}
