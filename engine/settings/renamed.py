@@ -27,6 +27,11 @@ KEYS = {
 """Old key → current one; empty where the setting was removed and has no effect."""
 SCOPES = {"query": "queries", "both-then-query": "both-then-queries"}
 """Values of training.adapter_scope, also in artifacts."""
+VALUES: dict[tuple[str, str], dict[str, Any]] = {
+    ("objective", "shared_listnet"): {"objective": "mixed", "infonce_weight": 0.0},
+    ("teacher", "rrf"): {"teacher": "auto"},
+}
+"""Values in [training] that were removed, and what is set in their place."""
 BOTH_THEN_QUERIES = "both-then-queries"
 """Adapters of before may have this scope: one for queries, with that of chunks in it. The setting means `both` now."""
 
@@ -81,6 +86,9 @@ def with_current_names(tables: Mapping[str, Any]) -> dict[str, Any]:
     training = result.get("training")
     if isinstance(training, dict) and isinstance(scope := training.get("adapter_scope"), str):
         training["adapter_scope"] = "both" if current_scope(scope) == BOTH_THEN_QUERIES else current_scope(scope)
+    for (key, value), current in VALUES.items():
+        if isinstance(training, dict) and training.get(key) == value:
+            training.update(current)
     return result
 
 

@@ -6,8 +6,8 @@ from typing import Any, Literal
 
 from engine.settings.section import MAX_WHOLE_NUMBER, Preset, Section, key
 
-Objective = Literal["mixed", "shared_listnet", "listnet", "listmle", "infonce", "triplet", "plackett_luce"]
-Teacher = Literal["auto", "bm25", "mixture", "rrf", "cross-encoder"]
+Objective = Literal["mixed", "listnet", "listmle", "infonce", "triplet", "plackett_luce"]
+Teacher = Literal["auto", "bm25", "mixture", "cross-encoder"]
 Target = Literal["fixed", "entropy"]
 Wish = Literal["auto", "on", "off"]
 FalseNegatives = Literal["keep", "drop", "relabel"]
@@ -29,13 +29,12 @@ class TrainingSettings(Section):
     )
     objective: Objective | None = key(
         None,
-        "loss over the batch: shared_listnet, infonce, mixed (both); over one chunk per rank interval: listnet, "
+        "loss over the batch: infonce, or mixed with listnet; over one chunk per rank interval: listnet, "
         "listmle; over the evidence chunk and negatives: triplet, plackett_luce",
     )
     teacher: Teacher | None = key(
         None,
-        "what list losses learn from: bm25, mixture (BM25 and base encoder), rrf (both, by reciprocal rank), "
-        "cross-encoder; auto: mixture for mixed and shared_listnet, else bm25",
+        "what list losses learn from: bm25, mixture (BM25 and base encoder), cross-encoder; auto: mixture for mixed, else bm25",
     )
     cross_encoder: str = key("", "folder of the teacher cross-encoder; slow without a GPU")
     query_share: float = key(1.0, "share of the training queries to use, the same ones in every run", gt=0, le=1)
@@ -64,7 +63,7 @@ class TrainingSettings(Section):
     )
     learning_rate: float | None = key(None, "peak learning rate of AdamW", gt=0, le=0.1)
     teacher_temperature: float | None = key(
-        None, "alpha; smaller values sharpen the distribution of BM25, rrf or a cross-encoder", gt=0
+        None, "alpha; smaller values sharpen the distribution of BM25 or a cross-encoder", gt=0
     )
     target: Target | None = key(None, "fixed alpha, or alpha per query for a given entropy")
     target_entropy: float | None = key(None, "entropy in nats, if target is entropy", gt=0)

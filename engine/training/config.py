@@ -22,24 +22,20 @@ SHARED_CHUNKS = 8192
 CUDA_SCALE = 32  # times the CPU's micro-batch and graph memory
 MIN_CUDA_SCALE = 4  # a GPU's micro-batch is not made smaller than this many times the CPU's
 
-WITHOUT_NEGATIVES = frozenset({"shared_listnet", "listnet", "listmle"})
-"""Losses that follow the teacher in every chunk, so that none is a false negative."""
-
 
 @dataclass(frozen=True, slots=True)
 class TrainingConfig:
     """One training recipe.
 
     Over all chunks of the batch: `mixed` is (1 − w)·KL to the teacher + w·InfoNCE, w = `infonce_weight`;
-    `shared_listnet` is its KL alone; `infonce` its InfoNCE alone (CL of METHODS.md §1). On ready-made lists, or on all
-    chunks of the batch where the data has none: `listnet` and `listmle` of METHODS.md §1; `queries_per_step` counts
-    lists there. On the evidence chunk and the query's own negatives: `triplet` with `triplet_margin`, and
-    `plackett_luce` with `label_smoothing` (METHODS.md §2).
+    `infonce` its InfoNCE alone (CL of METHODS.md §1). On ready-made lists, or on all chunks of the batch where the data has none:
+    `listnet` and `listmle` of METHODS.md §1; `queries_per_step` counts lists there. On the evidence chunk and the query's own
+    negatives: `triplet` with `triplet_margin`, and `plackett_luce` with `label_smoothing` (METHODS.md §2).
 
-    engine/training/objectives/teachers.py has the formulas of `teacher`; `auto` is `mixture` for `mixed` and `shared_listnet`, and
-    `bm25` for the others. b of the mixture is `teacher_bm25_weight`, α `teacher_temperature` (on tantivy's BM25 scale).
+    engine/training/objectives/teachers.py has the formulas of `teacher`; `auto` is `mixture` for `mixed`, and `bm25` for the
+    others. b of the mixture is `teacher_bm25_weight`, α `teacher_temperature` (on tantivy's BM25 scale).
     `false_negatives`: chunks that the teacher puts above the evidence chunk stay negatives, are left out, or count as
-    positives too; it means nothing to `shared_listnet`, `listnet` and `listmle`. `negative_ranks` are BM25 ranks [from, to),
+    positives too; it means nothing to `listnet` and `listmle`. `negative_ranks` are BM25 ranks [from, to),
     from 0.
 
     `eval_every` 0 turns the held-out checks off; `patience` counts checks without gain. A step whose graphs fit in
@@ -159,7 +155,7 @@ class TrainingConfig:
     @property
     def needs_teacher(self) -> bool:
         """Whether the loss depends on a teacher."""
-        on_lists = self.objective in ("mixed", "shared_listnet", "listnet", "listmle")
+        on_lists = self.objective == "mixed" or self.uses_lists
         return self.method != "PT" and (on_lists or self.false_negatives != "keep")
 
     @property
@@ -169,7 +165,7 @@ class TrainingConfig:
             return "bm25"
         if self.teacher != "auto":
             return self.teacher
-        return "mixture" if self.objective in ("mixed", "shared_listnet") else "bm25"
+        return "mixture" if self.objective == "mixed" else "bm25"
 
     @property
     def needs_vectors(self) -> bool:
@@ -179,14 +175,12 @@ class TrainingConfig:
     @property
     def needs_base(self) -> bool:
         """Whether the teacher looks at the untouched encoder's cosine."""
-        return self.used_teacher == "rrf" or (self.used_teacher == "mixture" and self.teacher_bm25_weight < 1)
+        return self.used_teacher == "mixture" and self.teacher_bm25_weight < 1
 
     @property
     def compares_all(self) -> bool:
         """Whether a query is compared with every chunk of a step, so that more of them cost and teach more."""
-        over_batch = self.objective in ("mixed", "shared_listnet", "infonce") or (
-            self.objective == "plackett_luce" and self.in_batch
-        )
+        over_batch = self.objective in ("mixed", "infonce") or (self.objective == "plackett_luce" and self.in_batch)
         return over_batch and self.used_teacher != "cross-encoder"
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.core.errors import ModelError
 from engine.queries.choosing import EXTRACTIVE, resolve_backend, with_backend
-from engine.training.config import PRESETS, SHARED_CHUNKS, WITHOUT_NEGATIVES, TrainingConfig
+from engine.training.config import PRESETS, SHARED_CHUNKS, TrainingConfig
 from engine.training.cross_encoder import CrossEncoderFolder, resolve_cross_encoder
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def config_of(settings: Settings) -> TrainingConfig:
     config = replace(PRESETS[settings.training.preset], **settings.training.overrides())
     small = (settings.training.augmentation or "mafin") if settings.encoder.small_model else None
     fitting: dict[str, Any] = {"max_tokens": _longest(settings, config), "augmentation": small}
-    if config.objective in WITHOUT_NEGATIVES:
+    if config.uses_lists:  # which follow the teacher in every chunk: none is a false negative
         fitting["false_negatives"] = "keep"
     if config.pretrain_weights == "all" and settings.training.pretrain_learning_rate is None:
         fitting["pretrain_learning_rate"] = config.pretrain_learning_rate / 10  # LoRA layers take more

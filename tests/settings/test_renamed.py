@@ -61,6 +61,11 @@ def test_an_old_scope_under_either_key(old: str, new: str) -> None:
     assert validate({"training": {"adapter_scope": old}}).training.adapter_scope == new
 
 
+def test_removed_losses_and_teachers_have_others_in_their_place() -> None:
+    found = validate({"training": {"objective": "shared_listnet", "infonce_weight": 0.5, "teacher": "rrf"}}).training
+    assert (found.objective, found.infonce_weight, found.teacher) == ("mixed", 0.0, "auto")
+
+
 @pytest.mark.parametrize(("old", "new"), SCOPES.items())
 def test_an_old_scope_of_an_adapter(old: str, new: str) -> None:
     assert current_scope(old) == current_scope(new) == new

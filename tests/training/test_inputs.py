@@ -64,7 +64,7 @@ def test_what_makes_training_stale(project: Path, tiny: ModelFolder) -> None:
     (project / "copy" / "tokenizer_config.json").write_text("{}")
     assert inputs(teacher="cross-encoder", cross_encoder="copy") != taught
     assert inputs(cross_encoder="nowhere") == inputs(), "it does not teach"
-    assert inputs() != inputs(teacher="rrf")
+    assert inputs() != inputs(teacher="bm25")
     assert inputs() != inputs(false_negatives="drop")
 
 
@@ -125,7 +125,7 @@ CHOSEN = "chosen in project.toml; it scores up to {} pairs in a step"
     [
         ({}, ("mixture", "goes with the loss 'mixed'")),
         ({"objective": "listmle"}, ("bm25", "goes with the loss 'listmle'")),
-        ({"teacher": "rrf"}, ("rrf", "chosen in project.toml")),
+        ({"teacher": "bm25"}, ("bm25", "chosen in project.toml")),
         ({"teacher": "cross-encoder"}, ("cross-encoder", CHOSEN.format("8,192"))),  # 64 queries × 64 · 2 chunks
         ({"teacher": "cross-encoder", "objective": "listnet"}, ("cross-encoder", CHOSEN.format("576"))),
         (
@@ -133,7 +133,7 @@ CHOSEN = "chosen in project.toml; it scores up to {} pairs in a step"
             ("cross-encoder", CHOSEN.format("128")),
         ),
         (
-            {"objective": "triplet", "teacher": "rrf"},
+            {"objective": "triplet", "teacher": "mixture"},
             ("none", "the loss 'triplet' learns from the evidence chunk alone"),
         ),
         ({"objective": "infonce", "false_negatives": "drop"}, ("bm25", "goes with the loss 'infonce'")),

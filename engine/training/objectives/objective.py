@@ -75,7 +75,6 @@ def _of_scores(
         "mixed": lambda scores: losses.mixed(
             scores, target, positives, infonce_weight=weight, temperature=tau, excluded=excluded, relabelled=relabelled
         ),
-        "shared_listnet": lambda scores: losses.listnet(scores, target, temperature=tau),
         "listnet": lambda scores: losses.listnet(scores, target, temperature=tau, candidates=candidates),
         "listmle": lambda scores: losses.listmle(scores, target, temperature=tau, candidates=candidates),
         "infonce": lambda scores: losses.infonce(

@@ -1,4 +1,4 @@
-"""What teaches: BM25, its mixture with the base encoder, and the fusion of their ranks."""
+"""What teaches: BM25, and its mixture with the base encoder."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from engine.training.config import TrainingConfig
 from engine.training.data import Batch
 from engine.training.objectives import losses
 from engine.training.objectives.objective import Objective
-from engine.training.objectives.teachers import Teacher, mixture_logits, rrf_logits
+from engine.training.objectives.teachers import Teacher, mixture_logits
 
 BASE = np.eye(2, dtype=np.float32), np.array([[0.5, 0.2], [0.1, 0.7], [0.9, 0.4]], dtype=np.float32)  # queries, chunks
 
@@ -29,40 +29,12 @@ def test_mixture_by_hand() -> None:
     assert torch.allclose(mixture_logits(bm25, None, bm25_weight=0.25, alpha=2.0), torch.tensor([[4.0, 0.0]]))
 
 
-def test_rrf_by_hand() -> None:
-    # BM25 ranks 1, none, 2; base ranks 2, 3, 1: 20·41/2 · (1/41 + 1/42), · 1/43, · (1/42 + 1/41).
-    logits = rrf_logits(torch.tensor([[8.0, 0.0, 4.0]]), torch.tensor([[0.5, 0.1, 0.9]]), alpha=2.0)
-    wanted = 410 * torch.tensor([[1 / 41 + 1 / 42, 1 / 43, 1 / 42 + 1 / 41]])
-    assert torch.allclose(logits, wanted, atol=1e-5)
-    twice_first = rrf_logits(torch.tensor([[8.0, 4.0]]), torch.tensor([[0.5, 0.1]]), alpha=2.0)
-    assert twice_first[0, 0].item() == pytest.approx(20)
-
-
-def test_rrf_ranks_among_the_candidates_and_equals_share_a_rank() -> None:
-    bm25, base = torch.tensor([[9.0, 5.0, 5.0, 1.0]]), torch.tensor([[0.9, 0.3, 0.5, 0.5]])
-    candidates = torch.tensor([[False, True, True, True]])
-    logits = rrf_logits(bm25, base, alpha=2.0, candidates=candidates)[0, 1:]
-    wanted = 410 * torch.tensor([1 / 41 + 1 / 43, 1 / 41 + 1 / 41, 1 / 43 + 1 / 41])
-    assert torch.allclose(logits, wanted, atol=1e-5)
-
-
-def test_rrf_gives_the_order_of_the_fusion_in_search() -> None:
-    from engine.ranking.fusion import rrf
-
-    rng = np.random.default_rng(0)
-    bm25, base = rng.permutation(30).astype(np.float32) + 1, rng.permutation(30).astype(np.float32)
-    logits = rrf_logits(torch.from_numpy(bm25[None]), torch.from_numpy(base[None]), alpha=1.0)[0].numpy()
-    ids, scores = rrf([(np.argsort(-part), -np.sort(-part)) for part in (bm25, base)])
-    np.testing.assert_allclose(logits[ids], 20 * 41 * scores, rtol=1e-5)
-
-
 @pytest.mark.parametrize(
     ("objective", "teacher", "used", "base"),
     [
         ("mixed", "auto", "mixture", True),
-        ("shared_listnet", "auto", "mixture", True),
         ("listnet", "auto", "bm25", False),
-        ("listmle", "rrf", "rrf", True),
+        ("listmle", "mixture", "mixture", True),
         ("listnet", "mixture", "mixture", True),
         ("mixed", "bm25", "bm25", False),
         ("infonce", "mixture", "bm25", False),  # it learns from no teacher
@@ -85,8 +57,6 @@ def test_every_teacher_of_a_batch() -> None:
     assert torch.allclose(Teacher(TrainingConfig(teacher="bm25"), None, None, "cpu").logits(batch), bm25 / 2)
     mixture = Teacher(TrainingConfig(teacher="mixture"), BASE, None, "cpu").logits(batch)
     assert torch.allclose(mixture, bm25 / 4 + 10 * cosines)
-    fused = Teacher(TrainingConfig(teacher="rrf"), BASE, None, "cpu").logits(batch)
-    assert torch.allclose(fused, rrf_logits(bm25, cosines, alpha=2.0))
     config = TrainingConfig(teacher="cross-encoder", cross_encoder="x", teacher_temperature=4.0)
     scored = Teacher(config, None, lambda batch: batch.bm25 + 1, "cpu").logits(batch)
     assert torch.allclose(scored, (bm25 + 1) / 4)
@@ -107,7 +77,6 @@ def test_the_objective_takes_the_recipes_loss() -> None:
     batch, positives = make_batch(), torch.tensor([0, 1])
     teacher = torch.from_numpy(batch.bm25) / 2
     listnet = losses.listnet(SCORES, teacher).item()
-    assert value(batch, objective="shared_listnet") == pytest.approx(listnet, abs=1e-6)
     assert value(batch, objective="mixed", infonce_weight=0.0) == pytest.approx(listnet, abs=1e-6)
     contrast = losses.infonce(SCORES, positives).item()
     assert value(batch, objective="infonce") == pytest.approx(contrast, abs=1e-6)
