@@ -157,7 +157,7 @@ def folder_facts(path: Path) -> tuple[int, int | None, int]:
     """(bytes of weights, dimension, longest text in tokens) as `resolve_model` has them, which it raises as. Of the weights, the
     headers are read."""
     modules, weights = _checked(path)
-    return sum(file.stat().st_size for file in weights), _dimension(modules), _max_tokens(modules[0][1])
+    return sum(file.stat().st_size for file in weights), _dimension(modules), longest_text(modules[0][1])
 
 
 def _checked(path: Path) -> tuple[list[tuple[str, Path]], list[Path]]:
@@ -185,7 +185,7 @@ def _resolve_folder(path: Path, name: str, expected_sha256: str | None) -> Model
     configs = {file.relative_to(path).as_posix(): file_sha256(file) for file in _config_files(path, modules)}
     return ModelFolder(
         path, name, _hash({"weights": digests, "configs": configs}), _dimension(modules),
-        _max_tokens(modules[0][1]), digest,
+        longest_text(modules[0][1]), digest,
     )  # fmt: skip
 
 
@@ -302,7 +302,8 @@ def _dimension(modules: list[tuple[str, Path]]) -> int | None:
     return width
 
 
-def _max_tokens(transformer: Path) -> int:
+def longest_text(transformer: Path) -> int:
+    """The longest text that the transformer in a folder takes, in tokens, by its configuration."""
     config = read_object(transformer / "config.json")
     limits = [
         _length(read_object(file).get("max_seq_length")) for file in sorted(transformer.glob("sentence_*_config.json"))

@@ -14,6 +14,7 @@ from torch import Tensor
 from engine.core.errors import ModelError
 from engine.encoders.embedding_cache import VectorCache
 from engine.encoders.hardware import Hardware
+from engine.encoders.model_folder import longest_text
 from engine.encoders.text_model import encodable, padded
 from engine.training.compute.micro_batches import MicroBatch, grid_length, micro_batches
 from engine.training.compute.peers import ALONE, Peers
@@ -24,7 +25,6 @@ from engine.training.data import Batch, TrainingData
 MAX_TOKENS = 512
 _BLOCK = 4  # micro-batches per worker between two calls of `pause`
 _INPUTS = ("input_ids", "token_type_ids")
-_OFFSET_POSITIONS = ("roberta", "xlm-roberta", "camembert", "mpnet")  # their positions begin behind the padding token's
 Texts = Sequence[str]
 
 
@@ -66,7 +66,7 @@ class PairScorer:
         self._workers, self._budget, self._pause = workers, budget, pause
         self._device = hardware.device
         self._model, self._tokenizer = _load(folder, hardware)
-        self._max_tokens = _max_tokens(self._model.config, self._tokenizer)
+        self._max_tokens = min(MAX_TOKENS, longest_text(folder.path))
         self.cache = VectorCache(folder.cache, dimension=2)
 
     def scores(self, queries: Texts, chunks: Texts, wanted: npt.NDArray[np.bool_] | None) -> npt.NDArray[np.float32]:
@@ -132,12 +132,6 @@ def _load(folder: CrossEncoderFolder, hardware: Hardware) -> tuple[Any, Any]:
     if model.config.num_labels > 2:
         raise _unusable(folder, f"It gives {model.config.num_labels} numbers for a pair, wanted are one or two.")
     return model, tokenizer
-
-
-def _max_tokens(config: Any, tokenizer: Any) -> int:
-    positions = getattr(config, "max_position_embeddings", None) or MAX_TOKENS
-    positions -= 2 if config.model_type in _OFFSET_POSITIONS else 0
-    return int(min(MAX_TOKENS, positions, tokenizer.model_max_length))
 
 
 def _digest(content: bytes) -> bytes:
