@@ -13,6 +13,7 @@ import typer
 from engine.cli import (
     assistants,
     building,
+    bundling,
     config,
     documents,
     encoders,
@@ -31,6 +32,7 @@ __all__ = [
     "app",
     "assistants",
     "building",
+    "bundling",
     "config",
     "documents",
     "encoders",

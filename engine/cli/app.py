@@ -33,6 +33,7 @@ GROUPS = {
     "Start": ("new", "run", "find", "list", "config", "purge", "demo", "doctor"),
     "Search": ("search", "watch", "serve", "mcp"),
     "Adapt": ("adapt", "sample", "judge", "import-judgments", "import-queries", "report", "export"),
+    "Move": ("bundle", "unbundle", "verify"),
     "Inspect": ("status", "documents", "queries", "models", "encoders"),
     "Control a run": ("pause", "resume", "cancel", "finish"),
 }

@@ -12,6 +12,7 @@ EXTRAS = {
     "llm": {"llama_cpp": "llama-cpp-python"},
     "desktop": {"webview": "pywebview", "textual_serve": "textual-serve"},
     "parquet": {"pyarrow": "pyarrow"},
+    "age": {"pyrage": "pyrage"},
 }
 """Extra → module → the package that brings it."""
 _ROOT = Path(__file__).resolve().parents[2]

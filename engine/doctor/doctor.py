@@ -61,7 +61,8 @@ def examine(project: ProjectFolder | None = None, model: str | None = None, *, o
     if offline:
         checks = (
             _python, packages, shipped, lambda: _model(chosen), lambda: _llm(settings, chosen), lambda: _ocr(settings),
-            lambda: extra("desktop", "desktop windows"), lambda: extra("parquet", "exports as Parquet"), _offline,
+            lambda: extra("desktop", "desktop windows"), lambda: extra("parquet", "exports as Parquet"),
+            lambda: extra("age", "bundles with a password"), _offline,
         )  # fmt: skip
     return [finding for check in checks for finding in check()]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 import re
@@ -9,7 +10,7 @@ import secrets
 import shutil
 import stat
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,12 +19,12 @@ from engine.core.disk import complete_folder, disk_errors, write_text
 from engine.core.errors import InputError, UsageError
 from engine.project.folder import ProjectFolder
 
-RECORD = "exports.json"
+RECORD, LOCK = "exports.json", "work.lock"
 LETTERS_OF_NAME = 80  # of the target, in the name of the folder that it is built in
 
 
-def checked_target(project: ProjectFolder, target: Path) -> Path:
-    """Where an export may be written: a new or empty folder, outside the project and the documents that it reads."""
+def checked_target(project: ProjectFolder, target: Path, *, file: bool = False) -> Path:
+    """Where an export may be written: a new or empty folder, or a new `file`, outside the project and its documents."""
     try:
         path = target.expanduser().absolute()
         parent = path.parent.resolve()
@@ -32,7 +33,7 @@ def checked_target(project: ProjectFolder, target: Path) -> Path:
                 f"{path.parent} is not a folder.", "The export goes into that folder.", "Create it, or choose another.",
                 code="path-missing",
             )  # fmt: skip
-        if path.is_symlink() or (path.exists() and (not path.is_dir() or any(path.iterdir()))):
+        if path.is_symlink() or (path.exists() and (file or not path.is_dir() or any(path.iterdir()))):
             raise UsageError(
                 f"{path} exists already.", "Nothing is overwritten.", "Choose another name, or delete it.",
                 code="target-exists",
@@ -79,6 +80,33 @@ def complete_or_absent(project: ProjectFolder, target: Path, kinds: Sequence[str
             raise
         others = [old for old in remembered if old.get("building") or old["folder"] != str(target)]
         _remember(project, [*others, {**entry, "building": None}])
+
+
+@contextmanager
+def workplace(target: Path) -> Iterator[Path]:
+    """Yield an empty private folder beside `target`, removed in the end; by the next one where this process is killed."""
+    from filelock import FileLock, Timeout
+
+    name = target.name[:LETTERS_OF_NAME]
+    for former in target.parent.glob(f".{glob.escape(name)}.????????.part"):
+        with suppress(Timeout, OSError, NotImplementedError):
+            if former.lstat().st_uid == os.geteuid() and (former / LOCK).is_file():
+                with FileLock(former / LOCK, timeout=0):
+                    shutil.rmtree(former, ignore_errors=True)
+    folder = target.with_name(f".{name}.{secrets.token_hex(4)}.part")
+    folder.mkdir(mode=0o700)
+    try:
+        with FileLock(folder / LOCK, mode=0o600):
+            yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def remember_bundle(project: ProjectFolder, file: Path) -> None:
+    """The project remembers the file, for a purge to name."""
+    entry = {"folder": str(file), "building": None, "kinds": ["bundle"], "created": _now()}
+    with suppress(OSError):  # a project that cannot be written to is not purged
+        _remember(project, [*(one for one in known_exports(project) if one["folder"] != str(file)), entry])
 
 
 def known_exports(project: ProjectFolder) -> list[dict[str, Any]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from engine.project.store.artifact_info import CorpusInfo, EvaluationInfo, LexicalInfo, VectorsInfo
+from engine.project.store.connection import guarded
 from engine.project.store.documents import LEFT_OUT, DocumentTables
 from engine.project.store.queries import QueryTables
 
@@ -22,3 +24,14 @@ class Store(DocumentTables, QueryTables):
             "judged_queries": "SELECT count(*) FROM judged_queries",
         }
         return {name: int(self._rows(text)[0][0]) for name, text in sql.items()}
+
+    def keep_search_only(self) -> None:
+        """Of a copy: drop what search does not read: queries, judgments, what was not read, and artifacts of other stages."""
+        tables = (
+            "queries", "rejected_queries", "judged_queries", "document_queries", "adaptation_chunks", "parts", "left_out",
+        )  # fmt: skip
+        kinds = [one.kind for one in (CorpusInfo, LexicalInfo, VectorsInfo, EvaluationInfo)]
+        with self.transaction(), guarded(self.path):
+            for table in tables:
+                self._db.execute(f"DELETE FROM {table}")
+            self._db.execute("DELETE FROM artifacts WHERE kind NOT IN (?, ?, ?, ?)", kinds)

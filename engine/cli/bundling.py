@@ -1,0 +1,123 @@
+"""Commands that make one file of a project, and a project of such a file."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from engine.cli.app import AsJson, ProjectName, app, cleaned_up, print_json
+from engine.core.text import harmless
+
+if TYPE_CHECKING:
+    from engine.core.messages.project import ExportNote
+
+VARIABLE = "BMEMBED_BUNDLE_PASSWORD"
+PasswordFile = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help=f"file whose first line is the password; otherwise ${VARIABLE}, or a prompt"),
+]
+BundleFile = Annotated[Path, typer.Argument(metavar="FILE", help="a file that 'engine bundle' made")]
+
+
+@app.command()
+def bundle(
+    name: ProjectName,
+    target: Annotated[Path, typer.Argument(metavar="FILE", help="a file that does not exist yet")],
+    search_only: Annotated[
+        bool,
+        typer.Option("--search-only", help="only what search reads: no queries, judgments, reports or cached vectors"),
+    ] = False,
+    with_model: Annotated[bool, typer.Option("--with-model", help="with the embedding model's folder or file")] = False,
+    encrypt: Annotated[bool, typer.Option("--encrypt", help="with a password (needs the extra age)")] = False,
+    password_file: PasswordFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write a project into one file, to move or keep it: complete or absent. A run may go on meanwhile."""
+    from engine.core.errors import UsageError
+    from engine.export.bundle.pack import bundle_project
+    from engine.project.folder import ProjectFolder
+
+    project, password = ProjectFolder.open(name), None
+    if encrypt or password_file:
+        password = _password(password_file, new=True)
+        if password is None:
+            raise UsageError(
+                "There is no password.", "Standard input is not a terminal.", f"Use --password-file, or set {VARIABLE}.",
+                code="bundle-password-missing",
+            )  # fmt: skip
+    with cleaned_up():
+        made = bundle_project(project, target, search_only=search_only, with_model=with_model, password=password)
+    _show_notes(made.notes)
+    if as_json:
+        print_json(made)
+    else:
+        print(harmless(str(made.file)))
+        print(f"{made.files} files, {made.bytes / 1e6:,.1f} MB. It holds text of your documents.", file=sys.stderr)
+
+
+@app.command()
+def unbundle(
+    file: BundleFile,
+    name: Annotated[str, typer.Argument(metavar="PROJECT", help="name or path of the new project")],
+    model: Annotated[
+        str, typer.Option(metavar="PATH", help="where the embedding model is here, if the bundle lacks it")
+    ] = "",
+    password_file: PasswordFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make a project of a bundle: complete or absent. Every file is checked."""
+    from engine.export.bundle.unpack import unbundle as unpack
+
+    with cleaned_up():
+        made = unpack(file, name, model=model, password=partial(_password, password_file))
+    _show_notes(made.notes)
+    if as_json:
+        print_json(made)
+    else:
+        print(harmless(str(made.folder)))
+        print(f"{made.files} files, {made.bytes / 1e6:,.1f} MB.", file=sys.stderr)
+
+
+@app.command()
+def verify(file: BundleFile, password_file: PasswordFile = None, as_json: AsJson = False) -> None:
+    """Read a bundle and compare every byte with its digests. It finds damage, not forgery."""
+    from engine.export.bundle.unpack import verify as check
+
+    password: Callable[[], str | None] = partial(_password, password_file, ask=False)
+    found = check(file, password)
+    if as_json:
+        print_json(found)
+        return
+    inside = (
+        "encrypted; with the password its content is checked, too" if found.files is None else f"{found.files} files"
+    )
+    print(harmless(f"{found.file}: undamaged, {inside}\nsha256 {found.sha256}"))
+
+
+def _password(file: Path | None, *, new: bool = False, ask: bool = True) -> str | None:
+    """Of a file, of the environment, or asked for on a terminal; never of an argument, which others can see."""
+    from engine.core.errors import UsageError
+
+    if file is not None:
+        try:
+            return (file.read_text(encoding="utf-8").splitlines() or [""])[0]
+        except (OSError, ValueError) as error:
+            raise UsageError(
+                f"{file} cannot be read.", f"{error}.", "Check the path.", code="bundle-password-missing"
+            ) from None
+    if (word := os.environ.get(VARIABLE)) is not None:
+        return word
+    if ask and sys.stdin.isatty():
+        return str(typer.prompt("Password", hide_input=True, confirmation_prompt=new, err=True))
+    return None
+
+
+def _show_notes(notes: tuple[ExportNote, ...]) -> None:
+    for note in notes:
+        print(harmless(f"Note: {note.what} {note.to_do}"), file=sys.stderr)

@@ -1,0 +1,232 @@
+"""The container of a bundle: written, sealed, and read with distrust."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import stat
+import struct
+import unicodedata
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, LargeZipFile, ZipFile, ZipInfo
+
+from engine.core.errors import DamagedError, InputError, ResourceError
+from engine.core.messages.wire import MessageError, from_json, to_json
+from engine.endpoint.servers import RECORD as SERVERS
+from engine.project.folder import ARTIFACT_ROOTS
+
+FORMAT = 1
+MANIFEST, SETTINGS, DATABASE, MODELS = "manifest.json", "project.toml", "project.db", "models"
+COPIED = ("imports", "cache", "studies", SERVERS)
+TOP = {SETTINGS, DATABASE, MODELS, *ARTIFACT_ROOTS, *COPIED}
+SEAL, DIGITS = b"sha256:", 64
+MAX_RATIO, MAX_MANIFEST = 200, 1 << 26  # what is written per byte of the bundle: a bomb has 1,000; bytes
+BLOCK = 1 << 20
+_DENSE = (".usearch", ".vec", ".npy", ".safetensors", ".onnx", ".gguf")  # vectors and weights, which hardly shrink
+_PART = re.compile(
+    r"""(?!(con|prn|aux|nul|com\d|lpt\d)(\.|$))[^\x00-\x1f\x7f/\\:*?"<>|]*[^\x00-\x20\x7f/\\:*?"<>|.]""", re.I
+)
+_MALFORMED = (
+    BadZipFile, LargeZipFile, NotImplementedError, RuntimeError, ValueError, EOFError, OverflowError, IndexError, KeyError,
+    MessageError, struct.error, zlib.error, OSError,
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A file's size and its sha256 in hex."""
+
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """`folders`: those without files. `models`: what settings and indexes call a model → its file or folder here."""
+
+    format: int
+    program: str
+    created: str
+    search_only: bool
+    files: dict[str, Entry]
+    folders: tuple[str, ...]
+    models: dict[str, str]
+
+
+def damaged(why: str) -> DamagedError:
+    """The error of a bundle that is not as it was written."""
+    to_do = "Copy it again from where it was made, or bundle the project again."
+    return DamagedError("The bundle is damaged.", f"{why[:1].upper()}{why[1:]}.", to_do, code="bundle-damaged")
+
+
+def unsafe(why: str) -> InputError:
+    """The error of a bundle that this program cannot have made."""
+    to_do = "Nothing was unpacked. Ask whoever gave you the file where it is from."
+    return InputError("The bundle is not safe to unpack.", f"{why}.", to_do, code="bundle-unsafe")
+
+
+@contextmanager
+def reading() -> Iterator[None]:
+    """What the libraries raise for a malformed file, and the system for a place that is not in it, as `damaged`."""
+    try:
+        yield
+    except _MALFORMED as error:
+        raise damaged(str(error) or type(error).__name__) from error
+
+
+def add(archive: ZipFile, name: str, path: Path) -> Entry:
+    """Write a file into an archive. Raises OSError; InputError for a name that `unbundle` would refuse."""
+    check_name(name)
+    archive.compression = ZIP_STORED if path.suffix in _DENSE else ZIP_DEFLATED
+    with path.open("rb") as source, archive.open(name, "w", force_zip64=True) as target:
+        return copied(source, target)
+
+
+def copied(source: IO[bytes], target: IO[bytes] | None) -> Entry:
+    """Copy to the end; without a `target` only look. Raises DamagedError where the source is a damaged archive's."""
+    digest, size = hashlib.sha256(), 0
+    while True:
+        with reading():
+            block = source.read(BLOCK)
+        if not block:
+            return Entry(size, digest.hexdigest())
+        digest.update(block)
+        size += len(block)
+        if target is not None:
+            target.write(block)
+
+
+def finish(archive: ZipFile, manifest: Manifest) -> None:
+    """Write the manifest."""
+    archive.compression = ZIP_DEFLATED
+    with archive.open(MANIFEST, "w") as target:
+        target.write(json.dumps(to_json(manifest), ensure_ascii=False, indent=1).encode())
+
+
+def new_archive(path: Path) -> ZipFile:
+    """An empty archive with room for the seal."""
+    archive = ZipFile(path, "w", compresslevel=1)
+    archive.comment = SEAL + b"0" * DIGITS
+    return archive
+
+
+def seal(path: Path) -> str:
+    """Put the sha256 of all that is before it at the end, and all on the disk; returns it."""
+    with path.open("r+b") as file:
+        digest = _digest(file)
+        file.seek(-DIGITS, os.SEEK_END)
+        file.write(digest)
+        file.flush()
+        os.fsync(file.fileno())
+    return digest.decode()
+
+
+def _digest(file: IO[bytes]) -> bytes:
+    digest, left = hashlib.sha256(), file.seek(0, os.SEEK_END) - DIGITS
+    file.seek(0)
+    while left > 0 and (block := file.read(min(BLOCK, left))):
+        digest.update(block)
+        left -= len(block)
+    return digest.hexdigest().encode()
+
+
+def sealed(file: IO[bytes]) -> str:
+    """The sha256 that a bundle ends with. Raises DamagedError where it is not that of the bytes before."""
+    length = len(SEAL) + DIGITS
+    if file.seek(0, os.SEEK_END) < length:
+        raise damaged("it is too short")
+    file.seek(-length, os.SEEK_END)
+    end = file.read()
+    if not end.startswith(SEAL):
+        raise damaged("its end is missing, or it is no bundle")
+    if _digest(file) != end[len(SEAL) :]:
+        raise damaged("its sha256 is not the one that it was written with")
+    return end[len(SEAL) :].decode()
+
+
+def entries(archive: ZipFile, length: int) -> dict[str, ZipInfo]:
+    """What is in an archive of so many bytes, by name. Raises InputError for what no bundle holds."""
+    found = dict[str, ZipInfo]()
+    for info in archive.infolist():
+        name, kind = info.orig_filename, stat.S_IFMT(info.external_attr >> 16)
+        if kind not in (0, stat.S_IFREG) or name.endswith("/") or info.external_attr & 0x10:
+            raise unsafe(f"{name!r} is a link, a folder or a device")
+        if name in found:
+            raise unsafe(f"{name!r} is in it twice")
+        if info.flag_bits & 1 or info.compress_type not in (ZIP_STORED, ZIP_DEFLATED):
+            raise unsafe(f"{name!r} is packed in a way that no bundle is")
+        found[name] = info
+    size = sum(info.file_size for info in found.values())
+    if size > MAX_RATIO * length:
+        raise unsafe(f"{length:,} bytes would become {size:,}")
+    return found
+
+
+def read_manifest(archive: ZipFile, found: dict[str, ZipInfo]) -> Manifest:
+    """The manifest, after it was compared with what is in the archive. Raises DamagedError, InputError."""
+    if MANIFEST not in found:
+        raise damaged(f"it has no {MANIFEST}")
+    if found[MANIFEST].file_size > MAX_MANIFEST:
+        raise unsafe(f"{MANIFEST} is too large")
+    with reading():
+        try:
+            data = json.loads(archive.read(MANIFEST))
+        except RecursionError:
+            raise damaged(f"{MANIFEST} is nested too deeply") from None
+        version = data.get("format") if isinstance(data, dict) else None
+        if isinstance(version, int) and version != FORMAT:
+            raise InputError(
+                f"The bundle has version {version}; this program reads {FORMAT}.", "Another version of this program wrote it.",
+                "Unpack it with that version.", code="bundle-version",
+            )  # fmt: skip
+        manifest = from_json(Manifest, data, strict=True)
+    sizes = {name: info.file_size for name, info in found.items() if name != MANIFEST}
+    if (
+        sizes != {name: entry.bytes for name, entry in manifest.files.items()}
+        or not {SETTINGS, DATABASE} <= sizes.keys()
+    ):
+        raise damaged(f"{MANIFEST} lists other files than it holds")
+    _check_names(manifest)
+    return manifest
+
+
+def _check_names(manifest: Manifest) -> None:
+    """Also what is not the same name here may be on a disk that does not tell capitals, or forms of a letter, apart."""
+    spelled = dict[str, str]()
+    for name in (*manifest.files, *manifest.folders, *manifest.models.values()):
+        check_name(name)
+        parts = name.split("/")
+        for end in range(1, len(parts) + 1):
+            path = "/".join(parts[:end])
+            if spelled.setdefault(unicodedata.normalize("NFKC", path).casefold(), path) != path:
+                raise unsafe(f"{name!r} and another name are the same on some disks")
+            if path in manifest.files and path != name:
+                raise unsafe(f"{path!r} is a file and a folder")
+    for place in manifest.models.values():
+        if not place.startswith(f"{MODELS}/"):
+            raise unsafe(f"{place!r} is no model's place")
+
+
+def check_name(name: str) -> None:
+    """Raises InputError for a name that does not lie in a project, or could not on another system."""
+    parts = name.split("/")
+    fits = all(_PART.fullmatch(part) and len(part.encode("utf-8", "replace")) < 256 for part in parts)
+    if not fits or len(name) > 1000 or parts[0] not in TOP:
+        raise unsafe(f"{name[:200]!r} is no file of a project")
+
+
+def check_room(folder: Path, size: int) -> None:
+    """Raises ResourceError where so many bytes have no place on the folder's disk."""
+    if (free := shutil.disk_usage(folder).free) < size:
+        raise ResourceError(
+            "There is not enough room on the disk.", f"{size:,} bytes are needed; {free:,} are free.",
+            "Free some, or choose another disk.", code="disk-full",
+        )  # fmt: skip

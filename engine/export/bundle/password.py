@@ -1,0 +1,72 @@
+"""Bundles with a password, in age's format: `key.age` is a key that the password opens, and opens `project.zip.age`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import IO
+from zipfile import ZIP_STORED, ZipFile, ZipInfo
+
+from engine.core.errors import UsageError
+from engine.core.extras import check_extra
+from engine.export.bundle.archive import check_room, damaged, new_archive, reading, unsafe
+
+KEY, BODY = "key.age", "project.zip.age"
+_MAX_KEY = 4096  # bytes
+
+
+def check_password(password: str) -> None:
+    """Raises UsageError for an empty one, or where the library is missing."""
+    check_extra("age", "Bundles with a password cannot be used", "It is optional: other bundles need it not.")
+    if not password:
+        raise UsageError("The password is empty.", "", "Give one.", code="bundle-password")
+
+
+def encrypt(plain: Path, target: Path, password: str) -> None:
+    """Write a bundle that holds the one in `plain`. Raises ResourceError, OSError."""
+    import pyrage
+
+    check_room(target.parent, plain.stat().st_size + (1 << 16))
+    key = pyrage.x25519.Identity.generate()
+    with new_archive(target) as archive, plain.open("rb") as source:
+        archive.compression = ZIP_STORED
+        with archive.open(KEY, "w") as file:
+            file.write(pyrage.passphrase.encrypt(str(key).encode(), password))
+        with archive.open(BODY, "w", force_zip64=True) as file:
+            try:
+                pyrage.encrypt_io(source, file, [key.to_public()])
+            except pyrage.EncryptError as error:  # of a disk's error the text is left
+                raise OSError(str(error)) from error
+
+
+def is_encrypted(found: dict[str, ZipInfo]) -> bool:
+    """Whether an archive with these entries is a bundle with a password. Raises InputError for what none holds."""
+    if KEY not in found:
+        return False
+    if (
+        found.keys() != {KEY, BODY}
+        or found[KEY].file_size > _MAX_KEY
+        or any(one.compress_type for one in found.values())
+    ):
+        raise unsafe(f"{KEY} stands beside what no bundle holds")
+    return True
+
+
+def decrypt(archive: ZipFile, password: str, target: IO[bytes]) -> None:
+    """Write the bundle that an encrypted one holds. Raises UsageError for a wrong password, DamagedError, OSError."""
+    import pyrage
+
+    with reading():
+        locked = archive.read(KEY)
+    try:
+        key = pyrage.x25519.Identity.from_str(pyrage.passphrase.decrypt(locked, password).decode())
+    except (pyrage.DecryptError, pyrage.IdentityError, ValueError) as error:
+        raise UsageError(
+            "The password does not open the bundle.", f"{error}.", "Check it: capitals count.", code="bundle-password"
+        ) from None
+    try:
+        with archive.open(BODY) as source:
+            pyrage.decrypt_io(source, target, [key])
+    except (pyrage.DecryptError, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        raise damaged(str(error)) from error

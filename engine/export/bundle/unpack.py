@@ -1,0 +1,221 @@
+"""One file → a project in a new folder, complete or absent; and whether a file is what it was."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryFile, gettempdir
+from typing import IO
+from zipfile import ZipFile, ZipInfo
+
+from engine.core.disk import disk_errors, sync_folder, sync_tree
+from engine.core.errors import EngineError, InputError, UsageError
+from engine.core.messages.project import ExportNote, Unbundled, Verified
+from engine.export.bundle.archive import (
+    SETTINGS,
+    Entry,
+    Manifest,
+    check_name,
+    check_room,
+    copied,
+    damaged,
+    entries,
+    read_manifest,
+    reading,
+    sealed,
+)  # fmt: skip
+from engine.export.bundle.password import BODY, check_password, decrypt, is_encrypted
+from engine.export.folder import workplace
+from engine.project.folder import ProjectFolder, locate, projects_root
+from engine.project.store.artifact_info import VectorsInfo
+
+Password = Callable[[], str | None]
+"""Asked for a password once a bundle is found to have one; None: there is none to be had."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    digest: str
+    encrypted: bool
+    archive: ZipFile
+    found: Mapping[str, ZipInfo]
+    manifest: Manifest | None
+
+    def copy(self, name: str, target: IO[bytes] | None) -> None:
+        """Copy a file of the bundle. Raises DamagedError where it is not the one in the manifest, OSError."""
+        assert self.manifest is not None
+        with reading():
+            source = self.archive.open(self.found[name])
+        with source:
+            if copied(source, target) != self.manifest.files[name]:
+                raise damaged(f"{name} is not the file that was bundled")
+
+
+@contextmanager
+def _opened(file: Path, password: Password, place: Path | None = None) -> Iterator[_Opened]:
+    """A bundle whose seal, names and sizes were checked; `place`: the folder in which it may be decrypted. Without a password for
+    one that has one, there is no manifest."""
+    if not file.is_file():
+        raise InputError(f"There is no file {file}.", "", "Check the path.", code="path-missing")
+    with file.open("rb") as raw:
+        digest = sealed(raw)
+        with _entries(raw) as (archive, found):
+            if not is_encrypted(found):
+                yield _Opened(digest, False, archive, found, read_manifest(archive, found))
+                return
+            if (word := password()) is None:
+                yield _Opened(digest, True, archive, found, None)
+                return
+            check_password(word)
+            check_room(place or Path(gettempdir()), found[BODY].file_size)
+            with TemporaryFile(dir=place) as plain:
+                decrypt(archive, word, plain)
+                sealed(plain)
+                with _entries(plain) as (inner, files):
+                    yield _Opened(digest, True, inner, files, read_manifest(inner, files))
+
+
+@contextmanager
+def _entries(file: IO[bytes]) -> Iterator[tuple[ZipFile, dict[str, ZipInfo]]]:
+    length = file.seek(0, 2)
+    with reading():
+        archive = ZipFile(file)
+    with archive:
+        yield archive, entries(archive, length)
+
+
+def verify(file: Path, password: Password = lambda: None) -> Verified:
+    """Read a whole bundle and compare it with its digests; of one with a password, without that, the outer one alone.
+
+    Raises DamagedError, InputError, UsageError for a wrong password.
+    """
+    with disk_errors(f"{file} could not be read."), _opened(file, password) as bundle:
+        manifest = bundle.manifest
+        for name in manifest.files if manifest else ():
+            bundle.copy(name, None)
+        if manifest is None:
+            return Verified(file, bundle.digest, bundle.encrypted)
+        return Verified(
+            file,
+            bundle.digest,
+            bundle.encrypted,
+            len(manifest.files),
+            manifest.search_only,
+            manifest.program,
+            manifest.created,
+        )
+
+
+def unbundle(file: Path, name: str, *, model: str = "", password: Password = lambda: None) -> Unbundled:
+    """Make the project `name` (a name or a path) of a bundle: whole, or nothing of it. `model`: the folder or file here of the
+    encoder's model.
+
+    Raises InputError for what is not safe, DamagedError, UsageError for a project that is there or a password that is wrong,
+    ResourceError when the disk is full.
+    """
+    final = locate(name)
+    ProjectFolder.check_new(final, {})
+    if final.parent == projects_root():
+        final.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not final.parent.is_dir():
+        raise InputError(
+            f"{final.parent} is not a folder.", "The project goes into it.", "Create it.", code="path-missing"
+        )
+    with (
+        disk_errors(f"{file} could not be unpacked."),
+        workplace(final) as work,
+        _opened(file, password, work) as bundle,
+    ):
+        manifest = bundle.manifest
+        if manifest is None:
+            raise UsageError(
+                f"{file} has a password.", "None was given.", "Use --password-file, or a terminal to be asked on.",
+                code="bundle-password-missing",
+            )  # fmt: skip
+        size = sum(entry.bytes for entry in manifest.files.values())
+        check_room(work, size)
+        project = ProjectFolder(work / "project")
+        project.path.mkdir(mode=0o700)
+        _unpack(bundle, manifest.files, project.path)
+        for folder in manifest.folders:
+            (project.path / folder).mkdir(parents=True, exist_ok=True)
+        moved = {named: str(final / place) for named, place in manifest.models.items()}
+        _settle(project, moved, model)
+        sync_tree(project.path)
+        project.path.rename(final)
+        sync_folder(final.parent)
+    return Unbundled(final, len(manifest.files), size, manifest.search_only, tuple(_notes(ProjectFolder(final))))
+
+
+def _unpack(bundle: _Opened, files: Mapping[str, Entry], folder: Path) -> None:
+    for name in sorted(files, key=lambda name: (name == SETTINGS, name)):  # without settings it is no project
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("xb") as target:
+            path.chmod(0o600)
+            bundle.copy(name, target)
+
+
+def _settle(project: ProjectFolder, moved: Mapping[str, str], model: str) -> None:
+    """Check settings and database, and name the models as they are here."""
+    chosen = project.settings().encoder
+    with closing(project.store(check=True)) as store:
+        for artifact in store.artifacts().values():
+            for folder in filter(None, (artifact.folder, *artifact.info.folders_read)):
+                check_name(folder)
+        vectors = store.artifact(VectorsInfo)
+        if model:
+            moved = {
+                **moved,
+                (vectors.info.model if vectors else chosen.model): str(Path(model).expanduser().absolute()),
+            }
+        changes = {
+            f"encoder.{key}": moved[named]
+            for key, named in (("model", chosen.model), ("small_model", chosen.small_model))
+            if named in moved
+        }
+        if changes:
+            project.change_settings(changes)
+        if vectors is not None:
+            info = vectors.info
+            small = moved.get(info.small_model, info.small_model)
+            here = replace(info, model=moved.get(info.model, info.model), small_model=small)
+            if here != info:
+                store.put_artifact(replace(vectors, info=here))
+    (project.path / "settings.lock").unlink(missing_ok=True)
+
+
+def _notes(project: ProjectFolder) -> Iterator[ExportNote]:
+    """What the project lacks here, and where it sends text."""
+    settings = project.settings()
+    for key, url in (("encoder", settings.encoder.endpoint), ("queries", settings.queries.endpoint)):
+        if url:
+            what, to_do = f"{key}.endpoint sends text to {url}.", "Empty it unless you know that server."
+            yield ExportNote(code="bundle-names-server", what=what, to_do=to_do)
+    for source in project.sources(settings):
+        if not source.exists():
+            what = f"The documents in {source} are not here: search works without them, 'engine run' does not."
+            to_do = "To bring it up to date here, set corpus.paths."
+            yield ExportNote(code="path-missing", what=what, to_do=to_do)
+    with closing(project.store()) as store:
+        vectors = store.artifact(VectorsInfo)
+    if vectors is not None:
+        yield from _of_model(project, vectors.info, project.path / vectors.folder)
+
+
+def _of_model(project: ProjectFolder, info: VectorsInfo, index: Path) -> Iterator[ExportNote]:
+    from engine.encoders.for_project import source_of
+    from engine.encoders.graph.query_graph import QueryGraph
+
+    adapter = project.path / info.adapter if info.adapter else None
+    search = "can search by meaning" if QueryGraph.open(index, info.encoder) else "cannot search by meaning"
+    to_do = f"The project {search} without it. Put the model there, or name its folder with --model."
+    try:
+        source = source_of(info, project.settings())
+        if source.vectors_fingerprint(info.max_tokens, adapter, info.interpolation_weight) != info.encoder:
+            what = f"The model {info.model} is not the one that the documents were embedded with."
+            yield ExportNote(code="model-changed", what=what, to_do=to_do)
+    except EngineError as error:
+        yield ExportNote(code="model-missing", what=error.what, to_do=to_do)
