@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,7 +14,7 @@ from engine.cli.app import AsJson, ProjectName, app, cleaned_up, print_json
 from engine.core.text import harmless
 
 if TYPE_CHECKING:
-    from engine.core.messages.project import ExportNote
+    from engine.core.messages.project import Bundled, Unbundled
 
 VARIABLE = "BMEMBED_BUNDLE_PASSWORD"
 PasswordFile = Annotated[
@@ -53,12 +52,7 @@ def bundle(
             )  # fmt: skip
     with cleaned_up():
         made = bundle_project(project, target, search_only=search_only, with_model=with_model, password=password)
-    _show_notes(made.notes)
-    if as_json:
-        print_json(made)
-    else:
-        print(harmless(str(made.file)))
-        print(f"{made.files} files, {made.bytes / 1e6:,.1f} MB. It holds text of your documents.", file=sys.stderr)
+    _show(made, made.file, as_json)
 
 
 @app.command()
@@ -76,12 +70,7 @@ def unbundle(
 
     with cleaned_up():
         made = unpack(file, name, model=model, password=partial(_password, password_file))
-    _show_notes(made.notes)
-    if as_json:
-        print_json(made)
-    else:
-        print(harmless(str(made.folder)))
-        print(f"{made.files} files, {made.bytes / 1e6:,.1f} MB.", file=sys.stderr)
+    _show(made, made.folder, as_json)
 
 
 @app.command()
@@ -89,14 +78,11 @@ def verify(file: BundleFile, password_file: PasswordFile = None, as_json: AsJson
     """Read a bundle and compare every byte with its digests. It finds damage, not forgery."""
     from engine.export.bundle.unpack import verify as check
 
-    password: Callable[[], str | None] = partial(_password, password_file, ask=False)
-    found = check(file, password)
+    found = check(file, partial(_password, password_file, ask=False))
     if as_json:
         print_json(found)
         return
-    inside = (
-        "encrypted; with the password its content is checked, too" if found.files is None else f"{found.files} files"
-    )
+    inside = f"{found.files} files" if found.files else "encrypted; with its password the content is checked, too"
     print(harmless(f"{found.file}: undamaged, {inside}\nsha256 {found.sha256}"))
 
 
@@ -118,6 +104,11 @@ def _password(file: Path | None, *, new: bool = False, ask: bool = True) -> str 
     return None
 
 
-def _show_notes(notes: tuple[ExportNote, ...]) -> None:
-    for note in notes:
+def _show(made: Bundled | Unbundled, place: Path, as_json: bool) -> None:
+    for note in made.notes:
         print(harmless(f"Note: {note.what} {note.to_do}"), file=sys.stderr)
+    if as_json:
+        print_json(made)
+        return
+    print(harmless(str(place)))
+    print(f"{made.files} files, {made.bytes / 1e6:,.1f} MB, with text of the documents.", file=sys.stderr)

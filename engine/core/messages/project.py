@@ -225,14 +225,15 @@ class Exported:
 
 @dataclass(frozen=True, slots=True)
 class Bundled:
-    """A project as one file. `sha256`: the digest that it ends with; `search_only`: nothing but what search reads is in it."""
+    """A project as one file. `sha256`: the digest that it ends with; `search_only`: nothing but what search reads is in it. `files`
+    and that are None where the content has a password that is not known."""
 
     file: Path
     bytes: int
-    files: int
     sha256: str
-    search_only: bool
     encrypted: bool
+    files: int | None = None
+    search_only: bool | None = None
     notes: tuple[ExportNote, ...] = ()
 
 
@@ -245,19 +246,6 @@ class Unbundled:
     bytes: int
     search_only: bool
     notes: tuple[ExportNote, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Verified:
-    """A bundle that is as it was written. `files` is None where its content has a password that was not given."""
-
-    file: Path
-    sha256: str
-    encrypted: bool
-    files: int | None = None
-    search_only: bool | None = None
-    program: str = ""
-    created: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,7 +76,7 @@ def bundle_project(
         sync_folder(final.parent)
     remember_bundle(project, final)
     manifest, notes = written
-    return Bundled(final, size, len(manifest.files), digest, search_only, password is not None, notes)
+    return Bundled(final, size, digest, password is not None, len(manifest.files), search_only, notes)
 
 
 def _write(

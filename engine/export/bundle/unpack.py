@@ -12,7 +12,7 @@ from zipfile import ZipFile, ZipInfo
 
 from engine.core.disk import disk_errors, sync_folder, sync_tree
 from engine.core.errors import EngineError, InputError, UsageError
-from engine.core.messages.project import ExportNote, Unbundled, Verified
+from engine.core.messages.project import Bundled, ExportNote, Unbundled
 from engine.export.bundle.archive import (
     SETTINGS,
     Entry,
@@ -86,7 +86,7 @@ def _entries(file: IO[bytes]) -> Iterator[tuple[ZipFile, dict[str, ZipInfo]]]:
         yield archive, entries(archive, length)
 
 
-def verify(file: Path, password: Password = lambda: None) -> Verified:
+def verify(file: Path, password: Password = lambda: None) -> Bundled:
     """Read a whole bundle and compare it with its digests; of one with a password, without that, the outer one alone.
 
     Raises DamagedError, InputError, UsageError for a wrong password.
@@ -95,17 +95,8 @@ def verify(file: Path, password: Password = lambda: None) -> Verified:
         manifest = bundle.manifest
         for name in manifest.files if manifest else ():
             bundle.copy(name, None)
-        if manifest is None:
-            return Verified(file, bundle.digest, bundle.encrypted)
-        return Verified(
-            file,
-            bundle.digest,
-            bundle.encrypted,
-            len(manifest.files),
-            manifest.search_only,
-            manifest.program,
-            manifest.created,
-        )
+        count, half = (len(manifest.files), manifest.search_only) if manifest else (None, None)
+        return Bundled(file, file.stat().st_size, bundle.digest, bundle.encrypted, count, half)
 
 
 def unbundle(file: Path, name: str, *, model: str = "", password: Password = lambda: None) -> Unbundled:
@@ -167,23 +158,16 @@ def _settle(project: ProjectFolder, moved: Mapping[str, str], model: str) -> Non
                 check_name(folder)
         vectors = store.artifact(VectorsInfo)
         if model:
-            moved = {
-                **moved,
-                (vectors.info.model if vectors else chosen.model): str(Path(model).expanduser().absolute()),
-            }
-        changes = {
-            f"encoder.{key}": moved[named]
-            for key, named in (("model", chosen.model), ("small_model", chosen.small_model))
-            if named in moved
-        }
-        if changes:
-            project.change_settings(changes)
-        if vectors is not None:
-            info = vectors.info
-            small = moved.get(info.small_model, info.small_model)
-            here = replace(info, model=moved.get(info.model, info.model), small_model=small)
-            if here != info:
-                store.put_artifact(replace(vectors, info=here))
+            named = vectors.info.model if vectors else chosen.model
+            moved = {**moved, named: str(Path(model).expanduser().absolute())}
+        models = {"model": chosen.model, "small_model": chosen.small_model}
+        project.change_settings({f"encoder.{key}": moved[named] for key, named in models.items() if named in moved})
+        if vectors is not None and moved:
+            info, here = vectors.info, moved.get
+            info = replace(
+                info, model=here(info.model, info.model), small_model=here(info.small_model, info.small_model)
+            )
+            store.put_artifact(replace(vectors, info=info))
     (project.path / "settings.lock").unlink(missing_ok=True)
 
 
