@@ -13,6 +13,7 @@ import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 
 from engine.core.assets import asset_path
@@ -39,7 +40,9 @@ class ToolServer:
         about = json.loads(asset_path("assistants/server.json").read_text(encoding="utf-8"))
         self._tools = {one["name"]: {**one, "annotations": READ_ONLY} for one in about["tools"]}
         self._tools["similar"]["outputSchema"] = self._tools["search"]["outputSchema"]
-        self._instructions = about["instructions"].format(projects=", ".join(names) or "all projects")
+        self._instructions = about["instructions"].format(
+            projects=", ".join(Path(one).name for one in names) or "all projects"
+        )
         self._answers, self._thread = Answers(output), ThreadPoolExecutor(1)
         self._opening = self._thread.submit(_opened, names)
 
@@ -68,15 +71,15 @@ class ToolServer:
             self._answers.give(key, error=(UNSUPPORTED_VERSION, "Unsupported protocol version", data))
         elif method == "tools/call":
             self._later(key, params, version)
-        elif (result := self._described(method, params)) is not None:
+        elif (result := self._described(method, params, version)) is not None:
             self._answers.give(key, _enveloped(result, version))
         else:
             self._answers.give(key, error=(NO_METHOD, "Method not found", None))
 
-    def _described(self, method: str, params: Mapping[str, Any]) -> dict[str, Any] | None:
+    def _described(self, method: str, params: Mapping[str, Any], version: str | None) -> dict[str, Any] | None:
         """What is known without the tools; None for a method that there is not."""
         about = {"capabilities": {"tools": {}}, "instructions": self._instructions}
-        fresh = {"ttlMs": 0, "cacheScope": "private"} if _VERSION_KEY in params.get("_meta", ()) else {}
+        fresh = {"ttlMs": 0, "cacheScope": "private"} if version else {}
         if method == "initialize":
             asked = params.get("protocolVersion")
             return {**about, "protocolVersion": asked if asked in HANDSHAKE else HANDSHAKE[-1], "serverInfo": SERVER}

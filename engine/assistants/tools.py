@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import chain, zip_longest
 from threading import Timer
@@ -40,9 +41,10 @@ class ProjectTools:
             for one in folders
             for label in [one.name if times[one.name] == 1 else str(one.path)]
         }
-        only = next(iter(self._projects.values()))
-        only.prepare()
-        self._timer = Timer(LOAD_AFTER, only.load) if len(folders) == 1 else None
+        first = next(iter(self._projects.values()))
+        with suppress(EngineError):  # a search says so
+            first.prepare()
+        self._timer = Timer(LOAD_AFTER, first.load) if len(folders) == 1 else None
         if self._timer:
             self._timer.daemon = True
             self._timer.start()

@@ -10,6 +10,7 @@ OFFLINE = {
     "HF_HUB_DISABLE_TELEMETRY": "1",
     "HF_DATASETS_OFFLINE": "1",
     "DO_NOT_TRACK": "1",
+    "ORT_DISABLE_TELEMETRY": "1",  # on in ONNX Runtime from 1.29 on, which looks up a host of its maker
 }
 QUIET = {
     "OMP_WAIT_POLICY": "PASSIVE",  # spinning OpenMP threads slow a busy machine tenfold

@@ -24,7 +24,7 @@ def test_the_sdk_s_client_finds_and_reads(handbook: Path, mode: str, revision: s
     async def steps(client: Client) -> None:
         assert client.protocol_version == revision
         assert client.server_info.name == "bmembed"
-        assert str(handbook) in (client.instructions or "")
+        assert handbook.name in (client.instructions or "")
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
         assert set(tools) == TOOLS
         for tool in tools.values():
@@ -57,8 +57,14 @@ def test_the_sdk_s_client_finds_and_reads(handbook: Path, mode: str, revision: s
     assert "Traceback" not in told
 
 
-def test_fifty_calls_by_keyword_and_by_meaning_need_no_socket(embedded: Path) -> None:
-    """The kernel ends the server at the first system call that would make one."""
+def test_fifty_calls_by_keyword_and_by_meaning_need_no_socket(
+    embedded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel ends the server at the first system call that would make one. ONNX Runtime, from 1.29 on, would some seconds
+    later: what it prepares for that is not there either.
+    """
+    for name in ("HOME", "XDG_CACHE_HOME"):
+        monkeypatch.setenv(name, str(tmp_path / name))
     seen: set[str] = set()
 
     async def steps(client: Client) -> None:
@@ -71,6 +77,7 @@ def test_fifty_calls_by_keyword_and_by_meaning_need_no_socket(embedded: Path) ->
 
     session(steps, embedded, before=WITHOUT_SOCKETS)
     assert {"bm25", "hybrid"} <= seen
+    assert not list(tmp_path.rglob("deviceid"))
 
 
 def test_the_kernel_does_end_who_makes_a_socket() -> None:
@@ -133,6 +140,8 @@ def test_a_stateless_revision_that_is_not_known_is_refused_with_those_that_are(h
         (request("tools/call", name=["search"]), -32602),
         (request("tools/call", name="__class__"), -32602),
         (request("tools/call", name="search", arguments=[]), 0),
+        (request("tools/list", _meta=5), 0),
+        (request("tools/list", _meta={"io.modelcontextprotocol/protocolVersion": []}), -32022),
         (request("tools/call", name="search", arguments="query"), -32602),
     ],
 )

@@ -154,6 +154,14 @@ def test_a_project_that_cannot_be_searched_does_not_hide_the_others(tmp_path: Pa
     assert called(new, "search", query="roof")["code"] == "not-built"
 
 
+def test_a_damaged_project_does_not_hide_the_others(tmp_path: Path, handbook: Path) -> None:
+    broken = indexed(tmp_path / "broken", {"a.txt": "a roof"})
+    (broken / "project.db").write_bytes(b"x" * 10_000)
+    found = called_in([broken, handbook], "search", query="roof")
+    assert [one.get("error", {}).get("code") for one in found["searched"]] == ["database-damaged", None]
+    assert len(found["results"]) == 2
+
+
 def test_a_document_whose_file_is_gone_is_not_given_away(tmp_path: Path) -> None:
     project = indexed(tmp_path / "notes", {"a.txt": "a pump", "b.txt": "a valve"})
     (hit,) = called(project, "search", query="pump")["results"]
