@@ -13,6 +13,7 @@ from textual.screen import ModalScreen
 from bmembed_tui.client.engine_client import order, parsed
 from bmembed_tui.dialogs.confirmations import QuestionDialog
 from bmembed_tui.widgets.change_line import error_text
+from bmembed_tui.widgets.folder_tree import size_text
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeButton, SafeStatic
 from engine.core.errors import EngineError
@@ -25,7 +26,7 @@ REMOVE = "remove"
 def removal_question(project: ProjectFolder) -> QuestionDialog:
     """Closes with `REMOVE` where the user wants it."""
     text = (
-        f"{project.path}\nThe index, the adapted encoder, queries, judgments, reports and settings are deleted, for good. "
+        f"{project.path}\nThe index, the adapted encoder, queries, judgments, reports and settings are deleted for good. "
         "Your documents and your exports stay."
     )
     return QuestionDialog(f"Remove the project {project.name}?", text, [("keep", "Keep it"), (REMOVE, "Remove it")])
@@ -73,11 +74,11 @@ class RemovalScreen(ModalScreen[bool]):
 def format_purged(done: Purged) -> str:
     """What was removed, what was kept, and where else text of the documents may be."""
     files, size = sum(one.files for one in done.removed), sum(one.bytes for one in done.removed)
-    lines = [f"Removed: {files:,} files, {size / 1e6:,.1f} MB, of {done.project}"]
+    lines = [f"Removed: {files:,} files, {size_text(size)}, of {done.project}"]
     lines += [f"  {one.path}: {one.what}" for one in done.removed]
     if done.kept:
-        lines.append(f"Kept there, as this program did not make it: {', '.join(done.kept)}")
+        lines.append(f"Kept there, because bmembed did not make it: {', '.join(done.kept)}")
     there = [f"  {one.what}: {one.path}. {one.why}" for one in done.elsewhere if one.found]
     maybe = [f"  {one.what}{one.path and f': {one.path}'}. {one.why}" for one in done.elsewhere if not one.found]
-    lines += ["", "Not touched, and there:", *there, "", "Not touched, and may hold text of the documents:", *maybe]
+    lines += ["", "Left in place:", *there, "", "May also hold text of the documents:", *maybe]
     return "\n".join(lines)

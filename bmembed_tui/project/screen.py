@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
@@ -44,6 +45,7 @@ class ProjectScreen(RunScreen):
         STYLES / "project.tcss",
         *(STYLES / f"{step.key}.tcss" for step in STEPS),
     ]
+    AUTO_FOCUS: ClassVar[str | None] = ""  # what is typed before the step is there is kept for it
     VERTICAL_BREAKPOINTS: list[tuple[int, str]] | None = [(0, "-short"), (30, "-tall")]  # noqa: RUF012
     HORIZONTAL_BREAKPOINTS: list[tuple[int, str]] | None = [(0, "-narrow"), (WIDE, "-wide")]  # noqa: RUF012
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -60,7 +62,7 @@ class ProjectScreen(RunScreen):
     def __init__(self, project: ProjectFolder, step: str | None = None, then: Then | None = None) -> None:
         """`then`: what to do once the project's status is known."""
         super().__init__(project)
-        self._then, self._early = then, ""
+        self._then, self._early = then, list[events.Key]()
         self.client = EngineClient(project.path)
         self.client.on_end = self._engine_ended
         self._first_step = step
@@ -71,13 +73,10 @@ class ProjectScreen(RunScreen):
         self._steps = ContentSwitcher(id="steps", initial=None)
 
     def compose(self) -> ComposeResult:
-        from bmembed_tui.project.registry import pane_types
-
         yield self._run_line
         with Horizontal(id="main"):
             yield self._sidebar
-            with self._steps:
-                yield from (kind(id=kind.step) for kind in pane_types())
+            yield self._steps
         yield KeyLine()
 
     def on_mount(self) -> None:
@@ -91,32 +90,49 @@ class ProjectScreen(RunScreen):
 
     @property
     def pane(self) -> StepPane | None:
-        from bmembed_tui.steps.base import StepPane
-
-        current = self._steps.visible_content if self._steps.is_attached else None
-        return current if isinstance(current, StepPane) else None
+        """The visible step, once its widgets are there."""
+        return next((pane for pane in self._panes() if pane.step == self._steps.current), None)
 
     def go(self, step: str) -> None:
-        before = self.pane
-        if before is not None and before.step == step:
+        """Show a step. Its widgets are made when it is first shown: all seven take a second."""
+        if step == self._steps.current:
             return
-        if before is not None:
+        if (before := self.pane) is not None:
             before.left()
             self._seen.add(before.step)
         self.set_focus(None)  # what is hidden must not keep the keys
+        if not self._steps.query_children(f"#{step}"):
+            self._steps.mount(_pane_type(step)(id=step))
         self._steps.current = step
         self.draw_status()
-        pane = self.pane
-        if pane is not None:
-            pane.show_run(self.run_state)
-            self.call_after_refresh(self._enter, pane)
+        if (pane := self.pane) is not None:
+            self._show(pane)
+
+    def pane_mounted(self, pane: StepPane) -> None:
+        if self.status.stages:
+            pane.show_status(self.status)
+        if pane is self.pane:
+            self._show(pane)
+
+    def _show(self, pane: StepPane) -> None:
+        pane.show_run(self.run_state)
+        self.call_after_refresh(self._enter, pane)
 
     def is_at(self, step: str) -> bool:
         return self.pane is not None and self.pane.step == step
 
     def _enter(self, pane: StepPane) -> None:
-        if pane.is_attached:
-            pane.entered()
+        """The focus goes to the step, and so do the keys that came before it could take any."""
+        if not pane.is_attached:
+            return
+        early, self._early = self._early, []
+        for event in early:
+            if event.is_printable and event.character:
+                self._type(event.character)
+        pane.entered()
+        for event in early:
+            if not event.is_printable:
+                self.app.call_later(self.app.simulate_key, event.key)
 
     def action_go(self, step: str) -> None:
         self._following = False
@@ -127,8 +143,10 @@ class ProjectScreen(RunScreen):
     def take_late_key(self, event: events.Key) -> bool:
         """A key that nothing took is for the step: typed while it was still being shown, or beside it."""
         known = event.key in self.active_bindings
+        if not known and (self.pane is None or self._early):
+            self._early.append(event)
+            return True
         if event.is_printable and event.character:
-            self._early += event.character if self.pane is None and not known else ""
             return self._type(event.character)
         beside = self.focused is None or self.pane not in self.focused.ancestors
         if self.pane is not None and beside and not known:
@@ -149,8 +167,9 @@ class ProjectScreen(RunScreen):
     def search_for(self, text: str) -> None:
         from bmembed_tui.steps.search.pane import SearchPane
 
-        self.query_one(SearchPane).search_for(text)
         self.go("search")
+        pane = self.query_one(SearchPane)
+        pane.call_later(pane.search_for, text)
 
     def action_steps(self) -> None:
         self._sidebar.focus()
@@ -267,17 +286,15 @@ class ProjectScreen(RunScreen):
     def _panes(self) -> list[StepPane]:
         from bmembed_tui.steps.base import StepPane
 
-        return list(self.query(StepPane))
+        return [pane for pane in self._steps.query_children(StepPane) if pane.is_ready]
 
     def _enter_first(self) -> None:
         """Once: the step that the user left off at. A run that goes on is followed from there, as if nobody had been away."""
-        if self.pane is None:
+        if self._steps.current is None:
             self._following = self._following or (self.status.running and self._first_step is None)
             self.go(self._first_step or self._likely_step())
             if self._then is not None:
                 self._then(self)
-            for character in self._early:
-                self._type(character)
 
     def show_hit(self, query: str, hit: Hit) -> None:
         """Show the document of a hit, over the search for `query`."""
@@ -301,7 +318,7 @@ class ProjectScreen(RunScreen):
     # Drawing
 
     def draw_status(self) -> None:
-        current = self.pane.step if self.pane else STEPS[0].key
+        current = self._steps.current or STEPS[0].key
         self._sidebar.draw(self.status, self.run_state, current, frozenset(self._seen))
         self._run_line.draw(self.status, self.run_state, self.activity)
 
@@ -309,3 +326,9 @@ class ProjectScreen(RunScreen):
         self._run_line.draw(self.status, self.run_state, self.activity)
         if self.pane is not None:
             self.pane.show_run(self.run_state)
+
+
+def _pane_type(step: str) -> type[StepPane]:
+    """The class of a step, `SearchPane` of `search`; imported when the step is first shown."""
+    kind: type[StepPane] = getattr(import_module(f"bmembed_tui.steps.{step}.pane"), f"{step.capitalize()}Pane")
+    return kind

@@ -40,7 +40,10 @@ class StepHost(Protocol):
 
     @property
     def pane(self) -> StepPane | None:
-        """The visible step."""
+        """The visible step, once its widgets are there."""
+
+    def pane_mounted(self, pane: StepPane) -> None:
+        """A step that is shown for the first time has its widgets now."""
 
     @property
     def alive(self) -> bool: ...
@@ -100,6 +103,8 @@ class StepPane(Vertical):
     """One sentence under the title: what this step is for."""
     help_text: ClassVar[str] = ""
     """What F1 shows for this step."""
+    is_ready = False
+    """Whether its widgets are there."""
 
     def compose(self) -> ComposeResult:
         yield SafeStatic(self.title, classes="step-title")
@@ -145,9 +150,11 @@ class StepPane(Vertical):
 
     def on_mount(self) -> None:
         self.draw()
+        self.is_ready = True
+        self.host.pane_mounted(self)
 
     def show_status(self, status: ProjectStatus) -> None:
-        """The project's status was read anew. Called also when the step is not visible."""
+        """The project's status was read anew. Called also while another step is shown."""
         self.draw()
 
     def show_run(self, state: RunState) -> None:

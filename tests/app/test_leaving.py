@@ -93,6 +93,7 @@ def test_a_sample_ends_with_the_app(new_project: Path) -> None:
             screen = await opened(pilot)
             await until(pilot, lambda: screen.pane is not None)
             screen.action_go("queries")
+            await until(pilot, lambda: screen.is_at("queries"), "the step")
             backend = screen.query_one("#source-backend", ChoiceRow)
             await until(pilot, lambda: backend.value == "endpoint", "the backend")
             await pilot.press("s")

@@ -134,7 +134,7 @@ async def measure(project: str, size: tuple[int, int]) -> None:
         await until(lambda: getattr(app.screen, "pane", None) is not None)
         screen: Any = app.screen
         screen.go("search")
-        await until(lambda: screen.pane.step == "search" and screen.pane.searching.encoder == "ready")
+        await until(lambda: screen.is_at("search") and screen.pane.searching.encoder == "ready")
         field = screen.query_one("#search-query")
         field.cursor_blink = False
         paints, arrivals = Paints(app), Arrivals(screen.client, screen.pane.searching)

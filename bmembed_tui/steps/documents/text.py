@@ -44,10 +44,20 @@ def format_status(
 
 
 def _counts(status: ProjectStatus) -> str:
-    counts = status.counts
-    left_out = counts.get("skipped", 0) + counts.get("quarantined", 0)
+    counts, left_out = status.counts, _left_out(status)
     rest = f" Left out: {count(left_out, 'file')}." if left_out else ""
     return f"Read: {count(counts.get('documents', 0), 'document')}, {count(counts.get('chunks', 0), 'chunk')}.{rest}"
+
+
+def _left_out(status: ProjectStatus) -> int:
+    return status.counts.get("skipped", 0) + status.counts.get("quarantined", 0)
+
+
+def left_out_title(status: ProjectStatus, total: int) -> str:
+    """`Left out: 4 files, and 2 inside files`: of the `total`, what is no file of its own is a part of one that was read."""
+    files = min(total, _left_out(status)) if status.done("ingest") else total
+    inside = f", and {total - files:,} inside files" if total > files else ""
+    return f"Left out: {count(files, 'file')}{inside}"
 
 
 def files_text(scan: Scanned) -> str:

@@ -11,7 +11,14 @@ from textual.containers import Container, Horizontal, Vertical, VerticalScroll
 
 from bmembed_tui.client.project_status import SEARCH
 from bmembed_tui.steps.base import StepPane
-from bmembed_tui.steps.documents.text import STAGES, files_text, format_status, formats_rows, skipped_rows
+from bmembed_tui.steps.documents.text import (
+    STAGES,
+    files_text,
+    format_status,
+    formats_rows,
+    left_out_title,
+    skipped_rows,
+)
 from bmembed_tui.widgets.change_line import error_text
 from bmembed_tui.widgets.fields import PatternField
 from bmembed_tui.widgets.folder_tree import FolderTree
@@ -141,7 +148,9 @@ class DocumentsView(StepPane):
         self._draw_why(0)
         self.query_one("#skipped-part").display = bool(self._left_out)
         rest = f"; 'engine documents {self.host.project.argument}' lists all" if total > len(self._left_out) else ""
-        self.query_one("#skipped-title", SafeStatic).update(plain(f"Left out: {total:,}{rest}", "bold"))
+        self.query_one("#skipped-title", SafeStatic).update(
+            plain(f"{left_out_title(self.host.status, total)}{rest}", "bold")
+        )
         self.query_one("#retry").display = bool(self._unread.known)
 
     def _draw_why(self, row: int) -> None:

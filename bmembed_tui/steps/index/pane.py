@@ -16,7 +16,7 @@ class IndexPane(StepPane):
 
     step = "index"
     title = "Index"
-    lead = "BM25: search by keywords. The encoder's teacher."
+    lead = "BM25 searches by keyword, and its rankings teach the encoder."
     help_text = """BM25 is the classic way to search: a chunk is found by the words of the query, and rare words count more. \
 Words are reduced to their stems in the language of the documents, so that "doors" finds "door".
 

@@ -218,12 +218,14 @@ Everything else about training is in the settings."""
             self.query_one("#model-folder").focus()
         elif event.value == "server":
             self.query_one("#model-note", SafeStatic).update(
-                "It gets the text of all chunks and queries. It is not trained, but one beside it may be (encoder.small_model)."
+                "The server gets the text of all chunks and queries. Its model is not trained; a small one beside it can be "
+                "(encoder.small_model)."
             )
             self.query_one("#model-endpoint").focus()
         elif event.value == "vectors":
             self.query_one("#model-note", SafeStatic).update(
-                "Of each chunk, by its content_hash in 'engine export --only chunks'. The encoder set so far encodes the queries."
+                "A file with a vector for each chunk, by the content_hash that 'engine export --only chunks' gives. Queries are "
+                "encoded by the encoder that is set now."
             )
             self.query_one("#model-vectors").focus()
         elif self._encoder.model not in BUNDLED or self._encoder.endpoint or self._encoder.vectors:

@@ -124,7 +124,7 @@ class QuerySample(Container):
 
 def _line(item: SampledChunk, query: SampledQuery | None) -> Content:
     if query is None:
-        return plain(f"✗ nothing came of {item.path}: {item.problem or 'too little text'}", "$text-muted")
+        return plain(f"✗ no query from {item.path}: {item.problem or 'too little text'}", "$text-muted")
     if query.kept:
         return Content.assemble(
             plain("✓ ", "$text-success"), plain(f"{query_label(query.kind)}: ", "$text-muted"), plain(query.text)

@@ -44,8 +44,8 @@ SIGNS: dict[Outcome, tuple[str, str]] = {
     "stays": ("=", "bold $text-warning"), "not measured": ("·", "bold $text-warning"),
 }  # fmt: skip
 NOTHING = """Nothing has been measured yet.
-Evaluation asks every system the same questions, whose answers are known, and compares what they find:
-BM25, the untouched base encoder, the adapted one, interpolations of the two, and hybrid search with each.
+Evaluation asks every system the same questions, whose answers are known, and compares what they find: \
+BM25, the base encoder, the adapted one, interpolations of the two, and hybrid search with each.
 An adapted encoder is used only if it is shown to be better than base."""
 
 
@@ -55,19 +55,19 @@ class ResultPane(StepPane):
     step = "result"
     title = "Result"
     lead = "Did adaptation help?"
-    help_text = """First comes the verdict on the best evidence there is: keyword search, search before adaptation and search now,
-in points of 100; what is in use and why; what to do next. d shows all figures.
+    help_text = """First comes the verdict on the best evidence there is: keyword search, search before adaptation and \
+search now, in points of 100; what is in use and why; what to do next. d shows all figures.
 
 Each line there is one way to search, measured on questions with known answers; ✓ marks what is in use.
-● is the measured value, ├──┤ the range it may really lie in (95 % confidence); in a narrow window the range stands in
-numbers. The last column is the difference to the untouched base encoder: ▲ better, ▼ worse, = no difference shown (the
-interval holds 0, or Fisher's randomisation test finds none).
+● is the measured value, ├──┤ the range it may really lie in (95 % confidence); in a narrow window the range \
+stands in numbers. The last column is the difference to the untouched base encoder: ▲ better, ▼ worse, = no difference \
+shown (the interval holds 0, or Fisher's randomisation test finds none).
 
-Judged queries are real questions with known answers: yours, or marked in Search with + and −. Where they are too few, titles
-and headings that nothing was trained on decide, then queries by a language model; extractive ones decide nothing.
+Judged queries are real questions with known answers: yours, or marked in Search with + and −. Where they are too few, \
+titles and headings that nothing was trained on decide, then queries by a language model; extractive ones decide nothing.
 
-Search uses base where nothing is shown to be better. Below the figures: the queries that changed most. Enter on one searches
-for it.
+Search uses base where nothing is shown to be better. Below the figures: the queries that changed most. Enter on one \
+searches for it.
 
 Export takes the adapter and the model away, as folders for peft and sentence-transformers, and more if you choose it."""
     BINDINGS: ClassVar[list[BindingType]] = [

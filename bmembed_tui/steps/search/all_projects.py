@@ -35,10 +35,6 @@ class AllProjectsScreen(Screen[None]):
     """A query, and the best hits of all projects in turn: their scores cannot be compared."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,ctrl+w", "dismiss", "back", id="everywhere.back")]
-    DEFAULT_CSS = """
-    AllProjectsScreen HitList { height: 1fr; border: none; padding: 0; background: $background; scrollbar-gutter: stable; }
-    AllProjectsScreen #everywhere-status { height: auto; max-height: 4; color: $text-muted; }
-    """
     HELP = "Enter searches every project, in the mode that its settings name. Enter on a hit opens its document in its project."
 
     def __init__(self, query: str = "") -> None:

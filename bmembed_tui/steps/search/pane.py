@@ -275,7 +275,8 @@ class SearchPane(HitActions):
         self.host.action_improve()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Adaptation is offered where there is something to gain."""
+        """Adaptation is offered where there is something to search and to gain."""
         if action == "improve":
-            return self.is_attached and bool(texts.offer(self.host.status, ""))
+            status = self.host.status
+            return self.is_attached and status.built("index") and bool(texts.offer(status, ""))
         return super().check_action(action, parameters)

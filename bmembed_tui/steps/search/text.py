@@ -15,19 +15,19 @@ from engine.core.messages.project import ProjectStatus
 from engine.core.messages.search import FoundIn
 from engine.core.text import duration
 
-HELP = """Type, and the hits come while you type. Down or Enter goes to them, / or a letter back to the field.
-BM25 finds the words that you type; semantic search finds by meaning, with the encoder; hybrid fuses the two.
-F5 to F8 choose, F8 shows all three; F2 embeds what is not embedded yet, then offers to adapt the encoder.
-F3 searches all projects. F9 filters by path and date, and by type, author and language of what was found.
+HELP = """Type words or a question: hits come while you type. Down or Enter goes to them, / or a letter back to the field.
+BM25 finds the words that you type. Semantic search finds by meaning, with the encoder. Hybrid fuses the two.
+F5 to F8 choose; F8 shows all three. F2 embeds what is not embedded yet, then offers to adapt the encoder.
+F3 searches all projects. F9 filters by path, date, type, author and language.
 
-"Words in quotes" must stand so in a hit; -word must not; open* stands for all words that begin so; title:word looks in titles.
+"Words in quotes" must stand so in a hit, -word must not; open* finds all words that begin so; title:word looks in titles. \
 F4 takes a correction ("Did you mean").
 
-A hit is the best passage of a document; "+2 more" says how many others were found, and g shows every passage. d sorts by date.
-On a hit: Enter looks inside the document, l finds more like it, w shows why it was found, o opens the file, c copies its text,
-y its path.
-+ marks it as relevant, - as not relevant, 0 removes the mark. A query with marks is a judged query: evaluation measures
-with it whether adaptation helped on what you really ask, so mark a few."""
+A hit is the best passage of a document; "+2 more" says how many others were found. g shows every passage, d sorts by date.
+On a hit, Enter looks inside the document, l finds more like it, w shows why it was found, o opens the file, c copies its \
+text, y its path.
++ marks a hit as relevant, - as not relevant, 0 removes the mark. A query with marks is a judged query: evaluation measures \
+with it whether adaptation helps on what you really ask, so mark a few."""
 NOTHING = """There is nothing to search yet.
 Reading the documents takes seconds to minutes: then they can be searched by keyword. Search by meaning follows as they are \
 embedded, the newest and smallest first.

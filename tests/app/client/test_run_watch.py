@@ -226,7 +226,7 @@ def test_two_thousand_events_a_second_are_shown_a_few_times(
         screen = pilot.app.screen
         assert isinstance(screen, ProjectScreen)
         screen.go("search")
-        await until(pilot, lambda: screen.run_state.over, "the history")
+        await until(pilot, lambda: screen.run_state.over and screen.is_at("search"), "the history")
         field = screen.query_one("#search-query", Input)
         await until(pilot, lambda: screen.focused is field)
         shown.clear()

@@ -144,6 +144,7 @@ def test_a_run_that_began_elsewhere_is_noticed_and_its_death_too(finished_projec
             await until(pilot, lambda: screen.run_state.running and screen.run_state.steps, "the run to be noticed")
             await until(pilot, lambda: "train" in head_line(pilot), "the head line")
             screen.action_go("train")
+            await until(pilot, lambda: screen.is_at("train"), "the step")
             keep = screen.query_one("#train #keep")
             await until(pilot, lambda: keep.display, "the button")
         await until(pilot, lambda: STOPPED in head_line(pilot), "the end to be noticed")

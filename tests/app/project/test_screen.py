@@ -12,6 +12,7 @@ from textual.events import Key
 from textual.pilot import Pilot
 
 from bmembed_tui.project.screen import ProjectScreen
+from bmembed_tui.steps.base import StepPane
 from bmembed_tui.steps.search.pane import SearchPane
 
 
@@ -25,7 +26,23 @@ def test_what_is_typed_while_a_project_opens_stands_in_the_search_field() -> Non
         pilot.app.open_project(RecordedProject(PROJECT))  # type: ignore[attr-defined]
         pilot.app.post_message(Key("q", "q"))
         screen = await until_screen(pilot, ProjectScreen)
-        await until(pilot, lambda: screen.query_one(SearchPane).question.query == "q", "the letter")
+        await until(pilot, lambda: isinstance(screen.pane, SearchPane) and screen.pane.question.query == "q", "it")
+
+    drive(story)
+
+
+def test_the_widgets_of_a_step_are_made_when_it_is_first_shown() -> None:
+    async def story(pilot: Pilot[Any]) -> None:
+        pilot.app.open_project(RecordedProject(PROJECT), "search")  # type: ignore[attr-defined]
+        screen = await until_screen(pilot, ProjectScreen)
+        await until(pilot, lambda: screen.is_at("search"), "the step")
+        assert [pane.step for pane in screen.query(StepPane)] == ["search"]
+        searching = screen.pane
+        await pilot.press("escape", "6")
+        await until(pilot, lambda: screen.is_at("result"), "another step")
+        assert screen.pane.query("#changes").first().is_mounted  # type: ignore[union-attr]
+        await pilot.press("escape", "7")
+        await until(pilot, lambda: screen.pane is searching, "the first step as it was")
 
     drive(story)
 

@@ -159,6 +159,7 @@ def test_hits_by_document_more_like_one_newest_first_a_correction_and_all_projec
         assert arguments[arguments.index("--also") + 1] == str(finished_project)
         assert [hit.rank for hit in screen.query_one(HitList).hits] == [*range(1, len(found.hits) + 1)]
         assert "handbook" in screen.query_one(HitList).hits[0].title
+        assert screen.query_one(HitList).styles.gutter.width == 0  # no frame, into which scores would not fit
         assert "broken" in text_of(pilot, "#everywhere-status")
         await pilot.press("down", "enter")
         document = (await until_screen(pilot, PreviewScreen)).query_one(DocumentView)

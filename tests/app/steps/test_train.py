@@ -257,11 +257,9 @@ def test_a_run_that_is_only_being_started_cannot_be_paused_or_stopped(
         assert ordered == ["run"]
         shown = {name: screen.query_one(f"#train #{name}").display for name in ("pause", "stop", "detach", "keep")}
         assert shown == {"pause": False, "stop": False, "detach": True, "keep": False}
-        queries = screen.query_one(QueriesPane)
-        assert not queries.query_one("#stop").display
         screen.action_go("queries")
-        await until(pilot, lambda: screen.pane is queries, "the step")
-        assert not any(queries.query_one(f"#{name}").display for name in ("pause", "stop"))
+        await until(pilot, lambda: isinstance(screen.pane, QueriesPane), "the step")
+        assert not any(screen.pane.query_one(f"#{name}").display for name in ("pause", "stop"))
         for label in ("result", "search"):
             screen.action_go(label)
             await until(pilot, lambda label=label: screen.pane.step == label, label)  # type: ignore[misc, union-attr]
