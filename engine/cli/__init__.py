@@ -1,4 +1,4 @@
-"""The `engine` command; `engine.cli.app.HELP` has its exit codes and the form of its errors."""
+"""The `engine` command; `engine.cli.app.CODES` has its exit codes and the form of its errors."""
 
 from __future__ import annotations
 

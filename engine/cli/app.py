@@ -20,14 +20,13 @@ if TYPE_CHECKING:
     from engine.api import Project
     from engine.core.events import Event
 
-HELP = """The `engine` command. Data goes to standard output, progress messages to standard error.
+HELP = """Search documents offline, by keyword and by meaning, and adapt the model to them.
 
-Exit codes: 0 done, 1 internal fault, 2 wrong use or settings, 3 bad input or nothing built yet, 4 project busy, 5 stage
+Begin with: engine new PROJECT FOLDER. Data goes to standard output, progress messages to standard error."""
+CODES = """Exit codes: 0 done, 1 internal fault, 2 wrong use or settings, 3 bad input or nothing built yet, 4 project busy, 5 stage
 failed, 6 out of disk or memory, 7 damaged project, 130 cancelled (0 where torchrun or accelerate launch has started it: they
 take any other for a crash). With --json, or BMEMBED_ERRORS=json in the environment, an error
-is one JSON object {"type", "code", "what", "why", "to_do", "stage", "command"} on the last line of standard error.
-
-"""
+is one JSON object {"type", "code", "what", "why", "to_do", "stage", "command"} on the last line of standard error."""
 
 GROUPS = {
     "Start": ("new", "run", "find", "list", "config", "purge", "demo", "doctor"),
@@ -69,6 +68,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     help=HELP,
+    epilog=CODES,
 )
 _PROJECT = typer.Argument(
     metavar="PROJECT", help="a project's name, or the path of its folder", autocompletion=_complete_project

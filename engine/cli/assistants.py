@@ -33,7 +33,7 @@ def mcp(
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="write without asking")] = False,
 ) -> None:
-    """Let an AI assistant search projects, by MCP on standard input and output. It only reads, and no port is opened.
+    """Let an AI assistant search projects (MCP). Over standard input and output; it only reads, and no port is opened.
 
     A cloud assistant sends the hits, which are text of your documents, to its provider.
     """

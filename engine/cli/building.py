@@ -77,7 +77,7 @@ def run(
     verbose: Verbose = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make the documents searchable with the encoder in use: ingest what has changed, index, embed. Resumes where it stopped.
+    """Make the documents searchable. Runs ingest (of what has changed), index and embed. Resumes where it stopped.
 
     Search by keyword works after 'index'. While 'embed' runs, what is embedded so far is searched by meaning.
     """
@@ -105,7 +105,7 @@ def adapt(
     verbose: Verbose = False,
     as_json: AsJson = False,
 ) -> None:
-    """Adapt the encoder to your documents, and use it if search is shown to be better with it.
+    """Adapt the encoder to your documents. It comes into use if search is shown to be better with it.
 
     Reads what has changed, makes training queries, trains, compares search before and after, and embeds. Resumes where it stopped.
     """
@@ -140,7 +140,7 @@ def _run(name: str, stages: tuple[str, ...], force: bool, detach: bool, as_json:
             more = (
                 f"engine report {quoted}"
                 if "evaluate" in stages
-                else f"engine adapt {quoted}, which may make it better"
+                else f"engine adapt {quoted} --dry-run, which says whether adapting may help"
             )
             print(f"Next: engine search {quoted} 'your question', or {more}", file=sys.stderr)
 
@@ -177,10 +177,10 @@ def _stage_command(stage: str, text: str) -> None:
 for _name, _text in {
     "ingest": "Stage 1: read the documents and cut them into chunks. Only what has changed is read.",
     "index": "Stage 2: build the BM25 index. After it, BM25 search works.",
-    "generate": "Stage 3: make training queries from the chunks, or take the imported ones.",
+    "generate": "Stage 3: make training queries, or take imported ones.",
     "rank": "Stage 4: mine BM25's ranking of every query.",
     "train": "Stage 5: train the adapter. Resumes from its last checkpoint.",
-    "evaluate": "Stage 6: compare base, adapted and interpolated encoders on the best evidence, and choose which to use.",
+    "evaluate": "Stage 6: compare encoders, and choose which to use. Base, adapted and interpolated ones, on the best evidence.",
     "embed": "Stage 7: embed the chunks with the encoder in use. After it, semantic search works.",
 }.items():
     _stage_command(_name, _text)
@@ -191,8 +191,9 @@ def import_queries(
     name: ProjectName,
     path: Annotated[Path, typer.Argument(help="a .jsonl file, a .json array, or qrels/NAME.tsv of a BEIR folder")],
 ) -> None:
-    """Add training queries: JSONL of {"query", "evidence", "document"}, or a JSON array of {"query", "evidence_list", "doc"}.
+    """Add training queries from a file.
 
+    JSONL of {"query", "evidence", "document"}, or a JSON array of {"query", "evidence_list", "doc"}.
     A "grade" from 1 up says how relevant the evidence is (for the loss plackett_luce). A query may appear once for each answer,
     as in qrels.
     """
@@ -210,7 +211,7 @@ def import_judgments(
     path: Annotated[Path, typer.Argument(help="a .jsonl file, or a BEIR folder")],
     split: Annotated[str, typer.Option(help="which qrels/NAME.tsv of a BEIR folder")] = "test",
 ) -> None:
-    """Add questions with known answers: JSONL of {"query", "evidence", "path"}, or a BEIR folder. They are never trained on."""
+    """Add questions with known answers from a file. JSONL of {"query", "evidence", "path"}, or a BEIR folder. Never trained on."""
     with opened(name) as project:
         print(f"{project.import_judgments(path, split)} judged queries were imported.", file=sys.stderr)
 
@@ -229,7 +230,7 @@ def benchmark(
     verbose: Verbose = False,
     as_json: AsJson = False,
 ) -> None:
-    """Adapt to a BEIR data set and measure every system on its judgments, with 95 % intervals."""
+    """Adapt to a BEIR data set and measure every system. On its judgments, with 95 % intervals."""
     from engine.cli.console import RunView, output, show_differences, show_tables
     from engine.core.figures import FigureTable
     from engine.core.messages.wire import from_json
@@ -273,7 +274,7 @@ def demo(
     project: Annotated[str, typer.Option("--project", help="name or folder of the demo's project")] = "sample",
     verbose: Verbose = False,
 ) -> None:
-    """Run every stage on the sample corpus, show whether adaptation helped, and try three searches."""
+    """Adapt to the sample, and show whether it helped. Then search three times."""
     from engine.cli.console import output, show_found, show_verdict
     from engine.cli.demo import NARROW, SEARCHES, sample_project
     from engine.core.errors import CancelledError

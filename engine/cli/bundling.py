@@ -37,7 +37,7 @@ def bundle(
     password_file: PasswordFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write a project into one file, to move or keep it: complete or absent. A run may go on meanwhile."""
+    """Write a project into one file, to move or keep it. It is complete or absent; a run may go on meanwhile."""
     from engine.core.errors import UsageError
     from engine.export.bundle.pack import bundle_project
     from engine.project.folder import ProjectFolder

@@ -34,7 +34,7 @@ def documents(
     path: Annotated[Texts, typer.Option(help="only paths that match this glob, such as 'mail/**'; may repeat")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what became of every file and of the files inside it: read, skipped or unreadable, and why."""
+    """Show what became of every file, and why. Files inside archives and mails are listed, too."""
     from engine.core.errors import unknown
     from engine.search.filters import path_filter
 
@@ -100,7 +100,7 @@ def _csv(rows: Iterable[FileOutcome]) -> str:
 
 @app.command()
 def watch(name: ProjectName) -> None:
-    """Keep the project up to date with its folders: changes are searchable within seconds. Press Ctrl-C to stop."""
+    """Keep the project up to date while files change. Changes are searchable within seconds. Press Ctrl-C to stop."""
     import signal
     import threading
 

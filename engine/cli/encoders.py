@@ -24,8 +24,10 @@ def encoders(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the embedding models on this machine and in the folders of a project's encoder.folders, or compare some with the
-    project's encoder on its chunks and the queries that decide between them."""
+    """List or compare the embedding models on this machine. With a project, the list has those in its encoder.folders, too.
+
+    A comparison measures them beside the project's encoder, on its chunks and the queries that decide between them.
+    """
     from engine.core.errors import UsageError
 
     if action not in ("list", "compare") or (action == "compare") != bool(name and named):

@@ -42,7 +42,7 @@ def judge(
     most: Annotated[int, typer.Option(help="most of the project's own queries to judge", min=1)] = 20,
     as_json: AsJson = False,
 ) -> None:
-    """Judge the top hits of queries: y(es), n(o), s(kip), u(ndo), q(uit). Answers count in 'engine evaluate'.
+    """Judge hits as right or wrong. Keys: y(es), n(o), s(kip), u(ndo), q(uit). Answers count in 'engine evaluate'.
 
     Hits of BM25, semantic and hybrid search, and of the encoder before adaptation, are shown together, without saying which of
     them found a hit. A hit that has no mark counts as wrong, which undervalues systems whose hits were not shown. Without
@@ -274,7 +274,10 @@ def _show_summary(summary: Summary) -> None:
     elif summary.open:
         print(f"{summary.open} hits have no mark yet; the same command continues with them.", file=sys.stderr)
     if summary.judged_queries < summary.judged_needed:
-        print(f"Of your own questions, {summary.judged_show}. One counts once a hit of it is right.", file=sys.stderr)
+        print(
+            f"Of your own questions, {summary.judged_show}. A question counts once a hit of it is judged right.",
+            file=sys.stderr,
+        )
     if summary.right + summary.wrong:
         print(f"Next: {summary.next}", file=sys.stderr)
 

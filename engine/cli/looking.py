@@ -17,7 +17,7 @@ def serve(
     name: ProjectName,
     stdio: Annotated[bool, typer.Option("--stdio", help="speak JSON-RPC 2.0 on standard input and output")] = False,
 ) -> None:
-    """Answer searches as JSON-RPC 2.0, one message a line; models stay loaded. No port is opened."""
+    """Answer searches as JSON-RPC 2.0, one message a line. Models stay loaded, and no port is opened."""
     from engine.core.errors import UsageError
 
     if not stdio:
@@ -50,7 +50,7 @@ def list_projects(as_json: AsJson = False) -> None:
 
 @app.command()
 def status(name: MaybeProject = None, as_json: AsJson = False) -> None:
-    """Show how far each stage of a project is; without a name, list the known projects."""
+    """Show how far each stage is, and what is in use. Without a name, list the known projects."""
     if name is None:
         list_projects(as_json)
         return
@@ -77,17 +77,16 @@ def _steering_command(action: str, done: str, text: str) -> None:
 
 
 for _action, _done, _text in (
-    ("cancel", "was asked to stop", "Stop a run at its next safe point; the next run resumes there."),
-    ("pause", "was asked to pause",
-     "Pause a run at its next safe point, keeping its memory, until 'engine resume'."),
-    ("resume", "continues", "Continue a paused run. (To continue a stopped run, repeat its command.)"),
+    ("cancel", "was asked to stop", "Stop a run at its next safe point. The next run resumes there."),
+    ("pause", "was asked to pause", "Pause a run at its next safe point. It keeps its memory until 'engine resume'."),
+    ("resume", "continues", "Continue a paused run. To continue a stopped run, repeat its command."),
 ):  # fmt: skip
     _steering_command(_action, _done, _text)
 
 
 @app.command()
 def finish(name: ProjectName) -> None:
-    """End the training at its next step and keep its best adapter; the stages after it run."""
+    """End the training now and keep its best adapter. The stages after it run."""
     from engine.project import control
 
     with opened(name) as project:
@@ -100,7 +99,7 @@ def report(
     full: Annotated[bool, typer.Option("--full", help="all tables and comparisons")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show whether adaptation helped, what is in use and why, and what to do next."""
+    """Show whether adaptation helped, and what to do next. Also what is in use, and why."""
     from engine.cli.console import differences_in_use, output, show_differences, show_gate, show_tables, show_verdict
 
     with opened(name) as project:
@@ -131,7 +130,7 @@ def doctor(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Check this machine: device, precision, memory, disk, model files, versions, and what follows from each."""
+    """Check this machine, and say what follows. Looks at device, precision, memory, disk, model files and versions."""
     from engine.doctor.doctor import examine
     from engine.project.folder import ProjectFolder
 

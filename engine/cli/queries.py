@@ -23,7 +23,7 @@ def sample(
     count: Annotated[int, typer.Option(help="chunks to ask about, spread over the documents", min=1, max=200)] = 5,
     as_json: AsJson = False,
 ) -> None:
-    """Show the queries that the backend in project.toml makes from some chunks. Nothing is stored."""
+    """Show the queries that some chunks would give. The backend in project.toml makes them; nothing is stored."""
     from engine.queries.sample import sample as take
 
     with opened(name) as project, stoppable() as stop:
@@ -50,7 +50,7 @@ def queries(
     origin: Annotated[str | None, typer.Argument(help="with --origin: only this origin, such as heading")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the training queries of a project with their documents, or all its queries by origin and what they are used for."""
+    """List the queries of a project. Those for training with their documents; with --origin all, and what each is used for."""
     from engine.core.errors import UsageError
 
     if rejected and (by_origin or origin is not None):
@@ -127,7 +127,7 @@ def models(
     context: Annotated[int, typer.Option(help="tokens of context to keep memory for", min=1)] = 4096,
     as_json: AsJson = False,
 ) -> None:
-    """List the GGUF language models on this machine (only their headers are read), or add one."""
+    """List the language models on this machine, or add one. GGUF files, of which only the headers are read."""
     from engine.core.errors import UsageError
     from engine.gguf.library import add_model, list_models
 

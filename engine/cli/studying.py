@@ -43,7 +43,7 @@ def study(
     force: Anew = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make a table or figure of a paper on your own documents: a page of HTML, and JSON.
+    """Make a table or figure of a paper on your documents. A page of HTML, and JSON.
 
     The project itself is not changed. Ctrl-C stops the study; the same command resumes it.
     """
@@ -83,7 +83,7 @@ def sweep(
     force: Anew = False,
     as_json: AsJson = False,
 ) -> None:
-    """Train and measure every combination of settings of [ranking] and [training], in a copy of the project.
+    """Train and measure every combination of settings. Of [ranking] and [training], in a copy of the project.
 
     The project itself stays as it is: its settings, its adapter, the encoder in use. Each cell is compared with the base
     encoder on judged queries and on titles and headings, if there are any, and on held-out queries, which are made from the

@@ -29,7 +29,7 @@ def export(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Export the adapted model, its vectors, or the chunks and queries, with a model card. An export is complete or absent."""
+    """Export the adapted model, vectors, chunks or queries. With a model card. An export is complete or absent."""
     from engine.export.take import export_project
 
     with opened(name) as project, cleaned_up():
@@ -56,7 +56,7 @@ def export(
 def purge(
     name: ProjectName, yes: Annotated[bool, typer.Option("--yes", help="do not ask")] = False, as_json: AsJson = False
 ) -> None:
-    """Remove a project and all that was made from its documents; with a FOLDER, what 'engine find' keeps of it.
+    """Remove a project and all made from its documents. With a FOLDER, remove what 'engine find' keeps of it.
 
     Says what else on this machine may hold their text.
     """

@@ -65,9 +65,9 @@ def too_few_to_choose(counts: EvidenceCounts) -> str:
     if max(counts.judged, counts.document, counts.model) >= MIN_TO_CHOOSE:
         return ""
     return (
-        f"What is trained now cannot come into use: there are {counts.judged} judged questions, {counts.document} document-written "
-        f"queries of documents that are held out, and {counts.model} held-out queries by a language model, and it takes "
-        f"{MIN_TO_CHOOSE} of one kind to compare encoders. 'engine judge' collects judged questions."
+        f"The adapted encoder cannot come into use. It takes {MIN_TO_CHOOSE} queries of one kind to compare encoders; there are "
+        f"{counts.judged} judged questions, {counts.document} titles, headings and the like of held-out documents, and "
+        f"{counts.model} held-out queries by a language model. 'engine judge' collects judged questions."
     )
 
 

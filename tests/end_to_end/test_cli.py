@@ -50,6 +50,13 @@ def test_the_help_has_every_command_once_in_a_group() -> None:
     assert {name for names in GROUPS.values() for name in names} <= {*listed}
 
 
+def test_no_summary_is_cut_off_on_a_terminal_of_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fixtures.pipeline.environment", lambda: {**os.environ, "COLUMNS": "80"})
+    _, *lines = engine_here("-h").stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert not [line for line in lines if line.endswith("...")]
+
+
 def test_help_loads_no_heavy_library() -> None:
     code = (
         "import sys; sys.argv = ['engine', '--help']\n"

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from fixtures.pipeline import ROOT, engine_here
+from fixtures.readability import reading_ease
 from lxml import html
 
 from engine.core.messages.report import SCALE, Change, FoundHit
@@ -89,6 +90,7 @@ def test_the_page_begins_with_the_verdict_and_all_else_is_folded_up(report: dict
     verdict, page = verdict_of(report), html.document_fromstring(render(report, TEMPLATE))
     unfolded = " ".join(page.xpath("//body//text()[count(ancestor::details) = count(ancestor::summary)]"))
     assert len(unfolded.split()) <= 1_500
+    assert reading_ease(unfolded) >= 50
     assert verdict.sentence in unfolded
     assert not page.xpath("//table[not(ancestor::details)]")
     table = tables_of(report)[verdict.kind].systems
