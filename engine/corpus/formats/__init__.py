@@ -12,6 +12,8 @@ from engine.core.errors import InputError
 from engine.core.records import Kind, ReadDocument
 
 MAX_FILE = 512 * 2**20
+OWN_TEXT = "its own text"
+"""What is left out of a file that itself cannot be read where the files inside it can."""
 
 
 class UnreadableFileError(InputError):

@@ -1,21 +1,15 @@
-"""Files that a PDF or an office file has inside it: attached, or embedded as objects."""
+"""Files that are embedded in an office file as objects."""
 
 from __future__ import annotations
 
 import re
-import zlib
-from collections.abc import Callable, Iterator
-from contextlib import closing
-from functools import partial
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from engine.core.characters import clean
 from engine.corpus.formats import LeftOut, Member, UnreadableFileError
-from engine.corpus.formats.archive import MAX_MEMBER
 from engine.corpus.formats.containers import DAMAGED, CompoundFile, Package, compound_of, package_of
 from engine.corpus.formats.damage import damaged
-from engine.corpus.formats.pdf.pdfium import opened, said
 from engine.corpus.formats.recognition import true_format
 from engine.corpus.scan.formats import FORMATS, MAGIC, ending_of
 
@@ -24,10 +18,6 @@ _OFFICE = ("docx", "pptx", "xlsx")
 _EMBEDDED = re.compile(r"[^/]+/embeddings/([^/]+)")
 _OF_CHART = re.compile(r"[^/]+/charts/_rels/[^/]+\.rels")
 _TARGET = re.compile(rb"embeddings/([^\"'/]+)[\"']")
-_ATTACHING = re.compile(rb"/(?:EmbeddedFiles?|EF|FileAttachment)(?![A-Za-z])")
-_PINNED = b"/FileAttachment"
-_OBJECTS = re.compile(rb"/ObjStm\b.{0,400}?stream\r?\n", re.DOTALL)
-_MAX_OBJECTS = 2**24  # bytes of one stream of objects; of a PDF that has a larger one, PDFium is asked
 _NATIVE, _WHOLE = "\x01Ole10Native", ("Package", "CONTENTS", "EmbeddedOdf")
 _KIND_AT = 28  # where the stream CompObj names the kind of an object
 _MAX_KIND_LENGTH = 100
@@ -35,88 +25,18 @@ _MAX_KIND_LENGTH = 100
 
 def may_hold_files(format: str, content: bytes) -> bool:
     """Whether it is worth while to ask `files_inside`: known in a fraction of its time, and of most files no."""
-    if format == "pdf":
-        return _attaches(content)
     try:
         return format in _OFFICE and any(map(_EMBEDDED.fullmatch, package_of(content).archive.namelist()))
     except DAMAGED:
         return False
 
 
-def files_inside(format: str, content: bytes) -> Iterator[Inner]:
+def files_inside(content: bytes) -> Iterator[Inner]:
     """The files inside one that `may_hold_files`, in order, and those that cannot be taken out with the reason; none of one that
-    is damaged.
+    is damaged. Of objects that are no files, after them, one line for each kind.
     """
-    for found in _attached(content) if format == "pdf" else _by_kind(_embedded(content)):
-        if isinstance(found, Member) and len(found.data) > MAX_MEMBER:
-            why = f"it unpacks to more than {MAX_MEMBER // 2**20} MB"
-            yield LeftOut(found.path, "quarantined", "too large", why)
-        else:
-            yield found
-
-
-def _attaches(content: bytes, name: re.Pattern[bytes] = _ATTACHING) -> bool:
-    """Whether a PDF may attach files: it has the names for that, in itself or in its packed objects, or these cannot be read."""
-    if name.search(content):
-        return True
-    for found in _OBJECTS.finditer(content):
-        end = content.find(b"endstream", found.end())
-        unpacking = zlib.decompressobj()
-        try:
-            objects = unpacking.decompress(content[found.end() : end if end > 0 else None], _MAX_OBJECTS)
-        except zlib.error:  # one that is locked, or packed in another way
-            return True
-        if name.search(objects) or unpacking.unconsumed_tail:
-            return True
-    return False
-
-
-def _attached(content: bytes) -> Iterator[Inner]:
-    """The files attached to a PDF as a whole, then those that are pinned to its pages."""
-    try:
-        document = opened(content)
-    except (ValueError, RuntimeError):
-        return
-    with closing(document):
-        for number in range(document.count_attachments()):
-            yield _taken(partial(document.get_attachment, number), number + 1)
-        if _attaches(content, re.compile(re.escape(_PINNED))):
-            yield from _pinned(document)
-
-
-def _pinned(document: Any) -> Iterator[Inner]:
-    from pypdfium2 import PdfAttachment, PdfiumError, raw
-
-    for index in range(len(document)):
-        try:
-            page = document[index]
-        except PdfiumError:
-            continue
-        with closing(page):
-            for place in range(raw.FPDFPage_GetAnnotCount(page)):
-                note = raw.FPDFPage_GetAnnot(page, place)
-                try:
-                    file = raw.FPDFAnnot_GetFileAttachment(note) if note else None
-                    if file:
-                        yield _taken(partial(PdfAttachment, file, document), place + 1)
-                finally:
-                    raw.FPDFPage_CloseAnnot(note)
-
-
-def _taken(attachment: Callable[[], Any], number: int) -> Inner:
-    name = f"attachment-{number}"
-    try:
-        file = attachment()
-        name = clean(said(file.get_name)) or name
-        return Member(name, bytes(file.get_data()))
-    except (RuntimeError, ValueError):  # of PDFium
-        return LeftOut(name, "quarantined", "damaged", "damaged: PDFium cannot extract it from the PDF")
-
-
-def _by_kind(objects: Iterator[tuple[str, Inner | str]]) -> Iterator[Inner]:
-    """The files among objects; of those that are none, after them, one line for each kind."""
     others: dict[str, list[str]] = {}
-    for name, inner in objects:
+    for name, inner in _embedded(content):
         if isinstance(inner, str):
             others.setdefault(inner, []).append(name)
         else:

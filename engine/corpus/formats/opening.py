@@ -10,6 +10,7 @@ from engine.core.characters import clean
 from engine.core.records import ReadDocument
 from engine.corpus.formats import (
     OFFICE,
+    OWN_TEXT,
     Found,
     LeftOut,
     Member,
@@ -17,6 +18,7 @@ from engine.corpus.formats import (
     read_bytes,
     reader_for,
 )
+from engine.corpus.formats.archive import MAX_MEMBER
 from engine.corpus.formats.containers import forget
 from engine.corpus.formats.inside import files_inside, may_hold_files
 from engine.corpus.formats.locked import unlocked
@@ -42,7 +44,7 @@ MAX_TEXT = 4 * MAX_TEXT_LENGTH  # of a file and all in it: they are held at once
 _MAX_NAME_LENGTH = 200
 _MAX_ENDING_LENGTH = 10
 _MIN_MARKS = 2
-_OWN_TEXT, _FILES_INSIDE = "its own text", "files inside"
+_FILES_INSIDE = "files inside"
 
 
 def everything_in(
@@ -95,7 +97,7 @@ class _Opening:
         if more and data is not None:
             if not within:
                 self.begin("")  # what it has given stays, whatever becomes of this
-            inside = _guarded(files_inside(found_format, data), path)
+            inside = _guarded(files_inside(data), path)
             yield from self._all_of(_beside(inside, failed), path, within, depth)
 
     def _all_of(
@@ -127,7 +129,7 @@ class _Opening:
         name = self._unique(_joined(within, member.path))
         self.members += 1
         self.unpacked += len(member.data)
-        problem = self._refusal(depth)
+        problem = self._refusal(depth, len(member.data))
         if problem:
             yield LeftOut(name, "quarantined", "too large", problem)
             return
@@ -144,11 +146,13 @@ class _Opening:
         except UnreadableFileError as error:
             yield LeftOut(name, "quarantined", error.kind, error.why or error.what)
 
-    def _refusal(self, depth: int) -> str:
+    def _refusal(self, depth: int, size: int) -> str:
         if depth > MAX_DEPTH:
             return f"nested more than {MAX_DEPTH} deep"
         if self.members > MAX_MEMBERS:
             return f"the file holds more than {MAX_MEMBERS:,} others"
+        if size > MAX_MEMBER:
+            return f"it unpacks to more than {MAX_MEMBER // 2**20} MB"
         if self.unpacked > MAX_UNPACKED + self.size:
             return f"the file unpacks to more than {MAX_UNPACKED // 2**20} MB"
         return ""
@@ -184,7 +188,7 @@ def _beside(inside: Iterator[Found], failed: UnreadableFileError | None) -> Iter
     try:
         for found in inside:
             if failed is not None and isinstance(found, Member):
-                yield LeftOut(_OWN_TEXT, "quarantined", failed.kind, failed.why or failed.what)
+                yield LeftOut(OWN_TEXT, "quarantined", failed.kind, failed.why or failed.what)
                 failed = None
             yield found
     except UnreadableFileError as error:

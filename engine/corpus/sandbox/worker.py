@@ -95,10 +95,9 @@ def _answer(answers: int, asked: dict[str, Any], seconds: int) -> None:
     path = Path(asked["path"])
     try:
         for found in everything_in(path, asked["format"], without=asked["without"], begin=begin):
-            # what an office file holds beside its own text is begun before it is read
-            send(
-                as_message(found), later=isinstance(found, ReadDocument) and not found.member and found.format in OFFICE
-            )
+            own = found.format if isinstance(found, ReadDocument) and not found.member else ""
+            # what an office file holds beside its own text is begun before it is read; of a PDF it is not
+            send(as_message(found), later=own in OFFICE and own != "pdf")
         end: dict[str, Any] = {"type": "end"}
     except UnreadableFileError as error:
         end = {"type": "failed", "kind": error.kind, "reason": error.why or error.what}

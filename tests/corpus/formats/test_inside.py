@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import struct
-import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from fixtures.errors import unreadable
 from pypdfium2 import PdfDocument
 
 from engine.core.records import ReadDocument
-from engine.corpus.formats import LeftOut, Member, inside, opening
+from engine.corpus.formats import LeftOut, Member, opening
 from engine.corpus.formats.opening import everything_in
 from engine.corpus.sandbox.outcome import Limits
 from engine.corpus.sandbox.pool import Pool
@@ -83,17 +82,6 @@ def test_a_file_that_is_pinned_to_a_page_is_read(tmp_path: Path) -> None:
     assert reported(found) == [("", "pdf"), ("note.txt", "txt")]
 
 
-def test_a_pdf_is_opened_for_its_files_only_where_it_may_have_some() -> None:
-    def packed(objects: bytes) -> bytes:
-        return b"%PDF-1.5\n1 0 obj\n<</Type/ObjStm/Filter/FlateDecode>>stream\r\n" + objects + b"\nendstream"
-
-    assert not inside.may_hold_files("pdf", PDF)
-    assert not inside.may_hold_files("pdf", packed(zlib.compress(b"<</EFactor 1/Pages 2 0 R>>")))
-    assert inside.may_hold_files("pdf", packed(zlib.compress(b"<</EF<</F 8 0 R>>>>")))
-    assert inside.may_hold_files("pdf", packed(b"locked, so that nobody knows"))
-    assert inside.may_hold_files("pdf", PDF + b"<</EmbeddedFiles 3 0 R>>")
-
-
 def test_the_files_stay_where_a_pdf_has_no_text(tmp_path: Path) -> None:
     found = found_in(tmp_path, "scan.pdf", with_attachments(office.pdf(""), {"a.txt": b"The gull."}))
     assert reported(found) == [("its own text", "needs OCR"), ("a.txt", "txt")]
@@ -153,7 +141,7 @@ def test_the_limits_hold_for_files_inside_documents(tmp_path: Path, monkeypatch:
     assert [kind for _, kind in reported(found_in(tmp_path, "a.pdf", content))] == [
         "pdf", "txt", "txt", "too large",
     ]  # fmt: skip
-    monkeypatch.setattr(inside, "MAX_MEMBER", 8)
+    monkeypatch.setattr(opening, "MAX_MEMBER", 8)
     assert reported(found_in(tmp_path, "b.pdf", content))[1:] == [(f"{number}.txt", "too large") for number in range(3)]
     deep = PDF
     for _ in range(opening.MAX_DEPTH + 1):
@@ -167,22 +155,26 @@ def test_the_limits_hold_for_files_inside_documents(tmp_path: Path, monkeypatch:
 def test_a_fault_in_looking_for_files_is_listed_and_costs_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def faulty(_format: str, _content: bytes) -> Iterator[Member]:
+    def faulty(_content: bytes) -> Iterator[Member]:
         yield Member("a.txt", b"The gull.")
         raise IndexError
 
     monkeypatch.setattr(opening, "files_inside", faulty)
-    content = with_attachments(PDF, {"a.txt": b"The gull."})
-    assert reported(found_in(tmp_path, "a.zip", office.zipped({"a.pdf": content, "b.txt": "The tern."}))) == [
-        ("a.pdf", "pdf"), ("a.pdf/a.txt", "txt"), ("a.pdf/files inside", "damaged"), ("b.txt", "txt"),
+    content = with_parts(office.docx(), {"word/embeddings/a.bin": b"x"})
+    assert reported(found_in(tmp_path, "a.zip", office.zipped({"a.docx": content, "b.txt": "The tern."}))) == [
+        ("a.docx", "docx"), ("a.docx/a.txt", "txt"), ("a.docx/files inside", "damaged"), ("b.txt", "txt"),
     ]  # fmt: skip
 
 
 def test_the_text_of_a_document_is_reported_before_its_files_are_sought(tmp_path: Path) -> None:
-    begun: list[str] = []
-    (tmp_path / "a.pdf").write_bytes(with_attachments(PDF, {"a.txt": b"The gull."}))
-    for found in everything_in(tmp_path / "a.pdf", "pdf", begin=begun.append):
-        assert begun == {"": [], "a.txt": ["", "a.txt"]}[found.member]
+    for name, content, first in (
+        ("a.pdf", with_attachments(PDF, {"a.txt": b"The gull."}), []),
+        ("a.docx", with_parts(office.docx(), {"word/embeddings/a.txt": b"The gull."}), [""]),
+    ):
+        begun: list[str] = []
+        (tmp_path / name).write_bytes(content)
+        for found in everything_in(tmp_path / name, ending_of(name)[1:], begin=begun.append):
+            assert begun == {"": [], "a.txt": [*first, "a.txt"]}[found.member]
 
 
 def test_the_reading_process_distinguishes_files_of_documents(tmp_path: Path) -> None:

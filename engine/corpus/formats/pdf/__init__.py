@@ -16,11 +16,11 @@ from typing import Any
 
 from engine.core.characters import clean
 from engine.core.records import ReadDocument
-from engine.corpus.formats import LeftOut, UnreadableFileError, pictures, read_bytes
+from engine.corpus.formats import OWN_TEXT, Found, LeftOut, UnreadableFileError, pictures, read_bytes
 from engine.corpus.formats.locked import why_closed
 from engine.corpus.formats.pdf.forms import Beside, form_of
 from engine.corpus.formats.pdf.outline import headings_of, outline
-from engine.corpus.formats.pdf.pdfium import LockedError, is_cut, iso_date, opened, page_of, said, text_of
+from engine.corpus.formats.pdf.pdfium import LockedError, attached, is_cut, iso_date, opened, page_of, said, text_of
 from engine.corpus.text.blocks import from_pages
 from engine.corpus.text.hyphens import with_breaks
 from engine.corpus.text.metadata import author_of, seconds, title_of
@@ -41,35 +41,49 @@ class PdfReader:
 
     formats = frozenset({"pdf"})
 
-    def read(self, path: Path, data: bytes | None = None) -> Iterator[ReadDocument | LeftOut]:
+    def read(self, path: Path, data: bytes | None = None) -> Iterator[Found]:
         """See `Reader.read`."""
         content = read_bytes(path, data)
         with closing(_document(path, content)) as document:
             with form_of(document) as form:
-                pages = _pages(document, Beside(form))
-            texts, note, unread = _with_scans(document, pages)
-            metadata, bookmarks = _metadata(document), outline(document)
-        text = from_pages(texts, pages.beside)
-        if not text.text.strip():
-            raise _without_text(path, content, note, pages.count, damaged=pages.damaged, scanned=bool(unread))
-        yield ReadDocument(
-            title_of(metadata, text, path), text.text, headings_of(bookmarks, text.text, text.pages), format="pdf",
-            pages=text.pages, author=author_of(metadata), created=seconds(metadata["created_at"]),
-            changed=seconds(metadata["modified_at"]), note=note,
-        )  # fmt: skip
-        if pages.damaged:
-            yield _damaged_pages(pages.damaged, pages.count)
-        if is_cut(content):
-            yield LeftOut(
-                "the rest of it", "quarantined", "damaged", "it ends before it should, and something may be missing"
-            )
-        if not pages.whole:
-            yield LeftOut(_NOTES, "quarantined", "timed out", "there are so many that not all of them were read")
-        if unread:
-            yield pages_left_out(unread, pages.count)
+                beside = Beside(form)
+                pages = _pages(document, beside)
+            files = attached(document, beside.pinned)
+            try:
+                yield from _own_text(path, content, document, pages)
+            except UnreadableFileError as error:
+                if (first := next(files, None)) is None:
+                    raise
+                yield LeftOut(OWN_TEXT, "quarantined", error.kind, error.why or error.what)
+                yield first
+            yield from files
 
 
 READER = PdfReader()
+
+
+def _own_text(path: Path, content: bytes, document: Any, pages: _Pages) -> Iterator[ReadDocument | LeftOut]:
+    """What its pages show, and what of them is left out. Raises UnreadableFileError where they hold no text."""
+    texts, note, unread = _with_scans(document, pages)
+    metadata, bookmarks = _metadata(document), outline(document)
+    text = from_pages(texts, pages.beside)
+    if not text.text.strip():
+        raise _without_text(path, content, note, pages.count, damaged=pages.damaged, scanned=bool(unread))
+    yield ReadDocument(
+        title_of(metadata, text, path), text.text, headings_of(bookmarks, text.text, text.pages), format="pdf",
+        pages=text.pages, author=author_of(metadata), created=seconds(metadata["created_at"]),
+        changed=seconds(metadata["modified_at"]), note=note,
+    )  # fmt: skip
+    if pages.damaged:
+        yield _damaged_pages(pages.damaged, pages.count)
+    if is_cut(content):
+        yield LeftOut(
+            "the rest of it", "quarantined", "damaged", "it ends before it should, and something may be missing"
+        )
+    if not pages.whole:
+        yield LeftOut(_NOTES, "quarantined", "timed out", "there are so many that not all of them were read")
+    if unread:
+        yield pages_left_out(unread, pages.count)
 
 
 def _document(path: Path, content: bytes) -> Any:
@@ -102,7 +116,7 @@ def _pages(document: Any, beside: Beside) -> _Pages:
         try:
             with page_of(document, number - 1) as page:
                 text = with_breaks(clean(text_of(page)))
-                if more := clean(beside.of(page, text)):
+                if more := clean(beside.of(page, number - 1, text)):
                     found.beside[number] = more
                 if is_scan(page, text):
                     found.scans.append(number)

@@ -6,7 +6,7 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from ctypes import POINTER, byref, c_float, c_ushort, cast, create_string_buffer
+from ctypes import POINTER, c_ushort, cast, create_string_buffer
 from functools import partial
 from typing import Any
 
@@ -19,7 +19,6 @@ _MAX_OPTIONS = 1000  # of one list to choose from
 _HIDDEN = 0x02 | 0x20  # flags of a note that is not shown
 _SECRET = 1 << 13  # flag of a field for a password
 _OFF = ("", "Off")
-_KINDS = ("Tx", "Ch", "Btn")  # fields that hold a value: text, a choice, a tick
 
 
 @contextmanager
@@ -41,17 +40,18 @@ def form_of(document: Any) -> Iterator[Any]:
 
 class Beside:
     """Asks the pages of one document, as pypdfium2 has it, for what stands beside their text; its `form` is as `form_of` has it.
-    `whole`: as yet there was time for all of it.
+    `whole`: as yet there was time for all of it; `pinned`: the indexes of pages and of the notes on them that are files.
     """
 
     def __init__(self, form: Any) -> None:
         self.whole = True
+        self.pinned: list[tuple[int, int]] = []
         self._form, self._left = form, PATIENCE
 
-    def of(self, page: Any, text: str) -> str:
+    def of(self, page: Any, index: int, text: str) -> str:
         """A line for each filled field of a page's form, `name: value`, and for each comment that its `text` does not hold."""
         begun, said, lines = time.process_time(), "", dict[str, None]()
-        for line in _lines(self._form, page):
+        for line in self._lines(page, index):
             if line := " ".join(printable(line.replace(LINE_END, "")).split()):
                 said = said or " ".join(text.replace(BREAK, "").split())
                 if line not in lines and not _holds(said, line):
@@ -62,33 +62,34 @@ class Beside:
         self._left -= time.process_time() - begun
         return "\n".join(lines)
 
+    def _lines(self, page: Any, index: int) -> Iterator[str]:
+        from pypdfium2 import raw
+
+        fields = set[str]()
+        for place in range(raw.FPDFPage_GetAnnotCount(page)):
+            note = raw.FPDFPage_GetAnnot(page, place)
+            if not note:
+                yield ""
+                continue
+            try:
+                kind = raw.FPDFAnnot_GetSubtype(note)
+                if kind == raw.FPDF_ANNOT_FILEATTACHMENT:
+                    self.pinned.append((index, place))
+                if raw.FPDFAnnot_GetFlags(note) & _HIDDEN or kind in (
+                    raw.FPDF_ANNOT_LINK, raw.FPDF_ANNOT_POPUP, raw.FPDF_ANNOT_FILEATTACHMENT,
+                ):  # fmt: skip
+                    yield ""
+                elif kind == raw.FPDF_ANNOT_WIDGET:
+                    yield _field(self._form, note, fields)
+                else:
+                    yield _string(partial(raw.FPDFAnnot_GetStringValue, note, b"Contents"))
+            finally:
+                raw.FPDFPage_CloseAnnot(note)
+
 
 def _holds(text: str, line: str) -> bool:
     """Whether a text has the words of a line one after the other, and not as parts of others."""
     return line in text and re.search(rf"(?<!\w){re.escape(line)}(?!\w|[-./]\w)", text) is not None
-
-
-def _lines(form: Any, page: Any) -> Iterator[str]:
-    from pypdfium2 import raw
-
-    fields = set[str]()
-    for index in range(raw.FPDFPage_GetAnnotCount(page)):
-        note = raw.FPDFPage_GetAnnot(page, index)
-        if not note:
-            yield ""
-            continue
-        try:
-            kind = raw.FPDFAnnot_GetSubtype(note)
-            if raw.FPDFAnnot_GetFlags(note) & _HIDDEN or kind in (
-                raw.FPDF_ANNOT_LINK, raw.FPDF_ANNOT_POPUP, raw.FPDF_ANNOT_FILEATTACHMENT,
-            ):  # fmt: skip
-                yield ""
-            elif kind == raw.FPDF_ANNOT_WIDGET:
-                yield _field(form, note, fields)
-            else:
-                yield _string(partial(raw.FPDFAnnot_GetStringValue, note, b"Contents"))
-        finally:
-            raw.FPDFPage_CloseAnnot(note)
 
 
 def _field(form: Any, note: Any, known: set[str]) -> str:
@@ -101,8 +102,6 @@ def _field(form: Any, note: Any, known: set[str]) -> str:
     written = (raw.FPDF_FORMFIELD_TEXTFIELD, raw.FPDF_FORMFIELD_COMBOBOX, raw.FPDF_FORMFIELD_LISTBOX)
     ticked = (raw.FPDF_FORMFIELD_CHECKBOX, raw.FPDF_FORMFIELD_RADIOBUTTON)
     kind = raw.FPDFAnnot_GetFormFieldType(form, note)
-    if kind < 0:
-        return _unlisted(note)
     if kind not in (*written, *ticked) or (raw.FPDFAnnot_GetFormFieldFlags(form, note) & _SECRET and kind in written):
         return ""
     known |= {path} if path else set()
@@ -111,19 +110,6 @@ def _field(form: Any, note: Any, known: set[str]) -> str:
     if value.strip() in _OFF:
         return ""
     return _named(_string(partial(raw.FPDFAnnot_GetFormFieldAlternateName, form, note)), path, value)
-
-
-def _unlisted(note: Any) -> str:
-    """A field that the document does not list among those of its form, as where pages were taken over from another one."""
-    from pypdfium2 import raw
-
-    kind, path, shown, value = (
-        _string(partial(raw.FPDFAnnot_GetStringValue, note, key)) for key in (b"FT", b"T", b"TU", b"V")
-    )
-    flags = c_float()
-    raw.FPDFAnnot_GetNumberValue(note, b"Ff", byref(flags))
-    is_secret = kind != "Btn" and int(flags.value) & _SECRET
-    return "" if kind not in _KINDS or is_secret or value.strip() in _OFF else _named(shown, path, value)
 
 
 def _chosen(form: Any, note: Any) -> str:

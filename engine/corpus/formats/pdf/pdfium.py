@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
+from functools import partial
 from typing import Any
 
+from engine.core.characters import clean
+from engine.corpus.formats import LeftOut, Member
 from engine.corpus.formats.locked import known
 from engine.corpus.formats.pdf.right_to_left import in_reading_order, runs_right_to_left
 
@@ -78,6 +81,31 @@ def page_of(document: Any, index: int) -> Iterator[Any]:
             yield page
     except PdfiumError as error:
         raise ValueError("it is damaged") from error
+
+
+def attached(document: Any, pinned: Iterable[tuple[int, int]]) -> Iterator[Member | LeftOut]:
+    """The files attached to a document as a whole, then those that are `pinned` to its pages: the index of the page, and that
+    of the note on it.
+    """
+    from pypdfium2 import PdfAttachment, raw
+
+    for number in range(document.count_attachments()):
+        yield _taken(partial(document.get_attachment, number), number + 1)
+    for index, place in pinned:
+        with page_of(document, index) as page:
+            note = raw.FPDFPage_GetAnnot(page, place)
+            yield _taken(partial(PdfAttachment, raw.FPDFAnnot_GetFileAttachment(note), document), place + 1)
+            raw.FPDFPage_CloseAnnot(note)
+
+
+def _taken(attachment: Callable[[], Any], number: int) -> Member | LeftOut:
+    name = f"attachment-{number}"
+    try:
+        file = attachment()
+        name = clean(said(file.get_name)) or name
+        return Member(name, bytes(file.get_data()))
+    except (RuntimeError, ValueError):  # of PDFium
+        return LeftOut(name, "quarantined", "damaged", "damaged: PDFium cannot extract it from the PDF")
 
 
 def text_of(page: Any) -> str:

@@ -16,7 +16,6 @@ from matplotlib.figure import Figure
 
 from engine.core.records import Kind, ReadDocument
 from engine.corpus.formats import LeftOut, Member, pictures
-from engine.corpus.formats.inside import files_inside
 from engine.corpus.formats.pdf import PdfReader
 from engine.corpus.formats.pdf import forms as pdf_beside
 from engine.corpus.formats.pdf.pdfium import iso_date, opened, page_of, text_of
@@ -131,7 +130,7 @@ def test_half_a_sign_in_the_metadata_of_a_pdf_costs_only_that() -> None:
 
 def test_half_a_sign_in_the_name_of_a_file_attached_to_a_pdf_does_not_lose_the_file() -> None:
     content = attaching("notes.txt", b"The heron.").replace(b"(notes.txt)", b"<FEFF0061D83D>")
-    assert list(files_inside("pdf", content)) == [Member("a\ufffd", b"The heron.")]
+    assert read(content)[1:] == [Member("a\ufffd", b"The heron.")]
 
 
 def attaching(name: str, data: bytes) -> bytes:
@@ -273,20 +272,6 @@ def test_what_was_chosen_in_lists_is_reported_as_it_is_shown_there() -> None:
     )
     assert isinstance(document, ReadDocument)
     assert document.text == "The pelican.\n\nShips: Heron, Gull\nNr. of the port: France\nBerth: PHX-121"
-
-
-def test_fields_that_the_form_of_the_document_does_not_list_are_read() -> None:
-    content = with_notes(
-        b"/Subtype/Widget/FT/Tx/T(Berth)/V(PHX-121)",
-        b"/Subtype/Widget/FT/Tx/Ff 8192/T(secret)/V(hunter2)",
-        b"/Subtype/Widget/FT/Btn/T(Insured)/V/Yes",
-        b"/Subtype/Widget/FT/Btn/T(Leaking)/V/Off",
-    )
-    for unlisted in (content.replace(b"/Fields[", b"/Others["), content.replace(b"/AcroForm", b"/NoForm")):
-        assert unlisted != content
-        (document,) = read(unlisted)
-        assert isinstance(document, ReadDocument)
-        assert document.text == "The pelican.\n\nBerth: PHX-121\nInsured: Yes"
 
 
 def test_long_lists_that_are_shown_often_take_no_long_time() -> None:
