@@ -16,7 +16,6 @@ from typing import BinaryIO
 from engine.core.characters import clean
 from engine.core.records import ReadDocument
 from engine.corpus.formats import Found, LeftOut, Member, UnreadableFileError, read_bytes
-from engine.corpus.formats.base64_mended import NOT_BASE64, from_base64
 from engine.corpus.formats.general import MIME
 from engine.corpus.formats.plain import decode_as
 from engine.corpus.scan.formats import FORMATS, IMAGES, ending_of, is_header, is_mail
@@ -204,13 +203,12 @@ class _Body:
         fields = _fields(part) if within.startswith("message/") else ""  # elsewhere they are how the mail came here
         label = part.get_content_charset() or ""
         try:
-            content, damage = _payload(part)
-            text, note = _decoded(content, kind, label, self._path)
+            text, note = _decoded(_payload(part), kind, label, self._path)
         except UnreadableFileError as error:
-            self.shown |= {id(part)} if error.kind == "empty" and not damage else set()
+            self.shown |= {id(part)} if error.kind == "empty" else set()
             return fields
         self.shown.add(id(part))
-        self.notes += filter(None, [note, damage])
+        self.notes += filter(None, [note])
         return text.strip() or fields
 
     def _chosen(self, parts: list[email.message.Message], texts: list[str]) -> list[str]:
@@ -234,7 +232,7 @@ def _decorates(part: email.message.Message) -> bool:
     """Whether a part of a written page is a picture that nobody gave a name, or one too small to hold words."""
     if not part.get_content_type().startswith("image/") or part.get_content_disposition() == "attachment":
         return False
-    return not _name(part) or len(_payload(part)[0]) < _MIN_PICTURE
+    return not _name(part) or len(_payload(part)) < _MIN_PICTURE
 
 
 def _fields(part: email.message.Message) -> str:
@@ -253,24 +251,13 @@ def _decoded(data: bytes, kind: str, label: str, path: Path) -> tuple[str, str]:
     return shown_text(source), note
 
 
-def _payload(part: email.message.Message) -> tuple[bytes, str]:
-    """The bytes of a part, and what is to be said of how they were packed; empty where they were as they should be."""
+def _payload(part: email.message.Message) -> bytes:
+    """The bytes of a part, as far as they can be unpacked."""
     encoding = str(part.get(_PACKED, ""))
     packed = _PACKED_AS.match(encoding.lower())
     if packed is not None and packed[1] != encoding.lower():
         part.replace_header(_PACKED, packed[1])
-    if packed is not None and packed[1] == "base64" and isinstance(part.get_payload(), str):
-        return from_base64(_as_sent(part), text=part.get_content_maintype() == "text")
     content = part.get_payload(decode=True)
-    return content if isinstance(content, bytes) else b"", ""
-
-
-def _as_sent(part: email.message.Message) -> bytes:
-    """The bytes of a part as they stand in the mail, whatever it says of them."""
-    encoding = part[_PACKED]
-    part.replace_header(_PACKED, "8bit")
-    content = part.get_payload(decode=True)
-    part.replace_header(_PACKED, encoding)
     return content if isinstance(content, bytes) else b""
 
 
@@ -286,24 +273,17 @@ def _name(part: email.message.Message) -> str:
     return " ".join(clean(name).split())
 
 
-def _attachments(parts: list[tuple[int, email.message.Message]]) -> Iterator[Member | LeftOut]:
+def _attachments(parts: list[tuple[int, email.message.Message]]) -> Iterator[Member]:
     for number, part in parts:
-        kind, inner = part.get_content_type(), part.get_payload()
-        content, damage = _payload(part)
-        name = _file_name(part, kind, number)
-        if isinstance(inner, list) and inner and isinstance(inner[0], email.message.Message):
-            content = inner[0].as_bytes()
-            if not inner[0].keys():  # packed, which no mail within a mail should be
-                content, damage = from_base64(content, text=True)
-                damage = "" if damage == NOT_BASE64 else damage
-        if content or not damage:
-            yield Member(name, content)
-        if damage and damage != NOT_BASE64:
-            yield LeftOut(f"{name}/rest" if content else name, "quarantined", "damaged", damage)
+        inner = part.get_payload()
+        mail = inner[0] if isinstance(inner, list) and inner else None
+        content = mail.as_bytes() if isinstance(mail, email.message.Message) else _payload(part)
+        yield Member(_file_name(part, number), content)
 
 
-def _file_name(part: email.message.Message, kind: str, number: int) -> str:
+def _file_name(part: email.message.Message, number: int) -> str:
     """The name of an attachment, with the ending of its kind where it has none that is known."""
+    kind = part.get_content_type()
     name, ending = _name(part), ".eml" if kind in _MAILS else _ENDINGS.get(kind, "")
     known = ending_of(name) in FORMATS or ending_of(name) in IMAGES
     if name and (known or (kind == "text/plain" and ending_of(name))) and kind not in _MAILS:
