@@ -5,35 +5,27 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
 from engine.core.records import Heading, Marked, ReadDocument
 from engine.corpus.formats import UnreadableFileError, read_bytes
 from engine.corpus.formats.plain import decoded
-from engine.corpus.text.hyphens import with_whole_words
 from engine.corpus.text.metadata import Said, first_moment, joined, title_from_name
 
-_ATX = re.compile(r" {0,3}(#{1,6})((?:[ \t].*)?)")
-_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
-_UNDERLINE = re.compile(r" {0,3}(=+|-+)[ \t]*")
-_NOT_A_PARAGRAPH = re.compile(r"[ \t]*(?:>|[-*+][ \t]|\d{1,9}[.)][ \t]|\||<)|(?: {4}|\t)")
-_LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
 _MARKED = re.compile(
     r"(?P<picture>!?)\[(?P<shown>[^\[\]\n]{2,200})\]\([ ]*<?(?P<target>[^\s<>()]{1,500})>?(?:[ ]+[\"'][^\n\"']{0,200}[\"'])?[ ]*\)"
     r"|^(?P<term>[^\s:#>|*+-][^\n]{1,80})\n\n?:[ \t]+\S",
     re.MULTILINE,
 )
-_MAX_HEADING_LENGTH = 300  # characters; the two patterns take time with the square of the length
+_MAX_HEADING_LENGTH = 300  # characters
 _EMPHASIS = re.compile(r"(\*{1,3}|_{2,3}|`+)(?=\S)(.+?)(?<=\S)\1")
 _FRONT_MATTER = re.compile(
     r"\A\s*?(?:---[ \t]*\n(.*?\n)??(?:---|\.\.\.)|\+\+\+[ \t]*\n(.*?\n)??\+\+\+)[ \t]*(?:\n|\Z)", re.DOTALL
 )
-_MAX_LENGTH = 2**16  # characters; more are read line by line
+_MAX_LENGTH = 2**16  # characters of YAML
 _KEY = re.compile(r"[\w.-]+")
-_FIELD = re.compile(r"""["']?([\w.-]+)["']?[ \t]*[:=](?:[ \t]+(.*))?""")
-_COMMENT = re.compile(r"(?:\A|[ \t])#.*")
-_GOES_ON = (" ", "\t", "-", "#", "]", "}")
 _NOTHING = ("~", "null")
 _AUTHOR = ("author", "authors", "creator", "by")
 _CREATED = ("date", "created", "created_at", "publishdate", "published", "pubdate", "date_created")
@@ -51,7 +43,6 @@ class MarkdownReader:
         """See `Reader.read`."""
         content, note = decoded(read_bytes(path, data), path)
         text, said = split_front_matter(content)
-        text = with_whole_words(text, markdown=True)
         if not text.strip():
             raise UnreadableFileError(path, "empty")
         headings = tuple(find_headings(text))
@@ -77,55 +68,19 @@ def _marked(text: str) -> Iterator[Marked]:
 
 
 def find_headings(text: str) -> Iterator[Heading]:
-    """ATX and setext headings outside fenced code, by offset."""
-    fence = ""
-    start, paragraph = 0, -1
-    for line in text.split("\n"):
-        if fence:
-            fence = "" if _closes(line, fence) else fence
-        elif opening := _opening(line):
-            fence, paragraph = opening, -1
-        elif atx := _ATX.fullmatch(line):
-            yield from _heading(start, len(atx.group(1)), _without_closing(atx.group(2)))
-            paragraph = -1
-        elif paragraph >= 0 and (underline := _UNDERLINE.fullmatch(line)):
-            yield from _heading(paragraph, 1 if underline.group(1)[0] == "=" else 2, text[paragraph:start])
-            paragraph = -1
-        elif not line.strip() or (paragraph < 0 and _NOT_A_PARAGRAPH.match(line)):
-            paragraph = -1
-        elif paragraph < 0 and not _inside_list(text, start):
-            paragraph = start
-        start += len(line) + 1
+    """The headings of CommonMark that stand in no list and no quotation, by offset."""
+    from markdown_it import MarkdownIt
 
-
-def _inside_list(text: str, start: int) -> bool:
-    """Whether the line before is a list item, quotation or table row that this line lazily continues."""
-    before = text[text.rfind("\n", 0, max(start - 1, 0)) + 1 : max(start - 1, 0)]
-    return bool(before.strip()) and _NOT_A_PARAGRAPH.match(before) is not None
-
-
-def _heading(start: int, level: int, raw: str) -> Iterator[Heading]:
-    plain = " ".join(raw.split())[:_MAX_HEADING_LENGTH].rstrip()
-    title = _EMPHASIS.sub(r"\2", _LINK.sub(r"\1", plain))
-    if title:
-        yield Heading(start, level, title)
-
-
-def _without_closing(raw: str) -> str:
-    """An ATX heading's text without the run of # that may close it: `One ##` → `One`, but `C#` stays."""
-    text = raw.rstrip(" \t")
-    bare = text.rstrip("#")
-    return bare if bare[-1:] in ("", " ", "\t") else text
-
-
-def _opening(line: str) -> str:
-    found = _FENCE.fullmatch(line)
-    return found.group(1) if found and not (found.group(1)[0] == "`" and "`" in found.group(2)) else ""
-
-
-def _closes(line: str, fence: str) -> bool:
-    found = _FENCE.fullmatch(line)
-    return bool(found and found.group(1).startswith(fence) and not found.group(2).strip())
+    parser = MarkdownIt("commonmark").enable("table")
+    starts = [0, *accumulate(len(line) + 1 for line in text.split("\n"))]
+    tokens = parser.disable("inline").parse(text)  # what stands within other blocks would take most of the time
+    parser.enable("inline")
+    for opening, content in pairwise(tokens):
+        if opening.type == "heading_open" and opening.level == 0 and opening.map:
+            plain = " ".join(content.content.split())[:_MAX_HEADING_LENGTH]
+            inner = (one.content for token in parser.parseInline(plain) for one in token.children or ())
+            if title := "".join(inner).strip():
+                yield Heading(starts[opening.map[0]], int(opening.tag[1:]), title)
 
 
 def split_front_matter(text: str) -> tuple[str, Said]:
@@ -155,7 +110,7 @@ def _fields(yaml: str, toml: str) -> Mapping[str, list[str]] | None:
 
 
 def _parsed(yaml: str, toml: str) -> Any:
-    """What YAML or TOML says; of what is neither, each line that is a field, if all are."""
+    """What YAML or TOML says; None for what is neither."""
     from yaml import AliasEvent, BaseLoader, YAMLError, load
 
     class Loader(BaseLoader):  # type: ignore[misc]
@@ -167,13 +122,9 @@ def _parsed(yaml: str, toml: str) -> Any:
             return super().compose_node(parent, index)
 
     try:
-        if len(yaml) + len(toml) <= _MAX_LENGTH:
-            return tomllib.loads(toml) if toml else load(yaml, Loader)
+        return tomllib.loads(toml) if toml else load(yaml[:_MAX_LENGTH], Loader)
     except (tomllib.TOMLDecodeError, YAMLError, RecursionError, ValueError):
-        pass
-    lines = [line for line in (yaml or toml).split("\n") if line.strip() and not line.startswith(_GOES_ON)]
-    found = [_FIELD.match(line) for line in lines]
-    return {one[1]: _COMMENT.sub("", one[2] or "").strip(" \"'") for one in found if one} if all(found) else None
+        return None
 
 
 def _texts(value: Any) -> Iterator[str]:

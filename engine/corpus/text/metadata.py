@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,20 +16,6 @@ from engine.corpus.text.blocks import Text
 
 _MAX_LENGTH = 300  # characters
 _NOON = 12  # a day is the same one everywhere on earth when it is stored as its noon in Greenwich
-_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-_MONTH = rf"(?P<name>{'|'.join(_MONTHS)})[a-z]{{0,6}}\.?"
-_TIME = r"(?:[T,\s]\s*(?P<hour>\d\d?):(?P<minute>\d\d)(?::(?P<second>\d\d)(?:[.,]\d+)?)?)?"
-_ZONE = r"\s*(?P<zone>Z|UTC|GMT|[+-]\d\d:?\d\d)?(?:\s*\([A-Z]+\))?"
-_FORMS = [
-    re.compile(form + _TIME + _ZONE, re.IGNORECASE)
-    for form in (
-        r"(?P<year>\d{4})(?:(?P<sign>[-/.])(?P<month>\d\d?)(?:(?P=sign)(?P<day>\d\d?))?)?",
-        r"(?P<day>\d\d?)\.\s?(?P<month>\d\d?)\.\s?(?P<year>\d{4})",
-        rf"(?:[a-z]{{3,9}},?\s)?(?P<day>\d\d?)(?:st|nd|rd|th|\.)?[\s-]{_MONTH},?[\s-](?P<year>\d{{4}})",
-        rf"(?:[a-z]{{3,9}},?\s)?{_MONTH}\s(?:(?P<day>\d\d?)(?:st|nd|rd|th)?,?\s)?(?P<year>\d{{4}})",
-    )
-]
-_COMPACT = re.compile(r"(\d{4})(\d\d)(\d\d)(?:[T;]?(\d\d)(\d\d)(\d\d)?\d{0,3})?(?=\D|$)")
 _NO_TITLE = re.compile(
     r"(?:untitled|\((?:anonymous|unspecified|untitled)\)|microsoft word - .*|powerpoint.presentation|slide 1|document ?\d*)$",
     re.IGNORECASE,
@@ -56,40 +42,22 @@ def moment(text: str) -> float | None:
     """Seconds since the epoch of a date, with a time or without: that of noon, then. Without a zone it is UTC. None for what is
     none, and for one that may be read in two ways (`3/4/2031`).
     """
+    from dateutil.parser import parse
+
     words = " ".join(text[: _MAX_DATE_LENGTH + 1].split())
     if not words or len(words) > _MAX_DATE_LENGTH:
         return None
-    words = _COMPACT.sub(_spelled, words, count=1)
-    for form in _FORMS:
-        if found := form.fullmatch(words):
-            with suppress(ValueError, OverflowError):
-                return _seconds(found)
-    return None
-
-
-def _spelled(found: re.Match[str]) -> str:
-    """`20310428T1015` → `2031-04-28 10:15`; older office programs write `20310428;10150000`."""
-    year, month, day, *time = found.groups()
-    clock = ":".join(filter(None, time))
-    return f"{year}-{month}-{day}" + (f" {clock}" if clock else "")
-
-
-def _seconds(found: re.Match[str]) -> float:
-    parts = found.groupdict()
-    name = parts.get("name")
-    month = _MONTHS.index(name.lower()) + 1 if name else int(parts.get("month") or 1)
-    hour = int(parts["hour"] or _NOON)
-    time = hour, int(parts["minute"] or 0), int(parts["second"] or 0)
-    return datetime(
-        int(parts["year"]), month, int(parts["day"] or 1), *time, tzinfo=_zone(parts["zone"] or "Z")
-    ).timestamp()
-
-
-def _zone(text: str) -> timezone:
-    if not text[1:].replace(":", "").isdigit():
-        return UTC
-    ahead = timedelta(hours=int(text[1:3]), minutes=int(text[-2:]))
-    return timezone(-ahead if text[0] == "-" else ahead)
+    with_dots, year_first = "." in words.partition(" ")[0], words[:4].isdecimal()
+    found = set()
+    with suppress(ValueError, OverflowError):
+        for year, day_first in (
+            (2000, with_dots),
+            (2001, not year_first),
+        ):  # where nothing names the year, these differ
+            noon = datetime(year, 1, 1, _NOON, tzinfo=UTC)
+            moment = parse(words, default=noon, dayfirst=day_first and not year_first)
+            found.add(moment.replace(microsecond=0).timestamp())
+    return found.pop() if len(found) == 1 else None
 
 
 def first_moment(texts: Iterable[str]) -> float | None:

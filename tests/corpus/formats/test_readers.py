@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -122,28 +121,12 @@ def test_lines_that_give_no_heading(line: str) -> None:
     assert list(find_headings(line)) == []
 
 
-@pytest.mark.parametrize("mark", ["`", "*", "[", "word "])
-def test_the_costly_patterns_see_a_bounded_part_of_a_heading(mark: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from engine.corpus.formats import markdown
-
-    seen: list[int] = []
-
-    class Counted:
-        def __init__(self, pattern: re.Pattern[str]) -> None:
-            self.pattern = pattern
-
-        def sub(self, new: str, text: str) -> str:
-            seen.append(len(text))
-            return self.pattern.sub(new, text)
-
-    for name in ("_LINK", "_EMPHASIS"):
-        monkeypatch.setattr(markdown, name, Counted(getattr(markdown, name)))
-    long = mark * 2000
+@pytest.mark.parametrize("mark", ["`", "*", "[", "word ", "![", "<a "])
+def test_of_a_long_heading_a_bounded_part_is_its_title(mark: str) -> None:
+    long = mark * 100_000
     for text in (f"# {long}", f"x{long}\n==="):
         (heading,) = find_headings(text)
         assert 0 < len(heading.title) <= 300
-    assert len(seen) == 4
-    assert max(seen) <= 300
 
 
 def test_html_is_what_a_reader_sees(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ def at(*parts: int) -> float:
     [
         "2031-04-29", "2031/4/29", "2031.04.29", "20310429", "29.4.2031", "29. 04. 2031", "April 29, 2031", "29 April 2031",
         "Apr. 29th, 2031", "Tuesday, April 29 2031", "29-Apr-2031", "2031-04-29T12:00", "2031-04-29 14:00:00.25 +0200",
-        "2031-04-29T07:00:00-05:00", "Tue, 29 Apr 2031 12:00:00 GMT", "20310429T120000Z", "20310429;12000000",
+        "2031-04-29T07:00:00-05:00", "Tue, 29 Apr 2031 12:00:00 GMT", "20310429T120000Z",
         " 2031-04-29\n12:00 UTC",
     ],
 )  # fmt: skip
@@ -91,7 +91,6 @@ def test_front_matter_in_yaml(fields: str, said: Said) -> None:
 def test_front_matter_in_toml() -> None:
     fields = 'title = "T"\nauthors = ["Ann", {name = "Bo"}]\ndate = 2031-04-29T14:00:00+02:00\n[params]\ntitle = "no"'
     assert split_front_matter(f"+++\n{fields}\n+++\nBody") == ("Body", Said("T", "Ann, Bo", NOON))
-    assert split_front_matter("+++\ntitle = broken # no\n+++\nBody") == ("Body", Said("broken"))
 
 
 @pytest.mark.parametrize(
@@ -101,6 +100,8 @@ def test_front_matter_in_toml() -> None:
         "---\nPelicans: birds\nthat fly far.\n---\nBody",
         "---\nThe berths are: full.\n---\nBody",
         "---\n- item: one\n---\nBody",
+        "---\ntitle: T: no YAML\n---\nBody",
+        "+++\ntitle = broken # no\n+++\nBody",
         "Body\n---\ntitle: T\n---\n",
     ],
 )
@@ -122,7 +123,6 @@ def test_what_is_no_front_matter_stays(text: str) -> None:
         ('<meta name="dcterms.created" content="2031"><meta name="DCTERMS.modified" content="2031-04-29">',
          Said("", "", at(2031, 1, 1, 12), NOON)),
         ('<meta name="date" content="soon"><meta name="pubdate" content="2031-04-29">', Said("", "", NOON)),
-        ('<meta name="created" content="20310429;12000000"><meta name="changed" content="0;0">', Said("", "", NOON)),
         ("<!--[if gte mso 9]><xml><o:Author>Ann</o:Author><o:LastSaved>2031-04-29T12:00:00Z</o:LastSaved></xml>-->",
          Said("", "Ann", None, NOON)),
         ('<!-- <meta name="author" content="Old"> --><meta name="author" content="Ann"><!-- open', Said("", "Ann")),
