@@ -7,13 +7,12 @@ import re
 from codecs import lookup
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
-from unicodedata import category
 
 from engine.core.characters import clean
 from engine.core.records import ReadDocument
 from engine.corpus.formats import UnreadableFileError, read_bytes
-from engine.corpus.text.hyphens import with_whole_words
 from engine.corpus.text.metadata import title_from_name
 
 _MARKS = (
@@ -27,13 +26,10 @@ _MAX_TITLE_LENGTH = 100
 _CONTROL = re.compile("[\x01-\x08\x0e-\x1a\x1c-\x1f\x7f]")
 _MAX_CONTROL = 0.02
 _NULS = re.compile(b"\0+")
-_ISO_2022 = ("iso2022_kr", "iso2022_jp_ext", "iso2022_jp_2")
-_ESCAPE = re.compile(rb"\x1b\$[@B(D)C]")
-_WIDE = ("utf-32-le", "utf-32-be", "utf-16-le", "utf-16-be")
-_MIN_CUT = 64  # bytes; of fewer, text is whole
+_WIDE = ("utf-16", "utf-32")
 _USUAL = re.compile("[\t\n\r -~\u3000-\u3002\uff01\uff0c\uff0e\uff1a\uff1b\uff1f]")
+_ESCAPE = re.compile(rb"\x1b\$[@B(D)C]")
 _NAMES_WIDE = re.compile("u(?:tf)?[-_ ]?(?:16|32)")
-_WIDE_SAMPLE = 2**16
 _ONE_BYTE = ("cp12", "windows-12", "iso8859", "iso-8859", "koi8")
 _EAST = ("gb", "big5", "cp932", "cp949", "euc", "ms932", "ms949", "cp936", "cp950", "johab")
 _MIN_HIGH = 12  # bytes beyond ASCII that are no UTF-8 by chance
@@ -47,13 +43,12 @@ _OF_NAMES = (
     "gb18030", "big5", "cp949",
 )  # fmt: skip
 """The code pages of Windows and DOS that names in archives are in."""
-_SAMPLE = 4000  # bytes beyond ASCII are enough
 _MAX_SAMPLE_LENGTH = 64 * 1024
+_MAX_LINES = 2000
 _AROUND = 200
 _BEYOND = re.compile(rb"[\x80-\xff]")
 _WESTERN = "cp1252"  # where a word or two are all there is, the likeliest
 _MIN_CONFIDENCE = 0.05
-_EBCDIC_BLANK = b"\x40"
 _LABELS = {
     "iso-8859-1": "cp1252", "latin-1": "cp1252", "latin1": "cp1252", "iso-8859-9": "cp1254", "iso-8859-11": "cp874",
     "tis-620": "cp874", "gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932",
@@ -70,7 +65,6 @@ class PlainReader:
     def read(self, path: Path, data: bytes | None = None) -> Iterator[ReadDocument]:
         """See `Reader.read`."""
         text, note = decoded(read_bytes(path, data), path)
-        text = with_whole_words(text)
         first = next(line.strip() for line in text.split("\n") if line.strip())
         short = len(first) <= _MAX_TITLE_LENGTH and any(map(str.isalpha, first))
         yield ReadDocument(first if short else title_from_name(path), text, format="txt", note=note)
@@ -123,16 +117,15 @@ def _decoded(data: bytes, path: Path) -> tuple[str, str]:
         if data.startswith(mark):
             return _by_mark(data, encoding, path)
     if data.isascii() and _ESCAPE.search(data):
-        return _by_escapes(data)
+        return _with_note(data.decode(guess_encoding(data) or "ascii", "replace"), "")
     nuls = ""
     if b"\0" in data:
-        kept, runs = _NULS.subn(b"\0", data)
-        few = runs <= max(1, _MAX_CONTROL * len(kept))
-        if not (few and _is_narrow(kept)) and (wide := _wide(data)):
-            return _with_note(data.decode(wide, "replace"), f"read as {wide.upper()}, which it does not say")
-        if not few:
+        if wide := _wide(data):
+            return wide
+        data, runs = _NULS.subn(b"\0", data)
+        if runs > max(1, _MAX_CONTROL * len(data)):
             raise UnreadableFileError(path, "binary content, not text", "binary")
-        data, nuls = kept, f"NULs replaced in {runs} place{'' if runs == 1 else 's'}"
+        nuls = f"NULs replaced in {runs} place{'' if runs == 1 else 's'}"
     try:
         return data.decode("utf-8"), nuls
     except UnicodeDecodeError:
@@ -150,13 +143,6 @@ def _by_mark(data: bytes, encoding: str, path: Path) -> tuple[str, str]:
     return _with_note(text, "")
 
 
-def _by_escapes(data: bytes) -> tuple[str, str]:
-    for encoding in _ISO_2022:
-        with suppress(UnicodeDecodeError):
-            return data.decode(encoding), ""
-    return _with_note(data.decode(_ISO_2022[1], "replace"), "")
-
-
 def _with_note(text: str, note: str) -> tuple[str, str]:
     """A text and its note, which also says how many characters could not be read."""
     bad = text.count("\ufffd")
@@ -164,82 +150,25 @@ def _with_note(text: str, note: str) -> tuple[str, str]:
     return text, "; ".join(filter(None, (note, unread)))
 
 
-def _wide(data: bytes) -> str:
-    """The encoding of text in UTF-16 or UTF-32 without a mark; empty where bytes are none.
-
-    Read in the wrong order, blanks, line ends and ASCII signs become others; read as text, other data becomes signs that no
-    text holds.
-    """
-    found = []
-    for encoding in _WIDE:
-        unit = 4 if "32" in encoding else 2
-        if len(data) % unit and len(data) < _MIN_CUT:
-            continue
-        text = data[: min(len(data) // unit * unit, _WIDE_SAMPLE)].decode(encoding, "replace")
-        usual = len(_USUAL.findall(text))
-        if not usual or 50 * usual < len(text):
-            continue
-        strange = sum(category(char) in ("Cc", "Cn", "Co", "Cs") and char not in "\t\n\r\f" for char in text)
-        strange += text.count("\ufffd")
-        if strange <= max(text.endswith("\ufffd"), _MAX_BAD * len(text)):
-            found.append((usual / len(text), encoding))
-    return max(found)[1] if found else ""
-
-
-def _is_narrow(data: bytes) -> bool:
-    """Whether bytes are ASCII or UTF-8 with hardly any control characters."""
-    text = data.decode("utf-8", "replace")
-    return text.count("\ufffd") + len(_CONTROL.findall(text)) <= _MAX_CONTROL * len(text)
+def _wide(data: bytes) -> tuple[str, str] | None:
+    """The text of UTF-16 or UTF-32 without a mark, and its note; None for what is neither."""
+    encoding, _ = _detected(data[:_MAX_SAMPLE_LENGTH])
+    if not encoding.startswith(_WIDE):
+        return None
+    text = data.decode(encoding, "replace")
+    return _with_note(text, f"read as {encoding.upper()}, which it does not say") if _USUAL.search(text) else None
 
 
 def _mended(data: bytes) -> tuple[str, str] | None:
-    """UTF-8 but for a few bytes, or for lines of another encoding; None for what is not UTF-8.
-
-    A line without any sound character beyond ASCII is in another encoding; elsewhere what is not UTF-8 is replaced.
-    """
-    bad = sound = 0
-    for piece in _by_lines(data, _PIECE):
-        text = piece.decode("utf-8", "replace")
-        wrong = text.count("\ufffd") - piece.count(b"\xef\xbf\xbd")
-        bad, sound = bad + wrong, sound + len(text) - len(piece.translate(None, _HIGH)) - wrong
-    cut = bad == 1 and data[-4:].decode("utf-8", "replace").endswith("\ufffd")
-    if sound < max(1 if cut else 2, bad):
-        return None
-    return _with_others([read for piece in _by_lines(data, _PIECE) for read in _read_lines(piece, cut)])
-
-
-def _by_lines(data: bytes, size: int) -> Iterator[bytes]:
-    """Pieces of about `size` bytes that end where lines do."""
-    start = 0
-    while start < len(data):
-        end = data.find(b"\n", start + size - 1) + 1 or len(data)
-        yield data[start:end]
-        start = end
-
-
-def _read_lines(piece: bytes, cut: bool) -> Iterator[str | bytes]:
-    """The text of some lines; those of another encoding as bytes."""
-    try:
-        yield piece.decode("utf-8")
-        return
-    except UnicodeDecodeError:
-        pass
-    for line in _by_lines(piece, 1):
-        text = line.decode("utf-8", "replace")
-        yield line if "\ufffd" in text and not cut and text.replace("\ufffd", "").isascii() else text
-
-
-def _with_others(pieces: list[str | bytes]) -> tuple[str, str]:
-    others = [piece for piece in pieces if isinstance(piece, bytes)]
-    encoding = guess_encoding(b"".join(others)) if others else ""
-    read = [piece.decode(encoding or "utf-8", "replace") if isinstance(piece, bytes) else piece for piece in pieces]
-    lines = f"{len(others)} line{' was' if len(others) == 1 else 's were'}"
-    return _with_note("".join(read), f"{lines} not UTF-8 and read as {encoding}, a guess" if encoding else "")
+    """UTF-8 but for a few bytes, which are replaced; None for what is not UTF-8."""
+    text = data.decode("utf-8", "replace")
+    bad = text.count("\ufffd") - data.count(b"\xef\xbf\xbd")
+    sound = len(text) - len(data.translate(None, _HIGH)) - bad
+    cut = bad == 1 and text.endswith("\ufffd")
+    return _with_note(text, "") if sound >= max(1 if cut else 2, bad) else None
 
 
 def _decoded_by_guess(data: bytes, path: Path) -> tuple[str, str]:
-    if b"\0" not in data and (wide := _wide(data)):
-        return _with_note(data.decode(wide, "replace"), f"read as {wide.upper()}, which it does not say")
     encoding = guess_encoding(data)
     if not encoding:
         sample = data[:_PIECE].decode("latin-1")
@@ -258,14 +187,13 @@ def codec_of(label: str) -> str:
 
 def guess_encoding(data: bytes) -> str:
     """The encoding that some bytes are most likely in, which are neither UTF-8 nor UTF-16; empty where none fits."""
-    mainframe = data.count(_EBCDIC_BLANK) > max(len(data) // 20, 10 * data.count(b" "))
-    sample = data[:_MAX_SAMPLE_LENGTH] if mainframe else informative_sample(data)
+    sample = informative_sample(data)
     encoding, confidence = _detected(sample)
-    if confidence < _MIN_CONFIDENCE and not mainframe:
+    if confidence < _MIN_CONFIDENCE:
         with suppress(UnicodeDecodeError):
             sample.decode(_WESTERN)
             return _WESTERN
-    return "" if encoding.startswith(("utf-16", "utf-32")) else encoding
+    return "" if encoding.startswith(_WIDE) else encoding
 
 
 def guess_encoding_of_names(names: bytes) -> str:
@@ -277,20 +205,14 @@ def _detected(data: bytes, among: Iterable[str] | None = None) -> tuple[str, flo
     from chardet import detect
 
     found = detect(data, include_encodings=among, no_match_encoding="cp437" if among else "ascii")
-    encoding = lookup(found["encoding"] or "ascii").name
+    encoding = lookup(codec_of(found["encoding"] or "ascii")).name
     return "" if encoding == "ascii" else encoding, found["confidence"] or 0.0
 
 
 def informative_sample(data: bytes) -> bytes:
-    """The lines that hold bytes beyond ASCII, as many as are enough; of long ones what is near to such bytes."""
-    pieces: list[bytes] = []
-    high = end = length = 0
-    while high < _SAMPLE and length < _MAX_SAMPLE_LENGTH and (found := _BEYOND.search(data, end)):
-        at = found.start()
-        start = max(end, at - _AROUND, data.rfind(b"\n", max(0, at - _AROUND), at) + 1)
-        line = data.find(b"\n", at, at + 10 * _AROUND)
-        end = line if line >= 0 else min(len(data), at + 10 * _AROUND)
-        pieces.append(data[start:end])
-        high += len(_BEYOND.findall(pieces[-1]))
-        length += len(pieces[-1])
-    return b"\n".join(pieces)
+    """The beginning of the lines that hold bytes beyond ASCII; of long ones what is near to the first of these. All of a text
+    without any.
+    """
+    found = ((line, _BEYOND.search(line)) for line in data.splitlines())
+    pieces = (line[max(0, at.start() - _AROUND) : at.start() + 10 * _AROUND] for line, at in found if at)
+    return b"\n".join(islice(pieces, _MAX_LINES))[:_MAX_SAMPLE_LENGTH] or data[:_MAX_SAMPLE_LENGTH]
