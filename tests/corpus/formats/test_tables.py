@@ -128,7 +128,7 @@ def test_json_is_reported_as_it_is_written() -> None:
         ("<table><tr><td><h1>One</h1><p>First.</p><h2>Sub</h2><p>Second.</p></td></tr></table>", "One\n\nFirst.\n\nSub\n\nSecond."),
         ("<table>loose <tr><td>a</td><td>b</td></tr></table><p>after</p>", "loose\na | b\n\nafter"),
         ("<article><p>Text</p><footer><p>Contract 4711 is valid.</p></footer></article>", "Text\n\nContract 4711 is valid."),
-        ("<p>Text</p><footer>© 2031 Quay Ltd</footer><footer><a>Imprint</a> <a>Press</a></footer>", "Text"),
+        ("<p>Text</p><footer>© 2031 Quay Ltd</footer><footer><a>Imprint</a></footer>", "Text\n\n© 2031 Quay Ltd\n\nImprint"),
         ("<p>To</p><button>Sign</button><button>Send</button>", "To\n\nSign\n\nSend"),
         ("<p>so <math><mi>E</mi><mo>=</mo><mi>m</mi><annotation>E=m</annotation></math> holds</p>", "so E=m holds"),
         ("<object data=x><p>The pelican.</p></object>", "The pelican."),

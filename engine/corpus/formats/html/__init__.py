@@ -1,4 +1,4 @@
-"""HTML: what a reader of the page sees, in blocks."""
+"""HTML: what a reader of the page sees, in blocks, but for what it calls navigation."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from engine.core.characters import clean
 from engine.core.records import Marked, Origin, ReadDocument
 from engine.corpus.formats import UnreadableFileError, read_bytes
 from engine.corpus.formats.html.head import declared_encoding, said_in
-from engine.corpus.formats.html.menus import hide_menus
 from engine.corpus.formats.html.nodes import (
     BLOCKS,
     Element,
@@ -71,7 +70,7 @@ def source_of(data: bytes, path: Path) -> tuple[str, str]:
 
 
 def _marked(page: ParsedPage) -> Iterator[Marked]:
-    """What a page marks as links, captions and terms, in menus, too."""
+    """What a page marks as links, captions and terms, in its navigation, too."""
     for element in page.elements:
         origin = _MARKS.get(element.name)
         text = inline(element, _MAX_PIECES) if origin else ""
@@ -80,7 +79,6 @@ def _marked(page: ParsedPage) -> Iterator[Marked]:
 
 
 def _shown(page: ParsedPage) -> Text:
-    hide_menus(page.elements)
     blocks = _Blocks(Tables(page.elements))
     blocks.walk(page.root)
     return blocks.text()

@@ -87,11 +87,6 @@ def is_shown(element: Element) -> bool:
     return element.name not in _LEFT_OUT and "hidden" not in element.attributes
 
 
-def hide(element: Element) -> None:
-    """Show an element no more. To take it out would search all that stands beside it."""
-    element.attributes["hidden"] = ""
-
-
 def one_line(text: str) -> str:
     """A text on one line."""
     return " ".join(clean(text).split())
