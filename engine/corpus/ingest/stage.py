@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from engine.encoders.encoder import EncoderSource
     from engine.settings.schema import Settings
 
-VERSION = 7
+VERSION = 8
 
 
 class IngestStage(Stage):
