@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import stat
-import struct
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
@@ -14,13 +13,13 @@ from engine.corpus.formats import Found, LeftOut, Member, UnreadableFileError
 from engine.corpus.formats.damage import damaged
 from engine.corpus.formats.locked import known, why_closed
 from engine.corpus.formats.plain import guess_encoding_of_names
-from engine.corpus.formats.recognition import MAX_UNPACKED, is_part, open_zip, refuse_bomb, refuse_part
+from engine.corpus.formats.recognition import MAX_UNPACKED, open_zip, refuse_bomb
 
 MAX_MEMBER = 256 * 2**20
 _PIECE = 2**20
 _LITTER = ("__MACOSX/", ".DS_Store", "Thumbs.db")
 _ENCRYPTED = 1
-_UTF8_NAME, _UTF8_BESIDE = 0x800, 0x7075
+_UTF8_NAME = 0x800
 _MAX_ALONE = 2**15  # bytes of names that are looked at one by one
 _AES = 99  # as WinZip and 7-Zip lock
 _COMPRESSIONS = {
@@ -38,8 +37,6 @@ class ZipReader:
         """See `Reader.read`."""
         with open_zip(path, data) as archive:
             members = [member for member in archive.infolist() if not member.is_dir()]
-            if is_part(path, data) and not _are_here(archive, members):
-                refuse_part(path, data)
             refuse_bomb(path, members)
             if not members:
                 raise UnreadableFileError(path, "an archive without files", "empty")
@@ -55,16 +52,6 @@ class ZipReader:
 
 
 READER = ZipReader()
-
-
-def _are_here(archive: zipfile.ZipFile, members: Sequence[zipfile.ZipInfo]) -> bool:
-    """Whether each member begins where the archive says, in this file."""
-    assert archive.fp is not None
-    for member in members:
-        archive.fp.seek(max(0, member.header_offset))
-        if archive.fp.read(4) != b"PK\x03\x04":
-            return False
-    return True
 
 
 def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str, left: int) -> Found | None:
@@ -132,8 +119,8 @@ def _faults(member: zipfile.ZipInfo) -> Iterator[None]:
 
 
 def names_of(members: Sequence[zipfile.ZipInfo]) -> list[str]:
-    """The names of members as they were written: in UTF-8, as the archive says or as they stand beside (APPNOTE 4.6.9) or
-    just are; else in the code page that fits them all, or each, best.
+    """The names of members as they were written: in UTF-8, as the archive says or as they just are; else in the code
+    page that fits them all, or each, best.
     """
     stored = [_stored_name(member) for member in members]
     unsure = {name for name in stored if isinstance(name, bytes)}
@@ -151,21 +138,9 @@ def _stored_name(member: zipfile.ZipInfo) -> str | bytes:
         return member.filename
     if member.flag_bits & _UTF8_NAME or raw.isascii():
         return member.filename
-    beside = _name_beside(member.extra, zlib.crc32(raw))
     with suppress(UnicodeError):
-        return (beside or raw).decode("utf-8")
+        return raw.decode("utf-8")
     return raw
-
-
-def _name_beside(extra: bytes, check: int) -> bytes:
-    """The name in UTF-8 that a field beside a member holds, where it is of the name with this checksum; empty without one."""
-    at = 0
-    while at + 4 <= len(extra):
-        kind, size = struct.unpack_from("<HH", extra, at)
-        if kind == _UTF8_BESIDE and extra[at + 5 : at + 9] == check.to_bytes(4, "little"):
-            return extra[at + 9 : at + 4 + size]
-        at += 4 + size
-    return b""
 
 
 def _decoded_name(name: bytes, encoding: str) -> str:

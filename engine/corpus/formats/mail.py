@@ -41,11 +41,8 @@ _PACKED_AS = re.compile(r"\s*([\w-]+)")
 _MAX_DEPTH = 50
 _MAX_NEW = 0.2  # of the words of one form of a body that another may lack
 _WORDS = re.compile("[^\\W\u3040-\u9fff\uac00-\ud7a3]+|[\u3040-\u9fff\uac00-\ud7a3]")
-_DAY_TIME_YEAR = (
-    re.compile(rb"\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)\b"),
-    re.compile(rb"\d\d?:\d\d"),
-    re.compile(rb"\d{4}"),
-)
+_POSTED = re.compile(rb"From .*?\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)\b.*?\d\d?:\d\d.*?\d{4}")
+_MAX_POSTED_LENGTH = 300
 
 
 class MailReader:
@@ -119,18 +116,9 @@ def _parts_mails(line: bytes, after: bytes, *, first: bool) -> bool:
     """Whether a line parts two mails: it names a sender and a time, or the header of a mail follows; sentences begin with From,
     too.
     """
-    return line.startswith(b"From ") and (first or _names_a_time(line) or is_header(after))
-
-
-def _names_a_time(line: bytes) -> bool:
-    """Whether a day of the week, a time and a year come in this order: sought one by one, as a line may have a million bytes."""
-    at = len(b"From ")
-    for sign in _DAY_TIME_YEAR:
-        found = sign.search(line, at)
-        if found is None:
-            return False
-        at = found.end()
-    return True
+    return line.startswith(b"From ") and (
+        first or is_header(after) or _POSTED.match(line[:_MAX_POSTED_LENGTH]) is not None
+    )
 
 
 def _message(data: bytes) -> email.message.Message:

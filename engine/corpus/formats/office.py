@@ -236,13 +236,7 @@ def _time(cell: Node) -> str:
         return ""
     number, shown = cell.get("raw_number"), _QUOTED.sub("", cell.get("number_format") or "").lower()
     spans = "[h" in shown or "[m" in shown or "[s" in shown
-    if (
-        cell.get("data_type") != "date"
-        or number is None
-        or not (spans or 0 <= number < 1)
-        or "y" in shown
-        or "d" in shown
-    ):
+    if number is None or not (spans or 0 <= number < 1) or "y" in shown or "d" in shown:
         return ""
     seconds = round(abs(number) * 86_400)
     return f"{'-' if number < 0 else ''}{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"

@@ -7,7 +7,7 @@ import zipfile
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
-from io import SEEK_END, BytesIO
+from io import BytesIO
 from pathlib import Path
 
 from engine.corpus.formats import MAX_FILE, UnreadableFileError, read_bytes
@@ -17,9 +17,6 @@ from engine.corpus.formats.locked import why_closed
 from engine.corpus.scan.formats import BINARY, MAGIC, PAGE, RTF, is_mail
 
 MAX_UNPACKED = 2**30
-_MAX_END_LENGTH = 22 + 2**16  # bytes: an archive's end record and its longest comment
-_ELSEWHERE = 0xFFFF  # the number stands in the record of large archives
-_PART = "one part of a ZIP archive in several parts (.z01, .z02 …): it can be read once they are joined, for example by `zip -s 0`"
 _SUSPICIOUS_RATIO = 200
 _UNSUSPICIOUS = 2**26
 _FOLDERS = (("word/", "docx"), ("ppt/", "pptx"), ("xl/", "xlsx"))
@@ -52,7 +49,7 @@ def true_format(path: Path, format: str, data: bytes | None = None) -> str:
         return "rtf"
     if format not in BINARY:
         return format
-    return _text_in_disguise(path, format, head, data)
+    return _text_in_disguise(path, format, head)
 
 
 def _head(path: Path, data: bytes | None) -> bytes:
@@ -62,7 +59,7 @@ def _head(path: Path, data: bytes | None) -> bytes:
         return file.read(4096)
 
 
-def _text_in_disguise(path: Path, format: str, head: bytes, data: bytes | None) -> str:
+def _text_in_disguise(path: Path, format: str, head: bytes) -> str:
     start = head.lstrip(b"\xef\xbb\xbf \t\r\n").lower()
     if b"schemas.microsoft.com/office/word/2003/wordml" in head.lower():
         raise UnreadableFileError(path, "a Word 2003 XML document, which is not read", "unsupported")
@@ -76,8 +73,6 @@ def _text_in_disguise(path: Path, format: str, head: bytes, data: bytes | None) 
         return "eml"
     if format == "xls" and _is_tabbed(head):
         return "csv"
-    if format == "zip":
-        refuse_part(path, data)
     if format == "zip" and head.startswith((b"PK\x05\x06", b"PK00PK", b"PK\x07\x08")):
         return "zip"
     raise UnreadableFileError(path, f"its content is not that of a .{format} file", "damaged")
@@ -100,7 +95,6 @@ def open_zip(path: Path, data: bytes | None = None) -> zipfile.ZipFile:
                 raise
             return zipfile.ZipFile(BytesIO(_without_tail(read_bytes(path, data))))
     except (zipfile.BadZipFile, NotImplementedError, ValueError, OverflowError, EOFError) as error:
-        refuse_part(path, data)
         raise UnreadableFileError(path, damaged(error)) from error
 
 
@@ -110,25 +104,6 @@ def _without_tail(content: bytes) -> bytes:
     if end < 0:
         raise zipfile.BadZipFile("File is not a zip file")
     return content[: end + 22 + int.from_bytes(content[end + 20 : end + 22], "little")]
-
-
-def refuse_part(path: Path, data: bytes | None = None) -> None:
-    """Raises UnreadableFileError for one part of an archive that was cut into several."""
-    if is_part(path, data):
-        raise UnreadableFileError(path, _PART, "unsupported")
-
-
-def is_part(path: Path, data: bytes | None = None) -> bool:
-    """Whether an archive says that it is one part of several: its end names another disk than the first (APPNOTE 4.3.16), or it has
-    none and begins as the first part does.
-    """
-    with path.open("rb") if data is None else BytesIO(data) as file:
-        head = file.read(4)
-        file.seek(max(0, file.seek(0, SEEK_END) - _MAX_END_LENGTH))
-        tail = file.read()
-    end = tail.rfind(b"PK\x05\x06")
-    disk = int.from_bytes(tail[end + 4 : end + 6], "little") if end >= 0 else int(head == b"PK\x07\x08")
-    return disk not in (0, _ELSEWHERE)
 
 
 def refuse_bomb(path: Path, members: Iterable[zipfile.ZipInfo]) -> None:

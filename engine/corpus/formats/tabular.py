@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import re
 from collections.abc import Iterator
 from contextlib import suppress
 from io import StringIO
@@ -22,7 +21,6 @@ _SAMPLE = 16 * 1024
 _DELIMITERS = ",;\t|"
 _TITLES = ("title", "name", "subject", "headline")
 _MAX_DEPTH = 100
-_NUMBERED = re.compile(r"\\\\|((?:\\u(?!00[0-7])[0-9a-fA-F]{4})+)")  # an escaped backslash, or letters beyond ASCII
 
 
 class CsvReader:
@@ -95,24 +93,14 @@ def _parsed(text: str, *, by_line: bool) -> tuple[list[Any], bool, str]:
             try:
                 values.append(_value(line))
             except (ValueError, RecursionError):
-                values.append(_kept(line))
+                values.append(line.strip())
                 bad.append(number)
     sound = len(values) - len(bad) if by_line else sum(isinstance(value, _Record | list) for value in values)
     if not sound or sound < len(bad):
-        return [_kept(text)], False, f"not JSON, kept as it is: {reason}"
+        return [text.strip()], False, f"not JSON, kept as it is: {reason}"
     if not bad:
         return values, True, ""
     return values, True, f"line {bad[0]}{f' and {len(bad) - 1} more' if bad[1:] else ''}: not JSON, kept as it is"
-
-
-def _kept(text: str) -> str:
-    """What is no JSON as it stands, but for letters beyond ASCII that are written as numbers: those could not be found."""
-    return _NUMBERED.sub(_letters, text.strip())
-
-
-def _letters(found: re.Match[str]) -> str:
-    numbers = (found[1] or "").replace("\\u", "")
-    return bytes.fromhex(numbers).decode("utf-16-be", "replace") or found[0]
 
 
 def _lines(value: Any, name: str, depth: int = 0) -> Iterator[str]:

@@ -72,19 +72,6 @@ def test_json_lines_may_be_strings_or_numbers() -> None:
     assert (found.text, numbers(found.note)) == ('the heron\n\nthe tern\n\n"the gu', [3])
 
 
-@pytest.mark.parametrize(
-    ("source", "text"),
-    [
-        ('[{"t": "Gr\\u00f6\\u00DFe"},\n{"t": "cu', '[{"t": "Größe"},\n{"t": "cu'),
-        ('["\\ud83d\\ude00 \\\\u00f6 \\\\\\u00f6", "\\u0041\\n', '["😀 \\\\u00f6 \\\\ö", "\\u0041\\n'),
-        ('["C:\\users", "\\ud83d', '["C:\\users", "\ufffd'),
-    ],
-)
-def test_letters_of_broken_json_that_are_written_as_numbers_can_be_found(source: str, text: str) -> None:
-    assert read("a.json", source).text == text
-    assert read("a.jsonl", '{"t": "x"}\n' + source.replace("\n", " ")).text == "t: x\n\n" + text.replace("\n", " ")
-
-
 def test_json_is_reported_as_it_is_written() -> None:
     assert read("a.json", '{"note": "the pelican", "note": "the heron"}').text == "note: the pelican\nnote: the heron"
     number = "7" * 5000
