@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice
@@ -23,7 +23,6 @@ _CALLED = re.compile(
     re.IGNORECASE,
 )  # fmt: skip
 _DIGIT = re.compile(r"\d")
-_FIRST, _LAST = re.compile(r"(\d{1,5})\s"), re.compile(r".*\s(\d{1,5})$")
 _ASKS = re.compile(
     r"(?:[:#\u2116\u00b0]|\b(?:no|nr|number|nummer)\.?)$", re.IGNORECASE
 )  # for the number in the next line
@@ -35,12 +34,11 @@ Lines = list[str]
 
 @dataclass(frozen=True, slots=True)
 class _Numbered:
-    """A line that may hold its page's number: the line without it, how far it is ahead of the page, and whether it can be
-    nothing else (it stands alone, or is called a page)."""
+    """A line that may hold its page's number, which stands alone or is called a page: the line without it, and how far it is
+    ahead of the page."""
 
     rest: str
     ahead: int
-    sure: bool
 
 
 @dataclass
@@ -64,7 +62,6 @@ def without_furniture(pages: Sequence[str], numbers: Sequence[int]) -> list[str]
     split = [[*map(str.rstrip, page.strip("\n").split("\n"))] for page in pages]
     try:
         heads, feet = _furniture(list(map(_top, split)), numbers), _furniture(list(map(_bottom, split)), numbers)
-        _count_on(heads, feet, split, numbers)
         return [_stripped(lines, number, heads, feet) for lines, number in zip(split, numbers, strict=True)]
     finally:
         named_page.cache_clear()  # the next document has other lines
@@ -87,7 +84,7 @@ def _squeezed(line: str) -> str:
 
 
 def _furniture(edges: Sequence[Lines], numbers: Sequence[int]) -> _Edge:
-    """The lines that most pages show at one edge (each page's outermost line first), and those that surely number them."""
+    """The lines that most pages show at one edge (each page's outermost line first), and those that number them."""
     found = _Edge()
     count = Counter(line for lines in edges for line in set(lines) if line)
     least = max(_MIN_PAGES, _SHARE * len(edges))
@@ -96,7 +93,7 @@ def _furniture(edges: Sequence[Lines], numbers: Sequence[int]) -> _Edge:
     for lines, page in zip(edges, numbers, strict=True):
         for at, line in enumerate(lines):
             for numbered in _numbered(line, page):
-                if numbered.sure and (numbered.rest or _is_alone(lines, at)):
+                if numbered.rest or _is_alone(lines, at):
                     alone[numbered].append(page)
     found.counting = {numbered for numbered, shown in alone.items() if _goes_on(shown, dense=not numbered.rest)}
     return found
@@ -128,60 +125,18 @@ def _numbered(line: str, page: int) -> Iterator[_Numbered]:
         return
     bare = _BARE.match(line)
     if bare:
-        yield _Numbered("", int(bare["number"] or bare["first"]) - page, True)
+        yield _Numbered("", int(bare["number"] or bare["first"]) - page)
         return
     called = named_page(line) if len(line) <= _REMEMBERED else _CALLED.search(line)
     if called:
-        yield _without(line, called, page, sure=True)
-    for found in (_FIRST.match(line), _LAST.match(line)):
-        if found and not called:
-            yield _without(line, found, page, sure=False)
+        group = 1 if called[1] else 2
+        yield _Numbered(f"{line[: called.start(group)]}#{line[called.end(group) :]}", int(called[group]) - page)
 
 
 @lru_cache(maxsize=4096)
 def named_page(line: str) -> re.Match[str] | None:
     """Where a line calls a number a page: each line at an edge is asked for it four times."""
     return _CALLED.search(line)
-
-
-def _without(line: str, found: re.Match[str], page: int, *, sure: bool) -> _Numbered:
-    group = 1 if found[1] else 2
-    rest = f"{line[: found.start(group)]}#{line[found.end(group) :]}"
-    return _Numbered(rest, int(found[group]) - page, sure)
-
-
-def _count_on(heads: _Edge, feet: _Edge, split: Sequence[Lines], numbers: Sequence[int]) -> None:
-    """Adds lines of words that begin or end with their page's number (`12 Moorings`), where the document is known to print
-    such numbers: elsewhere they stand alone, or they go on while the words change. A page has its number once."""
-    printed = {numbered.ahead for edge in (heads, feet) for numbered in edge.counting}
-    for edge, lines_of in ((heads, _top), (feet, _bottom)):
-        shown: dict[_Numbered, list[int]] = defaultdict(list)
-        for lines, page in zip(split, numbers, strict=True):
-            if not _has_its_number(lines, page, heads, feet):
-                for numbered in {
-                    numbered for line in lines_of(lines) for numbered in _numbered(line, page) if not numbered.sure
-                }:
-                    shown[numbered].append(page)
-        ahead = printed | _carried_on(shown)
-        edge.counting |= {
-            numbered for numbered, pages in shown.items() if numbered.ahead in ahead and _goes_on(pages, dense=False)
-        }
-
-
-def _has_its_number(lines: Lines, page: int, heads: _Edge, feet: _Edge) -> bool:
-    return any(
-        numbered in edge.counting
-        for edge, shown in ((heads, _top(lines)), (feet, _bottom(lines)))
-        for line in shown
-        for numbered in _numbered(line, page)
-        if numbered.sure
-    )
-
-
-def _carried_on(shown: Mapping[_Numbered, Sequence[int]]) -> set[int]:
-    """Counts that go on while the words beside them change, as those of a book's chapters do."""
-    words = Counter(numbered.ahead for numbered, pages in shown.items() if len(pages) >= _MIN_PAGES)
-    return {ahead for ahead, different in words.items() if different > 1}
 
 
 def _stripped(lines: Lines, page: int, heads: _Edge, feet: _Edge) -> str:
