@@ -26,11 +26,11 @@ class TrainingData:
 
     `positives` (n,): each query's evidence chunk. `ranked_ids`, `ranked_scores` (n, k): BM25 rankings, best first,
     short ones padded with −1. A chunk outside a query's ranking counts as BM25 0: it scores below the k-th.
-    `base_queries` (n, d), `base_chunks` (N, d): unit vectors of the untouched encoder; computed before training where
-    they are None and the recipe needs them. `base_heldout` (h, d): those of held-out queries, of a black box that the trained model
-    stands beside. `grades`: per query the grades of its relevant chunks, where judgments have any. `heldout_positives` (h,);
-    `heldout_hard` (h, j): chunks that compete with them in the held-out pool, such as BM25's best, padded with −1. `cross_encoder`:
-    the model that teaches where the recipe's teacher is one.
+    `base_queries` (n, d), `base_chunks` (N, d): unit vectors of the untouched encoder, where the recipe needs them.
+    `base_heldout` (h, d): those of held-out queries, of a black box that the trained model stands beside. `grades`: per query the
+    grades of its relevant chunks, where judgments have any. `heldout_positives` (h,); `heldout_hard` (h, j): chunks that compete
+    with them in the held-out pool, such as BM25's best, padded with −1. `cross_encoder`: the model that teaches where the recipe's
+    teacher is one.
     """
 
     queries: Sequence[str]
@@ -213,17 +213,3 @@ def epoch_order(seed: Sequence[int], step: int, size: int, units: int) -> IntArr
     epochs, offsets = np.divmod(np.arange(step * size, (step + 1) * size), units)
     orders = {int(e): np.random.default_rng([*seed, int(e)]).permutation(units) for e in np.unique(epochs)}
     return np.array([orders[int(e)][o] for e, o in zip(epochs, offsets, strict=True)], dtype=np.int64)
-
-
-def used_chunks(data: TrainingData, config: TrainingConfig) -> IntArray:
-    """Every chunk that a batch of this recipe can hold, ascending."""
-    if config.shared_chunks or config.adapter_scope == "queries":
-        return np.arange(len(data.chunks), dtype=np.int64)
-    first, last = config.negative_ranks
-    if data.lists is not None and config.uses_lists:
-        pool: IntArray = data.lists.chunks
-    else:
-        pool = data.ranked_ids[:, first:last] if config.negatives_per_query else data.ranked_ids[:, :0]
-    graded = np.array([chunk for one in data.grades for chunk in one], dtype=np.int64)
-    found = np.unique(np.concatenate([data.positives, pool.ravel(), graded]))
-    return found[found >= 0]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from engine.core.events import Progress
 from engine.encoders.fingerprint import adapter_digest
 from engine.training.compute.optimizer import learning_rate
 from engine.training.compute.peers import ALONE, Peers
@@ -12,7 +11,8 @@ from engine.training.data import BatchSampler, FloatArray
 from engine.training.gradients import BatchGradients
 from engine.training.heldout import HeldOutPool, build_pool
 from engine.training.job import Job
-from engine.training.loop import STAGE, Ended, Gradients, Loop, Setup, TrainResult, prepared
+from engine.training.loop import Ended, Gradients, Loop, Setup, TrainResult, prepared
+from engine.training.model.augmentation import given
 from engine.training.model.lora import start_of
 from engine.training.objectives.objective import Objective
 from engine.training.objectives.pair_scores import pair_scores
@@ -59,7 +59,8 @@ class _Training(Loop):
 
     def run(self) -> TrainResult:
         """From the last checkpoint, the adapter to begin with, or the base model, to the adapter."""
-        base = self.encoder.base_vectors(self.data, self.config, self._progress) if self.config.needs_vectors else None
+        vectors = self.data.base_queries, self.data.base_chunks
+        base = (given(vectors[0]), given(vectors[1])) if self.config.needs_vectors else None
         # the vectors that chunks keep where queries alone are trained
         self.fixed = base[1] if base and self.config.adapter_scope == "queries" else None
         if self.config.similarity == "lorentz":  # not before: the teacher's vectors are those of the untouched encoder
@@ -111,6 +112,3 @@ class _Training(Loop):
             return None
         given = self.data, self.hardware, self.workers, self.plan.micro_batch_tokens
         return pair_scores(*given, self._stop_if_asked, self.peers)
-
-    def _progress(self, done: int, total: int) -> None:
-        self.emit(Progress(stage=STAGE, done=done, total=total, unit="chunks"))

@@ -44,8 +44,10 @@ def tiny(tiny_module: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> M
 
 
 @pytest.fixture(scope="session")
-def data(tiny_module: ModuleType) -> TrainingData:
+def data(tiny_module: ModuleType, tiny: ModelFolder) -> TrainingData:
     """200 chunks of random words; a query is four words of its chunk; rankings count shared words."""
+    from engine.encoders.transformer import TransformerEncoder
+
     rng = np.random.default_rng(0)
     chunks = [" ".join(rng.choice(tiny_module.WORDS, rng.integers(4, 30))) for _ in range(200)]
     positives = rng.integers(0, 200, 100)
@@ -53,8 +55,9 @@ def data(tiny_module: ModuleType) -> TrainingData:
     overlap = np.array([[len(set(q.split()) & set(c.split())) for c in chunks] for q in queries], dtype=np.float32)
     ids = np.argsort(-overlap, axis=1, kind="stable")[:, :50]
     scores = np.take_along_axis(overlap, ids, axis=1)
+    base = TransformerEncoder.load(tiny, hardware=CPU)
     return TrainingData(
-        queries[:80], positives[:80], ids[:80], scores[:80], chunks,
+        queries[:80], positives[:80], ids[:80], scores[:80], chunks, base.encode_queries(queries[:80]), base.encode_chunks(chunks),
         heldout_queries=queries[80:], heldout_positives=positives[80:], heldout_hard=ids[80:, :5],
         lists=SampledLists(np.arange(80), ids[:80, ::7], scores[:80, ::7]),
     )  # fmt: skip

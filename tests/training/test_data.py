@@ -12,7 +12,7 @@ from engine.core.errors import TooLittleTextError
 from engine.ranking.sampling import SampledLists
 from engine.training.compute.micro_batches import micro_batches
 from engine.training.config import TrainingConfig
-from engine.training.data import BatchSampler, TrainingData, used_chunks, with_evidence
+from engine.training.data import BatchSampler, TrainingData, with_evidence
 
 RANKED = np.array([[3, 0, 5, 1, -1], [1, 2, 4, 5, 0], [0, 3, -1, -1, -1], [5, 4, 3, 2, 1]])
 SCORES = np.array([[9, 7, 5, 3, 0], [8, 6, 4, 2, 1], [4, 2, 0, 0, 0], [10, 9, 8, 7, 6]], dtype=np.float32)
@@ -128,17 +128,6 @@ def test_own_negatives_restrict_each_query_to_them_and_its_evidence(objective: s
             batch.chunks.tolist()
             == BatchSampler(data, make_config(queries_per_step=4, negatives_per_query=2)).batch(step).chunks.tolist()
         )
-
-
-def test_used_chunks_cover_every_batch() -> None:
-    data, config = make_data(), make_config()
-    used = set(used_chunks(data, config).tolist())
-    assert used == {0, 1, 2, 3, 4, 5}
-    assert set(used_chunks(data, make_config(negatives_per_query=0)).tolist()) == {0, 1, 2, 3}
-    listed = make_data(lists=SampledLists(np.array([1]), np.array([[5, -1]]), np.array([[2.0, 0.0]])))
-    assert set(used_chunks(listed, make_config(objective="listmle")).tolist()) == {0, 1, 2, 3, 5}
-    for step in range(20):
-        assert set(BatchSampler(data, config).batch(step).chunks.tolist()) <= used
 
 
 def test_nothing_to_train_on() -> None:

@@ -35,7 +35,7 @@ def beside_black_box(
 
 
 def given(vectors: FloatArray | None) -> FloatArray:
-    """ValueError where the data came without the black box's vectors."""
+    """ValueError where the data came without the untouched encoder's vectors."""
     if vectors is None:
-        raise ValueError("a student beside a black box wants that one's vectors with the data")
+        raise ValueError("the recipe wants the untouched encoder's vectors with the data")
     return vectors

@@ -1,4 +1,4 @@
-"""Vectors from the model in training, without graphs: for teachers and held-out checks."""
+"""Vectors from the model in training, without graphs: for held-out checks."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ import torch
 from engine.training.compute.micro_batches import MicroBatch, micro_batches
 from engine.training.compute.peers import ALONE, Peers
 from engine.training.compute.workers import Workers
-from engine.training.config import TrainingConfig
-from engine.training.data import TrainingData, used_chunks
 from engine.training.model.student import Rows, Student
 
 Vectors = npt.NDArray[np.float32]
@@ -33,30 +31,13 @@ class StudentEncoder:
 
     def queries(self, rows: Rows) -> Vectors:
         """Vectors (n, d) of query rows."""
-        return self._encode(rows, self._student.query_prompt_length, lambda done: None)
+        return self._encode(rows, self._student.query_prompt_length)
 
-    def chunks(self, rows: Rows, progress: Callable[[int], None] = lambda done: None) -> Vectors:
-        """Vectors (n, d) of chunk rows; `progress` gets the number done so far."""
-        return self._encode(rows, self._student.chunk_prompt_length, progress)
+    def chunks(self, rows: Rows) -> Vectors:
+        """Vectors (n, d) of chunk rows."""
+        return self._encode(rows, self._student.chunk_prompt_length)
 
-    def base_vectors(
-        self, data: TrainingData, config: TrainingConfig, progress: Callable[[int, int], None]
-    ) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.floating]]:
-        """Vectors of training queries and chunks, as given with the data or made now (before anything is learnt).
-
-        Chunks that no batch of this recipe can hold get a zero row. `progress` gets (done, total) chunks.
-        """
-        student, queries, chunks = self._student, data.base_queries, data.base_chunks
-        if queries is None:
-            queries = self.queries(student.query_rows(data.queries))
-        if chunks is None:
-            wanted = used_chunks(data, config)
-            rows = student.chunk_rows([data.chunks[i] for i in wanted])
-            chunks = np.zeros((len(data.chunks), student.dimension), dtype=np.float32)
-            chunks[wanted] = self.chunks(rows, lambda done: progress(done, len(wanted)))
-        return queries, chunks
-
-    def _encode(self, rows: Rows, prompt_length: int, progress: Callable[[int], None]) -> Vectors:
+    def _encode(self, rows: Rows, prompt_length: int) -> Vectors:
         self._student.evaluation_mode()
         batches = micro_batches(list(map(len, rows)), self._budget, prompt_length=prompt_length)
         vectors = np.zeros((len(rows), self._student.dimension), dtype=np.float32)
@@ -66,12 +47,9 @@ class StudentEncoder:
                 found = self._student.forward([rows[i] for i in batch.places], batch.prompt_length)
             vectors[batch.places] = found.cpu().numpy()
 
-        done, stride = 0, _BLOCK * self._workers.count * self._peers.count
+        stride = _BLOCK * self._workers.count * self._peers.count
         for start in range(0, len(batches), stride):
             self._pause()
-            block = batches[start : start + stride]
-            self._workers.map(encode, self._peers.mine(block))
-            done += sum(len(batch.places) for batch in block)
-            progress(done)
+            self._workers.map(encode, self._peers.mine(batches[start : start + stride]))
         self._peers.add([torch.from_numpy(vectors)])
         return vectors
