@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -128,12 +129,19 @@ def doctor(
     offline: Annotated[
         bool, typer.Option("--offline", help="check instead that nothing must be fetched from a network")
     ] = False,
+    proof: Annotated[
+        Path | None,
+        typer.Option(help="run the sample with sockets refused by the kernel, and write this page about it"),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Check this machine, and say what follows. Looks at device, precision, memory, disk, model files and versions."""
     from engine.doctor.doctor import examine
     from engine.project.folder import ProjectFolder
 
+    if proof:
+        _prove(proof, model, as_json=as_json)
+        return
     findings = examine(ProjectFolder.open(name) if name else None, model=model, offline=offline)
     if as_json:
         print_json(findings)
@@ -142,4 +150,18 @@ def doctor(
             sign = {"good": "✓", "problem": "✗", "absent": "·"}[finding.state]
             print(harmless(f"{sign} {finding.topic:<11} {finding.found}: {finding.follows}"))
     if any(finding.state == "problem" for finding in findings):
+        raise typer.Exit(3)
+
+
+def _prove(target: Path, model: str | None, *, as_json: bool) -> None:
+    from engine.cli.console import progress_console
+    from engine.doctor.proof import prove
+
+    found = prove(target, model, lambda does: progress_console().print(f"▸ {does}"))
+    if as_json:
+        print_json(found)
+    else:
+        print(f"Attempts to open a network socket: {len(found.attempts)}.")
+        print(harmless(f"Proof: {target}, with all figures in {target.with_suffix('.json')}"))
+    if found.attempts:
         raise typer.Exit(3)

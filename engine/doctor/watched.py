@@ -1,0 +1,204 @@
+"""A program whose sockets the kernel refuses, with a record of what it tried and of the files that it opened (Linux).
+
+A seccomp filter, which the program's children inherit and cannot take off, sends every call that makes a socket or opens a file to
+this process (seccomp_unotify(2)). Sockets are answered with EPERM, files are opened as asked. If this process dies, the calls fail.
+Only what a reader of documents asks for within its own, stricter filter is refused without being seen here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import fcntl
+import os
+import platform
+import re
+import select
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from engine.core.errors import ResourceError
+from engine.core.subprocesses import end, spawn
+
+_NO_NEW_PRIVILEGES, _FILTER, _NEW_LISTENER = 38, 1, 8
+_LOAD, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06  # BPF
+_ALLOW, _REFUSE, _NOTIFY = 0x7FFF0000, 0x00050001, 0x7FC00000
+_X32 = 0x40000000
+_RECEIVE, _SEND, _SET_FLAGS, _SAME_CORE = 0xC0502100, 0xC0182101, 0x40082104, 1  # ioctl
+_NOTICE, _ANSWER = struct.Struct("QIIiIQ6Q"), struct.Struct("QqiI")  # seccomp_notif, seccomp_notif_resp
+_CONTINUE, _EPERM = (0, 1), (-1, 0)
+_HERE = -100  # AT_FDCWD
+_LONGEST_PATH = 4096
+_WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
+
+
+class _Calls(NamedTuple):
+    """Numbers of system calls. `paths`: those that open a file → which arguments are folder (None: none), path and flags."""
+
+    architecture: int
+    seccomp: int
+    socket: int
+    paths: dict[int, tuple[int | None, int, int | None]]
+
+
+_URING = 425  # io_uring_setup: sockets could be made by it
+_CALLS = {
+    "x86_64": _Calls(0xC000003E, 317, 41, {2: (None, 0, 1), 257: (0, 1, 2), 437: (0, 1, None), 59: (None, 0, None)}),
+    "aarch64": _Calls(0xC00000B7, 277, 198, {56: (0, 1, 2), 437: (0, 1, None), 221: (None, 0, None)}),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SocketAttempt:
+    """A socket that was asked for and refused: its family, such as AF_INET, and the command line of the process."""
+
+    family: str
+    process: str
+
+
+@dataclass(slots=True)
+class Watched:
+    """What a program and its children did. `read`, `written`: files that they opened, by absolute path."""
+
+    exit_code: int = 0
+    output: str = ""
+    sockets: list[SocketAttempt] = field(default_factory=list)
+    read: set[str] = field(default_factory=set)
+    written: set[str] = field(default_factory=set)
+
+
+def run_watched(command: Sequence[str], environ: Mapping[str, str]) -> Watched:
+    """Run `command` to its end without sockets. Raises ResourceError where the kernel cannot do this."""
+    found = Watched()
+    ours, theirs = socket.socketpair()
+    with ours, tempfile.TemporaryFile() as output:
+        with theirs:
+            child = spawn(
+                "engine.doctor.watched", [str(theirs.fileno()), *command], environ, pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
+            )  # fmt: skip
+        try:
+            listeners = socket.recv_fds(ours, 1, 1)[1]
+            if not listeners:
+                raise unavailable()
+            with os.fdopen(listeners[0]) as listener:
+                _attend(listener.fileno(), found)
+            found.exit_code = child.wait()
+        finally:
+            end(child)
+        output.seek(0)
+        found.output = output.read().decode("utf-8", "replace")
+    return found
+
+
+def unavailable() -> ResourceError:
+    """The error of a system on which sockets cannot be refused and watched."""
+    return ResourceError(
+        "This system cannot refuse sockets and record the attempts.",
+        "It takes Linux 5.5 or later on x86-64 or ARM64, with seccomp and no filter of another listener.",
+        "Run it on such a machine, outside of a restricted container.", code="proof-unavailable",
+    )  # fmt: skip
+
+
+def _attend(listener: int, found: Watched) -> None:
+    """Answer the kernel's notices until the last process under the filter has ended."""
+    calls = _CALLS[platform.machine()]
+    with contextlib.suppress(OSError):  # before Linux 6.6
+        fcntl.ioctl(listener, _SET_FLAGS, _SAME_CORE)
+    poll = select.poll()
+    poll.register(listener, select.POLLIN)
+    while not (events := poll.poll())[0][1] & select.POLLHUP or events[0][1] & select.POLLIN:
+        notice = bytearray(_NOTICE.size)
+        with contextlib.suppress(OSError):  # the caller was killed meanwhile
+            fcntl.ioctl(listener, _RECEIVE, notice, True)
+            number, process, _, call, _, _, *arguments = _NOTICE.unpack(notice)
+            answer = _CONTINUE if call in calls.paths else _EPERM
+            if answer is _EPERM:
+                found.sockets.append(SocketAttempt(_family(call, arguments[0]), _command_line(process)))
+            else:
+                _note_file(found, process, calls.paths[call], arguments)
+            fcntl.ioctl(listener, _SEND, _ANSWER.pack(number, 0, *answer))
+
+
+def _family(call: int, number: int) -> str:
+    if call == _URING:
+        return "io_uring"
+    try:
+        return socket.AddressFamily(number).name
+    except ValueError:
+        return f"family {number}"
+
+
+def _command_line(process: int) -> str:
+    with contextlib.suppress(OSError), Path("/proc", str(process), "cmdline").open("rb") as file:
+        return " ".join(os.fsdecode(file.read(_LONGEST_PATH)).split("\0")).strip()
+    return f"process {process}"
+
+
+def _note_file(
+    found: Watched, process: int, places: tuple[int | None, int, int | None], arguments: Sequence[int]
+) -> None:
+    folder, path, flags = places
+    with contextlib.suppress(OSError):
+        name = _text(process, arguments[path])
+        number = _HERE if folder is None else ctypes.c_int(arguments[folder]).value
+        base = Path("/proc", str(process), "cwd" if number == _HERE else f"fd/{number}").readlink()
+        whole = os.path.normpath(base / name)
+        if flags is not None and arguments[flags] & _WRITING:
+            found.written.add(whole)
+        elif whole not in found.read and Path(whole).is_file():
+            found.read.add(whole)
+
+
+def _text(process: int, address: int) -> str:
+    with Path("/proc", str(process), "mem").open("rb", buffering=0) as memory:
+        memory.seek(address)
+        return os.fsdecode(memory.read(_LONGEST_PATH).split(b"\0", 1)[0])
+
+
+def _filter(calls: _Calls) -> Iterator[tuple[int, int, int, int]]:
+    """Calls of another architecture, and those in x32 guise, are refused, all of them."""
+    yield from [(_LOAD, 0, 0, 4), (_EQUAL, 1, 0, calls.architecture), (_RETURN, 0, 0, _REFUSE)]
+    yield from [(_LOAD, 0, 0, 0), (_AT_LEAST, 0, 1, _X32), (_RETURN, 0, 0, _REFUSE)]
+    for number in (calls.socket, _URING, *calls.paths):
+        yield from [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, _NOTIFY)]
+    yield (_RETURN, 0, 0, _ALLOW)
+
+
+def _listener() -> int:
+    """Put the filter on this process; the file descriptor of its notices, below 0 where there is none."""
+    calls = _CALLS.get(platform.machine())
+    if sys.platform != "linux" or calls is None or _kernel() < (5, 5):  # older ones cannot let a call go on
+        return -1
+    program = b"".join(struct.pack("HBBI", *step) for step in _filter(calls))
+    code = ctypes.create_string_buffer(program, len(program))
+    header = struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(code))
+    libc, zero = ctypes.CDLL(None), ctypes.c_ulong(0)
+    libc.prctl(_NO_NEW_PRIVILEGES, ctypes.c_ulong(1), zero, zero, zero)
+    return int(
+        libc.syscall(ctypes.c_long(calls.seccomp), ctypes.c_ulong(_FILTER), ctypes.c_ulong(_NEW_LISTENER), header)
+    )
+
+
+def _kernel() -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", platform.release())[:2])
+
+
+def _become(channel: str, *command: str) -> None:
+    with socket.socket(fileno=int(channel)) as parent:
+        if (listener := _listener()) < 0:
+            sys.exit(6)
+        socket.send_fds(parent, [b"."], [listener])
+        os.close(listener)
+    os.execv(command[0], command)
+
+
+if __name__ == "__main__":
+    _become(*sys.argv[1:])
