@@ -49,14 +49,14 @@ def _figures(one: CandidateResult, mode: str) -> str:
 
 
 def _missing(decision: Decision) -> str:
-    able = [one for one in decision.ladder if one.rung in CERTIFYING]
-    needed = {one.rung: one.needed for one in able} | {"judged": decision.judged_needed or 0}
-    short = [f"{needed[one.rung]:,} {EVIDENCE[one.rung]} (there are {one.queries:,})" for one in able]
-    if not short:
-        return "there are only extractive queries, which prove nothing"
-    return (
-        f"there are too few queries to show a gain of {DIFFERENCE:g} points of nDCG@10. That takes {' or '.join(short)}"
-    )
+    able = {one.rung: one for one in decision.ladder if one.rung in CERTIFYING}
+    needed = {"judged": decision.judged_needed or 0} | {
+        rung: one.needed for rung, one in able.items() if rung != "judged"
+    }
+    there = {rung: f" (there are {one.queries:,})" for rung, one in able.items()}
+    short = [f"{count:,} {EVIDENCE[rung]}{there.get(rung, '')}" for rung, count in needed.items()]
+    only = "" if able else "; extractive queries prove nothing"
+    return f"there are too few queries to show a gain of {DIFFERENCE:g} points of nDCG@10. That takes {' or '.join(short)}{only}"
 
 
 def _capital(text: str) -> str:

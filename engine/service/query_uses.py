@@ -10,7 +10,7 @@ from engine.project.stage import ProjectSnapshot
 from engine.queries.choosing import is_extractive, made_by
 from engine.queries.document_written import untrained
 from engine.queries.rules.tokens import fold
-from engine.training.dataset import train_rows, written_for_stopping
+from engine.training.dataset import generated_for_stopping, train_rows, written_for_stopping
 from engine.written_queries.document_queries import document_queries
 
 Use = tuple[QueryUse, UnusedReason | None]
@@ -34,6 +34,8 @@ class QueryUses:
         self._deciding = {query for group in deciding_groups(snapshot, chunks) for query in group}
         self._untrained = set(untrained(document_queries(store), queries, chunks))
         self._stopping = set(written_for_stopping(queries, document_queries(store), chunks)[0])
+        rows = [] if self._stopping else generated_for_stopping(queries, chunks, self._backend)
+        self._generated_stopping = {queries[row].id for row in rows}
 
     def of_written(self, query: DocumentQuery) -> Use:
         """Of a document-written query."""
@@ -48,12 +50,14 @@ class QueryUses:
         extractive = is_extractive(query, self._backend)
         if query.id in self._trained:
             return "trained on", None
+        if query.id in self._generated_stopping:
+            return "stopping the training", None
         if query.id in self._held_out:
             return "measured only" if extractive else "deciding", None
         if query.chunk_id not in self._present:
             return "unused", "chunk-gone"
         if query.split == "validation":
-            return ("unused", "written-stop") if self._stopping else ("stopping the training", None)
+            return "unused", "written-stop" if self._stopping else "unfit-stop"
         if query.split == "train":
             return "unused", "share"
         return "unused", "model-measured" if extractive and self._by_model else "over-limit"

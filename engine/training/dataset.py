@@ -15,8 +15,9 @@ from engine.encoders.kinds.chosen import encoder_source
 from engine.metrics.relevance import pad_rows
 from engine.project.stage import StageContext
 from engine.project.store.artifact_info import LexicalInfo, RankingsInfo
+from engine.queries.choosing import is_extractive, made_by
 from engine.queries.document_written import stripped
-from engine.queries.heldout import cap_queries
+from engine.queries.heldout import MIN_TO_CHOOSE, cap_queries
 from engine.queries.imported import attach_imported
 from engine.ranking.rankings_file import RankedLists
 from engine.ranking.sampling import SampledLists, sample_lists
@@ -29,8 +30,6 @@ from engine.written_queries.imports import graded_queries
 
 MIN_QUERIES = 20
 HARD_PER_QUERY = 10
-MIN_WRITTEN = 50
-"""Document-written queries without which they do not decide when training stops."""
 
 
 def train_rows(settings: Settings, queries: Sequence[Query], chunks: Sequence[Chunk]) -> list[int]:
@@ -95,8 +94,8 @@ class StoppingQueries:
 def _stopping(
     context: StageContext, queries: Sequence[Query], chunks: list[Chunk], places: NDArray[np.int64]
 ) -> tuple[StoppingQueries, list[Chunk]]:
-    """Document-written queries, with the chunks without what they ask; where these are few, the generated ones of split
-    `validation`, and the chunks as they are."""
+    """Document-written queries, with the chunks without what they ask; where these are few, those by a language model, and the
+    chunks as they are; else none."""
     position = {chunk.id: place for place, chunk in enumerate(chunks)}
     written, shown = written_for_stopping(queries, document_queries(context.store), chunks)
     if written:
@@ -106,17 +105,19 @@ def _stopping(
         texts = [one.text for one in written]
         hard = without_answers(_positions(_best_by_bm25(context, texts), position), written, chunks)
         return StoppingQueries(texts, np.array(answers, dtype=np.int64), hard), shown
-    rows = [row for row, query in enumerate(queries) if query.split == "validation" and query.chunk_id in position]
+    rows = generated_for_stopping(queries, chunks, made_by(context))
+    if not rows:
+        why = "there are too few titles, headings and queries by a language model, and extractive ones flatter what is trained"
+        context.choose("stopped by", "nothing, the last step counts", why)
     positives = np.array([position[queries[row].chunk_id] for row in rows], dtype=np.int64)
-    hard_ones = places[rows][:, :HARD_PER_QUERY] if rows else None
-    return StoppingQueries([queries[row].text for row in rows], positives, hard_ones), chunks
+    return StoppingQueries([queries[row].text for row in rows], positives, places[rows][:, :HARD_PER_QUERY]), chunks
 
 
 def written_for_stopping(
     queries: Sequence[Query], written: Sequence[DocumentQuery], chunks: Sequence[Chunk]
 ) -> tuple[list[DocumentQuery], list[Chunk]]:
     """Those of the documents whose `queries` are all of split `validation`, and the chunks without what they ask; none where they
-    are fewer than `MIN_WRITTEN`."""
+    are fewer than `MIN_TO_CHOOSE`."""
     splits: dict[int, set[str]] = defaultdict(set)
     for query in queries:
         splits[query.document_id].add(query.split)
@@ -128,9 +129,21 @@ def written_for_stopping(
         for one in written
         if {one.document_id, one.written_in} <= documents and one.chunk_id in present and times[one.text] == 1
     ]
-    if len(chosen) < MIN_WRITTEN:
+    if len(chosen) < MIN_TO_CHOOSE:
         return [], list(chunks)
     return chosen, stripped(chunks, chosen)
+
+
+def generated_for_stopping(queries: Sequence[Query], chunks: Sequence[Chunk], backend: str) -> list[int]:
+    """Of the generated ones, made by this `backend`, those of split `validation` that are worded as questions; none where they are
+    fewer than `MIN_TO_CHOOSE`."""
+    present = {chunk.id for chunk in chunks}
+    rows = [
+        row
+        for row, query in enumerate(queries)
+        if query.split == "validation" and query.chunk_id in present and not is_extractive(query, backend)
+    ]
+    return rows if len(rows) >= MIN_TO_CHOOSE else []
 
 
 def without_answers(

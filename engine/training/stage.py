@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from engine.core.records import Chunk, Query
     from engine.training.trainer import TrainResult
 
-VERSION = 1
+VERSION = 2
 
 
 class TrainStage(Stage):

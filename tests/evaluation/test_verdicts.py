@@ -59,7 +59,8 @@ def test_missing_evidence_is_counted_rung_by_rung_without_extractive_queries() -
         144,
         99,
     ]  # one number of judged questions
-    assert numbers(verdict(replace(few, ladder=LADDER[2:]), "The base encoder", "hybrid")) == []
+    assert numbers(verdict(replace(few, ladder=LADDER[1:]), "The base encoder", "hybrid")) == [4, 10, 75, 144, 208]
+    assert numbers(verdict(replace(few, ladder=LADDER[2:]), "The base encoder", "hybrid")) == [4, 10, 75]
 
 
 def test_of_fusions_that_have_the_encoder_in_common_hybrid_search_alone_is_told() -> None:

@@ -200,7 +200,7 @@ def test_what_queries_are_used_for(project: ProjectFolder) -> None:
     opened = Project(project)
     found = opened.queries_by_origin().queries
     uses = {(query.origin, query.text): query.use for query in found}
-    expected = {"train": "trained on", "validation": "stopping the training", "heldout": "measured only"}
+    expected = {"train": "trained on", "validation": "unused", "heldout": "measured only"}
     assert {text: uses["extractive", text] for text in splits} == {
         text: expected[split] for text, split in splits.items()
     }

@@ -16,12 +16,19 @@ from fixtures.errors import fails
 from engine.core.errors import ModelError, SettingsError
 from engine.core.records import Chunk, DocumentQuery, Query, Split
 from engine.encoders.model_folder import ModelFolder
+from engine.queries.heldout import MIN_TO_CHOOSE
 from engine.ranking.rankings_file import RankedLists
 from engine.settings.load import validate
 from engine.settings.schema import Settings
 from engine.training import stage
 from engine.training.config import TrainingConfig
-from engine.training.dataset import MIN_WRITTEN, sampled_lists, train_rows, without_answers, written_for_stopping
+from engine.training.dataset import (
+    generated_for_stopping,
+    sampled_lists,
+    train_rows,
+    without_answers,
+    written_for_stopping,
+)
 from engine.training.recipe import config_of, resolve_config, teacher_choice, teacher_folder
 
 
@@ -146,7 +153,7 @@ def test_the_teacher_is_reported_with_a_reason(recipe: dict[str, Any], reported:
 
 @pytest.mark.parametrize("missing", [0, 1])
 def test_titles_of_validation_documents_stop_the_training_where_they_are_enough(missing: int) -> None:
-    count = MIN_WRITTEN - missing
+    count = MIN_TO_CHOOSE - missing
     sides: dict[int, list[Split]] = {n: ["validation", "validation"] for n in range(count)}
     sides |= {100: ["train"], 101: ["heldout"], 102: ["validation", "train"], 103: []}
     queries = [Query("q", "question", n, n, "", side) for n, own in sides.items() for side in own]
@@ -160,6 +167,20 @@ def test_titles_of_validation_documents_stop_the_training_where_they_are_enough(
     assert [one.document_id for one in found] == list(range(count))
     assert [chunk.embedded_text for chunk in stripped[:2]] == ["\nShips pay."] * 2
     assert stripped[count:] == chunks[count:]
+
+
+@pytest.mark.parametrize(("backend", "kind", "count", "found"), [
+    ("extractive", "question", 40, 0), ("extractive", "imported", MIN_TO_CHOOSE, MIN_TO_CHOOSE),
+    ("gguf", "question", MIN_TO_CHOOSE, MIN_TO_CHOOSE), ("gguf", "question", MIN_TO_CHOOSE - 1, 0),
+])  # fmt: skip
+def test_where_titles_are_few_queries_by_a_language_model_stop_the_training(
+    backend: str, kind: str, count: int, found: int
+) -> None:
+    chunks = [Chunk(1, 0, 0, 1, "a", (), 1, "a", "h", 7)]
+    sides: list[Split] = ["train", "heldout", *["validation"] * count]  # type: ignore[list-item]
+    queries = [Query(f"q{row}", kind, 7, 1, "", side) for row, side in enumerate(sides)]
+    gone = replace(queries[-1], chunk_id=8)
+    assert generated_for_stopping([*queries, gone], chunks, backend) == list(range(2, 2 + found))
 
 
 def test_other_chunks_of_the_document_that_is_asked_for_compete_with_none() -> None:

@@ -19,6 +19,7 @@ from engine.project.store.artifact_info import AdapterInfo, TrainingHistory
 from engine.project.store.artifacts import Artifact
 from engine.queries.heldout import MIN_TO_CHOOSE
 from engine.runs.progress import ResumePoint, resume_point
+from engine.training import dataset
 from engine.training.history import history_of
 
 
@@ -70,6 +71,14 @@ def test_pt_ft_makes_an_adapter(project: ProjectFolder) -> None:
     assert list((project.path / "checkpoints").glob("*")) == []
 
 
+@pytest.fixture
+def checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The few extractive queries of the project are taken for enough by a language model."""
+    monkeypatch.setattr(dataset, "is_extractive", lambda *_: False)
+    monkeypatch.setattr(dataset, "MIN_TO_CHOOSE", 1)
+
+
+@pytest.mark.usefixtures("checked")
 def test_pt_without_a_gain_makes_none_and_gives_the_reason(
     project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -87,6 +96,7 @@ def test_pt_without_a_gain_makes_none_and_gives_the_reason(
     assert list((project.path / "checkpoints").glob("*")) == []
 
 
+@pytest.mark.usefixtures("checked")
 def test_pt_with_a_gain_makes_one(project: ProjectFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     from engine.training import loop
 
@@ -99,6 +109,12 @@ def test_pt_with_a_gain_makes_one(project: ProjectFolder, monkeypatch: pytest.Mo
     info = adapter_of(project).info
     assert info.history == TrainingHistory()  # the database holds no curves
     assert history_of(project, info).held_out == ([0, 70.0], [2, 80.0], [4, 75.0], [6, 70.0])
+
+
+def test_where_extractive_queries_alone_could_stop_it_the_last_step_is_kept(project: ProjectFolder) -> None:
+    summary, _ = stage_here(project.path, "train")
+    assert (summary["steps"], summary["best_step"], summary["ended"]) == (4, 4, "all steps")
+    assert history_of(project, adapter_of(project).info).held_out == ()
 
 
 def test_too_little_text_is_reported(project: ProjectFolder, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,13 +13,22 @@ PAGE = 100
 QueryUse = Literal["deciding", "stopping the training", "trained on", "measured only", "unused"]
 """Whether a query decides what comes into use, stops the training, is learnt from, or is measured without deciding anything."""
 UnusedReason = Literal[
-    "document-trained", "over-limit", "share", "written-stop", "model-measured", "chunk-gone", "trained", "asked"
+    "document-trained",
+    "over-limit",
+    "share",
+    "written-stop",
+    "unfit-stop",
+    "model-measured",
+    "chunk-gone",
+    "trained",
+    "asked",
 ]
 UNUSED: dict[UnusedReason, str] = {
     "document-trained": "training uses its document",
     "over-limit": "more than evaluation.max_heldout",
     "share": "beyond training.query_share",
     "written-stop": "titles and headings stop the training",
+    "unfit-stop": "extractive, or too few to stop the training",
     "model-measured": "those of a language model are measured",
     "chunk-gone": "its passage is gone",
     "trained": "trained on",
