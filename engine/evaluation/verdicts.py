@@ -7,7 +7,7 @@ from collections.abc import Callable
 from engine.core.figures import Difference
 from engine.core.messages.report import EVIDENCE
 from engine.core.systems import system_of
-from engine.evaluation.evidence import CERTIFYING, DIFFERENCE
+from engine.evaluation.evidence import CERTIFYING, DIFFERENCE, RungName
 from engine.evaluation.gate import MAX_RISK, TOLERANCE, CandidateResult, Decision
 
 
@@ -50,9 +50,8 @@ def _figures(one: CandidateResult, mode: str) -> str:
 
 def _missing(decision: Decision) -> str:
     able = {one.rung: one for one in decision.ladder if one.rung in CERTIFYING}
-    needed = {"judged": decision.judged_needed or 0} | {
-        rung: one.needed for rung, one in able.items() if rung != "judged"
-    }
+    needed: dict[RungName, int] = {"judged": decision.judged_needed or 0}
+    needed |= {rung: one.needed for rung, one in able.items() if rung != "judged"}
     there = {rung: f" (there are {one.queries:,})" for rung, one in able.items()}
     short = [f"{count:,} {EVIDENCE[rung]}{there.get(rung, '')}" for rung, count in needed.items()]
     only = "" if able else "; extractive queries prove nothing"

@@ -9,15 +9,14 @@ from engine.core.errors import EngineError
 from engine.core.messages.offer import AdaptationOffer, Help
 from engine.encoders.kinds.chosen import encoder_source
 from engine.evaluation.evidence import CERTIFYING, DIFFERENCE
-from engine.evaluation.query_sets import heldout_queries
 from engine.metrics.power import queries_to_show
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ORDER, ProjectSnapshot
 from engine.project.store.artifact_info import CorpusInfo, EvaluationInfo, QueriesInfo
-from engine.queries.choosing import MODELS, backend_of, is_extractive, made_by
-from engine.queries.document_written import untrained
+from engine.queries.choosing import MODELS, backend_of
 from engine.queries.heldout import MIN_TO_CHOOSE
 from engine.runs.estimate import estimate, workload
+from engine.service.query_uses import QueryUses
 from engine.settings.schema import DEFAULT_MODEL
 from engine.written_queries.document_queries import document_queries
 
@@ -60,18 +59,16 @@ def adaptation_offer(project: ProjectFolder, timed: bool = True) -> AdaptationOf
 
 def _evidence(snapshot: ProjectSnapshot) -> dict[str, int]:
     """Queries of each kind that may decide; of what is not made yet, about how many there will be."""
-    settings, store = snapshot.settings.evaluation, snapshot.store
-    written = document_queries(store)
+    settings, store, uses = snapshot.settings.evaluation, snapshot.store, QueryUses(snapshot)
     if store.artifact(QueriesInfo) is not None:
-        chunks, backend = store.chunks(), made_by(snapshot)
-        document = len(untrained(written, store.queries(), chunks))
-        model = sum(not is_extractive(one, backend) for one in heldout_queries(snapshot, chunks))
+        document = len(uses.deciding_groups)
+        model = sum(uses.of_generated(one)[0] == "deciding" for one in store.queries())
     else:
         deciding = settings.heldout_share * DECIDING
-        document = round(deciding * len(written))
+        document = round(deciding * len(document_queries(store)))
         model = round(deciding * workload(snapshot).queries) if backend_of(snapshot) in MODELS else 0
     return {
-        "judged": store.counts()["judged_queries"] if settings.use_judged else 0,
+        "judged": sum(uses.of_judged(one)[0] == "deciding" for one in store.judged()),
         "document": min(document, settings.max_heldout), "model": min(model, settings.max_heldout),
     }  # fmt: skip
 

@@ -38,11 +38,13 @@ def test_the_evidence_is_counted_and_what_it_takes_is_estimated(
         assert store.artifact(QueriesInfo) is not None
         written = untrained(document_queries(store), store.queries(), store.chunks())
         judged = store.counts()["judged_queries"]
+        titles = {one.text for one in written}
     assert (found.seconds, found.unknown) == ({"train": 60.0}, ("evaluate",))
     assert "rank" not in asked[0]  # is done
     assert asked[0][-3:] == ["train", "evaluate", "embed"]
     # (1.960 + 0.842)² · (0.2 / 0.04)² = 196.2
     assert (found.needed, found.judged_needed, found.judged_least) == (197, 197, 20)
+    assert len(titles) == len(written)  # else those of one text would be measured together
     assert found.queries == max(len(written), judged)
     assert not found.provable
     assert found.helps[:2] == ("judge", "language-model")
