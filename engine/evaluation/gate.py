@@ -1,10 +1,10 @@
 """The gate: something new comes into use only where evidence shows that it helps, and does not make it likely that it harms.
 
 A candidate is admitted where, on the rung that decides (engine/evaluation/evidence.py), semantic search or search in the
-project's default mode is shown to be better than with the reference, which is what is in use now, and search in the default
-mode is not likely to lose more than `TOLERANCE` points. p is corrected for the number of candidates and of modes (single-
-step max-T, Westfall & Young 1993), and one of both differences is better by the two-sided test, too, which all tables go by;
-the risk is the share of bootstrap resamples that lose more. Queries of one document are tossed and drawn together, since
+project's default mode is shown to be better than with the reference, which is what comes into use otherwise, and search in
+the default mode is not likely to lose more than `TOLERANCE` points. p is corrected for the number of candidates and of modes
+(single-step max-T, Westfall & Young 1993), and one of both differences is better by the two-sided test, too, which all tables go
+by; the risk is the share of bootstrap resamples that lose more. Queries of one document are tossed and drawn together, since
 they are not independent. Queries of a higher rung, too few to decide, exclude a candidate that they show to be worse. Of
 those admitted the best in the default mode counts, and of all within one standard error of it the first in the given order,
 which begins next to the reference (Breiman et al. 1984).

@@ -22,6 +22,8 @@ CHANGED: Mapping[str, str] = {
     "worse": "search after adaptation is worse than before",
 }  # fmt: skip
 
+NOT_USED = "The adapted encoder is not used."
+
 
 def verdict_of(report: Mapping[str, Any], mode: str = "") -> ReportVerdict:
     """The verdict on what `read_report` gave. `mode`: the default search mode now, where it is known; advice that is followed is
@@ -38,11 +40,9 @@ def verdict_of(report: Mapping[str, Any], mode: str = "") -> ReportVerdict:
     row = next((one for one in gate.candidates if one.name == ADAPTED), None) if gate else None
     outcome: Outcome = _changed(measured, way) if adapted else "stays" if row else "not measured"
     fair = not measured.comparison.synthetic
-    same = not _other_fusion(report)
-    bars = _bars(measured, way, adapted=adapted, same=same) if fair else ()
-    kept = "Search stays as it was." if same else "The encoder stays as it was."
+    bars = _bars(measured, way, adapted=adapted) if fair else ()
     return ReportVerdict(
-        outcome, _sentence(outcome, measured, row, bars, kept, decided=bool(rung_of(report))), _in_use(report),
+        outcome, _sentence(outcome, measured, row, bars, decided=bool(rung_of(report))), _in_use(report),
         _to_do(report, mode), measured.kind, measured.comparison.queries, bars,
     )  # fmt: skip
 
@@ -59,7 +59,7 @@ def _way(report: Mapping[str, Any]) -> str:
 
 
 def _other_fusion(report: Mapping[str, Any]) -> bool:
-    """Whether judged questions have brought another fusion into use, whatever the encoder."""
+    """Whether judged questions have brought another fusion into use."""
     decision = report["fusion"].get("decision")
     return bool(decision) and decision["chosen"] != decision["reference"]
 
@@ -69,18 +69,18 @@ def _changed(measured: QuerySetReport, way: str) -> Outcome:
     return "better" if gap and gap.verdict == "better" else "worse" if gap and gap.harms else "as good"
 
 
-def _bars(measured: QuerySetReport, way: str, *, adapted: bool, same: bool) -> tuple[Bar, ...]:
-    """Keywords, before, and now; where search stays as it was, what adaptation would have given."""
+def _bars(measured: QuerySetReport, way: str, *, adapted: bool) -> tuple[Bar, ...]:
+    """Keywords, before, and now; where the adapted encoder is not used, what it would have given."""
     after = {BASE: "Before adaptation", IN_USE: "Now in use"}
     if not adapted:
-        after = {BASE: "Now in use, as before" if same else "Now in use", ADAPTED: "Adapted, not in use"}
+        after = {BASE: "Now in use", ADAPTED: "Adapted, not in use"}
     names = {BM25: "Keywords", **{f"{way}{name}": label for name, label in after.items()}}
     systems = measured.comparison.systems
     return tuple(Bar(label, name, systems[name]["ndcg@10"]) for name, label in names.items() if name in systems)
 
 
 def _sentence(
-    outcome: Outcome, measured: QuerySetReport, row: GateRow | None, bars: Sequence[Bar], kept: str, *, decided: bool
+    outcome: Outcome, measured: QuerySetReport, row: GateRow | None, bars: Sequence[Bar], *, decided: bool
 ) -> str:
     figures = [f"{bar.figure.value:.1f}" for bar in bars if bar.system != BM25]
     points = f": {figures[0]} of 100 before, {figures[1]} after" if len(figures) > 1 else ""
@@ -92,21 +92,21 @@ def _sentence(
     if outcome != "stays" or row is None:
         return f"On {on}, {CHANGED[outcome]}{points}."
     if row.outcome == "not shown" and not decided:
-        return f"{on[0].upper()}{on[1:]} are too few to say whether adaptation helps{points}. {kept}"
+        return f"{on[0].upper()}{on[1:]} are too few to say whether adaptation helps{points}. {NOT_USED}"
     if row.outcome == "excluded":
         shown = f" On {on}{points}." if points else ""
         few = EVIDENCE[row.excluded_by or "judged"]
-        return f"Adaptation makes search worse on {few}, though they are few. {kept}{shown}"
+        return f"Adaptation makes search worse on {few}, though they are few. {NOT_USED}{shown}"
     worse = "makes search worse" if row.default.verdict == "worse" else "may make search worse"
     what = "is not shown to make search better" if row.outcome == "not shown" else worse
-    return f"On {on}, adaptation {what}{points}. {kept}"
+    return f"On {on}, adaptation {what}{points}. {NOT_USED}"
 
 
 def _in_use(report: Mapping[str, Any]) -> str:
     choice, gate = report["selection"] or {}, gate_of(report)
     fusion = f" {report['fusion']['reason']}" if _other_fusion(report) else ""
     if choice.get("in_use", BASE) == BASE:
-        now = "Search uses the encoder as it was before. An adapted one is used only once it is shown to be better."
+        now = "Search uses the encoder without adaptation. An adapted one is used only once it is shown to be better."
         return (now if gate else str(choice.get("reason", ""))) + fusion
     what = "the adapted encoder" if choice["in_use"] == ADAPTED else "a mix of the encoder before and after adaptation"
     chosen = next((one for one in gate.candidates if one.name == choice["in_use"]), None) if gate else None

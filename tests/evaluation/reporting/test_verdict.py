@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -131,20 +132,11 @@ def test_without_an_adapter_or_queries_nothing_is_claimed() -> None:
     assert verdict_of({**report(kinds=()), "selection": None, "fusion": {}, "settings": {}}).outcome == "not measured"
 
 
-def test_another_fusion_is_not_called_search_as_it_was() -> None:
-    fusion = {
-        "method": "weighted",
-        "reason": "Another sum.",
-        "decision": {"chosen": "weighted 0.3", "reference": "weighted 0.5"},
-    }
-    given = [report("base", outcome="not shown"), report("base", rung=None), report()]
-    for before in given:
-        found = verdict_of({**before, "fusion": fusion})
-        assert found.in_use == f"{verdict_of(before).in_use} Another sum."
-        same = verdict_of(
-            {**before, "fusion": {**fusion, "decision": {**fusion["decision"], "chosen": "weighted 0.5"}}}
-        )  # type: ignore[dict-item]
-        assert same == verdict_of(before)
-    changed, before = verdict_of({**given[0], "fusion": fusion}), verdict_of(given[0])
-    assert changed.sentence != before.sentence
-    assert [one == other for one, other in zip(changed.bars, before.bars, strict=True)] == [True, False, True]
+def test_another_fusion_is_named_beside_the_encoder() -> None:
+    decision = {"chosen": "weighted 0.3", "reference": "weighted 0.5"}
+    fusion = {"method": "weighted", "reason": "Another sum.", "decision": decision}
+    same = {**fusion, "decision": {**decision, "chosen": "weighted 0.5"}}
+    for given in (report("base", outcome="not shown"), report("base", rung=None), report()):
+        before = verdict_of(given)
+        assert verdict_of({**given, "fusion": fusion}) == replace(before, in_use=f"{before.in_use} Another sum.")
+        assert verdict_of({**given, "fusion": same}) == before
