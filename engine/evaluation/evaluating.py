@@ -147,12 +147,13 @@ class Evaluation:
     def select(self, fusion: FusionChoice) -> Selection:
         """What the gate lets into use: base, the adapted encoder, or an interpolation of both. All are fused with BM25, too."""
         weights = sorted(self._settings.evaluation.interpolation_weights)
-        names = [candidate_name(weight) for weight in (*weights, 1.0)] if self.adapter else []
+        untrained = self._untrained()
+        names = [candidate_name(weight) for weight in (*weights, 1.0)] if self.adapter and not untrained else []
         decision = self._choosing.encoder(names, fusion)
         if self.adapter is None:
             why = self.trained.info.reason or "nothing was trained"
             reason = f"The base encoder is in use, because {why.rstrip('.')}."
-        elif not decision.changes and self._untrained():
+        elif untrained:
             reason = UNTRAINED
         else:
             reason = verdict(decision, "The base encoder", self._choosing.mode)
