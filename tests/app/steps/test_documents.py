@@ -96,7 +96,7 @@ def test_enter_reads_the_documents_and_enter_goes_on(new_project: Path) -> None:
         assert all(str(pane.query_one(f"#{name}").label) in shown for name in ("again", "add", "remove"))
         assert not pane.query_one("#skipped-part").display
         await pilot.press("enter")
-        await until(pilot, lambda: pilot.app.screen.pane.step == "model", "the next step")
+        await until(pilot, lambda: pilot.app.screen.is_at("model"), "the next step")
         assert pane.host.status.done("ingest", "index")
 
     drive(story, new_project, (80, 24))

@@ -100,7 +100,7 @@ def test_every_choice_stands_with_its_reason(finished_project: Path, size: tuple
         await until(pilot, lambda: "● float32" in screen_text(pilot.app), "the precision")  # type: ignore[arg-type]
         assert pilot.app.focused is pane.query_one("#primary")
         await pilot.press("enter")
-        await until(pilot, lambda: pilot.app.screen.pane.step == "queries")  # type: ignore[attr-defined]
+        await until(pilot, lambda: pilot.app.screen.is_at("queries"))  # type: ignore[attr-defined]
 
     drive(story, finished_project, size)
 

@@ -262,13 +262,13 @@ def test_a_run_that_is_only_being_started_cannot_be_paused_or_stopped(
         assert not any(screen.pane.query_one(f"#{name}").display for name in ("pause", "stop"))
         for label in ("result", "search"):
             screen.action_go(label)
-            await until(pilot, lambda label=label: screen.pane.step == label, label)  # type: ignore[misc, union-attr]
+            await until(pilot, lambda label=label: screen.is_at(label), label)  # type: ignore[misc]
             button = screen.query_one(f"#{label} #primary", SafeButton)
             assert str(button.label) == ("Running …" if label == "search" else "Search")
         screen.status = replace(screen.status, stages=())
         screen.draw_run()
         screen.action_go("result")
-        await until(pilot, lambda: screen.pane.step == "result", "the step")  # type: ignore[union-attr]
+        await until(pilot, lambda: screen.is_at("result"), "the step")
         assert str(screen.query_one("#result #primary", SafeButton).label) == "Running …"
 
     drive(story)
