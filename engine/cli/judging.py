@@ -44,10 +44,10 @@ def judge(
 ) -> None:
     """Judge hits as right or wrong. Keys: y(es), n(o), s(kip), u(ndo), q(uit). Answers count in 'engine evaluate'.
 
-    Hits of BM25, semantic and hybrid search, and of the encoder before adaptation, are shown together, without saying which of
-    them found a hit. A hit that has no mark counts as wrong, which undervalues systems whose hits were not shown. Without
-    queries, the project's own are taken: those that are judged and have hits without a mark, then held-out ones that were
-    made from the documents. Every answer is kept at once; the next 'engine judge' goes on with what has no mark yet.
+    Hits of BM25, semantic and hybrid search, and of the encoder before adaptation, are mixed: you do not see which of them found
+    a hit. A hit without a mark counts as wrong, to the disadvantage of a search whose hits were not shown. Without queries, the
+    project's own are taken: judged ones with hits that have no mark, then held-out ones that were made from the documents. Every
+    answer is saved at once; the next 'engine judge' continues with hits that have no mark yet.
     Without a terminal, one letter a line is read from standard input.
     """
     from engine.service.judging_queue import KnownAnswers, named, read_queries, worth_judging

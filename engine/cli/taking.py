@@ -93,10 +93,10 @@ def _show(done: Purged) -> None:
     lines = [f"Removed from {done.project}:"]
     lines += [f"  {one.path}: {one.what} ({one.files} files, {one.bytes / 1e6:,.1f} MB)" for one in done.removed]
     if done.kept:
-        lines.append(f"Kept there, as this program did not make it: {', '.join(done.kept)}")
-    lines.append("Not touched, and there:")
+        lines.append(f"Kept, because this program did not make it: {', '.join(done.kept)}")
+    lines.append("Not removed:")
     lines += [f"  {one.what}: {one.path}. {one.why}" for one in done.elsewhere if one.found]
-    lines.append("Not touched, and may hold text of the documents:")
+    lines.append("May also hold text of the documents, which cannot be checked:")
     lines += [
         f"  {one.what}{': ' + one.path if one.path else ''}. {one.why}" for one in done.elsewhere if not one.found
     ]
