@@ -19,6 +19,7 @@ VALUES: dict[str, Any] = {
     "evaluation.merges_up_to": 7,
     "evaluation.max_interpolation_chunks": 7,
     "evaluation.veto": False,
+    "evaluation.cl_baseline": True,
     "search.rrf_u": 10,
     "search.hubs": False,
     "search.csls": False,
