@@ -14,7 +14,7 @@ SET_OF: Mapping[str, QuerySetKind] = {
 }  # fmt: skip
 """Rung of the ladder of evidence → the set that its queries are in."""
 QUESTIONS = {
-    "judged": "your {:,} questions", "document": "{:,} titles and headings of your documents",
+    "judged": "your {:,} question{}", "document": "{:,} titles and headings of your documents",
     "synthetic": "questions by a language model",
 }  # fmt: skip
 CHANGED: Mapping[str, str] = {
@@ -84,7 +84,7 @@ def _sentence(
 ) -> str:
     figures = [f"{bar.figure.value:.1f}" for bar in bars if bar.system != BM25]
     points = f": {figures[0]} of 100 before, {figures[1]} after" if len(figures) > 1 else ""
-    on = QUESTIONS[measured.kind].format(measured.comparison.queries)
+    on = QUESTIONS[measured.kind].format(count := measured.comparison.queries, "" if count == 1 else "s")
     if outcome == "not measured":
         return f"Search is not adapted. On {on} it scores {figures[0]} of 100." if figures else "Search is not adapted."
     if not bars and not decided:
@@ -92,7 +92,8 @@ def _sentence(
     if outcome != "stays" or row is None:
         return f"On {on}, {CHANGED[outcome]}{points}."
     if row.outcome == "not shown" and not decided:
-        return f"{on[0].upper()}{on[1:]} are too few to say whether adaptation helps{points}. {NOT_USED}"
+        few = f"{on[0].upper()}{on[1:]} {'is' if count == 1 else 'are'}"
+        return f"{few} too few to say whether adaptation helps{points}. {NOT_USED}"
     if row.outcome == "excluded":
         shown = f" On {on}{points}." if points else ""
         few = EVIDENCE[row.excluded_by or "judged"]
