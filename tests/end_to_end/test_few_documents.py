@@ -39,7 +39,7 @@ def test_parts_of_few_documents_are_held_out(tmp_path: Path, tiny_model: Path, k
     )
     (project.path / "documents").mkdir()
     corpus(project.path / "documents", kind)
-    told = engine_here("run", str(project.path), "--only", "ingest,index,generate").stderr
+    told = engine_here("run", str(project.path), "--only", "ingest,index,generate", "--verbose").stderr
     store = project.store()
     queries, chunks = store.queries(), store.chunks()
     store.close()
