@@ -8,7 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from hashlib import sha256
 
-from engine.core.records import Chunk, DocumentQuery, Query
+from engine.core.records import Chunk, Document, DocumentQuery, Query
+from engine.queries.articles import document_keys
 from engine.queries.heldout import untrained_documents
 from engine.written_queries.document_queries import folded_words
 
@@ -19,11 +20,12 @@ _BETWEEN_HEADINGS = " > "
 
 
 def untrained(
-    written: Iterable[DocumentQuery], queries: Iterable[Query], chunks: Iterable[Chunk]
+    written: Iterable[DocumentQuery], queries: Iterable[Query], chunks: Iterable[Chunk], documents: Sequence[Document]
 ) -> list[DocumentQuery]:
-    """The `written` ones of documents that no training query was made from, nor one that stops the training."""
-    documents = untrained_documents(queries, {chunk.document_id for chunk in chunks})
-    return [query for query in written if {query.document_id, query.written_in} <= documents]
+    """The `written` ones of documents that no training query was made from, nor one that stops the training. Of an article that
+    lies in several of the `documents`, all count."""
+    free = untrained_documents(queries, document_keys(documents)) & {chunk.document_id for chunk in chunks}
+    return [query for query in written if {query.document_id, query.written_in} <= free]
 
 
 def stripped(chunks: Iterable[Chunk], queries: Iterable[DocumentQuery]) -> list[Chunk]:

@@ -151,7 +151,7 @@ def _evidence(context: StageContext, queries: Sequence[Query], chunks: Sequence[
     held_out = [one for one in queries if one.split == "heldout" and one.chunk_id in present]
     return EvidenceCounts(
         judged=len(context.store.judged()) if context.settings.evaluation.use_judged else 0,
-        document=len(untrained(document_queries(context.store), queries, chunks)),
+        document=len(untrained(document_queries(context.store), queries, chunks, context.store.documents())),
         model=sum(not is_extractive(one, backend) for one in held_out),
     )
 

@@ -105,4 +105,7 @@ def test_twenty_queries_of_one_kind_are_enough_to_choose(counts: tuple[int, int,
 def test_a_document_is_untrained_where_all_its_queries_are_held_out() -> None:
     splits: list[tuple[int, Split]] = [(1, "heldout"), (1, "heldout"), (2, "heldout"), (2, "validation"), (3, "train")]
     queries = [Query("q", "question", 9, document, "", split) for document, split in splits]
-    assert untrained_documents(queries, {1, 2, 3, 4}) == {1, 4}
+    assert untrained_documents(queries, {1: "a", 2: "b", 3: "c", 4: "d"}) == {1, 4}
+    assert untrained_documents(queries, {1: "a", 2: "b", 3: "c", 4: "c"}) == {1}, (
+        "4 is of an article that is trained on"
+    )

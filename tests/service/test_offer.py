@@ -36,7 +36,7 @@ def test_the_evidence_is_counted_and_what_it_takes_is_estimated(
     found = adaptation_offer(project)
     with closing(project.store()) as store:
         assert store.artifact(QueriesInfo) is not None
-        written = untrained(document_queries(store), store.queries(), store.chunks())
+        written = untrained(document_queries(store), store.queries(), store.chunks(), store.documents())
         judged = store.counts()["judged_queries"]
         titles = {one.text for one in written}
     assert (found.seconds, found.unknown) == ({"train": 60.0}, ("evaluate",))
