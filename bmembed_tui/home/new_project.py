@@ -110,7 +110,7 @@ class NewProjectScreen(Screen[str | None]):
     """Closes with the path of the new project, or None."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "close", "back", id="new.back")]
-    HELP = """Documents: the folder to search: text, Markdown, HTML, or a BEIR data set. They stay where they are. \
+    HELP = """Documents: the folder to search, with PDFs, office files, mails, notes and more. They stay where they are. \
 Tab completes a path; the tree below picks one with Enter or a click; in a window, "Browse …" opens the system's dialog.
 Name: what the project is called; it is also a folder's name.
 Kept in: where the project's folder is made. It holds the index, the adapted encoder and the reports.

@@ -58,6 +58,7 @@ class HomeScreen(Screen[None]):
     HELP = """A project is a folder that holds what bmembed makes of your documents: an index, an adapted encoder, \
 reports. The documents themselves stay where they are, and nothing leaves this machine.
 
+Search this folder: reads the folder that the app was started in, and searches it.
 Try the sample: a small invented company's documents, to see every step in a few minutes.
 New project: choose the folder with your documents, or drop it.
 Open another folder: a project that is not in the list, given by its folder.

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 _WRITER_MEMORY = 2_000_000_000
 _MINING_TEXTS = 200
+_MIN_NUMBER = 5  # digits
 _MINING_DEPTH = 100
 _ID, _WORDS, _CODES, _TOKENIZER = "id", "words", "codes", "split_at_spaces"
 
@@ -184,8 +185,12 @@ class LexicalIndex:
         return [stem for stem, _ in sorted(found, key=lambda pair: (-pair[1], pair[0]))]
 
     def code_holders(self, text: str) -> list[npt.NDArray[np.int64]]:
-        """For each code of a text, the ids (n,) of the chunks that hold it as a whole."""
-        return [self.holding_any([code]) for code in self.query_terms(text, bonus=True).codes]
+        """For each code of a text, the ids (n,) of the chunks that hold it as a whole. A number of five digits or more, such as
+        that of an order, is one."""
+        terms = self.query_terms(text, bonus=True)
+        parts = {part for words in terms.codes.values() for part in words}
+        numbers = [word for word in terms.words if word.isdigit() and len(word) >= _MIN_NUMBER and word not in parts]
+        return [self.holding_any([code]) for code in (*terms.codes, *numbers)]
 
     def _any_of(self, terms: Iterable[str]) -> tantivy.Query:
         by_field = {

@@ -71,6 +71,20 @@ def test_scores_are_bm25(shared_index: LexicalIndex, query: str) -> None:
     assert len(ids) > 0
 
 
+@pytest.mark.parametrize(
+    ("query", "holders"),
+    [
+        ("pump phx121", [[10]]),
+        ("order 4500012345 of 2031", [[2]]),  # a year is no code
+        ("7-450001", [[1]]),  # 450001 is a part of the code
+        ("48812093 in phx-121", [[10], []]),
+    ],
+)
+def test_long_numbers_are_codes_too(tmp_path: Path, query: str, holders: list[list[int]]) -> None:
+    index = build(tmp_path, [(1, "Part 7-450001."), (2, "Order 4500012345 of 2031."), (3, "In 450001."), *CHUNKS])
+    assert [found.tolist() for found in index.code_holders(query)] == holders
+
+
 @pytest.mark.parametrize("code", ["PHX-121", "phx121", "phx/121"])
 def test_a_chunk_with_the_code_outranks_chunks_full_of_its_parts(shared_index: LexicalIndex, code: str) -> None:
     ids, scores = shared_index.search(code, 10)

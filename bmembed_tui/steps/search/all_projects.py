@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar, Protocol, cast
@@ -85,8 +86,9 @@ class AllProjectsScreen(Screen[None]):
     def _show(self, found: Sequence[tuple[Path, Hit]]) -> None:
         """The first hit of each project, then the second of each …"""
         self.found = sorted(found, key=lambda one: one[1].rank)
+        names = Counter(path.name for path in {path for path, _ in found})
         named = [
-            replace(hit, rank=rank, title=f"{path.name}: {hit.title or hit.path}")
+            replace(hit, rank=rank, title=f"{label(path, names)}: {hit.title or hit.path}")
             for rank, (path, hit) in enumerate(self.found, 1)
         ]
         self.query_one(HitList).show_hits(named, MODES[0], {}, "No hits. Try other words.")
@@ -98,3 +100,8 @@ class AllProjectsScreen(Screen[None]):
         if self.found:
             project, hit = self.found[event.option_index]
             cast(HitOpener, self.app).open_hit(project, self._query, hit)
+
+
+def label(project: Path, names: Mapping[str, int]) -> str:
+    """The project's name, with the folder that it lies in where another one has the same."""
+    return project.name if names[project.name] == 1 else f"{project.parent.name}/{project.name}"
