@@ -68,9 +68,8 @@ A run in progress stands first: closing the app does not end it."""
     def __init__(self, wanted: str | None = None) -> None:
         super().__init__()
         self._wanted = wanted
-        self._known = _by_key(
-            map(Known, listed())
-        )  # what they do, and whether they are still there, is found out later
+        # What they do, and whether they are still there, is found out later.
+        self._known = _by_key(map(Known, listed()))
         self._opening = False
         self._here = here()
 

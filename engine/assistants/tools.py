@@ -6,7 +6,6 @@ import os
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
 from itertools import chain, zip_longest
 from threading import Timer
 from typing import Any
@@ -17,6 +16,7 @@ from engine.core.errors import EngineError, UsageError
 from engine.core.messages.search import Found, Hit
 from engine.core.messages.wire import to_json
 from engine.core.records import Document
+from engine.core.text import day
 from engine.project.folder import ProjectFolder, known_projects
 from engine.search.filters import date_of
 
@@ -78,7 +78,7 @@ class ProjectTools:
         lines, text = document.text.count("\n") + 1, document.text[:MAX_TEXT]
         facts = {
             "project": project.label, "path": document.path, "type": document.format, "author": document.author,
-            "language": document.language, "date": _day(date_of(document)), "lines": str(lines),
+            "language": document.language, "date": day(date_of(document)), "lines": str(lines),
             "next_line": str(text.count("\n") + 1) if len(text) < len(document.text) else "",
         }  # fmt: skip
         return {**_head(project, document), "text": text, "metadata": {key: one for key, one in facts.items() if one}}
@@ -146,8 +146,8 @@ class ProjectTools:
 
 def _as_results(found: dict[ServedProject, Found | EngineError], top: int) -> dict[str, Any]:
     """The first `top` hits, projects taking turns, and what to know of each search."""
-    told = {project: one for project, one in found.items() if isinstance(one, Found)}
-    turns = chain(*zip_longest(*([(project, hit) for hit in one.hits] for project, one in told.items())))
+    answered = {project: one for project, one in found.items() if isinstance(one, Found)}
+    turns = chain(*zip_longest(*([(project, hit) for hit in one.hits] for project, one in answered.items())))
     hits = [_as_result(*one) for one in turns if one]
     searched = [
         {"project": project.label, "mode": _mode(one), "notes": list(one.notes), "suggestion": one.suggestion}
@@ -169,7 +169,7 @@ def _as_result(project: ServedProject, hit: Hit) -> dict[str, Any]:
     return {
         "id": f"{project.label}:{hit.id}", "title": hit.title or hit.path, "url": _url(hit.source, hit.path) + anchor,
         "text": hit.snippet, "project": project.label, "path": hit.path, "line": hit.line, "place": hit.page_name,
-        "date": _day(hit.date), "rankers": {name: ranked.rank for name, ranked in hit.rankers.items()},
+        "date": day(hit.date), "rankers": {name: ranked.rank for name, ranked in hit.rankers.items()},
     }  # fmt: skip
 
 
@@ -182,10 +182,3 @@ def _head(project: ServedProject, document: Document) -> dict[str, str]:
 
 def _url(source: str, path: str) -> str:
     return "file://" + quote(os.fsencode(f"{source}/{path}"))
-
-
-def _day(seconds: float) -> str:
-    try:
-        return f"{datetime.fromtimestamp(seconds, UTC).astimezone():%Y-%m-%d}"
-    except (ValueError, OverflowError, OSError):
-        return ""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Collection, Iterable, Mapping
-from datetime import UTC, datetime
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -21,7 +20,7 @@ from engine.core.messages.report import EVIDENCE, QUERY_SETS, SCALE, GateTable, 
 from engine.core.messages.search import LINED
 from engine.core.records import query_label
 from engine.core.systems import ADAPTED, IN_USE, SYSTEMS, is_own, label_of, twins
-from engine.core.text import duration, estimate_line, harmless, metric_name
+from engine.core.text import day, duration, estimate_line, harmless, metric_name
 
 if TYPE_CHECKING:
     from engine.core.figures import Difference, Differences, FigureTable, Interval
@@ -284,22 +283,12 @@ def _heading(hit: Hit, source: str, dated: bool) -> Text:
     line = f", {harmless(page)}" if page else f":{hit.line}" if hit.format in LINED else ""
     place = " › ".join(dict.fromkeys(part for part in (hit.title, *hit.headings) if part))
     found = ", ".join(f"{name} #{ranked.document_rank or ranked.rank}" for name, ranked in sorted(hit.rankers.items()))
-    day = _day(hit.date if dated else hit.changed or hit.created)
-    said = "".join(f"  {harmless(part)}" for part in (hit.author, day) if part)
+    date = day(hit.date if dated else hit.changed or hit.created)
+    said = "".join(f"  {harmless(part)}" for part in (hit.author, date) if part)
     return Text.assemble(
         (f"{hit.rank}. {harmless(path)}", "bold"), f"{line}  {harmless(place)}{said}  ",
         ((f"+{hit.more} more  " if hit.more else "") + f"[{found}]", "dim"),
     )  # fmt: skip
-
-
-def _day(seconds: float | None) -> str:
-    """The day of a date that a document gives itself, where the user lives; empty for none."""
-    if seconds is None:
-        return ""
-    try:
-        return f"{datetime.fromtimestamp(seconds, UTC).astimezone():%Y-%m-%d}"
-    except (ValueError, OverflowError, OSError):
-        return ""
 
 
 def show_error(error: EngineError) -> None:

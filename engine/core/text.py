@@ -12,6 +12,18 @@ _METRICS = (
 )  # fmt: skip
 
 
+def day(seconds: float | None) -> str:
+    """The day of a date that a document gives itself, where the user lives; empty for none."""
+    from datetime import UTC, datetime
+
+    if seconds is None:
+        return ""
+    try:
+        return f"{datetime.fromtimestamp(seconds, UTC).astimezone():%Y-%m-%d}"
+    except (ValueError, OverflowError, OSError):
+        return ""
+
+
 def duration(seconds: float) -> str:
     """`12 ms`, `0.4 s`, `42 s`, `4 min 10 s`, `12 min`, `3 h 05 min`; `?` where it is not known."""
     if not math.isfinite(seconds) or seconds < 0:

@@ -21,6 +21,7 @@ from engine.core.disk import disk_errors, write_text
 from engine.core.errors import StageError, UsageError
 from engine.doctor.watched import SocketAttempt, Watched, run_watched, unavailable
 from engine.encoders.kinds.chosen import encoder_source
+from engine.encoders.weights_file import file_sha256
 from engine.project.folder import SAMPLE_TRAINING, ProjectFolder
 from engine.settings.schema import EncoderSettings
 from engine.version import __version__
@@ -104,7 +105,8 @@ def prove(target: Path, model: str | None, report: Callable[[str], None]) -> Pro
     for path in (target, data):
         if path.exists():
             raise UsageError(f"{path} exists.", "Nothing is overwritten.", "Name another file.", code="target-exists")
-    chosen = EncoderSettings(model=model) if model else EncoderSettings()
+    source = encoder_source(EncoderSettings(model=model) if model else EncoderSettings())
+    weights = source.folder.path if source.folder else None
     report("test of the kernel's refusal")
     refused = _refusal()
     with tempfile.TemporaryDirectory(prefix="bmembed-proof-") as folder:
@@ -119,8 +121,8 @@ def prove(target: Path, model: str | None, report: Callable[[str], None]) -> Pro
             watched.append(_run([sys.executable, "-P", "-m", "engine", *words]))
             seconds = round(time.monotonic() - began, 1)
             steps.append(ProofStep(does, f"engine {' '.join(words)}", seconds, tuple(watched[-1].sockets)))
-        places = _places(watched, Path(folder), _model_folder(chosen))
-    proof = _proof(chosen, refused, tuple(steps), places)
+        places = _places(watched, Path(folder), weights)
+    proof = _proof(source.name, weights, refused, tuple(steps), places)
     with disk_errors(f"The proof could not be written to {target}."):
         write_text(target, _page(proof))
         write_text(data, json.dumps(asdict(proof), indent=1, ensure_ascii=False))
@@ -187,18 +189,21 @@ def _place(path: str, roots: Mapping[str, Sequence[Path]]) -> str:
 
 
 def _proof(
-    chosen: EncoderSettings, refused: tuple[SocketAttempt, ...], steps: tuple[ProofStep, ...], places: tuple[Place, ...]
+    model: str,
+    weights: Path | None,
+    refused: tuple[SocketAttempt, ...],
+    steps: tuple[ProofStep, ...],
+    places: tuple[Place, ...],
 ) -> Proof:
-    folder = _model_folder(chosen)
-    files = sorted(path for path in folder.rglob("*") if path.is_file()) if folder else []
+    files = sorted(path for path in weights.rglob("*") if path.is_file()) if weights else []
     return Proof(
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         version=__version__,
         system=f"{platform.system()} {platform.release()} {platform.machine()}",
         python=platform.python_version(),
         packages=tuple(sorted({f"{one.name} {one.version}" for one in metadata.distributions()}, key=str.lower)),
-        model=encoder_source(chosen).name,
-        hashes={str(path): _sha256(path) for path in files},
+        model=model,
+        hashes={str(path): file_sha256(path) for path in files},
         code=_code_hash(),
         refused=refused,
         steps=steps,
@@ -206,21 +211,11 @@ def _proof(
     )
 
 
-def _model_folder(chosen: EncoderSettings) -> Path | None:
-    found = encoder_source(chosen).folder
-    return found.path if found else None
-
-
 def _code_hash() -> str:
     root = Path(__file__).parents[2]
     files = sorted(path for name in ("engine", "bmembed_tui") for path in (root / name).rglob("*.py"))
-    lines = (f"{_sha256(path)}  {path.relative_to(root).as_posix()}\n" for path in files)
+    lines = (f"{file_sha256(path)}  {path.relative_to(root).as_posix()}\n" for path in files)
     return hashlib.sha256("".join(lines).encode()).hexdigest()
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _page(proof: Proof) -> str:
