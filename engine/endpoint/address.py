@@ -41,7 +41,9 @@ class Address:
             raise _no_address(setting, url, "It does not begin with http:// or https:// and a host.")
         if parts.username or parts.password or parts.query or parts.fragment:
             raise _no_address(setting, url, "It holds a user, a password, a query or a fragment.")
-        path = parts.path.rstrip("/").removesuffix("/chat/completions").removesuffix("/embeddings")
+        path = (
+            parts.path.rstrip("/").removesuffix("/chat/completions").removesuffix("/embeddings").removesuffix("/rerank")
+        )
         if not f"{parts.hostname}{path}".isascii() or any(char <= " " for char in parts.hostname + path):
             raise _no_address(setting, url, "It holds characters that an address cannot have.")
         address = cls(parts.scheme, parts.hostname, port, path, allow_public, setting)

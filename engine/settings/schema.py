@@ -190,6 +190,15 @@ class SearchSettings(Section):
     weight: float = key(0.5, "weight of the semantic score, if fusion is weighted", ge=0, le=1)
     top: int = key(10, "number of hits", common=True, ge=1, le=1000)
     named_documents: bool = key(True, "search only the named file if a query contains a file name, such as lease.pdf")
+    reranker: str = key(
+        "",
+        "reranker: a cross-encoder's folder, or a server such as http://127.0.0.1:8081/v1; used once it proves better",
+    )
+    reranker_model: str = key("", "name of the reranking model on that server; empty if it has only one")
+    reranker_allow_public: bool = key(
+        False, "allow a server outside private networks; it gets the queries and the passages found"
+    )
+    rerank_seconds: float = key(1.0, "time for reranking, in seconds a search; as many passages as fit", gt=0, le=600)
     hide_weak: bool = key(False, "hide semantic hits that are less similar to the query than evaluation found useful")
 
 

@@ -13,8 +13,8 @@ import numpy.typing as npt
 from engine.core.errors import TooLittleTextError
 from engine.metrics.relevance import pad_rows
 from engine.ranking.sampling import SampledLists
+from engine.reranking.folder import CrossEncoderFolder
 from engine.training.config import TrainingConfig
-from engine.training.cross_encoder import CrossEncoderFolder
 
 IntArray = npt.NDArray[np.integer]
 FloatArray = npt.NDArray[np.floating]

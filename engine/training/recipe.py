@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from engine.core.errors import ModelError
 from engine.queries.choosing import EXTRACTIVE, resolve_backend, with_backend
+from engine.reranking.folder import CrossEncoderFolder, resolve_cross_encoder
 from engine.training.config import PRESETS, SHARED_CHUNKS, TrainingConfig
-from engine.training.cross_encoder import CrossEncoderFolder, resolve_cross_encoder
 
 if TYPE_CHECKING:
     from engine.project.stage import ProjectSnapshot

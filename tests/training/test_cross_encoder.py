@@ -7,21 +7,21 @@ import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 from typing import Any, TypeVar
 
 import numpy as np
 import pytest
 from fixtures.errors import fails
+from fixtures.tiny_cross_encoder import build_cross_encoder
 from safetensors.numpy import load_file
 
 from engine.core.errors import CancelledError, ModelError
 from engine.core.events import Event, TrainStep
 from engine.encoders.hardware import Hardware
+from engine.reranking.folder import CrossEncoderFolder, resolve_cross_encoder
 from engine.training.compute.peers import Peers
 from engine.training.compute.workers import Workers
 from engine.training.config import TrainingConfig
-from engine.training.cross_encoder import CrossEncoderFolder, resolve_cross_encoder
 from engine.training.data import Batch, TrainingData
 from engine.training.objectives.pair_scores import PairScorer, pair_scores
 from engine.training.trainer import TrainResult
@@ -31,22 +31,9 @@ T = TypeVar("T")
 QUERIES, CHUNKS = ["heat flow", "court notice about the law"], ["heat and flow of a wing", "the judge", "law " * 90]
 
 
-def build(folder: Path, tiny_module: ModuleType, labels: int = 1) -> Path:
-    """A cross-encoder of random weights with the tiny model's size and tokenizer."""
-    import torch
-    from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification
-
-    encoder = tiny_module.build_tiny_model(folder.with_name(f"encoder-{labels}"))
-    AutoTokenizer.from_pretrained(encoder).save_pretrained(folder)
-    config = BertConfig.from_pretrained(encoder, num_labels=labels, initializer_range=0.5)
-    torch.manual_seed(labels)
-    BertForSequenceClassification(config).eval().save_pretrained(folder, safe_serialization=True)
-    return folder
-
-
 @pytest.fixture(scope="module")
-def folder(tiny_module: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build(tmp_path_factory.mktemp("cross") / "reranker", tiny_module)
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_cross_encoder(tmp_path_factory.mktemp("cross") / "reranker")
 
 
 def scorer(folder: Path, caches: Path, workers: Workers, pause: Callable[[], None] = lambda: None) -> PairScorer:
@@ -54,11 +41,11 @@ def scorer(folder: Path, caches: Path, workers: Workers, pause: Callable[[], Non
 
 
 @pytest.mark.parametrize("labels", [1, 2])
-def test_the_scores_are_those_of_sentence_transformers(tiny_module: ModuleType, tmp_path: Path, labels: int) -> None:
+def test_the_scores_are_those_of_sentence_transformers(tmp_path: Path, labels: int) -> None:
     from sentence_transformers import CrossEncoder
     from torch import nn
 
-    made = build(tmp_path / "made", tiny_module, labels)
+    made = build_cross_encoder(tmp_path / "made", labels)
     oracle = CrossEncoder(str(made), device="cpu", local_files_only=True)
     logits = oracle.predict([(q, c) for q in QUERIES for c in CHUNKS], activation_fn=nn.Identity())
     wanted = (logits if labels == 1 else logits[:, 1] - logits[:, 0]).reshape(2, 3)

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import threading
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -18,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from engine.core.errors import EngineError, ModelError, StageError
+from engine.core.errors import EngineError, ModelError
 from engine.core.similarity import COSINE, Similarity
 from engine.core.unit_vectors import unit_rows
 from engine.encoders.encoder import EncoderSource, Progress, Report, Unfinished, report_prompts, unheard
@@ -26,8 +24,9 @@ from engine.encoders.fingerprint import named_prompts
 from engine.encoders.text_model import encodable
 from engine.encoders.vector_shards import map_vectors, read_hashes, write_shard
 from engine.endpoint.address import Address
-from engine.endpoint.exchange import Exchange, ExchangeError, Response
-from engine.endpoint.key import KEY, server_key
+from engine.endpoint.asking import ModelServer
+from engine.endpoint.exchange import ExchangeError
+from engine.endpoint.key import server_key
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -37,13 +36,8 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float32]
 
 VERSION = 1
-TRIES = 5
-PAUSE_SECONDS = 0.5  # before the second try; twice as long before each further one
-POLL_SECONDS = 0.05
-MAX_ANSWER_SIZE = 100_000_000  # bytes
 PROBES = ("The order was confirmed on Monday.", "A valve leaks at low pressure.", "Wer haftet für den Schaden?")
 MIN_SAME = 0.99  # cosine of a model's vectors of one text, on other hardware or in other batches
-_REFUSED = frozenset({400, 401, 403, 404, 405, 413, 422})
 LONGEST = 32_768  # tokens; the server cuts or refuses what is too long for it
 
 
@@ -94,7 +88,12 @@ class EndpointEncoder:
     def __init__(self, source: EndpointSource, key: str) -> None:
         self.fingerprint = source.fingerprint
         self.notices: list[str] = []
-        self._source, self._key, self._width = source, key, source.dimension
+        self._source, self._width = source, source.dimension
+        self._server = ModelServer(
+            address=source.address, path="embeddings", key=key, kind="embedding server", seconds=source.seconds,
+            limit="encoder.endpoint_seconds", advice=", then run again. Finished vectors are kept",
+            smaller=" It may also take fewer or shorter texts: lower encoder.endpoint_batch or corpus.chunk_tokens.",
+        )  # fmt: skip
         self._probes: Path | None = None
 
     @property
@@ -147,51 +146,9 @@ class EndpointEncoder:
 
     def _batch(self, texts: Sequence[str], waiting: Callable[[], object]) -> Floats:
         """Vectors (b, d) of texts that go into one request. `waiting` is called again and again, and may raise."""
-        request = {"input": [encodable(text) for text in texts]} | (
-            {"model": self._source.model} if self._source.model else {}
-        )
-        body, reason, pause = json.dumps(request).encode(), "", 0.0
-        for attempt in range(TRIES):
-            if attempt:
-                _wait(max(pause, PAUSE_SECONDS * 2 ** (attempt - 1)), threading.Event(), waiting)
-            try:
-                return self._vectors(self._accepted(self._response(body, waiting)), len(texts))
-            except ExchangeError as error:
-                reason, pause = f"{error}", min(error.pause, self._source.seconds)
-                if error.lasting:
-                    break
-        raise StageError(
-            f"The embedding server {self._source.address.url} gave no answer.",
-            f"It was tried {attempt + 1} times. Last reason: {reason}.",
-            "Check that it runs and that encoder.endpoint names it, then run again. Finished vectors are kept.",
-            code="endpoint-no-answer", command="run",
-        )  # fmt: skip
-
-    def _response(self, body: bytes, waiting: Callable[[], object]) -> Response:
-        source = self._source
-        path = f"{source.address.path}/embeddings"
-        exchange = Exchange(source.address, body, source.seconds, self._key, path, limit=MAX_ANSWER_SIZE)
-        exchange.start()
-        try:
-            if not _wait(source.seconds, exchange.done, waiting):
-                raise ExchangeError(f"no answer within {source.seconds:g} s (encoder.endpoint_seconds)")
-        finally:
-            exchange.abandon()
-        return exchange.result()
-
-    def _accepted(self, response: Response) -> bytes:
-        """What a server says of a failure is not shown: it may repeat what it was sent."""
-        if response.status in _REFUSED or 300 <= response.status < 400:
-            raise ModelError(
-                f"The embedding server refuses the request (HTTP {response.status}).",
-                "A redirect is not followed." if response.location else "Its log says why.",
-                f"Check encoder.endpoint, encoder.endpoint_model and, if it needs a key, the variable {KEY}. It may also take "
-                "fewer or shorter texts: lower encoder.endpoint_batch or corpus.chunk_tokens.",
-                code="endpoint-refused",
-            )  # fmt: skip
-        if response.status != 200:
-            raise ExchangeError(f"HTTP {response.status}", pause=response.retry_after)
-        return response.body
+        named = {"model": self._source.model} if self._source.model else {}
+        request = {"input": [encodable(text) for text in texts], **named}
+        return self._server.ask(request, partial(self._vectors, count=len(texts)), waiting)
 
     def _vectors(self, body: bytes, count: int) -> Floats:
         """The vectors (count, d) of an answer, in the order of the texts, at unit length."""
@@ -233,13 +190,3 @@ def _other_model(source: EndpointSource) -> ModelError:
         "Bring the former model back, or run 'engine embed --force' to embed all documents with the present one.",
         code="endpoint-model-changed", command="embed --force",
     )  # fmt: skip
-
-
-def _wait(seconds: float, done: threading.Event, waiting: Callable[[], object]) -> bool:
-    """Whether `done` was set within so many seconds."""
-    until = time.monotonic() + seconds
-    while not done.wait(min(POLL_SECONDS, max(0.0, until - time.monotonic()))):
-        waiting()
-        if time.monotonic() >= until:
-            return False
-    return True

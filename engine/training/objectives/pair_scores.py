@@ -4,27 +4,20 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor
 
-from engine.core.errors import ModelError
 from engine.encoders.embedding_cache import VectorCache
 from engine.encoders.hardware import Hardware
-from engine.encoders.model_folder import longest_text
-from engine.encoders.text_model import encodable, padded
-from engine.training.compute.micro_batches import MicroBatch, grid_length, micro_batches
+from engine.reranking.cross_encoder import CrossEncoder
+from engine.reranking.folder import CrossEncoderFolder
+from engine.training.compute.micro_batches import MicroBatch, micro_batches
 from engine.training.compute.peers import ALONE, Peers
 from engine.training.compute.workers import Workers
-from engine.training.cross_encoder import CrossEncoderFolder
 from engine.training.data import Batch, TrainingData
 
-MAX_TOKENS = 512
 _BLOCK = 4  # micro-batches per worker between two calls of `pause`
-_INPUTS = ("input_ids", "token_type_ids")
 Texts = Sequence[str]
 
 
@@ -54,9 +47,8 @@ def pair_scores(
 class PairScorer:
     """Scores pairs, each once: what the cache has is not computed again.
 
-    The score is the logit of a model with one label, and logit(yes) − logit(no) of one with two. A pair is cut at 512
-    tokens. Scores are kept batch by batch, so that a training that is broken off and resumed meets the same ones: in a cache of
-    vectors, where the halves of a float32 pass for two float16.
+    Scores are kept batch by batch, so that a training that is broken off and resumed meets the same ones: in a cache of vectors,
+    where the halves of a float32 pass for two float16.
     `budget`: tokens of a micro-batch; `pause` is called between blocks and may raise.
     """
 
@@ -64,9 +56,7 @@ class PairScorer:
         self, folder: CrossEncoderFolder, hardware: Hardware, workers: Workers, budget: int, pause: Callable[[], None]
     ) -> None:
         self._workers, self._budget, self._pause = workers, budget, pause
-        self._device = hardware.device
-        self._model, self._tokenizer = _load(folder, hardware)
-        self._max_tokens = min(MAX_TOKENS, longest_text(folder.path))
+        self._model = CrossEncoder(folder.path, hardware)
         self.cache = VectorCache(folder.cache, dimension=2)
 
     def scores(self, queries: Texts, chunks: Texts, wanted: npt.NDArray[np.bool_] | None) -> npt.NDArray[np.float32]:
@@ -89,19 +79,12 @@ class PairScorer:
 
     def _compute(self, pairs: list[tuple[str, str]]) -> npt.NDArray[np.float32]:
         """(n,) scores of n pairs."""
-        clean = [list(map(encodable, side)) for side in zip(*pairs, strict=True)]
-        encoded = self._tokenizer(
-            *clean, truncation="longest_first", max_length=self._max_tokens, padding=False, verbose=False
-        )
+        encoded = self._model.encoded(*zip(*pairs, strict=True))
         batches = micro_batches(list(map(len, encoded["input_ids"])), self._budget)
         scores = np.empty(len(pairs), dtype=np.float32)
 
         def score(batch: MicroBatch) -> None:
-            with torch.no_grad():
-                logits = self._model(**self._padded(encoded, batch)).logits.float()  # (b, labels)
-            scores[batch.places] = (
-                (logits[:, -1] - logits[:, 0] if logits.shape[1] == 2 else logits[:, 0]).cpu().numpy()
-            )
+            scores[batch.places] = self._model.scores_of(encoded, batch.places)
 
         stride = _BLOCK * self._workers.count
         for start in range(0, len(batches), stride):
@@ -109,37 +92,6 @@ class PairScorer:
             self._workers.map(score, batches[start : start + stride])
         return scores
 
-    def _padded(self, encoded: Any, batch: MicroBatch) -> dict[str, Tensor]:
-        rows = {name: [encoded[name][i] for i in batch.places] for name in _INPUTS if name in encoded}
-        longest = min(grid_length(max(map(len, rows["input_ids"]))), self._max_tokens)
-        return padded(rows, self._tokenizer, self._device, longest)
-
-
-def _load(folder: CrossEncoderFolder, hardware: Hardware) -> tuple[Any, Any]:
-    from transformers import AutoModelForSequenceClassification, AutoTokenizer
-
-    safe: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
-    path = str(folder.path)
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(path, **safe)
-        dtype = getattr(torch, hardware.dtype)
-        model = AutoModelForSequenceClassification.from_pretrained(path, dtype=dtype, use_safetensors=True, **safe)
-        model = model.eval().to(hardware.device)
-    except (MemoryError, torch.OutOfMemoryError):
-        raise
-    except Exception as error:
-        raise _unusable(folder, (str(error).strip() or type(error).__name__).splitlines()[0]) from error
-    if model.config.num_labels > 2:
-        raise _unusable(folder, f"It gives {model.config.num_labels} numbers for a pair, wanted are one or two.")
-    return model, tokenizer
-
 
 def _digest(content: bytes) -> bytes:
     return hashlib.sha256(content).digest()
-
-
-def _unusable(folder: CrossEncoderFolder, why: str) -> ModelError:
-    return ModelError(
-        f"The cross-encoder in {folder.path} cannot be loaded.", why, "Copy the folder again, or set training.teacher to mixture.",
-        code="cross-encoder-invalid",
-    )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The folder of a cross-encoder that teaches: found, checked and named by its content, before anything is loaded."""
+"""The folder of a cross-encoder: found, checked and named by its content, before anything is loaded."""
 
 from __future__ import annotations
 

@@ -1,0 +1,95 @@
+"""A cross-encoder in memory: pairs → scores."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from engine.core.errors import ModelError
+from engine.encoders.deferred import light_imports
+from engine.encoders.hardware import Hardware
+from engine.encoders.model_folder import longest_text
+from engine.encoders.text_model import encodable, padded
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float32]
+
+MAX_TOKENS = 512
+BATCH = 32
+LENGTH_GRID = 16
+_INPUTS = ("input_ids", "token_type_ids")
+
+
+class CrossEncoder:
+    """The score is the logit of a model with one label, and logit(yes) − logit(no) of one with two. A pair is cut at 512 tokens.
+
+    Raises ModelError where the folder cannot be loaded, MemoryError or torch's own where memory runs out.
+    """
+
+    def __init__(self, path: Path, hardware: Hardware) -> None:
+        self._device = hardware.device
+        self._model, self._tokenizer = _load(path, hardware)
+        self.max_tokens = min(MAX_TOKENS, longest_text(path))
+
+    def scores(self, query: str, passages: Sequence[str]) -> Floats:
+        """(n,) Scores of a query with n passages, computed in batches of similar length."""
+        scores = np.empty(len(passages), np.float32)
+        if passages:
+            encoded = self.encoded([query] * len(passages), passages)
+            order = np.argsort([len(row) for row in encoded["input_ids"]], kind="stable")
+            for start in range(0, len(order), BATCH):
+                places = order[start : start + BATCH]
+                scores[places] = self.scores_of(encoded, places)
+        return scores
+
+    def encoded(self, queries: Sequence[str], passages: Sequence[str]) -> Any:
+        """What the tokenizer makes of the pairs, without padding."""
+        sides = [list(map(encodable, side)) for side in (queries, passages)]
+        return self._tokenizer(
+            *sides, truncation="longest_first", max_length=self.max_tokens, padding=False, verbose=False
+        )
+
+    def scores_of(self, encoded: Any, places: Sequence[int] | NDArray[np.integer]) -> Floats:
+        """(b,) Scores of those of the `encoded` pairs at `places`. Lengths are padded to a multiple of 16, since bfloat16 kernels
+        are compiled for every shape."""
+        import torch
+
+        rows = {name: [encoded[name][i] for i in places] for name in _INPUTS if name in encoded}
+        longest = min(-(-max(map(len, rows["input_ids"])) // LENGTH_GRID) * LENGTH_GRID, self.max_tokens)
+        with torch.inference_mode():
+            logits = self._model(**padded(rows, self._tokenizer, self._device, longest)).logits.float()  # (b, labels)
+            scores = logits[:, -1] - logits[:, 0] if logits.shape[1] == 2 else logits[:, 0]
+        found: Floats = scores.cpu().numpy()
+        return found
+
+
+def _load(path: Path, hardware: Hardware) -> tuple[Any, Any]:
+    with light_imports():
+        import torch
+        from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    safe: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(str(path), **safe)
+        dtype = getattr(torch, hardware.dtype)
+        model = AutoModelForSequenceClassification.from_pretrained(str(path), dtype=dtype, use_safetensors=True, **safe)
+        model = model.eval().to(hardware.device)
+    except (MemoryError, torch.OutOfMemoryError):
+        raise
+    except Exception as error:
+        raise _unusable(path, (str(error).strip() or type(error).__name__).splitlines()[0]) from error
+    if model.config.num_labels > 2:
+        raise _unusable(path, f"It gives {model.config.num_labels} numbers for a pair, wanted are one or two.")
+    return model, tokenizer
+
+
+def _unusable(path: Path, why: str) -> ModelError:
+    return ModelError(
+        f"The cross-encoder in {path} cannot be loaded.", why, "Copy the folder again, or name another.",
+        code="cross-encoder-invalid",
+    )  # fmt: skip

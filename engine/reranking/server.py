@@ -1,0 +1,85 @@
+"""A reranker on a server that speaks /v1/rerank as Cohere, Jina, vLLM and llama.cpp have it: on this machine or on site."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from functools import partial
+from math import inf
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from engine.core.disk import disk_errors
+from engine.core.errors import EngineError
+from engine.encoders.text_model import encodable
+from engine.endpoint.address import Address
+from engine.endpoint.asking import ModelServer
+from engine.endpoint.exchange import ExchangeError
+from engine.endpoint.key import server_key
+from engine.endpoint.servers import note_server
+from engine.reranking.reranker import finite
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from engine.settings.schema import SearchSettings
+
+SECONDS = 60.0  # limit of a request where there is no budget
+BATCH = 32  # passages of a request
+
+
+class ServerReranker:
+    """`project`: the folder where it is noted that the server gets text. Raises SettingsError for an address or a key that
+    cannot be used."""
+
+    batch_share, first_batch = 0.5, 4
+
+    def __init__(self, project: Path, chosen: SearchSettings) -> None:
+        self._address = Address.parse(chosen.reranker, chosen.reranker_allow_public, "search.reranker")
+        self._project, self._model = project, chosen.reranker_model
+        self._server = ModelServer(
+            address=self._address, path="rerank", key=server_key(), kind="reranking server", seconds=SECONDS,
+            limit="search.rerank_seconds",
+        )  # fmt: skip
+        self.name = self._address.url
+        self.fingerprint = hashlib.sha256(json.dumps(["rerank", self.name, self._model]).encode()).hexdigest()
+
+    def load(self) -> None:
+        """There is nothing to load."""
+
+    def scores(self, query: str, passages: Sequence[str], seconds: float = inf) -> NDArray[np.float32]:
+        """See `Reranker`. Passages go in requests of 32 at most."""
+        with disk_errors("The address of the reranking server cannot be noted."):
+            note_server(self._project, self.name)
+        found = [np.empty(0, np.float32)]
+        for start in range(0, len(passages), BATCH):
+            batch = [encodable(passage) for passage in passages[start : start + BATCH]]
+            named = {"model": self._model} if self._model else {}
+            request = {"query": encodable(query), "documents": batch, "top_n": len(batch), **named}
+            found.append(self._server.ask(request, partial(self._read, count=len(batch)), within=seconds))
+        return np.concatenate(found)
+
+    def _read(self, body: bytes, count: int) -> NDArray[np.float32]:
+        """The scores (count,) of an answer, in the order of the passages."""
+        try:
+            results: list[dict[str, Any]] = json.loads(body)["results"]
+            scores = {int(one["index"]): float(one["relevance_score"]) for one in results}
+        except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
+            raise ExchangeError("the answer holds no scores") from None
+        if len(results) != count:
+            raise self._unusable(f"{count} passages were sent and {len(results)} scores came back.", "endpoint-count")
+        if sorted(scores) != list(range(count)):
+            why = f"Each has an 'index', but these are not the numbers from 0 to {count - 1}."
+            raise self._unusable(why, "endpoint-index")
+        with np.errstate(over="ignore"):  # what is too large is infinite
+            found = np.array([scores[place] for place in range(count)], np.float32)
+        return finite(found, self.name)
+
+    def _unusable(self, why: str, code: str) -> EngineError:
+        return EngineError(
+            f"The scores of the reranking server {self.name} cannot be used.", why,
+            "Check that it runs a reranking model, and name that in search.reranker_model if it has several.", code=code,
+        )  # fmt: skip

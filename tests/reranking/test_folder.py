@@ -1,0 +1,81 @@
+"""A cross-encoder in a folder, as search uses it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from fixtures.errors import fails
+from fixtures.tiny_cross_encoder import build_cross_encoder
+
+from engine.core.environment import prepare
+from engine.core.errors import EngineError, ModelError
+from engine.project.folder import ProjectFolder
+from engine.reranking import cross_encoder
+from engine.reranking.chosen import reranker_of
+from engine.settings.load import validate
+
+prepare()
+QUERY, PASSAGES = "heat flow", ["heat and flow of a wing", "the judge", "law " * 900, "", "a \ud800 b"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_cross_encoder(tmp_path_factory.mktemp("cross") / "reranker")
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> ProjectFolder:
+    return ProjectFolder.create(tmp_path / "project", {})
+
+
+def settings(name: Path | str) -> object:
+    return validate({"search": {"reranker": str(name)}, "encoder": {"device": "cpu", "dtype": "float32"}})
+
+
+def test_the_scores_are_those_of_sentence_transformers(
+    folder: Path, project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sentence_transformers import CrossEncoder
+    from torch import nn
+
+    monkeypatch.setattr(cross_encoder, "BATCH", 2)
+    shutil.copytree(folder, project.path / "own")
+    reranker = reranker_of(project, settings("own"))  # type: ignore[arg-type]
+    assert reranker is not None
+    found = reranker.scores(QUERY, PASSAGES)
+    oracle = CrossEncoder(str(folder), device="cpu", local_files_only=True)
+    pairs = [(QUERY, text.encode("utf-8", "replace").decode()) for text in PASSAGES]
+    wanted = oracle.predict(pairs, activation_fn=nn.Identity())
+    np.testing.assert_allclose(found, wanted, atol=1e-5)
+    assert found.dtype == np.float32
+    assert len(set(found.tolist())) == len(PASSAGES)
+    assert reranker.scores(QUERY, []).shape == (0,)
+
+
+def test_a_folder_that_is_none_is_refused_before_it_is_loaded(folder: Path, project: ProjectFolder) -> None:
+    with fails(ModelError, "cross-encoder-invalid"):
+        reranker_of(project, settings(project.path / "missing"))  # type: ignore[arg-type]
+
+
+def test_a_model_that_fails_or_gives_no_numbers_is_an_error(
+    folder: Path, project: ProjectFolder, tmp_path: Path
+) -> None:
+    from safetensors.torch import load_file, save_file
+
+    copy = Path(shutil.copytree(folder, tmp_path / "copy"))
+    weights = load_file(copy / "model.safetensors")
+    name = next(name for name in weights if name.startswith("classifier"))
+    save_file({**weights, name: weights[name] * float("nan")}, copy / "model.safetensors", metadata={"format": "pt"})
+    reranker = reranker_of(project, settings(copy))  # type: ignore[arg-type]
+    assert reranker is not None
+    with fails(EngineError, "scores-not-finite"):
+        reranker.scores(QUERY, PASSAGES)
+    config = json.loads((copy / "config.json").read_text())
+    (copy / "config.json").write_text(json.dumps(config | {"architectures": ["NoneForSequenceClassification"]}))
+    broken = reranker_of(project, settings(copy))  # type: ignore[arg-type]
+    assert broken is not None
+    assert broken.fingerprint != reranker.fingerprint

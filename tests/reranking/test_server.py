@@ -1,0 +1,130 @@
+"""A reranker on a server: its scores, what it gets to read, and what happens when it fails."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fixtures.errors import fails
+from fixtures.fake_endpoint import Raw
+from fixtures.fault_proxy import CUT, DELAY, DROP, ERROR, HALF_OPEN, spoiling
+from fixtures.rerank_server import RerankServer, reranking
+
+from engine.core.errors import EngineError, ModelError, SettingsError, StageError
+from engine.endpoint import asking
+from engine.endpoint.servers import known_servers
+from engine.project.folder import ProjectFolder
+from engine.reranking.chosen import reranker_of
+from engine.reranking.reranker import Reranker
+from engine.settings.load import validate
+
+PASSAGES = ["b" * length for length in (3, 1, 2)]
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[RerankServer]:
+    monkeypatch.setattr(asking, "PAUSE_SECONDS", 0.01)
+    with reranking() as made:
+        yield made
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> ProjectFolder:
+    return ProjectFolder.create(tmp_path / "project", {})
+
+
+def made(project: ProjectFolder, url: str, **search: Any) -> Reranker:
+    found = reranker_of(project, validate({"search": {"reranker": url, **search}}))
+    assert found is not None
+    return found
+
+
+def test_scores_come_in_the_order_of_the_passages(server: RerankServer, project: ProjectFolder) -> None:
+    reranker = made(project, server.url, reranker_model="m")
+    assert reranker.scores("who", PASSAGES).tolist() == [3.0, 1.0, 2.0]
+    assert server.requests == [{"query": "who", "documents": PASSAGES, "top_n": 3, "model": "m"}]
+    assert known_servers(project.path) == [server.url]
+    assert reranker.scores("who", []).shape == (0,)
+    many = ["x" * length for length in range(70)]
+    assert made(project, server.url + "/rerank").scores("who", many).tolist() == list(range(70))
+    assert [len(request["documents"]) for request in server.requests[1:]] == [32, 32, 6]
+    assert "model" not in server.requests[1]
+
+
+def test_another_model_or_address_is_another_reranker(project: ProjectFolder) -> None:
+    url = "http://127.0.0.1:9/v1"
+    names = [made(project, url), made(project, url, reranker_model="m"), made(project, "http://127.0.0.1:8/v1")]
+    assert len({one.fingerprint for one in names}) == 3
+    assert reranker_of(project, validate({})) is None
+
+
+def test_what_is_lost_on_the_way_is_sent_again(server: RerankServer, project: ProjectFolder) -> None:
+    with spoiling(server.url, [DROP, ERROR, CUT, DELAY]) as proxy:
+        assert made(project, proxy.url).scores("who", PASSAGES).tolist() == [3.0, 1.0, 2.0]
+    assert proxy.met == [DROP, ERROR, CUT, DELAY]
+
+
+@pytest.mark.parametrize(
+    ("results", "code"),
+    [
+        ([(0, 1.0), (1, 2.0)], "endpoint-count"),
+        ([(0, 1.0), (1, 2.0), (2, 3.0), (2, 3.0)], "endpoint-count"),
+        ([(0, 1.0), (1, 2.0), (3, 3.0)], "endpoint-index"),
+        ([(0, 1.0), (1, 2.0), (1, 3.0)], "endpoint-index"),
+        ([(0, 1.0), (1, float("nan")), (2, 3.0)], "scores-not-finite"),
+        ([(0, 1.0), (1, 1e300), (2, 3.0)], "scores-not-finite"),
+    ],
+)
+def test_scores_that_cannot_be_used(
+    server: RerankServer, project: ProjectFolder, results: list[tuple[int, float]], code: str
+) -> None:
+    server.script = lambda *_: results
+    with fails(EngineError, code):
+        made(project, server.url).scores("who", PASSAGES)
+    assert len(server.requests) == 1, "another try would bring the same"
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b'{"results": 3}', b'{"results": [{"index": 0}]}', b'{"data": []}'])
+def test_what_is_no_answer_is_asked_for_again(server: RerankServer, project: ProjectFolder, body: bytes) -> None:
+    server.script = lambda *_: Raw(body=body)
+    with fails(StageError, "endpoint-no-answer"):
+        made(project, server.url).scores("who", PASSAGES)
+    assert len(server.requests) == asking.TRIES
+
+
+def test_a_refusal_is_not_repeated(server: RerankServer, project: ProjectFolder) -> None:
+    server.script = lambda *_: Raw(404, b"who and bbb are secret")
+    with fails(ModelError, "endpoint-refused") as caught:
+        made(project, server.url).scores("who", PASSAGES)
+    assert "secret" not in str(caught.value)
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("fault", [HALF_OPEN, "silent"])
+def test_a_silent_server_is_waited_for_no_longer_than_the_time(
+    server: RerankServer, project: ProjectFolder, fault: str
+) -> None:
+    never = threading.Event()
+    if fault == "silent":
+        server.script = lambda *_: Raw(wait=never)
+    with (
+        spoiling(server.url, [fault] * 5 if fault == HALF_OPEN else []) as proxy,
+        fails(StageError, "endpoint-no-answer"),
+    ):
+        made(project, proxy.url).scores("who", PASSAGES, 0.2)
+    assert len(proxy.met) == 1, "there is no time for another try"
+    never.set()
+
+
+def test_a_dead_server(project: ProjectFolder, server: RerankServer) -> None:
+    with fails(StageError, "endpoint-no-answer"):
+        made(project, "http://127.0.0.1:9/v1").scores("who", PASSAGES)
+
+
+def test_a_public_address_is_refused_unless_it_is_allowed(project: ProjectFolder) -> None:
+    with fails(SettingsError, "endpoint-public"):
+        made(project, "http://8.8.8.8/v1")
+    assert made(project, "http://8.8.8.8/v1", reranker_allow_public=True).name == "http://8.8.8.8:80/v1"
