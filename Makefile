@@ -12,7 +12,7 @@ export CMAKE_ARGS ?= -DGGML_AMX_TILE=OFF -DGGML_AMX_INT8=OFF
 
 # Its result needs no llama.cpp, so that is compiled afterwards. Whoever interrupts that, or has no compiler, has all the rest.
 demo: $(VENV)/.installed
-	PYTHONDONTWRITEBYTECODE= $(BIN)/engine demo
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/engine demo
 	@if [ -e $(VENV)/.installed-llm ]; then exit 0; fi; echo; \
 	if [ -z "$(COMPILER)" ]; then echo "No C++ compiler was found: llama.cpp is left out. $(WITHOUT_LLM)"; exit 0; fi; \
 	echo "The demo is done. llama.cpp is an optional extra and installed last; Ctrl-C skips it."; \
@@ -69,20 +69,20 @@ screenshots: $(VENV)/.installed-dev
 	$(BIN)/python tests/fixtures/pictures.py
 
 $(BIN)/python:
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed: make PYTHON=python3.11")'
-	$(PYTHON) -m venv $(VENV)
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed: make PYTHON=python3.11")'
+	@$(PYTHON) -m venv $(VENV)
 
 # Python compiles what it imports. Compiling all 14,000 modules would take most of the installation's time.
 $(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
-	@echo "Installing into $(VENV): a few minutes the first time. pip says what it does:"
-	$(PIP) install --no-compile --constraint constraints.txt --editable .
-	touch $@
+	@echo "Installing into $(VENV): a few minutes the first time. To watch pip: tail -f $(VENV)/pip.log"
+	@$(PIP) install --quiet --log $(VENV)/pip.log --no-compile --constraint constraints.txt --editable .
+	@touch $@
 
 $(VENV)/.installed-llm: $(VENV)/.installed
 	@test -n "$(COMPILER)" || { echo "llama.cpp needs a C++ compiler: install GCC or Clang (Debian: apt install g++)."; exit 1; }
 	@echo "Installing llama.cpp, which is compiled: 6 to 8 minutes on two cores."
-	$(PIP) install --quiet --constraint constraints.txt --editable '.[llm]'
-	touch $@
+	@$(PIP) install --quiet --log $(VENV)/pip.log --constraint constraints.txt --editable '.[llm]'
+	@touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed-llm
 	$(PIP) install --quiet --constraint constraints.txt --editable '.[dev]'

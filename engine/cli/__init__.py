@@ -24,7 +24,7 @@ from engine.cli import (
     studying,
     taking,
 )
-from engine.cli.app import app
+from engine.cli.app import Plain, app
 from engine.core import environment
 from engine.core.errors import CancelledError, EngineError, InputError, ResourceError, UsageError
 
@@ -44,6 +44,10 @@ __all__ = [
     "studying",
     "taking",
 ]
+
+
+for command in (*app.registered_commands, *config.config.registered_commands):
+    command.cls = Plain
 
 
 class InternalFault(EngineError):

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from engine.core.messages.wire import to_json
 
@@ -20,13 +20,14 @@ if TYPE_CHECKING:
     from engine.api import Project
     from engine.core.events import Event
 
-HELP = """Search documents offline, by keyword and by meaning, and adapt the model to them.
+HELP = """Search documents offline, by keyword and by meaning, and adapt the encoder (the embedding model) to them.
 
-Begin with: engine new PROJECT FOLDER. Data goes to standard output, progress messages to standard error."""
-CODES = """Exit codes: 0 done, 1 internal fault, 2 wrong use or settings, 3 bad input or nothing built yet, 4 project busy, 5 stage
-failed, 6 out of disk or memory, 7 damaged project, 130 cancelled (0 where torchrun or accelerate launch has started it: they
-take any other for a crash). With --json, or BMEMBED_ERRORS=json in the environment, an error
-is one JSON object {"type", "code", "what", "why", "to_do", "stage", "command"} on the last line of standard error."""
+To start: 'engine new PROJECT FOLDER', then 'engine run PROJECT'. 'engine COMMAND -h' explains a command."""
+CODES = """Data goes to standard output, progress, notes and errors to standard error. With --json, or BMEMBED_ERRORS=json in the
+environment, an error is one JSON object {"type", "code", "what", "why", "to_do", "stage", "command"} on the last line.
+Exit codes: 0 done, 1 internal fault, 2 wrong use or settings, 3 bad input or nothing built yet, 4 project busy, 5 stage failed,
+6 out of disk or memory, 7 damaged project, 130 cancelled (0 under torchrun or accelerate launch, which take any other code for
+a crash)."""
 
 GROUPS = {
     "Start": ("new", "run", "find", "list", "config", "purge", "demo", "doctor"),
@@ -37,6 +38,25 @@ GROUPS = {
     "Control a run": ("pause", "resume", "cancel", "finish"),
 }
 """What the help lists together; all else is advanced."""
+
+
+class Plain(TyperCommand):
+    """A command whose help names arguments as other tools do: PROJECT, not {PROJECT} <str>."""
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """The usage line's parts, arguments without braces."""
+        return [re.sub("[{}]", "", piece) for piece in super().collect_usage_pieces(ctx)]
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write arguments and options; the types of arguments are left out."""
+        for title, kind in (("Arguments", "argument"), ("Options", "option")):
+            found = (param.get_help_record(ctx) for param in self.get_params(ctx) if param.param_type_name == kind)
+            rows = [row for row in found if row]
+            if kind == "argument":
+                rows = [(name.partition(" <")[0], text.partition("  [required]")[0]) for name, text in rows]
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
 
 
 class Grouped(TyperGroup):
@@ -71,15 +91,17 @@ app = typer.Typer(
     epilog=CODES,
 )
 _PROJECT = typer.Argument(
-    metavar="PROJECT", help="a project's name, or the path of its folder", autocompletion=_complete_project
+    metavar="PROJECT", help="name of a project, or path of its folder", autocompletion=_complete_project
 )
 ProjectName = Annotated[str, _PROJECT]
 Texts = list[str] | None
-AsJson = Annotated[bool, typer.Option("--json", help="print JSON on standard output")]
+AsJson = Annotated[bool, typer.Option("--json", help="print JSON")]
 MaybeProject = Annotated[str | None, _PROJECT]
-Verbose = Annotated[bool, typer.Option("--verbose", help="also show every automatic choice and its reason")]
-Force = Annotated[bool, typer.Option("--force", help="do it again even where it is up to date")]
-Preset = Annotated[str, typer.Option(help="training preset: quick, standard, paper, cl, mafin or pipelines")]
+Verbose = Annotated[bool, typer.Option("--verbose", help="also show each automatic choice and its reason")]
+Force = Annotated[bool, typer.Option("--force", help="redo what is up to date")]
+Preset = Annotated[
+    str, typer.Option(metavar="NAME", help="training preset: quick, standard, paper, cl, mafin or pipelines")
+]
 
 
 def _show_version(wanted: bool) -> None:
@@ -110,7 +132,7 @@ def assigned(texts: list[str]) -> dict[str, Any]:
         key, sign, value = text.partition("=")
         if not sign:
             raise UsageError(
-                f"{text} sets nothing.", "It has no '='.", "Write for example training.steps=60.",
+                f"{text} sets nothing.", "It has no '='.", "Write it like training.steps=60.",
                 code="settings-no-value",
             )  # fmt: skip
         found[key.strip()] = value_of(value.strip())

@@ -22,18 +22,19 @@ NOTE = "The assistant gets the hits, which are text of your documents; a cloud a
 @app.command()
 def mcp(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="PROJECT", help="projects by name or folder; all if left out")
+        list[str] | None, typer.Argument(metavar="PROJECT", help="projects to search; all of yours if left out")
     ] = None,
     install: Annotated[
         Literal["claude", "claude-desktop", "codex", "cursor", "lmstudio"] | None,
-        typer.Option(help="add this to an assistant's configuration"),
+        typer.Option(metavar="ASSISTANT", help="add it to claude, claude-desktop, codex, cursor or lmstudio"),
     ] = None,
     skill: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="add the skill to a folder of skills, such as ~/.claude/skills")
+        Path | None,
+        typer.Option(metavar="FOLDER", help="write a skill into a folder of skills, such as ~/.claude/skills"),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="write without asking")] = False,
 ) -> None:
-    """Let an AI assistant search projects (MCP). Over standard input and output; it only reads, and no port is opened.
+    """Let an AI assistant search projects (MCP). It talks on standard input and output, only reads, and opens no port.
 
     A cloud assistant sends the hits, which are text of your documents, to its provider.
     """
@@ -69,6 +70,6 @@ def _write(change: Change | None, yes: bool) -> None:
             "Add --yes to write it without being asked.", code="confirmation-impossible", command="mcp",
         )  # fmt: skip
     if not yes and not typer.confirm(harmless(f"Write {change.path}?"), err=True):
-        raise CancelledError("Nothing was written.", "You said no.")
+        raise CancelledError("Nothing was written.", "You answered no.")
     backup = change.write()
     print(harmless(f"Written.{f' The file as it was is {backup}.' if backup else ''} {NOTE}"), file=sys.stderr)

@@ -29,23 +29,19 @@ from engine.cli.app import (
 if TYPE_CHECKING:
     from engine.api import Project
 
-Detach = Annotated[
-    bool, typer.Option("--detach", help="run in the background, without this terminal; 'engine status' shows it")
-]
+Detach = Annotated[bool, typer.Option("--detach", help="run in the background; 'engine status' shows the progress")]
 
 
 @app.command()
 def new(
-    name: ProjectName,
-    documents: Annotated[
-        list[Path], typer.Argument(help="folders or files: text, office files, PDF, mails, or a BEIR folder")
-    ],
+    name: Annotated[str, typer.Argument(metavar="PROJECT", help="a name, or a path for the project's folder")],
+    documents: Annotated[list[Path], typer.Argument(metavar="FOLDER", help="folders or files with documents")],
     model: Annotated[
-        str | None, typer.Option(help="folder of a sentence-transformers model; the bundled one if left out")
+        str | None, typer.Option(metavar="FOLDER", help="encoder: a sentence-transformers folder; else the bundled one")
     ] = None,
     preset: Preset = "standard",
 ) -> None:
-    """Create a project over documents. Nothing is read yet: 'engine run' does that."""
+    """Create a project for a folder of documents. Nothing is read yet; 'engine run' does that."""
     from engine.api import Project
     from engine.core.errors import InputError
 
@@ -68,16 +64,14 @@ def new(
 @app.command()
 def run(
     name: ProjectName,
-    only: Annotated[
-        str | None, typer.Option(help="only these stages, separated by commas, such as ingest,index")
-    ] = None,
-    every: Annotated[bool, typer.Option("--all", help="adapt the encoder as well, as 'engine adapt' does")] = False,
+    only: Annotated[str | None, typer.Option(metavar="STAGES", help="only these stages, such as ingest,index")] = None,
+    every: Annotated[bool, typer.Option("--all", help="also adapt the encoder, as 'engine adapt' does")] = False,
     force: Force = False,
     detach: Detach = False,
     verbose: Verbose = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make the documents searchable. Runs ingest (of what has changed), index and embed. Resumes where it stopped.
+    """Make the documents searchable. Runs ingest (only what has changed), index and embed. A stopped run continues where it was.
 
     Search by keyword works after 'index'. While 'embed' runs, what is embedded so far is searched by meaning.
     """
@@ -98,16 +92,16 @@ def adapt(
     name: ProjectName,
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", help="start nothing; say how long it takes and whether a gain could be proved"),
+        typer.Option("--dry-run", help="start nothing; say how long it takes and whether it could prove a gain"),
     ] = False,
     force: Force = False,
     detach: Detach = False,
     verbose: Verbose = False,
     as_json: AsJson = False,
 ) -> None:
-    """Adapt the encoder to your documents. It comes into use if search is shown to be better with it.
+    """Adapt the encoder to your documents. It is put into use only if search is shown to be better with it.
 
-    Reads what has changed, makes training queries, trains, compares search before and after, and embeds. Resumes where it stopped.
+    Reads what has changed, makes training queries, trains, compares search before and after, and embeds.
     """
     from engine.project.stage import ORDER
 
@@ -175,13 +169,13 @@ def _stage_command(stage: str, text: str) -> None:
 
 
 for _name, _text in {
-    "ingest": "Stage 1: read the documents and cut them into chunks. Only what has changed is read.",
-    "index": "Stage 2: build the BM25 index. After it, BM25 search works.",
+    "ingest": "Stage 1: read the documents and cut them into chunks. Reads only what has changed.",
+    "index": "Stage 2: build the keyword index (BM25). After it, search by keyword works.",
     "generate": "Stage 3: make training queries, or take imported ones.",
-    "rank": "Stage 4: mine BM25's ranking of every query.",
-    "train": "Stage 5: train the adapter. Resumes from its last checkpoint.",
-    "evaluate": "Stage 6: compare encoders, and choose which to use. Base, adapted and interpolated ones, on the best evidence.",
-    "embed": "Stage 7: embed the chunks with the encoder in use. After it, semantic search works.",
+    "rank": "Stage 4: rank chunks by BM25 for each training query.",
+    "train": "Stage 5: train the adapter. A stopped training continues from its last checkpoint.",
+    "evaluate": "Stage 6: compare encoders, and choose which to use: before or after adaptation, or a mix.",
+    "embed": "Stage 7: embed the chunks with the encoder in use. After it, search by meaning works.",
 }.items():
     _stage_command(_name, _text)
 
@@ -189,13 +183,12 @@ for _name, _text in {
 @app.command("import-queries")
 def import_queries(
     name: ProjectName,
-    path: Annotated[Path, typer.Argument(help="a .jsonl file, a .json array, or qrels/NAME.tsv of a BEIR folder")],
+    path: Annotated[Path, typer.Argument(metavar="FILE", help="JSONL, a JSON array, or qrels/NAME.tsv (BEIR)")],
 ) -> None:
-    """Add training queries from a file.
+    """Add training queries.
 
     JSONL of {"query", "evidence", "document"}, or a JSON array of {"query", "evidence_list", "doc"}.
-    A "grade" from 1 up says how relevant the evidence is (for the loss plackett_luce). A query may appear once for each answer,
-    as in qrels.
+    A "grade" of 1 or more says how relevant the evidence is (for the loss plackett_luce). A query may be there once per answer.
     """
     with opened(name) as project:
         count = project.import_queries(path)
@@ -208,29 +201,33 @@ def import_queries(
 @app.command("import-judgments")
 def import_judgments(
     name: ProjectName,
-    path: Annotated[Path, typer.Argument(help="a .jsonl file, or a BEIR folder")],
-    split: Annotated[str, typer.Option(help="which qrels/NAME.tsv of a BEIR folder")] = "test",
+    path: Annotated[Path, typer.Argument(metavar="FILE", help="JSONL, or a BEIR folder")],
+    split: Annotated[str, typer.Option(metavar="NAME", help="which qrels/NAME.tsv of a BEIR folder")] = "test",
 ) -> None:
-    """Add questions with known answers from a file. JSONL of {"query", "evidence", "path"}, or a BEIR folder. Never trained on."""
+    """Add questions with known answers. JSONL of {"query", "evidence", "path"}, or a BEIR folder. They are never trained on."""
     with opened(name) as project:
         print(f"{project.import_judgments(path, split)} judged queries were imported.", file=sys.stderr)
 
 
 @app.command()
 def benchmark(
-    dataset: Annotated[Path, typer.Argument(help="a BEIR folder: corpus.jsonl, queries.jsonl, qrels/test.tsv")],
-    queries: Annotated[Path | None, typer.Option(help="training queries; by default extractive ones")] = None,
-    model: Annotated[str | None, typer.Option(help="folder of a sentence-transformers model")] = None,
+    dataset: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="a BEIR folder: corpus.jsonl, queries.jsonl, qrels/test.tsv")
+    ],
+    queries: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="training queries; extractive ones if left out")
+    ] = None,
+    model: Annotated[str | None, typer.Option(metavar="FOLDER", help="encoder: a sentence-transformers folder")] = None,
     preset: Preset = "standard",
-    seed: Annotated[int, typer.Option(help="seed of training and of the split")] = 0,
-    keep: Annotated[Path | None, typer.Option(help="create the project here and keep it")] = None,
+    seed: Annotated[int, typer.Option(metavar="N", help="seed of the training and the split")] = 0,
+    keep: Annotated[Path | None, typer.Option(metavar="FOLDER", help="create the project here and keep it")] = None,
     changes: Annotated[
-        Texts, typer.Option("--set", help="a setting of project.toml, such as training.steps=60")
+        Texts, typer.Option("--set", metavar="KEY=VALUE", help="a setting, such as training.steps=60; may repeat")
     ] = None,
     verbose: Verbose = False,
     as_json: AsJson = False,
 ) -> None:
-    """Adapt to a BEIR data set and measure every system. On its judgments, with 95 % intervals."""
+    """Measure adaptation on a BEIR data set. Compares all ways to search on its judgments, with 95 % intervals."""
     from engine.cli.console import RunView, output, show_differences, show_tables
     from engine.core.figures import FigureTable
     from engine.core.messages.wire import from_json
@@ -271,10 +268,12 @@ def _known(preset: str) -> str:
 
 @app.command()
 def demo(
-    project: Annotated[str, typer.Option("--project", help="name or folder of the demo's project")] = "sample",
+    project: Annotated[
+        str, typer.Option("--project", metavar="PROJECT", help="name or folder of the demo's project")
+    ] = "sample",
     verbose: Verbose = False,
 ) -> None:
-    """Adapt to the sample, and show whether it helped. Then search three times."""
+    """Adapt the encoder to the sample documents. Shows whether that helped, and searches three times."""
     from engine.cli.console import output, show_found, show_verdict
     from engine.cli.demo import NARROW, SEARCHES, sample_project
     from engine.core.errors import CancelledError
@@ -293,7 +292,7 @@ def demo(
     for query in SEARCHES:
         console.print()
         console.rule(query, align="left", style="dim")
-        show_found(sample.search(query, top=1 if console.width < NARROW else 2), console)
+        show_found(sample.search(query, top=1 if console.width < NARROW else 2, by_document=True), console)
     sample.close()
     print(f"\nProject: {sample.path}\nReport:  {found.folder / 'report.html'}")
     print(f"Next:    engine search {shlex.quote(project)} 'your question'")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 VARIABLE = "BMEMBED_BUNDLE_PASSWORD"
 PasswordFile = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help=f"file whose first line is the password; otherwise ${VARIABLE}, or a prompt"),
+    typer.Option(metavar="FILE", help=f"file whose first line is the password; otherwise ${VARIABLE} or a prompt"),
 ]
 BundleFile = Annotated[Path, typer.Argument(metavar="FILE", help="a file that 'engine bundle' made")]
 
@@ -27,17 +27,19 @@ BundleFile = Annotated[Path, typer.Argument(metavar="FILE", help="a file that 'e
 @app.command()
 def bundle(
     name: ProjectName,
-    target: Annotated[Path, typer.Argument(metavar="FILE", help="a file that does not exist yet")],
+    target: Annotated[Path, typer.Argument(metavar="FILE", help="the file to write; it must not exist yet")],
     search_only: Annotated[
         bool,
-        typer.Option("--search-only", help="only what search reads: no queries, judgments, reports or cached vectors"),
+        typer.Option("--search-only", help="only what search needs: no queries, judgments, reports or cached vectors"),
     ] = False,
-    with_model: Annotated[bool, typer.Option("--with-model", help="with the embedding model's folder or file")] = False,
-    encrypt: Annotated[bool, typer.Option("--encrypt", help="with a password (needs the extra age)")] = False,
+    with_model: Annotated[bool, typer.Option("--with-model", help="include the encoder's folder or file")] = False,
+    encrypt: Annotated[
+        bool, typer.Option("--encrypt", help="protect it with a password (needs the extra age)")
+    ] = False,
     password_file: PasswordFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write a project into one file, to move or keep it. It is complete or absent; a run may go on meanwhile."""
+    """Write a project into one file, to move it or back it up. The file is complete or absent. A run may go on meanwhile."""
     from engine.core.errors import UsageError
     from engine.export.bundle.pack import bundle_project
     from engine.project.folder import ProjectFolder
@@ -60,12 +62,12 @@ def unbundle(
     file: BundleFile,
     name: Annotated[str, typer.Argument(metavar="PROJECT", help="name or path of the new project")],
     model: Annotated[
-        str, typer.Option(metavar="PATH", help="where the embedding model is here, if the bundle lacks it")
+        str, typer.Option(metavar="PATH", help="the encoder on this machine, if the bundle lacks it")
     ] = "",
     password_file: PasswordFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a project of a bundle: complete or absent. Every file is checked."""
+    """Make a project from a bundle. Every file is checked, and the project is complete or absent."""
     from engine.export.bundle.unpack import unbundle as unpack
 
     with cleaned_up():

@@ -34,7 +34,7 @@ def _complete_value(ctx: typer.Context, incomplete: str) -> list[str]:
     return [answer for answer in setting.answers if answer.startswith(incomplete)] if setting else []
 
 
-Key = Annotated[str, typer.Argument(metavar="KEY", help="such as search.top", autocompletion=_complete_key)]
+Key = Annotated[str, typer.Argument(metavar="KEY", help="a setting, such as search.top", autocompletion=_complete_key)]
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def _current(name: str) -> list[Current]:
 @config.command("list")
 def list_settings(
     name: ProjectName,
-    every: Annotated[bool, typer.Option("--all", help="also those that are not set, after a '#'")] = False,
+    every: Annotated[bool, typer.Option("--all", help="also list defaults, after a '#'")] = False,
     as_json: AsJson = False,
 ) -> None:
     """List the settings that project.toml sets. The others have their defaults."""
@@ -85,12 +85,15 @@ def list_settings(
         value = toml_value(FROM_MODEL if one.value is None else one.value)
         print(harmless(f"{'' if one.set else '# '}{one.key} = {value}"))
     if left := len(found) - len(shown):
-        print(f"{left} more have their defaults: engine config list {shlex.quote(name)} --all", file=sys.stderr)
+        print(
+            f"{left} others have their defaults. To list them, too: engine config list {shlex.quote(name)} --all",
+            file=sys.stderr,
+        )
 
 
 @config.command()
 def get(name: ProjectName, key: Key, as_json: AsJson = False) -> None:
-    """Print the value of a setting, or its default where it is not set."""
+    """Print the value of a setting, or its default if it is not set."""
     from engine.settings.values import to_text
 
     setting = _known(key)
@@ -102,9 +105,14 @@ def get(name: ProjectName, key: Key, as_json: AsJson = False) -> None:
 def set_value(
     name: ProjectName,
     key: Key,
-    value: Annotated[str, typer.Argument(help="of a list: values with commas between", autocompletion=_complete_value)],
+    value: Annotated[
+        str,
+        typer.Argument(
+            metavar="VALUE", help="the values of a list separated by commas", autocompletion=_complete_value
+        ),
+    ],
 ) -> None:
-    """Change a setting in project.toml; its comments and order stay. Says which stages that makes stale."""
+    """Change a setting in project.toml. Comments and order stay. Says which stages are out of date then."""
     from engine.settings.values import typed
 
     _change(name, key, typed(value, _known(key).key))
@@ -112,7 +120,7 @@ def set_value(
 
 @config.command()
 def unset(name: ProjectName, key: Key) -> None:
-    """Set a setting back to its default."""
+    """Restore the default of a setting."""
     _change(name, key, None)
 
 
@@ -141,5 +149,7 @@ def _change(name: str, key: str, value: Any) -> None:
     stale = [stage.stage for stage in effect.stages if stage.before == "done"]
     if stale:
         again = f"'engine {'run' if set(stale) <= set(SEARCH) else 'adapt'} {shlex.quote(name)}'"
-        note = f"Makes stale: {', '.join(stale)}. The next {again} does them again; until then, search stays as it is."
+        note = (
+            f"Out of date now: {', '.join(stale)}. {again} brings them up to date; until then, search stays as it is."
+        )
         print(note, file=sys.stderr)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 NEVER_LEFT_OUT = ("kept", "queries")  # of a stage's summary: without queries nothing can be trained
 BAR_WIDTH = 40  # columns of 100 percent
+RANKERS = {"bm25": "keywords"}  # what users call them
 METRICS = ("hit@1", "hit@4", "hit@10", "mrr@10", "ndcg@10")
 
 
@@ -282,7 +283,8 @@ def _heading(hit: Hit, source: str, dated: bool) -> Text:
     page = hit.page_name
     line = f", {harmless(page)}" if page else f":{hit.line}" if hit.format in LINED else ""
     place = " › ".join(dict.fromkeys(part for part in (hit.title, *hit.headings) if part))
-    found = ", ".join(f"{name} #{ranked.document_rank or ranked.rank}" for name, ranked in sorted(hit.rankers.items()))
+    ranks = {RANKERS.get(name, name): one.document_rank or one.rank for name, one in sorted(hit.rankers.items())}
+    found = ", ".join(f"{name} #{rank}" for name, rank in ranks.items())
     date = day(hit.date if dated else hit.changed or hit.created)
     said = "".join(f"  {harmless(part)}" for part in (hit.author, date) if part)
     return Text.assemble(

@@ -28,13 +28,20 @@ STATES = {
 def documents(
     name: ProjectName,
     action: Annotated[
-        str, typer.Argument(help="list; retry: read again what was not read; export: the list as CSV")
+        str,
+        typer.Argument(
+            metavar="ACTION", help="list; retry: read unreadable files again; export: print the list as CSV"
+        ),
     ] = "list",
-    state: Annotated[str | None, typer.Option(help="only these: read, skipped or unreadable")] = None,
-    path: Annotated[Texts, typer.Option(help="only paths that match this glob, such as 'mail/**'; may repeat")] = None,
+    state: Annotated[
+        str | None, typer.Option(metavar="STATE", help="only files that are read, skipped or unreadable")
+    ] = None,
+    path: Annotated[
+        Texts, typer.Option(metavar="PATTERN", help="only paths that match, such as 'mail/**'; may repeat")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what became of every file, and why. Files inside archives and mails are listed, too."""
+    """Show what became of each file, and why. Lists files inside archives and emails, too."""
     from engine.core.errors import unknown
     from engine.search.filters import path_filter
 
@@ -100,7 +107,7 @@ def _csv(rows: Iterable[FileOutcome]) -> str:
 
 @app.command()
 def watch(name: ProjectName) -> None:
-    """Keep the project up to date while files change. Changes are searchable within seconds. Press Ctrl-C to stop."""
+    """Keep a project up to date while files change. Changes are searchable within seconds. Ctrl-C stops it."""
     import signal
     import threading
 

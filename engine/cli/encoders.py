@@ -17,16 +17,19 @@ if TYPE_CHECKING:
 
 @app.command()
 def encoders(
-    action: Annotated[str, typer.Argument(help="list, or compare")] = "list",
+    action: Annotated[str, typer.Argument(metavar="ACTION", help="list or compare")] = "list",
     name: MaybeProject = None,
     named: Annotated[
-        Texts, typer.Argument(help="of compare: paths, names as listed, or a server's ADDRESS#MODEL")
+        Texts,
+        typer.Argument(
+            metavar="ENCODER", help="to compare: a path, a name from the list, or ADDRESS#MODEL of a server"
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List or compare the embedding models on this machine. With a project, the list has those in its encoder.folders, too.
+    """List or compare encoders (embedding models). With PROJECT, also lists those in its encoder.folders.
 
-    A comparison measures them beside the project's encoder, on its chunks and the queries that decide between them.
+    'compare' measures them against the project's encoder, on its chunks and the queries that decide between them.
     """
     from engine.core.errors import UsageError
 
@@ -89,11 +92,11 @@ def _show_comparison(found: EncoderComparison, project: str) -> None:
             print(harmless(f"    engine config {shlex.join(words)}"))
     if table is None:
         return
-    print(f"To use an encoder: the commands under it, then 'engine run {shlex.quote(project)}'.")
+    print(f"To use an encoder, run the commands below it, then 'engine run {shlex.quote(project)}'.")
     print(f"nDCG@10 in percent on {table.queries:,} {EVIDENCE[found.rung]}, 95 % intervals, differences to the first.")
     if found.rung == "extractive":
         print(
-            "Extractive queries favour BM25 and prove nothing about an encoder; 'engine judge' collects questions that do."
+            "Extractive queries favour keyword search and prove nothing about encoders. Judge questions of your own: engine judge."
         )
     elif found.needed:
-        print(f"Too few to decide: about {found.needed:,} are needed. 'engine judge' collects questions.")
+        print(f"Too few to decide: that takes about {found.needed:,}. 'engine judge' collects questions.")

@@ -36,19 +36,21 @@ ORIGINS = {
 @app.command()
 def judge(
     name: ProjectName,
-    query: Annotated[Texts, typer.Option(help="a query to judge; may repeat")] = None,
-    queries: Annotated[Path | None, typer.Option(help="a text file of queries to judge, one a line")] = None,
-    depth: Annotated[int, typer.Option(help="hits of each ranker", min=1, max=100)] = 10,
-    most: Annotated[int, typer.Option(help="most of the project's own queries to judge", min=1)] = 20,
+    query: Annotated[Texts, typer.Option(metavar="QUERY", help="a query to judge; may repeat")] = None,
+    queries: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="a text file of queries to judge, one a line")
+    ] = None,
+    depth: Annotated[int, typer.Option(metavar="N", help="hits of each way to search", min=1, max=100)] = 10,
+    most: Annotated[int, typer.Option(metavar="N", help="at most so many of the project's own queries", min=1)] = 20,
     as_json: AsJson = False,
 ) -> None:
     """Judge hits as right or wrong. Keys: y(es), n(o), s(kip), u(ndo), q(uit). Answers count in 'engine evaluate'.
 
-    Hits of BM25, semantic and hybrid search, and of the encoder before adaptation, are mixed: you do not see which of them found
-    a hit. A hit without a mark counts as wrong, to the disadvantage of a search whose hits were not shown. Without queries, the
-    project's own are taken: judged ones with hits that have no mark, then held-out ones that were made from the documents. Every
-    answer is saved at once; the next 'engine judge' continues with hits that have no mark yet.
-    Without a terminal, one letter a line is read from standard input.
+    Hits of keyword, semantic and hybrid search, and of the encoder before adaptation, are mixed, and you do not see which of them
+    found a hit. A hit that nobody judges counts as wrong. Every answer is saved at once, and the next 'engine judge' goes on with
+    the hits that are left.
+    Without --query and --queries it asks about the project's own queries: judged ones with unjudged hits, then held-out ones that
+    were made from the documents. Without a terminal, it reads one letter a line from standard input.
     """
     from engine.service.judging_queue import KnownAnswers, named, read_queries, worth_judging
     from engine.service.pooling import Pooler

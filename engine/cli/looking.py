@@ -16,9 +16,9 @@ from engine.core.text import harmless
 @app.command()
 def serve(
     name: ProjectName,
-    stdio: Annotated[bool, typer.Option("--stdio", help="speak JSON-RPC 2.0 on standard input and output")] = False,
+    stdio: Annotated[bool, typer.Option("--stdio", help="required: use standard input and output")] = False,
 ) -> None:
-    """Answer searches as JSON-RPC 2.0, one message a line. Models stay loaded, and no port is opened."""
+    """Answer searches as JSON-RPC 2.0, one message a line. Models stay loaded. No port is opened."""
     from engine.core.errors import UsageError
 
     if not stdio:
@@ -37,7 +37,7 @@ def serve(
 
 @app.command("list")
 def list_projects(as_json: AsJson = False) -> None:
-    """List your projects and their folders."""
+    """List your projects and where they are."""
     from engine.project.folder import known_projects, projects_root
 
     names = {path.name: str(path) for path in known_projects()}
@@ -51,7 +51,7 @@ def list_projects(as_json: AsJson = False) -> None:
 
 @app.command()
 def status(name: MaybeProject = None, as_json: AsJson = False) -> None:
-    """Show how far each stage is, and what is in use. Without a name, list the known projects."""
+    """Show how far each stage is, and what is in use. Without PROJECT, lists your projects."""
     if name is None:
         list_projects(as_json)
         return
@@ -78,16 +78,16 @@ def _steering_command(action: str, done: str, text: str) -> None:
 
 
 for _action, _done, _text in (
-    ("cancel", "was asked to stop", "Stop a run at its next safe point. The next run resumes there."),
+    ("cancel", "was asked to stop", "Stop a run at its next safe point. The next run continues there."),
     ("pause", "was asked to pause", "Pause a run at its next safe point. It keeps its memory until 'engine resume'."),
-    ("resume", "continues", "Continue a paused run. To continue a stopped run, repeat its command."),
+    ("resume", "continues", "Continue a paused run. To continue a stopped one, repeat its command."),
 ):  # fmt: skip
     _steering_command(_action, _done, _text)
 
 
 @app.command()
 def finish(name: ProjectName) -> None:
-    """End the training now and keep its best adapter. The stages after it run."""
+    """End the training now and keep its best adapter. The run goes on with the next stage."""
     from engine.project import control
 
     with opened(name) as project:
@@ -97,10 +97,10 @@ def finish(name: ProjectName) -> None:
 @app.command()
 def report(
     name: ProjectName,
-    full: Annotated[bool, typer.Option("--full", help="all tables and comparisons")] = False,
+    full: Annotated[bool, typer.Option("--full", help="also print all tables and comparisons")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show whether adaptation helped, and what to do next. Also what is in use, and why."""
+    """Show whether adaptation helped, and what to do next. Also says what is in use, and why."""
     from engine.cli.console import differences_in_use, output, show_differences, show_gate, show_tables, show_verdict
 
     with opened(name) as project:
@@ -125,17 +125,20 @@ def report(
 @app.command()
 def doctor(
     name: MaybeProject = None,
-    model: Annotated[str | None, typer.Option(help="model folder to check")] = None,
+    model: Annotated[str | None, typer.Option(metavar="FOLDER", help="folder of an encoder to check")] = None,
     offline: Annotated[
-        bool, typer.Option("--offline", help="check instead that nothing must be fetched from a network")
+        bool,
+        typer.Option("--offline", help="check instead that everything is installed and nothing need be downloaded"),
     ] = False,
     proof: Annotated[
         Path | None,
-        typer.Option(help="run the sample with sockets refused by the kernel, and write this page about it"),
+        typer.Option(
+            metavar="FILE", help="run the sample with the network blocked by the kernel, and write a page about it"
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check this machine, and say what follows. Looks at device, precision, memory, disk, model files and versions."""
+    """Check that this machine has what is needed. Looks at device, precision, memory, disk, model files and versions."""
     from engine.doctor.doctor import examine
     from engine.project.folder import ProjectFolder
 

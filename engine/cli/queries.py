@@ -20,10 +20,12 @@ if TYPE_CHECKING:
 @app.command()
 def sample(
     name: ProjectName,
-    count: Annotated[int, typer.Option(help="chunks to ask about, spread over the documents", min=1, max=200)] = 5,
+    count: Annotated[
+        int, typer.Option(metavar="N", help="chunks to use, spread over the documents", min=1, max=200)
+    ] = 5,
     as_json: AsJson = False,
 ) -> None:
-    """Show the queries that some chunks would give. The backend in project.toml makes them; nothing is stored."""
+    """Show training queries for a few chunks. They are made as project.toml says; nothing is stored."""
     from engine.queries.sample import sample as take
 
     with opened(name) as project, stoppable() as stop:
@@ -37,20 +39,20 @@ def sample(
 @app.command()
 def queries(
     name: ProjectName,
-    rejected: Annotated[
-        bool, typer.Option("--rejected", help="those that were left out when the queries were made, and why")
-    ] = False,
+    rejected: Annotated[bool, typer.Option("--rejected", help="list the queries that were left out, and why")] = False,
     by_origin: Annotated[
         bool,
         typer.Option(
             "--origin",
-            help="all queries by origin, including titles and headings of documents, and what each is used for",
+            help="list all queries by origin, also titles and headings of documents, and what each is used for",
         ),
     ] = False,
-    origin: Annotated[str | None, typer.Argument(help="with --origin: only this origin, such as heading")] = None,
+    origin: Annotated[
+        str | None, typer.Argument(metavar="ORIGIN", help="with --origin: only this origin, such as heading")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the queries of a project. Those for training with their documents; with --origin all, and what each is used for."""
+    """List the training queries of a project. With --origin, lists all queries and what each is used for."""
     from engine.core.errors import UsageError
 
     if rejected and (by_origin or origin is not None):
@@ -120,14 +122,18 @@ def _show(found: QuerySample) -> None:
 
 @app.command()
 def models(
-    action: Annotated[str, typer.Argument(help="list, or add: copy a file into the folder of models")] = "list",
-    file: Annotated[Path | None, typer.Argument(help="of add: a GGUF file")] = None,
-    link: Annotated[bool, typer.Option("--link", help="of add: link to the file instead of copying it")] = False,
-    name: Annotated[str, typer.Option(help="of add: the file's name there")] = "",
-    context: Annotated[int, typer.Option(help="tokens of context to keep memory for", min=1)] = 4096,
+    action: Annotated[
+        str, typer.Argument(metavar="ACTION", help="list; add: copy a file into the folder of models")
+    ] = "list",
+    file: Annotated[Path | None, typer.Argument(metavar="FILE", help="to add: a GGUF file")] = None,
+    link: Annotated[bool, typer.Option("--link", help="add: link to the file instead of copying it")] = False,
+    name: Annotated[str, typer.Option(metavar="NAME", help="add: another name for the file")] = "",
+    context: Annotated[
+        int, typer.Option(metavar="N", help="context, in tokens, that must fit into memory", min=1)
+    ] = 4096,
     as_json: AsJson = False,
 ) -> None:
-    """List the language models on this machine, or add one. GGUF files, of which only the headers are read."""
+    """List or add language models (GGUF files). Says whether each fits into the memory of this machine."""
     from engine.core.errors import UsageError
     from engine.gguf.library import add_model, list_models
 

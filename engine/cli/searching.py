@@ -32,39 +32,61 @@ class Shown:
 @app.command()
 def search(
     name: MaybeProject = None,
-    query: Annotated[str | None, typer.Argument(help='words, "an exact phrase", -word, word*, title:word')] = None,
-    mode: Annotated[str | None, typer.Option(help="hybrid, semantic or bm25; project.toml's if left out")] = None,
-    top: Annotated[int | None, typer.Option(help="number of hits")] = None,
-    all_projects: Annotated[bool, typer.Option("--all", help="search all projects: engine search --all QUERY")] = False,
-    also: Annotated[
-        list[Path] | None, typer.Option(help="with --all: a project outside your data folder; may repeat")
+    query: Annotated[
+        str | None, typer.Argument(metavar="QUERY", help='words, "an exact phrase", -word, word*, title:word')
     ] = None,
-    like: Annotated[str | None, typer.Option(help="more like this document: its id or path")] = None,
-    sort: Annotated[Literal["score", "date"], typer.Option(help="best or newest first")] = "score",
-    passages: Annotated[bool, typer.Option("--passages", help="every passage, not the best of each document")] = False,
+    mode: Annotated[
+        str | None,
+        typer.Option(metavar="MODE", help="hybrid, semantic or keywords; search.mode of the project if left out"),
+    ] = None,
+    top: Annotated[int | None, typer.Option(metavar="N", help="number of hits")] = None,
+    all_projects: Annotated[bool, typer.Option("--all", help="search all projects")] = False,
+    also: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FOLDER", help="with --all: also a project outside your data folder; may repeat"),
+    ] = None,
+    like: Annotated[str | None, typer.Option(metavar="ID", help="find documents like this one: its id or path")] = None,
+    sort: Annotated[
+        Literal["score", "date"], typer.Option(metavar="score|date", help="best or newest first")
+    ] = "score",
+    passages: Annotated[
+        bool, typer.Option("--passages", help="show every passage, not the best of each document")
+    ] = False,
     files: Annotated[bool, typer.Option("--files", help="print only the paths of the documents found")] = False,
     min_score: Annotated[
-        float | None, typer.Option(help="no hits with a lower score, on the scale of the mode")
+        float | None, typer.Option(metavar="SCORE", help="no hits with a lower score; scales differ by mode")
     ] = None,
     literal: Annotated[bool, typer.Option("--literal", help='take ", -, * and title: as plain text')] = False,
     path: Annotated[
         list[str] | None,
         typer.Option(
-            help="only paths that match this glob, such as 'contracts/**' ('contracts/./': directly there); may repeat"
+            metavar="PATTERN",
+            help="only paths that match, such as 'contracts/**' ('contracts/./': not its subfolders); may repeat",
         ),
     ] = None,
-    file_type: Annotated[Texts, typer.Option("--type", help="only this file type, such as md; may repeat")] = None,
+    file_type: Annotated[
+        Texts, typer.Option("--type", metavar="TYPE", help="only this file type, such as md; may repeat")
+    ] = None,
     same_type: Annotated[Texts, typer.Option("--format", hidden=True)] = None,
-    author: Annotated[Texts, typer.Option(help="only documents whose author's name holds this; may repeat")] = None,
-    language: Annotated[Texts, typer.Option(help="only documents in this language, such as en; may repeat")] = None,
-    after: Annotated[str | None, typer.Option(help="only documents dated on or after YYYY-MM-DD")] = None,
-    before: Annotated[str | None, typer.Option(help="only documents dated before YYYY-MM-DD")] = None,
+    author: Annotated[Texts, typer.Option(metavar="NAME", help="only documents by such an author; may repeat")] = None,
+    language: Annotated[
+        Texts, typer.Option(metavar="LANG", help="only documents in this language, such as en; may repeat")
+    ] = None,
+    after: Annotated[
+        str | None, typer.Option(metavar="YYYY-MM-DD", help="only documents dated on or after this day")
+    ] = None,
+    before: Annotated[
+        str | None, typer.Option(metavar="YYYY-MM-DD", help="only documents dated before this day")
+    ] = None,
     facets: Annotated[
-        bool, typer.Option("--facets", help="also count types, authors, languages, years and folders")
+        bool, typer.Option("--facets", help="also count the documents by type, author, language, year and folder")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Search a project. Each hit is the best passage of a document, and says which ranker found it, at what rank."""
+    """Search a project. Each hit is the best passage of a document, with its rank by keyword and by meaning.
+
+    With --all, give no PROJECT: engine search --all QUERY. A query that begins with a minus goes after --.
+    """
     from engine.search.filters import SearchFilter, parse_date
 
     if all_projects:
@@ -86,8 +108,8 @@ def search(
 
     def look(project: Project) -> Found:
         return project.search(
-            asked, mode=mode, top=top, where=where, with_facets=facets, syntax=not literal or like is not None,
-            by_document=not passages, by_date=sort == "date", min_score=min_score,
+            asked, mode="bm25" if mode == "keywords" else mode, top=top, where=where, with_facets=facets,
+            syntax=not literal or like is not None, by_document=not passages, by_date=sort == "date", min_score=min_score,
         )  # fmt: skip
 
     shown = Shown(files, as_json, dated=sort == "date")
@@ -97,15 +119,17 @@ def search(
 @app.command()
 def find(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="a folder of documents, or one file")],
-    words: Annotated[str, typer.Argument(help="what to look for")],
-    top: Annotated[int | None, typer.Option(help="number of hits")] = None,
-    file_type: Annotated[Texts, typer.Option("--type", help="only this file type, such as md; may repeat")] = None,
+    words: Annotated[str, typer.Argument(metavar="WORDS", help="what to look for, as for 'engine search'")],
+    top: Annotated[int | None, typer.Option(metavar="N", help="number of hits")] = None,
+    file_type: Annotated[
+        Texts, typer.Option("--type", metavar="TYPE", help="only this file type, such as md; may repeat")
+    ] = None,
     files: Annotated[bool, typer.Option("--files", help="print only the paths of the documents found")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Search a folder that has no project, by keywords (BM25).
+    """Search a folder without a project, by keyword.
 
-    Its index is kept in your cache folder and follows the files; 'engine purge FOLDER' removes it.
+    Its index is kept in your cache folder and follows the files. 'engine purge FOLDER' deletes it.
     """
     from engine.cli.app import stoppable
     from engine.cli.console import RunView

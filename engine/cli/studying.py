@@ -19,12 +19,14 @@ if TYPE_CHECKING:
     from engine.api import Project
     from engine.experiments.study.grid import Cell
     from engine.experiments.study.running import StudyRun
-DryRun = Annotated[bool, typer.Option("--dry-run", help="list the cells; train nothing")]
-Anew = Annotated[bool, typer.Option("--force", help="forget earlier measurements; start from the project as it is")]
-MaybeTable = Annotated[str | None, typer.Argument(metavar="TABLE", help="such as bmembed-t2; see --list")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="list the trainings; start nothing")]
+Anew = Annotated[bool, typer.Option("--force", help="forget earlier results, and start from the project as it is now")]
+MaybeTable = Annotated[
+    str | None, typer.Argument(metavar="TABLE", help="a table or figure, such as bmembed-t2; see --list")
+]
 Data = Annotated[
     Texts,
-    typer.Argument(metavar="PROJECT...", help="a project, or a BEIR folder with judgments; of several, the mean too"),
+    typer.Argument(metavar="PROJECT", help="a project, or a BEIR folder with judgments; several also give their mean"),
 ]
 
 
@@ -32,20 +34,26 @@ Data = Annotated[
 def study(
     table: MaybeTable = None,
     names: Data = None,
-    listed: Annotated[bool, typer.Option("--list", help="the studies, and for a PROJECT how long each takes")] = False,
-    model: Annotated[Texts, typer.Option(help="base model instead of the project's; may repeat")] = None,
-    seeds: Annotated[int, typer.Option(min=1, max=10, help="trainings of each kind, which differ by seed")] = 1,
-    changes: Annotated[
-        Texts, typer.Option("--set", help="a setting for all trainings, such as training.steps=60")
+    listed: Annotated[
+        bool, typer.Option("--list", help="list tables and figures; with a PROJECT, how long each takes")
+    ] = False,
+    model: Annotated[
+        Texts, typer.Option(metavar="FOLDER", help="encoder to use instead of the project's; may repeat")
     ] = None,
-    output: Annotated[Path | None, typer.Option(help="folder of the page; studies/ of the project if left out")] = None,
+    seeds: Annotated[int, typer.Option(metavar="N", min=1, max=10, help="repeat each training with so many seeds")] = 1,
+    changes: Annotated[
+        Texts, typer.Option("--set", metavar="KEY=VALUE", help="a setting for all trainings, such as training.steps=60")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="folder for the page; studies/ of the project if left out")
+    ] = None,
     dry_run: DryRun = False,
     force: Anew = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make a table or figure of a paper on your documents. A page of HTML, and JSON.
+    """Make a table or figure of a paper on your documents. As an HTML page, and as JSON.
 
-    The project itself is not changed. Ctrl-C stops the study; the same command resumes it.
+    The project itself is not changed. Ctrl-C stops the study, and the same command continues it.
     """
     from engine.core.errors import UsageError
     from engine.encoders.kinds.chosen import named_model
@@ -77,18 +85,18 @@ def study(
 def sweep(
     name: ProjectName,
     grid: Annotated[
-        Texts, typer.Option(help="a setting and its values, such as ranking.k=200,1000; may repeat")
+        Texts,
+        typer.Option(metavar="KEY=VALUES", help="a setting and its values, such as ranking.k=200,1000; may repeat"),
     ] = None,
     dry_run: DryRun = False,
     force: Anew = False,
     as_json: AsJson = False,
 ) -> None:
-    """Train and measure every combination of settings. Of [ranking] and [training], in a copy of the project.
+    """Train and measure every combination of settings. Works on a copy of the project, with settings of [ranking] and [training].
 
-    The project itself stays as it is: its settings, its adapter, the encoder in use. Each cell is compared with the base
-    encoder on judged queries and on titles and headings, if there are any, and on held-out queries, which are made from the
-    documents and flatter it. BM25 rankings and the base encoder's vectors are made once. Ctrl-C stops the sweep; the same
-    command resumes it.
+    The project's settings, its adapter and the encoder in use stay as they are. Each combination is compared with the base
+    encoder: on judged queries and on titles and headings, if there are any, and on held-out queries, which flatter it, as they are
+    made from the documents. Ctrl-C stops the sweep, and the same command continues it.
     """
     from engine.experiments.study.catalogue import sweep_of
     from engine.experiments.study.grid import make_grid

@@ -19,17 +19,18 @@ if TYPE_CHECKING:
 @app.command()
 def export(
     name: ProjectName,
-    target: Annotated[Path, typer.Argument(metavar="DEST", help="a folder that does not exist yet")],
+    target: Annotated[Path, typer.Argument(metavar="FOLDER", help="where to; it must not exist yet")],
     only: Annotated[
         str | None,
         typer.Option(
+            metavar="PARTS",
             help="adapter, model, onnx, vectors, parquet, chunks, beir, separated by commas; or all; "
-            "adapter,model if left out"
+            "adapter,model if left out",
         ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Export the adapted model, vectors, chunks or queries. With a model card. An export is complete or absent."""
+    """Export the encoder, vectors, chunks or queries. With a model card. The export is complete or absent."""
     from engine.export.take import export_project
 
     with opened(name) as project, cleaned_up():
@@ -56,9 +57,9 @@ def export(
 def purge(
     name: ProjectName, yes: Annotated[bool, typer.Option("--yes", help="do not ask")] = False, as_json: AsJson = False
 ) -> None:
-    """Remove a project and all made from its documents. With a FOLDER, remove what 'engine find' keeps of it.
+    """Delete a project, but not its documents. With a FOLDER, deletes what 'engine find' keeps of it.
 
-    Says what else on this machine may hold their text.
+    Everything that was made from the documents is deleted. What else on this machine may hold their text is listed.
     """
     from engine.export.purge import purge as remove
     from engine.project.cached import existing_cached_project
@@ -80,21 +81,21 @@ def _ask(project: ProjectFolder) -> None:
 
     if not sys.stdin.isatty():
         raise UsageError(
-            f"Removing {project.name} needs your consent.", "Standard input is not a terminal.",
-            "Add --yes to remove it without being asked.", code="confirmation-impossible", command="purge",
+            f"Deleting {project.name} needs your consent.", "Standard input is not a terminal.",
+            "Add --yes to delete it without being asked.", code="confirmation-impossible", command="purge",
         )  # fmt: skip
     files, size = extent(project)
-    text = harmless(f"Remove {project.path}: {files} files, {size / 1e6:,.1f} MB? Your documents stay.")
+    text = harmless(f"Delete {project.path}: {files} files, {size / 1e6:,.1f} MB? Your documents stay.")
     if not typer.confirm(text, err=True):
-        raise CancelledError("Nothing was removed.", "You said no.")
+        raise CancelledError("Nothing was deleted.", "You answered no.")
 
 
 def _show(done: Purged) -> None:
-    lines = [f"Removed from {done.project}:"]
+    lines = [f"Deleted from {done.project}:"]
     lines += [f"  {one.path}: {one.what} ({one.files} files, {one.bytes / 1e6:,.1f} MB)" for one in done.removed]
     if done.kept:
         lines.append(f"Kept, because this program did not make it: {', '.join(done.kept)}")
-    lines.append("Not removed:")
+    lines.append("Not deleted:")
     lines += [f"  {one.what}: {one.path}. {one.why}" for one in done.elsewhere if one.found]
     lines.append("May also hold text of the documents, which cannot be checked:")
     lines += [

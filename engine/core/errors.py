@@ -178,7 +178,7 @@ def unknown(kind: str, name: str, valid: Collection[str], *, code: str) -> Usage
     """The error of a name that is none of the `valid` ones of its kind."""
     near = nearest(name, valid)
     to_do = f"Did you mean '{near}'?" if near else "Choose one of these."
-    return UsageError(f"There is no {kind} '{name}'.", f"There are {', '.join(valid)}.", to_do, code=code)
+    return UsageError(f"There is no {kind} '{name}'.", f"Valid: {', '.join(valid)}.", to_do, code=code)
 
 
 def fault_record(error: BaseException) -> str:

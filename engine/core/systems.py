@@ -34,13 +34,13 @@ _WITH_ENCODER = (  # label and short form, what it is
     (IN_USE, "in use", "the encoder as search uses it now"),
 )
 _FUSED = {
-    "rrf_": ("hybrid (RRF)", "fused with BM25 by reciprocal rank fusion"),
-    "weighted_": ("hybrid (weighted)", "fused with BM25 by a weighted sum"),
+    "rrf_": ("hybrid (RRF)", "fused with keyword search by reciprocal rank fusion"),
+    "weighted_": ("hybrid (weighted)", "fused with keyword search by a weighted sum"),
 }
 
 
 def _systems() -> Iterable[System]:
-    yield System(BM25, "BM25", "BM25", "search for the words of the query, without an encoder")
+    yield System(BM25, "keywords (BM25)", "keywords", "search for the words of the query, without an encoder")
     for name, label, what in _WITH_ENCODER:
         yield System(name, label, label, what)
     for way, (word, how) in _FUSED.items():

@@ -111,7 +111,7 @@ def _disk(project: ProjectFolder | None) -> list[Finding]:
     found = f"{free:.1f} GB free at {place}"
     if free >= MIN_FREE_GB:
         follows = "'engine doctor PROJECT' says whether it is enough for a run"
-        return [Finding("disk", "good", found, "what a run needs stands under 'disk need'" if project else follows)]
+        return [Finding("disk", "good", found, "'disk need' says what a run needs" if project else follows)]
     return [Finding("disk", "problem", found, f"less than {MIN_FREE_GB:.0f} GB: free some space before a run")]
 
 
@@ -189,7 +189,9 @@ def _permissions(project: ProjectFolder | None) -> list[Finding]:
     else:
         state = user_state_path("bmembed", appauthor=False)
         paths = [*known_projects(), *([state, *sorted(state.iterdir())] if state.is_dir() else [])]
-        found, to_do = f"{len(known_projects())} projects in {projects_root()}", "run chmod go= on them"
+        projects = len(known_projects())
+        found = f"{projects} project{'' if projects == 1 else 's'} in {projects_root()}"
+        to_do = "run chmod go= on them"
     if open_ones := [path for path in paths if _others_may(path)]:
         names = ", ".join(map(str, open_ones[:OPEN_SHOWN]))
         more = f" and {len(open_ones) - OPEN_SHOWN} more" if len(open_ones) > OPEN_SHOWN else ""

@@ -62,10 +62,17 @@ def _needed(wrong: list[str]) -> Iterator[metadata.Distribution]:
 def shipped() -> list[Finding]:
     """The files that come with the program: sample, prompts, templates, word lists."""
     try:
-        folders = {asset_path(name) for name in SHIPPED}
+        every = [asset_path(name) for name in SHIPPED]
     except EngineError as error:
         return [Finding("files", "problem", error.what.rstrip("."), f"{error.why} {error.to_do}")]
-    return [Finding("files", "good", "sample, prompts, templates and word lists", f"in {min(folders).parents[1]}")]
+    return [
+        Finding(
+            "files",
+            "good",
+            "sample, prompts, templates and word lists",
+            f"in {every[-1].parents[SHIPPED[-1].count('/')]}",
+        )
+    ]
 
 
 def extra(name: str, use: str, *, needed: bool = False) -> list[Finding]:

@@ -96,6 +96,6 @@ def disk_need(size: ModelSize, config: TrainingConfig, settings: Settings, chunk
         f"{megabytes(index)}",
         f"rankings {queries:,} queries × {min(settings.ranking.k, chunks):,} × 12 bytes = {megabytes(rankings)}",
         f"adapter and checkpoints {adapters} × {megabytes(adapter)}",
-        f"copies of the database and the BM25 index {megabytes(copied)}",
+        f"copies of the database and the keyword index {megabytes(copied)}",
     ]
     return Need(cached + index + rankings + adapters * adapter + copied, " + ".join(parts))

@@ -102,8 +102,8 @@ def unavailable() -> ResourceError:
     """The error of a system on which sockets cannot be refused and watched."""
     return ResourceError(
         "This system cannot refuse sockets and record the attempts.",
-        "It takes Linux 5.5 or later on x86-64 or ARM64, with seccomp and no filter of another listener.",
-        "Run it on such a machine, outside of a restricted container.", code="proof-unavailable",
+        "That needs Linux 5.5 or later on x86-64 or ARM64, with seccomp, and no other program that filters system calls.",
+        "Run it on such a machine, outside a restricted container.", code="proof-unavailable",
     )  # fmt: skip
 
 

@@ -43,7 +43,7 @@ def chunk_tokenizer(settings: Settings) -> TokenizerFile:
     file = path / "tokenizer.json" if path.is_dir() else path
     if not file.is_file():
         raise ModelError(
-            f"There is no tokenizer {named}.", "Neither is it a file tokenizer.json, nor a folder that holds one.",
+            f"There is no tokenizer {named}.", "It is neither a file tokenizer.json nor a folder that holds one.",
             "Name one in corpus.tokenizer, or leave it empty to use the encoder's tokenizer.", code="tokenizer-missing",
         )  # fmt: skip
     return TokenizerFile(file)

@@ -23,7 +23,7 @@ SETTINGS = "project.toml"
 UNFINISHED = "an unfinished export"
 FOUND = "index of 'engine find'"
 _MADE = {
-    "lexical": "BM25 index",
+    "lexical": "keyword index",
     "vectors": "vector index",
     "rankings": "rankings",
     "adapters": "adapters",

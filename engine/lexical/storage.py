@@ -42,7 +42,7 @@ class Manifest:
 def damaged(folder: Path, why: str) -> DamagedError:
     """The error for an index that cannot be trusted."""
     return DamagedError(
-        f"The BM25 index in {folder} is damaged.", f"{why}.", "Run 'engine run' to build it again.",
+        f"The keyword index in {folder} is damaged.", f"{why}.", "Run 'engine run' to build it again.",
         code="index-damaged", stage="index", command="run",
     )  # fmt: skip
 
@@ -73,7 +73,7 @@ def lockable(folder: Path) -> Path:
             shutil.copyfile(path, copy / path.name)
     except OSError as error:
         raise ResourceError(
-            f"The BM25 index in {folder} cannot be opened.",
+            f"The keyword index in {folder} cannot be opened.",
             f"Its folder is read-only, and a copy of it could not be made: {error}.",
             f"Free some space in {place}, or make the project's folder writable.", code="write-failed",
         ) from error  # fmt: skip

@@ -163,7 +163,11 @@ def _current(project: ProjectFolder, otherwise: str, to_do: str) -> RunRecord:
         )  # fmt: skip
     if current is None:
         raise UsageError(
-            f"No run holds the project {project.name}.", otherwise, to_do, code="no-run", command="run" if to_do else ""
+            f"No run is in progress in the project {project.name}.",
+            otherwise,
+            to_do,
+            code="no-run",
+            command="run" if to_do else "",
         )
     return current
 

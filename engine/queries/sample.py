@@ -126,8 +126,8 @@ class _Sampler:
             backend.close()
         if answers and not any(answer.is_final for answer in answers.values()):
             raise StageError(
-                f"The language model answered none of {len(answers)} chunks.", f"The first time: {answers[0].problem}.",
-                "Correct that (the server, or the settings under [queries] in project.toml), then take the sample again.",
+                f"The language model answered none of {len(answers)} chunks.", f"First problem: {answers[0].problem}.",
+                "Correct it (the server, or the settings under [queries] in project.toml), then try the sample again.",
                 code="language-model-no-answer", command="sample",
             )  # fmt: skip
         return [

@@ -211,6 +211,6 @@ def parse_date(text: str) -> float:
         return (day if day.tzinfo else day.astimezone()).astimezone(UTC).timestamp()
     except (ValueError, OverflowError, OSError):
         raise UsageError(
-            f"'{text}' is not a date.", "Dates are written as YYYY-MM-DD.", "Write for example 2031-04-30.",
+            f"'{text}' is not a date.", "Dates are written as YYYY-MM-DD.", "Write it like 2031-04-30.",
             code="date-invalid",
         ) from None  # fmt: skip

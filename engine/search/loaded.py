@@ -130,7 +130,7 @@ class Loaded:
 
         While a run changes the documents again and again, this is looked up for a twentieth of the time at most.
         """
-        kind, called = (LexicalInfo, "BM25") if ranker == "bm25" else (VectorsInfo, "semantic search")
+        kind, called = (LexicalInfo, "keyword search") if ranker == "bm25" else (VectorsInfo, "semantic search")
         try:
             artifact = self._need(kind)
             state = (*self.state, artifact.folder)

@@ -261,7 +261,7 @@ def _clean(query: str) -> str:
 def _check(mode: str, top: int) -> None:
     if mode not in MODES:
         raise UsageError(
-            f"There is no search mode '{mode}'.", "The modes are " + ", ".join(MODES) + ".", "Choose one of these.",
+            f"There is no search mode '{mode}'.", "The modes are hybrid, semantic, keywords (bm25).", "Choose one of these.",
             code="search-mode-unknown",
         )  # fmt: skip
     if top < 1:

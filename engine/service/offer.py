@@ -36,13 +36,16 @@ def adaptation_offer(project: ProjectFolder, timed: bool = True) -> AdaptationOf
     with closing(project.store()) as store:
         snapshot = ProjectSnapshot(project, project.settings(), store)
         snapshot.need(CorpusInfo)
-        found, counts = None, _evidence(snapshot)
+        found, counts, due = None, _evidence(snapshot), stages_due(snapshot, ORDER)
         with suppress(EngineError):  # such as a model that cannot be loaded: the run says so
             if timed:
-                found = estimate(snapshot, stages_due(snapshot, ORDER), lambda: False)
+                found = estimate(snapshot, due, lambda: False)
         typical = max(MIN_TO_CHOOSE, queries_to_show(DIFFERENCE / 100, SPREAD))
         needed: dict[str, int] = dict.fromkeys(CERTIFYING, typical)
-        needed.update(_measured(snapshot))
+        measured, planned = _measured(snapshot)
+        needed.update(measured)
+        if counts["judged"] < needed["judged"]:  # as the report has it, which leaves a margin
+            needed["judged"] = planned or needed["judged"]
         rung = next(
             (one for one in CERTIFYING if counts[one] >= needed[one]), max(CERTIFYING, key=lambda one: counts[one])
         )
@@ -53,7 +56,7 @@ def adaptation_offer(project: ProjectFolder, timed: bool = True) -> AdaptationOf
         }
     return AdaptationOffer(
         dict(found.seconds) if found else {}, tuple(found.unknown) if found else (), rung, counts[rung], needed[rung],
-        DIFFERENCE, MIN_TO_CHOOSE, needed["judged"], tuple(name for name, does in helps.items() if does),
+        DIFFERENCE, MIN_TO_CHOOSE, needed["judged"], tuple(name for name, does in helps.items() if does), not due,
     )  # fmt: skip
 
 
@@ -73,13 +76,13 @@ def _evidence(snapshot: ProjectSnapshot) -> dict[str, int]:
     }  # fmt: skip
 
 
-def _measured(snapshot: ProjectSnapshot) -> Mapping[str, int]:
-    """What each kind needs by the last evaluation, which knows how much they vary."""
+def _measured(snapshot: ProjectSnapshot) -> tuple[Mapping[str, int], int | None]:
+    """What each kind needs by the last evaluation, which knows how much they vary; and how many judged questions it advised."""
     from engine.evaluation.reporting.report import read_report
 
     artifact = snapshot.store.artifact(EvaluationInfo)
     with suppress(EngineError):
         if artifact is not None:
             decision = (read_report(snapshot.project.folder_of(artifact))["selection"] or {}).get("decision") or {}
-            return {row["rung"]: row["needed"] for row in decision.get("ladder", ())}
-    return {}
+            return {row["rung"]: row["needed"] for row in decision.get("ladder", ())}, decision.get("judged_needed")
+    return {}, None

@@ -137,7 +137,7 @@ class VectorIndex:
         if vector.shape != (self.width,):
             raise EngineError(
                 f"A query vector of {vector.shape[-1]} numbers does not fit the index of {self.width}.",
-                "The model was changed since the documents were embedded.", "Run 'engine run' to embed them again.",
+                "The model has changed since the documents were embedded.", "Run 'engine run' to embed them again.",
                 code="model-changed", stage="embed", command="run",
             )  # fmt: skip
         _refuse_not_finite(vector)
@@ -275,6 +275,6 @@ def _sha256(path: Path) -> str:
 def _damaged(folder: Path, why: str) -> DamagedError:
     return DamagedError(
         f"The vector index in {folder} is damaged.", f"{why}.",
-        "Run 'engine embed --force' to build it again; BM25 search still works.",
+        "Run 'engine embed --force' to build it again; keyword search still works.",
         code="index-damaged", stage="embed", command="embed --force",
     )  # fmt: skip

@@ -19,7 +19,7 @@ def test_each_is_called_otherwise_and_explained() -> None:
         shown = [system for name, system in SYSTEMS.items() if not name.startswith((way, "hybrid "))]
         assert len({system.short for system in shown}) == len(shown)
     assert all(system.what for system in SYSTEMS.values())
-    assert (label_of("rrf_in_use"), label_of("bm25")) == ("hybrid (RRF), in use", "BM25")
+    assert (label_of("rrf_in_use"), label_of("bm25")) == ("hybrid (RRF), in use", "keywords (BM25)")
 
 
 def test_what_is_reported_stands_in_the_order_of_reports() -> None:

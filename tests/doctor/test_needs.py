@@ -109,7 +109,7 @@ def test_disk_need_before_anything_is_read(tmp_path: Path, monkeypatch: pytest.M
     assert disk.state == "good"
     assert "2.0 MB of documents" in disk.follows
     assert "3 × 2,000 chunks" in disk.follows
-    assert "BM25 index 36.9 MB" in disk.follows
+    assert "keyword index 36.9 MB" in disk.follows
     usage = namedtuple("usage", "total used free")
     monkeypatch.setattr(findings.shutil, "disk_usage", lambda _path: usage(0, 0, 30_000_000))
     _, disk = needs(folder, folder.settings(), "all-MiniLM-L6-v2")

@@ -54,7 +54,7 @@ def test_hits_piped_are_whole_lines(finished: Path) -> None:
         capture_output=True, text=True, env=env, check=True,
     )  # fmt: skip
     heads, bodies = done.stdout.splitlines()[::2], done.stdout.splitlines()[1::2]
-    assert all(re.match(r"\d+\. .* \[bm25 #\d+\]$", head) for head in heads)
+    assert all(re.match(r"\d+\. .* \[keywords #\d+\]$", head) for head in heads)
     assert all(body.startswith("   ") for body in bodies)
     assert "\x1b" not in done.stdout
 

@@ -447,7 +447,7 @@ def test_what_an_index_does_not_hold_yet_is_noted(small: Path) -> None:
     (small / "documents" / "capybara.txt").write_text("A capybara runs the canteen.")
     engine_here("ingest", str(small))
     (note,) = notes("bm25")
-    assert all(data in note for data in ("1 chunk ", "BM25", f"'engine index {small}'"))
+    assert all(data in note for data in ("1 chunk ", "keyword search", f"'engine index {small}'"))
     engine_here("index", str(small))
     assert notes("bm25") == []
     (note,) = notes("hybrid")

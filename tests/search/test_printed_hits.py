@@ -35,11 +35,11 @@ def shown(*hits: Hit, sources: tuple[str, ...] = (), **options: Any) -> str:
 
 
 def test_a_hit_in_plain_text() -> None:
-    assert shown(HIT) == "1. a/lease.md:7  Lease › Rent  [bm25 #1, semantic #2]\n   The tenant pays.\n"
+    assert shown(HIT) == "1. a/lease.md:7  Lease › Rent  [keywords #1, semantic #2]\n   The tenant pays.\n"
     assert shown(replace(HIT, page=3)).startswith("1. a/lease.md, page 3  Lease")
     word = replace(HIT, format="docx", author="Ada Quay", created=0.0, changed=1.9e9)
     assert shown(word).startswith("1. a/lease.md  Lease › Rent  Ada Quay  2030-03-1")
-    assert shown(replace(HIT, created=1e300)).startswith("1. a/lease.md:7  Lease › Rent  [bm25")
+    assert shown(replace(HIT, created=1e300)).startswith("1. a/lease.md:7  Lease › Rent  [keywords")
 
 
 @pytest.mark.parametrize("no_color", ["", "1"])
@@ -116,8 +116,8 @@ def twice(project: ProjectFolder, corpus: Any, tmp_path: Path) -> list[Path]:
 def test_the_command_distinguishes_two_files_of_one_name(project: ProjectFolder, twice: list[Path]) -> None:
     done = CliRunner().invoke(app, ["search", str(project.path), "wombats", "--mode", "bm25"])
     assert done.exit_code == 0, done.output
-    assert "1. left/docs/same.md:3  Same  [bm25 #1]" in done.stdout
-    assert "2. right/docs/same.md:3  Same  [bm25 #2]" in done.stdout
+    assert "1. left/docs/same.md:3  Same  [keywords #1]" in done.stdout
+    assert "2. right/docs/same.md:3  Same  [keywords #2]" in done.stdout
     done = CliRunner().invoke(app, ["search", str(project.path), "!!!"])
     assert (done.exit_code, done.stdout) == (0, "")
     assert len(done.stderr.splitlines()) == 2  # why, and that nothing was found

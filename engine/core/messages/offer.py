@@ -24,7 +24,8 @@ KINDS = {
 
 @dataclass(frozen=True)
 class AdaptationOffer:
-    """`seconds` of each stage with work to do; of those in `unknown` nobody knows; both are empty for a minute or two.
+    """`seconds` of each stage with work to do; of those in `unknown` nobody knows; both are empty for a minute or two, or where
+    all is `up_to_date`.
 
     `rung`: the best kind of evidence, with `queries` of them; `needed` show a gain of `points` of nDCG@10. Judged questions can
     forbid from `judged_least` on, and decide from `judged_needed` on. `helps`: what would help more, the best first.
@@ -39,6 +40,7 @@ class AdaptationOffer:
     judged_least: int
     judged_needed: int
     helps: tuple[Help, ...] = ()
+    up_to_date: bool = False
 
     @property
     def provable(self) -> bool:
@@ -54,7 +56,8 @@ class AdaptationOffer:
 
     def lines(self) -> Iterator[str]:
         """What the user should know, a line each."""
-        yield f"Time: {estimate_line(self.seconds, self.unknown) if self.seconds or self.unknown else 'a minute or two'}."
+        time = estimate_line(self.seconds, self.unknown) if self.seconds or self.unknown else "a minute or two"
+        yield f"Time: {'none, as nothing has changed since the last adaptation' if self.up_to_date else time}."
         yield f"Evidence: {self.queries:,} {KINDS[self.rung]}. To prove a gain of {self.points:g} points takes {self.needed:,}."
         if self.provable:
             yield "Outlook: such a gain can be proved. The adapted encoder is then used automatically."

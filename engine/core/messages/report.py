@@ -101,7 +101,7 @@ class QuerySetReport:
 Outcome = Literal["better", "as good", "worse", "stays", "not measured"]
 """Of adaptation: search is better, as good or worse than before; the base encoder stays; there was nothing to measure with."""
 
-SCALE = "Points out of 100 (nDCG@10): the nearer the right passages are to the top of the first ten hits, the more."
+SCALE = "Scores out of 100 (nDCG@10): the higher the right passages are among the first ten hits, the higher the score."
 
 
 @dataclass(frozen=True, slots=True)

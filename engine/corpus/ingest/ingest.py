@@ -353,7 +353,7 @@ def no_documents(what: str, why: str, context: StageContext) -> NoDocumentsError
     return NoDocumentsError(
         what,
         why,
-        "Put documents that hold text there (text, office files, PDF, mails, or a BEIR folder), or name another folder in "
+        "Put documents that hold text there (text, office files, PDF, emails, or a BEIR folder), or name another folder in "
         f"project.toml.{kept}",
     )
 

@@ -117,7 +117,7 @@ def _report_cut(context: StageContext, of_model: int) -> None:
     context.warn(
         f"Chunks may have {wanted} tokens (corpus.chunk_tokens), but the encoder reads the first {read} of a text "
         f"({'encoder.max_tokens' if asked <= of_model else 'the most that its model takes'}): semantic search does not see the "
-        f"rest, BM25 does. To mend that, {todo}."
+        f"rest, keyword search does. To change that, {todo}."
     )
 
 

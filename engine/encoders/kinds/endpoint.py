@@ -185,8 +185,8 @@ class EndpointEncoder:
 
 def _other_model(source: EndpointSource) -> ModelError:
     return ModelError(
-        f"The embedding server {source.address.url} has another model under the name {source.name}.",
-        "Its vectors of fixed texts are not those of before, so that new vectors would not fit the ones that are kept.",
-        "Bring the former model back, or run 'engine embed --force' to embed all documents with the present one.",
+        f"The embedding server {source.address.url} has a different model under the name {source.name}.",
+        "Its vectors of fixed texts have changed, so new vectors would not fit the stored ones.",
+        "Bring the former model back, or run 'engine embed --force' to embed all documents with the new one.",
         code="endpoint-model-changed", command="embed --force",
     )  # fmt: skip

@@ -44,6 +44,8 @@ def render(report: Mapping[str, Any], template: Path | None = None) -> str:
 
     source = (template or asset_path(_TEMPLATE)).read_text(encoding="utf-8")
     hidden = twins(_own(report)) | _interpolated(report)
+    if _own(report) == BASE:  # nothing differs from itself
+        hidden |= {f"{way}{IN_USE} − {way}{BASE}" for way in WAYS}
     measured = {name for part in report["query_sets"] for name in part["comparison"]["systems"]}
     environment = pages()
     environment.filters |= {"metric": metric_name, "system": _Names(report), "label": label_of}

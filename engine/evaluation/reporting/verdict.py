@@ -126,5 +126,9 @@ def _to_do(report: Mapping[str, Any], mode: str) -> str:
     if decision.get("rung") == "judged":
         return "Compare other encoders on your questions ('engine encoders compare')."
     count = decision.get("judged_needed")
-    many = f"about {count:,} questions" if count else "more questions"
-    return f"Judge {many} of your own (marks in the app's search, or 'engine judge'): they can show whether adaptation helps."
+    many = (
+        f"About {count:,} in all can show whether adaptation helps"
+        if count
+        else "They can show whether adaptation helps"
+    )
+    return f"Judge more questions of your own: mark hits in the app, or run 'engine judge'. {many}."

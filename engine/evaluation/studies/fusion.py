@@ -87,7 +87,7 @@ def fusion_label(name: str) -> str:
 
 def weighted_label(share: float) -> str:
     """Such as `0.4 of the semantic and 0.6 of the BM25 score`."""
-    return f"{share:g} of the semantic and {1 - share:g} of the BM25 score"
+    return f"{share:g} of the semantic and {1 - share:g} of the keyword score"
 
 
 Rankings = NDArray[np.int64]

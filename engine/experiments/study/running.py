@@ -251,5 +251,5 @@ def failure(failed: Mapping[int, EngineError]) -> StageError:
     numbers = ", ".join(map(str, failed))
     first = next(iter(failed.values()))
     return StageError(
-        f"Of the cells, {len(failed)} could not be trained: {numbers}.", f"{first.what} {first.why}",
+        f"{len(failed)} cells could not be trained: {numbers}.", f"{first.what} {first.why}",
         "The same command retries them.", code="cells-failed")  # fmt: skip

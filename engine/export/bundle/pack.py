@@ -126,7 +126,7 @@ def _search_half(project: ProjectFolder, store: Store) -> list[str]:
     lexical, vectors = store.artifact(LexicalInfo), store.artifact(VectorsInfo)
     if lexical is None:
         raise NotBuiltError(
-            f"The project {project.name} has no BM25 index yet.", "Without it there is nothing to search.",
+            f"The project {project.name} has no keyword index yet.", "Without it there is nothing to search.",
             f"Run 'engine run {project.argument}'.", stage="index",
         )  # fmt: skip
     return [lexical.folder, *((vectors.folder, *vectors.info.folders_read) if vectors else ())]

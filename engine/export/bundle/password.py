@@ -61,7 +61,10 @@ def decrypt(archive: ZipFile, password: str, target: IO[bytes]) -> None:
         key = pyrage.x25519.Identity.from_str(pyrage.passphrase.decrypt(locked, password).decode())
     except (pyrage.DecryptError, pyrage.IdentityError, ValueError) as error:
         raise UsageError(
-            "The password does not open the bundle.", f"{error}.", "Check it: capitals count.", code="bundle-password"
+            "The password does not open the bundle.",
+            f"{error}.",
+            "Check it; capital letters matter.",
+            code="bundle-password",
         ) from None
     try:
         with archive.open(BODY) as source:

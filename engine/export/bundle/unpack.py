@@ -122,7 +122,7 @@ def unbundle(file: Path, name: str, *, model: str = "", password: Password = lam
         manifest = bundle.manifest
         if manifest is None:
             raise UsageError(
-                f"{file} has a password.", "None was given.", "Use --password-file, or a terminal to be asked on.",
+                f"{file} has a password.", "None was given.", "Use --password-file, or a terminal, where it asks.",
                 code="bundle-password-missing",
             )  # fmt: skip
         size = sum(entry.bytes for entry in manifest.files.values())

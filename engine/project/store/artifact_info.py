@@ -77,7 +77,7 @@ class CorpusInfo(ArtifactInfo):
 class LexicalInfo(ArtifactInfo):
     """`language`: the main one of the BM25 index; `languages`: the others that documents are stemmed in."""
 
-    kind, stage, called = "lexical", "index", "BM25 index"
+    kind, stage, called = "lexical", "index", "keyword index"
     language: str = "none"
     languages: tuple[str, ...] = ()
     chunks: int = 0
