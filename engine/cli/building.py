@@ -174,7 +174,7 @@ for _name, _text in {
     "generate": "Stage 3: make training queries, or take imported ones.",
     "rank": "Stage 4: rank chunks by BM25 for each training query.",
     "train": "Stage 5: train the adapter. A stopped training continues from its last checkpoint.",
-    "evaluate": "Stage 6: compare encoders, and choose which to use: before or after adaptation, or a mix.",
+    "evaluate": "Stage 6: compare encoders, and choose which to use.",
     "embed": "Stage 7: embed the chunks with the encoder in use. After it, search by meaning works.",
 }.items():
     _stage_command(_name, _text)

@@ -14,7 +14,7 @@ from typing import Annotated
 
 import typer
 
-from engine.cli.app import AsJson, ProjectName, Texts, app, handling, opened, print_json
+from engine.cli.app import AsJson, ProjectName, Texts, app, handling, one_of, opened, print_json
 from engine.core.messages.documents import STATE_WORDS, FileOutcome
 from engine.core.text import harmless
 
@@ -30,7 +30,9 @@ def documents(
     action: Annotated[
         str,
         typer.Argument(
-            metavar="ACTION", help="list; retry: read unreadable files again; export: print the list as CSV"
+            metavar="ACTION",
+            autocompletion=one_of(*ACTIONS),
+            help="list; retry: read unreadable files again; export: print the list as CSV",
         ),
     ] = "list",
     state: Annotated[

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from engine.cli.app import AsJson, MaybeProject, Texts, app, opened, print_json, stoppable
+from engine.cli.app import AsJson, MaybeProject, Texts, app, one_of, opened, print_json, stoppable
 from engine.core.text import harmless, megabytes
 
 if TYPE_CHECKING:
@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 @app.command()
 def encoders(
-    action: Annotated[str, typer.Argument(metavar="ACTION", help="list or compare")] = "list",
+    action: Annotated[
+        str, typer.Argument(metavar="ACTION", autocompletion=one_of("list", "compare"), help="list or compare")
+    ] = "list",
     name: MaybeProject = None,
     named: Annotated[
         Texts,

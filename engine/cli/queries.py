@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from engine.cli.app import AsJson, ProjectName, app, opened, print_json, stoppable
+from engine.cli.app import AsJson, ProjectName, app, one_of, opened, print_json, stoppable
 from engine.core.records import query_label
 from engine.core.text import harmless
 
@@ -123,7 +123,12 @@ def _show(found: QuerySample) -> None:
 @app.command()
 def models(
     action: Annotated[
-        str, typer.Argument(metavar="ACTION", help="list; add: copy a file into the folder of models")
+        str,
+        typer.Argument(
+            metavar="ACTION",
+            autocompletion=one_of("list", "add"),
+            help="list; add: copy a file into the folder of models",
+        ),
     ] = "list",
     file: Annotated[Path | None, typer.Argument(metavar="FILE", help="to add: a GGUF file")] = None,
     link: Annotated[bool, typer.Option("--link", help="add: link to the file instead of copying it")] = False,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from engine.cli.app import AsJson, MaybeProject, Texts, app, opened, print_json
+from engine.cli.app import AsJson, MaybeProject, Texts, app, one_of, opened, print_json
 from engine.core.errors import EngineError, SettingsError, UsageError
 from engine.core.messages.search import Found, FoundIn
 from engine.core.text import harmless
@@ -37,7 +37,11 @@ def search(
     ] = None,
     mode: Annotated[
         str | None,
-        typer.Option(metavar="MODE", help="hybrid, semantic or keywords; search.mode of the project if left out"),
+        typer.Option(
+            metavar="MODE",
+            autocompletion=one_of("hybrid", "semantic", "keywords"),
+            help="hybrid, semantic or keywords; search.mode of the project if left out",
+        ),
     ] = None,
     top: Annotated[int | None, typer.Option(metavar="N", help="number of hits")] = None,
     all_projects: Annotated[bool, typer.Option("--all", help="search all projects")] = False,

@@ -27,6 +27,7 @@ LIKE_WORDS = 25  # of a document that others are like, that BM25 looks for
 LIKE_CHARACTERS = 20_000  # of its text, in which these words are found
 LIKE_MEANING = 2_000  # characters of it that the encoder gets
 READ_AT_ONCE = 2_000  # chunks
+COUNTED = 1_000  # chunks that hold a spelling, at most
 LONG_WORD = 8  # letters of a word in which two may be wrong; in others one: `signs` is no slip for `signals`
 
 
@@ -140,18 +141,18 @@ class TypedQueries:
         return (query, f"No document holds {' or '.join(unknown)}. Did you mean: {query}") if unknown else ("", "")
 
     def _spelling(self, index: LexicalIndex, word: str) -> str:
-        """How documents spell the word most like `word`, which none of them holds; empty where one does."""
+        """How documents spell the word most like `word`, which none of them holds: the commonest such; empty where one does."""
         from engine.lexical.analysis import matched_spans
 
-        spelt: list[str] = []
+        edits: dict[str, tuple[int, int]] = {}
         for stem in index.near(word):
-            chunks = self._loaded.store.chunks_by_id(index.search(stem, 5)[0].tolist()).values()
-            spelt += [
-                chunk.text[a:b].lower() for chunk in chunks for a, b in matched_spans(stem, chunk.text, index.language)
-            ]
-        edits = {spelling: _edits(word.lower(), spelling) for spelling in spelt}
+            holders = index.search(stem, COUNTED)[0].tolist()
+            for chunk in self._loaded.store.chunks_by_id(holders[:5]).values():
+                for a, b in matched_spans(stem, chunk.text, index.language):
+                    spelling = chunk.text[a:b].lower()
+                    edits[spelling] = _edits(word.lower(), spelling), -len(holders)
         near = min(edits, key=edits.__getitem__, default="")
-        return near if near and edits[near] <= (1 if len(word) < LONG_WORD else 2) else ""
+        return near if near and edits[near][0] <= (1 if len(word) < LONG_WORD else 2) else ""
 
 
 def _edits(one: str, other: str) -> int:

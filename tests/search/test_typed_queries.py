@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
@@ -231,3 +232,10 @@ def test_words_that_no_document_holds_are_corrected(searcher: Searcher) -> None:
     assert search(searcher, "presses").suggestion == ""  # another word than pressure: three letters differ
     for known in ("roof", "landlords", "zzzz", "tun*", "PHX-999", "the"):
         assert search(searcher, known).suggestion == ""
+
+
+def test_of_corrections_that_are_as_near_the_commonest_is_taken(indexed: Any) -> None:
+    indexed.put("spelling.md", ["One longer pipe.", "A logger in the hall.", "Another logger."], modified=6.0)
+    indexed.index()
+    with closing(Searcher(indexed.project)) as searcher:
+        assert search(searcher, "loger", "bm25").suggestion == "logger"
