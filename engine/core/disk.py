@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import shutil
 from collections.abc import Iterator
@@ -12,11 +13,28 @@ from typing import BinaryIO
 
 from engine.core.errors import EngineError, ResourceError
 
+_digests: dict[tuple[str, int, int], str] = {}
+
 
 def write_text(path: Path, text: str) -> None:
     """Write a small private file so that it is complete or unchanged after a crash."""
     with replaced(path, path.with_name(f".tmp-{path.name}")) as file:
         file.write(text.encode("utf-8"))
+
+
+def file_sha256(path: Path) -> str:
+    """Hex sha256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def remembered_sha256(path: Path) -> str:
+    """As `file_sha256`; remembered in this process by path, size and modification time."""
+    status = path.stat()
+    key = (str(path.resolve()), status.st_size, status.st_mtime_ns)
+    if key not in _digests:
+        _digests[key] = file_sha256(path)
+    return _digests[key]
 
 
 @contextmanager

@@ -17,11 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from engine.core.assets import asset_path
-from engine.core.disk import disk_errors, write_text
+from engine.core.disk import disk_errors, remembered_sha256, write_text
 from engine.core.errors import StageError, UsageError
 from engine.doctor.watched import SocketAttempt, Watched, run_watched, unavailable
 from engine.encoders.kinds.chosen import encoder_source
-from engine.encoders.weights_file import file_sha256
 from engine.project.folder import SAMPLE_TRAINING, ProjectFolder
 from engine.settings.schema import EncoderSettings
 from engine.version import __version__
@@ -203,7 +202,7 @@ def _proof(
         python=platform.python_version(),
         packages=tuple(sorted({f"{one.name} {one.version}" for one in metadata.distributions()}, key=str.lower)),
         model=model,
-        hashes={str(path): file_sha256(path) for path in files},
+        hashes={str(path): remembered_sha256(path) for path in files},
         code=_code_hash(),
         refused=refused,
         steps=steps,
@@ -214,7 +213,7 @@ def _proof(
 def _code_hash() -> str:
     root = Path(__file__).parents[2]
     files = sorted(path for name in ("engine", "bmembed_tui") for path in (root / name).rglob("*.py"))
-    lines = (f"{file_sha256(path)}  {path.relative_to(root).as_posix()}\n" for path in files)
+    lines = (f"{remembered_sha256(path)}  {path.relative_to(root).as_posix()}\n" for path in files)
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from engine.core.disk import remembered_sha256
 from engine.core.errors import ModelError
 from engine.encoders.end_token import wanted_tokens
 from engine.encoders.model_folder import ModelFolder, read_object
-from engine.encoders.weights_file import file_sha256, tensor_names
+from engine.encoders.weights_file import tensor_names
 
 ENCODING_VERSION = 1
 QUERY_MAP = "QUERY_MAP"
@@ -92,7 +93,7 @@ def adapter_digest(folder: Path) -> str:
     """Hex sha256 of an adapter's weights and settings. Raises ModelError when the folder is not a sound adapter."""
     config = check_adapter(folder, ("LORA", QUERY_MAP))
     config.pop("base_model_name_or_path", None)
-    parts = [file_sha256(folder / "adapter_model.safetensors"), config]
+    parts = [remembered_sha256(folder / "adapter_model.safetensors"), config]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 

@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from engine.core.disk import remembered_sha256
 from engine.core.errors import ModelError
-from engine.encoders.weights_file import file_sha256, tensor_names
+from engine.encoders.weights_file import tensor_names
 
 DEFAULT_MODEL = "all-MiniLM-L6-v2"
 BUNDLED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
@@ -174,7 +175,7 @@ def _checked(path: Path) -> tuple[list[tuple[str, Path]], list[Path]]:
 
 def _resolve_folder(path: Path, name: str, expected_sha256: str | None) -> ModelFolder:
     modules, weights = _checked(path)
-    digests = {file.relative_to(path).as_posix(): file_sha256(file) for file in weights}
+    digests = {file.relative_to(path).as_posix(): remembered_sha256(file) for file in weights}
     digest = next(iter(digests.values())) if len(digests) == 1 else _hash(digests)
     if expected_sha256 is not None and digest != expected_sha256:
         raise ModelError(
@@ -182,7 +183,7 @@ def _resolve_folder(path: Path, name: str, expected_sha256: str | None) -> Model
             f"Its weights have the sha256 {digest}, expected is {expected_sha256}.",
             f"Reinstall the package {BUNDLED_PACKAGE.replace('_', '-')}.", code="bundled-model-changed",
         )  # fmt: skip
-    configs = {file.relative_to(path).as_posix(): file_sha256(file) for file in _config_files(path, modules)}
+    configs = {file.relative_to(path).as_posix(): remembered_sha256(file) for file in _config_files(path, modules)}
     return ModelFolder(
         path, name, _hash({"weights": digests, "configs": configs}), _dimension(modules),
         longest_text(modules[0][1]), digest,

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from engine.core.disk import remembered_sha256
 from engine.core.errors import ModelError
 from engine.encoders.kinds.chosen import encoder_source
 from engine.encoders.model_folder import BUNDLED_NAMES, DEFAULT_MODEL, bundled_folder, read_object
-from engine.encoders.weights_file import file_sha256
 from engine.settings.schema import Settings
 
 _LENGTHS = ("truncation", "padding", "version")
@@ -27,7 +27,7 @@ class TokenizerFile:
     @property
     def fingerprint(self) -> str:
         """16 hex digits. Raises ModelError where the file cannot be read."""
-        return _fingerprint(self.path, file_sha256(self.path))
+        return _fingerprint(self.path, remembered_sha256(self.path))
 
 
 def chunk_tokenizer(settings: Settings) -> TokenizerFile:

@@ -1,13 +1,10 @@
-"""A file of weights: the tensors that it holds, and its digest. Nothing is loaded."""
+"""A file of weights: the tensors that it holds. Nothing is loaded."""
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 
 from engine.core.errors import ModelError
-
-_digests: dict[tuple[str, int, int], str] = {}
 
 
 def tensor_names(path: Path) -> frozenset[str]:
@@ -38,13 +35,3 @@ def metadata(path: Path) -> dict[str, str]:
 
     with safe_open(path, framework="numpy") as file:
         return dict(file.metadata() or {})
-
-
-def file_sha256(path: Path) -> str:
-    """Hex sha256 of a file; remembered in this process by path, size and modification time."""
-    status = path.stat()
-    key = (str(path.resolve()), status.st_size, status.st_mtime_ns)
-    if key not in _digests:
-        with path.open("rb") as file:
-            _digests[key] = hashlib.file_digest(file, "sha256").hexdigest()
-    return _digests[key]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Iterable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from engine.core.disk import file_sha256
 from engine.core.messages.project import Exported
 from engine.export.card import facts, write_cards
 from engine.export.folder import checked_target, complete_or_absent
@@ -61,5 +61,4 @@ def _fill(source: Source, kinds: list[Kind], folder: Path, report: Callable[[str
 
 
 def _described(path: Path) -> dict[str, Any]:
-    with path.open("rb") as file:
-        return {"bytes": path.stat().st_size, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
+    return {"bytes": path.stat().st_size, "sha256": file_sha256(path)}

@@ -5,7 +5,6 @@ tantivy does not notice flipped bits when it opens.
 from __future__ import annotations
 
 import atexit
-import hashlib
 import json
 import os
 import shutil
@@ -13,7 +12,7 @@ import tempfile
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from engine.core.disk import write_text
+from engine.core.disk import file_sha256, write_text
 from engine.core.errors import DamagedError, ResourceError
 
 FORMAT_VERSION = 1
@@ -98,8 +97,7 @@ def describe(folder: Path) -> dict[str, tuple[int, str]]:
         if path.name in _LOCKS:
             continue
         path.chmod(0o600)
-        with path.open("rb") as file:
-            files[path.name] = (path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest())
+        files[path.name] = (path.stat().st_size, file_sha256(path))
     return files
 
 
@@ -136,9 +134,7 @@ def _check_files(folder: Path, manifest: Manifest) -> None:
     for name, (size, digest) in manifest.files.items():
         path = current / name
         try:
-            with path.open("rb") as file:
-                found = hashlib.file_digest(file, "sha256").hexdigest()
-            actual = path.stat().st_size
+            found, actual = file_sha256(path), path.stat().st_size
         except OSError as error:
             raise damaged(folder, f"{name} cannot be read ({error.strerror})") from error
         if actual != size:

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from engine.core.disk import remembered_sha256
 from engine.core.errors import ModelError
 from engine.encoders.model_folder import read_object
-from engine.encoders.weights_file import file_sha256, tensor_names
+from engine.encoders.weights_file import tensor_names
 
 _CONFIGS = ("config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
 _HEAD = "ForSequenceClassification"
@@ -40,7 +41,7 @@ def resolve_cross_encoder(path: Path, caches: Path) -> CrossEncoderFolder:
             raise _unusable(path, f"{name} is missing.")
     _check_config(path, read_object(path / "config.json"))
     files = [*_weights(path), *(path / name for name in _CONFIGS if (path / name).is_file())]
-    digests = [f"{file.name} {file_sha256(file)}" for file in files]
+    digests = [f"{file.name} {remembered_sha256(file)}" for file in files]
     fingerprint = hashlib.sha256("\n".join(digests).encode()).hexdigest()
     return CrossEncoderFolder(path, fingerprint, caches / f"pair-scores-{fingerprint[:16]}")
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from engine.core.disk import write_text
+from engine.core.disk import file_sha256, write_text
 from engine.core.errors import DamagedError, EngineError, ResourceError
 from engine.core.similarity import COSINE, IndexForm, Similarity
 from engine.encoders.graph.native_libraries import prepare_for_usearch
@@ -103,7 +102,7 @@ class VectorIndex:
             "removed": removed,
             "form": form.name,
             **form.parameters,
-            "sha256": _sha256(path),
+            "sha256": file_sha256(path),
         }
         write_text(folder / "manifest.json", json.dumps(manifest))
         return cls(index, manifest)
@@ -252,7 +251,7 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
         version, expected = manifest["version"], manifest["sha256"]
         numbers = [manifest[key] for key in ("count", "dimension", "expansion", "removed")]
         form = index_form(manifest)
-        found = _sha256(folder / "index.usearch")
+        found = file_sha256(folder / "index.usearch")
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise _damaged(folder, f"{type(error).__name__}: {error}") from None
     if version != FORMAT_VERSION:
@@ -265,11 +264,6 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
     ):
         raise _damaged(folder, "its manifest holds impossible values")
     return cast(dict[str, Any], manifest)
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _damaged(folder: Path, why: str) -> DamagedError:

@@ -13,11 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from engine.core.disk import remembered_sha256
 from engine.core.errors import ModelError
 from engine.encoders import model_folder
 from engine.encoders.fingerprint import encoder_fingerprint, read_prompts
 from engine.encoders.model_folder import resolve_model
-from engine.encoders.weights_file import file_sha256, tensor_names
+from engine.encoders.weights_file import tensor_names
 
 ROOT = Path(__file__).resolve().parents[2]
 Edit = Callable[..., None]
@@ -222,10 +223,10 @@ def test_fingerprint_follows_content_not_name(tiny_model: Path, model_copy: Path
 def test_digest_is_renewed_when_the_file_changes(tmp_path: Path) -> None:
     path = tmp_path / "f"
     path.write_bytes(b"one")
-    assert file_sha256(path) == hashlib.sha256(b"one").hexdigest()
+    assert remembered_sha256(path) == hashlib.sha256(b"one").hexdigest()
     path.write_bytes(b"two")
     os.utime(path, ns=(1, 1))
-    assert file_sha256(path) == hashlib.sha256(b"two").hexdigest()
+    assert remembered_sha256(path) == hashlib.sha256(b"two").hexdigest()
 
 
 def add_dense(folder: Path) -> None:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from engine.core.disk import remembered_sha256
 from engine.core.processors import available_cores
 from engine.encoders.encoder import Progress
 from engine.encoders.geometry import read_geometry
@@ -27,7 +28,6 @@ from engine.encoders.graph.native_libraries import can_run_graphs
 from engine.encoders.kinds.folder import FolderSource
 from engine.encoders.model_folder import folder_facts
 from engine.encoders.text_model import encodable
-from engine.encoders.weights_file import file_sha256
 
 if TYPE_CHECKING:
     from engine.encoders.encoder import Encoder, EncoderSource
@@ -180,7 +180,7 @@ def _facts(folder: Path) -> dict[str, Any] | None:
 
 
 def _digest(folder: Path, facts: dict[str, Any]) -> str:
-    parts = [facts, file_sha256(folder / MODEL), file_sha256(folder / TOKENIZER)]
+    parts = [facts, remembered_sha256(folder / MODEL), remembered_sha256(folder / TOKENIZER)]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 

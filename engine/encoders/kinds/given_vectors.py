@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from engine.core.disk import remembered_sha256
 from engine.core.errors import ModelError
 from engine.core.unit_vectors import unit_rows
-from engine.encoders.weights_file import file_sha256
 
 if TYPE_CHECKING:
     import numpy as np
@@ -45,7 +45,7 @@ def vectors_digest(named: str) -> str:
     """Names the vectors of a file, and their ids, by content. Raises ModelError."""
     try:
         path = Path(named).expanduser()
-        return hashlib.sha256("".join(map(file_sha256, [path, *_ids_beside(path)])).encode()).hexdigest()
+        return hashlib.sha256("".join(map(remembered_sha256, [path, *_ids_beside(path)])).encode()).hexdigest()
     except _FAULTS as error:
         raise _unusable(named, f"{error}.", code="vectors-unreadable") from None
 
