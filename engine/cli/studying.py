@@ -214,3 +214,5 @@ def _list(name: str | None, as_json: bool) -> None:
     for row in rows:
         print(harmless(f"{row.name:<12} {row.source}: {row.shows}"))
         print(harmless(f"{'':<12} {row.cost} {row.differs}"))
+    if project is None:
+        print("With a project it also says how long each takes here: engine study --list PROJECT", file=sys.stderr)

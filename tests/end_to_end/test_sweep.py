@@ -92,7 +92,7 @@ def test_a_dry_run_lists_the_cells_and_makes_nothing(project: Path) -> None:
     assert [cell["state"] for cell in found["cells"]] == ["to do", "to do"]
     assert not (project / "sweep").exists()
     code, error = error_of("sweep", str(project), "--grid", "training.k=3")
-    assert (code, error["code"], "ranking.k" in error["to_do"]) == (2, "grid-setting-unknown", True)
+    assert (code, error["code"], "ranking.k" in error["to_do"]) == (2, "settings-unknown-key", True)
 
 
 @pytest.mark.slow

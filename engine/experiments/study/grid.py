@@ -7,17 +7,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from engine.core.errors import SettingsError, UsageError, nearest
+from engine.core.errors import SettingsError, UsageError
 from engine.project.stage import fingerprint
 from engine.settings.edit import with_changes
-from engine.settings.load import sections, toml_value, validate, value_of
+from engine.settings.load import toml_value, validate, value_of
 from engine.settings.renamed import KEYS, recipe_identity
 from engine.settings.schema import Settings
 from engine.training.config import TrainingConfig
 from engine.training.recipe import config_of, over_queries
 
 SECTIONS = ("ranking", "training")
-_ALIKE = 0.75  # names of two settings of one section that have nothing else in common are less alike
 _EXAMPLE = "Write, say, --grid ranking.k=200,1000."
 
 
@@ -82,40 +81,24 @@ def label_of(varied: Mapping[str, Any]) -> str:
 def _axis(text: str) -> tuple[str, list[Any]]:
     name, _, values = text.partition("=")
     name = KEYS.get(name.strip()) or name.strip()
-    _check_name(name)
     parts = [part.strip() for part in values.split(",")]
     if not all(parts):
         raise UsageError(
             f"'{text}' is not a grid.", "A grid is a setting, '=' and values separated by commas.", _EXAMPLE,
             code="grid-invalid",
         )  # fmt: skip
-    section, _, key = name.partition(".")
+    section, _, key = name.rpartition(".")
     found = [value_of(part) for part in parts]
     for value in found:
-        validate({section: {key: value}}, f"--grid {name}")
-    return name, list(dict.fromkeys(found))
-
-
-def _check_name(name: str) -> None:
-    section, _, key = name.rpartition(".")
-    known = [f"{own}.{one}" for own, fields in sections().items() for one in fields.model_fields]
-    ours = [one for one in known if one.partition(".")[0] in SECTIONS]
-    if name in ours:
-        return
-    what = f"'{name}' is no setting that a sweep can change."
-    same = [one for one in known if one == name or (not section and one.endswith(f".{key}"))]
-    if same and not set(same) & set(ours):
+        validate({section: {key: value}} if section else {key: value}, f"--grid {name}")
+    if section not in SECTIONS:
         raise SettingsError(
-            what, f"It trains a model for each value; {same[0]} is not among [ranking] and [training], which say how.",
+            f"'{name}' is no setting that a sweep can change.",
+            f"It trains a model for each value; {name} is not among [ranking] and [training], which say how.",
             "To compare its values, set one after the other in project.toml, and run 'engine adapt' each time.",
             code="grid-setting-untrained",
         )  # fmt: skip
-    spellings = {spelling: one for one in ours for spelling in (one, one.partition(".")[2])}
-    near = nearest(name, spellings, _ALIKE)
-    raise SettingsError(
-        what, "A sweep varies settings of [ranking] and [training] in project.toml.",
-        f"Did you mean '{spellings[near]}'?" if near else _EXAMPLE, code="grid-setting-unknown",
-    )  # fmt: skip
+    return name, list(dict.fromkeys(found))
 
 
 def cell_key(
