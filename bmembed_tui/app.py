@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from engine.project.folder import ProjectFolder
 
 LEAVE_SECONDS = 8.0
+COMMAND_KEY = re.compile(r"f\d+|ctrl\+.+")  # that nobody types as text
 DARK = Theme(
     name="bmembed-dark", primary="#5fa8d3", secondary="#88b04b", accent="#f0b429", foreground="#e4e7eb",
     background="#12181f", surface="#18212b", panel="#202c38", success="#7bc47f", warning="#f0b429", error="#ef6a6a",
@@ -106,6 +108,15 @@ class BmembedApp(App[None]):
         if take is not None and take(event):
             event.stop()
             event.prevent_default()
+        elif COMMAND_KEY.fullmatch(event.key) and event.key not in self.screen.active_bindings:
+            self._say_covered(event.key)
+
+    def _say_covered(self, key: str) -> None:
+        """A key that works on a screen below this one is not dead without a word."""
+        from bmembed_tui.dialogs.help import key_name
+
+        if any(key in screen.active_bindings for screen in self.screen_stack[:-1]):
+            self.notify(f"{key_name(key)} does not work here. Esc goes back.", markup=False)
 
     def _load_keymap(self) -> None:
         from bmembed_tui.keymap import keymap_file, known_bindings, load_keymap
@@ -150,12 +161,14 @@ class BmembedApp(App[None]):
 
         self.open_project(ProjectFolder(project), "search", lambda screen: screen.show_hit(query, hit))
 
-    def open_project(self, project: ProjectFolder, step: str | None = None, then: Then | None = None) -> None:
+    def open_project(
+        self, project: ProjectFolder, step: str | None = None, then: Then | None = None, keys: Iterable[events.Key] = ()
+    ) -> None:
         from bmembed_tui.home.recents import remember
         from bmembed_tui.project.screen import ProjectScreen
 
         remember(project.path)
-        self.push_screen(ProjectScreen(project, step, then), lambda _none: self._home())
+        self.push_screen(ProjectScreen(project, step, then, keys), lambda _none: self._home())
 
     def _home(self) -> None:
         if isinstance(self.screen, HomeScreen):

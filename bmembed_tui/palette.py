@@ -69,7 +69,9 @@ def _project_offers(screen: ProjectScreen) -> Iterator[Offer]:
             yield Offer(f"Go to {step.title}", f"step {number}", partial(screen.action_go, step.key))
     yield from _run_offers(screen)
     yield Offer("Settings", "every setting of this project", screen.action_settings)
-    yield Offer("Export", "the adapter, the model, vectors, chunks or queries, for use elsewhere", screen.action_export)
+    yield Offer(
+        "Export", "the adapter, the encoder, vectors, chunks or queries, for use elsewhere", screen.action_export
+    )
     yield Offer("Remove this project", "everything made from the documents; they stay", screen.action_remove)
     yield Offer("Refresh the status", "when files were changed by hand", screen.load)
     yield Offer("Projects", "back to the first screen; a run continues", screen.action_leave)

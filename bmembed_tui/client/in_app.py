@@ -15,7 +15,7 @@ WAYS = {
     "index": "step 4, Index, builds it",
     "rank": "step 4, Index, builds it",
     "train": "step 5, Train, trains",
-    "evaluate": "step 6, Result, measures",
+    "evaluate": "step 6, Evaluate, measures",
     "embed": "F2 in step 7, Search, reads and embeds",
     "status": "the top line and the sidebar show it",
     "cancel": "x in step 5, Train, stops a run",

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import math
 
+from bmembed_tui.client.project_status import at_work
 from bmembed_tui.client.run_state import RunState
 
 STOPPED = "stopped unexpectedly; run again to resume"
 BAR = 12
+DOING = {
+    "ingest": "reading the documents", "index": "building the keyword index", "generate": "making the queries",
+    "rank": "ranking chunks for the queries",
+}  # fmt: skip
 
 
 def count(number: int, noun: str) -> str:
@@ -19,6 +24,12 @@ def bar(share: float, columns: int = BAR) -> str:
     """`███░░░`: a share from 0 to 1."""
     full = round(max(0.0, min(1.0, share)) * columns) if math.isfinite(share) else 0
     return "█" * full + "░" * (columns - full)
+
+
+def doing(run: RunState) -> str:
+    """`▶ reading the documents ███░ 3 of 4 files`."""
+    what = DOING.get(run.current) or at_work(run)
+    return f"{'‖ paused:' if run.paused else '▶'} {what}{format_progress(run, ' ', with_bar=True) or ' …'}"
 
 
 def format_progress(run: RunState, before: str = " · ", *, with_bar: bool = False) -> str:

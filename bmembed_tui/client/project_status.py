@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from bmembed_tui.client.run_state import RunState
@@ -19,12 +20,12 @@ class Step:
 
 STEPS = (
     Step("documents", "Documents", ("ingest",)),
-    Step("model", "Model"),
+    Step("model", "Encoder"),
     Step("queries", "Queries", ("generate",)),
     Step("index", "Index", ("index", "rank")),
     Step("train", "Train", ("train",)),
-    Step("result", "Result", ("evaluate", "embed")),
-    Step("search", "Search"),
+    Step("result", "Evaluate", ("evaluate",)),
+    Step("search", "Search", ("embed",)),
 )
 STAGES = ("ingest", "index", "generate", "rank", "train", "evaluate", "embed")
 SEARCH = ("ingest", "index", "embed")
@@ -36,22 +37,25 @@ def step_of(stage: str) -> str:
     return next((step.key for step in STEPS if stage in step.stages), "documents")
 
 
-def step_at_work(run: RunState) -> str:
-    """The key of the step that shows what the run does now; empty for none. What is embedded before an evaluation is for Search."""
-    if run.current == "embed" and run.stage("evaluate").state not in ("done", "skipped"):
-        return "search"
-    return step_of(run.current) if run.current else ""
+def titles(stages: Iterable[str]) -> str:
+    """The steps of some stages as the sidebar calls them, each once: `Documents, Index`."""
+    return ", ".join(dict.fromkeys(step.title for stage in stages for step in STEPS if stage in step.stages))
+
+
+def at_work(run: RunState) -> str:
+    """What a run does now, as the sidebar calls it."""
+    return titles([run.current]) or "starting"
 
 
 def step_state(step: Step, status: ProjectStatus, run: RunState, seen: frozenset[str] = frozenset()) -> str:
-    """What the sidebar shows: done, running, paused, failed, stale, to do, none where generation kept no query, or BM25 where
-    there is only that yet.
+    """What the sidebar shows: done, running, paused, failed, stale, to do, none where generation kept no query, or keywords
+    where search knows no others yet.
 
-    Empty while nothing is known. The model has no stage: it is done when the user has been there, or queries were made.
+    Empty while nothing is known. The encoder has no stage: it is done when the user has been there, or queries were made.
     """
     if not status.stages:
         return ""
-    if step_at_work(run) == step.key and (status.running or _at_work(run)):
+    if run.current in step.stages and (status.running or _at_work(run)):
         return "paused" if run.paused else "running"
     if any(run.stages[stage].state == "failed" for stage in step.stages if stage in run.stages) and not status.done(
         *step.stages
@@ -60,13 +64,17 @@ def step_state(step: Step, status: ProjectStatus, run: RunState, seen: frozenset
     if step.key == "model":
         return "done" if step.key in seen or status.built("generate") else "to do"
     if step.key == "search":
-        return "done" if status.built("embed") else "BM25" if status.built("index") else "to do"
+        return "done" if status.done("embed") else "stale" if status.built("embed") else _by_keywords(status)
     if step.key == "queries" and status.done("generate") and status.counts.get("queries") == 0:
         return "none"
     if step.key == "index" and status.built("index") and not status.built("rank"):
-        return "BM25"
+        return _by_keywords(status)
     states = {status.state(stage) for stage in step.stages}
     return "done" if states == {"done"} else "to do" if "to do" in states else "stale"
+
+
+def _by_keywords(status: ProjectStatus) -> str:
+    return "keywords" if status.built("index") else "to do"
 
 
 def _at_work(run: RunState) -> bool:

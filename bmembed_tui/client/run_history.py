@@ -27,6 +27,11 @@ class Curve:
         """The check whose adapter is kept; None before the first."""
         return next((check for check in reversed(self.held_out) if check.best), None)
 
+    @property
+    def synthetic(self) -> bool:
+        """Whether the held-out queries were made from the documents: their figures flatter, and are shown on request only."""
+        return any(check.synthetic for check in self.held_out)
+
 
 @dataclass
 class History:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from textual import work
 
 from bmembed_tui.client.engine_client import command, parsed
-from bmembed_tui.dialogs.confirmations import QuestionDialog
+from bmembed_tui.client.project_status import titles
+from bmembed_tui.dialogs.confirmations import QUIET_SECONDS, QuestionDialog
 from bmembed_tui.widgets.plain import plain
-from bmembed_tui.widgets.safe import SafeStatic
+from bmembed_tui.widgets.safe import SafeButton, SafeStatic
 from engine.core.errors import EngineError
 from engine.core.messages.offer import AdaptationOffer
 from engine.project.folder import ProjectFolder
@@ -17,7 +20,7 @@ WHAT = "The encoder learns the words of your documents from queries made from th
 
 
 class AdaptDialog(QuestionDialog):
-    """Closes with `NOW`, `BY_STEPS` or None. What it takes is measured while it stands there; nobody needs to wait for that."""
+    """Closes with `NOW`, `BY_STEPS` or None. Nothing can be started before the estimate is there to read."""
 
     def __init__(self, project: ProjectFolder) -> None:
         answers = [(NOW, "Adapt now"), (BY_STEPS, "Step by step"), ("no", "Not now")]
@@ -25,15 +28,35 @@ class AdaptDialog(QuestionDialog):
         self._project = project
 
     def on_mount(self) -> None:
+        self._start_button.disabled = True
         self.look()
+
+    @property
+    def _start_button(self) -> SafeButton:
+        return self.query_one(f"#answer-{NOW}", SafeButton)
 
     @work
     async def look(self) -> None:
         """Ask the engine, which measures for some seconds."""
         try:
-            printed = await command("adapt", str(self._project.path), "--dry-run", "--json")
-            text = "\n".join(parsed(AdaptationOffer, printed).lines())
+            offer = parsed(AdaptationOffer, await command("adapt", str(self._project.path), "--dry-run", "--json"))
+            text = "\n".join(by_steps(offer).lines())
         except EngineError as error:
             text = f"✗ {error.what} {error.why}"
         if self.is_attached:
             self.query_one(".dialog-body > SafeStatic", SafeStatic).update(plain(f"{WHAT}\n\n{text}", lines=True))
+            self.set_timer(QUIET_SECONDS, self._allow)  # Enter pressed while it was awaited is not for it
+
+    def _allow(self) -> None:
+        button, focused = self._start_button, self.focused
+        button.disabled = False
+        if focused is None or not isinstance(focused, SafeButton):
+            button.focus()
+
+
+def by_steps(offer: AdaptationOffer) -> AdaptationOffer:
+    """The times of steps, as the sidebar calls them, instead of those of the engine's stages."""
+    seconds: dict[str, float] = {}
+    for stage, time in offer.seconds.items():
+        seconds[titles([stage])] = seconds.get(titles([stage]), 0.0) + time
+    return replace(offer, seconds=seconds, unknown=tuple(filter(None, [titles(offer.unknown)])))

@@ -28,12 +28,13 @@ from engine.core.errors import EngineError, InputError, UsageError
 from engine.project.folder import ProjectFolder, locate, projects_root
 
 PRESETS = {
-    "standard": "the best search; minutes to hours, by the documents' size",
+    "standard": "the best search; takes minutes to hours",
     "quick": "a first look in minutes; gains less",
     "paper": "BMEmbed as published, for comparison; seldom the best",
     "cl": "contrastive learning, the baseline of that paper, for comparison",
     "mafin": "for a small model beside one that cannot be trained",
 }
+OFFERED = ("standard", "quick")  # of these; the step Encoder has all
 CHECK_SECONDS = 0.15  # of quiet typing before what was typed is checked
 
 
@@ -166,14 +167,14 @@ Enter goes from field to field; on the last one it makes the project."""
         options = self.query_one("#new-preset", SafeOptions)
         at = options.highlighted or 0
         with self.prevent(OptionList.OptionHighlighted):
-            options.show([(name, _preset(name, number == at)) for number, name in enumerate(PRESETS)])
+            options.show([(name, _preset(name, number == at)) for number, name in enumerate(OFFERED)])
 
     def wanted(self) -> Wanted:
         documents = self.query_one("#new-documents", PathField)
         number = self.query_one("#new-preset", SafeOptions).highlighted or 0
         return Wanted(
             documents.path, documents.value.strip(), self.query_one("#new-name", Field).value.strip(),
-            self.query_one("#new-place", PathField).path, list(PRESETS)[number],
+            self.query_one("#new-place", PathField).path, OFFERED[number],
         )  # fmt: skip
 
     @property

@@ -6,6 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from bmembed_tui.client.progress import format_progress
+from bmembed_tui.client.project_status import at_work
 from bmembed_tui.client.run_state import RunState
 from bmembed_tui.client.run_watch import EVENTS, LogReader, newest_run
 from bmembed_tui.home.recents import Known, recent
@@ -33,8 +34,8 @@ def look_at(path: Path) -> Known:
 
 
 def run_doing(path: Path) -> str:
-    """Stage and progress of the newest run: `train · step 120 of 400`."""
+    """Step and progress of the newest run: `Train · step 120 of 400`."""
     state, folder = RunState(), newest_run(path)
     if folder is not None:
         state.apply_all(LogReader(folder / EVENTS).rest())
-    return f"{'paused: ' if state.paused else ''}{state.current or 'starting'}{format_progress(state)}"
+    return f"{'paused: ' if state.paused else ''}{at_work(state)}{format_progress(state)}"

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from engine.core.errors import EngineError
     from engine.project.folder import ProjectFolder
 
-PITCH = "Searches your documents on this machine, offline, and adapts an embedding model to them."
+PITCH = "Searches your documents on this machine, offline, and learns their words."
 SAMPLE, HERE, NEW, OTHER, ALL = "sample", "here", "new", "other", "all"
 AT = "at:"  # then a project's path: the id of its line
 LOOK_AGAIN_SECONDS = 2.0  # while a run goes on somewhere
@@ -35,9 +35,10 @@ class ProjectOpener(Protocol):
     """What the first screen asks of the app."""
 
     def open_project(
-        self, project: ProjectFolder, step: str | None = None, then: Callable[[Any], object] | None = None
-    ) -> None:
-        """Show a project. `then`: what to do once its status is known."""
+        self, project: ProjectFolder, step: str | None = None, then: Callable[[Any], object] | None = None,
+        keys: Iterable[events.Key] = (),
+    ) -> None:  # fmt: skip
+        """Show a project. `then`: what to do once its status is known. `keys`: typed for it while it was being opened."""
 
     def action_search_all(self) -> None:
         """Show the search in all projects."""
@@ -52,7 +53,7 @@ class HomeScreen(Screen[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("n", "new", "new project", id="home.new"),
         Binding("o", "other", "open a folder", id="home.open"),
-        Binding("a", "app.search_all", "search all", id="home.everywhere"),
+        Binding("a", "everywhere", "search all", id="home.everywhere"),
         Binding("delete", "remove", "remove a project", show=False, id="home.remove"),
     ]
     HELP = """A project is a folder that holds what bmembed makes of your documents: an index, an adapted encoder, \
@@ -70,7 +71,7 @@ A run in progress stands first: closing the app does not end it."""
         self._wanted = wanted
         # What they do, and whether they are still there, is found out later.
         self._known = _by_key(map(Known, listed()))
-        self._opening = False
+        self._opening, self._typed = False, list[events.Key]()
         self._here = here()
 
     def compose(self) -> ComposeResult:
@@ -99,6 +100,7 @@ A run in progress stands first: closing the app does not end it."""
         if self.is_attached and self.query("#home-choices"):
             self._known = _by_key(found)
             self._draw()
+            self.refresh_bindings()
 
     def _look_again(self) -> None:
         if self.is_current and any(known.running for known in self._known.values()):
@@ -145,7 +147,7 @@ A run in progress stands first: closing the app does not end it."""
         elif key == OTHER:
             self.action_other()
         elif key == ALL:
-            self.bmembed.action_search_all()
+            self.action_everywhere()
         elif key in self._known:
             self.open(str(self._known[key].path))
 
@@ -213,15 +215,9 @@ A run in progress stands first: closing the app does not end it."""
         self._begin("Creating the sample project …")
         try:
             project = await sample_project()
-            problem: EngineError | None = None
-            try:
-                await import_questions(project)
-            except EngineError as error:
-                problem = error
+            self.bmembed.open_project(project, keys=self._typed)
             self._end()
-            self.bmembed.open_project(project)
-            if problem is not None:
-                self.bmembed.show_error(problem)
+            await import_questions(project)  # which takes a process, and nobody needs to wait for
         except EngineError as error:
             self.bmembed.show_error(error)
         finally:
@@ -236,7 +232,7 @@ A run in progress stands first: closing the app does not end it."""
         self._begin(f"Opening {name} …")
         try:
             project = await asyncio.to_thread(_opened, name)
-            self.bmembed.open_project(project, step)
+            self.bmembed.open_project(project, step, keys=self._typed)
         except EngineError as error:
             self.bmembed.show_error(error)
             self.load()
@@ -252,15 +248,34 @@ A run in progress stands first: closing the app does not end it."""
         self._begin(f"Opening {folder} …")
         try:
             self.bmembed.open_project(
-                await asyncio.to_thread(project_over, folder), "search", lambda screen: screen.make_searchable()
-            )
+                await asyncio.to_thread(project_over, folder), "search", lambda screen: screen.make_searchable(),
+                self._typed,
+            )  # fmt: skip
         except EngineError as error:
             self.bmembed.show_error(error)
         finally:
             self._end()
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """One project is searched in its step Search."""
+        return len(self._known) > 1 if action == "everywhere" else super().check_action(action, parameters)
+
+    def action_everywhere(self) -> None:
+        self.bmembed.action_search_all()
+
+    def take_late_key(self, event: events.Key) -> bool:
+        """What is typed while a project is being opened is for its search."""
+        if self._opening and event.is_printable:
+            self._typed.append(event)
+        elif self._opening and event.key == "backspace":
+            del self._typed[-1:]
+        else:
+            return False
+        return True
+
     def _begin(self, text: str) -> None:
         self._opening = True
+        self._typed.clear()
         self.query_one("#home-note", SafeStatic).update(text)
 
     def _end(self) -> None:
@@ -272,7 +287,7 @@ A run in progress stands first: closing the app does not end it."""
         return {
             "New project": ("adapt to your own documents", "new"),
             "Open another folder": ("a project given by its folder", "other"),
-            "Search all projects": ("their best hits in one list", "app.search_all"),
+            **({"Search all projects": ("their best hits in one list", "everywhere")} if len(self._known) > 1 else {}),
             "Remove a project": ("the one selected in the list; its documents stay", "remove"),
         }
 

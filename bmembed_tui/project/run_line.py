@@ -7,6 +7,7 @@ from typing import Any
 from textual.content import Content
 
 from bmembed_tui.client.progress import STOPPED, count, format_progress
+from bmembed_tui.client.project_status import at_work, titles
 from bmembed_tui.client.run_state import RunState
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeStatic
@@ -17,7 +18,7 @@ ENDINGS = {"failed": "failed", "cancelled": "was stopped; the next run resumes t
 
 
 class RunLine(SafeStatic):
-    """One line: project · stage · progress."""
+    """One line: project · step · progress."""
 
     def __init__(self, name: str, **options: Any) -> None:
         super().__init__(Content.assemble(plain(f" {name} ", "bold"), plain("  opening …")), **options)
@@ -35,7 +36,7 @@ class RunLine(SafeStatic):
 def _activity(status: ProjectStatus, run: RunState, requested: str) -> str:
     if run.running or (status.running and not run.over):
         how = requested.removesuffix(" …") or ("paused" if run.paused else "running")
-        return f"{how}: {run.current or 'starting'}{format_progress(run)}{_whole(run)}"
+        return f"{how}: {at_work(run)}{format_progress(run)}{_whole(run)}"
     if requested:
         return requested
     if run.state in ENDINGS:
@@ -46,9 +47,9 @@ def _activity(status: ProjectStatus, run: RunState, requested: str) -> str:
 
 
 def _whole(run: RunState) -> str:
-    """` · about 15 minutes in all`; empty where nothing is known. The line has no room for each stage."""
+    """` · about 15 minutes in all`; empty where nothing is known. The line has no room for each step."""
     found = run.estimate
     if found is None or not found.seconds:
         return ""
-    without = f" without {', '.join(found.unknown)}" if found.unknown else " in all"
+    without = f" without {titles(found.unknown)}" if found.unknown else " in all"
     return f" · {about(sum(found.seconds.values()))}{without}"

@@ -12,7 +12,7 @@ from textual.screen import Screen
 
 from bmembed_tui.client.engine_client import order, parsed
 from bmembed_tui.client.progress import STOPPED
-from bmembed_tui.client.project_status import SEARCH, STAGES, step_at_work
+from bmembed_tui.client.project_status import SEARCH, STAGES, step_of
 from bmembed_tui.client.run_history import History, read_history
 from bmembed_tui.client.run_state import RunState
 from bmembed_tui.client.run_watch import RunWatch, error_of, is_held, newest_run
@@ -141,8 +141,8 @@ class RunScreen(Screen[None]):
             return
         self.is_settling = state.over
         self.load()
-        if self._following and state.current:
-            self.go(step_at_work(state))
+        if self._following and state.current and not (state.current == "embed" and "evaluate" in state.stages):
+            self.go(step_of(state.current))
         if self._awaiting_search and (state.over or state.stage("index").state in ("done", "skipped")):
             self._awaiting_search = False
             if state.state in ("running", "done") and self.is_at("documents"):

@@ -15,17 +15,18 @@ from textual.css.query import NoMatches
 from textual.widgets import ContentSwitcher, OptionList
 
 from bmembed_tui.client.engine_client import EngineClient
-from bmembed_tui.client.project_status import SEARCH, STAGES, STEPS, step_at_work, step_of
+from bmembed_tui.client.project_status import SEARCH, STAGES, STEPS, step_of
 from bmembed_tui.project.run_line import RunLine
 from bmembed_tui.project.runs import RunScreen
 from bmembed_tui.project.sidebar import WIDE, Sidebar
 from bmembed_tui.widgets.key_line import KeyLine
+from bmembed_tui.widgets.safe import SafeStatic
 from engine.core.errors import EngineError
 from engine.core.messages.project import ReadStatus
 from engine.project.folder import ProjectFolder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from textual.widget import Widget
 
@@ -59,10 +60,12 @@ class ProjectScreen(RunScreen):
         Binding("ctrl+w", "leave", "projects", id="project.leave"),
     ]
 
-    def __init__(self, project: ProjectFolder, step: str | None = None, then: Then | None = None) -> None:
-        """`then`: what to do once the project's status is known."""
+    def __init__(
+        self, project: ProjectFolder, step: str | None = None, then: Then | None = None, keys: Iterable[events.Key] = ()
+    ) -> None:
+        """`then`: what to do once the project's status is known. `keys`: those pressed before this screen was there."""
         super().__init__(project)
-        self._then, self._early = then, list[events.Key]()
+        self._then, self._early = then, list(keys)
         self.client = EngineClient(project.path)
         self.client.on_end = self._engine_ended
         self._first_step = step
@@ -70,12 +73,14 @@ class ProjectScreen(RunScreen):
         self._problem: object = None
         self._stale, self._loading = False, False
         self._run_line, self._sidebar = RunLine(project.name, id="run-line"), Sidebar(id="sidebar")
+        self._opening = SafeStatic(f"Opening {project.name} …", id="opening")
         self._steps = ContentSwitcher(id="steps", initial=None)
 
     def compose(self) -> ComposeResult:
         yield self._run_line
         with Horizontal(id="main"):
             yield self._sidebar
+            yield self._opening
             yield self._steps
         yield KeyLine()
 
@@ -100,6 +105,7 @@ class ProjectScreen(RunScreen):
         if (before := self.pane) is not None:
             before.left()
             self._seen.add(before.step)
+        self._opening.display = False
         self.set_focus(None)  # what is hidden must not keep the keys
         if not self._steps.query_children(f"#{step}"):
             self._steps.mount(_pane_type(step)(id=step))
@@ -307,7 +313,7 @@ class ProjectScreen(RunScreen):
     def _likely_step(self) -> str:
         status = self.status
         if status.running and self.run_state.current:
-            return step_at_work(self.run_state)
+            return step_of(self.run_state.current)
         if status.done(*STAGES) or (status.built("index") and not status.built("generate")):
             return "search"
         if not status.built("ingest"):

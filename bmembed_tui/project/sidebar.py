@@ -14,7 +14,7 @@ WIDE = 100  # columns of the terminal from which there is room for the words
 SIGNS = {
     "done": ("✓", "$text-success"), "running": ("▶", "bold $text-accent"), "paused": ("‖", "bold $text-warning"),
     "failed": ("✗", "bold $text-error"), "stale": ("~", "$text-warning"), "to do": ("·", "$text-muted"),
-    "none": ("✗", "bold $text-error"), "BM25": ("✓", "$text-success"), "": (" ", ""),
+    "none": ("✗", "bold $text-error"), "keywords": ("✓", "$text-success"), "": (" ", ""),
 }  # fmt: skip
 
 
@@ -47,5 +47,5 @@ class Sidebar(SafeOptions):
 
 def _line(number: int, title: str, state: str, words: bool) -> Content:
     sign, style = SIGNS[state]
-    word = plain(f"{state:>7}" if words else "", style)
+    word = plain(f"{state:>8}" if words else "", style)
     return Content.assemble(plain(f"{sign} ", style), plain(f"{number} {title:<10}"), word)

@@ -120,9 +120,9 @@ What is searchable now stays searchable until then."""
     def _line(self, setting: Setting) -> Content:
         value, kind = self.values.get(setting.name), setting.key.kind
         if value is not None:
-            shown = plain(to_text(value, kind) or "(empty)")
+            shown = plain(_value_text(value, kind))
         else:
-            standard = to_text(self._preset.get(setting.name, setting.key.default), kind) or "none"
+            standard = _value_text(self._preset.get(setting.name, setting.key.default), kind)
             shown = plain(f"{standard}  ({'preset' if setting.name in self._preset else 'default'})", "$text-muted")
         sign = "•" if setting.name in self._written else " "
         return Content.assemble(plain(f"{sign} {setting.name:<{NAME_WIDTH}} "), shown)
@@ -141,7 +141,7 @@ What is searchable now stays searchable until then."""
             self.query_one("#setting-help", SafeStatic).update(nothing)
             return
         unset = "from the preset" if setting.name in self._preset else "left out"
-        default = to_text(setting.key.default, setting.key.kind) or unset
+        default = unset if setting.key.default is None else _value_text(setting.key.default, setting.key.kind)
         facts = "; ".join(filter(None, [setting.range_text, f"default: {default}"]))
         self.query_one("#setting-help", SafeStatic).update(
             Content.assemble(plain(f"{setting.key.help}\n", lines=True), plain(facts, "$text-muted"))
@@ -243,3 +243,7 @@ What is searchable now stays searchable until then."""
             self.query_one(ChangeLine).clear()
         else:
             self.dismiss(self._written_once)
+
+
+def _value_text(value: Any, kind: str) -> str:
+    return "(empty)" if value in ("", [], None) else to_text(value, kind)

@@ -16,6 +16,7 @@ from textual.widgets import Button
 
 from bmembed_tui.client.engine_client import Ask
 from bmembed_tui.client.in_app import advice
+from bmembed_tui.client.project_status import titles
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeButton, SafeStatic
 from engine.core.errors import EngineError
@@ -149,8 +150,8 @@ class ChangeLine(Vertical):
 
 def format_effect(stages: Sequence[StageChange]) -> Content:
     """What the answer to `what_if` means, in a sentence or two."""
-    stale = ", ".join(stage.stage for stage in stages if stage.after != "done")
-    again = ", ".join(stage.stage for stage in stages if stage.after == "done")
+    stale = titles(stage.stage for stage in stages if stage.after != "done")
+    again = titles(stage.stage for stage in stages if stage.after == "done")
     lines = []
     if stale:
         lines.append(f"~ Out of date after this: {stale}. The next run updates them; until then search stays as it is.")

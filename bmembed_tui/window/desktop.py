@@ -33,7 +33,7 @@ SOCKETS = Path("/tmp/.X11-unix")
 
 def parser(name: str) -> argparse.ArgumentParser:
     """The command line of `bmembed-tui` and `bmembed-desktop`."""
-    about = "Adapt an embedding model to your documents, offline, and search them."
+    about = "Search your documents offline, by keyword and by meaning."
     made = argparse.ArgumentParser(prog=name, description=about)
     made.add_argument("project", nargs="?", metavar="PROJECT", help="a project's name, or the path of its folder")
     made.add_argument("--window", action="store_true", help="in a window of its own (needs the extra desktop)")

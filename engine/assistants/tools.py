@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from itertools import chain, zip_longest
@@ -16,7 +15,7 @@ from engine.core.errors import EngineError, UsageError
 from engine.core.messages.search import Found, Hit
 from engine.core.messages.wire import to_json
 from engine.core.records import Document
-from engine.core.text import day
+from engine.core.text import day, short_names
 from engine.project.folder import ProjectFolder, known_projects
 from engine.search.filters import date_of
 
@@ -35,12 +34,8 @@ class ProjectTools:
                 "There are no projects yet.", "None was named, either.", "Make one with 'engine new'.",
                 code="project-missing", command="new",
             )  # fmt: skip
-        times = Counter(one.name for one in folders)
-        self._projects = {
-            label: ServedProject(one, label)
-            for one in folders
-            for label in [one.name if times[one.name] == 1 else str(one.path)]
-        }
+        labels = short_names([one.path for one in folders])
+        self._projects = {labels[one.path]: ServedProject(one, labels[one.path]) for one in folders}
         first = next(iter(self._projects.values()))
         with suppress(EngineError):  # a search says so
             first.prepare()

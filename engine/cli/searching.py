@@ -14,7 +14,7 @@ import typer
 from engine.cli.app import AsJson, MaybeProject, Texts, app, one_of, opened, print_json
 from engine.core.errors import EngineError, SettingsError, UsageError
 from engine.core.messages.search import Found, FoundIn
-from engine.core.text import harmless
+from engine.core.text import harmless, short_names
 
 if TYPE_CHECKING:
     from engine.api import Project
@@ -174,21 +174,21 @@ def _in_all(look: Callable[[Project], Found], shown: Shown, also: Iterable[Path]
     from engine.project.folder import known_projects
 
     answers: list[FoundIn] = []
-    for folder in dict.fromkeys([*known_projects(), *also]):
+    for folder, name in short_names(dict.fromkeys([*known_projects(), *also])).items():
         try:
             with opened(str(folder)) as project:
                 found = look(project)
                 if not shown.as_json and found.hits:
-                    print(harmless(f"{folder.name}:"), file=sys.stderr if shown.files else sys.stdout)
+                    print(harmless(f"{name}:"), file=sys.stderr if shown.files else sys.stdout)
                     _show(found, project, shown)
         except EngineError as error:
             if isinstance(error, UsageError) and not isinstance(error, SettingsError):
                 raise  # of the query
-            answers.append(FoundIn(folder.name, folder, problem=error))
+            answers.append(FoundIn(name, folder, problem=error))
             if not shown.as_json:
-                print(harmless(f"{folder.name}: {error.what}"), file=sys.stderr)
+                print(harmless(f"{name}: {error.what}"), file=sys.stderr)
         else:
-            answers.append(FoundIn(folder.name, folder, found))
+            answers.append(FoundIn(name, folder, found))
     if shown.as_json:
         print_json(answers)
     return any(one.found and one.found.hits for one in answers)

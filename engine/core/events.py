@@ -148,12 +148,13 @@ class TrainStep(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldOut(Event):
-    """Held-out figures during training, in percent."""
+    """Held-out figures during training, in percent. `synthetic`: of queries that a language model made from the documents."""
 
     step: int
     hit_at_10: float
     ndcg_at_10: float
     best: bool
+    synthetic: bool = False
 
 
 KINDS: dict[str, type[Event]] = {kind.name: kind for kind in Event.__subclasses__()}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
 
 BIDI_CONTROLS = frozenset(map(chr, (*range(0x202A, 0x202F), *range(0x2066, 0x206A))))
 _METRICS = (
@@ -72,6 +73,17 @@ def metric_name(metric: str) -> str:
     for plain, written in _METRICS:
         metric = metric.replace(plain, written)
     return metric
+
+
+def short_names(folders: Collection[Path]) -> dict[Path, str]:
+    """By folder its name, with as many of the folders that it lies in as tell it from the others: `a/sample`, `b/sample`."""
+    names: dict[Path, str] = {}
+    for folder in folders:
+        others = [one.parts for one in folders if one != folder]
+        parts = folder.parts
+        count = next((n for n in range(1, len(parts)) if all(parts[-n:] != one[-n:] for one in others)), len(parts))
+        names[folder] = str(Path(*parts[-count:]))
+    return names
 
 
 def harmless(text: str) -> str:

@@ -75,7 +75,7 @@ def training_data(context: StageContext, config: TrainingConfig) -> TrainingData
         positives=np.array([position[queries[row].chunk_id] for row in rows], dtype=np.int64), ranked_ids=places[rows],
         ranked_scores=ranked.scores[rows], chunks=[chunk.embedded_text for chunk in chunks], base_queries=base[0],
         base_chunks=base[1], base_heldout=base[2], heldout_queries=stopping.texts, heldout_positives=stopping.positives,
-        heldout_hard=stopping.hard,
+        heldout_hard=stopping.hard, heldout_synthetic=stopping.synthetic,
         grades=_grades(context, config, queries, rows, position),
         lists=sampled_lists(context, ranked, rows, position) if config.uses_lists else None,
         cross_encoder=teacher_folder(context, config),
@@ -84,11 +84,13 @@ def training_data(context: StageContext, config: TrainingConfig) -> TrainingData
 
 @dataclass(frozen=True, slots=True)
 class StoppingQueries:
-    """What decides when training stops: `positives` (h,), places of chunks that answer; `hard` (h, j): places of competitors."""
+    """What decides when training stops: `positives` (h,), places of chunks that answer; `hard` (h, j): places of competitors.
+    `synthetic`: whether the queries were made from the documents."""
 
     texts: Sequence[str]
     positives: NDArray[np.int64]
     hard: NDArray[np.int64] | None
+    synthetic: bool = False
 
 
 def _stopping(
@@ -110,7 +112,8 @@ def _stopping(
         why = "there are too few titles, headings and queries by a language model, and extractive ones flatter what is trained"
         context.choose("stopped by", "nothing, the last step counts", why)
     positives = np.array([position[queries[row].chunk_id] for row in rows], dtype=np.int64)
-    return StoppingQueries([queries[row].text for row in rows], positives, places[rows][:, :HARD_PER_QUERY]), chunks
+    texts = [queries[row].text for row in rows]
+    return StoppingQueries(texts, positives, places[rows][:, :HARD_PER_QUERY], synthetic=True), chunks
 
 
 def written_for_stopping(

@@ -258,7 +258,10 @@ class Loop(ABC):
             self.best = self.student.snapshot()
         state.record(hit, ndcg, better)
         state.stopped = not last and state.stale >= self.config.patience
-        self.emit(HeldOut(step=state.step, hit_at_10=round(hit, 3), ndcg_at_10=round(ndcg, 3), best=better))
+        self.emit(HeldOut(
+            step=state.step, hit_at_10=round(hit, 3), ndcg_at_10=round(ndcg, 3), best=better,
+            synthetic=self.data.heldout_synthetic,
+        ))  # fmt: skip
 
     def _pool_vectors(self, pool: HeldOutPool) -> FloatArray:
         """The present vectors (p, d) of the chunks that held-out queries are ranked in."""

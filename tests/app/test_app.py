@@ -11,7 +11,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fixtures.app import drive, opened, screen_strips, screen_text, text_of, until, until_screen, until_text
+from fixtures import pictures
+from fixtures.app import (
+    drive,
+    notifications,
+    opened,
+    screen_strips,
+    screen_text,
+    text_of,
+    until,
+    until_screen,
+    until_text,
+)
 from rich.style import Style
 from textual.command import CommandPalette
 from textual.pilot import Pilot
@@ -30,6 +41,8 @@ from bmembed_tui.home.new_project import NewProjectScreen
 from bmembed_tui.home.screen import HomeScreen
 from bmembed_tui.palette import Commands
 from bmembed_tui.project.screen import ProjectScreen
+from bmembed_tui.settings.screen import SettingsScreen
+from bmembed_tui.steps.search.pane import SearchPane
 from bmembed_tui.widgets.key_line import KeyLine
 from engine.core.errors import DamagedError, ProjectBusyError, SettingsError
 from engine.core.events import Paused, RunFinished, RunStarted, StageStarted
@@ -53,6 +66,33 @@ def test_help_names_the_keys_that_work_here(size: tuple[int, int]) -> None:
         await until_screen(pilot, HomeScreen)
 
     drive(story, size=size)
+
+
+def test_a_key_of_what_a_dialog_covers_is_not_dead_without_a_word(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pictures.play_record(monkeypatch, tmp_path)
+
+    async def story(pilot: Pilot[Any]) -> None:
+        screen = await pictures.open_project(pilot)
+        screen.go("search")
+        await until(pilot, lambda: screen.is_at("search") and screen.query_one(SearchPane).mode, "the step")
+        pane = screen.query_one(SearchPane)
+        await pilot.press("f8")
+        for key, covering in (("f1", HelpDialog), ("ctrl+s", SettingsScreen), ("ctrl+p", CommandPalette)):
+            await pilot.press(key)
+            await until_screen(pilot, covering)
+            notices = notifications(pilot.app)
+            await pilot.press("f7", "ctrl+r")
+            assert [notice.partition(" ")[0] for notice in notices] == ["F7", "Ctrl+R"]
+            await pilot.press("f11", "down", "tab")  # which mean nothing anywhere, or something here
+            assert (len(notices), pane.mode) == (2, "all")
+            await pilot.press("escape")
+            await until(pilot, lambda: pilot.app.screen is screen, "the step again")
+        await pilot.press("escape", "f7")
+        assert (len(notices), pane.mode) == (2, "bm25")
+
+    drive(story)
 
 
 @pytest.mark.parametrize("size", [(80, 24), pytest.param((200, 60), marks=pytest.mark.slow)])

@@ -139,7 +139,7 @@ def test_projects_take_turns_and_ids_name_them(tmp_path: Path) -> None:
 def test_projects_of_one_name_are_told_apart(tmp_path: Path) -> None:
     both = [indexed(tmp_path / name / "notes", {"a.txt": f"a pump of {name}"}) for name in ("first", "second")]
     found = called_in(both, "search", query="pump")
-    assert [hit["project"] for hit in found["results"]] == [str(one) for one in both]
+    assert [hit["project"] for hit in found["results"]] == ["first/notes", "second/notes"]
     texts = [called_in(both, "fetch", id=hit["id"])["text"].strip() for hit in found["results"]]
     assert texts == ["a pump of first", "a pump of second"]
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import pytest
 
-from engine.core.text import about, duration, estimate_line
+from engine.core.text import about, duration, estimate_line, short_names
 
 
 @pytest.mark.parametrize(
@@ -40,3 +41,9 @@ def test_an_estimate_names_the_stages_that_take_a_minute_and_those_that_nobody_k
     assert estimate_line(seconds, []) == known
     assert estimate_line(seconds, ["generate"]) == f"{known}; not known: generate"
     assert estimate_line({}, ["generate"]) == "not known: generate"
+
+
+def test_folders_of_one_name_are_named_with_the_folders_that_tell_them_apart() -> None:
+    folders = [Path(one) for one in ("/a/x/sample", "/b/x/sample", "/b/y/sample", "/b/notes", "sample")]
+    assert list(short_names(folders).values()) == ["a/x/sample", "b/x/sample", "y/sample", "notes", "sample"]
+    assert short_names([]) == {}

@@ -7,7 +7,7 @@ from collections import Counter
 from rich.text import Text
 from textual.content import Content
 
-from bmembed_tui.client.progress import count, format_progress
+from bmembed_tui.client.progress import count, doing
 from bmembed_tui.client.run_state import RunState
 from bmembed_tui.widgets.change_line import error_text
 from bmembed_tui.widgets.folder_tree import size_text
@@ -26,8 +26,7 @@ def format_status(
 ) -> Content:
     """How far the documents are, and what to do next."""
     if is_reading:
-        text = "Building the BM25 index" if run.current == "index" else "Reading"
-        return plain(f"▶ {text}{format_progress(run, '  ', with_bar=True) or ' …'}", "bold $text-accent")
+        return plain(doing(run) if run.current in STAGES else "▶ starting …", "bold $text-accent")
     if error is None and any(run.stage(stage).state == "failed" for stage in STAGES):
         error = run.error
     if error is not None:

@@ -1,4 +1,4 @@
-"""Step Index: the BM25 index and the rankings mined with it."""
+"""Step Index: the keyword index and the rankings mined with it."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ class IndexPane(StepPane):
 
     step = "index"
     title = "Index"
-    lead = "BM25 searches by keyword, and its rankings teach the encoder."
-    help_text = """BM25 is the classic way to search: a chunk is found by the words of the query, and rare words count more. \
+    lead = "The index finds passages by keywords. Its rankings teach the encoder."
+    help_text = """Keyword search (BM25) finds a chunk by the words of the query; rare words count more. \
 Words are reduced to their stems in the language of the documents, so that "doors" finds "door".
 
 Rankings: every training query is looked up once, and its best k chunks are kept. The encoder learns from these lists.
 
-The step Search can search by BM25 as soon as the index is built, also while later stages run.
+Search works by keywords as soon as the index is built, also while later steps run.
 
 A change of the documents needs only what changed to be indexed again."""
 

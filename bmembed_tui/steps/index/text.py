@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from textual.content import Content
 
-from bmembed_tui.client.progress import count, format_progress
+from bmembed_tui.client.progress import count, doing
 from bmembed_tui.client.run_history import History
 from bmembed_tui.client.run_state import RunState, StageRun
 from bmembed_tui.widgets.plain import plain
@@ -14,8 +14,8 @@ from engine.core.messages.project import ProjectStatus
 from engine.core.text import duration
 
 STAGES = ("ingest", "index", "generate", "rank")  # what this step runs
-NOTHING = """BM25 finds chunks by keywords, and rare words count more. It needs no model and is ready in seconds: \
-search works as soon as it is built.
+NOTHING = """Keyword search (BM25) finds chunks by the words of the query; rare words count more. It needs no encoder and is ready \
+in seconds: you can search as soon as the index is built.
 
 Then every training query is looked up with it. These rankings are what the encoder learns from."""
 HEAD = 12
@@ -26,12 +26,11 @@ def format_status(status: ProjectStatus, state: RunState, history: History) -> C
     """Index and rankings, a few lines each; progress while they are made."""
     lines = []
     if state.running and state.current in STAGES:
-        how = "paused" if state.paused else "running"
-        lines.append(plain(f"{state.current}: {how}{format_progress(state, '  ', with_bar=True)}", "bold $text-accent"))
+        lines.append(plain(doing(state), "bold $text-accent"))
     if not status.built("index"):
         return Content("\n").join(lines) if lines else plain(NOTHING, lines=True)
     index, rank = (history.record(state, stage) or StageRun(stage) for stage in ("index", "rank"))
-    lines.append(_line("BM25 index", count(status.counts.get("chunks", 0), "chunk") + _seconds(index)))
+    lines.append(_line("Keywords", count(status.counts.get("chunks", 0), "chunk") + _seconds(index)))
     lines += _details(status, index)
     if status.built("rank"):
         lines.append(_line("Rankings", _rankings(status, rank)))

@@ -1,1 +1,1 @@
-"""Step Model."""
+"""Step Encoder."""

@@ -1,4 +1,4 @@
-"""Step Model: the encoder that is adapted, where it runs and how precisely, and whether this machine is enough."""
+"""Step Encoder: the encoder that is adapted, where it runs and how precisely, and whether this machine is enough."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ LOOKING = "looking …"
 
 
 class ModelPane(StepPane):
-    """Step Model."""
+    """Step Encoder."""
 
     step = "model"
-    title = "Model"
-    lead = "The encoder turns texts into vectors. Training adapts it to your documents."
+    title = "Encoder"
+    lead = "The encoder is the model that turns texts into vectors. Training adapts it to your documents."
     help_text = """Encoder: the bundled one knows English best and is small and quick. Another may be a folder of \
 sentence-transformers, as safetensors, or a GGUF file: Enter checks it and says what is wrong with it. Nothing is ever downloaded.
 One on a server gets the text of documents and queries. Only a folder can be trained and exported.

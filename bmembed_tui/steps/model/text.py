@@ -1,4 +1,4 @@
-"""What the engine's doctor found, in words for the step Model."""
+"""What the engine's doctor found, in words for the step Encoder."""
 
 from __future__ import annotations
 

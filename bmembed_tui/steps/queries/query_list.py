@@ -230,7 +230,7 @@ def format_counts(answer: QueryPage) -> Content:
     made, kept = answer.made, answer.kept
     if not made and not kept:
         return plain("There are no queries.")
-    share = f" ({kept / made:.0%})" if made >= kept and made else ""
+    share = f" ({100 * kept // made}%)" if made >= kept and made else ""
     parts = [plain(f"{kept:,} queries kept of {made:,} made{share}. ", "bold")]
     reasons = ", ".join(f"{reason}: {number:,}" for reason, number in answer.rejected.items() if number)
     if reasons:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from textual.content import Content
 
-from bmembed_tui.client.progress import format_progress
+from bmembed_tui.client.progress import doing
+from bmembed_tui.client.project_status import at_work
 from bmembed_tui.client.run_history import History
 from bmembed_tui.client.run_state import RunState
 from bmembed_tui.widgets.plain import marked, plain
 from engine.core.messages.project import UP_TO_DATE, ProjectStatus
 
 OWN_STAGES = ("ingest", "index", "generate")
-DOING = {"ingest": "reading the documents", "index": "building the BM25 index", "generate": "making the queries"}
 BY_MODEL = ("queries", "cost", "gpu layers")  # shown only where a language model is used, or could have been
 NONE_MADE = (
     "✗ problem: no query could be made, so nothing can be trained. A sample shows why; choose another way below."
@@ -45,7 +45,9 @@ def format_state(state: str, status: ProjectStatus, run: RunState) -> Content:
     if state == "running":
         return format_run(run)
     if state == "busy":
-        return plain(f"▶ A run is at stage {run.current}: queries can be changed after it.", "$text-accent")
+        return plain(
+            f"▶ A run is in progress ({at_work(run)}). Queries can be changed when it has ended.", "$text-accent"
+        )
     reason = status.stage("generate").reason
     if state == "made" and not status.counts.get("queries"):
         return plain(NONE_MADE, "bold $text-error")
@@ -62,9 +64,7 @@ def format_run(run: RunState) -> Content:
     """The stage that goes on, and how far it is."""
     if not (run.running and run.current):
         return plain("▶ starting …", "$text-accent")
-    sign = "‖ paused:" if run.paused else "▶"
-    progress = format_progress(run, " ", with_bar=True) or " …"
-    return plain(f"{sign} {DOING.get(run.current, run.current)}{progress}", "bold $text-accent")
+    return plain(doing(run), "bold $text-accent")
 
 
 def format_generation(run: RunState, history: History) -> Content:

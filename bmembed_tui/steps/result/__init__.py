@@ -1,1 +1,1 @@
-"""Step Result."""
+"""Step Evaluate."""

@@ -1,4 +1,4 @@
-"""The engine's report, as what the Result step shows. Pure."""
+"""The engine's report, as what the step Evaluate shows. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Step Result: whether adaptation helped, what is in use and why, and which queries changed."""
+"""Step Evaluate: whether adaptation helped, what is in use and why, and which queries changed."""
 
 from __future__ import annotations
 
@@ -44,21 +44,21 @@ SIGNS: dict[Outcome, tuple[str, str]] = {
     "stays": ("=", "bold $text-warning"), "not measured": ("·", "bold $text-warning"),
 }  # fmt: skip
 NOTHING = """Nothing has been measured yet.
-Evaluation asks every system the same questions, whose answers are known, and compares what they find: \
-BM25, the base encoder, the adapted one, interpolations of the two, and hybrid search with each.
-An adapted encoder is used only if it is shown to be better than base."""
+Evaluation asks the same questions, whose answers are known, by every way to search, and compares what is found: \
+by keywords, by the encoder before and after adaptation, by interpolations of the two, and by hybrid search with each.
+The adapted encoder is used only if it is shown to be better."""
 
 
 class ResultPane(StepPane):
     """The verdict; behind a fold figures with intervals, what was compared, the queries that got better and worse."""
 
     step = "result"
-    title = "Result"
+    title = "Evaluate"
     lead = "Did adaptation help?"
     help_text = """First comes the verdict on the best evidence there is: keyword search, search before adaptation and \
 search now, in points of 100; what is in use and why; what to do next. d shows all figures.
 
-Each line there is one way to search, measured on questions with known answers; ✓ marks what is in use.
+Each line there is one way to search (BM25 is keyword search), measured on questions with known answers; ✓ marks what is in use.
 ● is the measured value, ├──┤ the range it may really lie in (95 % confidence); in a narrow window the range \
 stands in numbers. The last column is the difference to the untouched base encoder: ▲ better, ▼ worse, = no difference \
 shown (the interval holds 0, or Fisher's randomisation test finds none).
@@ -69,7 +69,7 @@ titles and headings that nothing was trained on decide, then queries by a langua
 Search uses base where nothing is shown to be better. Below the figures: the queries that changed most. Enter on one \
 searches for it.
 
-Export takes the adapter and the model away, as folders for peft and sentence-transformers, and more if you choose it."""
+Export takes the adapter and the encoder away, as folders for peft and sentence-transformers, and more if you choose it."""
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("d", "details", "all figures", id="result.details"),
         Binding("m", "metric", "metric", id="result.metric"),

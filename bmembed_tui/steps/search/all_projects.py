@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar, Protocol, cast
@@ -40,7 +39,7 @@ class AllProjectsScreen(Screen[None]):
 
     def __init__(self, query: str = "") -> None:
         super().__init__()
-        self._query, self.found = query.strip(), list[tuple[Path, Hit]]()
+        self._query, self.found = query.strip(), list[tuple[FoundIn, Hit]]()
 
     def compose(self) -> ComposeResult:
         yield SafeStatic("Search all projects", classes="dialog-title")
@@ -81,15 +80,14 @@ class AllProjectsScreen(Screen[None]):
         if self.is_attached:
             self._query = query
             status.update(texts.everywhere(answers))
-            self._show([(one.path, hit) for one in answers if one.found for hit in one.found.hits])
+            self._show([(one, hit) for one in answers if one.found for hit in one.found.hits])
 
-    def _show(self, found: Sequence[tuple[Path, Hit]]) -> None:
+    def _show(self, found: Sequence[tuple[FoundIn, Hit]]) -> None:
         """The first hit of each project, then the second of each …"""
         self.found = sorted(found, key=lambda one: one[1].rank)
-        names = Counter(path.name for path in {path for path, _ in found})
         named = [
-            replace(hit, rank=rank, title=f"{label(path, names)}: {hit.title or hit.path}")
-            for rank, (path, hit) in enumerate(self.found, 1)
+            replace(hit, rank=rank, title=f"{one.project}: {hit.title or hit.path}")
+            for rank, (one, hit) in enumerate(self.found, 1)
         ]
         self.query_one(HitList).show_hits(named, MODES[0], {}, "No hits. Try other words.")
         if named:
@@ -98,10 +96,5 @@ class AllProjectsScreen(Screen[None]):
     @on(OptionList.OptionSelected)
     def _open(self, event: OptionList.OptionSelected) -> None:
         if self.found:
-            project, hit = self.found[event.option_index]
-            cast(HitOpener, self.app).open_hit(project, self._query, hit)
-
-
-def label(project: Path, names: Mapping[str, int]) -> str:
-    """The project's name, with the folder that it lies in where another one has the same."""
-    return project.name if names[project.name] == 1 else f"{project.parent.name}/{project.name}"
+            one, hit = self.found[event.option_index]
+            cast(HitOpener, self.app).open_hit(one.path, self._query, hit)

@@ -12,7 +12,7 @@ from engine.core.messages.search import Hit, Mode, Search
 
 ALL = "all"
 FACETS = ("type", "author", "language")
-NAMES = {"hybrid": "hybrid", "semantic": "semantic", "bm25": "BM25", ALL: "all three"}
+NAMES = {"hybrid": "hybrid", "semantic": "semantic", "bm25": "keywords", ALL: "all three"}
 Span = tuple[int, int]
 MAX_MATCHES = 50_000
 # Scripts that put no blanks between words: a term may stand anywhere in them.

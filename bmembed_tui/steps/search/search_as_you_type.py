@@ -1,4 +1,4 @@
-"""Asks the engine while the user types: the newest question wins, BM25 answers while the encoder is loading."""
+"""Asks the engine while the user types: the newest question wins, keyword search answers while the encoder is loading."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class Searching:
         self.pending.clear()
 
     def answer(self, mode: str) -> Answer | None:
-        """The newest answer of a mode; that of BM25 while the encoder is loading."""
+        """The newest answer of a mode; that of keyword search while the encoder is loading."""
         return self.answers.get(mode) or (self.answers.get("bm25") if self._bridged else None)
 
     async def _search(self, question: Question, mode: Mode) -> None:

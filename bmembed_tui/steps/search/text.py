@@ -16,8 +16,8 @@ from engine.core.messages.search import FoundIn
 from engine.core.text import duration
 
 HELP = """Type words or a question: hits come while you type. Down or Enter goes to them, / or a letter back to the field.
-BM25 finds the words that you type. Semantic search finds by meaning, with the encoder. Hybrid fuses the two.
-F5 to F8 choose; F8 shows all three. F2 embeds what is not embedded yet, then offers to adapt the encoder.
+Keyword search (BM25) finds the words that you type. Semantic search finds by meaning, with the encoder. Hybrid search is both.
+F5 to F8 choose; F8 shows all three side by side. F2 embeds what is not embedded yet, then offers to adapt the encoder.
 F3 searches all projects. F9 filters by path, date, type, author and language.
 
 "Words in quotes" must stand so in a hit, -word must not; open* finds all words that begin so; title:word looks in titles. \
@@ -34,7 +34,7 @@ embedded, the newest and smallest first.
 """
 OFFER = "\nOr try one of these:"
 NO_OFFER = "\nHits come while you type."
-SCALES = {"bm25": "BM25 score", "semantic": "similarity", "hybrid": "fused score"}
+SCALES = {"bm25": "keyword score", "semantic": "similarity", "hybrid": "fused score"}
 
 
 def offer(status: ProjectStatus, key: str) -> str:
@@ -58,7 +58,7 @@ def status(mode: str, searching: Searching) -> str:
     """How far the search by a mode is, or what it came to."""
     answer = searching.answer(mode)
     if searching.question.empty:
-        return f"{LOADING}; BM25 answers at once" if searching.encoder == "loading" else ""
+        return f"{LOADING}; keyword search works already" if searching.encoder == "loading" else ""
     if answer is None:
         return "searching …"
     if answer.error:

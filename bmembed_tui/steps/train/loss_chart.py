@@ -41,6 +41,7 @@ class LossChart(Vertical):
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self.curve, self.drawn = Curve(), (0, 0, 0, 0, "")
+        self._with_checks = True
         self._plots: list[Plot] = []
         self._loading = False
         self._losses: list[Point] = []
@@ -53,8 +54,8 @@ class LossChart(Vertical):
     def on_resize(self, _event: events.Resize) -> None:
         self._draw()
 
-    def show(self, curve: Curve) -> None:
-        self.curve = curve
+    def show(self, curve: Curve, *, with_checks: bool = True) -> None:
+        self.curve, self._with_checks = curve, with_checks
         self._draw()
 
     @property
@@ -71,7 +72,8 @@ class LossChart(Vertical):
         return max(2, (height if self._beside or not self._figures else height // 2) - 1 - RIM)
 
     def _draw(self) -> None:
-        steps, checks, size = self.curve.steps, self.curve.held_out, self.content_size
+        steps, size = self.curve.steps, self.content_size
+        checks = self.curve.held_out if self._with_checks else []
         last = (steps[-1].step if steps else -1, len(steps), len(checks))
         looks = (*last, size.width * 10_000 + size.height, self.app.theme)
         if looks == self.drawn:
@@ -148,7 +150,7 @@ class LossChart(Vertical):
     @property
     def _best(self) -> Point | None:
         """Step and Hit@10 of the best check, where that is not the first."""
-        best = self.curve.best
+        best = self.curve.best if self._with_checks else None
         return (best.step, best.hit_at_10) if best is not None and best.step > 0 else None
 
     def _cleared(self, plot: Plot, points: Sequence[Point], bottom: int, top: float = inf) -> Plot | None:

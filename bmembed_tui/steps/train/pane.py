@@ -10,6 +10,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 
 from bmembed_tui.client.project_status import STAGES
+from bmembed_tui.client.run_history import Curve
 from bmembed_tui.dialogs.confirmations import ask
 from bmembed_tui.steps.base import StepPane
 from bmembed_tui.steps.train.loss_chart import LossChart
@@ -31,9 +32,9 @@ class TrainPane(StepPane):
     lead = "The encoder learns which chunks answer which queries."
     help_text = """Loss: how far the encoder's ranking is from its teacher's; it should fall. A dot is a step, the line their mean.
 Hit@10: how many of the held-out queries, which it does not learn from, find their chunk among the first ten; it should rise. \
-They are titles and headings, or, where those are few, queries by a language model; where there are neither, the last step \
-counts. nDCG@10, in the numbers: how near to the top they find it, 100 % for always first. It chooses the adapter that is \
-kept, which the vertical line and ◆ mark.
+They are titles and headings, or, where those are few, queries by a language model, whose figures f shows; where there are \
+neither, the last step counts. nDCG@10, in the numbers: how near to the top they find it, 100 % for always first. It chooses the \
+adapter that is kept, which the vertical line and ◆ mark.
 
 Pause: the run waits, and keeps its memory. Keep best: training ends now with the best adapter, and what comes after goes on.
 Stop: the run ends; the next one goes on where it stopped. Detach: leave it running and go back to the projects.
@@ -43,11 +44,13 @@ Closing the app or losing the connection does not stop a run."""
         Binding("k", "keep", "keep best", id="train.keep"),
         Binding("x", "stop", "stop", id="train.stop"),
         Binding("d", "detach", "detach", id="train.detach"),
+        Binding("f", "figures", "held-out figures", id="train.figures"),
     ]
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self._offered: tuple[object, ...] = ()
+        self._unfolded = False
 
     def compose_body(self) -> ComposeResult:
         with Vertical(id="train-body"):
@@ -74,19 +77,27 @@ Closing the app or losing the connection does not stop a run."""
         host = self.host
         status, state, history = host.status, host.run_state, host.history
         self._offer()
-        self.query_one("#train-status", SafeStatic).update(format_status(status, state, history, host.activity))
-        curve = history.curve(state, current=status.done("train"))
+        text = format_status(status, state, history, host.activity, unfolded=self._unfolded)
+        self.query_one("#train-status", SafeStatic).update(text)
+        curve = self._curve
         going = state.running and state.current == "train"
         self.set_class(not (curve.steps or curve.held_out or going), "empty")
-        self.query_one(LossChart).show(curve)
+        self.query_one(LossChart).show(curve, with_checks=self._unfolded or not curve.synthetic)
         stage = history.reported(state, "train")
         choices, warnings = stage.choices, [*stage.warnings, *state.warnings]
         self.query_one("#train-choices", SafeStatic).update(format_details(choices, warnings))
         self.query_one("#train-more").display = bool(choices or warnings)
 
+    @property
+    def _curve(self) -> Curve:
+        return self.host.history.curve(self.host.run_state, current=self.host.status.done("train"))
+
     def _offer(self) -> None:
         host, state = self.host, self.host.run_state
-        offered = (host.going, host.has_run, state.current, host.waits, host.status.done("train"), self._broken_off)
+        offered = (
+            host.going, host.has_run, state.current, host.waits, host.status.done("train"), self._broken_off,
+            self._curve.synthetic,
+        )  # fmt: skip
         if offered == self._offered:
             return
         self._offered = offered
@@ -126,6 +137,8 @@ Closing the app or losing the connection does not stop a run."""
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in ("pause", "stop", "detach", "keep"):
             return self._has_meaning(action)
+        if action == "figures":
+            return self._curve.synthetic
         return super().check_action(action, parameters)
 
     def _has_meaning(self, action: str) -> bool:
@@ -133,6 +146,11 @@ Closing the app or losing the connection does not stop a run."""
         if action == "detach":
             return host.going
         return host.has_run and (action != "keep" or host.run_state.current == "train")
+
+    def action_figures(self) -> None:
+        """Show or hide the figures of queries that were made from the documents."""
+        self._unfolded = not self._unfolded
+        self.draw()
 
     def action_pause(self) -> None:
         self.host.control("resume" if self.host.waits else "pause")

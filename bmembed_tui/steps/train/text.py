@@ -9,6 +9,7 @@ from textual.content import Content
 
 from bmembed_tui.client.in_app import advice
 from bmembed_tui.client.progress import STOPPED, bar, format_progress
+from bmembed_tui.client.project_status import at_work
 from bmembed_tui.client.run_history import Curve, History
 from bmembed_tui.client.run_state import RunState, StageRun
 from bmembed_tui.widgets.plain import plain
@@ -17,11 +18,14 @@ from engine.core.messages.project import ProjectStatus
 from engine.core.text import duration
 
 WHAT_IT_DOES = """The encoder turns texts into vectors; texts that mean the same should lie close together. Training shows it \
-your queries and the chunks that answer them, as BM25 and the encoder itself rank them, so that it learns your documents' \
-own words. The model is not changed: a small adapter is trained beside it.
+your queries and the chunks that answer them, as keyword search and the encoder itself rank them, so that it learns your \
+documents' own words. The encoder itself is not changed: a small adapter is trained beside it.
 
 Every now and then the adapter is tested on held-out queries, which it never learns from, and the best one is kept. You may \
 pause, stop, or close the app at any time: nothing is lost."""
+FLATTERING = (
+    "These queries were made from your documents: they are easier than what people ask, and flatter the adapter."
+)
 ENDED = {
     "all steps": "all steps are done",
     "no gain": "held-out queries showed no further gain",
@@ -29,15 +33,17 @@ ENDED = {
 }
 
 
-def format_status(status: ProjectStatus, state: RunState, history: History, requested: str) -> Content:
-    """The lines above the chart."""
-    current = status.done("train")
-    curve = history.curve(state, current=current)
+def format_status(
+    status: ProjectStatus, state: RunState, history: History, requested: str, *, unfolded: bool = False
+) -> Content:
+    """The lines above the chart. `unfolded`: with the figures of synthetic queries."""
+    curve = history.curve(state, current=status.done("train"))
     if state.running and state.current == "train":
-        return Content("\n").join(_at_work(state, curve, requested))
-    lines = [plain(f"▶ {state.current or 'starting'}{format_progress(state)}", "bold")] if state.running else []
-    lines += _at_rest(status, state, curve, history.record(state, "train"))
-    return Content("\n").join(lines)
+        lines = list(_at_work(state, curve, requested))
+    else:
+        lines = [plain(f"▶ {at_work(state)}{format_progress(state)}", "bold")] if state.running else []
+        lines += _at_rest(status, state, curve, history.record(state, "train"))
+    return Content("\n").join([*lines, *(_held_out(curve) if unfolded or not curve.synthetic else _folded(curve))])
 
 
 def _at_work(state: RunState, curve: Curve, requested: str) -> Iterator[Content]:
@@ -57,7 +63,6 @@ def _at_work(state: RunState, curve: Curve, requested: str) -> Iterator[Content]
             f"loss {last.loss:.3f} · learning rate {last.learning_rate:.2g} · {last.tokens_per_second:,.0f} tokens/s · "
             f"{last.memory_mb:,.0f} MB"
         )
-    yield from _held_out(curve)
 
 
 def _held_out(curve: Curve) -> Iterator[Content]:
@@ -72,6 +77,14 @@ def _held_out(curve: Curve) -> Iterator[Content]:
         f"{first.ndcg_at_10:.1f} → {best.ndcg_at_10:.1f} %",
     )
     yield plain(f"Held-out {hit}, nDCG@10 {ndcg}, at step {best.step:,}, the best")
+    if curve.synthetic:
+        yield plain(FLATTERING, "$text-warning")
+
+
+def _folded(curve: Curve) -> Iterator[Content]:
+    if (best := curve.best) is not None:
+        place = f"step {best.step:,} is the best so far" if best.step else "no step was better than the start so far"
+        yield plain(f"By held-out queries of a language model, {place}. f shows figures.")
 
 
 def _at_rest(status: ProjectStatus, state: RunState, curve: Curve, record: StageRun | None) -> Iterator[Content]:
@@ -82,7 +95,6 @@ def _at_rest(status: ProjectStatus, state: RunState, curve: Curve, record: Stage
             yield plain(f"{state.error.what} {advice(state.error)}".strip())
     if record is not None and (not ending or status.done("train")):
         yield from _result(status, record)
-    yield from _held_out(curve)
     if not curve.steps and record is None:
         yield plain(WHAT_IT_DOES, lines=True)
         yield plain("The time left is shown here once training has started.", "$text-muted")

@@ -99,7 +99,8 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class FoundIn:
-    """What was found in a project of several, or why it could not be searched."""
+    """What was found in a project of several, or why it could not be searched. `project`: its name, with the folders that tell it
+    from others of that name."""
 
     project: str
     path: Path

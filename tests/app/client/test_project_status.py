@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from bmembed_tui.client.project_status import STAGES, STEPS, step_at_work, step_of, step_state
+from bmembed_tui.client.project_status import STAGES, STEPS, at_work, step_of, step_state, titles
 from bmembed_tui.client.run_state import RunState
 from bmembed_tui.project.sidebar import SIGNS
-from engine.core.events import Paused, RunStarted, StageFailed, StageFinished, StageStarted
+from engine.core.events import Paused, RunStarted, StageFailed, StageStarted
 from engine.core.messages.project import ProjectStatus, StageState
 
 STEP = {step.key: step for step in STEPS}
@@ -28,12 +28,13 @@ def status(running: bool = False, **states: str) -> ProjectStatus:
         ("documents", {"ingest": "done"}, "done"),
         ("model", {"ingest": "done"}, "to do"),
         ("model", {"generate": "stale"}, "done"),
-        ("index", {"index": "done"}, "BM25"),
+        ("index", {"index": "done"}, "keywords"),
         ("index", {"index": "done", "rank": "stale"}, "stale"),
-        ("result", {"evaluate": "done", "embed": "done"}, "done"),
+        ("result", {"evaluate": "done", "embed": "stale"}, "done"),
         ("search", {}, "to do"),
-        ("search", {"index": "done"}, "BM25"),
-        ("search", {"index": "done", "embed": "stale"}, "done"),
+        ("search", {"index": "done"}, "keywords"),
+        ("search", {"index": "done", "embed": "stale"}, "stale"),
+        ("search", {"index": "done", "embed": "done"}, "done"),
     ],
 )
 def test_states(step: str, states: dict[str, str], shown: str) -> None:
@@ -81,15 +82,17 @@ def test_a_stage_that_has_begun_since_the_status_was_read_is_running(stage: str)
     assert step_state(STEP["index"], status(ingest="done"), run) == "to do"
 
 
-@pytest.mark.parametrize(("measured", "step"), [(False, "search"), (True, "result")])
-def test_what_is_embedded_before_an_evaluation_is_for_search(measured: bool, step: str) -> None:
+def test_what_is_embedded_is_for_search() -> None:
     run = RunState()
     run.apply(RunStarted(run="1", stages=list(STAGES)))
-    if measured:
-        run.apply(StageFinished(stage="evaluate", seconds=1.0, peak_memory_mb=1.0, summary={}))
     run.apply(StageStarted(stage="embed", fingerprint="", reason=""))
-    assert step_at_work(run) == step
-    assert {one for one in STEP if step_state(STEP[one], status(running=True), run) == "running"} == {step}
+    assert {one for one in STEP if step_state(STEP[one], status(running=True), run) == "running"} == {"search"}
+    assert at_work(run) == STEP["search"].title
+
+
+def test_stages_are_called_by_their_steps() -> None:
+    assert titles(STAGES) == "Documents, Index, Queries, Train, Evaluate, Search"
+    assert (titles([]), titles(["rank", "unknown", "index"])) == ("", "Index")
 
 
 def test_every_stage_has_a_step() -> None:
@@ -100,5 +103,5 @@ def test_every_stage_has_a_step() -> None:
         "index",
         "train",
         "result",
-        "result",
+        "search",
     ]

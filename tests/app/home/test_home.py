@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fixtures.app import drive, screen_text, text_of, until, until_screen, until_text
+from fixtures import pictures
+from fixtures.app import drive, opened, screen_text, text_of, until, until_screen, until_text
 from fixtures.home_screen import is_opened, offered, project_at, typed, until_offered
 from fixtures.shown_numbers import numbers
 from fixtures.waiting_run import waiting_run
@@ -21,7 +22,7 @@ from bmembed_tui.dialogs.folder_picker import FolderPicker
 from bmembed_tui.home.projects import Known, look_at, run_doing
 from bmembed_tui.home.recents import recent, remember
 from bmembed_tui.home.sample import import_questions, sample_project
-from bmembed_tui.home.screen import ALL, NEW, OTHER, SAMPLE
+from bmembed_tui.home.screen import ALL, NEW, OTHER, SAMPLE, HomeScreen
 from engine.core.assets import asset_path
 from engine.core.events import Paused, Progress, StageStarted, TrainStep, encode
 from engine.project.folder import ProjectFolder, projects_root
@@ -134,6 +135,9 @@ def test_enter_makes_the_sample_with_its_questions_and_opens_it_at_its_documents
         await pilot.press("enter")
         await until(pilot, lambda: is_opened(pilot), "the sample")
         await until(pilot, lambda: numbers(text_of(pilot, "#documents-status"))[:1] == [132], "the files")
+        await until(
+            pilot, lambda: list((pilot.app.screen.project.path / "imports").glob("judgments-*.jsonl")), "questions"
+        )
         return pilot.app.screen.pane.step, pilot.app.screen.project.path
 
     step, path = drive(story)
@@ -170,6 +174,30 @@ def test_the_samples_questions_are_imported_once(monkeypatch: pytest.MonkeyPatch
     assert commands == [
         ("import-judgments", str(project.path), str(asset_path("sample/documents").parent / "questions.jsonl"))
     ]
+
+
+def test_what_is_typed_while_a_project_is_being_opened_is_searched_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pictures.play_record(monkeypatch, tmp_path)
+    may_open = threading.Event()
+
+    def open_late(_name: str) -> ProjectFolder:
+        may_open.wait(60)
+        return pictures.RecordedProject(pictures.PROJECT)
+
+    monkeypatch.setattr(ProjectFolder, "open", staticmethod(open_late))
+
+    async def story(pilot: Pilot[Any]) -> None:
+        await until_offered(pilot, f"at:{pictures.PROJECT}")
+        pilot.app.screen.open("sample", "search")
+        await pilot.press("n", "o", "x", "backspace", "1")  # n and o have a meaning otherwise
+        assert isinstance(pilot.app.screen, HomeScreen)
+        may_open.set()
+        screen = await opened(pilot)
+        await until(pilot, lambda: screen.query_one("#search-query", Input).value == "no1", "what was typed")
+
+    drive(story)
 
 
 def test_a_broken_project_is_marked_in_the_list_and_its_error_is_shown_when_it_is_opened(tmp_path: Path) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
-from unittest.mock import AsyncMock
 
 import pytest
 from fixtures.app import SIDEBAR, drive, opened, screen_text, text_of, until, until_screen
@@ -279,7 +279,13 @@ def test_one_key_embeds_and_then_offers_to_adapt(
     new_project: Path, ordered: list[str], monkeypatch: pytest.MonkeyPatch, no_encoder: None
 ) -> None:
     offer = AdaptationOffer({"train": 900.0}, (), "document", 12, 197, 4.0, 20, 197, ("judge",))
-    monkeypatch.setattr("bmembed_tui.dialogs.adapt.command", AsyncMock(return_value=to_json(offer)))
+    measured = asyncio.Event()
+
+    async def estimate(*_: str) -> Any:
+        await measured.wait()
+        return to_json(offer)
+
+    monkeypatch.setattr("bmembed_tui.dialogs.adapt.command", estimate)
     engine_here("run", str(new_project), "--only", "ingest,index")
 
     async def only_read(pilot: Pilot[Any]) -> None:
@@ -294,8 +300,13 @@ def test_one_key_embeds_and_then_offers_to_adapt(
         for keys, step in (("enter", "search"), ("right", "model")):
             pilot.app.screen.go("search")  # type: ignore[attr-defined]
             await pilot.press("f2")
-            await until_screen(pilot, AdaptDialog)
-            await until(pilot, lambda: {12, 197} <= set(numbers(screen_text(pilot.app))), "what it takes")  # type: ignore[arg-type]
+            dialog = await until_screen(pilot, AdaptDialog)
+            if not measured.is_set():
+                await pilot.press("enter")
+                assert (pilot.app.screen, dialog.query_one("#answer-now").disabled) == (dialog, True)
+            measured.set()
+            await until(pilot, lambda dialog=dialog: dialog.query_one("#answer-now").has_focus, "that it can start")  # type: ignore[misc]
+            assert {12, 15, 197} <= set(numbers(screen_text(pilot.app)))  # type: ignore[arg-type]
             await pilot.press(*(["tab", "enter"] if keys == "right" else ["enter"]))
             if step == "search":
                 await until_screen(pilot, ErrorDialog)

@@ -201,9 +201,3 @@ def test_hits_by_document_more_like_one_newest_first_a_correction_and_all_projec
         await everywhere(pilot, pane)
 
     drive(story, finished_project, size=(120, 40))
-
-
-def test_of_two_projects_with_one_name_the_folder_is_named() -> None:
-    names = {"sample": 2, "handbook": 1}
-    assert all_projects.label(Path("/home/ada/work/sample"), names) == "work/sample"
-    assert all_projects.label(Path("/home/ada/work/handbook"), names) == "handbook"

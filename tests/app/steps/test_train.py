@@ -63,9 +63,34 @@ def test_numbers_of_a_training_at_work() -> None:
     assert (numbers(line), "stopping" in line) == ([30, 100, 30], True)
 
 
+def test_figures_of_queries_by_a_language_model_are_behind_a_fold(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checks = [replace(one, synthetic=True) for one in (check(0, 61.0, best=True), check(20, 68.5, best=True))]
+    state = run_of(BEGUN, checks[0], step(30, 1.23456), checks[1])
+    figures = {71.0, 78.5, 61.0, 68.5}
+    folded = format_status(status("to do", running=True), state, History(), "").plain
+    assert not figures & set(numbers(folded))
+    assert 20 in numbers(folded.splitlines()[-1])  # the best step
+    unfolded = format_status(status("to do", running=True), state, History(), "", unfolded=True).plain
+    assert figures <= set(numbers(unfolded))
+    pictures.play_record(monkeypatch, tmp_path)
+
+    async def story(pilot: Pilot[Any]) -> None:
+        screen = await pictures.open_project(pilot)
+        screen.run_state.held_out[:] = [replace(one, synthetic=True) for one in screen.run_state.held_out]
+        screen.go("train")
+        await until_text(pilot, "┏")
+        assert "●Hit@10" not in screen_text(pilot.app)  # type: ignore[arg-type]
+        await pilot.press("f")
+        await until_text(pilot, "●Hit@10")
+
+    drive(story)
+
+
 def test_before_it_and_after_it() -> None:
     before = run_of(StageStarted(stage="rank", fingerprint="r", reason="x"))
-    assert "▶ rank" in text_of(status("to do", True), before)
+    assert "▶ Index" in text_of(status("to do", True), before)
     assert WHAT_IT_DOES in text_of(status("to do"), RunState())
     record = StageRun(
         "train", seconds=200.0, summary={"adapter": "a", "steps": 1200, "best_step": 900, "ended": "no gain"}
