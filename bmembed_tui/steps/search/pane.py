@@ -24,6 +24,7 @@ from engine.core.messages.queries import ReadExamples
 
 DEBOUNCE = 0.15  # seconds without a key before a search
 SERVER_DEBOUNCE = 0.6  # the same where a server is sent the query
+AGAIN = 5.0  # seconds between two looks whether what is embedded by now holds hits
 SETTLE = 0.3  # seconds without an answer before it is read how its hits were judged
 
 
@@ -58,6 +59,7 @@ class SearchPane(HitActions):
     def on_mount(self) -> None:
         self.query_one(FilterRow).display = False
         self._draw_frame()
+        self.set_interval(AGAIN, self._look_again)
 
     def entered(self) -> None:
         self._open(focus=True)
@@ -78,6 +80,7 @@ class SearchPane(HitActions):
             return False
         if not status.stages or (self.host.going and not status.built("index")):
             self._early += "" if character.isdigit() else character  # digits go to the steps
+            self._draw_frame()
             return not character.isdigit()
         if status.built("index"):
             field.insert_text_at_cursor(character)
@@ -108,6 +111,8 @@ class SearchPane(HitActions):
                 self._built[stage.stage] = stage.state, stage.fingerprint
         if self._built != before:
             self.searching.forget()
+            if not self._found_by_meaning:
+                self.searching.lose()  # there may be an encoder to load now: keyword search answers until it is
             self._drawn.clear()
             if there and self.host.pane is self:
                 self._open(focus=self.screen.focused is None or self in self.screen.focused.ancestors)
@@ -124,6 +129,16 @@ class SearchPane(HitActions):
         self._draw_status()
 
     # Asking
+
+    @property
+    def _found_by_meaning(self) -> bool:
+        return any("semantic" in hit.rankers for hit in self.active_list.hits)
+
+    def _look_again(self) -> None:
+        """For hits by meaning, while embedding goes on and there are only those by keywords."""
+        wanted = self.active != "bm25" and not self.searching.question.empty and not self.searching.pending
+        if wanted and self.host.run_state.current == "embed" and not self._found_by_meaning:
+            self.searching.look(self.searching.question, self.mode, again=True)
 
     def search_for(self, text: str) -> None:
         field = self.query_one(QueryInput)

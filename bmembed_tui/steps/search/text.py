@@ -32,6 +32,7 @@ NOTHING = """There is nothing to search yet.
 Reading the documents takes seconds to minutes: then they can be searched by keyword. Search by meaning follows as they are \
 embedded, the newest and smallest first.
 """
+TYPED = "\nThen these words are searched for: {}\n"
 OFFER = "\nOr try one of these:"
 NO_OFFER = "\nHits come while you type."
 SCALES = {"bm25": "keyword score", "semantic": "similarity", "hybrid": "fused score"}
@@ -67,10 +68,9 @@ def status(mode: str, searching: Searching) -> str:
     if answer.by != mode and mode in searching.pending:
         return f"{count(len(answer.hits), 'hit')} by {NAMES[answer.by]} · {took} · {LOADING} …"
     filters = searching.question.filters.count
-    order = "newest first" if answer.question.by_date else scale(answer)
-    return f"{count(len(answer.hits), 'hit')} · {order} · {took}" + (
-        f" · {count(filters, 'filter')}" if filters else ""
-    )
+    order = "newest first" if answer.question.by_date else scale(answer) if answer.hits else ""
+    parts = (count(len(answer.hits), "hit"), order, took, count(filters, "filter") if filters else "")
+    return " · ".join(part for part in parts if part)
 
 
 def scale(answer: Answer) -> str:
@@ -80,10 +80,10 @@ def scale(answer: Answer) -> str:
     return SCALES[by]
 
 
-def no_hits(answer: Answer, *, is_embedding: bool = False) -> str:
-    """What stands where hits would be."""
-    if is_embedding:
-        return "No hits yet: no document holds these words, and few are embedded so far."
+def no_hits(answer: Answer, *, by_words_only: bool = False) -> str:
+    """What stands where hits would be. `by_words_only`: the documents are still being embedded."""
+    if by_words_only:
+        return "No hits yet: no document holds these words. Hits by meaning come as the documents are embedded."
     if answer.note:
         return answer.note
     if answer.question.filters.count:

@@ -62,7 +62,7 @@ class SearchView(StepPane):
 
     def compose_body(self) -> ComposeResult:
         with Vertical(id="search-nothing"):
-            yield SafeStatic(texts.NOTHING)
+            yield SafeStatic("", id="search-nothing-text")
             yield SafeButton("Read and index", id="primary", variant="primary")
         with Vertical(id="search-all"):
             yield QueryInput(placeholder="words or a question", id="search-query")
@@ -131,6 +131,7 @@ class SearchView(StepPane):
         for shown in self._lists.values():
             shown.show_titles_alone(narrow and self.mode == ALL)
         self.query_one("#search-nothing").display = not there
+        self._write("#search-nothing-text", texts.NOTHING + (texts.TYPED.format(self._early) if self._early else ""))
         self.query_one("#search-all").display = there
         self.query_one("#search-columns").display = not empty
         self._write("#search-hint", (texts.OFFER if self.offered else texts.NO_OFFER) if empty else "")
@@ -176,7 +177,9 @@ class SearchView(StepPane):
                 continue
             self._drawn[mode] = answer
             self.judgments.of(answer.question.query)
-            message = answer.error or texts.no_hits(answer, is_embedding=self.host.run_state.current == "embed")
+            message = answer.error or texts.no_hits(
+                answer, by_words_only=self.host.going and not self.host.status.done("embed")
+            )
             self._lists[mode].show_hits(answer.hits, answer.by, self.judgments.judged, message)
         answer = self.searching.answer(self.active)
         if answer is not None and answer.question.facets:
