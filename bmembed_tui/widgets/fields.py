@@ -171,6 +171,8 @@ class _PathSuggester(Suggester):
         self._files = files
 
     async def get_suggestion(self, value: str) -> str | None:
+        if value.endswith("/"):  # a folder is named: what is in it would look chosen
+            return None
         found = await asyncio.to_thread(matches, value, self._files)
         return found[0] if found else None
 

@@ -39,8 +39,8 @@ read inside others, such as attachments.
 Include and Exclude: patterns as in a .gitignore file, with commas between. "drafts/" is a folder, "*.html" an ending. The \
 counts show at once what a change would do; Enter saves the patterns, Esc reverts them.
 Folders: a project may read several folders and files; one that is dropped here is added. \
-Enter or → opens a folder, ← closes it. A large folder is shown \
-500 files at a time; all of its files are read.
+Enter or → opens a folder, ← closes it. Of a large folder \
+the first 1,000 entries are shown; all of its files are read.
 Reading again looks for new, changed and removed files; what did not change is not read twice.
 After reading, search by keywords works at once, and by meaning as the documents are embedded."""
     BINDINGS: ClassVar[list[BindingType]] = [

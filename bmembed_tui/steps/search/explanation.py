@@ -97,7 +97,7 @@ def format_adapter(explained: Explained, ranks: RankComparison) -> str:
         return "not ranked by the encoder"
     after = f"{ranks.in_use_rank:,}"
     if explained.in_use == "base":
-        return "none in use"
+        return f"none in use; base rank {after}"
     if ranks.base_rank is None:
         return f"{explained.in_use}: rank {after}; base rank unknown"
     text = f"{explained.in_use}: base rank {ranks.base_rank:,} → {after}"

@@ -256,8 +256,9 @@ class SearchPane(HitActions):
 
     def action_like(self) -> None:
         """Hits that are like the document of this one."""
-        if self._hit is not None:
-            self.search_for(f"like:{self._hit.id}")
+        if (hit := self._hit) is not None:
+            self.search_for(f"like:{hit.id}")
+            self._say(f"Documents like {hit.title or hit.path}")
 
     def action_take_suggestion(self) -> None:
         """Search for the query in the spelling of the documents."""

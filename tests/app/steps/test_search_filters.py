@@ -195,6 +195,7 @@ def test_hits_by_document_more_like_one_newest_first_a_correction_and_all_projec
         await pilot.press("l")
         await answered(pilot, pane)
         assert pane.question.query == f"like:{first.id}"
+        assert (first.title or first.path) in text_of(pilot, "#search-status")
         assert first.path not in {hit.path for hit in pane.active_list.hits}
         await pilot.press("f8")
         assert not side.display
