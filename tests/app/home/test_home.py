@@ -242,22 +242,22 @@ def test_remembering_a_project_looks_at_no_other(tmp_path: Path, monkeypatch: py
 
 
 def test_leaving_while_the_sample_is_made_opens_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    importing = asyncio.Event()
+    making = asyncio.Event()
 
-    async def never(_project: ProjectFolder) -> None:
-        importing.set()
+    async def never() -> None:
+        making.set()
         await asyncio.Event().wait()
 
-    monkeypatch.setattr("bmembed_tui.home.sample.import_questions", never)
+    monkeypatch.setattr("bmembed_tui.home.sample.sample_project", never)
     opened: list[Path] = []
     monkeypatch.setattr(
-        "bmembed_tui.app.BmembedApp.open_project", lambda _app, project, *_: opened.append(project.path)
+        "bmembed_tui.app.BmembedApp.open_project", lambda _app, project, *_, **__: opened.append(project.path)
     )
 
     async def story(pilot: Pilot[Any]) -> None:
         await until_offered(pilot)
         await pilot.press("enter")
-        await asyncio.wait_for(importing.wait(), 60)
+        await asyncio.wait_for(making.wait(), 60)
 
     drive(story)
     assert not opened
@@ -328,7 +328,7 @@ def test_what_a_run_does_is_read_from_its_log(tmp_path: Path) -> None:
     started = StageStarted(stage="ingest", fingerprint="", reason="")
     log = [encode(started), encode(Progress(stage="ingest", done=1050, total=2000, unit="files"))]
     (folder / "events.jsonl").write_text("\n".join(log) + "\n")
-    assert "ingest" in run_doing(project.path)
+    assert "Documents" in run_doing(project.path)
     assert numbers(run_doing(project.path)) == [1050, 2000]
     steps = [
         TrainStep(
@@ -339,7 +339,7 @@ def test_what_a_run_does_is_read_from_its_log(tmp_path: Path) -> None:
     log.append(encode(StageStarted(stage="train", fingerprint="", reason="")))
     (folder / "events.jsonl").write_text("\n".join([*log, *map(encode, steps)]) + "\n")
     doing = run_doing(project.path)
-    assert ("train" in doing, numbers(doing)) == (True, [2000, 4000])
+    assert ("Train" in doing, numbers(doing)) == (True, [2000, 4000])
     with (folder / "events.jsonl").open("a") as file:
         file.write(encode(Paused(stage="train")) + '\n{"event": "progress", "sta')
     paused = run_doing(project.path)

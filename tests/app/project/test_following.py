@@ -142,7 +142,7 @@ def test_a_run_that_began_elsewhere_is_noticed_and_its_death_too(finished_projec
         await until(pilot, lambda: screen.run_state.over, "the history")
         with waiting_run(finished_project):
             await until(pilot, lambda: screen.run_state.running and screen.run_state.steps, "the run to be noticed")
-            await until(pilot, lambda: "train" in head_line(pilot), "the head line")
+            await until(pilot, lambda: "Train" in head_line(pilot), "the head line")
             screen.action_go("train")
             await until(pilot, lambda: screen.is_at("train"), "the step")
             keep = screen.query_one("#train #keep")

@@ -73,7 +73,7 @@ def test_progress() -> None:
         Progress(stage="rank", done=1024, total=4096, unit="queries"),
     ])  # fmt: skip
     shown = format_status(status("done", "to do"), state, history()).plain
-    assert shown.startswith("rank: ")
+    assert shown.startswith("▶ ")
     assert bar(0.25) in shown
     assert numbers(shown)[:2] == [1024, 4096]
 
