@@ -63,9 +63,8 @@ def installation(client: str, projects: Sequence[Path]) -> Change:
     """What adds the server, over these projects, to an assistant's configuration. Raises InputError where that cannot be read."""
     path = config_path(client, Path.home())
     before = _text(path)
-    program = Path(sys.executable).with_name("engine")
-    command = [str(program)] if program.is_file() else [sys.executable, "-m", "engine"]
-    entry = {"command": command[0], "args": [*command[1:], "mcp", *map(str, projects)]}
+    program, *words = own_command()
+    entry = {"command": program, "args": [*words, "mcp", *map(str, projects)]}
     try:
         after = (_in_toml if path.suffix == ".toml" else _in_json)(before or "", entry)
     except (ValueError, RecursionError) as error:
@@ -73,6 +72,12 @@ def installation(client: str, projects: Sequence[Path]) -> Change:
             f"{path} cannot be read.", f"{error}.", "Correct it, or add the server by hand.", code="config-invalid"
         ) from None
     return Change(path, before, after)
+
+
+def own_command() -> list[str]:
+    """What starts `engine` from anywhere."""
+    program = Path(sys.executable).with_name("engine")
+    return [str(program)] if program.is_file() else [sys.executable, "-m", "engine"]
 
 
 def skill(folder: Path) -> Change:

@@ -10,13 +10,13 @@ from threading import Timer
 from typing import Any
 from urllib.parse import quote
 
+from engine.assistants.projects import labelled, no_project
 from engine.assistants.served import ServedProject
 from engine.core.errors import EngineError, UsageError
 from engine.core.messages.search import Found, Hit
 from engine.core.messages.wire import to_json
 from engine.core.records import Document
-from engine.core.text import day, short_names
-from engine.project.folder import ProjectFolder, known_projects
+from engine.core.text import day
 from engine.search.filters import date_of
 
 LINES, MAX_LINES = 200, 1_000
@@ -28,18 +28,11 @@ class ProjectTools:
     """The tools over some projects, all where none is named. Raises UsageError where there is none. For one thread."""
 
     def __init__(self, names: Sequence[str]) -> None:
-        folders = [ProjectFolder.open(name) for name in dict.fromkeys(names or map(str, known_projects()))]
-        if not folders:
-            raise UsageError(
-                "There are no projects yet.", "None was named, either.", "Make one with 'engine new'.",
-                code="project-missing", command="new",
-            )  # fmt: skip
-        labels = short_names([one.path for one in folders])
-        self._projects = {labels[one.path]: ServedProject(one, labels[one.path]) for one in folders}
+        self._projects = {label: ServedProject(one, label) for label, one in labelled(names).items()}
         first = next(iter(self._projects.values()))
         with suppress(EngineError):  # a search says so
             first.prepare()
-        self._timer = Timer(LOAD_AFTER, first.load) if len(folders) == 1 else None
+        self._timer = Timer(LOAD_AFTER, first.load) if len(self._projects) == 1 else None
         if self._timer:
             self._timer.daemon = True
             self._timer.start()
@@ -124,8 +117,7 @@ class ProjectTools:
         if label is None:
             return list(self._projects.values())
         if label not in self._projects:
-            known = ", ".join(self._projects)
-            raise UsageError("There is no such project.", f"There are {known}.", "Name one.", code="project-missing")
+            raise no_project([*self._projects])
         return [self._projects[label]]
 
     def _document(self, id: str) -> tuple[ServedProject, Document]:

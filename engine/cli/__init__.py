@@ -21,6 +21,7 @@ from engine.cli import (
     looking,
     queries,
     searching,
+    serving,
     studying,
     taking,
 )
@@ -41,6 +42,7 @@ __all__ = [
     "main",
     "queries",
     "searching",
+    "serving",
     "studying",
     "taking",
 ]

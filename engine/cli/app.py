@@ -33,7 +33,7 @@ GROUPS = {
     "Start": ("new", "run", "find", "list", "config", "purge", "demo", "doctor"),
     "Search": ("search", "watch", "serve", "mcp"),
     "Adapt": ("adapt", "sample", "judge", "import-judgments", "import-queries", "report", "export"),
-    "Move": ("bundle", "unbundle", "verify"),
+    "Move and share": ("bundle", "unbundle", "verify", "share"),
     "Inspect": ("status", "documents", "queries", "models", "encoders"),
     "Control a run": ("pause", "resume", "cancel", "finish"),
 }
@@ -167,6 +167,21 @@ def print_line(data: Any) -> None:
 def _escaped(text: str) -> str:
     """JSON with escapes for what steers a terminal (JSON itself only asks for those below U+0020) or is not UTF-8."""
     return re.sub("[\x7f-\x9f\ud800-\udfff]", lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def agree(question: str, yes: bool, command: str) -> None:
+    """Ask, unless the answer is given already. Raises CancelledError where it is no, UsageError where nobody can be asked."""
+    from engine.core.errors import CancelledError, UsageError
+
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise UsageError(
+            f"'engine {command}' needs your consent.", f"It asks: {question} Standard input is not a terminal.",
+            "Add --yes to go on without being asked.", code="confirmation-impossible", command=command,
+        )  # fmt: skip
+    if not typer.confirm(question, err=True):
+        raise CancelledError("Nothing was changed.", "You answered no.")
 
 
 @contextmanager

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from engine.cli.app import app
-from engine.core.errors import CancelledError, UsageError
+from engine.cli.app import agree, app
 from engine.core.text import harmless
 
 if TYPE_CHECKING:
@@ -43,8 +42,9 @@ def mcp(
         from engine.project.folder import ProjectFolder
 
         folders = [ProjectFolder.open(name).path for name in names or ()]
-        _write(installing.installation(install, folders) if install else None, yes)
-        _write(installing.skill(skill) if skill else None, yes)
+        changes = [installing.installation(install, folders)] if install else []
+        for change in [*changes, *([installing.skill(skill)] if skill else [])]:
+            write_change(change, yes, "mcp", NOTE)
         return
     from engine.assistants.protocol import ToolServer
 
@@ -55,21 +55,13 @@ def mcp(
     os._exit(0)  # without waiting for an encoder that is being loaded
 
 
-def _write(change: Change | None, yes: bool) -> None:
-    """Show a change, and make it where the user agrees."""
-    if change is None:
-        return
+def write_change(change: Change, yes: bool, command: str, note: str) -> None:
+    """Show a change of a file, make it where the user agrees, and then say the note."""
     lines = change.diff()
     print("".join(harmless(line) + "\n" for line in lines), end="")
     if not lines:
         print(harmless(f"{change.path} has it already."), file=sys.stderr)
         return
-    if not yes and not sys.stdin.isatty():
-        raise UsageError(
-            f"Changing {change.path} needs your consent.", "Standard input is not a terminal.",
-            "Add --yes to write it without being asked.", code="confirmation-impossible", command="mcp",
-        )  # fmt: skip
-    if not yes and not typer.confirm(harmless(f"Write {change.path}?"), err=True):
-        raise CancelledError("Nothing was written.", "You answered no.")
+    agree(harmless(f"Write {change.path}?"), yes, command)
     backup = change.write()
-    print(harmless(f"Written.{f' The file as it was is {backup}.' if backup else ''} {NOTE}"), file=sys.stderr)
+    print(harmless(f"Written.{f' The file as it was is {backup}.' if backup else ''} {note}"), file=sys.stderr)

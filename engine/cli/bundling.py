@@ -1,4 +1,4 @@
-"""Commands that make one file of a project, and a project of such a file."""
+"""Commands that make one file of a project, a project of such a file, and a project that others may read."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from engine.cli.app import AsJson, ProjectName, app, cleaned_up, print_json
+from engine.cli.app import AsJson, ProjectName, agree, app, cleaned_up, print_json
 from engine.core.text import harmless
 
 if TYPE_CHECKING:
@@ -76,16 +76,69 @@ def unbundle(
 
 
 @app.command()
-def verify(file: BundleFile, password_file: PasswordFile = None, as_json: AsJson = False) -> None:
-    """Read a bundle and compare every byte with its digests. It finds damage, not forgery."""
+def share(
+    name: ProjectName,
+    group: Annotated[str | None, typer.Option(metavar="NAME", help="the group that may read it")] = None,
+    off: Annotated[bool, typer.Option("--off", help="only you may read it again")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="do not ask")] = False,
+) -> None:
+    """Let a group read a project, and search it: it holds the text of the documents. What runs make is for the group, too."""
+    from engine.core.errors import UsageError
+    from engine.project.folder import ProjectFolder
+    from engine.project.sharing import sharing
+
+    if (group is None) is not off:
+        raise UsageError(
+            "It is not said who may read the project.", "", "Add --group NAME or --off.", code="options-conflict"
+        )
+    plan = sharing(ProjectFolder.open(name), group)
+    whose = f", group {group}" if group else ""
+    for kind, count in (("folders", plan.folders), ("files", plan.files)):
+        print(f"{count:>6} {kind} get the mode {plan.modes[kind]:04o}{whose}")
+    for folder in plan.closed:
+        print(
+            harmless(f"The group cannot pass {folder}: it needs 'chmod o+x' there, or another place."), file=sys.stderr
+        )
+    if plan.folders or plan.files:
+        agree(harmless(f"Change {plan.project.path}?"), yes, "share")
+        plan.apply()
+
+
+@app.command()
+def verify(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="a file that 'engine bundle' made, or a project")],
+    password_file: PasswordFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Read a bundle, or the files of a project, and compare every byte with its digests. It finds damage, not forgery."""
     from engine.export.bundle.unpack import verify as check
 
+    if not file.is_file():
+        _verify_project(str(file), as_json)
+        return
     found = check(file, partial(_password, password_file, ask=False))
     if as_json:
         print_json(found)
         return
     inside = f"{found.files} files" if found.files else "encrypted; with its password the content is checked, too"
     print(harmless(f"{found.file}: undamaged, {inside}\nsha256 {found.sha256}"))
+
+
+def _verify_project(name: str, as_json: bool) -> None:
+    from engine.core.errors import DamagedError
+    from engine.export.verifying import verify_project
+    from engine.project.folder import ProjectFolder
+
+    found = verify_project(ProjectFolder.open(name))
+    if as_json:
+        print_json(found)
+    else:
+        print(f"{found.undamaged} files are undamaged.")
+        print("".join(harmless(f"damaged: {one}: {why}") + "\n" for one, why in found.damaged.items()), end="")
+        without = ", ".join(f"{one} ({count})" for one, count in found.without_digest.items())
+        print(harmless(f"No digest was recorded of: {without}"))
+    if found.damaged:
+        raise typer.Exit(DamagedError.exit_code)
 
 
 def _password(file: Path | None, *, new: bool = False, ask: bool = True) -> str | None:

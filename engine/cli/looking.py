@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -11,28 +10,6 @@ import typer
 
 from engine.cli.app import AsJson, MaybeProject, ProjectName, app, opened, print_json, print_plain_json
 from engine.core.text import harmless
-
-
-@app.command()
-def serve(
-    name: ProjectName,
-    stdio: Annotated[bool, typer.Option("--stdio", help="required: use standard input and output")] = False,
-) -> None:
-    """Answer searches as JSON-RPC 2.0, one message a line. Models stay loaded. No port is opened."""
-    from engine.core.errors import UsageError
-
-    if not stdio:
-        raise UsageError(
-            "The server speaks on standard input and output only.", "No port is ever opened.", "Add --stdio.",
-            code="stdio-required",
-        )  # fmt: skip
-    from engine.search.server import Server
-    from engine.service import methods
-
-    with opened(name) as project:
-        answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-        os.dup2(2, 1)  # what a library prints must not mix with the answers
-        Server(project.folder, answers, extra=methods(project.folder)).serve(sys.stdin)
 
 
 @app.command("list")

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from engine.cli.app import AsJson, ProjectName, app, cleaned_up, opened, print_json
+from engine.cli.app import AsJson, ProjectName, agree, app, cleaned_up, opened, print_json
 from engine.core.text import harmless
 
 if TYPE_CHECKING:
     from engine.core.messages.project import Purged
-    from engine.project.folder import ProjectFolder
 
 
 @app.command()
@@ -24,7 +23,7 @@ def export(
         str | None,
         typer.Option(
             metavar="PARTS",
-            help="adapter, model, onnx, vectors, parquet, chunks, beir, separated by commas; or all; "
+            help="adapter, model, onnx, gguf, vectors, parquet, chunks, beir, separated by commas; or all; "
             "adapter,model if left out",
         ),
     ] = None,
@@ -61,33 +60,19 @@ def purge(
 
     Everything that was made from the documents is deleted. What else on this machine may hold their text is listed.
     """
+    from engine.export.purge import extent
     from engine.export.purge import purge as remove
     from engine.project.cached import existing_cached_project
     from engine.project.folder import ProjectFolder
 
     project = existing_cached_project(name) or ProjectFolder.open(name)
-    if not yes:
-        _ask(project)
+    files, size = extent(project)
+    agree(harmless(f"Delete {project.path}: {files} files, {size / 1e6:,.1f} MB? Your documents stay."), yes, "purge")
     done = remove(project)
     if as_json:
         print_json(done)
     else:
         _show(done)
-
-
-def _ask(project: ProjectFolder) -> None:
-    from engine.core.errors import CancelledError, UsageError
-    from engine.export.purge import extent
-
-    if not sys.stdin.isatty():
-        raise UsageError(
-            f"Deleting {project.name} needs your consent.", "Standard input is not a terminal.",
-            "Add --yes to delete it without being asked.", code="confirmation-impossible", command="purge",
-        )  # fmt: skip
-    files, size = extent(project)
-    text = harmless(f"Delete {project.path}: {files} files, {size / 1e6:,.1f} MB? Your documents stay.")
-    if not typer.confirm(text, err=True):
-        raise CancelledError("Nothing was deleted.", "You answered no.")
 
 
 def _show(done: Purged) -> None:

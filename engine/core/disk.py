@@ -6,6 +6,7 @@ import errno
 import hashlib
 import os
 import shutil
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,9 +16,25 @@ from engine.core.errors import EngineError, ResourceError
 
 _digests: dict[tuple[str, int, int], str] = {}
 
+PRIVATE, SHARED = {"folders": 0o700, "files": 0o600}, {"folders": 0o2750, "files": 0o640}
+"""Modes in a project: of one that its owner alone reads, and of one that a group does ('engine share')."""
+
+
+def is_shared(folder: Path) -> bool:
+    """Whether what comes into a folder is for its group, too."""
+    try:
+        return stat.S_IMODE(folder.stat().st_mode) == SHARED["folders"]
+    except OSError:
+        return False
+
+
+def file_mode(folder: Path) -> int:
+    """The mode of a new file in a folder."""
+    return (SHARED if is_shared(folder) else PRIVATE)["files"]
+
 
 def write_text(path: Path, text: str) -> None:
-    """Write a small private file so that it is complete or unchanged after a crash."""
+    """Write a small file, private unless its folder is shared, so that it is complete or unchanged after a crash."""
     with replaced(path, path.with_name(f".tmp-{path.name}")) as file:
         file.write(text.encode("utf-8"))
 
@@ -39,10 +56,12 @@ def remembered_sha256(path: Path) -> str:
 
 @contextmanager
 def replaced(path: Path, temporary: Path) -> Iterator[BinaryIO]:
-    """Write a private file under the name `temporary`; it takes the place of `path` when the block ends without an exception."""
+    """Write a file, private unless its folder is shared, under the name `temporary`; it takes the place of `path` when the block
+    ends without an exception."""
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
         with os.fdopen(descriptor, "wb") as file:
+            os.fchmod(descriptor, file_mode(path.parent))
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -72,12 +91,21 @@ def complete_folder(temporary: Path, final: Path) -> Iterator[Path]:
     temporary.mkdir(mode=0o700, parents=True)
     try:
         yield temporary
+        if is_shared(final.parent):
+            _open_to_group(temporary, final.parent.stat().st_gid)
         sync_tree(temporary)
         temporary.rename(final)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
     sync_folder(final.parent)
+
+
+def _open_to_group(folder: Path, group: int) -> None:
+    for parent, _, names in os.walk(folder):
+        for path, kind in ((Path(parent), "folders"), *((Path(parent) / name, "files") for name in names)):
+            os.chown(path, -1, group)
+            path.chmod(SHARED[kind])
 
 
 def sync_tree(folder: Path) -> None:

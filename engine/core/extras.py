@@ -13,6 +13,7 @@ EXTRAS = {
     "desktop": {"webview": "pywebview", "textual_serve": "textual-serve"},
     "parquet": {"pyarrow": "pyarrow"},
     "age": {"pyrage": "pyrage"},
+    "gguf": {"gguf": "gguf"},
 }
 """Extra → module → the package that brings it."""
 _ROOT = Path(__file__).resolve().parents[2]

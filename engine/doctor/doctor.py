@@ -12,6 +12,7 @@ from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
 
+from engine.core.disk import is_shared
 from engine.core.errors import EngineError
 from engine.core.messages.project import Finding
 from engine.doctor.findings import file_size, gpu, needs
@@ -62,7 +63,7 @@ def examine(project: ProjectFolder | None = None, model: str | None = None, *, o
         checks = (
             _python, packages, shipped, lambda: _model(chosen), lambda: _llm(settings, chosen), lambda: _ocr(settings),
             lambda: extra("desktop", "desktop windows"), lambda: extra("parquet", "exports as Parquet"),
-            lambda: extra("age", "bundles with a password"), _offline,
+            lambda: extra("age", "bundles with a password"), lambda: extra("gguf", "exports as GGUF"), _offline,
         )  # fmt: skip
     return [finding for check in checks for finding in check()]
 
@@ -185,26 +186,27 @@ def _permissions(project: ProjectFolder | None) -> list[Finding]:
         folder, own = project.path, (project.path / name for name in OWN_FOLDERS)
         files = (path for path in folder.iterdir() if path.is_file())
         paths = [folder, *files, *(path for part in own for path in (part, *part.rglob("*")))]
-        found, to_do = f"{folder} and what the engine keeps there", f"run chmod -R go= {folder}"
+        found, to_do = f"{folder} and what the engine keeps there", f"run 'engine share {project.argument} --off'"
     else:
         state = user_state_path("bmembed", appauthor=False)
         paths = [*known_projects(), *([state, *sorted(state.iterdir())] if state.is_dir() else [])]
         projects = len(known_projects())
         found = f"{projects} project{'' if projects == 1 else 's'} in {projects_root()}"
         to_do = "run chmod go= on them"
-    if open_ones := [path for path in paths if _others_may(path)]:
+    shared = project is not None and is_shared(project.path)
+    if open_ones := [path for path in paths if _others_may(path, 0o027 if shared else 0o077)]:
         names = ", ".join(map(str, open_ones[:OPEN_SHOWN]))
         more = f" and {len(open_ones) - OPEN_SHOWN} more" if len(open_ones) > OPEN_SHOWN else ""
         return [Finding("permissions", "problem", f"others can read {names}{more}", to_do)]
-    return [Finding("permissions", "good", found, "only you can read them")]
+    return [Finding("permissions", "good", found, f"only you{' and its group' if shared else ''} can read them")]
 
 
-def _others_may(path: Path) -> bool:
+def _others_may(path: Path, rights: int) -> bool:
     try:
         found = path.lstat()
     except OSError:
         return False  # a run has just removed it
-    return not stat.S_ISLNK(found.st_mode) and bool(stat.S_IMODE(found.st_mode) & 0o077)
+    return not stat.S_ISLNK(found.st_mode) and bool(stat.S_IMODE(found.st_mode) & rights)
 
 
 def _offline() -> list[Finding]:

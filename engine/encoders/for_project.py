@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -133,9 +134,11 @@ def _watched(project: ProjectFolder, encoder: Encoder) -> Encoder:
 
 def with_kept_queries(project: ProjectFolder, encoder: Encoder) -> Encoder:
     """A server's encoder, which gets no query twice: their vectors are kept in the project, apart from those of chunks, which a run
-    may be writing. They begin anew where there are too many."""
+    may be writing. They begin anew where there are too many. Nothing is kept where the user may only read."""
     from engine.encoders.embedding_cache import CachedEncoder, EmbeddingCache
 
+    if not os.access(project.path / "cache", os.W_OK):
+        return encoder
     folder = project.path / "cache" / QUERIES
     if sum(1 for _ in folder.glob("*/*")) >= MAX_QUERY_FILES:
         shutil.rmtree(folder, ignore_errors=True)

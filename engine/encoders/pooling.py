@@ -32,7 +32,7 @@ def with_pooling(model: ModelFolder, setting: str) -> ModelFolder:
     if len(places) != 1:
         raise _unsupported(model, setting, f"Its modules are {', '.join(kind for kind, _ in modules)}.")
     config = read_object(modules[places[0]][1] / "config.json")
-    own = _own_modes(config)
+    own = own_modes(config)
     if own == (mode,):
         return model
     after = [kind for kind, _ in modules[places[0] + 1 :] if kind != "Normalize"]
@@ -53,7 +53,7 @@ def replace_pooling(loaded: SentenceTransformer, mode: str) -> None:
             parts[place] = Pooling(module.embedding_dimension, mode, module.include_prompt)
 
 
-def _own_modes(config: dict[str, Any]) -> tuple[str, ...]:
+def own_modes(config: dict[str, Any]) -> tuple[str, ...]:
     """The modes of a Pooling module, in the order in which it joins their vectors."""
     named = config.get("pooling_mode")
     if named is not None:

@@ -24,7 +24,7 @@ from engine.version import __version__
 FORMAT = 1
 METRICS = ("ndcg@10", "hit@1", "hit@4", "hit@10", "mrr@10", "recall@10")
 _ENCODERS = (MODEL_FOLDER, QUERY_FOLDER, CHUNK_FOLDER)
-PARTS = ("adapter", *_ENCODERS, *(f"{name}-onnx" for name in _ENCODERS))
+PARTS = ("adapter", *_ENCODERS, *(f"{name}-{form}" for name in _ENCODERS for form in ("onnx", "gguf")))
 _TEMPLATE = "export/card.md.j2"
 _PRIVATE = {
     ("corpus", "paths"), ("corpus", "include"), ("corpus", "exclude"), ("corpus", "passwords_file"), ("queries", "endpoint"),

@@ -12,7 +12,8 @@ from engine.encoders.geometry import Hyperbolic, read_geometry
 from engine.encoders.kinds.given import is_map
 from engine.encoders.loading import WHOLE
 from engine.encoders.weights_file import tensor_names
-from engine.export.models import write_adapter, write_models, write_onnx
+from engine.export.gguf_file import check_bert
+from engine.export.models import write_adapter, write_gguf, write_models, write_onnx
 from engine.export.source import Source
 from engine.export.texts import write_beir, write_chunks
 from engine.export.vectors import write_parquet, write_vectors
@@ -47,10 +48,20 @@ def _has_adapter(source: Source) -> None:
 
 def _has_onnx(source: Source) -> None:
     _ = source.in_use.folder
+    _refuse_hyperbolic(source, "ONNX")
+
+
+def _has_gguf(source: Source) -> None:
+    check_extra("gguf", "GGUF files cannot be written", "Nothing else needs it.")
+    check_bert(source.in_use.folder)
+    _refuse_hyperbolic(source, "GGUF")
+
+
+def _refuse_hyperbolic(source: Source, form: str) -> None:
     if source.in_use.adapter and isinstance(read_geometry(source.in_use.adapter), Hyperbolic):
         raise UsageError(
-            "A hyperbolic encoder is not written as ONNX.", "The graph makes vectors of unit length; the encoder's are not.",
-            "Export it for sentence-transformers: --only model.", code="onnx-unsupported", command="export",
+            f"A hyperbolic encoder is not written as {form}.", "Its readers make vectors of unit length; the encoder's are not.",
+            "Export it for sentence-transformers: --only model.", code=f"{form.lower()}-unsupported", command="export",
         )  # fmt: skip
 
 
@@ -76,6 +87,7 @@ KINDS = {
             "model", "the encoder of search for sentence-transformers", False, lambda s: s.in_use.folder, write_models
         ),
         Kind("onnx", "the encoder of search as ONNX", False, _has_onnx, write_onnx),
+        Kind("gguf", "the encoder of search as GGUF, in float32 and float16", False, _has_gguf, write_gguf),
         Kind("vectors", "the chunks' vectors as .npy, their ids as .jsonl", True, lambda s: s.index, write_vectors),
         Kind("parquet", "the same vectors as Parquet", True, _has_parquet, write_parquet),
         Kind("chunks", "the chunks as .jsonl", True, lambda s: s.need(CorpusInfo), write_chunks),

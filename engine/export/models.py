@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 from engine.encoders.for_project import CHUNKS
+from engine.encoders.model_folder import ModelFolder
 from engine.export.source import Source
 
 QUERY_FOLDER, CHUNK_FOLDER, MODEL_FOLDER = "query-encoder", "chunk-encoder", "model"
@@ -40,13 +42,26 @@ def write_models(source: Source, folder: Path) -> None:
 def write_onnx(source: Source, folder: Path) -> None:
     """`model-onnx/`; where queries and chunks are encoded differently, `query-encoder-onnx/` and `chunk-encoder-onnx/`."""
     from engine.encoders.graph.onnx_file import save_onnx
+
+    _convert(source, folder, "onnx", save_onnx)
+
+
+def write_gguf(source: Source, folder: Path) -> None:
+    """As `write_onnx`: `model-gguf/`, or `query-encoder-gguf/` and `chunk-encoder-gguf/`."""
+    from engine.export.gguf_file import save_gguf
+
+    _convert(source, folder, "gguf", save_gguf)
+
+
+def _convert(source: Source, folder: Path, form: str, save: Callable[[ModelFolder, Path], None]) -> None:
+    """Another form of the encoders, from folders that are removed unless they are exported, too."""
     from engine.encoders.model_folder import resolve_model
 
     for name in model_folders(source):
         saved = folder / name if (folder / name).is_dir() else folder / f".{name}"
         if saved.name != name:
             _save(source, name, saved)
-        save_onnx(resolve_model(str(saved)), folder / f"{name}-onnx")
+        save(resolve_model(str(saved)), folder / f"{name}-{form}")
         if saved.name != name:
             shutil.rmtree(saved)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engine.core.disk import complete_folder, disk_errors, write_text
+from engine.core.disk import complete_folder, disk_errors, file_mode, write_text
 from engine.core.errors import DamagedError, EngineError, ProjectBusyError, UsageError, nearest
 from engine.project.repair import Repair, repair
 from engine.project.store.artifact_info import ArtifactInfo
@@ -235,7 +235,7 @@ class ProjectFolder:
                 f"There is no project at {self.path}.", "Its folder was deleted or moved.",
                 "Open it at its new place.", code="project-missing",
             )  # fmt: skip
-        lock = FileLock(self.path / f"{name}.lock", mode=0o600)
+        lock = FileLock(self.path / f"{name}.lock", mode=file_mode(self.path))
         try:
             lock.acquire(timeout=wait)
         except Timeout:
@@ -269,12 +269,29 @@ class ProjectFolder:
         )
 
     def is_running(self) -> bool:
-        """Whether a run holds the project now. Raises EngineError where nothing may be written: nobody knows."""
+        """Whether a run holds the project now. Raises EngineError where its lock may neither be written nor read: nobody knows."""
         try:
             with self.locked(wait=0.1):
                 return False
         except ProjectBusyError:
             return True
+        except EngineError as error:
+            if (found := self._is_locked()) is None:
+                raise error from None
+            return found
+
+    def _is_locked(self) -> bool | None:
+        """Whether another process holds the lock, as one sees it who may only read; None where that cannot be seen."""
+        import fcntl
+
+        try:
+            with (self.path / "run.lock").open() as lock:
+                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        except OSError as error:
+            return False if isinstance(error, FileNotFoundError) else None
+        return False
 
     @contextmanager
     def building(self, root: str, name: str) -> Iterator[Building]:

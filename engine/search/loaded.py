@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from engine.core.errors import DamagedError, EngineError, ModelError, NotBuiltError
 from engine.core.records import Document
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from engine.encoders.encoder import QueryEncoder
+    from engine.encoders.encoder import Encoder, QueryEncoder
     from engine.lexical.filenames import DocumentNames
     from engine.lexical.index import LexicalIndex
     from engine.vectors.index import VectorIndex
@@ -65,9 +65,10 @@ class Loaded:
         self.store.close()
 
     def follow_repair(self) -> None:
-        """Open the database anew where a repair has replaced it: our connection still reads the one set aside."""
+        """Open the database anew where a repair has replaced it, as our connection still reads the one set aside; or where it was
+        opened without its log and is written to."""
         now = self._database_file()
-        if now != self._file:
+        if now != self._file or self.store.is_stale:
             fresh = self.project.store()
             self.store.close()
             self.store, self._file = fresh, now
@@ -196,13 +197,24 @@ class Loaded:
         info = artifact.info
         graph = partial(QueryGraph.open, self.project.path / artifact.folder, info.encoder)
         encoder = self._encoder("in use", info, info.adapter, info.interpolation_weight, graph)
-        if encoder.fingerprint != info.encoder:
+        self._check_unchanged(encoder, info.encoder, info)
+        return encoder
+
+    def chunk_encoder(self, artifact: Artifact[VectorsInfo]) -> Encoder:
+        """What the chunks were encoded with, loaded whole."""
+        info = artifact.info
+        weight = info.interpolation_weight if info.chunk_adapter else 1.0
+        encoder = cast("Encoder", self._encoder("chunks", info, info.chunk_adapter, weight))
+        self._check_unchanged(encoder, info.chunk_encoder, info)
+        return encoder
+
+    def _check_unchanged(self, encoder: QueryEncoder, expected: str, info: VectorsInfo) -> None:
+        if encoder.fingerprint != expected:
             raise NotBuiltError(
                 f"The model {info.model} is not the one that the documents were embedded with.",
                 "Its files have changed since.", f"Run 'engine run {self.project.argument}'.", code="model-changed",
                 stage="embed",
             )  # fmt: skip
-        return encoder
 
     def base_encoder(self, artifact: Artifact[VectorsInfo]) -> QueryEncoder:
         """The same model without an adapter."""

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 from unicodedata import category
 
 from engine.core.characters import visible
-from engine.core.errors import UsageError
+from engine.core.errors import EngineError, UsageError
 from engine.core.messages.search import MODES, Explained, Found, Hit, Mode, RankComparison
 from engine.core.records import Document
 from engine.corpus.scan.formats import STREAMED
 from engine.lexical.filenames import FilenameMatch
 from engine.project.control import run_hints
 from engine.project.folder import ProjectFolder
+from engine.search.encoding import EncodersInUse
 from engine.search.explaining import Explainer, encoder_name
 from engine.search.filters import SearchFilter, facets, unmet
 from engine.search.fusing import fuse
@@ -38,11 +39,20 @@ T = TypeVar("T")
 
 
 def _with_run_hints(method: Callable[Concatenate[Searcher, P], T]) -> Callable[Concatenate[Searcher, P], T]:
-    """What is not there yet is not to be built by the user where a run is building it."""
+    """What is not there yet is not to be built by the user where a run is building it; what was read while it was written to is
+    read again."""
 
     @wraps(method)
     def with_hints(self: Searcher, /, *arguments: P.args, **named: P.kwargs) -> T:
         with run_hints(self.project):
+            try:
+                found = method(self, *arguments, **named)
+            except EngineError:
+                if not self._loaded.store.is_stale:
+                    raise
+            else:
+                if not self._loaded.store.is_stale:
+                    return found
             return method(self, *arguments, **named)
 
     return with_hints
@@ -57,6 +67,7 @@ class Searcher:
             self._loaded = Loaded(project)
         self._rankers, self._explainer = Rankers(self._loaded), Explainer(self._loaded)
         self._typed, self._listing = TypedQueries(self._loaded), Listing(self._loaded)
+        self.encoders = EncodersInUse(self._loaded)
 
     def close(self) -> None:
         """Let go of the database."""

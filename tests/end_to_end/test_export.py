@@ -22,6 +22,7 @@ from fixtures.training import stir
 from engine.core.errors import InputError, NotBuiltError, ProjectBusyError, UsageError
 from engine.core.messages.project import Exported
 from engine.encoders.hardware import Hardware
+from engine.encoders.kinds.chosen import encoder_source
 from engine.encoders.model_folder import resolve_model
 from engine.encoders.transformer import TransformerEncoder
 from engine.evaluation.judgments import relevant_chunks
@@ -31,6 +32,7 @@ from engine.export.folder import RECORD
 from engine.export.take import export_project
 from engine.project.folder import ProjectFolder
 from engine.project.store.artifact_info import AdapterInfo, EvaluationInfo, InUseInfo, VectorsInfo
+from engine.settings.schema import EncoderSettings
 from engine.written_queries.beir import READER, read_beir_judgments
 
 CPU = Hardware("cpu", "float32", 1, ())
@@ -400,6 +402,17 @@ def test_where_an_export_may_not_go(project: Path, tmp_path: Path, place: str) -
         export_project(folder, targets[place], ["chunks"])
     assert (tmp_path / "full" / "own").read_text() == "mine"
     assert not (project / RECORD).exists()
+
+
+def test_llama_cpp_gives_the_same_vectors(everything: tuple[ProjectFolder, Exported]) -> None:
+    project, made = everything
+    assert {path.name for path in made.folder.glob("*-gguf")} == {"chunk-encoder-gguf", "query-encoder-gguf"}
+    for name, adapted in (("query-encoder-gguf", True), ("chunk-encoder-gguf", False)):
+        file = made.folder / name / "model-f16.gguf"
+        found = encoder_source(EncoderSettings(model=str(file), device="cpu")).load(128).encode_queries(TEXTS)
+        expected = own_encoder(project, adapted=adapted).encode_queries(TEXTS)
+        assert (found * expected).sum(axis=1).min() >= 0.9999
+        assert "GGUF" in (made.folder / name / "README.md").read_text("utf-8")
 
 
 def test_what_cannot_be_had_is_refused_by_name_and_left_out_otherwise(

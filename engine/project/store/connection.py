@@ -21,8 +21,8 @@ _NO_ROOM_FOR_A_LOG = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.
 class Database:
     """One connection to project.db. Not shared between threads. Every method may raise DamagedError or ResourceError."""
 
-    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
-        self._db, self.path = connection, path
+    def __init__(self, connection: sqlite3.Connection, path: Path, read_as: tuple[int, ...] | None = None) -> None:
+        self._db, self.path, self._read_as = connection, path, read_as
 
     @classmethod
     def create(cls, path: Path) -> Self:
@@ -61,7 +61,13 @@ class Database:
                 primary_code = getattr(error, "sqlite_errorcode", 0) & 0xFF
                 if primary_code not in _NO_ROOM_FOR_A_LOG or not _is_settled(path):
                     raise
-                return cls(_checked(connect_for_reading(path), path, check), path)
+                state = _file_state(path)
+                return cls(_checked(connect_for_reading(path), path, check), path, state)
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether a file that was opened for reading without its log is written to since: what was read may be half of a change."""
+        return self._read_as is not None and (_file_state(self.path) != self._read_as or not _is_settled(self.path))
 
     def close(self) -> None:
         """Close the connection."""
@@ -148,6 +154,13 @@ def _is_settled(path: Path) -> bool:
     """Whether everything committed is in the file itself, so that it may be read without its log."""
     log = Path(f"{path}-wal")
     return not log.exists() or log.stat().st_size == 0
+
+
+def _file_state(path: Path) -> tuple[int, ...]:
+    with suppress(OSError):
+        found = path.stat()
+        return found.st_ino, found.st_size, found.st_mtime_ns
+    return ()
 
 
 def _checked(connection: sqlite3.Connection, path: Path, every_page: bool) -> sqlite3.Connection:

@@ -1,0 +1,186 @@
+"""What is answered to which request: embeddings and models as OpenAI has them, reranking as Cohere and Jina, and searches."""
+
+from __future__ import annotations
+
+import base64
+import json
+import sys
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+from urllib.parse import parse_qs
+
+from engine.assistants.http.listener import Answer, Refused, Request, error_body
+from engine.assistants.projects import labelled, no_project
+from engine.core.errors import EngineError, ResourceError, UsageError, fault_record
+from engine.core.messages.search import Search
+from engine.core.messages.wire import from_json, params_of, to_json
+from engine.project.folder import ProjectFolder
+from engine.search.encoding import Side
+from engine.search.methods import HANDLERS
+from engine.search.workers import OwnSearcher
+
+MAX_TEXTS = 2048  # OpenAI's
+WORK_SECONDS = 300.0
+STATUS = {2: 400, 3: 409, 4: 503, 6: 503}
+"""Of an error's exit code; 500 of others."""
+_LISTS = frozenset({"paths", "types", "authors", "languages"})
+_LITERALS = frozenset({"top", "facets", "syntax", "by_document", "by_date", "min_score"})
+Params = dict[str, Any]
+Body = TypeVar("Body")
+
+
+@dataclass(frozen=True)
+class Embeddings:
+    """The body of `/v1/embeddings`. `model`: a project, or PROJECT:query, PROJECT:document, as `input_type` says of its own."""
+
+    model: str
+    input: tuple[str, ...]
+    input_type: Side | None = None
+    encoding_format: Literal["float", "base64"] = "float"
+    dimensions: int | None = None
+    user: str | None = None
+
+
+class LocalApi:
+    """Answers requests over some projects, all where none is named. For several threads. Raises UsageError without projects."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._projects = {label: _Worker(folder) for label, folder in labelled(names).items()}
+        self._routes: dict[str, dict[str, Callable[[Params], Any]]] = {
+            "/v1/models": {"GET": self._models},
+            "/v1/embeddings": {"POST": self._embeddings},
+            "/search": {"GET": self._search, "POST": self._search},
+        }
+
+    def answer(self, request: Request) -> Answer:
+        """Whatever goes wrong is answered, too."""
+        try:
+            return Answer(200, self._result(request))
+        except Refused as refused:
+            return refused.answer
+        except EngineError as error:
+            status, text = (
+                STATUS.get(error.exit_code, 500),
+                " ".join(filter(None, (error.what, error.why, error.to_do))),
+            )
+            return Answer(status, error_body(status, error.code, text))
+        except BaseException as fault:  # even a panic of native code must not end the server
+            print(fault_record(fault), file=sys.stderr)
+            text = f"The engine had an internal fault ({type(fault).__name__})."
+            return Answer(500, error_body(500, "internal-fault", text))
+
+    def _result(self, request: Request) -> Any:
+        methods = self._routes.get(request.path)
+        if methods is None:
+            raise Refused(404, "path-unknown", f"There are {', '.join(self._routes)}.")
+        if request.method not in methods:
+            allowed = ", ".join(methods)
+            raise Refused(405, "method-not-allowed", f"It takes {allowed}.", Allow=allowed)
+        params = _read(_from_query if request.method == "GET" else _from_body, request)
+        return methods[request.method](params)
+
+    def _models(self, _params: Params) -> Any:
+        names = [name for label in self._projects for name in (label, f"{label}:query", f"{label}:document")]
+        return {
+            "object": "list",
+            "data": [{"id": name, "object": "model", "created": 0, "owned_by": "bmembed"} for name in names],
+        }
+
+    def _search(self, params: Params) -> Any:
+        label, mode = params.pop("project", None), params.get("mode")
+        wanted = _read(lambda given: params_of(Search, given), {"by_document": True, **params})
+        return to_json(self._worker(label).do(HANDLERS[Search](wanted), light=mode == "bm25"))
+
+    def _embeddings(self, params: Params) -> Any:
+        if isinstance(params.get("input"), str):
+            params["input"] = [params["input"]]
+        asked = _read(lambda given: from_json(Embeddings, given, strict=True), params)
+        label, side = self._named(asked.model)
+        if not 0 < len(asked.input) <= MAX_TEXTS:
+            raise _wrong(f"input must have 1 to {MAX_TEXTS:,} texts")
+        until = time.monotonic() + WORK_SECONDS
+
+        def check(_done: int) -> None:
+            if time.monotonic() > until:
+                raise _too_long()
+
+        found = self._worker(label).do(
+            lambda own: own.ready().encoders.encode(asked.input, asked.input_type or side, check)
+        )
+        if asked.dimensions not in (None, found.vectors.shape[1]):
+            raise _wrong(f"dimensions can only be {found.vectors.shape[1]}")
+        as_text = asked.encoding_format == "base64"
+        data = [
+            {"object": "embedding", "index": index,
+             "embedding": base64.b64encode(row.astype("<f4").tobytes()).decode() if as_text else row.tolist()}
+            for index, row in enumerate(found.vectors)
+        ]  # fmt: skip
+        usage = {"prompt_tokens": found.tokens, "total_tokens": found.tokens}
+        return {"object": "list", "data": data, "model": asked.model, "usage": usage}
+
+    def _named(self, model: str) -> tuple[str, Side]:
+        """The project that a model names, and for what: documents where it does not say."""
+        label, _, side = model.rpartition(":")
+        if model not in self._projects and side in ("query", "document"):
+            return label, side  # type: ignore[return-value]  # mypy narrows no text to a Literal
+        return model, "document"
+
+    def _worker(self, label: str | None) -> _Worker:
+        """That of a project, which need not be named where there is one."""
+        if label is None and len(self._projects) == 1:
+            return next(iter(self._projects.values()))
+        if not isinstance(label, str) or label not in self._projects:
+            raise no_project([*self._projects])
+        return self._projects[label]
+
+
+class _Worker:
+    """A thread for what needs the encoder, and one for what does not: neither a searcher nor an encoder is for several."""
+
+    def __init__(self, folder: ProjectFolder) -> None:
+        self._own = {light: OwnSearcher(folder) for light in (True, False)}
+        self._threads = {light: ThreadPoolExecutor(1) for light in (True, False)}
+
+    def do(self, task: Callable[[OwnSearcher], Any], *, light: bool = False) -> Any:
+        """The result of a task. Raises what it raises, ResourceError where it takes too long."""
+        waiting = self._threads[light].submit(task, self._own[light])
+        try:
+            return waiting.result(WORK_SECONDS)
+        except TimeoutError:
+            waiting.cancel()
+            raise _too_long() from None
+
+
+def _read(read: Callable[[Any], Body], data: Any) -> Body:
+    try:
+        return read(data)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise _wrong(str(error)) from None
+
+
+def _from_body(request: Request) -> Params:
+    data = json.loads(request.body)
+    if not isinstance(data, dict):
+        raise TypeError("the body must be a JSON object")
+    return data
+
+
+def _from_query(request: Request) -> Params:
+    """Repeated names are lists; numbers, true and false are written as in JSON."""
+    found = parse_qs(request.query, keep_blank_values=True, errors="strict", max_num_fields=100)
+    return {
+        name: values if name in _LISTS else json.loads(values[-1]) if name in _LITERALS else values[-1]
+        for name, values in found.items()
+    }
+
+
+def _wrong(why: str) -> UsageError:
+    return UsageError("The request is wrong.", f"{why}.", "Correct it.", code="arguments-invalid")
+
+
+def _too_long() -> ResourceError:
+    text = f"It takes more than {WORK_SECONDS:.0f} seconds."
+    return ResourceError("The request was given up.", text, "Ask for less at once.", code="request-too-long")

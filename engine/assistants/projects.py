@@ -1,0 +1,28 @@
+"""The projects that a server of this room serves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from engine.core.errors import UsageError
+from engine.core.text import short_names
+from engine.project.folder import ProjectFolder, known_projects
+
+
+def labelled(names: Sequence[str]) -> dict[str, ProjectFolder]:
+    """The named projects, all where none is named, by `short_names`. Raises UsageError without any."""
+    folders = [ProjectFolder.open(name) for name in dict.fromkeys(names or map(str, known_projects()))]
+    if not folders:
+        raise UsageError(
+            "There are no projects yet.", "None was named, either.", "Make one with 'engine new'.",
+            code="project-missing", command="new",
+        )  # fmt: skip
+    names_of = short_names([one.path for one in folders])
+    return {names_of[one.path]: one for one in folders}
+
+
+def no_project(labels: Sequence[str]) -> UsageError:
+    """The error of a label that is none of these."""
+    return UsageError(
+        "There is no such project.", f"There are {', '.join(labels)}.", "Name one.", code="project-missing"
+    )

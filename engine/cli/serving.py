@@ -1,0 +1,69 @@
+"""`engine serve`: searches answered as they come, over standard input and output or, for programs of this machine, by HTTP."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from typing import Annotated
+
+import typer
+
+from engine.cli.app import app, handling, opened
+from engine.core.errors import UsageError
+from engine.core.text import harmless
+
+
+@app.command()
+def serve(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="PROJECT", help="a project; with --http several, all if left out")
+    ] = None,
+    stdio: Annotated[bool, typer.Option("--stdio", help="speak JSON-RPC 2.0 on standard input and output")] = False,
+    http: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="speak HTTP on a loopback address, such as 127.0.0.1:8765")
+    ] = None,
+    show_token: Annotated[bool, typer.Option("--show-token", help="print the token that --http asks for")] = False,
+) -> None:
+    """Answer searches and keep models loaded. As JSON-RPC 2.0, one message a line, or, with --http, as a local API."""
+    if show_token:
+        from engine.assistants.http.token import read_token, token_file
+
+        print(read_token(token_file()))
+    elif http and not stdio:
+        _by_http(http, names or [])
+    elif stdio and not http and names and len(names) == 1:
+        _by_lines(names[0])
+    else:
+        raise UsageError(
+            "The command does not say how to answer.", "--stdio serves one project, --http ADDRESS any number.",
+            "Add one of these.", code="stdio-required",
+        )  # fmt: skip
+
+
+def _by_lines(name: str) -> None:
+    from engine.search.server import Server
+    from engine.service import methods
+
+    with opened(name) as project:
+        answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+        os.dup2(2, 1)  # what a library prints must not mix with the answers
+        Server(project.folder, answers, extra=methods(project.folder)).serve(sys.stdin)
+
+
+def _by_http(address: str, names: list[str]) -> None:
+    import threading
+
+    from engine.assistants.http.api import LocalApi
+    from engine.assistants.http.listener import Listener, loopback_address
+    from engine.assistants.http.token import read_token, token_file
+
+    place, stop = loopback_address(address), threading.Event()
+    api, token = LocalApi(names), read_token(token_file())
+    listener = Listener(place, token, api.answer)
+    print(
+        harmless(f"{listener.url} serves {', '.join(names) or 'all projects'}. Token: {token_file()}"), file=sys.stderr
+    )
+    with handling(lambda *_: stop.set(), signal.SIGINT, signal.SIGTERM):
+        listener.serve(stop)
+    os._exit(0)  # without waiting for an encoder that is being loaded

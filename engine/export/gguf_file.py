@@ -1,0 +1,150 @@
+"""An encoder of BERT's architecture as GGUF: tokenizer, pooling and length limit in one file with the weights, for llama.cpp and
+what is built on it. Made with the package gguf of the same makers; the names are those that llama.cpp reads."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from engine.core.disk import disk_errors
+from engine.core.errors import UsageError
+from engine.encoders.fingerprint import read_prompts
+from engine.encoders.model_folder import ModelFolder, module_folders, read_object
+from engine.encoders.pooling import own_modes
+
+if TYPE_CHECKING:
+    import numpy as np
+    from gguf import GGUFWriter
+    from numpy.typing import NDArray
+
+_POOLING = {"mean": 1, "cls": 2, "lasttoken": 3}  # llama.cpp's numbers
+_NAMES = {
+    "embeddings.word_embeddings": "token_embd", "embeddings.position_embeddings": "position_embd",
+    "embeddings.token_type_embeddings": "token_types", "embeddings.LayerNorm": "token_embd_norm",
+    "attention.self.query": "attn_q", "attention.self.key": "attn_k", "attention.self.value": "attn_v",
+    "attention.output.dense": "attn_output", "attention.output.LayerNorm": "attn_output_norm",
+    "intermediate.dense": "ffn_up", "output.dense": "ffn_down", "output.LayerNorm": "layer_output_norm",
+}  # fmt: skip
+_UNUSED = ("pooler.", "embeddings.position_ids")
+_ALWAYS_FLOAT32 = ("position_embd.weight", "token_types.weight")
+_NORMAL, _UNKNOWN, _CONTROL, _NO_TOKEN = 1, 2, 3, 5
+_SPACE = "▁"  # marks where words begin in llama.cpp's vocabulary, as ## marks where they go on in BERT's
+
+
+class _Bert(NamedTuple):
+    config: dict[str, Any]
+    tokenizer: dict[str, Any]
+    pooling: int
+
+
+def check_bert(model: ModelFolder) -> _Bert:
+    """What the files of a model say that GGUF can hold. Raises UsageError where it is anything else."""
+    modules = [(kind.rsplit(".", 1)[-1], folder) for kind, folder in module_folders(model.path)]
+    config, tokenizer = read_object(model.transformer_path / "config.json"), read_object(model.tokenizer_file)
+    pooler = next((read_object(folder / "config.json") for kind, folder in modules if kind == "Pooling"), {})
+    modes, prompts = (model.pooling,) if model.pooling else own_modes(pooler), read_prompts(model)
+    parts = {name: (tokenizer.get(name) or {}).get("type") for name in ("model", "normalizer", "pre_tokenizer")}
+    wrong = {
+        "architecture": config.get("model_type") != "bert",
+        "position embeddings": config.get("position_embedding_type", "absolute") != "absolute",
+        "activation": config.get("hidden_act") != "gelu",
+        "tokenizer": [*parts.values()] != ["WordPiece", "BertNormalizer", "BertPreTokenizer"],
+        "modules": [kind for kind, _ in modules if kind != "Normalize"] != ["Transformer", "Pooling"],
+        "pooling": len(modes) != 1 or modes[0] not in _POOLING,
+        "prompts": pooler.get("include_prompt") is False and bool(prompts.query or prompts.document),
+    }
+    if reasons := [name for name, is_wrong in wrong.items() if is_wrong]:
+        raise UsageError(
+            f"The model {model.name} cannot be written as GGUF.",
+            f"Its {reasons[0]} is not of the kind that is supported: BERT with a WordPiece tokenizer, pooled by mean, first or "
+            "last token, such as MiniLM, bge and e5.",
+            "Export it as ONNX: --only onnx.", code="gguf-unsupported", command="export",
+        )  # fmt: skip
+    return _Bert(config, tokenizer, _POOLING[modes[0]])
+
+
+def save_gguf(model: ModelFolder, folder: Path) -> None:
+    """Write `model-f32.gguf` and `model-f16.gguf` of a saved encoder into `folder`, which is made. The context is as long
+    as the model's limit. Raises UsageError for a model that is no BERT, ResourceError when the disk is full.
+    """
+    from safetensors.numpy import load_file
+
+    bert = check_bert(model)
+    weights = {_renamed(name, model): one for name, one in load_file(model.transformer_path / "model.safetensors").items()
+               if not name.startswith(_UNUSED)}  # fmt: skip
+    weights["position_embd.weight"] = weights["position_embd.weight"][: model.max_tokens]
+    with disk_errors(f"{folder} could not be written."):
+        folder.mkdir()
+        for precision in ("f32", "f16"):
+            _write(folder / f"model-{precision}.gguf", model, bert, weights, half=precision == "f16")
+
+
+def _renamed(name: str, model: ModelFolder) -> str:
+    part, _, ending = name.rpartition(".")
+    layer = re.match(r"encoder\.layer\.(\d+)\.", part)
+    known = _NAMES.get(part[layer.end() :] if layer else part)
+    if known is None or ending not in ("weight", "bias"):
+        raise UsageError(
+            f"The model {model.name} cannot be written as GGUF.", f"BERT has no weights named {name}.",
+            "Export it as ONNX: --only onnx.", code="gguf-unsupported", command="export",
+        )  # fmt: skip
+    return f"blk.{layer[1]}.{known}.{ending}" if layer else f"{known}.{ending}"
+
+
+def _write(path: Path, model: ModelFolder, bert: _Bert, weights: dict[str, NDArray[np.float32]], *, half: bool) -> None:
+    import numpy as np
+    from gguf import GGUFWriter, LlamaFileType, PoolingType
+
+    config, writer = bert.config, GGUFWriter(path, "bert")
+    writer.add_file_type(LlamaFileType.MOSTLY_F16 if half else LlamaFileType.ALL_F32)
+    writer.add_context_length(model.max_tokens)
+    writer.add_embedding_length(config["hidden_size"])
+    writer.add_feed_forward_length(config["intermediate_size"])
+    writer.add_block_count(config["num_hidden_layers"])
+    writer.add_head_count(config["num_attention_heads"])
+    writer.add_layer_norm_eps(config["layer_norm_eps"])
+    writer.add_causal_attention(False)
+    writer.add_pooling_type(PoolingType(bert.pooling))
+    _add_tokenizer(writer, bert, len(weights["token_embd.weight"]))
+    for name, values in weights.items():
+        small = half and values.ndim == 2 and name not in _ALWAYS_FLOAT32
+        writer.add_tensor(name, values.astype(np.float16 if small else np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def _add_tokenizer(writer: GGUFWriter, bert: _Bert, size: int) -> None:
+    rules, normalizer = bert.tokenizer["model"], bert.tokenizer["normalizer"]
+    ids: dict[str, int] = {**rules["vocab"], **{one["content"]: one["id"] for one in bert.tokenizer["added_tokens"]}}
+    control = {one["id"] for one in bert.tokenizer["added_tokens"] if one["special"]}
+    tokens, kinds = [f"[PAD{row}]" for row in range(size)], [_NO_TOKEN] * size
+    for token, row in ids.items():
+        starts = token if row in control else f"{_SPACE}{token}"
+        tokens[row] = token.removeprefix("##") if token.startswith("##") else starts
+        kinds[row] = _UNKNOWN if token == rules["unk_token"] else _CONTROL if row in control else _NORMAL
+    writer.add_tokenizer_model("bert")
+    writer.add_tokenizer_pre("default")
+    writer.add_token_list(tokens)
+    writer.add_token_types(kinds)
+    writer.add_token_type_count(bert.config.get("type_vocab_size", 1))
+    first, last = _around(bert.tokenizer["post_processor"])
+    named = {"unk": rules["unk_token"], "bos": first, "sep": last, "pad": "[PAD]", "mask": "[MASK]"}
+    for name, token in named.items():
+        if token in ids:
+            getattr(writer, f"add_{name}_token_id")(ids[token])
+    writer.add_uint32("tokenizer.ggml.cls_token_id", ids[first])
+    lowers = bool(normalizer["lowercase"])
+    strips = normalizer["strip_accents"]
+    writer.add_bool("tokenizer.ggml.normalizer.lowercase", lowers)
+    writer.add_bool("tokenizer.ggml.normalizer.strip_accents", lowers if strips is None else bool(strips))
+
+
+def _around(processor: dict[str, Any]) -> tuple[str, str]:
+    """The tokens before and after a text."""
+    if processor["type"] == "BertProcessing":
+        return processor["cls"][0], processor["sep"][0]
+    marks = [one["SpecialToken"]["id"] for one in processor["single"] if "SpecialToken" in one]
+    return marks[0], marks[-1]

@@ -1,0 +1,67 @@
+"""Texts to vectors by the encoders that search uses: queries as a search encodes them, documents as they were embedded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from engine.search.latest import Latest
+from engine.search.loaded import Loaded
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from engine.encoders.encoder import Progress
+
+Side = Literal["query", "document"]
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """`vectors`: float32 (n, d). `tokens`: how many the encoder has read, prompts and marks included, by the tokenizer that chunks
+    are measured by."""
+
+    vectors: NDArray[np.float32]
+    tokens: int
+
+
+@dataclass(frozen=True)
+class EncodersInUse:
+    """The encoders of the current vector index. For one thread."""
+
+    loaded: Loaded
+    _tokenizer: Latest[Any] = field(default_factory=Latest)
+
+    def encode(self, texts: Sequence[str], side: Side, progress: Progress | None = None) -> Encoded:
+        """The vectors of texts, in the order given. `progress`: see `Encoder`. Raises NotBuiltError, ModelError, EngineError."""
+        from engine.encoders.for_project import source_of
+
+        self.loaded.follow_repair()
+        artifact, _ = self.loaded.vector_index()
+        if side == "query":
+            vectors = self.loaded.query_encoder(artifact).encode_queries(texts, progress)
+        else:
+            vectors = self.loaded.chunk_encoder(artifact).encode_chunks(texts, progress)
+        source = source_of(artifact.info, self.loaded.settings())
+        prompt = source.prompts.query if side == "query" else source.prompts.document
+        most = min(source.max_tokens, artifact.info.max_tokens)
+        return Encoded(vectors, self._count([prompt + text for text in texts], most))
+
+    def _count(self, texts: Sequence[str], most: int) -> int:
+        from tokenizers import Tokenizer
+
+        from engine.encoders.text_model import encodable
+        from engine.encoders.tokenizer import chunk_tokenizer
+
+        def read() -> Tokenizer:
+            tokenizer = Tokenizer.from_file(str(path))
+            tokenizer.no_truncation()
+            tokenizer.no_padding()
+            return tokenizer
+
+        path: Path = chunk_tokenizer(self.loaded.settings()).path
+        found = self._tokenizer.get(path, read).encode_batch([encodable(text) for text in texts])
+        return sum(min(most, len(one.ids)) for one in found)

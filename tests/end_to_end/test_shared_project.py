@@ -1,0 +1,170 @@
+"""A project that others search: with the rights of a group that may only read, and while a run writes."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fixtures.pipeline import engine_here, environment
+
+from engine.project.folder import ProjectFolder
+from engine.project.sharing import sharing
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+READER, GROUP, STRANGER = 64_001, 1, 2
+WORKS = """
+import json, os, select, signal, subprocess, sys, traceback
+import psutil
+from pathlib import Path
+from engine.core import environment
+from engine.core.errors import EngineError
+from engine.project.folder import ProjectFolder
+from engine.search.searcher import Searcher
+
+environment.prepare()
+own, project, group, mode, times = sys.argv[1:]
+warm = Searcher(ProjectFolder(Path(own)))  # its modules lie where only root reads
+warm.search("harbour", mode=mode, top=30)
+try:
+    ProjectFolder(Path(own, "none")).is_running()
+except EngineError as error:
+    json.dumps(error.as_dict())
+ProjectFolder(Path(own)).is_running()
+os.setgroups([])
+os.setresgid(int(group), int(group), int(group))
+os.setresuid(64_001, 64_001, 64_001)
+print("ready", flush=True)
+sys.stdin.readline()
+found, searcher = [], None
+while len(found) < int(times) or (times == "0" and not select.select([sys.stdin], [], [], 0.05)[0]):
+    try:
+        searcher = searcher or Searcher(ProjectFolder(Path(project)))
+        answer = searcher.search("harbour", mode=mode, top=30)
+        found.append([[hit.path, hit.snippet] for hit in answer.hits])
+        searcher.project.is_running()
+    except EngineError as error:
+        found.append(error.as_dict())
+    except Exception as fault:
+        found.append({"code": repr(fault), "where": traceback.format_exc()})
+print(json.dumps(found), flush=True)
+os._exit(0)
+"""
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """A folder that everybody can pass, which those of pytest are not."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o711)
+        yield Path(name)
+
+
+@pytest.fixture
+def shared(place: Path, tiny_model: Path) -> ProjectFolder:
+    """Twelve documents, indexed and embedded, for a group to read."""
+    encoder = {"model": str(tiny_model), "device": "cpu", "dtype": "float32"}
+    project = ProjectFolder.create(
+        place / "project", {"corpus": {"paths": [str(place / "documents")]}, "encoder": encoder}
+    )
+    (place / "documents").mkdir()
+    write(place, 0)
+    engine_here("run", str(project.path))
+    shutil.copytree(project.path, place / "own")
+    sharing(project, "daemon").apply()
+    return project
+
+
+def write(place: Path, turn: int) -> None:
+    for number in range(12):
+        text = f"harbour {number} of turn {turn}. The law of contract {number}.\n"
+        (place / "documents" / f"{number}.txt").write_text(text)
+
+
+def reader(project: ProjectFolder, group: int, mode: str, times: int) -> subprocess.Popen[str]:
+    """A process of another user's that searches so many times when it is told to, or until it is told to stop for 0."""
+    made = subprocess.Popen(
+        [sys.executable, "-c", WORKS, str(project.path.with_name("own")), str(project.path), str(group), mode, str(times)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment(), cwd="/",
+    )  # fmt: skip
+    assert made.stdout
+    assert made.stdout.readline() == "ready\n"
+    return made
+
+
+def tell(one: subprocess.Popen[str]) -> None:
+    assert one.stdin
+    one.stdin.write("\n")
+    one.stdin.flush()
+
+
+def answers(one: subprocess.Popen[str]) -> list[Any]:
+    assert one.stdout
+    found: list[Any] = json.loads(one.stdout.readline())
+    one.wait(60)
+    return found
+
+
+def tree(folder: Path) -> dict[str, tuple[int, int, int]]:
+    return {
+        str(path): (one.st_mtime_ns, one.st_size, one.st_mode) for path in folder.rglob("*") for one in [path.lstat()]
+    }
+
+
+@pytest.mark.parametrize("writer", [False, True])
+@pytest.mark.parametrize("mode", ["bm25", "hybrid"])
+def test_one_who_may_only_read_searches_and_leaves_nothing(shared: ProjectFolder, mode: str, writer: bool) -> None:
+    expected = json.loads(engine_here("search", str(shared.path), "harbour", "--mode", mode, "--passages", "--top", "30",
+                                      "--json").stdout)  # fmt: skip
+    store = shared.store() if writer else None
+    try:
+        one = reader(shared, GROUP, mode, 2)
+        before = tree(shared.path)
+        tell(one)
+        found = answers(one)
+        assert tree(shared.path) == before
+    finally:
+        if store:
+            store.close()
+    hits = [[hit["path"], hit["snippet"]] for hit in expected["hits"]]
+    assert found == [hits, hits]
+    assert len(hits) == 12
+
+
+def test_one_outside_the_group_reads_nothing(shared: ProjectFolder) -> None:
+    one = reader(shared, STRANGER, "bm25", 1)
+    tell(one)
+    (found,) = answers(one)
+    assert isinstance(found, dict)
+    assert "harbour" not in json.dumps(found)
+
+
+@pytest.mark.parametrize("mode", ["bm25", "hybrid"])
+def test_readers_see_whole_states_while_a_run_writes(shared: ProjectFolder, mode: str) -> None:
+    readers = [reader(shared, GROUP, mode, 0) for _ in range(3)]
+    for one in readers:
+        tell(one)
+    for turn in (1, 2):
+        write(shared.path.parent, turn)
+        engine_here("run", str(shared.path), *(("--only", "ingest,index") if mode == "bm25" else ()))
+    seen = set()
+    for one in readers:
+        tell(one)  # of its end
+        for found in answers(one):
+            assert isinstance(found, list), found
+            for path, snippet in found:
+                number, turn = snippet.split(" ")[1], snippet.split(" ")[4].rstrip(".")
+                assert path == f"{number}.txt"
+                assert int(turn) in (0, 1, 2)
+                seen.add(int(turn))
+    assert {0, 2} <= seen
+    with closing(shared.store()) as store:
+        assert store.counts()["documents"] == 12
