@@ -29,14 +29,6 @@ class Candidate(Protocol):
         """Of the system in reports."""
 
     @property
-    def interpolation_weight(self) -> float:
-        """From base (0) to adapted (1)."""
-
-    @property
-    def fingerprint(self) -> str:
-        """Names what encodes queries."""
-
-    @property
     def similarity(self) -> Similarity:
         """How its vectors are compared."""
 
@@ -54,14 +46,9 @@ class AdapterCandidate:
     """The base encoder with an adapter at an interpolation weight: base, adapted, and what lies between. Its vectors are of unit
     length."""
 
-    def __init__(self, family: AdapterCandidates, name: str, weight: float, encoder: Encoder) -> None:
-        self.name, self.interpolation_weight = name, weight
-        self._family, self._encoder = family, encoder
-
-    @property
-    def fingerprint(self) -> str:
-        """The encoder's."""
-        return self._encoder.fingerprint
+    def __init__(self, family: AdapterCandidates, weight: float, encoder: Encoder) -> None:
+        self.name = candidate_name(weight)
+        self._family, self._weight, self._encoder = family, weight, encoder
 
     @property
     def similarity(self) -> Similarity:
@@ -82,7 +69,7 @@ class AdapterCandidate:
 
     @cached_property
     def _chunk_encoder(self) -> Encoder:
-        return self._family.chunk_encoder(self._encoder, self.interpolation_weight)
+        return self._family.chunk_encoder(self._encoder, self._weight)
 
 
 class AdapterCandidates:
@@ -91,10 +78,9 @@ class AdapterCandidates:
     def __init__(self, context: StageContext, adapter: Path | None, scope: str) -> None:
         self._context, self._adapter, self._scope = context, adapter, scope
 
-    def at(self, weight: float, name: str = "") -> AdapterCandidate:
-        """The candidate of an interpolation weight, by its own name or another."""
-        encoder = self._load(self._adapter if weight else None, weight)
-        return AdapterCandidate(self, name or candidate_name(weight), weight, encoder)
+    def at(self, weight: float) -> AdapterCandidate:
+        """The candidate of an interpolation weight."""
+        return AdapterCandidate(self, weight, self._load(self._adapter if weight else None, weight))
 
     def between_batches(self, _done: int) -> None:
         """Whoever cancels the run does not wait for the last of thousands of texts."""

@@ -51,8 +51,7 @@ def document_set(context: StageContext, chunks: Sequence[Chunk]) -> tuple[QueryS
 def deciding_groups(snapshot: ProjectSnapshot, chunks: Sequence[Chunk]) -> list[tuple[DocumentQuery, ...]]:
     """Of documents that no training query was made from, at most `evaluation.max_heldout`; those together that ask the same of
     whole documents, such as the title that the entries of an article share."""
-    settings, store = snapshot.settings, snapshot.store
-    groups = grouped_by_text(untrained(document_queries(store), store.queries(), chunks, store.documents()))
+    settings, groups = snapshot.settings, grouped_by_text(untrained(snapshot, chunks))
     keys = [f"{same[0].text}\0{same[0].document_id}\0{same[0].chunk_id}" for same in groups]
     return [groups[row] for row in cap_queries(keys, settings.evaluation.max_heldout, settings.training.seed)]
 

@@ -14,11 +14,10 @@ from engine.evaluation.gate import Selection
 from engine.evaluation.general_knowledge import answered, general_folder, general_set
 from engine.evaluation.query_sets import QuerySet, query_sets
 from engine.evaluation.rankers import Rankers
-from engine.evaluation.reporting.encoder_diagnostics import EncoderDiagnostics, general_similarities
+from engine.evaluation.reporting.encoder_diagnostics import EncoderDiagnostics, general_similarities, sampling_of
 from engine.evaluation.studies.fusion import EQUAL, FusionChoice, HybridFusion, default_share, set_by_hand
 from engine.evaluation.studies.sentence_pairs import SentencePairs
 from engine.evaluation.verdicts import verdict
-from engine.metrics.samples import Sampling
 from engine.project.stage import StageContext
 from engine.project.store.artifact_info import AdapterInfo
 
@@ -55,12 +54,8 @@ class Evaluation:
             self.sets.insert(sum(one.kind == "judged" for one in self.sets), one)
         self._distinct = list({id(one): one for one in (self.rankers, *self._corpora.values())}.values())
         self._among: dict[str, Among] = {one.kind: self._allowed(one) for one in self.sets}
-        own = self._of_the_corpus()
-        chosen = self._settings.evaluation
-        self._sampling = Sampling(
-            chosen.top_k, chosen.samples, chosen.sample_size, chosen.psi, self._settings.training.seed
-        )
-        self.diagnostics = EncoderDiagnostics(own, self.rankers.ids, self._sampling, chosen.transformations)
+        self._sampling = sampling_of(self._settings)
+        self.diagnostics = EncoderDiagnostics(self._of_the_corpus(), self.rankers.ids, self._sampling)
         self._fuser = HybridFusion(self._settings, self._bm25_scores)
         self._choosing = Choosing(self._settings, self.sets, self._fuser, self.rankers.document_of)
         self.robustness: Robustness | None = None

@@ -85,9 +85,9 @@ class Rankers:
         context.check_stop()
         return padded(found, depth)
 
-    def candidate(self, weight: float, name: str = "") -> Candidate:
+    def candidate(self, weight: float) -> Candidate:
         """The encoder at an interpolation weight of the trained adapter."""
-        return self._candidates.at(weight, name)
+        return self._candidates.at(weight)
 
     def nearest(
         self, queries: Floats, chunks: Floats, among: Among, similarity: Similarity = COSINE

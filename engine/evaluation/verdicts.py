@@ -10,6 +10,8 @@ from engine.core.systems import system_of
 from engine.evaluation.evidence import CERTIFYING, DIFFERENCE, RungName
 from engine.evaluation.gate import MAX_RISK, TOLERANCE, CandidateResult, Decision
 
+JUDGE = "'engine judge' collects judged questions."
+
 
 def _label(name: str) -> str:
     return system_of(name).what
@@ -25,13 +27,17 @@ def verdict(decision: Decision, kept: str, mode: str, label: Callable[[str], str
     if chosen is not None:
         return f"{_capital(label(chosen.name))} is in use: {measured}, {_figures(chosen, mode)}."
     if decision.rung is None:
-        return f"{kept} stays in use: {_missing(decision)}."
+        return f"{kept} stays in use: {_missing(decision)}. {JUDGE}"
     best = max(decision.candidates, key=lambda one: one.default.value)
     why = {
         "not shown": "is worse" if best.default.verdict == "worse" else "shows no gain", "risky": "may make search worse",
         "excluded": f"is worse on {EVIDENCE[best.excluded_by or 'judged']}",
     }[best.outcome]  # fmt: skip
-    return f"{kept} stays in use: {label(best.name)} {why} ({measured}, {_figures(best, mode)})."
+    needed = (
+        f" {decision.judged_needed or 0:,} {EVIDENCE['judged']} would show a gain of {DIFFERENCE:g} points. {JUDGE}"
+    )
+    more = "" if decision.rung == "judged" else needed
+    return f"{kept} stays in use: {label(best.name)} {why} ({measured}, {_figures(best, mode)}).{more}"
 
 
 def format_points(gap: Difference) -> str:

@@ -8,10 +8,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from hashlib import sha256
 
-from engine.core.records import Chunk, Document, DocumentQuery, Query
+from engine.core.records import Chunk, DocumentQuery
+from engine.project.stage import ProjectSnapshot
 from engine.queries.articles import document_keys
 from engine.queries.heldout import untrained_documents
-from engine.written_queries.document_queries import folded_words
+from engine.queries.imported import graded_answers
+from engine.written_queries.document_queries import document_queries, folded_words
 
 MIN_JACCARD = 0.8
 """Shared words of two titles or headings that ask for the same."""
@@ -19,13 +21,15 @@ _MIN_REPEATED = 4  # words of a query that is taken out wherever it comes again
 _BETWEEN_HEADINGS = " > "
 
 
-def untrained(
-    written: Iterable[DocumentQuery], queries: Iterable[Query], chunks: Iterable[Chunk], documents: Sequence[Document]
-) -> list[DocumentQuery]:
-    """The `written` ones of documents that no training query was made from, nor one that stops the training. Of an article that
-    lies in several of the `documents`, all count."""
-    free = untrained_documents(queries, document_keys(documents)) & {chunk.document_id for chunk in chunks}
-    return [query for query in written if {query.document_id, query.written_in} <= free]
+def untrained(snapshot: ProjectSnapshot, chunks: Sequence[Chunk]) -> list[DocumentQuery]:
+    """Those of documents that no training query was made from or is answered by, nor one that stops the training. An article counts
+    with all its documents."""
+    store, owners = snapshot.store, {chunk.id: chunk.document_id for chunk in chunks}
+    queries, documents = store.queries(), store.documents()
+    graded = graded_answers(snapshot.project, queries, chunks, documents).values()
+    answering = {owners[chunk] for answers in graded for chunk in answers}
+    free = untrained_documents(queries, document_keys(documents), answering) & set(owners.values())
+    return [query for query in document_queries(store) if {query.document_id, query.written_in} <= free]
 
 
 def stripped(chunks: Iterable[Chunk], queries: Iterable[DocumentQuery]) -> list[Chunk]:

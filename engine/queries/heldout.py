@@ -45,10 +45,12 @@ def cap_queries(keys: Sequence[str], max_queries: int, seed: int = 0) -> list[in
     return sorted(order[:max_queries])
 
 
-def untrained_documents(queries: Iterable[Query], keys: Mapping[int, str]) -> frozenset[int]:
+def untrained_documents(
+    queries: Iterable[Query], keys: Mapping[int, str], answering: Iterable[int] = ()
+) -> frozenset[int]:
     """The documents whose key (`document_keys`) is that of no document from which a query was made that a training learns from or
-    is stopped by: an article is untrained with all its parts, or not."""
-    used = {keys.get(query.document_id) for query in queries if query.split != "heldout"}
+    is stopped by, nor of those `answering` such queries: an article is untrained with all its parts, or not."""
+    used = {keys.get(id) for id in (*answering, *(query.document_id for query in queries if query.split != "heldout"))}
     return frozenset(document for document, key in keys.items() if key not in used)
 
 

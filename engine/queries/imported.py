@@ -7,10 +7,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from engine.core.records import Chunk, Document, Query
+from engine.project.folder import ProjectFolder
 from engine.queries.filters.evidence import is_distinctive
 from engine.queries.rejection import Filtered, Reason, Rejected
 from engine.queries.rules.tokens import fold
 from engine.written_queries.beir import ImportedQuery
+from engine.written_queries.imports import graded_queries
 
 _KEY = 24
 
@@ -38,6 +40,22 @@ def attach_imported(items: Iterable[ImportedQuery], chunks: Sequence[Chunk], doc
         query = Query(item.text, "imported", 0, 0, next(iter(item.evidence), ""))
         rejected.append(Rejected(query, reason if item.text.strip() else Reason.EMPTY))
     return Filtered(found, rejected)
+
+
+def graded_answers(
+    project: ProjectFolder, queries: Sequence[Query], chunks: Sequence[Chunk], documents: Sequence[Document]
+) -> dict[str, dict[int, int]]:
+    """Text of a training query → id of a chunk that holds its imported evidence → grade, without chunks that held-out or validation
+    queries ask for; empty where no import has a grade."""
+    items, found = graded_queries(project), defaultdict[str, dict[int, int]](dict)
+    trained = {query.text for query in queries if query.split == "train"}
+    aside = {query.chunk_id for query in queries if query.split != "train"}
+    for grade in sorted({item.grade or 1 for item in items}):
+        same = [item for item in items if (item.grade or 1) == grade]
+        for query in attach_imported(same, chunks, documents).kept:
+            if query.text in trained and query.chunk_id not in aside:
+                found[query.text][query.chunk_id] = grade
+    return found
 
 
 def _documents_by_name(documents: Sequence[Document]) -> Mapping[str, frozenset[int]]:

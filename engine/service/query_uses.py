@@ -34,7 +34,7 @@ class QueryUses:
         self.deciding_groups = deciding_groups(snapshot, chunks)
         """Document-written queries that decide, those together that are measured as one."""
         self._deciding = {query for group in self.deciding_groups for query in group}
-        self._untrained = set(untrained(document_queries(store), queries, chunks, store.documents()))
+        self._untrained = set(untrained(snapshot, chunks))
         self._stopping = set(written_for_stopping(queries, document_queries(store), chunks)[0])
         rows = [] if self._stopping else generated_for_stopping(queries, chunks, self._backend)
         self._generated_stopping = {queries[row].id for row in rows}

@@ -14,6 +14,7 @@ KEYS = {
     "evaluation.max_interpolation_chunks": "",
     "evaluation.veto": "evaluation.use_judged",
     "evaluation.cl_baseline": "",
+    "evaluation.transformations": "",
     "search.rrf_u": "search.rrf_k",
     "search.hubs": "",
     "search.csls": "",

@@ -167,7 +167,6 @@ class EvaluationSettings(Section):
     sentence_pairs: str = key(
         "", "sentence pairs with human scores to compare encoders on: .jsonl, .csv, .tsv (sentence1, sentence2, score)"
     )
-    transformations: bool = key(False, "also compute the diagnostics for transformed (more isotropic) vectors")
     general_set: str = key("", "BEIR folder for the forgetting check, instead of the bundled questions")
 
 

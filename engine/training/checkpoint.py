@@ -29,7 +29,8 @@ KEPT = 2
 class TrainingState:
     """Where a training stands after `step` steps. `best_step` is None until a held-out check was made.
 
-    `history`: one entry per held-out check; the sums are of the losses and target entropies since the last one.
+    `history`: one entry per held-out check, or some of the losses alone; the sums are of the losses and target entropies since the
+    last one.
     """
 
     step: int = 0
@@ -46,12 +47,16 @@ class TrainingState:
         """Count one step's loss and target entropy towards the means of the next held-out check."""
         self.loss_sum, self.entropy_sum, self.summed = self.loss_sum + loss, self.entropy_sum + entropy, self.summed + 1
 
+    def note(self, **found: float) -> None:
+        """Add an entry to the history, with what else was `found`."""
+        count = max(1, self.summed)
+        means = {"loss": self.loss_sum / count, "target_entropy": self.entropy_sum / count}
+        self.history.append({"step": self.step, **means, **found})
+        self.loss_sum, self.entropy_sum, self.summed = 0.0, 0.0, 0
+
     def record(self, hit: float, ndcg: float, better: bool) -> None:
         """Note a held-out check, in percent; `better` makes this step the best one."""
-        count = max(1, self.summed)
-        entry = {"step": self.step, "loss": self.loss_sum / count, "target_entropy": self.entropy_sum / count}
-        self.history.append(entry | {"hit_at_10": hit, "ndcg_at_10": ndcg})
-        self.loss_sum, self.entropy_sum, self.summed = 0.0, 0.0, 0
+        self.note(hit_at_10=hit, ndcg_at_10=ndcg)
         if better:
             self.best_step, self.best_metric, self.stale = self.step, ndcg, 0
         else:

@@ -18,7 +18,7 @@ from engine.project.store.artifact_info import LexicalInfo, RankingsInfo
 from engine.queries.choosing import is_extractive, made_by
 from engine.queries.document_written import stripped
 from engine.queries.heldout import MIN_TO_CHOOSE, cap_queries
-from engine.queries.imported import attach_imported
+from engine.queries.imported import graded_answers
 from engine.ranking.rankings_file import RankedLists
 from engine.ranking.sampling import SampledLists, sample_lists
 from engine.settings.schema import Settings
@@ -26,7 +26,6 @@ from engine.training.config import TrainingConfig
 from engine.training.data import TrainingData
 from engine.training.recipe import teacher_folder
 from engine.written_queries.document_queries import document_queries
-from engine.written_queries.imports import graded_queries
 
 MIN_QUERIES = 20
 HARD_PER_QUERY = 10
@@ -70,13 +69,17 @@ def training_data(context: StageContext, config: TrainingConfig) -> TrainingData
     places = _positions(ranked.ids, position)
     stopping, chunks = _stopping(context, queries, chunks, places)
     base = _base_vectors(context, config, [queries[row].text for row in rows], chunks, stopping.texts)
+    graded: Mapping[str, Mapping[int, int]] = {}
+    if config.objective == "plackett_luce":
+        graded = graded_answers(context.project, queries, chunks, context.store.documents())
+    grades = [{position[id]: grade for id, grade in graded.get(queries[row].text, {}).items()} for row in rows]
     return TrainingData(
         queries=[queries[row].text for row in rows],
         positives=np.array([position[queries[row].chunk_id] for row in rows], dtype=np.int64), ranked_ids=places[rows],
         ranked_scores=ranked.scores[rows], chunks=[chunk.embedded_text for chunk in chunks], base_queries=base[0],
         base_chunks=base[1], base_heldout=base[2], heldout_queries=stopping.texts, heldout_positives=stopping.positives,
         heldout_hard=stopping.hard, heldout_synthetic=stopping.synthetic,
-        grades=_grades(context, config, queries, rows, position),
+        grades=grades if graded else (),
         lists=sampled_lists(context, ranked, rows, position) if config.uses_lists else None,
         cross_encoder=teacher_folder(context, config),
     )  # fmt: skip
@@ -164,28 +167,6 @@ def _best_by_bm25(context: StageContext, texts: Sequence[str]) -> NDArray[np.int
 
     index = LexicalIndex.open(context.project.folder_of(context.need(LexicalInfo)))
     return pad_rows([ids for ids, _ in index.search_many(texts, HARD_PER_QUERY)], -1, np.int64, HARD_PER_QUERY)
-
-
-def _grades(
-    context: StageContext,
-    config: TrainingConfig,
-    queries: Sequence[Query],
-    rows: Sequence[int],
-    position: Mapping[int, int],
-) -> Sequence[Mapping[int, int]]:
-    """Per training query, place → grade of the chunks that hold the evidence of such imported queries, without those that held-out
-    ones ask for; empty where no grade counts."""
-    items = graded_queries(context.project) if config.objective == "plackett_luce" else []
-    if not items:
-        return ()
-    chunks, documents, found = context.store.chunks(), context.store.documents(), defaultdict[str, dict[int, int]](dict)
-    aside = {query.chunk_id for query in queries if query.split != "train"}
-    for grade in sorted({item.grade or 1 for item in items}):
-        same = [item for item in items if (item.grade or 1) == grade]
-        for query in attach_imported(same, chunks, documents).kept:
-            if query.chunk_id not in aside:
-                found[query.text][position[query.chunk_id]] = grade
-    return [found[queries[row].text] for row in rows]
 
 
 def _positions(ids: NDArray[np.int64], position: dict[int, int]) -> NDArray[np.int64]:

@@ -15,10 +15,10 @@ FILE = "history.json"
 
 
 def write_history(folder: Path, entries: Iterable[Mapping[str, Any]]) -> None:
-    """Write what the held-out checks found, by step, into an adapter's folder."""
+    """Write the losses and what the held-out checks found, by step, into an adapter's folder."""
     entries = list(entries)
     losses = [(int(entry["step"]), entry["loss"]) for entry in entries if entry["step"]]
-    held_out = [(int(entry["step"]), entry["ndcg_at_10"]) for entry in entries]
+    held_out = [(int(entry["step"]), entry["ndcg_at_10"]) for entry in entries if "ndcg_at_10" in entry]
     text = json.dumps(TrainingHistory(losses, held_out).to_dict(), indent=1)
     (folder / FILE).write_text(text + "\n", encoding="utf-8")
 

@@ -42,9 +42,9 @@ Ended = Literal["all steps", "no gain", "asked"]
 class TrainResult:
     """`adapter`: a peft folder with the best weights. `best_step` 0 means that no step beat what it began with.
 
-    `best_ndcg_at_10` is in percent, None without held-out queries. `history`: one entry per held-out check with step,
-    loss, target_entropy (nats; both means since the check before), hit_at_10, ndcg_at_10. `ended` says why it ended: all
-    steps were made, held-out checks showed no gain any more, or the user asked for it.
+    `best_ndcg_at_10` is in percent, None without held-out queries. `history`: one entry per held-out check with step, loss,
+    target_entropy (nats; both means since the entry before), hit_at_10, ndcg_at_10; without checks some twenty of the former three.
+    `ended` says why it ended: all steps were made, held-out checks showed no gain any more, or the user asked for it.
     """
 
     adapter: Path
@@ -188,7 +188,7 @@ class Loop(ABC):
     def _finish_early(self) -> TrainResult:
         """Measure a last time. The checkpoint is written before, so that a resumed training knows nothing of this."""
         self._save_checkpoint()
-        if self.pool is not None and self.state.history[-1]["step"] != self.state.step:
+        if not self.state.history or self.state.history[-1]["step"] != self.state.step:
             self._check_heldout(last=True)
         return self._result("asked")
 
@@ -239,16 +239,19 @@ class Loop(ABC):
         return True
 
     def _check_is_due(self) -> bool:
-        """At the start, every `eval_every` steps and at the end, once each, also where a check was broken off."""
+        """At the start, every `eval_every` steps and at the end, once each, also where a check was broken off. Without held-out
+        queries losses are noted in place of checks."""
         state = self.state
-        if self.pool is None or (state.history and state.history[-1]["step"] == state.step):
+        if (state.history and state.history[-1]["step"] == state.step) or (self.pool is None and state.step == 0):
             return False
-        return state.step % self.config.eval_every == 0 or state.step == self.steps
+        every = max(1, self.steps // 20) if self.pool is None else self.config.eval_every
+        return state.step % every == 0 or state.step == self.steps
 
     def _check_heldout(self, last: bool = False) -> None:
         """Measure on the held-out pool; keep the best adapter so far; stop when the patience is used up, unless `last`."""
-        assert self.pool is not None
         state = self.state
+        if self.pool is None:
+            return state.note()
         queries, chunks = self.encoder.queries(self.pool_queries), self._pool_vectors(self.pool)
         if self.config.augmentation:
             queries, chunks = beside_black_box(self.data, queries, chunks, self.pool.chunks, self.pool.queries)

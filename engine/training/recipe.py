@@ -15,6 +15,7 @@ from engine.training.config import PRESETS, SHARED_CHUNKS, TrainingConfig
 if TYPE_CHECKING:
     from engine.project.stage import ProjectSnapshot
     from engine.settings.schema import Settings
+    from engine.training.data import TrainingData
 
 
 def resolve_config(snapshot: ProjectSnapshot) -> TrainingConfig:
@@ -38,6 +39,13 @@ def over_queries(config: TrainingConfig, settings: Settings, count: int) -> Trai
     lists = settings.ranking.lists_per_query if config.uses_lists else 1
     steps = math.ceil(max(1, queries) * lists / config.queries_per_step)
     return replace(config, steps=config.epochs * steps, eval_every=steps, checkpoint_every=steps)
+
+
+def fitting_checks(config: TrainingConfig, data: TrainingData, settings: Settings) -> TrainingConfig:
+    """Where no held-out query can end a preset's epochs, as many as it makes without a gain: `patience`."""
+    if not config.epochs or len(data.heldout_queries) or settings.training.epochs is not None:
+        return config
+    return replace(config, steps=config.steps // config.epochs * min(config.epochs, config.patience))
 
 
 def config_of(settings: Settings) -> TrainingConfig:

@@ -20,8 +20,14 @@ from engine.settings.renamed import recipe_identity
 from engine.settings.schema import Settings
 from engine.training.config import TrainingConfig
 from engine.training.history import write_history
-from engine.training.recipe import objective_reason, resolve_config, scope_reason, teacher_choice, teacher_folder
-from engine.written_queries.document_queries import document_queries
+from engine.training.recipe import (
+    fitting_checks,
+    objective_reason,
+    resolve_config,
+    scope_reason,
+    teacher_choice,
+    teacher_folder,
+)
 from engine.written_queries.imports import graded_queries, imports_fingerprint
 
 if TYPE_CHECKING:
@@ -115,6 +121,8 @@ class TrainStage(Stage):
                 context.choose("false negatives", config.false_negatives, why)
         hardware = training_hardware(context)
         data = training_data(context, config)
+        if (whole := config) != (config := fitting_checks(config, data, context.settings)):
+            context.choose("steps", config.steps, f"of {whole.steps}, as there is no check that could end the training")
         checkpoints = context.project.path / "checkpoints" / context.fingerprint
         checkpoints.mkdir(mode=0o700, parents=True, exist_ok=True)
         model = project_model(context.settings)
@@ -151,7 +159,7 @@ def _evidence(context: StageContext, queries: Sequence[Query], chunks: Sequence[
     held_out = [one for one in queries if one.split == "heldout" and one.chunk_id in present]
     return EvidenceCounts(
         judged=len(context.store.judged()) if context.settings.evaluation.use_judged else 0,
-        document=len(untrained(document_queries(context.store), queries, chunks, context.store.documents())),
+        document=len(untrained(context, chunks)),
         model=sum(not is_extractive(one, backend) for one in held_out),
     )
 

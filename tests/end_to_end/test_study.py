@@ -30,6 +30,10 @@ def test_a_study_trains_what_is_missing_and_leaves_the_project_as_it_is(project:
     first, _ = study("bmembed-t6", str(project))
     (kept,) = project.glob("sweep/*/cells/*.json")
     finished = kept.read_bytes(), kept.stat().st_mtime_ns
+    figures = json.loads(finished[0])["rows"]
+    for system in ("base", "adapted"):
+        assert figures[f"{system}, whitened"]["isotropy I_A"] > figures[system]["isotropy I_A"]
+        assert set(figures[f"{system}, PCA"]["accuracy@5"]) == {"value", "low", "high"}
     found, told = study("bmembed-t7", str(project))
     assert numbers(told.splitlines()[0])[:3] == [2, 1, 1], "cells, those to train, those finished before"
     assert (kept.read_bytes(), kept.stat().st_mtime_ns) == finished

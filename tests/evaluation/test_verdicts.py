@@ -45,8 +45,11 @@ def test_what_stays_out_is_named_with_the_reason(outcome: str, more: list[float]
     left = replace(ADAPTED, outcome=outcome, risk=risk, excluded_by="judged" if outcome == "excluded" else None)  # type: ignore[arg-type]
     text = verdict(replace(IN_USE, chosen="base", candidates=(left,)), "The base encoder", "hybrid")
     assert text.startswith("The base encoder")
-    assert numbers(text) == [208, 3.2, 95, 2.2, 4.2, 0.8, 95, -0.2, 1.8, 0.012, *more]
-    assert (EVIDENCE["judged"] in text) == (outcome == "excluded")
+    figures = [3.2, 95, 2.2, 4.2, 0.8, 95, -0.2, 1.8, 0.012, *more]
+    assert numbers(text) == [208, *figures, 75, 4], "75 judged questions would show a gain of 4 points"
+    judged = verdict(replace(IN_USE, chosen="base", rung="judged", candidates=(left,)), "The base encoder", "hybrid")
+    assert numbers(judged) == [208, *figures], "there is no better evidence"
+    assert (EVIDENCE["judged"] in text.partition("(")[0]) == (outcome == "excluded")
 
 
 def test_missing_evidence_is_counted_rung_by_rung_without_extractive_queries() -> None:

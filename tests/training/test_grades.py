@@ -16,6 +16,7 @@ from fixtures.ranked_project import built, project
 from engine.core.errors import DatasetError
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot, StageContext
+from engine.queries.document_written import untrained
 from engine.training.config import TrainingConfig
 from engine.training.data import BatchSampler, TrainingData
 from engine.training.dataset import train_rows, training_data
@@ -77,7 +78,8 @@ def test_grades_of_imported_queries_are_learnt_from(project: ProjectFolder, tmp_
         own = next(place for place, chunk in enumerate(chunks) if chunk.id == query.chunk_id)
         held_out = {one.chunk_id for one in queries if one.split != "train"}
         far = [place for place, chunk in enumerate(chunks) if chunk.document_id != query.document_id]
-        other = next(place for place in far if chunks[place].id not in held_out)
+        apart = {one.document_id for one in untrained(snapshot, chunks)}
+        other = next(place for place in far if chunks[place].id not in held_out and chunks[place].document_id in apart)
         aside = next(place for place in far if chunks[place].id in held_out)
         lines = [
             {"query": query.text, "evidence": chunks[place].text, "grade": grade}
@@ -90,6 +92,7 @@ def test_grades_of_imported_queries_are_learnt_from(project: ProjectFolder, tmp_
         grades = training_data(context, config).grades
         assert grades[0] == {own: 1, other: 2}
         assert not any(grades[1:])
+        assert apart - {one.document_id for one in untrained(snapshot, chunks)} == {chunks[other].document_id}
         assert not training_data(context, replace(config, objective="infonce")).grades
         assert STAGE.inputs(snapshot)["grades"]
         assert "grades" not in before

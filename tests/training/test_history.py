@@ -19,6 +19,8 @@ def test_what_is_written_is_read(project: ProjectFolder) -> None:
     (project.path / "adapters" / "a").mkdir(parents=True)
     write_history(project.path / "adapters" / "a", ENTRIES)
     assert history_of(project, INFO) == TrainingHistory(([4, 1.5],), ([0, 70.0], [4, 72.5]))  # type: ignore[arg-type]
+    write_history(project.path / "adapters" / "a", [{"step": 2, "loss": 1.5}])
+    assert history_of(project, INFO) == TrainingHistory(([2, 1.5],), ())  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("text", [None, "", "{"])

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from engine.settings.load import validate
 from engine.training.config import PRESETS, SHARED_CHUNKS
-from engine.training.recipe import config_of, objective_reason, scope_reason
+from engine.training.data import TrainingData
+from engine.training.recipe import config_of, fitting_checks, objective_reason, over_queries, scope_reason
 
 
 def test_extractive_queries_are_trained_on_queries_alone_against_all_chunks() -> None:
@@ -33,3 +35,18 @@ def test_the_reasons_differ_by_what_was_set() -> None:
     ):
         assert "project.toml" in other
         assert "project.toml" not in found
+
+
+def test_epochs_that_no_check_can_end_are_as_many_as_without_a_gain() -> None:
+    no_rankings = np.empty((1, 0), dtype=np.int64)
+    bare = TrainingData(["q"], np.zeros(1, dtype=np.int64), no_rankings, no_rankings, ["a", "b"])
+    checked = replace(bare, heldout_queries=["h"], heldout_positives=np.zeros(1, dtype=np.int64))
+
+    def steps(data: TrainingData, **training: object) -> int:
+        settings = validate({"training": training})
+        return fitting_checks(over_queries(config_of(settings), settings, 320), data, settings).steps
+
+    assert (steps(checked, preset="mafin"), steps(bare, preset="mafin")) == (20 * 10, 4 * 10)
+    assert steps(bare, preset="mafin", epochs=8) == 80, "project.toml wants so many"
+    assert steps(bare, preset="pipelines") == steps(checked, preset="pipelines") == 30
+    assert steps(bare) == steps(checked) == 200

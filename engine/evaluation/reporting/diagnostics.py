@@ -14,14 +14,13 @@ from numpy.typing import NDArray
 from engine.core.figures import Interval
 from engine.core.similarity import COSINE, Similarity
 from engine.evaluation.judgments import Judgment, clusters_of
-from engine.evaluation.rankings import products_of, rank_all
+from engine.evaluation.rankings import products_of
 from engine.metrics.geometry import alignment, alignment_of, isoscore, isotropy_a, uniformity
 from engine.metrics.overlap import overlap
 from engine.metrics.relevance import Relevance
 from engine.metrics.retrieval import ndcg_at_k
 from engine.metrics.samples import PAPER, Sampling, bootstrapped_mean
 from engine.metrics.threshold import choose_threshold
-from engine.metrics.transformations import remove_top, standardise, whiten
 
 Floats = NDArray[np.float32]
 Ids = NDArray[np.int64]
@@ -133,22 +132,3 @@ def geometry_of(chunks: Floats, seed: int = 0) -> Diagnostics:
     if (taken != taken[0]).any() and taken.shape[1] > 1:
         found["isotropy I_B (IsoScore)"] = isoscore(taken)
     return found
-
-
-def transformed(
-    ranked: Ranked, judgments: Sequence[Judgment], chunks: Floats, keys: Ids, sampling: Sampling = PAPER,
-    removed: int | None = None,
-) -> dict[str, Diagnostics]:  # fmt: skip
-    """The figures of an encoder by cosine, as it is and transformed: "… evaluated", tables 5 and 7.
-
-    `removed`: principal components; None for a hundredth of the dimensions (Mu & Viswanath 2018). Arguments as `similarities_of`.
-    """
-    count = max(1, chunks.shape[1] // 100) if removed is None else removed
-    ways = {"standardised": standardise(chunks), "whitened": whiten(chunks), "PCA": remove_top(chunks, count)}
-    vectors = {"baseline": (ranked.vectors, chunks)}
-    vectors |= {name: (transform(ranked.vectors), transform(chunks)) for name, transform in ways.items()}
-    rows = {}
-    for name, (queries, moved) in vectors.items():
-        one = Ranked(queries, *rank_all(queries, moved, keys, sampling.top))
-        rows[name] = describe(one, similarities_of(one, judgments, moved, keys, sampling), judgments, moved, sampling)
-    return rows

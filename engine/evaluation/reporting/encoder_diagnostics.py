@@ -25,25 +25,19 @@ from engine.evaluation.reporting.diagnostics import (
     Similarities,
     describe,
     similarities_of,
-    transformed,
 )
 from engine.metrics.density import density_curves
 from engine.metrics.samples import PAPER, Sampling
+from engine.settings.schema import Settings
 
 KINDS = ("correct", "top", "random")
 
 
 class EncoderDiagnostics:
-    """By `basis`: the first of `sets` with chunks as its answers, else any that can be measured.
+    """By the `basis` of `sets`. `keys`: of all chunks, ascending."""
 
-    `keys`: of all chunks, ascending. `transform`: measure transformed vectors, too, as `base, whitened` and so on.
-    """
-
-    def __init__(
-        self, sets: Sequence[QuerySet], keys: Ids, sampling: Sampling = PAPER, transform: bool = False
-    ) -> None:
-        self._transform = transform
-        self.basis = _basis(sets)
+    def __init__(self, sets: Sequence[QuerySet], keys: Ids, sampling: Sampling = PAPER) -> None:
+        self.basis = basis_of(sets)
         self.diagnostics: dict[str, Diagnostics] = {}
         self._keys, self._sampling = keys, sampling
         self._found: dict[str, Similarities] = {}
@@ -57,9 +51,6 @@ class EncoderDiagnostics:
         ranked = Ranked(query_vectors, one.rankings[name], one.scores[name], similarity)
         found = similarities_of(ranked, one.judgments, chunks, self._keys, self._sampling)
         self.diagnostics[name] = describe(ranked, found, one.judgments, chunks, self._sampling)
-        if self._transform and similarity.of_unit_vectors:
-            ways = transformed(ranked, one.judgments, chunks, self._keys, self._sampling)
-            self.diagnostics |= {f"{name}, {way}": figures for way, figures in ways.items() if way != "baseline"}
         if found and similarity.of_unit_vectors:  # densities have one axis, of cosines
             self._found[name] = found
 
@@ -108,7 +99,14 @@ def general_similarities(
     return similarities_of(ranked, judgments, passages, keys, sampling)
 
 
-def _basis(sets: Sequence[QuerySet]) -> QuerySet | None:
+def sampling_of(settings: Settings) -> Sampling:
+    """How diagnostics are sampled."""
+    chosen = settings.evaluation
+    return Sampling(chosen.top_k, chosen.samples, chosen.sample_size, chosen.psi, settings.training.seed)
+
+
+def basis_of(sets: Sequence[QuerySet]) -> QuerySet | None:
+    """The first of `sets` with chunks as its answers, else any that can be measured; None where none can."""
     levels = [{judgment.level for judgment in one.judgments if judgment.usable} for one in sets]
     with_chunks = [one for one, found in zip(sets, levels, strict=True) if "chunk" in found]
     return next(iter([*with_chunks, *(one for one, found in zip(sets, levels, strict=True) if found)]), None)

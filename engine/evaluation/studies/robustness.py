@@ -241,7 +241,7 @@ class RobustnessStudy:
         systems = {BASE: 0.0, **({ADAPTED: 1.0} if rankers.adapter else {}), IN_USE: self._weight}
         for weight in dict.fromkeys(systems.values()):
             names = [name for name, own in systems.items() if own == weight]
-            candidate = rankers.candidate(weight, names[0])
+            candidate = rankers.candidate(weight)
             queries, vectors = candidate.query_vectors(one.texts), candidate.chunk_vectors(rankers.chunks)
             for name in names:
                 one.rankings[name], one.scores[name] = rankers.nearest(queries, vectors, among, candidate.similarity)

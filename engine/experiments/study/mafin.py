@@ -20,7 +20,7 @@ from engine.experiments.study.measures import Values
 from engine.metrics.retrieval import MAFIN
 from engine.project.stage import StageContext
 from engine.settings.training_schema import Augmentation
-from engine.training.recipe import resolve_config
+from engine.training.recipe import fitting_checks, resolve_config
 
 if TYPE_CHECKING:
     from engine.core.events import Event
@@ -50,6 +50,7 @@ def systems(context: StageContext, folder: Path, rank: int = 64) -> Iterator[tup
         )  # fmt: skip
     config = resolve_config(context)
     data, hardware = training_data(context, config), training_hardware(context)
+    config = fitting_checks(config, data, context.settings)
     black_box = cached(context, source.black_box.load(chosen.max_tokens, report=context.choose))
 
     def small(adapter: Path | None = None) -> Encoder:

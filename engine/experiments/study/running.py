@@ -30,6 +30,7 @@ from engine.experiments.study.grid import Cell, cell_key, changed_settings, twin
 from engine.experiments.study.mafin import compare_with_black_box
 from engine.experiments.study.measures import measured
 from engine.experiments.study.page import write_study
+from engine.experiments.study.transformed import transformed_systems
 from engine.experiments.study.workspace import Basis, Workspace
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot
@@ -225,8 +226,9 @@ def figures_of(project: Project, seconds: float | None) -> dict[str, Any]:
 
     report = read_report(project.report().folder)
     with closing(project.folder.store()) as store:
-        adapter = ProjectSnapshot(project.folder, project.settings(), store).need(AdapterInfo).info
-    rows = measured(report)
+        context = unheard_context(project.folder, store)
+        adapter, transformed = context.need(AdapterInfo).info, transformed_systems(context)
+    rows = measured({**report, "diagnostics": {**report["diagnostics"], **transformed}})
     if "adapted" in rows:
         rows["adapted"] |= {"steps": adapter.steps, "best step": adapter.best_step, "training seconds": seconds}
     return {

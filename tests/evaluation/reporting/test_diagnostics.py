@@ -11,7 +11,7 @@ from fixtures.offset_similarity import Offset
 from engine.core.lorentz import Lorentz
 from engine.evaluation.judgments import Judgment
 from engine.evaluation.rankings import rank_all
-from engine.evaluation.reporting.diagnostics import Diagnostics, Ranked, similarities_of, transformed
+from engine.evaluation.reporting.diagnostics import Diagnostics, Ranked, similarities_of
 from engine.evaluation.reporting.diagnostics import describe as described
 from engine.metrics.samples import PAPER, Sampling
 
@@ -77,23 +77,6 @@ def test_queries_of_one_document_say_less_of_the_threshold():
     # one resample of twelve documents in nine has neither of the two: (10 / 12)¹² = 11 %, so no loss is shown
     of_documents = [replace(one, source=n // 5) for n, one in enumerate(judged)]
     assert describe(asked, of_documents, CHUNKS, KEYS, sampling)["threshold τ(ψ)"] == pytest.approx(1)
-
-
-def test_transformations_are_measured_as_the_vectors_are():
-    # Removing the direction in which the chunks differ most, which no answer has, leaves the answers to be found.
-    rng = np.random.default_rng(3)
-    chunks = np.eye(6)[[1, 2, 3, 4, 5, 1, 2, 3, 4, 5]] + rng.normal(0, 0.01, (10, 6))
-    chunks[:, 0] = [3, -3] * 5
-    chunks = (chunks / np.linalg.norm(chunks, axis=1, keepdims=True)).astype(np.float32)
-    queries = np.eye(6, dtype=np.float32)[[1, 2, 3, 4, 5]]
-    keys = np.arange(10, dtype=np.int64)
-    judged = [Judgment(str(n), "", "chunk", {n: 1, n + 5: 1}) for n in range(5)]
-    asked = Ranked(queries, *rank_all(queries, chunks, keys, 2))
-    found = transformed(asked, judged, chunks, keys, Sampling(top=2), removed=1)
-    assert list(found) == ["baseline", "standardised", "whitened", "PCA"]
-    assert found["baseline"] == describe(asked, judged, chunks, keys, Sampling(top=2))
-    assert found["PCA"]["isotropy I_B (IsoScore)"] > found["baseline"]["isotropy I_B (IsoScore)"] + 0.3
-    assert found["PCA"]["nDCG@2, percent"].value == pytest.approx(100, abs=0.01)
 
 
 def test_the_share_of_random_chunks_hangs_little_on_the_draw():

@@ -179,21 +179,19 @@ class CountingRankers:
         self.chunks, self.adapter = CHUNKS, Path("adapter")
         self.ids = np.array([one.id for one in CHUNKS], dtype=np.int64)
         self.asked: list[tuple[float, int]] = []
-        self.made: list[tuple[str, float]] = []
         self.lexical = SimpleNamespace(scores_many=lambda texts, ids: np.zeros(ids.shape, dtype=np.float32))
 
     def bm25(self, texts, _among):
         return np.tile(self.ids[:10], (len(texts), 1)), np.ones((len(texts), 10), dtype=np.float32)
 
-    def candidate(self, weight, name=""):
-        self.made.append((name, weight))
+    def candidate(self, weight):
         vectors = np.array([[1.0, 0.0]] * len(CHUNKS), dtype=np.float32)
         family = SimpleNamespace(
             between_batches=lambda _done: None,
             chunk_encoder=lambda encoder, _: encoder,
             chunk_vectors=lambda *_: vectors,
         )
-        return AdapterCandidate(family, name, weight, CountingEncoder(weight, self.asked))
+        return AdapterCandidate(family, weight, CountingEncoder(weight, self.asked))
 
     def nearest(self, queries, chunks, among, similarity):
         return rank_within(similarity.query_form(queries), similarity.chunk_form(chunks), self.ids, 10, among)
