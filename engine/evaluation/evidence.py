@@ -84,11 +84,6 @@ def deciding(ladder: Sequence[Evidence], reference: str) -> Evidence | None:
     return next((one for one in from_top(ladder) if one.suffices(reference)), None)
 
 
-def above(ladder: Sequence[Evidence], rung: RungName) -> list[Evidence]:
-    """The rungs above one, highest first."""
-    return [one for one in from_top(ladder) if RUNGS.index(one.rung) < RUNGS.index(rung)]
-
-
 def from_top(ladder: Sequence[Evidence]) -> list[Evidence]:
     """Those with queries, the highest rung first."""
     return sorted((one for one in ladder if one.queries), key=lambda one: RUNGS.index(one.rung))

@@ -14,12 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Literal
 
 import numpy as np
 
 from engine.core.figures import Difference
-from engine.evaluation.evidence import CERTIFYING, Evidence, RungName, above, deciding, from_top
+from engine.evaluation.evidence import CERTIFYING, Evidence, RungName, deciding, from_top
 from engine.metrics.bootstrap import SAMPLES, bootstrap_means, bounds
 from engine.metrics.differences import MIN_QUERIES as MIN_TO_EXCLUDE
 from engine.metrics.power import tested_difference
@@ -76,11 +77,6 @@ class Decision:
     ladder: tuple[RungResult, ...] = ()
     judged_needed: int | None = None
 
-    @property
-    def changes(self) -> bool:
-        """Whether a candidate comes into use."""
-        return self.chosen != self.reference
-
 
 @dataclass(frozen=True, slots=True)
 class Selection:
@@ -106,7 +102,7 @@ def decide(
     comparison = _Comparison(shown, reference, candidates, samples, seed)
     excluded = {
         name: rung.rung
-        for rung in reversed(above(measured, shown.rung))
+        for rung in reversed([*takewhile(lambda one: one is not shown, measured)])
         for name in candidates
         if rung.independent >= MIN_TO_EXCLUDE and _harms(rung, name, reference, samples, seed)
     }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from engine.core.records import Query
 
@@ -54,24 +53,15 @@ def untrained_documents(
     return frozenset(document for document, key in keys.items() if key not in used)
 
 
-@dataclass(frozen=True, slots=True)
-class EvidenceCounts:
-    """Queries that can decide what comes into use: judged ones, document-written ones of untrained documents, and held-out ones
-    by a language model."""
-
-    judged: int
-    document: int
-    model: int
-
-
-def too_few_to_choose(counts: EvidenceCounts) -> str:
-    """What to say before a training whose result cannot come into use, with what mends it; empty where it can."""
-    if max(counts.judged, counts.document, counts.model) >= MIN_TO_CHOOSE:
+def too_few_to_choose(judged: int, document: int, model: int) -> str:
+    """What to say before a training whose result cannot come into use, with what mends it; empty where it can. Queries that decide:
+    judged ones, document-written ones of untrained documents, and held-out ones by a language model."""
+    if max(judged, document, model) >= MIN_TO_CHOOSE:
         return ""
     return (
         f"The adapted encoder cannot come into use. It takes {MIN_TO_CHOOSE} queries of one kind to compare encoders; there are "
-        f"{counts.judged} judged questions, {counts.document} titles, headings and the like of held-out documents, and "
-        f"{counts.model} held-out queries by a language model. 'engine judge' collects judged questions."
+        f"{judged} judged questions, {document} titles, headings and the like of held-out documents, and "
+        f"{model} held-out queries by a language model. 'engine judge' collects judged questions."
     )
 
 

@@ -23,12 +23,8 @@ def resolve_config(snapshot: ProjectSnapshot) -> TrainingConfig:
 
     Raises SettingsError for values that do not go together.
     """
-    return with_epochs(config_of(with_backend(snapshot)), snapshot)
-
-
-def with_epochs(config: TrainingConfig, snapshot: ProjectSnapshot) -> TrainingConfig:
-    """`over_queries` that are there."""
-    return over_queries(config, snapshot.settings, snapshot.store.query_counts()[1].get("train", 0))
+    count = snapshot.store.query_counts()[1].get("train", 0)
+    return over_queries(config_of(with_backend(snapshot)), snapshot.settings, count)
 
 
 def over_queries(config: TrainingConfig, settings: Settings, count: int) -> TrainingConfig:

@@ -15,7 +15,7 @@ from engine.project.store.artifact_info import AdapterInfo, QueriesInfo, Ranking
 from engine.project.store.artifacts import Artifact
 from engine.queries.choosing import is_extractive, made_by, with_backend
 from engine.queries.document_written import untrained
-from engine.queries.heldout import EvidenceCounts, too_few_to_choose
+from engine.queries.heldout import too_few_to_choose
 from engine.settings.renamed import recipe_identity
 from engine.settings.schema import Settings
 from engine.training.config import TrainingConfig
@@ -97,7 +97,7 @@ class TrainStage(Stage):
         reason = why_untrained(context.settings, queries, chunks)
         if reason:
             return _without_adapter(context, reason)
-        if in_vain := too_few_to_choose(_evidence(context, queries, chunks)):
+        if in_vain := too_few_to_choose(*_evidence(context, queries, chunks)):
             context.warn(in_vain)
         from engine.encoders.for_project import training_hardware
         from engine.training.methods import learn
@@ -153,15 +153,12 @@ def added_inputs(settings: Settings) -> dict[str, Any]:
     return {name: value for name, value in added.items() if value != 1}
 
 
-def _evidence(context: StageContext, queries: Sequence[Query], chunks: Sequence[Chunk]) -> EvidenceCounts:
-    present = {chunk.id for chunk in chunks}
-    backend = made_by(context)
+def _evidence(context: StageContext, queries: Sequence[Query], chunks: Sequence[Chunk]) -> tuple[int, int, int]:
+    """As `too_few_to_choose` counts them."""
+    present, backend = {chunk.id for chunk in chunks}, made_by(context)
     held_out = [one for one in queries if one.split == "heldout" and one.chunk_id in present]
-    return EvidenceCounts(
-        judged=len(context.store.judged()) if context.settings.evaluation.use_judged else 0,
-        document=len(untrained(context, chunks)),
-        model=sum(not is_extractive(one, backend) for one in held_out),
-    )
+    judged = len(context.store.judged()) if context.settings.evaluation.use_judged else 0
+    return judged, len(untrained(context, chunks)), sum(not is_extractive(one, backend) for one in held_out)
 
 
 def digest_of(folder: Path, scope: str) -> str:

@@ -14,9 +14,11 @@ from fixtures.errors import fails
 from fixtures.ranked_project import built, project
 
 from engine.core.errors import DatasetError
+from engine.core.records import DocumentQuery
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot, StageContext
-from engine.queries.document_written import untrained
+from engine.queries import document_written
+from engine.queries.imported import graded_answers
 from engine.training.config import TrainingConfig
 from engine.training.data import BatchSampler, TrainingData
 from engine.training.dataset import train_rows, training_data
@@ -67,7 +69,9 @@ def test_graded_chunks_are_in_the_batch_with_their_gains(data: TrainingData, in_
     assert graded.digest() != data.digest()
 
 
-def test_grades_of_imported_queries_are_learnt_from(project: ProjectFolder, tmp_path: Path) -> None:
+def test_grades_of_imported_queries_are_learnt_from(
+    project: ProjectFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file, config = tmp_path / "graded.jsonl", TrainingConfig(objective="plackett_luce")
     project.change_settings({"training.objective": "plackett_luce"})
     with closing(project.store()) as store:
@@ -78,8 +82,7 @@ def test_grades_of_imported_queries_are_learnt_from(project: ProjectFolder, tmp_
         own = next(place for place, chunk in enumerate(chunks) if chunk.id == query.chunk_id)
         held_out = {one.chunk_id for one in queries if one.split != "train"}
         far = [place for place, chunk in enumerate(chunks) if chunk.document_id != query.document_id]
-        apart = {one.document_id for one in untrained(snapshot, chunks)}
-        other = next(place for place in far if chunks[place].id not in held_out and chunks[place].document_id in apart)
+        other = next(place for place in far if chunks[place].id not in held_out)
         aside = next(place for place in far if chunks[place].id in held_out)
         lines = [
             {"query": query.text, "evidence": chunks[place].text, "grade": grade}
@@ -92,10 +95,18 @@ def test_grades_of_imported_queries_are_learnt_from(project: ProjectFolder, tmp_
         grades = training_data(context, config).grades
         assert grades[0] == {own: 1, other: 2}
         assert not any(grades[1:])
-        assert apart - {one.document_id for one in untrained(snapshot, chunks)} == {chunks[other].document_id}
         assert not training_data(context, replace(config, objective="infonce")).grades
         assert STAGE.inputs(snapshot)["grades"]
         assert "grades" not in before
+        answers = graded_answers(project, queries, chunks, store.documents())
+        assert answers == {query.text: {chunks[own].id: 1, chunks[other].id: 2}}
+        titles = [DocumentQuery("t", "title", None, one.id, written_in=one.id) for one in store.documents()]
+        monkeypatch.setattr(document_written, "document_queries", lambda _store: titles)
+        monkeypatch.setattr(
+            document_written, "untrained_documents", lambda _queries, _keys, answering: frozenset(answering)
+        )
+        found = {one.document_id for one in document_written.untrained(snapshot, chunks)}
+        assert found == {query.document_id, chunks[other].document_id}, "what answers is not untrained"
 
 
 @pytest.mark.parametrize("grade", [0, 21, 1.5, True, "2"])
