@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from engine.evaluation.evidence import CERTIFYING, RUNGS, Evidence, Measured, RungName, above, deciding, from_top
+from engine.evaluation.evidence import CERTIFYING, RUNGS, Evidence, Measured, RungName, deciding, from_top
 
 
 def rung(name: RungName, queries: int, spread: float = 0.1) -> Evidence:
@@ -40,8 +40,6 @@ def test_the_ladder_is_looked_at_from_the_top():
     assert deciding(ladder, "base") is ladder[1]
     assert deciding([rung("judged", 100), *ladder[:2]], "base").rung == "judged"
     assert deciding([ladder[0], ladder[2]], "base") is None
-    assert [one.rung for one in above(ladder, "model")] == ["judged"]
-    assert above(ladder, "judged") == []
     assert RUNGS[:3] == CERTIFYING
 
 
