@@ -133,11 +133,13 @@ class Project:
         by_document: bool = False,
         by_date: bool = False,
         min_score: float | None = None,
+        rerank: bool | None = None,
     ) -> Found:
         """The best chunks for `query`: mode `hybrid`, `semantic` or `bm25`; models stay loaded between calls.
 
         `"phrases"`, `-word`, `word*`, `title:word` and `like:document` mean what they do for a user, unless `syntax` is False.
         `by_document`: the best chunk of each document. `by_date`: newest first. `min_score`: the least of a hit.
+        `rerank`: whether the reranker puts the first passages in order; None: if it is in use.
         """
         from engine.search.searcher import Searcher
 
@@ -145,7 +147,7 @@ class Project:
             self._searcher = Searcher(self.folder)
         return self._searcher.search(
             query, mode=mode, top=top, where=where, with_facets=with_facets,
-            syntax=syntax, by_document=by_document, by_date=by_date, min_score=min_score,
+            syntax=syntax, by_document=by_document, by_date=by_date, min_score=min_score, rerank=rerank,
         )  # fmt: skip
 
     def import_queries(self, path: str | os.PathLike[str]) -> int:

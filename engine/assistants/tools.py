@@ -137,7 +137,13 @@ def _as_results(found: dict[ServedProject, Found | EngineError], top: int) -> di
     turns = chain(*zip_longest(*([(project, hit) for hit in one.hits] for project, one in answered.items())))
     hits = [_as_result(*one) for one in turns if one]
     searched = [
-        {"project": project.label, "mode": _mode(one), "notes": list(one.notes), "suggestion": one.suggestion}
+        {
+            "project": project.label,
+            "mode": _mode(one),
+            "notes": list(one.notes),
+            "suggestion": one.suggestion,
+            "reranked": one.reranked.passages if one.reranked else 0,
+        }
         if isinstance(one, Found)
         else {"project": project.label, "error": one.as_dict()}
         for project, one in found.items()

@@ -263,6 +263,9 @@ def show_notes(found: Found) -> None:
     """What the user should know of a search."""
     for note in found.notes:
         progress_console().print(Text(harmless(note), style="yellow"))
+    if found.reranked:
+        passages = f"{found.reranked.passages} passage{'' if found.reranked.passages == 1 else 's'}"
+        progress_console().print(Text(f"{passages} reranked in {duration(found.reranked.seconds)}", style="dim"))
 
 
 def source_names(sources: Collection[str]) -> dict[str, str]:

@@ -82,6 +82,9 @@ def search(
     before: Annotated[
         str | None, typer.Option(metavar="YYYY-MM-DD", help="only documents dated before this day")
     ] = None,
+    rerank: Annotated[
+        bool | None, typer.Option("--rerank/--no-rerank", help="rerank or not; by default, if the reranker is in use")
+    ] = None,
     facets: Annotated[
         bool, typer.Option("--facets", help="also count the documents by type, author, language, year and folder")
     ] = False,
@@ -114,6 +117,7 @@ def search(
         return project.search(
             asked, mode="bm25" if mode == "keywords" else mode, top=top, where=where, with_facets=facets,
             syntax=not literal or like is not None, by_document=not passages, by_date=sort == "date", min_score=min_score,
+            rerank=rerank,
         )  # fmt: skip
 
     shown = Shown(files, as_json, dated=sort == "date")

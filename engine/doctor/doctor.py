@@ -15,7 +15,7 @@ from pathlib import Path
 from engine.core.disk import is_shared
 from engine.core.errors import EngineError
 from engine.core.messages.project import Finding
-from engine.doctor.findings import file_size, gpu, needs
+from engine.doctor.findings import file_size, gpu, needs, reranker
 from engine.doctor.installed import extra, packages, shipped
 from engine.encoders.kinds.chosen import is_gguf
 from engine.project.folder import OWN_FOLDERS, ProjectFolder, known_projects, projects_root
@@ -54,6 +54,7 @@ def examine(project: ProjectFolder | None = None, model: str | None = None, *, o
         lambda: _model(chosen),
         lambda: _languages(project, chosen) if project else [],
         lambda: [] if chosen.endpoint else needs(project, settings, chosen.model),
+        lambda: reranker(project, settings),
         lambda: _permissions(project),
         _offline,
         _versions,

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from engine.evaluation.candidates import Candidate
     from engine.evaluation.rankers import Among
     from engine.evaluation.reporting.diagnostics import Similarities
+    from engine.evaluation.reranking import RerankerChoice
     from engine.evaluation.studies.robustness import Robustness
 
     Rankings = NDArray[np.int64]
@@ -59,6 +60,7 @@ class Evaluation:
         self._fuser = HybridFusion(self._settings, self._bm25_scores)
         self._choosing = Choosing(self._settings, self.sets, self._fuser, self.rankers.document_of)
         self.robustness: Robustness | None = None
+        self.reranker: RerankerChoice | None = None
         self.threshold: dict[str, Any] = {}
         self.known = general_set(general_folder(context), self._settings.training.seed)
         self.general: dict[str, Mapping[str, NDArray[np.float64]]] = {}
@@ -159,6 +161,24 @@ class Evaluation:
                 one.rankings[f"{fusion.method}_{name}"] = self._fuser.fused(one, name, fusion.share)
         self._context.choose("encoder in use", selection.in_use, selection.reason)
         return selection
+
+    def choose_reranker(self, fusion: FusionChoice) -> None:
+        """Whether the reranker that project.toml names comes into use."""
+        if not self._settings.search.reranker:
+            return
+        from engine.evaluation.reranking import RerankerTrial
+
+        mode = self._choosing.mode
+        name = IN_USE if mode == "semantic" else f"{fusion.method}_{IN_USE}"
+        texts = {
+            kind: {chunk.id: chunk.embedded_text for chunk in rankers.chunks} for kind, rankers in self._corpora.items()
+        }
+        trial = RerankerTrial(
+            self._context, mode, lambda one: one.rankings[name], lambda one: texts[one.kind], self.rankers.document_of
+        )
+        self.reranker = trial.choice(self.sets)
+        if self.reranker:
+            self._context.choose("reranker", "in use" if self.reranker.in_use else "not in use", self.reranker.reason)
 
     def _untrained(self) -> bool:
         """Whether the adapter is the one that training began with, before its first step, and changes nothing."""

@@ -11,7 +11,7 @@ from engine.core.systems import ADAPTED, BASE, BM25, FUSED, IN_USE, INTERPOLATED
 from engine.encoders.for_project import encoder_fingerprint_of, model_fingerprint
 from engine.evaluation.query_sets import QuerySet
 from engine.project.stage import StageContext
-from engine.project.store.artifact_info import EvaluationInfo, FusionInfo, InUseInfo, ThresholdInfo
+from engine.project.store.artifact_info import EvaluationInfo, FusionInfo, InUseInfo, RerankerInfo, ThresholdInfo
 from engine.project.store.artifacts import Artifact
 from engine.version import __version__
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from engine.evaluation.evaluating import Evaluation
     from engine.evaluation.gate import Selection
     from engine.evaluation.reporting.report import ReportData
+    from engine.evaluation.reranking import RerankerChoice
     from engine.evaluation.studies.fusion import FusionChoice
 
     Compared = Sequence[tuple[QuerySet, Comparison]]
@@ -61,7 +62,12 @@ def _info(
         model=model_fingerprint(context), reason=selection.reason, advice=_advice(context, fusion, compared),
         fusion=FusionInfo(fusion.method, fusion.weight),
         threshold=ThresholdInfo(work.threshold["similarity"], work.threshold["reason"], encoder),
+        reranker=_reranker_info(work.reranker),
     )  # fmt: skip
+
+
+def _reranker_info(choice: RerankerChoice | None) -> RerankerInfo | None:
+    return RerankerInfo(choice.in_use, choice.reason, choice.fingerprint, choice.mode) if choice else None
 
 
 def _compare(context: StageContext, work: Evaluation, one: QuerySet, selection: Selection) -> Comparison:
@@ -90,7 +96,7 @@ def _report(
     return ReportData(
         advice=_advice(context, fusion, compared),
         project=context.project.name, created=datetime.now(UTC).isoformat(timespec="seconds"), version=__version__,
-        selection=selection, fusion=asdict(fusion),
+        selection=selection, fusion=asdict(fusion), reranker=asdict(work.reranker) if work.reranker else None,
         query_sets=_query_set_reports(context, work, compared, ADAPTED if work.adapter and not selection.weight else IN_USE),
         training=history_of(context.project, work.trained.info),
         settings=context.settings.model_dump(),

@@ -43,13 +43,16 @@ class EvaluateStage(Stage):
             "lexical": [snapshot.settings.lexical.titles, snapshot.need(LexicalInfo).info.language],
             "base": encoder_fingerprint_of(snapshot, None, 1.0),
             **_synonyms(snapshot),
+            **_reranker(snapshot),
             **({"pairs": pairs_fingerprint(snapshot)} if snapshot.settings.evaluation.sentence_pairs else {}),
             **({"general": _times(folder)} if (folder := general_folder(snapshot)) else {}),
         }
 
     def preflight(self, snapshot: ProjectSnapshot) -> None:
-        """Raises DatasetError for sentence pairs or general text that cannot be used, UsageError for a device that is not there."""
+        """Raises DatasetError for sentence pairs or general text that cannot be used, ModelError for such a reranker, UsageError
+        for a device that is not there."""
         check_device(snapshot.settings)
+        _reranker(snapshot)
         general_set(general_folder(snapshot))
         if not snapshot.settings.evaluation.sentence_pairs:
             return
@@ -76,6 +79,7 @@ class EvaluateStage(Stage):
         fusion = work.choose_fusion()
         selection = work.select(fusion)
         work.learn_threshold()
+        work.choose_reranker(fusion)
         drop_unused_substitutes(context)
         if context.settings.evaluation.robustness:
             work.perturb(selection, fusion)
@@ -90,6 +94,14 @@ def _synonyms(snapshot: ProjectSnapshot) -> dict[str, str]:
     from engine.evaluation.studies.robustness import language_model_of
 
     return {"synonyms": name} if (name := language_model_of(snapshot)) else {}
+
+
+def _reranker(snapshot: ProjectSnapshot) -> dict[str, Any]:
+    if not snapshot.settings.search.reranker:
+        return {}
+    from engine.evaluation.reranking import reranker_inputs
+
+    return reranker_inputs(snapshot)
 
 
 def _times(folder: Path) -> list[int]:

@@ -23,6 +23,7 @@ def _search(request: Search) -> Task:
     return lambda own: own.ready().search(
         request.query, mode=request.mode, top=request.top, where=where, with_facets=request.facets,
         syntax=request.syntax, by_document=request.by_document, by_date=request.by_date, min_score=request.min_score,
+        rerank=request.rerank, stop=own.is_wanted,
     )  # fmt: skip
 
 

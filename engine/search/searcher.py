@@ -23,6 +23,7 @@ from engine.search.listing import MIN_DEPTH, Listing, newest_first
 from engine.search.loaded import Loaded
 from engine.search.presence import Presence
 from engine.search.rankers import Rankers, Rankings, codes_first, without_weak
+from engine.search.reranked import Reranking, unfinished, with_scores
 from engine.search.syntax import ParsedQuery, parse
 from engine.search.typed import TypedQueries, without_names
 
@@ -68,6 +69,7 @@ class Searcher:
         self._rankers, self._explainer = Rankers(self._loaded), Explainer(self._loaded)
         self._typed, self._listing = TypedQueries(self._loaded), Listing(self._loaded)
         self.encoders = EncodersInUse(self._loaded)
+        self._reranking = Reranking(self._loaded)
 
     def close(self) -> None:
         """Let go of the database."""
@@ -87,12 +89,15 @@ class Searcher:
         by_document: bool = False,
         by_date: bool = False,
         min_score: float | None = None,
+        rerank: bool | None = None,
+        stop: Callable[[], bool] = lambda: False,
     ) -> Found:
         """The best `top` chunks for `query`, best first; settings from project.toml where an argument is None.
 
         With `with_facets`, also the types, authors, languages, years and folders of the documents found (see `Found`). `syntax`:
         the query may hold operators (`engine.search.syntax`). `by_document`: the best chunk of each document. `by_date`: newest
         first, the best `top` or, where the query says what hits must hold, all that do. `min_score`: the least of a hit.
+        `rerank`: whether the reranker puts the first passages in order, None: if it is in use; `stop` ends that early.
 
         Hybrid search goes on with one ranker, and says so in `notes`, when the other is not built, damaged or fails.
         Raises UsageError, SettingsError, NotBuiltError, DamagedError, ModelError, ResourceError.
@@ -134,19 +139,34 @@ class Searcher:
         notes.append(note)
         fusion = self._loaded.fusion(settings)
         fused = fuse(self._rankers.cross_scored(wording, rankings, fusion), fusion)
+        scores, reranked, can_rerank = dict[int, float](), None, False
+        if not by_date and like is None:
+            if self._reranking.wanted(mode, rerank):
+                fused, scores, reranked = self._reranking.order(wording.meaning, fused, stop)
+                notes.append(unfinished(reranked))
+            can_rerank = rerank is False and self._reranking.wanted(mode, None)
         fused = codes_first(fused, match.text, rankings, allowed).down_to(min_score)
         presence = Presence(self.project.path)
         shown = depth if by_date and (parsed.required or parsed.titles) else top
         hits = self._listing.hits(
             wording.keywords, found, fused, shown, snippet_width, presence, by_document=by_document
         )
-        if by_date:
-            hits = newest_first(hits)[:top]
+        hits = newest_first(hits)[:top] if by_date else with_scores(hits, scores)
         if outdated := presence.notes(self.project.argument):
             notes += outdated
             commands.append("ingest")
         facets_found = self._facets(rankings) if with_facets else {}
-        return Found(query, mode, hits, tuple(filter(None, notes)), facets_found, tuple(commands), suggestion)
+        return Found(
+            query,
+            mode,
+            hits,
+            tuple(filter(None, notes)),
+            facets_found,
+            tuple(commands),
+            suggestion,
+            reranked,
+            can_rerank,
+        )
 
     def _note(self, rankings: Rankings, match: FilenameMatch, where: SearchFilter | None) -> None:
         """Say where was looked, and what the indexes do not know yet."""
@@ -220,7 +240,7 @@ class Searcher:
 
     def warm_up(self, mode: Mode) -> None:
         """Load what a mode needs, so that the first search is quick."""
-        self.search("warm up", mode=mode, top=1)
+        self.search("warm up", mode=mode, top=1, rerank=False)
 
     def _match(self, query: str, where: SearchFilter | None, named: bool) -> tuple[set[int] | None, FilenameMatch]:
         """The documents to look in, None for all, and what to look for in them.

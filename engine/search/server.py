@@ -46,6 +46,8 @@ class Server:
         self._turns = threading.Lock()
         self._own = {light: OwnSearcher(project) for light in (True, False)}
         self._searching = {light: Worker(own.close) for light, own in self._own.items()}
+        for light, own in self._own.items():
+            own.is_wanted = self._searching[light].has_more
         self._other = Worker()
 
     def serve(self, lines: Iterable[str]) -> None:

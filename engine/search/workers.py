@@ -45,6 +45,10 @@ class Worker:
         if self._at_end is not None:
             self._at_end()
 
+    def has_more(self) -> bool:
+        """Whether a job waits."""
+        return not self._jobs.empty()
+
     def put(self, job: Job) -> None:
         """Queue a job."""
         self._jobs.put(job)
@@ -56,11 +60,14 @@ class Worker:
 
 
 class OwnSearcher:
-    """The searcher of one thread, opened by the task that needs it first: a failure is that task's answer only."""
+    """The searcher of one thread, opened by the task that needs it first: a failure is that task's answer only.
+
+    `is_wanted`: whether another task waits for it."""
 
     def __init__(self, project: ProjectFolder) -> None:
         self._project = project
         self._searcher: Searcher | None = None
+        self.is_wanted: Callable[[], bool] = lambda: False
 
     def look(self) -> Searcher:
         """The searcher, for a task that only reads the database. Raises DamagedError and what opening may raise."""

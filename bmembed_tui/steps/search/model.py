@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from itertools import islice
 
-from engine.core.messages.search import Hit, Mode, Search
+from engine.core.messages.search import Hit, Mode, Reranked, Search
 
 ALL = "all"
 FACETS = ("type", "author", "language")
@@ -59,13 +59,13 @@ class Filters:
     def request(
         self, query: str, mode: Mode, *, facets: bool, by_document: bool = False, by_date: bool = False
     ) -> Search:
-        """A search with these filters. Searches of a mode replace each other."""
+        """A search with these filters, not reranked yet. Searches of a mode replace each other."""
         paths = tuple(part.strip() for part in self.paths.split(",") if part.strip())
         authors = tuple('"' + name.replace('"', "") + '"' for name in self.of("author"))  # in quotes: the whole name
         return Search(
             query, mode, paths=paths or None, types=self.of("type") or None, after=self.after.strip() or None,
             before=self.before.strip() or None, authors=authors or None, languages=self.of("language") or None,
-            facets=facets, series=f"typed-{mode}", by_document=by_document, by_date=by_date,
+            facets=facets, series=f"typed-{mode}", by_document=by_document, by_date=by_date, rerank=False,
         )  # fmt: skip
 
 
@@ -86,7 +86,8 @@ class Question:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a mode found for a question. `by`: the mode that the hits come from; another one while the encoder loads."""
+    """What a mode found for a question. `by`: the mode that the hits come from; another one while the encoder loads.
+    `reranking`: they are being put in order."""
 
     question: Question
     by: str
@@ -96,6 +97,8 @@ class Answer:
     error: str = ""
     facets: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     suggestion: str = ""
+    reranked: Reranked | None = None
+    reranking: bool = False
 
 
 def terms_of(query: str, hits: Iterable[Hit]) -> tuple[str, ...]:

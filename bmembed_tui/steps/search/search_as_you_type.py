@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -11,7 +13,7 @@ from bmembed_tui.client.engine_client import Ask, GoneError, SupersededError
 from bmembed_tui.client.in_app import advice, with_ways
 from bmembed_tui.steps.search.model import ALL, Answer, Question
 from engine.core.errors import EngineError
-from engine.core.messages.search import MODES, Judge, Mode, ReadJudgments, WarmUp
+from engine.core.messages.search import MODES, Found, Judge, Mode, ReadJudgments, WarmUp
 
 Start = Callable[[Callable[[], Coroutine[Any, Any, None]], str], None]
 """Starts some work; that of the same group that still goes on is given up."""
@@ -91,20 +93,31 @@ class Searching:
                 question.query, mode, facets=question.facets, by_document=question.by_document, by_date=question.by_date
             )
             found = await self._ask(request)
-            seconds = time.perf_counter() - started
-            note = with_ways(" ".join(found.notes), found.commands) + (" (F4)" if found.suggestion else "")
-            answer = Answer(
-                question, found.mode, found.hits, note, seconds, facets=found.facets, suggestion=found.suggestion
-            )
+            self._take(question, mode, answer_of(question, found, started))
+            if found.can_rerank:  # these hits stand until they are in order
+                again = replace(request, rerank=None, series=f"reranked-{mode}")
+                with suppress(EngineError):
+                    self._take(question, mode, answer_of(question, await self._ask(again), started))
         except SupersededError:
             return
         except EngineError as error:
             text = " ".join(part for part in (error.what, error.why, advice(error)) if part)
-            answer = Answer(question, mode, (), error=text)
+            self._take(question, mode, Answer(question, mode, (), error=text))
+
+    def _take(self, question: Question, mode: str, answer: Answer) -> None:
         if question == self.question:
             self.pending.discard(mode)
             self.answers[mode] = answer
             self.changed(mode)
+
+
+def answer_of(question: Question, found: Found, started: float) -> Answer:
+    """What was found, since `started` on the clock."""
+    note = with_ways(" ".join(found.notes), found.commands) + (" (F4)" if found.suggestion else "")
+    return Answer(
+        question, found.mode, found.hits, note, time.perf_counter() - started, facets=found.facets,
+        suggestion=found.suggestion, reranked=found.reranked, reranking=found.can_rerank,
+    )  # fmt: skip
 
 
 class Judgments:

@@ -69,7 +69,8 @@ def status(mode: str, searching: Searching) -> str:
         return f"{count(len(answer.hits), 'hit')} by {NAMES[answer.by]} · {took} · {LOADING} …"
     filters = searching.question.filters.count
     order = "newest first" if answer.question.by_date else scale(answer) if answer.hits else ""
-    parts = (count(len(answer.hits), "hit"), order, took, count(filters, "filter") if filters else "")
+    reranked = "reranking …" if answer.reranking else f"{answer.reranked.passages} reranked" if answer.reranked else ""
+    parts = (count(len(answer.hits), "hit"), order, took, count(filters, "filter") if filters else "", reranked)
     return " · ".join(part for part in parts if part)
 
 

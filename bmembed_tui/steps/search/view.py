@@ -96,7 +96,8 @@ class SearchView(StepPane):
     def _set_usual_mode(self) -> None:
         try:
             settings = self.host.project.settings()
-            self.mode, self._by_server = self.mode or settings.search.mode, bool(settings.encoder.endpoint)
+            self.mode = self.mode or settings.search.mode
+            self._by_server = bool(settings.encoder.endpoint) or settings.search.reranker.startswith("http")
         except EngineError:
             self.mode = MODES[0]
         if self.mode != ALL:

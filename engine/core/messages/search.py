@@ -36,6 +36,7 @@ class Hit:
     starts, and `place` its name (`slide 4`, `sheet Budget`); None and empty for a text without pages. `author`, and
     `created` and `changed` in seconds since the epoch, are what the document says of itself. `id` is the document's, which no
     run changes; `more`, where hits are grouped by document, how many others of the best passages are of the same one.
+    `rerank_score`: the reranker's, on its own scale; None where it did not reach the passage.
     """
 
     rank: int
@@ -62,6 +63,7 @@ class Hit:
     changed: float | None = None
     id: str = ""
     more: int = 0
+    rerank_score: float | None = None
 
     @property
     def page_name(self) -> str:
@@ -80,12 +82,23 @@ class Hit:
 
 
 @dataclass(frozen=True, slots=True)
+class Reranked:
+    """The first `passages` that the search found are in the reranker's order, all others follow as they were. `problem`: why
+    there are no more, other than that the time was over."""
+
+    passages: int = 0
+    seconds: float = 0.0
+    problem: EngineError | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Found:
     """The answer to one search. `notes` says what the user should know (a mode that was not available, and why).
     `facets`, where they were asked for: how many of the documents found have each type, author, language and year, and lie
     in each folder. Found by BM25 are all that hold a word of the query; by meaning, those of the nearest 100 chunks.
     `commands`: the `engine` commands that the notes advise. `suggestion`: the query with words that no document holds in the
-    spelling of documents; empty where there is nothing to correct.
+    spelling of documents; empty where there is nothing to correct. `reranked`: None where no reranker was asked. `can_rerank`:
+    none was, but one is in use, and would put these hits in order where the search did not say no.
     """
 
     query: str
@@ -95,6 +108,8 @@ class Found:
     facets: dict[str, dict[str, int]] = field(default_factory=dict)
     commands: tuple[str, ...] = ()
     suggestion: str = ""
+    reranked: Reranked | None = None
+    can_rerank: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +128,8 @@ class Search(Request[Found], method="search"):
     """Searches of one `series` replace each other: one that still waits when a newer one comes is superseded.
 
     `after` and `before` are dates, YYYY-MM-DD. `syntax`: the query may hold operators, as a user types them. `by_document`: one
-    hit a document; `by_date`: newest first; `min_score`: of a hit.
+    hit a document; `by_date`: newest first; `min_score`: of a hit; `rerank`: whether the reranker puts the hits in order, null: if
+    it is in use. Where another request waits in the same thread, it ends early.
     """
 
     query: str
@@ -131,6 +147,7 @@ class Search(Request[Found], method="search"):
     by_document: bool = False
     by_date: bool = False
     min_score: float | None = None
+    rerank: bool | None = None
 
 
 @dataclass(frozen=True)

@@ -47,6 +47,7 @@ class ReportData:
     similarities: Mapping[str, Any] | None = None
     sentences: SentenceFigures | None = None
     advice: str = ""
+    reranker: Mapping[str, Any] | None = None
 
 
 def choices_made(log: Path) -> list[Choice]:

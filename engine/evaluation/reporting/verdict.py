@@ -106,6 +106,7 @@ def _sentence(
 def _in_use(report: Mapping[str, Any]) -> str:
     choice, gate = report["selection"] or {}, gate_of(report)
     fusion = f" {report['fusion']['reason']}" if _other_fusion(report) else ""
+    fusion += f" {report['reranker']['reason']}" if report.get("reranker") else ""
     if choice.get("in_use", BASE) == BASE:
         now = "Search uses the encoder without adaptation. An adapted one is used only once it is shown to be better."
         return (now if gate else str(choice.get("reason", ""))) + fusion

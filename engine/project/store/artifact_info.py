@@ -199,8 +199,18 @@ class ThresholdInfo(Record):
 
 
 @dataclass(frozen=True)
+class RerankerInfo(Record):
+    """Whether the reranker of that `fingerprint` is `used`, in the search mode that it was measured in, and why."""
+
+    used: bool = False
+    reason: str = ""
+    fingerprint: str = ""
+    mode: str = "hybrid"
+
+
+@dataclass(frozen=True)
 class EvaluationInfo(ArtifactInfo):
-    """`model`: fingerprint of the base model."""
+    """`model`: fingerprint of the base model. `reranker`: None where project.toml named none."""
 
     kind, stage, called = "evaluation", "evaluate", "evaluation"
     in_use: InUseInfo = field(default_factory=InUseInfo)
@@ -209,6 +219,7 @@ class EvaluationInfo(ArtifactInfo):
     advice: str = ""
     fusion: FusionInfo = field(default_factory=FusionInfo)
     threshold: ThresholdInfo | None = None
+    reranker: RerankerInfo | None = None
 
     @property
     def folders_read(self) -> tuple[str, ...]:
@@ -255,6 +266,6 @@ KINDS: Mapping[str, type[ArtifactInfo]] = {
 }  # fmt: skip
 _RECORDS: Mapping[str, type[Record]] = {
     "writer": WriterInfo, "history": TrainingHistory, "in_use": InUseInfo, "fusion": FusionInfo,
-    "threshold": ThresholdInfo,
+    "threshold": ThresholdInfo, "reranker": RerankerInfo,
 }  # fmt: skip
 """The fields that hold a record."""

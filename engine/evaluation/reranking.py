@@ -1,0 +1,136 @@
+"""Whether the reranker comes into use: search in the default mode with it, against the same without, by the gate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.core.errors import CancelledError, EngineError
+from engine.evaluation.comparison import DocumentOf, measure
+from engine.evaluation.evidence import CERTIFYING, RUNGS, Evidence, Measured
+from engine.evaluation.gate import Decision, decide
+from engine.evaluation.judgments import clusters_of
+from engine.evaluation.query_sets import QuerySet
+from engine.evaluation.verdicts import verdict
+from engine.project.stage import ProjectSnapshot, StageContext
+from engine.reranking.budget import MAX_PASSAGES, BudgetedReranker
+from engine.reranking.chosen import reranker_of
+
+if TYPE_CHECKING:
+    from engine.reranking.reranker import Reranker
+
+Ids = NDArray[np.int64]
+Texts = Mapping[int, str]
+WITHOUT, WITH = "without", "reranked"
+MAX_QUERIES, MAX_SECONDS, MIN_QUERIES = 600, 600.0, 100
+"""Of a rung, drawn by the seed: as many as take ten minutes, with bounds."""
+TIMED_QUERIES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class RerankerChoice:
+    """`name`: of the reranker. `mode`: of search that was measured; `passages`: how many of each query fit into the time of a
+    search, and were reranked."""
+
+    name: str
+    fingerprint: str
+    mode: str
+    in_use: bool = False
+    reason: str = ""
+    passages: int = 0
+    decision: Decision | None = None
+
+
+def reranker_inputs(snapshot: ProjectSnapshot) -> dict[str, object]:
+    """What a comparison with the reranker depends on; nothing where there is none. Raises as `reranker_of`."""
+    found = reranker_of(snapshot.project, snapshot.settings)
+    return {"reranker": [found.fingerprint, snapshot.settings.search.rerank_seconds]} if found else {}
+
+
+class RerankerTrial:
+    """`rankings`: of a set, as search in `mode` has them now (q, depth); `texts`: of its chunks."""
+
+    def __init__(
+        self, context: StageContext, mode: str, rankings: Callable[[QuerySet], Ids], texts: Callable[[QuerySet], Texts],
+        document_of: DocumentOf,
+    ) -> None:  # fmt: skip
+        self._context, self._mode, self._document_of = context, mode, document_of
+        self._rankings, self._texts = rankings, texts
+        self._passages = 0
+
+    def choice(self, sets: Sequence[QuerySet]) -> RerankerChoice | None:
+        """What the gate says of the reranker; None where project.toml names none. One that fails is not in use."""
+        settings = self._context.settings
+        reranker = reranker_of(self._context.project, settings)
+        if reranker is None:
+            return None
+        choice = RerankerChoice(reranker.name, reranker.fingerprint, self._mode)
+        try:
+            ladder = self._ladder(reranker, sets)
+        except CancelledError:
+            raise
+        except EngineError as error:
+            self._context.warn(f"The reranker is not in use: {error.what} {error.why}")
+            return replace(choice, reason=f"The reranker is not in use, because it failed: {error.what}")
+        samples, seed = settings.evaluation.bootstrap_samples, settings.training.seed
+        decision = decide(ladder, WITHOUT, [WITH], samples, seed)
+        reason = verdict(decision, "The order without the reranker", self._mode, lambda _: "the reranker")
+        return replace(choice, in_use=decision.changes, reason=reason, passages=self._passages, decision=decision)
+
+    def _ladder(self, reranker: Reranker, sets: Sequence[QuerySet]) -> list[Evidence]:
+        """The highest rung that can decide, and those above it."""
+        ladder: list[Evidence] = []
+        use_judged = self._context.settings.evaluation.use_judged
+        able = [one for one in sets if one.rung in CERTIFYING and one.usable() and (use_judged or one.rung != "judged")]
+        for one in sorted(able, key=lambda one: RUNGS.index(one.rung or "extractive")):
+            self._passages = self._passages or self._fitting(reranker, one)
+            ladder.append(self._evidence(reranker, one))
+            if ladder[-1].suffices(WITHOUT):
+                break
+        return ladder
+
+    def _fitting(self, reranker: Reranker, one: QuerySet) -> int:
+        """How many passages fit into the time of a search on this machine: the median of some queries."""
+        timed, texts, counts = (
+            BudgetedReranker(reranker, self._context.settings.search.rerank_seconds),
+            self._texts(one),
+            [],
+        )
+        timed.load()
+        for row in one.usable()[:TIMED_QUERIES]:
+            first = [texts[chunk] for chunk in self._first(one, row, MAX_PASSAGES)]
+            scored = timed.scores(one.texts[row], first)
+            if scored.problem:
+                raise scored.problem
+            counts.append(MAX_PASSAGES if len(scored.scores) == len(first) else len(scored.scores))
+        return int(np.median(counts))
+
+    def _first(self, one: QuerySet, row: int, count: int) -> list[int]:
+        return [chunk for chunk in self._rankings(one)[row, :count].tolist() if chunk >= 0]
+
+    def _evidence(self, reranker: Reranker, one: QuerySet) -> Evidence:
+        """nDCG@10 per query, with the reranker and without."""
+        assert one.rung is not None, "`_ladder` has looked"
+        settings, texts, rows = self._context.settings, self._texts(one), one.usable()
+        most = min(MAX_QUERIES, max(MIN_QUERIES, int(MAX_SECONDS / settings.search.rerank_seconds)))
+        if len(rows) > most:
+            rng = np.random.default_rng(settings.training.seed)
+            rows = sorted(rng.choice(rows, most, replace=False).tolist())
+        former = self._rankings(one)[rows]
+        reranked = former.copy()
+        for place, row in enumerate(rows):
+            self._context.check_stop()
+            first = self._first(one, row, self._passages)
+            scores = reranker.scores(one.texts[row], [texts[chunk] for chunk in first])
+            reranked[place, : len(first)] = np.array(first, np.int64)[np.argsort(-scores, kind="stable")]
+            self._context.progress(place + 1, len(rows), "queries (reranked)")
+        judgments = [one.judgments[row] for row in rows]
+        found = {}
+        for name, ids in ((WITHOUT, former), (WITH, reranked)):
+            values = measure(ids, judgments, self._document_of, ("ndcg@10",))["ndcg@10"]
+            found[name] = Measured(values if self._mode == "semantic" else np.zeros_like(values), values)
+        return Evidence(one.rung, found, clusters_of(judgments))

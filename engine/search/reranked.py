@@ -1,0 +1,112 @@
+"""The first passages of a search, put in order by the reranker within its time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from engine.core.errors import EngineError, UsageError
+from engine.core.messages.search import Hit, Reranked
+from engine.project.store.artifact_info import EvaluationInfo
+from engine.search.fusing import Fused
+from engine.search.latest import Latest
+from engine.search.loaded import Loaded
+
+if TYPE_CHECKING:
+    from engine.reranking.budget import BudgetedReranker
+
+Stop = Callable[[], bool]
+POLL_SECONDS = 0.02
+
+
+class Reranking:
+    """Of one searcher. The model is loaded in a thread, when it is first wanted."""
+
+    def __init__(self, loaded: Loaded) -> None:
+        self._loaded = loaded
+        self._held = Latest["BudgetedReranker"]()
+        self._loading = Latest[Future[None]]()
+
+    def wanted(self, mode: str, asked: bool | None) -> bool:
+        """Whether to rerank: as `asked`, or None: where evaluation has put this very reranker into use for the mode.
+
+        Raises UsageError where it is asked for and there is none.
+        """
+        named = self._loaded.settings().search.reranker
+        if asked and not named:
+            raise UsageError(
+                "There is no reranker.", "search.reranker in project.toml is empty.",
+                "Name the folder of a cross-encoder, or a server, in search.reranker.", code="reranker-not-chosen",
+            )  # fmt: skip
+        if asked is not None or not named:
+            return bool(asked)
+        evaluation = self._loaded.artifact(EvaluationInfo)
+        chosen = evaluation.info.reranker if evaluation else None
+        if chosen is None or not chosen.used or chosen.mode != mode:
+            return False
+        try:
+            return self._current().reranker.fingerprint == chosen.fingerprint
+        except EngineError:
+            return True  # the search says what is wrong with it
+
+    def order(self, query: str, fused: Fused, stop: Stop) -> tuple[Fused, dict[int, float], Reranked]:
+        """The first passages as the reranker orders them, then all others as they were; its scores by chunk; how many there are.
+
+        Loading is not counted in the time. `stop` is asked again and again; the answer has what was done by then.
+        """
+        from engine.reranking.budget import MAX_PASSAGES
+
+        first = fused.order[:MAX_PASSAGES]
+        texts = self._loaded.store.chunks_by_id(chunk for chunk, _ in first)
+        there = [chunk for chunk, _ in first if chunk in texts]
+        try:
+            ready = self._current()
+            if not self._wait(ready, stop):
+                return fused, {}, Reranked()
+        except EngineError as error:
+            return fused, {}, Reranked(problem=error)
+        found = ready.scores(query, [texts[chunk].embedded_text for chunk in there], stop)
+        scores = dict(zip(there, map(float, found.scores), strict=False))
+        order = sorted(fused.order, key=lambda one: (one[0] not in scores, -scores.get(one[0], 0.0)))
+        return replace(fused, order=order), scores, Reranked(len(scores), found.seconds, found.problem)
+
+    def _current(self) -> BudgetedReranker:
+        """As project.toml names it now. Raises ModelError, SettingsError."""
+        settings = self._loaded.settings()
+
+        def make() -> BudgetedReranker:
+            from engine.reranking.budget import BudgetedReranker
+            from engine.reranking.chosen import reranker_of
+
+            found = reranker_of(self._loaded.project, settings)
+            assert found is not None, "`wanted` has looked"
+            return BudgetedReranker(found, settings.search.rerank_seconds)
+
+        return self._held.get((settings.search, settings.encoder), make)
+
+    def _wait(self, ready: BudgetedReranker, stop: Stop) -> bool:
+        """Whether it is loaded before `stop` says so. Raises as loading."""
+        thread = ThreadPoolExecutor(1)
+        loading = self._loading.get(id(ready), lambda: thread.submit(ready.load))
+        thread.shutdown(wait=False)
+        while not loading.done():
+            if stop():
+                return False
+            time.sleep(POLL_SECONDS)
+        if loading.exception():
+            self._loading = Latest()  # the next search tries again
+        loading.result()
+        return True
+
+
+def unfinished(reranked: Reranked) -> str:
+    """Why not all that the time allows for was reranked; empty where it was."""
+    return f"Reranking ended early: {reranked.problem.what} {reranked.problem.to_do}" if reranked.problem else ""
+
+
+def with_scores(hits: tuple[Hit, ...], scores: dict[int, float]) -> tuple[Hit, ...]:
+    """The hits with the reranker's scores."""
+    return tuple(replace(hit, rerank_score=scores.get(hit.chunk_id)) for hit in hits) if scores else hits

@@ -1,0 +1,147 @@
+"""The reranker and the gate: one that is right comes into use, one that reverses the order never does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import inf
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from engine.core.errors import CancelledError, EngineError
+from engine.evaluation import reranking
+from engine.evaluation.judgments import Judgment
+from engine.evaluation.query_sets import QuerySet
+from engine.evaluation.reranking import RerankerChoice, RerankerTrial
+from engine.lexical.filenames import FilenameMatch
+from engine.settings.load import validate
+
+DEPTH, QUERIES = 5, 330
+RANKING = np.tile(np.arange(1, DEPTH + 1), (QUERIES, 1))
+TEXTS = {chunk: f"passage {chunk}" for chunk in range(1, DEPTH + 1)}
+Score = Callable[[str, str], float]
+
+
+class Given:
+    """A reranker that scores by a function, in no time."""
+
+    name, fingerprint, batch_share, first_batch = "given", "f", 1.0, 4
+
+    def __init__(self, score: Score) -> None:
+        self._score = score
+        self.pairs = 0
+
+    def load(self) -> None:
+        pass
+
+    def scores(self, query: str, passages: Sequence[str], seconds: float = inf) -> np.ndarray:
+        self.pairs += len(passages)
+        return np.array([self._score(query, one) for one in passages], np.float32)
+
+
+def right_of(row: int) -> int:
+    """The relevant chunk of a query: the first for two thirds of them, else the third."""
+    return 3 if row % 3 == 0 else 1
+
+
+def asked(kind: Any = "judged", queries: int = QUERIES) -> QuerySet:
+    judgments = [Judgment(str(row), f"q{row}", "chunk", {right_of(row): 1}) for row in range(queries)]
+    made = QuerySet(
+        kind, kind, judgments, [FilenameMatch(one.text) for one in judgments], extractive=kind == "synthetic"
+    )
+    made.rankings["now"] = RANKING[:queries]
+    return made
+
+
+def choose(
+    monkeypatch: pytest.MonkeyPatch, score: Score, *sets: QuerySet, mode: str = "hybrid", stop: bool = False
+) -> RerankerChoice:
+    settings = validate({"search": {"reranker": "x"}, "evaluation": {"bootstrap_samples": 500}})
+    given = Given(score)
+    monkeypatch.setattr(reranking, "reranker_of", lambda *_: given)
+
+    def check() -> None:
+        if stop:
+            raise CancelledError("The run was cancelled.")
+
+    warned: list[str] = []
+    context: Any = SimpleNamespace(
+        settings=settings, project=None, check_stop=check, progress=lambda *_: None, warn=warned.append
+    )
+    trial = RerankerTrial(context, mode, lambda one: one.rankings["now"], lambda _: TEXTS, lambda ids: ids)
+    found = trial.choice(sets or (asked(),))
+    assert found is not None
+    return found
+
+
+def perfect(query: str, passage: str) -> float:
+    return float(passage == TEXTS[right_of(int(query[1:]))])
+
+
+def reverse(_query: str, passage: str) -> float:
+    return float(passage.split()[1])
+
+
+def test_a_perfect_one_comes_into_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = choose(monkeypatch, perfect)
+    assert found.in_use
+    assert found.decision is not None
+    (result,) = found.decision.candidates
+    # a third of the right chunks comes first in place of third: nDCG 1 in place of 1/2
+    assert result.default.value == pytest.approx(100 * 0.5 / 3)
+    assert result.semantic.value == 0
+    assert (found.decision.rung, found.passages, found.fingerprint) == ("judged", 100, "f")
+
+
+@pytest.mark.parametrize("mode", ["hybrid", "semantic"])
+def test_one_that_reverses_the_order_never_does(monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
+    found = choose(monkeypatch, reverse, mode=mode)
+    assert not found.in_use
+    assert found.decision is not None
+    assert found.decision.candidates[0].default.verdict == "worse"
+    assert found.reason
+
+
+def test_one_that_changes_nothing_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not choose(monkeypatch, lambda *_: 1.0).in_use
+
+
+@pytest.mark.parametrize("sets", [(asked("synthetic"),), (asked(queries=8),)])
+def test_extractive_or_few_queries_cannot_put_it_into_use(
+    monkeypatch: pytest.MonkeyPatch, sets: tuple[QuerySet, ...]
+) -> None:
+    assert not choose(monkeypatch, perfect, *sets).in_use
+
+
+def test_where_semantic_search_is_the_default_that_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = choose(monkeypatch, perfect, mode="semantic")
+    assert (found.in_use, found.mode) == (True, "semantic")
+
+
+def test_titles_decide_where_judged_questions_are_too_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = choose(monkeypatch, perfect, asked("document"), asked(queries=8))
+    assert found.decision is not None
+    assert (found.in_use, found.decision.rung) == (True, "document")
+
+
+def test_no_more_queries_are_measured_than_take_some_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reranking, "MAX_QUERIES", 60)
+    found = choose(monkeypatch, perfect)
+    assert found.decision is not None
+    assert found.decision.queries == 60
+
+
+def test_one_that_fails_is_not_in_use_and_does_not_stop_the_evaluation(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: str) -> float:
+        raise EngineError("It died.", code="endpoint-no-answer")
+
+    found = choose(monkeypatch, fail)
+    assert (found.in_use, found.decision) == (False, None)
+    assert found.reason
+
+
+def test_a_cancelled_run_ends_within(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(CancelledError):
+        choose(monkeypatch, perfect, stop=True)
