@@ -60,6 +60,7 @@ class BudgetedReranker:
                 break
             done += size
         if not done and problem is None and passages and not stop():
+            self._pace /= 2  # or a moment in which the machine was busy would be the end of it
             problem = EngineError(
                 f"The reranker {self.reranker.name} is too slow.", "One passage takes longer than search.rerank_seconds.",
                 "Raise that, or use a smaller model.", code="reranker-slow",

@@ -7,11 +7,14 @@ import shutil
 from pathlib import Path
 
 import pytest
+from fixtures.tiny_cross_encoder import build_cross_encoder
 from fixtures.tiny_model import build_tiny_model
 
 from engine.core.messages.project import Finding
 from engine.doctor.doctor import examine
+from engine.doctor.findings import reranker
 from engine.project.folder import ProjectFolder
+from engine.settings.schema import Settings
 
 
 @pytest.fixture(scope="module")
@@ -107,3 +110,16 @@ def test_wrong_settings_are_a_finding(project: ProjectFolder) -> None:
     problems = [finding for finding in about(examine(project), "project") if finding.state == "problem"]
     assert len(problems) == 1
     assert "project.toml" in problems[0].found
+
+
+def test_how_many_passages_fit_into_a_searchs_time(tmp_path: Path) -> None:
+    folder = build_cross_encoder(tmp_path / "reranker")
+    project = ProjectFolder.create(tmp_path / "project", {"search": {"reranker": str(folder), "rerank_seconds": 60.0}})
+    settings = project.settings()
+    (finding,) = reranker(project, settings)
+    assert (finding.topic, finding.state) == ("reranker", "good")
+    assert folder.name in finding.found
+    assert finding.follows.startswith("100 ")
+    shutil.rmtree(folder)
+    assert [one.state for one in reranker(project, settings)] == ["problem"]
+    assert reranker(None, settings) == reranker(project, Settings()) == []

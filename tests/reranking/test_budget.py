@@ -88,6 +88,16 @@ def test_a_passage_that_takes_longer_than_the_time_is_not_begun() -> None:
     assert found.problem.code == "reranker-slow"
 
 
+def test_a_busy_moment_is_not_the_end_of_it() -> None:
+    made = SlowReranker(lambda _: 4.0)
+    timed = BudgetedReranker(made, 1.0, lambda: made.now)
+    timed.load()
+    made.cost = lambda _: 0.02
+    counts = [len(timed.scores("q", PASSAGES).scores) for _ in range(10)]
+    assert counts[0] == 0
+    assert counts[-1] > 40
+
+
 def test_long_passages_make_smaller_batches() -> None:
     made = SlowReranker(lambda _: 0.0)
     made.cost = lambda done: 0.001 if done < 40 else 0.02

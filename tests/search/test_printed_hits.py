@@ -15,7 +15,7 @@ from engine.cli.app import app
 from engine.cli.console import RunView, output, show_found, source_names
 from engine.core.disk import write_text
 from engine.core.events import Progress
-from engine.core.messages.search import Found, Hit, Ranked
+from engine.core.messages.search import Found, Hit, Ranked, Reranked
 from engine.core.records import Chunk, Document
 from engine.project.folder import ProjectFolder
 from engine.project.store.records import FileRecord
@@ -121,3 +121,11 @@ def test_the_command_distinguishes_two_files_of_one_name(project: ProjectFolder,
     done = CliRunner().invoke(app, ["search", str(project.path), "!!!"])
     assert (done.exit_code, done.stdout) == (0, "")
     assert len(done.stderr.splitlines()) == 2  # why, and that nothing was found
+
+
+def test_it_says_how_many_passages_were_reranked(capsys: pytest.CaptureFixture[str]) -> None:
+    show_found(Found("tenant", "hybrid", (HIT,), reranked=Reranked(34, 0.92)), output())
+    written = capsys.readouterr()
+    assert "34" in written.err
+    assert "0.9 s" in written.err
+    assert "34" not in written.out

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Coroutine
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -93,11 +92,15 @@ class Searching:
                 question.query, mode, facets=question.facets, by_document=question.by_document, by_date=question.by_date
             )
             found = await self._ask(request)
-            self._take(question, mode, answer_of(question, found, started))
+            answer = answer_of(question, found, started)
+            self._take(question, mode, answer)
             if found.can_rerank:  # these hits stand until they are in order
                 again = replace(request, rerank=None, series=f"reranked-{mode}")
-                with suppress(EngineError):
-                    self._take(question, mode, answer_of(question, await self._ask(again), started))
+                try:
+                    answer = answer_of(question, await self._ask(again), started)
+                except EngineError:
+                    answer = replace(answer, reranking=False)
+                self._take(question, mode, answer)
         except SupersededError:
             return
         except EngineError as error:
