@@ -157,16 +157,8 @@ class Searcher:
             commands.append("ingest")
         facets_found = self._facets(rankings) if with_facets else {}
         return Found(
-            query,
-            mode,
-            hits,
-            tuple(filter(None, notes)),
-            facets_found,
-            tuple(commands),
-            suggestion,
-            reranked,
-            can_rerank,
-        )
+            query, mode, hits, tuple(filter(None, notes)), facets_found, tuple(commands), suggestion, reranked, can_rerank
+        )  # fmt: skip
 
     def _note(self, rankings: Rankings, match: FilenameMatch, where: SearchFilter | None) -> None:
         """Say where was looked, and what the indexes do not know yet."""
