@@ -79,7 +79,9 @@ class RerankerTrial:
         samples, seed = settings.evaluation.bootstrap_samples, settings.training.seed
         decision = decide(ladder, WITHOUT, [WITH], samples, seed)
         reason = verdict(decision, "The order without the reranker", self._mode, lambda _: "the reranker")
-        return replace(choice, in_use=decision.changes, reason=reason, passages=self._passages, decision=decision)
+        return replace(
+            choice, in_use=decision.chosen == WITH, reason=reason, passages=self._passages, decision=decision
+        )
 
     def _ladder(self, reranker: Reranker, sets: Sequence[QuerySet]) -> list[Evidence]:
         """The highest rung that can decide, and those above it."""
