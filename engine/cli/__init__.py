@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 import typer
 
 from engine.cli import (
+    asking,
     assistants,
     building,
     bundling,
@@ -31,6 +32,7 @@ from engine.core.errors import CancelledError, EngineError, InputError, Resource
 
 __all__ = [
     "app",
+    "asking",
     "assistants",
     "building",
     "bundling",

@@ -31,7 +31,7 @@ a crash)."""
 
 GROUPS = {
     "Start": ("new", "run", "find", "list", "config", "purge", "demo", "doctor"),
-    "Search": ("search", "watch", "serve", "mcp"),
+    "Search": ("search", "ask", "watch", "serve", "mcp"),
     "Adapt": ("adapt", "sample", "judge", "import-judgments", "import-queries", "report", "export"),
     "Move and share": ("bundle", "unbundle", "verify", "share"),
     "Inspect": ("status", "documents", "queries", "models", "encoders"),

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -41,10 +42,10 @@ def to_dict(error: EngineError) -> dict[str, str]:
 
 def run_in_subprocess(
     module: str, arguments: Sequence[str], what: str, should_stop: Callable[[], bool] = lambda: False,
-    stderr: int | None = subprocess.DEVNULL,
+    stderr: int | None = subprocess.DEVNULL, *, sent: str = "", hear: Callable[[Any], None] | None = None,
 ) -> Any:  # fmt: skip
     """What `python -m MODULE ARGUMENTS` prints as JSON. It is asked to stop by SIGTERM; the error it then writes is raised.
-    `stderr`: as Popen takes it.
+    `stderr`: as Popen takes it. With `hear`, the child is one that `tells`: it gets the line `sent`, and `hear` what it tells.
 
     Raises the EngineError that it wrote to its standard output, or StageError that says how it died.
     """
@@ -53,18 +54,21 @@ def run_in_subprocess(
     reader = threading.Thread(target=lambda: output.extend(child.stdout or ()), daemon=True)
     output: list[bytes] = []
     reader.start()
-    stopped = False
+    stopped, heard = False, 0
     try:
-        while child.poll() is None:
+        if hear:
+            _send(child, sent)
+        while reader.is_alive() or child.poll() is None:
             if should_stop() and not stopped:
                 child.terminate()
                 stopped = True
+            heard = _pass_on(output, heard, hear)
             time.sleep(POLL_SECONDS)
-        reader.join()
+        heard = _pass_on(output, heard, hear)
     finally:
         end(child)
     try:
-        answer = json.loads(b"".join(output))
+        answer = json.loads(b"".join(output[heard:]))
     except ValueError:
         if stopped:
             raise CancelledError(f"{what} was cancelled.", "", "Nothing was changed.") from None
@@ -79,17 +83,36 @@ def run_in_subprocess(
     return answer
 
 
-def answer(work: Callable[..., Any]) -> NoReturn:
-    """Be the child of `run_in_subprocess`: print what `work(should_stop, *arguments)` returns, or its error, and exit."""
+def _send(child: subprocess.Popen[bytes], line: str) -> None:
+    with suppress(OSError):  # of one that has died: its end says why
+        if child.stdin is not None:
+            child.stdin.write(f"{line}\n".encode())
+            child.stdin.flush()
+
+
+def _pass_on(output: Sequence[bytes], heard: int, hear: Callable[[Any], None] | None) -> int:
+    """How many lines of the child's `hear` has got now. Its answer, which comes last, does not end with a line end."""
+    while hear and heard < len(output) and output[heard].endswith(b"\n"):
+        hear(json.loads(output[heard]))
+        heard += 1
+    return heard
+
+
+def answer(work: Callable[..., Any], *, tells: bool = False) -> NoReturn:
+    """Be the child of `run_in_subprocess`: print what `work(should_stop, *arguments)` returns, or its error, and exit.
+
+    One that `tells` is called `work(should_stop, tell, sent, *arguments)`: `tell` passes JSON on at once.
+    """
+    output = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    more = [lambda told: print(json.dumps(told), file=output, flush=True), sys.stdin.readline()] if tells else []
     exit_with_parent()
     prepare_process()
-    output = os.dup(1)
     os.dup2(2, 1)  # what native libraries print is no answer
     stopping = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stopping.set())
     code = 0
     try:
-        found = work(stopping.is_set, *sys.argv[1:])
+        found = work(stopping.is_set, *more, *sys.argv[1:])
     except EngineError as error:
         found, code = to_dict(error), error.exit_code
     except Exception as fault:
@@ -97,8 +120,8 @@ def answer(work: Callable[..., Any]) -> NoReturn:
             f"It had an internal fault ({type(fault).__name__}).", f"{fault}", "Try again.", code="internal-fault"
         )
         found, code = to_dict(own), own.exit_code
-    with os.fdopen(output, "w", encoding="utf-8") as file:
-        json.dump(found, file)
+    with output:
+        json.dump(found, output)
     os._exit(code)  # native libraries' threads must not hold it up
 
 

@@ -40,7 +40,7 @@ class Exchange(threading.Thread):
     """One request and its answer. `abandon` ends it from outside. Without a `body` it is a look at `path`, else a message.
 
     `sending` is called before a body is sent, once the server is there and may be asked; what it raises keeps the body back.
-    `limit`: bytes of an answer, at most.
+    `limit`: bytes of an answer, at most. `received`: those that have come so far.
     """
 
     def __init__(
@@ -54,6 +54,7 @@ class Exchange(threading.Thread):
         self._path = path or f"{address.path}/chat/completions"
         self._connection: http.client.HTTPConnection | None = None
         self._abandoned = False
+        self.received = bytearray()
         self._found: Response | Exception = ExchangeError("no answer")
 
     def run(self) -> None:
@@ -88,18 +89,20 @@ class Exchange(threading.Thread):
             raise ExchangeError("no longer wanted")
         if self._body is not None:
             self._sending()
-        headers = {"Content-Type": "application/json", "Accept": "application/json", "Connection": "close"}
+        accepted = "application/json, text/event-stream"
+        headers = {"Content-Type": "application/json", "Accept": accepted, "Connection": "close"}
         if self._key:
             headers["Authorization"] = f"Bearer {self._key}"
         self._connection.request("GET" if self._body is None else "POST", self._path, self._body, headers)
         answer = self._connection.getresponse()
-        body = answer.read(self._limit + 1)
-        if len(body) > self._limit:
+        while len(self.received) <= self._limit and (part := answer.read1(1 << 16)):
+            self.received += part
+        if len(self.received) > self._limit:
             raise ExchangeError(f"the answer is larger than {self._limit // 1_000_000} MB", lasting=True)
         if answer.length:  # bytes that were announced and did not come
             raise ExchangeError("the connection broke off")
         pause = _seconds(answer.getheader("Retry-After") or "")
-        return Response(answer.status, body, answer.getheader("Location") or "", pause)
+        return Response(answer.status, bytes(self.received), answer.getheader("Location") or "", pause)
 
 
 def _seconds(retry_after: str) -> float:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 
 from textual import on, work
+from textual.binding import Binding
 from textual.widgets import OptionList
 
 from bmembed_tui.steps.search import text as texts
+from bmembed_tui.steps.search.answer import AnswerPanel
 from bmembed_tui.steps.search.hit_list import HitList
 from bmembed_tui.steps.search.hit_text import file_name, open_hit
 from bmembed_tui.steps.search.model import terms_of
@@ -16,6 +18,10 @@ from bmembed_tui.steps.search.view import SearchView
 from engine.core.errors import EngineError
 from engine.core.messages.search import ReadDocument
 
+ANSWER_KEYS = (
+    Binding("f10,a", "ask", "ask", id="search.ask"),
+    Binding("escape", "close_answer", "stop or close the answer", show=False, id="search.close-answer"),
+)
 HIT_ACTIONS = ("preview", "why", "judge", "open_file", "copy_text", "copy_path", "like", "order")
 
 
@@ -33,6 +39,10 @@ class HitActions(SearchView):
         """What is done with a hit is done among the hits: in a field + and - are typed."""
         if action in HIT_ACTIONS:
             return self.is_attached and isinstance(self.screen.focused, HitList)
+        if action == "ask":
+            return self._answers
+        if action == "close_answer":
+            return self.is_attached and self.query_one(AnswerPanel).display
         return super().check_action(action, parameters)
 
     @on(OptionList.OptionSelected, "HitList")
@@ -42,6 +52,29 @@ class HitActions(SearchView):
         if self._hit is not None:
             terms = terms_of(self.searching.question.query, self.active_list.hits)
             self.app.push_screen(PreviewScreen(self.ask, self._hit, terms))
+
+    def begin_anew(self) -> None:
+        """Another query: what was said of the one before goes."""
+        self._flash = ""
+        self.query_one(AnswerPanel).end(close=True)
+
+    def action_ask(self) -> None:
+        """Have the query answered from the hits."""
+        if not self.active_list.hits:
+            return self._say("There are no hits to answer from.")
+        self.query_one(AnswerPanel).begin(self.searching.question.query, self.active_list.hits)
+
+    def action_close_answer(self) -> None:
+        """Stop the answer; one that is over is taken away."""
+        if self.query_one(AnswerPanel).end():
+            self.active_list.focus()
+
+    @on(AnswerPanel.Jumped)
+    def _to_source(self, event: AnswerPanel.Jumped) -> None:
+        places = [hit.chunk_id for hit in self.active_list.hits]
+        if event.hit.chunk_id in places:
+            self.active_list.highlighted = places.index(event.hit.chunk_id)
+            self.active_list.focus()
 
     def action_why(self) -> None:
         from bmembed_tui.steps.search.explanation import WhyDialog

@@ -11,7 +11,7 @@ from textual.widgets import Button, Input, OptionList
 from bmembed_tui.client.run_state import RunState
 from bmembed_tui.steps.search import text as texts
 from bmembed_tui.steps.search.filters import FilterRow
-from bmembed_tui.steps.search.hit_actions import HitActions
+from bmembed_tui.steps.search.hit_actions import ANSWER_KEYS, HitActions
 from bmembed_tui.steps.search.hit_list import HitList, Results
 from bmembed_tui.steps.search.model import ALL, NAMES
 from bmembed_tui.steps.search.view import KEYS, QueryInput
@@ -40,6 +40,7 @@ class SearchPane(HitActions):
         Binding("f2", "improve", "make better", id="search.improve"),
         Binding("f3", "everywhere", "all projects", id="search.everywhere"),
         Binding("f9", "filters", "filters", id="search.filters"),
+        *ANSWER_KEYS,
         Binding("m", "next_mode", "next mode", show=False, id="search.mode"),
         Binding("slash", "focus_query", "type", show=False, id="search.query"),
         Binding("v", "preview", "look inside", show=False, id="search.preview"),
@@ -165,7 +166,7 @@ class SearchPane(HitActions):
             self._draw_status()
             return
         if question != self.searching.question:
-            self._flash = ""
+            self.begin_anew()
         self.searching.look(question, self.mode)
         if question.empty:
             self._clear()

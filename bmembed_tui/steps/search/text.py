@@ -19,6 +19,8 @@ HELP = """Type words or a question: hits come while you type. Down or Enter goes
 Keyword search (BM25) finds the words that you type. Semantic search finds by meaning, with the encoder. Hybrid search is both.
 F5 to F8 choose; F8 shows all three side by side. F2 embeds what is not embedded yet, then offers to adapt the encoder.
 F3 searches all projects. F9 filters by path, date, type, author and language.
+F10 has your own language model (step 3, Queries) answer the query from the hits: each sentence ends with the numbers of its \
+hits, and what does not hold is marked. A digit goes to a hit, Esc stops.
 
 "Words in quotes" must stand so in a hit, -word must not; open* finds all words that begin so; title:word looks in titles. \
 F4 takes a correction ("Did you mean").
@@ -45,9 +47,7 @@ def offer(status: ProjectStatus, key: str) -> str:
     if not status.done(*SEARCH):
         stage = next(status.stage(one) for one in SEARCH if status.state(one) != "done")
         return f"Not up to date: {stage.reason}. {key} updates search."
-    if status.built("evaluate"):
-        return ""
-    return f"{key} offers to adapt the encoder to your documents, which can make search better."
+    return "" if status.built("evaluate") else f"{key} makes search better: the encoder is adapted to your documents."
 
 
 def embedding(run: RunState) -> str:

@@ -14,6 +14,7 @@ from textual.worker import WorkType
 from bmembed_tui.dialogs.help import key_name
 from bmembed_tui.steps.base import StepPane
 from bmembed_tui.steps.search import text as texts
+from bmembed_tui.steps.search.answer import AnswerPanel
 from bmembed_tui.steps.search.filters import FilterRow
 from bmembed_tui.steps.search.hit_list import HitList, Results
 from bmembed_tui.steps.search.model import ALL, NAMES, Answer, Question
@@ -53,7 +54,7 @@ class SearchView(StepPane):
         self._lists: dict[str, HitList] = {mode: HitList(mode) for mode in MODES}
         self._heads: dict[str, SafeStatic] = {mode: SafeStatic("", classes="search-head") for mode in MODES}
         self._drawn: dict[str, Answer] = {}
-        self._flash, self._problem, self._early = "", "", ""
+        self._flash, self._problem, self._early, self._answers = "", "", "", False
         self._written: dict[str, str] = {}
         self._delays: dict[str, Timer] = {}
         self._built: dict[str, object] = {}
@@ -73,6 +74,7 @@ class SearchView(StepPane):
             yield SafeStatic("", id="search-notes")
             yield SafeStatic("", id="search-hint")
             yield Results(id="search-offers")
+            yield AnswerPanel(self.ask)
             with Horizontal(id="search-columns"):
                 for mode in MODES:
                     with Vertical(classes="search-column", id=f"column-{mode}"):
@@ -98,6 +100,8 @@ class SearchView(StepPane):
             settings = self.host.project.settings()
             self.mode = self.mode or settings.search.mode
             self._by_server = bool(settings.encoder.endpoint) or settings.search.reranker.startswith("http")
+            queries = settings.queries
+            self._answers = bool(queries.endpoint or queries.model or queries.backend == "auto")
         except EngineError:
             self.mode = MODES[0]
         if self.mode != ALL:

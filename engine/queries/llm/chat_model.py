@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 from engine.queries.llm.prompts import Message
 from engine.queries.llm.shapes import Shape
 
+Hear = Callable[[str], None]
+"""Who hears of an answer that is being written: all of its text so far."""
+
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A message, and what is wanted: an answer in `shape` with at most `most` entries and `limit` tokens."""
+    """A message, and what is wanted: an answer in `shape` with at most `most` entries and `limit` tokens; `hear` hears it grow."""
 
     message: Message
     shape: Shape
     most: int
     limit: int
     seed: int
+    hear: Hear | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +74,11 @@ class ChatModel(Protocol):
     def count(self, text: str) -> int:
         """Tokens of a text, at most a few too many."""
 
-    def complete(self, message: Message, shape: Shape, most: int, limit: int, seed: int) -> Reply:
-        """Answer in `shape` with at most `most` entries and `limit` tokens. Raises UnansweredError, CancelledError, and
-        another EngineError where no message at all could be answered."""
+    def complete(
+        self, message: Message, shape: Shape, most: int, limit: int, seed: int, hear: Hear | None = None
+    ) -> Reply:
+        """Answer as a `Request` wants it. Raises UnansweredError, CancelledError, and another EngineError where no message at all
+        could be answered."""
 
     def close(self) -> None:
         """Let go of it."""

@@ -28,7 +28,12 @@ _ESCAPE = re.compile(r"\\+u([0-9a-fA-F]{4})")
 
 
 def reply_of(body: bytes, shape: Shape) -> Reply:
-    """The first choice of a chat completion. Raises UnansweredError where it is none."""
+    """The first choice of a chat completion, whole or in events. Raises UnansweredError where it is none."""
+    if b"\ndata:" in b"\n" + body:
+        text, reason = streamed(body)
+        if not reason:
+            raise UnansweredError("the answer broke off")
+        return ended(text, shape) if reason == "length" else Reply(text)
     try:
         choice = json.loads(body)["choices"][0]
         text, reason = choice["message"]["content"], choice.get("finish_reason")
@@ -37,6 +42,20 @@ def reply_of(body: bytes, shape: Shape) -> Reply:
     if not isinstance(text, str):
         raise UnansweredError("the answer holds no text", lasting=True)
     return ended(text, shape) if reason == "length" else Reply(text)
+
+
+def streamed(body: bytes) -> tuple[str, str]:
+    """The text so far of a chat completion that comes in server-sent events, and why it ended; empty while it has not."""
+    text, reason = "", ""
+    for line in body.splitlines():
+        data = line.removeprefix(b"data:").strip()
+        if data == b"[DONE]":
+            reason = reason or "stop"
+        with suppress(ValueError, LookupError, TypeError, AttributeError, RecursionError):
+            choice = json.loads(data)["choices"][0]
+            text += choice["delta"].get("content") or ""
+            reason = choice.get("finish_reason") or reason
+    return text, reason
 
 
 def exceeds_context(body: bytes) -> bool:

@@ -15,9 +15,9 @@ from engine.core.errors import ModelError, StageError
 from engine.endpoint.address import Address
 from engine.endpoint.exchange import Exchange, ExchangeError, Response
 from engine.endpoint.key import KEY, server_key
-from engine.queries.llm.chat_model import Outcome, Reply, Request, TooLongError, UnansweredError
+from engine.queries.llm.chat_model import Hear, Outcome, Reply, Request, TooLongError, UnansweredError
 from engine.queries.llm.cost import Patience
-from engine.queries.llm.endpoint_answers import error_text, exceeds_context, reply_of
+from engine.queries.llm.endpoint_answers import error_text, exceeds_context, reply_of, streamed
 from engine.queries.llm.endpoint_tokens import ServersTokens, estimated
 from engine.queries.llm.prompts import Message
 from engine.queries.llm.shapes import Shape
@@ -107,10 +107,12 @@ class Endpoint:
         else:
             self._report("long chunks", "by its tokenizer", "the server counts tokens")
 
-    def complete(self, message: Message, shape: Shape, most: int, limit: int, seed: int) -> Reply:
+    def complete(
+        self, message: Message, shape: Shape, most: int, limit: int, seed: int, hear: Hear | None = None
+    ) -> Reply:
         """As `ChatModel.complete`. Raises ModelError where the server refuses the model or the key, StageError after several
         messages in a row without an answer. Only while no other message is on its way."""
-        self.submit(Request(message, shape, most, limit, seed))
+        self.submit(Request(message, shape, most, limit, seed, hear))
         ((_, outcome),) = self.step()
         if isinstance(outcome, UnansweredError):
             raise outcome
@@ -152,6 +154,8 @@ class Endpoint:
             for one in self._open:
                 one.seconds += (self._patience.clock() - before) / len(self._open)
             for one in list(self._open):
+                if one.request.hear and one.exchange:
+                    one.request.hear(streamed(bytes(one.exchange.received))[0])
                 outcome = self._outcome(one)
                 if outcome is not None:
                     self._open.remove(one)
@@ -168,7 +172,7 @@ class Endpoint:
 
     def _send(self, one: _Pending) -> None:
         """From a thread of its own, so that a silent server cannot hold us."""
-        body, form = self._request(one.request.message, one.request.limit, one.request.seed), FORMS[one.form]
+        body, form = self._request(one.request), FORMS[one.form]
         if form is not None:
             body["response_format"] = form(one.request.shape.name, one.request.shape.schema(one.request.most))
         one.exchange = Exchange(
@@ -222,13 +226,13 @@ class Endpoint:
         if self._failures >= FAILURES:
             raise self._given_up(error) from None
 
-    def _request(self, message: Message, limit: int, seed: int) -> dict[str, Any]:
+    def _request(self, wanted: Request) -> dict[str, Any]:
         request: dict[str, Any] = {
             "messages": [
-                {"role": "system", "content": message.system},
-                {"role": "user", "content": neutral(message.user)},
+                {"role": "system", "content": wanted.message.system},
+                {"role": "user", "content": neutral(wanted.message.user)},
             ],
-            "temperature": TEMPERATURE, "max_tokens": limit, "seed": seed, "stream": False,
+            "temperature": TEMPERATURE, "max_tokens": wanted.limit, "seed": wanted.seed, "stream": wanted.hear is not None,
         }  # fmt: skip
         if self.model:
             request["model"] = self.model

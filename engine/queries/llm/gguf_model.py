@@ -6,6 +6,7 @@ process, which a hostile one never lets end, its loading cannot be stopped, and 
 
 from __future__ import annotations
 
+import codecs
 import ctypes
 import os
 from collections.abc import Callable, Sequence
@@ -19,7 +20,7 @@ from engine.core.errors import ModelError
 from engine.gguf.file import check_gguf
 from engine.gguf.hardware import ALL_LAYERS, choose_layers, free_gpu_memory, free_threads, too_large, weight_of
 from engine.gguf.llama import clear_log, complaint, library, why_not_loaded
-from engine.queries.llm.chat_model import Reply, TooLongError, UnansweredError, ended
+from engine.queries.llm.chat_model import Hear, Reply, TooLongError, UnansweredError, ended
 from engine.queries.llm.chat_template import Frame, Piece, framed, rendered
 from engine.queries.llm.cost import Patience
 from engine.queries.llm.gguf_sampling import Sampler
@@ -73,7 +74,9 @@ class GgufModel:
         """Tokens of a text that is not part of a template."""
         return len(self._tokens(Piece(text, False)))
 
-    def complete(self, message: Message, shape: Shape, most: int, limit: int, seed: int) -> Reply:
+    def complete(
+        self, message: Message, shape: Shape, most: int, limit: int, seed: int, hear: Hear | None = None
+    ) -> Reply:
         """See `ChatModel`. The grammar leaves the model no other form than `shape`."""
         self._patience.check()
         prompt = self.prompt_tokens(message)
@@ -89,6 +92,8 @@ class GgufModel:
                 if self._lib.llama_vocab_is_eog(self._vocabulary, token):
                     return Reply(text.decode("utf-8", "replace"))
                 text += self._bytes(token)
+                if hear is not None:
+                    hear(codecs.getincrementaldecoder("utf-8")("replace").decode(text))  # without half a character
                 if number < limit - 1:
                     self._decode([token])
         return ended(text.decode("utf-8", "replace"), shape)

@@ -34,7 +34,7 @@ class Prompted:
     ) -> None:
         self._chat, self._clock = model, clock
         two = prompt == "two-step"
-        room = _space(model, ("events", "questions") if two else ("one-step",), per_chunk, answer_tokens)
+        room = space(model, ("events", "questions") if two else ("one-step",), per_chunk, answer_tokens)
         context = model.context
 
         def lost() -> int:
@@ -109,10 +109,13 @@ def _advanced(talk: Talk, outcome: Outcome | None = None) -> Request | Answer:
         return answer
 
 
-def _space(model: ChatModel, prompts: Sequence[str], most: int, limit: int) -> int:
-    """Tokens for the passage, beside the prompt and the answer. Raises SettingsError where there are too few."""
+def space(model: ChatModel, prompts: Sequence[str], most: int, limit: int, question: str = "") -> int:
+    """Tokens for the passage, beside the prompt, its `question` and the answer. Raises SettingsError where there are too few."""
     wanted = max(WANTED.values(), key=len)
-    empty = {**place_of("x" * 200, ("x" * 300,)), "passage": "", "events": "", "count": most, "wanted": wanted}
+    empty = {
+        **place_of("x" * 200, ("x" * 300,)), "passage": "", "events": "", "count": most, "wanted": wanted,
+        "passages": "", "question": question,
+    }  # fmt: skip
     lengths = []
     for name in prompts:
         message = load_prompt(name).filled(empty)

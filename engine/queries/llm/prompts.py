@@ -18,6 +18,7 @@ PLACES = {  # what the user part of each prompt may show
     "questions": ("title", "section", "passage", "count", "events"),
     "one-step": ("title", "section", "passage", "count", "wanted"),
     "substitutes": ("query", "words"),
+    "answer": ("passages", "question", "count"),
 }
 _FENCE = re.compile("={4,}")  # the prompts' own lines around a passage
 

@@ -1,4 +1,4 @@
-"""The three JSON objects that models are asked for: as a grammar, as a JSON schema, and read back strictly."""
+"""The JSON objects that models are asked for: as a grammar, as a JSON schema, and read back strictly."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ MAX_LENGTH = 1_000_000  # characters of an answer that are looked at
 _STRING = r"""string ::= "\"" char* "\""
 char ::= [^"\\\x00-\x1F\x7F] | "\\" ["\\/nt]
 number ::= [1-9] [0-9]?
+numbers ::= "[" (number ("," ws number){0,8})? "]"
 ws ::= " "?
 """
 _FENCE = re.compile(r"\A```[a-z]*\n(.*)\n```\Z", re.DOTALL)
@@ -29,7 +30,7 @@ class BadAnswerError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """An object with one list, `name`, of objects with `fields`: field → text, number, or the words allowed."""
+    """An object with one list, `name`, of objects with `fields`: field → text, number, numbers, or the words allowed."""
 
     name: str
     fields: tuple[tuple[str, str | tuple[str, ...]], ...]
@@ -47,7 +48,10 @@ class Shape:
 
     def schema(self, most: int) -> dict[str, Any]:
         """The JSON schema of the same object."""
-        kinds = {"text": {"type": "string"}, "number": {"type": "integer", "minimum": 1}}
+        number = {"type": "integer", "minimum": 1}
+        kinds = {
+            "text": {"type": "string"}, "number": number, "numbers": {"type": "array", "items": number, "maxItems": 9},
+        }  # fmt: skip
         properties = {
             field: kinds[kind] if isinstance(kind, str) else {"type": "string", "enum": list(kind)}
             for field, kind in self.fields
@@ -151,11 +155,13 @@ def _completed(value: Any, kind: str | tuple[str, ...]) -> Any:
         begun = value if value is not None else ""
         return min((word for word in kind if isinstance(begun, str) and word.startswith(begun)), key=len, default=None)
     if value is None:
-        return "" if kind == "text" else 1
+        return {"text": "", "number": 1}.get(kind, [])
     return value if _fits(value, kind) else None
 
 
 def _fits(value: Any, kind: str | tuple[str, ...]) -> bool:
+    if kind == "numbers":
+        return isinstance(value, list) and all(_fits(one, "number") for one in value)
     if kind == "number":
         return isinstance(value, int) and not isinstance(value, bool)
     if not isinstance(value, str):

@@ -1,0 +1,96 @@
+"""The answer of the user's own language model to the query, above the hits that it rests on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from textual import work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.content import Content
+from textual.message import Message
+
+from bmembed_tui.client.engine_client import Ask
+from bmembed_tui.client.progress import count
+from bmembed_tui.widgets.change_line import error_text
+from bmembed_tui.widgets.plain import plain
+from bmembed_tui.widgets.safe import SafeStatic
+from engine.core.errors import EngineError
+from engine.core.messages import answers
+from engine.core.messages.search import Hit
+
+POLL_SECONDS = 0.2
+
+
+class AnswerPanel(VerticalScroll):
+    """Sentences with the numbers of hits; a digit goes to that hit. `answer`: what is shown."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding(str(n % 10), f"jump({n})", show=False) for n in range(1, 11)]
+
+    @dataclass
+    class Jumped(Message):
+        """The hit of a number is wanted."""
+
+        hit: Hit
+
+    def __init__(self, ask: Ask) -> None:
+        super().__init__(id="search-answer")
+        self._ask, self._hits, self.display = ask, tuple[Hit, ...](), False
+        self.answer = answers.Answer(state="stopped")
+
+    def compose(self) -> ComposeResult:
+        yield SafeStatic("", id="search-answer-text")
+
+    @work(exclusive=True, group="answer")
+    async def begin(self, question: str, hits: Sequence[Hit]) -> None:
+        self._hits, self.display = tuple(hits), True
+        self.focus()
+        self._show(answers.Answer())
+        try:
+            found = await self._ask(answers.Ask(question, tuple(hit.chunk_id for hit in hits)))
+            while self._show(found) and found.state == "writing":
+                await asyncio.sleep(POLL_SECONDS)
+                found = await self._ask(answers.ReadAnswer())
+        except EngineError as error:
+            self._show(replace(self.answer, state="failed", problem=error))
+
+    def end(self, *, close: bool = False) -> bool:
+        """Stop the answer, or take it away where it is over or is to `close`; whether it is gone."""
+        self.display = self.answer.state == "writing" and not close
+        if self.answer.state == "writing":
+            self._stop()
+        return not self.display
+
+    @work(exclusive=True, group="answer")
+    async def _stop(self) -> None:
+        self._show(replace(self.answer, state="stopped"))
+        with suppress(EngineError):
+            self._show(await self._ask(answers.ReadAnswer(stop=True)))
+
+    def action_jump(self, number: int) -> None:
+        if number <= len(self._hits):
+            self.post_message(self.Jumped(self._hits[number - 1]))
+
+    def _show(self, answer: answers.Answer) -> bool:
+        """Whether it could be shown: the project may have been left."""
+        if self.is_attached:
+            self.answer = answer
+            self.query_one(SafeStatic).update(Content("\n").join(_rows(answer)))
+        return self.is_attached
+
+
+def _rows(answer: answers.Answer) -> Iterator[Content]:
+    for sentence in answer.sentences:
+        yield Content.assemble(plain(sentence.text), plain(sentence.marks, "bold $accent"))
+    if answer.problem:
+        yield error_text(answer.problem)
+    elif not answer.sentences:
+        waiting = f"▶ {answer.model} reads {count(answer.passages, 'hit')} … Esc stops."
+        yield plain({"writing": waiting, "done": "These hits do not answer it."}.get(answer.state, ""), "$text-muted")
+    notes = {"cut": "… (queries.answer_tokens allows no more)", "stopped": "Stopped."}
+    yield plain(notes.get(answer.state, ""), "$text-muted")

@@ -1,0 +1,81 @@
+"""`engine ask`: a question is answered by the user's own language model, from what search finds."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from engine.cli.app import AsJson, ProjectName, app, handling, opened, print_plain_json
+from engine.core.errors import CancelledError
+from engine.core.text import harmless
+
+if TYPE_CHECKING:
+    from engine.core.messages.answers import Answer
+
+
+@app.command()
+def ask(
+    name: ProjectName, question: Annotated[str, typer.Argument(help="as for 'engine search'")], as_json: AsJson = False
+) -> None:
+    """Answer a question from a project's documents, by your own language model. Each sentence names its sources.
+
+    The model is that of queries.model or queries.endpoint; a server gets the passages found. Ctrl-C stops it. What does not
+    hold is marked: a source that there is not, a quote that is not in it. Whether a source says what the sentence says is for you
+    to check.
+    """
+    from engine.answers.answering import answer, with_model
+    from engine.cli.console import show_notes
+    from engine.core.messages.wire import to_json
+
+    with opened(name) as project:
+        with_model(project.folder)  # without one, nothing is looked for
+        found, stop, printer = project.search(question), threading.Event(), _Printer()
+        if not as_json:
+            show_notes(found)
+        with handling(lambda *_: stop.set(), signal.SIGINT, signal.SIGTERM):
+            chunks, hear = [hit.chunk_id for hit in found.hits], (lambda _: None) if as_json else printer.show
+            written = answer(project.folder, question, chunks, hear, stop.is_set)
+    given = found.hits[: written.passages]
+    if as_json:
+        more = {"sources": to_json(given), "notes": list(found.notes)}
+        print_plain_json({"question": question, **to_json(written), **more})
+    else:
+        printer.show(written)
+        if written.state == "done" and not written.sentences:
+            print("The passages that were found do not answer this." if given else "Nothing was found.")
+        if written.state == "cut":
+            print("… (queries.answer_tokens allows no more)")
+        named = {number for sentence in written.sentences for number in sentence.sources}
+        cited = [(number, hit) for number, hit in enumerate(given, 1) if number in named]
+        print(end="\n" if cited else "")
+        for number, hit in cited:
+            place = ", ".join(part for part in (hit.path, hit.page_name) if part)
+            print(harmless(f"[{number}] {hit.title or hit.path}: {place}"))
+    if written.problem:
+        raise written.problem
+    if written.state == "stopped":
+        raise CancelledError("The answer was stopped.")
+
+
+class _Printer:
+    """Prints an answer as it grows: what a terminal shows cannot be taken back."""
+
+    def __init__(self) -> None:
+        self._sentences, self._letters, self._said = 0, 0, False
+
+    def show(self, found: Answer) -> None:
+        """What is new of it."""
+        from engine.cli.console import progress_console
+
+        if found.passages and not self._said:
+            self._said = True
+            progress_console().print(harmless(f"{found.model} reads {found.passages} of the passages …"), markup=False)
+        for number, sentence in enumerate(found.sentences[self._sentences :], self._sentences + 1):
+            print(harmless(sentence.text)[self._letters :], end="", flush=True)
+            self._letters = len(sentence.text)
+            if number < len(found.sentences) or found.state != "writing":
+                print(sentence.marks, flush=True)
+                self._sentences, self._letters = number, 0

@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from engine.answers.checking import SHAPE, begun, checked, numbered
+from engine.core.messages.answers import Sentence
+from engine.queries.llm.shapes import BadAnswerError
+
+PASSAGES = [
+    "The pump stands in hall 0.\nIts oil is changed every 2 months.",
+    "The “ﬁrst” crane – bought in 1991 – is red [7].",
+]
+
+
+def entry(sources: list[int], text: str = "It is so.", quote: str = "") -> dict[str, Any]:
+    return {"sources": sources, "text": text, "quote": quote}
+
+
+@pytest.mark.parametrize(
+    ("sources", "kept", "supported"),
+    [
+        ([1], (1,), True),
+        ([2, 1, 2], (2, 1), True),
+        ([], (), False),
+        ([3], (3,), False),
+        ([1, 3], (1, 3), False),
+        ([0], (0,), False),
+        ([-1], (-1,), False),
+        ([10**40], (10**40,), False),
+    ],
+)
+def test_a_sentence_is_supported_by_passages_that_there_are(sources: list[int], kept: tuple[int, ...], supported: bool):
+    assert checked([entry(sources)], PASSAGES) == (Sentence("It is so.", kept, supported),)
+
+
+@pytest.mark.parametrize(
+    ("sources", "quote", "found"),
+    [
+        ([1], "hall 0. Its oil is  changed", True),
+        ([1], "every 2 months", True),
+        ([1], "every 3 months", False),
+        ([1], "hall 0 … every 2 months", False),
+        ([2], 'The "first" crane - bought', True),
+        ([2], "every 2 months", False),
+        ([1, 2], "every 2 months", True),
+        ([2], "is red [ 7]", True),
+        ([], "every 2 months", False),
+        ([9], "every 2 months", False),
+        ([1], " \n", None),
+    ],
+)
+def test_a_quote_must_stand_in_a_passage_that_is_named(sources: list[int], quote: str, found: bool | None):
+    (sentence,) = checked([entry(sources, quote=quote)], PASSAGES)
+    assert sentence.quote_found is found
+
+
+def test_what_is_wrong_is_marked_and_what_is_right_is_not():
+    entries = [entry([1], quote="every 2 months"), entry([1], quote="every 9 months"), entry([]), entry([4])]
+    assert ["⚠" in sentence.marks for sentence in checked(entries, PASSAGES)] == [False, True, True, True]
+
+
+def test_numbers_in_brackets_within_a_sentence_are_no_sources():
+    (sentence,) = checked([entry([], "It is red [1] and so on [1, 2] [see].")], PASSAGES)
+    assert (sentence.text, sentence.sources, sentence.supported) == ("It is red (1) and so on (1, 2) [see].", (), False)
+
+
+def test_an_entry_without_words_is_no_sentence():
+    assert checked([entry([1], " \n"), entry([1], "Yes.")], PASSAGES) == (Sentence("Yes.", (1,), True),)
+
+
+def test_a_passage_has_no_number_but_its_own():
+    shown = numbered(1, "Report [2]", "As said [3].\n[2] Fake > (none)\n[ 4 ] [１２] [5, 6] [a]")
+    assert shown == "[1] Report [ 2]\nAs said [ 3].\n[ 2] Fake > (none)\n[  4 ] [ １２] [ 5, 6] [a]"
+
+
+def test_every_beginning_of_an_answer_shows_the_beginning_of_its_sentences():
+    whole = [
+        entry([1], "The pump's oil [1] is changed.", "every 2 months"),
+        entry([2, 9], 'A "ﬁrst" crane \U0001f3d7.'),
+    ]
+    text = json.dumps({"sentences": whole})
+    said = [sentence.text for sentence in checked(whole, PASSAGES)]
+    counts = set()
+    for end in range(len(text) + 1):
+        found = begun(text[:end], PASSAGES)
+        counts.add(len(found))
+        assert all(one.text == other for one, other in zip(found[:-1], said, strict=False))
+        assert not found or said[len(found) - 1].startswith(found[-1].text.rstrip("\N{REPLACEMENT CHARACTER}"))
+    assert counts == {0, 1, 2}
+    assert begun(text, PASSAGES) == checked(whole, PASSAGES)
+
+
+@pytest.mark.parametrize("text", ["", "Sure! Here is", "[1, 2]", '{"sentences": 3', '{"other": [', "```json\n"])
+def test_what_begins_no_answer_shows_nothing(text: str):
+    assert begun(text, PASSAGES) == ()
+
+
+def test_the_form_names_what_is_asked_for():
+    properties = SHAPE.schema(3)["properties"]["sentences"]["items"]["properties"]
+    assert list(properties) == ["sources", "text", "quote"]
+    assert properties["sources"] == {"type": "array", "items": {"type": "integer", "minimum": 1}, "maxItems": 9}
+    assert SHAPE.read('{"sentences": [{"sources": [2, 1], "text": "a", "quote": ""}]}') == [entry([2, 1], "a")]
+    for wrong in ('"1"', "[true]", '["1"]', "[1.5]", "{}", "null"):
+        with pytest.raises(BadAnswerError):
+            SHAPE.read(f'{{"sentences": [{{"sources": {wrong}, "text": "a", "quote": ""}}]}}')

@@ -1,0 +1,115 @@
+"""Step Search: the query answered from the hits, by a server that answers as a script tells it."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fixtures.answers import shown as passages
+from fixtures.answers import written
+from fixtures.app import drive, text_of, until
+from fixtures.fake_endpoint import Raw, last, part, serving
+from fixtures.search_step import answered, focused, search_for, searching, shown
+from textual.pilot import Pilot
+
+from bmembed_tui.steps.search.answer import AnswerPanel
+from bmembed_tui.steps.search.pane import SearchPane
+from engine.project.folder import ProjectFolder
+
+pytestmark = pytest.mark.usefixtures("no_encoder")
+ANSWER = written(([2], "A pallet fell [bold]off[/bold].", ""), ([77], "\x1b[2JNobody was hurt.", ""))
+
+
+def name_server(project: Path, url: str) -> None:
+    ProjectFolder(project).change_settings({"queries.endpoint": url, "search.mode": "bm25"})
+
+
+def panel(pane: SearchPane) -> AnswerPanel:
+    return pane.query_one(AnswerPanel)
+
+
+async def with_hits(pilot: Pilot[Any]) -> SearchPane:
+    pane = await searching(pilot)
+    await search_for(pilot, pane, "ferry pallet")
+    await until(pilot, lambda: pane.check_action("ask", ()), "the model to be known")
+    assert len(pane.active_list.hits) > 1
+    return pane
+
+
+def test_an_answer_grows_and_its_numbers_go_to_the_hits(finished_project: Path) -> None:
+    go = threading.Event()
+
+    async def story(pilot: Pilot[Any]) -> None:
+        pane = await with_hits(pilot)
+        assert "f10 ask" in shown(pilot)
+        await pilot.press("f10")
+        await until(pilot, lambda: len(panel(pane).answer.sentences) == 2, "its beginning")
+        assert panel(pane).answer.state == "writing"
+        go.set()
+        await until(pilot, lambda: panel(pane).answer.state == "done", "its end")
+        text = text_of(pilot, "#search-answer-text")
+        assert "A pallet fell [bold]off[/bold]. [2]" in text
+        assert "[77]  ⚠" in text
+        assert "\x1b" not in text
+        assert focused(pilot) == "AnswerPanel"
+        await pilot.press("2")
+        await until(pilot, lambda: focused(pilot) == "HitList", "the hit")
+        assert pane.active_list.highlighted == 1
+        asked = passages(server.requests[0])
+        assert all(f"[{number}] " in asked for number in range(1, len(pane.active_list.hits) + 1))
+        await pilot.press("escape")
+        await until(pilot, lambda: not panel(pane).display, "the answer to go")
+
+    with serving(lambda *_: Raw(pieces=[part(ANSWER[:-12]), go, part(ANSWER[-12:]), last()])) as server:
+        name_server(finished_project, server.url)
+        drive(story, finished_project)
+
+
+def test_escape_stops_an_answer_and_leaves_what_has_come(finished_project: Path) -> None:
+    never = threading.Event()
+
+    async def story(pilot: Pilot[Any]) -> None:
+        pane = await with_hits(pilot)
+        await pilot.press("f10")
+        await until(pilot, lambda: len(panel(pane).answer.sentences) == 2, "its beginning")
+        await pilot.press("escape")
+        await until(pilot, lambda: panel(pane).answer.state == "stopped", "the stop")
+        assert panel(pane).display
+        assert len(panel(pane).answer.sentences) == 2
+        never.set()
+        await search_for(pilot, pane, "x") if focused(pilot) == "QueryInput" else await pilot.press("slash", "x")
+        await answered(pilot, pane)
+        await until(pilot, lambda: not panel(pane).display, "the answer to another query to go")
+
+    with serving(lambda *_: Raw(pieces=[part(ANSWER[:-12]), never])) as server:
+        name_server(finished_project, server.url)
+        drive(story, finished_project)
+
+
+def test_an_answer_that_fails_says_why_and_keeps_what_has_come(finished_project: Path) -> None:
+    async def story(pilot: Pilot[Any]) -> None:
+        pane = await with_hits(pilot)
+        pane.active_list.focus()
+        await pilot.press("a")
+        await until(pilot, lambda: panel(pane).answer.state == "failed", "the failure")
+        assert "A pallet fell" in text_of(pilot, "#search-answer-text")
+        assert "✗" in text_of(pilot, "#search-answer-text")
+
+    with serving(lambda *_: Raw(pieces=[part(ANSWER[:-12])])) as server:
+        name_server(finished_project, server.url)
+        drive(story, finished_project)
+
+
+def test_without_a_language_model_there_is_no_such_key(finished_project: Path) -> None:
+    async def story(pilot: Pilot[Any]) -> None:
+        pane = await searching(pilot)
+        await search_for(pilot, pane, "ferry pallet")
+        assert not pane.check_action("ask", ())
+        assert "f10" not in shown(pilot)
+        await pilot.press("f10")
+        assert not panel(pane).display
+
+    ProjectFolder(finished_project).change_settings({"search.mode": "bm25"})
+    drive(story, finished_project)

@@ -1,0 +1,93 @@
+"""An answer, asked for and read as the app does it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from fixtures.answers import GOOD, chunk_ids
+from fixtures.asked_project import asked_project, indexed
+from fixtures.errors import fails
+from fixtures.fake_endpoint import Raw, last, part, serving
+
+from engine.core.errors import SettingsError
+from engine.project.folder import ProjectFolder
+from engine.service import methods
+
+__all__ = ["asked_project", "indexed"]
+Asked = Callable[..., ProjectFolder]
+
+
+class Client:
+    """Calls the methods of one server."""
+
+    def __init__(self, project: ProjectFolder) -> None:
+        self.project, self._methods = project, methods(project)
+
+    def __call__(self, method: str, **params: Any) -> Any:
+        return self._methods[method](**params)()
+
+    def ask(self, *things: str) -> Any:
+        return self("ask", question="When?", chunk_ids=chunk_ids(self.project, *things))
+
+    def until(self, condition: Callable[[Any], bool]) -> Any:
+        for _ in range(3000):
+            if condition(found := self("answer")):
+                return found
+            time.sleep(0.02)
+        raise AssertionError(found)
+
+
+def test_without_a_model_nothing_is_begun(asked_project: Asked) -> None:
+    call = Client(asked_project())
+    with fails(SettingsError, "language-model-not-chosen"):
+        call.ask("pump")
+    assert call("answer")["state"] == "stopped"
+
+
+def test_an_answer_is_read_as_it_grows(asked_project: Asked) -> None:
+    go = threading.Event()
+    with serving(lambda *_: Raw(pieces=[part(GOOD[:-25]), go, part(GOOD[-25:]), last()])) as server:
+        call = Client(asked_project(endpoint=server.url))
+        assert call.ask("pump", "crane")["state"] == "writing"
+        assert call.until(lambda found: len(found["sentences"]) == 2)["state"] == "writing"
+        go.set()
+        found = call.until(lambda found: found["state"] != "writing")
+    assert (found["state"], found["passages"], found["problem"]) == ("done", 2, None)
+    assert [(one["sources"], one["supported"], one["quote_found"]) for one in found["sentences"]] == [
+        ([1], True, True), ([2, 7], False, False)
+    ]  # fmt: skip
+    assert call("answer") == found
+
+
+def test_a_stopped_answer_stays_as_it_was_and_a_new_question_begins_anew(asked_project: Asked) -> None:
+    never, answers = threading.Event(), [[part(GOOD[:-25])], [part(GOOD), last()]]
+
+    def script(_request: Any, number: int) -> Raw:
+        return Raw(pieces=[*answers[number], *([] if number else [never])])
+
+    with serving(script) as server:
+        call = Client(asked_project(endpoint=server.url))
+        call.ask("pump", "crane")
+        call.until(lambda found: len(found["sentences"]) == 2)
+        stopped = call("answer", stop=True)
+        never.set()
+        assert (stopped["state"], len(stopped["sentences"])) == ("stopped", 2)
+        assert call("answer") == stopped
+        call.ask("crane")
+        assert call.until(lambda found: found["state"] != "writing")["state"] == "done"
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_fault_ends_the_answer(asked_project: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fault(*_: object) -> None:
+        raise RuntimeError("a fault")
+
+    monkeypatch.setattr("engine.answers.answering.answer", fault)
+    call = Client(asked_project(endpoint="http://127.0.0.1:9/v1"))
+    call.ask("pump")
+    found = call.until(lambda found: found["state"] != "writing")
+    assert (found["state"], found["problem"]["code"]) == ("failed", "internal-fault")
