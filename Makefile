@@ -2,6 +2,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
+# One line of our own instead of pip's hundred; with a log, only this keeps its progress bars away.
+QUIET := -qq --progress-bar off --log $(VENV)/pip.log
 COLLECT := $(PIP) wheel --constraint constraints.txt --find-links wheelhouse --wheel-dir wheelhouse
 COMPILER = $(firstword $(foreach name,$(CXX) c++ g++ clang++,$(shell command -v $(name) 2> /dev/null)))
 WITHOUT_LLM := Everything works without it but language and embedding models in GGUF files. To add it later: make llm
@@ -75,13 +77,13 @@ $(BIN)/python:
 # Python compiles what it imports. Compiling all 14,000 modules would take most of the installation's time.
 $(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Installing into $(VENV): a few minutes the first time. To watch pip: tail -f $(VENV)/pip.log"
-	@$(PIP) install --quiet --log $(VENV)/pip.log --no-compile --constraint constraints.txt --editable .
+	@$(PIP) install $(QUIET) --no-compile --constraint constraints.txt --editable .
 	@touch $@
 
 $(VENV)/.installed-llm: $(VENV)/.installed
 	@test -n "$(COMPILER)" || { echo "llama.cpp needs a C++ compiler: install GCC or Clang (Debian: apt install g++)."; exit 1; }
 	@echo "Installing llama.cpp, which is compiled: 6 to 8 minutes on two cores."
-	@$(PIP) install --quiet --log $(VENV)/pip.log --constraint constraints.txt --editable '.[llm]'
+	@$(PIP) install $(QUIET) --constraint constraints.txt --editable '.[llm]'
 	@touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed-llm

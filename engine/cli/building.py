@@ -115,6 +115,7 @@ def _offer(name: str, as_json: bool) -> None:
     from engine.core.text import harmless
     from engine.service.offer import adaptation_offer
 
+    print("Measuring how fast this machine is …", file=sys.stderr)
     with opened(name) as project:
         found = adaptation_offer(project.folder)
     if as_json:

@@ -211,7 +211,7 @@ class Ingest:
 
     def _report_unread(self, record: FileRecord, former: FileRecord | None) -> None:
         if former is None or (former.state, former.reason) != (record.state, record.reason):
-            self._context.warn(f"{record.path} was {record.state}: {record.reason}")
+            self._context.warn(f"{record.path} was not read: {record.reason}")
 
     def _keep(self, looked: Looked, record: FileRecord | None, parts: list[PartRecord]) -> int:
         """Bring the documents of one file in line; returns how many chunks are new. What gave no document goes to `parts`."""

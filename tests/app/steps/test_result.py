@@ -147,9 +147,9 @@ def test_the_step_shows_the_engines_figures(finished_project: Path) -> None:
         return screens
 
     ndcg, hit, _ = drive(story, finished_project)
-    line = next(line for line in ndcg.splitlines() if "BM25  " in line)
+    line = next(line for line in ndcg.splitlines() if "(BM25)" in line)
     assert f"{bm25['ndcg@10']['value']:.1f}" in line
-    assert f"{bm25['hit@1']['value']:.1f}" in next(line for line in hit.splitlines() if "BM25  " in line)
+    assert f"{bm25['hit@1']['value']:.1f}" in next(line for line in hit.splitlines() if "(BM25)" in line)
     assert report["selection"]["reason"][:40] in ndcg
 
 
