@@ -82,7 +82,7 @@ def share(
     off: Annotated[bool, typer.Option("--off", help="only you may read it again")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="do not ask")] = False,
 ) -> None:
-    """Let a group read a project, and search it: it holds the text of the documents. What runs make is for the group, too."""
+    """Let a group read and search a project. It can then read the text of the documents, too, and what later runs make."""
     from engine.core.errors import UsageError
     from engine.project.folder import ProjectFolder
     from engine.project.sharing import sharing
@@ -110,7 +110,7 @@ def verify(
     password_file: PasswordFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Read a bundle, or the files of a project, and compare every byte with its digests. It finds damage, not forgery."""
+    """Check a bundle or a project for damage. Compares every byte with its checksums; does not find forgery."""
     from engine.export.bundle.unpack import verify as check
 
     if not file.is_file():

@@ -110,10 +110,8 @@ def _csv(rows: Iterable[FileOutcome]) -> str:
 @app.command()
 def watch(
     name: ProjectName,
-    install: Annotated[
-        bool, typer.Option("--install", help="do it from every login on, as a systemd user unit")
-    ] = False,
-    uninstall: Annotated[bool, typer.Option("--uninstall", help="remove that unit")] = False,
+    install: Annotated[bool, typer.Option("--install", help="start it at every login, as a systemd user unit")] = False,
+    uninstall: Annotated[bool, typer.Option("--uninstall", help="remove the systemd unit")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="do not ask")] = False,
 ) -> None:
     """Keep a project up to date while files change. Changes are searchable within seconds. Ctrl-C stops it."""

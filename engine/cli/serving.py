@@ -17,15 +17,15 @@ from engine.core.text import harmless
 @app.command()
 def serve(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="PROJECT", help="a project; with --http several, all if left out")
+        list[str] | None, typer.Argument(metavar="PROJECT", help="a project; with --http several, or all if left out")
     ] = None,
-    stdio: Annotated[bool, typer.Option("--stdio", help="speak JSON-RPC 2.0 on standard input and output")] = False,
+    stdio: Annotated[bool, typer.Option("--stdio", help="answer JSON-RPC 2.0 on standard input and output")] = False,
     http: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="speak HTTP on a loopback address, such as 127.0.0.1:8765")
+        str | None, typer.Option(metavar="ADDRESS", help="answer HTTP on a loopback address, such as 127.0.0.1:8765")
     ] = None,
     show_token: Annotated[bool, typer.Option("--show-token", help="print the token that --http asks for")] = False,
 ) -> None:
-    """Answer searches and keep models loaded. As JSON-RPC 2.0, one message a line, or, with --http, as a local API."""
+    """Answer searches from other programs. As JSON-RPC 2.0, one message a line, or as a local HTTP API. Models stay loaded."""
     if show_token:
         from engine.assistants.http.token import read_token, token_file
 
