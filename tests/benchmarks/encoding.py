@@ -15,6 +15,7 @@ import re
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from engine.core.environment import prepare
-from engine.encoders.hardware import Hardware, choose_hardware
+from engine.encoders.hardware import choose_hardware
 from engine.encoders.loading import load_sentence_transformer
 from engine.encoders.model_folder import resolve_model
 from engine.encoders.transformer import TransformerEncoder
@@ -42,12 +43,14 @@ def main() -> None:
     model = resolve_model(options.model)
     hardware = choose_hardware()
     if options.threads:
-        hardware = Hardware(hardware.device, hardware.dtype, options.threads, hardware.choices)
+        hardware = replace(hardware, threads=options.threads)
     for choice in hardware.choices:
         print(f"{choice.setting:8} {choice.value:10} {choice.reason}")
     reference = load_sentence_transformer(model, hardware.device, "float32")
     reference.max_seq_length = model.max_tokens
-    fast, exact = (TransformerEncoder.load(model, hardware=hardware, float32=float32) for float32 in (False, True))
+    fast, exact = (
+        TransformerEncoder.load(model, hardware=replace(hardware, dtype=dtype)) for dtype in (hardware.dtype, "float32")
+    )
     peers: dict[str, Callable[[], np.ndarray]] = {
         "SentenceTransformer float32": lambda: reference.encode(texts, normalize_embeddings=True),
         f"TransformerEncoder {hardware.dtype}": lambda: fast.encode_chunks(texts),
