@@ -14,6 +14,8 @@ is different in a corpus of several languages: `engine/lexical/several.py`. Long
 from __future__ import annotations
 
 import os
+import shutil
+import weakref
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -74,11 +76,15 @@ class LexicalIndex:
     def open(cls, folder: Path) -> LexicalIndex:
         """Opens the index in `folder`. Raises DamagedError when anything is missing, changed or of another version."""
         manifest = storage.read_manifest(folder)
+        files = storage.files_folder(folder, manifest.generation)
         with _panics_are_damage(folder):
-            index = tantivy.Index.open(str(storage.lockable(storage.files_folder(folder, manifest.generation))))
+            place = storage.lockable(files)
+            index = tantivy.Index.open(str(place))
             _register(index)
             opened = cls(folder, manifest, index)
             found = opened._searcher.num_docs
+        if place != files:
+            weakref.finalize(opened, shutil.rmtree, place, ignore_errors=True)
         if found != manifest.count:
             raise damaged(folder, f"It holds {found} chunks instead of {manifest.count}")
         return opened

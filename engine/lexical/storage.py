@@ -54,7 +54,8 @@ def files_folder(folder: Path, generation: int = 1) -> Path:
 def lockable(folder: Path) -> Path:
     """The folder itself, or a private copy of one that cannot be written to: tantivy takes a lock file even to read.
 
-    The copy lies in memory where there is room, and goes with this process, or with the next copy when it is killed.
+    The copy lies in memory where there is room, and goes with the index opened there, or with the next copy when this process
+    is killed.
     Raises ResourceError when there is no room for it.
     """
     if os.access(folder, os.W_OK):

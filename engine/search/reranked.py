@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -16,10 +16,14 @@ from engine.search.latest import Latest
 from engine.search.loaded import Loaded
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from engine.reranking.budget import BudgetedReranker
 
 Stop = Callable[[], bool]
 POLL_SECONDS = 0.02
+PASSAGES_AT_ONCE = 32
 
 
 class Reranking:
@@ -72,6 +76,20 @@ class Reranking:
         scores = dict(zip(there, map(float, found.scores), strict=False))
         order = sorted(fused.order, key=lambda one: (one[0] not in scores, -scores.get(one[0], 0.0)))
         return replace(fused, order=order), scores, Reranked(len(scores), found.seconds, found.problem)
+
+    def scores(self, query: str, passages: Sequence[str], progress: Callable[[int], None]) -> NDArray[np.float32]:
+        """(n,) The higher, the better passages answer a query, however long that takes. `progress` gets their number at times, and
+        may raise to end it. Raises UsageError where no reranker is named, and as `Reranker.scores`."""
+        import numpy as np
+
+        self.wanted("", True)
+        ready = self._current()
+        self._wait(ready, lambda: False)
+        parts = []
+        for start in range(0, len(passages), PASSAGES_AT_ONCE):
+            progress(start)
+            parts.append(ready.reranker.scores(query, passages[start : start + PASSAGES_AT_ONCE]))
+        return np.concatenate(parts)
 
     def _current(self) -> BudgetedReranker:
         """As project.toml names it now. Raises ModelError, SettingsError."""

@@ -69,7 +69,7 @@ class Searcher:
         self._rankers, self._explainer = Rankers(self._loaded), Explainer(self._loaded)
         self._typed, self._listing = TypedQueries(self._loaded), Listing(self._loaded)
         self.encoders = EncodersInUse(self._loaded)
-        self._reranking = Reranking(self._loaded)
+        self.reranking = Reranking(self._loaded)
 
     def close(self) -> None:
         """Let go of the database."""
@@ -141,10 +141,10 @@ class Searcher:
         fused = fuse(self._rankers.cross_scored(wording, rankings, fusion), fusion)
         scores, reranked, can_rerank = dict[int, float](), None, False
         if not by_date and like is None:
-            if self._reranking.wanted(mode, rerank):
-                fused, scores, reranked = self._reranking.order(wording.meaning, fused, stop)
+            if self.reranking.wanted(mode, rerank):
+                fused, scores, reranked = self.reranking.order(wording.meaning, fused, stop)
                 notes.append(unfinished(reranked))
-            can_rerank = rerank is False and self._reranking.wanted(mode, None)
+            can_rerank = rerank is False and self.reranking.wanted(mode, None)
         fused = codes_first(fused, match.text, rankings, allowed).down_to(min_score)
         presence = Presence(self.project.path)
         shown = depth if by_date and (parsed.required or parsed.titles) else top

@@ -61,7 +61,7 @@ def test_what_others_may_open_is_a_problem(project: ProjectFolder, place: str) -
     (finding,) = about(examine(project), "permissions")
     assert finding.state == "problem"
     assert str(path) in finding.found
-    assert "chmod" in finding.follows
+    assert "--off" in finding.follows
 
 
 def test_the_apps_own_records_are_looked_at(user_folders: Path) -> None:

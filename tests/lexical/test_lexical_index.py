@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import math
 import os
@@ -290,11 +291,15 @@ def read_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_read_only_index_is_read_from_a_private_copy(read_only: Path) -> None:
     for lock in (read_only / "generation-1").glob(".tantivy-*"):
         lock.unlink()
-    assert LexicalIndex.open(read_only).search("pump", 3)[0].size
+    index = LexicalIndex.open(read_only)
+    assert index.search("pump", 3)[0].size
     (copy,) = (read_only.parent / "memory").iterdir()
     assert copy.name.startswith(f"bmembed-index-{os.getpid()}-")
     assert copy.stat().st_mode & 0o777 == 0o700
     assert not list((read_only / "generation-1").glob(".tantivy-*")), "the lock is taken in the copy"
+    del index
+    gc.collect()
+    assert not copy.exists()
 
 
 def test_copies_of_processes_that_were_killed_are_removed(read_only: Path) -> None:

@@ -15,11 +15,10 @@ from urllib.parse import parse_qs
 from engine.assistants.http.listener import Answer, Refused, Request, error_body
 from engine.assistants.projects import labelled, no_project
 from engine.core.errors import EngineError, ResourceError, UsageError, fault_record
-from engine.core.messages.search import Search
-from engine.core.messages.wire import from_json, params_of, to_json
+from engine.core.messages.wire import from_json
 from engine.project.folder import ProjectFolder
 from engine.search.encoding import Side
-from engine.search.methods import HANDLERS
+from engine.search.methods import is_light, task_of
 from engine.search.workers import OwnSearcher
 
 MAX_TEXTS = 2048  # OpenAI's
@@ -27,7 +26,7 @@ WORK_SECONDS = 300.0
 STATUS = {2: 400, 3: 409, 4: 503, 6: 503}
 """Of an error's exit code; 500 of others."""
 _LISTS = frozenset({"paths", "types", "authors", "languages"})
-_LITERALS = frozenset({"top", "facets", "syntax", "by_document", "by_date", "min_score"})
+_LITERALS = frozenset({"top", "facets", "syntax", "by_document", "by_date", "min_score", "rerank"})
 Params = dict[str, Any]
 Body = TypeVar("Body")
 
@@ -44,6 +43,17 @@ class Embeddings:
     user: str | None = None
 
 
+@dataclass(frozen=True)
+class Rerank:
+    """The body of `/v1/rerank`."""
+
+    model: str
+    query: str
+    documents: tuple[str, ...]
+    top_n: int | None = None
+    return_documents: bool = False
+
+
 class LocalApi:
     """Answers requests over some projects, all where none is named. For several threads. Raises UsageError without projects."""
 
@@ -52,6 +62,7 @@ class LocalApi:
         self._routes: dict[str, dict[str, Callable[[Params], Any]]] = {
             "/v1/models": {"GET": self._models},
             "/v1/embeddings": {"POST": self._embeddings},
+            "/v1/rerank": {"POST": self._rerank},
             "/search": {"GET": self._search, "POST": self._search},
         }
 
@@ -90,23 +101,17 @@ class LocalApi:
         }
 
     def _search(self, params: Params) -> Any:
-        label, mode = params.pop("project", None), params.get("mode")
-        wanted = _read(lambda given: params_of(Search, given), {"by_document": True, **params})
-        return to_json(self._worker(label).do(HANDLERS[Search](wanted), light=mode == "bm25"))
+        label = params.pop("project", None)
+        task = _read(lambda given: task_of("search", given), {"by_document": True, **params})
+        return self._worker(label).do(task, light=is_light("search", params))
 
     def _embeddings(self, params: Params) -> Any:
         if isinstance(params.get("input"), str):
             params["input"] = [params["input"]]
         asked = _read(lambda given: from_json(Embeddings, given, strict=True), params)
         label, side = self._named(asked.model)
-        if not 0 < len(asked.input) <= MAX_TEXTS:
-            raise _wrong(f"input must have 1 to {MAX_TEXTS:,} texts")
-        until = time.monotonic() + WORK_SECONDS
-
-        def check(_done: int) -> None:
-            if time.monotonic() > until:
-                raise _too_long()
-
+        _check_count("input", asked.input)
+        check = _until(time.monotonic() + WORK_SECONDS)
         found = self._worker(label).do(
             lambda own: own.ready().encoders.encode(asked.input, asked.input_type or side, check)
         )
@@ -120,6 +125,25 @@ class LocalApi:
         ]  # fmt: skip
         usage = {"prompt_tokens": found.tokens, "total_tokens": found.tokens}
         return {"object": "list", "data": data, "model": asked.model, "usage": usage}
+
+    def _rerank(self, params: Params) -> Any:
+        if isinstance(given := params.get("documents"), list):
+            params["documents"] = [one.get("text") if isinstance(one, dict) else one for one in given]
+        asked = _read(lambda given: from_json(Rerank, given, strict=True), params)
+        _check_count("documents", asked.documents)
+        if asked.top_n is not None and asked.top_n < 1:
+            raise _wrong("top_n must be 1 or more")
+        check = _until(time.monotonic() + WORK_SECONDS)
+        scores = self._worker(self._named(asked.model)[0]).do(
+            lambda own: own.ready().reranking.scores(asked.query, asked.documents, check)
+        )
+        best = sorted(range(len(scores)), key=lambda index: -scores[index])[: asked.top_n]
+        results = [
+            {"index": index, "relevance_score": float(scores[index]),
+             **({"document": {"text": asked.documents[index]}} if asked.return_documents else {})}
+            for index in best
+        ]  # fmt: skip
+        return {"object": "list", "model": asked.model, "results": results}
 
     def _named(self, model: str) -> tuple[str, Side]:
         """The project that a model names, and for what: documents where it does not say."""
@@ -175,6 +199,21 @@ def _from_query(request: Request) -> Params:
         name: values if name in _LISTS else json.loads(values[-1]) if name in _LITERALS else values[-1]
         for name, values in found.items()
     }
+
+
+def _check_count(name: str, texts: Sequence[str]) -> None:
+    if not 0 < len(texts) <= MAX_TEXTS:
+        raise _wrong(f"{name} must have 1 to {MAX_TEXTS:,} texts")
+
+
+def _until(end: float) -> Callable[[int], None]:
+    """What ends a work in between two batches."""
+
+    def check(_done: int) -> None:
+        if time.monotonic() > end:
+            raise _too_long()
+
+    return check
 
 
 def _wrong(why: str) -> UsageError:

@@ -15,12 +15,14 @@ import numpy as np
 import pytest
 from fixtures.local_api import BEARER, asked, listening
 from fixtures.pipeline import engine_here
+from fixtures.tiny_cross_encoder import build_cross_encoder
 
 from engine.assistants.http.api import MAX_TEXTS, LocalApi
 from engine.assistants.http.listener import Listener, Request
 from engine.encoders.for_project import source_of
 from engine.project.folder import ProjectFolder
 from engine.project.store.artifact_info import VectorsInfo
+from engine.reranking.chosen import reranker_of
 from engine.search.encoding import EncodersInUse
 
 TEXTS = ["the contract", "", "Größe ∑ 你好 🙂 \u202e", "law " * 500, "half \ud800 a pair", "the contract"]
@@ -99,6 +101,43 @@ def test_a_model_that_there_is_not(server: Listener) -> None:
     for model in ("other", "embedded:", "embedded:Query", ":query", ""):
         status, data = asked(server, "POST", "/v1/embeddings", {"model": model, "input": "x"})
         assert (status, data["error"]["code"]) == (400, "project-missing")
+
+
+def test_documents_are_ordered_by_the_projects_reranker(project: Path, tmp_path: Path) -> None:
+    folder = ProjectFolder(Path(shutil.copytree(project, tmp_path / "embedded")))
+    reranker = folder.change_settings({"search.reranker": str(build_cross_encoder(tmp_path / "reranker"))})
+    chosen = reranker_of(folder, reranker)
+    assert chosen
+    texts = [f"the law of contract {number}" for number in range(40)] + TEXTS
+    expected = chosen.scores("who pays", texts)
+    api = LocalApi([str(folder.path)])
+
+    def ask(**body: Any) -> Any:
+        whole = json.dumps({"model": "embedded", "query": "who pays", **body}).encode()
+        answer = api.answer(Request("POST", "/v1/rerank", "", whole))
+        assert answer.status == 200, answer.data
+        return answer.data["results"]
+
+    found = ask(documents=[{"text": one} for one in texts])
+    assert sorted(one["index"] for one in found) == [*range(len(texts))]
+    assert [one["relevance_score"] for one in found] == sorted((one["relevance_score"] for one in found), reverse=True)
+    assert np.allclose([one["relevance_score"] for one in found], expected[[one["index"] for one in found]], atol=1e-5)
+    assert ask(documents=texts, top_n=2, return_documents=True) == [
+        {**one, "document": {"text": texts[one["index"]]}} for one in found[:2]
+    ]
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ({"documents": ["a"]}, "reranker-not-chosen"), ({"documents": []}, "arguments-invalid"), ({}, "arguments-invalid"),
+        ({"documents": "a"}, "arguments-invalid"), ({"documents": [{"body": "a"}]}, "arguments-invalid"),
+        ({"documents": ["a"], "top_n": 0}, "arguments-invalid"), ({"documents": ["a"], "model": "other"}, "project-missing"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_reranked(server: Listener, body: dict[str, Any], code: str) -> None:
+    status, data = asked(server, "POST", "/v1/rerank", {"model": "embedded", "query": "x", **body})
+    assert (status, data["error"]["code"]) == (400, code)
 
 
 def test_models_are_projects_with_their_sides(server: Listener) -> None:
