@@ -181,6 +181,11 @@ def unknown(kind: str, name: str, valid: Collection[str], *, code: str) -> Usage
     return UsageError(f"There is no {kind} '{name}'.", f"Valid: {', '.join(valid)}.", to_do, code=code)
 
 
+def first_line(error: BaseException) -> str:
+    """Of what another library's error says; its kind where it says nothing."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
 def fault_record(error: BaseException) -> str:
     """A traceback for the log. Messages of exceptions may quote a document: they are left out unless BMEMBED_LOG_TEXT=1."""
     if os.environ.get("BMEMBED_LOG_TEXT") == "1":

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.core.environment import OFFLINE
-from engine.core.errors import ModelError, ResourceError
+from engine.core.errors import ModelError, ResourceError, first_line
 from engine.encoders.deferred import light_imports
 from engine.encoders.end_token import add_missing
 from engine.encoders.fingerprint import check_adapter
@@ -46,12 +46,12 @@ def load_sentence_transformer(model: ModelFolder, device: str, torch_dtype: torc
         )  # fmt: skip
     except (MemoryError, torch.OutOfMemoryError) as error:
         raise ResourceError(
-            f"There is not enough memory to load the model {model.name}.", _first_line(error),
+            f"There is not enough memory to load the model {model.name}.", first_line(error),
             "Close other programs, or use a smaller model.", code="memory-full",
         ) from error  # fmt: skip
     except Exception as error:
         raise ModelError(
-            f"The model {model.name} cannot be loaded.", f"The libraries say: {_first_line(error)}",
+            f"The model {model.name} cannot be loaded.", f"The libraries say: {first_line(error)}",
             "Copy the model folder again, or use another model.",
         ) from error  # fmt: skip
     _check_reads_text(loaded, model)
@@ -90,7 +90,7 @@ def merge_adapter(loaded: SentenceTransformer, folder: Path, scale: float) -> No
             wrapped = PeftModel.from_pretrained(transformer.auto_model, str(folder), is_trainable=False)
             expected = frozenset(get_peft_model_state_dict(wrapped))
     except Exception as error:
-        raise _foreign_adapter(folder, _first_line(error)) from error
+        raise _foreign_adapter(folder, first_line(error)) from error
     found = tensor_names(file) - {WHOLE + name for name in whole.keys() - set(unexpected)}
     if expected != found:
         odd = min(expected ^ found)
@@ -146,7 +146,3 @@ def _go_offline() -> None:
     transformers_logging: Any = import_module("transformers.utils.logging")
     transformers_logging.set_verbosity_error()
     transformers_logging.disable_progress_bar()
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]

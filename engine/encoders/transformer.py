@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from engine.core.errors import EngineError, ResourceError, UsageError
+from engine.core.errors import EngineError, ResourceError, UsageError, first_line
 from engine.core.similarity import Similarity
 from engine.encoders.encoder import Progress
 from engine.encoders.fingerprint import effective_max_tokens, encoder_fingerprint, read_prompts
@@ -133,7 +133,7 @@ class TransformerEncoder:
 
         if len(batch) == 1:
             raise ResourceError(
-                "Memory ran out while encoding a single text.", str(error).splitlines()[0] if str(error) else "",
+                "Memory ran out while encoding a single text.", first_line(error),
                 "Close other programs that use this device, lower encoder.max_tokens, or set encoder.device to cpu.",
                 code="memory-full",
             ) from error  # fmt: skip

@@ -7,7 +7,7 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engine.core.errors import EngineError
+from engine.core.errors import EngineError, first_line
 from engine.reranking.reranker import finite
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class FolderReranker:
             raise
         except Exception as error:  # whatever model libraries raise: a search does without
             raise EngineError(
-                f"The reranker {self.name} failed.", (f"{error}".strip() or type(error).__name__).splitlines()[0],
+                f"The reranker {self.name} failed.", first_line(error),
                 "Close other programs if memory is short, or name another in search.reranker.", code="reranker-failed",
             ) from error  # fmt: skip
         return finite(found, self.name)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from engine.core.errors import ModelError
+from engine.core.errors import ModelError, first_line
 from engine.encoders.deferred import light_imports
 from engine.encoders.hardware import Hardware
 from engine.encoders.model_folder import longest_text
@@ -82,7 +82,7 @@ def _load(path: Path, hardware: Hardware) -> tuple[Any, Any]:
     except (MemoryError, torch.OutOfMemoryError):
         raise
     except Exception as error:
-        raise _unusable(path, (str(error).strip() or type(error).__name__).splitlines()[0]) from error
+        raise _unusable(path, first_line(error)) from error
     if model.config.num_labels > 2:
         raise _unusable(path, f"It gives {model.config.num_labels} numbers for a pair, wanted are one or two.")
     return model, tokenizer

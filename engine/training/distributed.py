@@ -21,7 +21,7 @@ import psutil
 import torch
 import torch.distributed as dist
 
-from engine.core.errors import CancelledError, StageError, UsageError
+from engine.core.errors import CancelledError, StageError, UsageError, first_line
 from engine.core.events import Choice
 from engine.encoders.hardware import Hardware
 from engine.training.compute.launch import Launch, find_launch
@@ -113,7 +113,7 @@ def _joined(launch: Launch, wait: timedelta) -> Iterator[Group]:
     except (RuntimeError, ValueError) as error:  # torch's own errors are RuntimeErrors
         raise StageError(
             f"The {launch.count} processes of this training did not find each other.",
-            f"{error}".splitlines()[0],
+            first_line(error),
             "Start them together with 'accelerate launch -m engine …' on one machine, or train in one process.",
             code="processes-not-connected",
         ) from error
@@ -158,7 +158,7 @@ def _partners() -> Iterator[None]:
         yield
     except RuntimeError as error:
         raise StageError(
-            "Another process of this training has ended.", f"{error}".splitlines()[0],
+            "Another process of this training has ended.", first_line(error),
             "Look for its error above, then run again. Training resumes from its last checkpoint.", code="processes-not-connected",
             command="run",
         ) from error  # fmt: skip

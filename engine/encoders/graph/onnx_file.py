@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.core.disk import disk_errors
-from engine.core.errors import EngineError
+from engine.core.errors import EngineError, first_line
 from engine.core.subprocesses import answer, run_in_subprocess
 from engine.encoders.loading import load_sentence_transformer
 from engine.encoders.model_folder import ModelFolder, resolve_model
@@ -53,7 +53,7 @@ def _write_graph(model: ModelFolder, folder: Path) -> None:
     except OSError:
         raise
     except Exception as error:
-        raise _no_graph(model, f"{type(error).__name__}: {str(error).strip().splitlines()[0]}") from error
+        raise _no_graph(model, f"{type(error).__name__}: {first_line(error)}") from error
     if not gap < TOLERANCE:
         raise _no_graph(model, f"Its vectors differ by {gap:.1g} from the model's.")
     for name in ("tokenizer.json", "tokenizer_config.json"):

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from engine.core.errors import ModelError
+from engine.core.errors import ModelError, first_line
 from engine.encoders.model_folder import ModelFolder
 from engine.training.model.student import Student
 from engine.training.pretraining.masking import IntArray
@@ -117,7 +117,7 @@ def _load(student: Student) -> tuple[Any, frozenset[str]]:
     except (ValueError, KeyError, OSError, RuntimeError) as error:
         raise ModelError(
             f"The model {student.model.name} cannot be pre-trained.",
-            f"Its head for masked words cannot be made: {str(error).splitlines()[0] if str(error) else error!r}",
+            f"Its head for masked words cannot be made: {first_line(error)}",
             "Set training.method to FT.",
             code="model-unsupported",
         ) from error
