@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.core.errors import DamagedError, EngineError, NotBuiltError, StageError
+from engine.core.errors import DamagedError, EngineError, NotBuiltError, StageError, first_line
 
 ROOT = Path(__file__).parents[2]
 LISTED = re.compile(r"^\| `([^`]+)` \| (.+) \|$", re.MULTILINE)
@@ -78,3 +78,8 @@ def test_what_older_versions_wrote_has_the_code_of_its_class(
 @pytest.mark.parametrize("kind", [EngineError, *EngineError.__subclasses__()])
 def test_an_error_reads_as_its_three_sentences(kind: type[EngineError]) -> None:
     assert str(kind("It broke.", "", "Mend it.")) == "It broke.\nMend it."
+
+
+def test_of_another_library_s_error_the_first_line_counts() -> None:
+    assert first_line(RuntimeError("\n no such file \nat line 3")) == "no such file "
+    assert first_line(MemoryError()) == "MemoryError"
