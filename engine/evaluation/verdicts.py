@@ -13,11 +13,9 @@ from engine.evaluation.gate import MAX_RISK, TOLERANCE, CandidateResult, Decisio
 JUDGE = "'engine judge' collects judged questions."
 
 
-def _label(name: str) -> str:
-    return system_of(name).what
-
-
-def verdict(decision: Decision, kept: str, mode: str, label: Callable[[str], str] = _label) -> str:
+def verdict(
+    decision: Decision, kept: str, mode: str, label: Callable[[str], str] = lambda name: system_of(name).what
+) -> str:
     """What is in use and why. `kept` names the reference, as in "The base encoder"; `mode` is the default search mode; `label`
     names the candidates."""
     if not decision.candidates:
