@@ -74,11 +74,14 @@ class Evidence:
         documents = math.ceil(MIN_QUERIES * self.queries / self.independent)
         return max([MIN_TO_CHOOSE, documents, *(queries_to_show(points / 100, one) for one in spreads)])
 
+    def suffices(self, reference: str) -> bool:
+        """Whether it may decide."""
+        return self.rung in CERTIFYING and self.queries >= self.needed(reference)
+
 
 def deciding(ladder: Sequence[Evidence], reference: str) -> Evidence | None:
     """The highest rung that may decide between the `reference` and the others."""
-    certifying = (one for one in from_top(ladder) if one.rung in CERTIFYING)
-    return next((one for one in certifying if one.queries >= one.needed(reference)), None)
+    return next((one for one in from_top(ladder) if one.suffices(reference)), None)
 
 
 def from_top(ladder: Sequence[Evidence]) -> list[Evidence]:

@@ -59,15 +59,6 @@ def config_of(settings: Settings) -> TrainingConfig:
     return replace(config, **fitting, **_scope(settings, config)[0])
 
 
-def objective_reason(settings: Settings) -> str:
-    """Why the objective is what it is."""
-    return (
-        "it is set in project.toml"
-        if settings.training.objective is not None
-        else f"preset '{settings.training.preset}'"
-    )
-
-
 def scope_reason(settings: Settings, config: TrainingConfig) -> str:
     """Why the adapter acts on what it acts on."""
     return _scope(settings, config)[1]

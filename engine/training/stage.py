@@ -22,7 +22,6 @@ from engine.training.config import TrainingConfig
 from engine.training.history import write_history
 from engine.training.recipe import (
     fitting_checks,
-    objective_reason,
     resolve_config,
     scope_reason,
     teacher_choice,
@@ -113,10 +112,12 @@ class TrainStage(Stage):
             )
         if config.method != "PT":
             settings = with_backend(context)
-            context.choose("objective", config.objective, objective_reason(settings))
+            chosen = settings.training
+            why = "it is set in project.toml" if chosen.objective is not None else f"preset '{chosen.preset}'"
+            context.choose("objective", config.objective, why)
             context.choose("adapter scope", config.adapter_scope, scope_reason(settings, config))
             context.choose("teacher", *teacher_choice(config, context.settings.ranking.m))
-            if context.settings.training.false_negatives not in (None, config.false_negatives):
+            if chosen.false_negatives not in (None, config.false_negatives):
                 why = f"the loss '{config.objective}' follows the teacher in every chunk: it has no negatives"
                 context.choose("false negatives", config.false_negatives, why)
         hardware = training_hardware(context)

@@ -31,7 +31,7 @@ def test_queries_needed_follow_the_system_and_mode_that_vary_most():
     ("judged", 52, True), ("judged", 48, False), ("model", 52, True), ("extractive", 5_000, False),
 ])  # fmt: skip
 def test_a_rung_decides_with_enough_queries_and_extractive_ones_never(name, queries, decides):
-    assert (deciding([rung(name, queries)], "base") is not None) == decides
+    assert rung(name, queries).suffices("base") == decides
 
 
 def test_the_ladder_is_looked_at_from_the_top():

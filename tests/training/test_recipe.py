@@ -10,7 +10,7 @@ import pytest
 from engine.settings.load import validate
 from engine.training.config import PRESETS, SHARED_CHUNKS
 from engine.training.data import TrainingData
-from engine.training.recipe import config_of, fitting_checks, objective_reason, over_queries, scope_reason
+from engine.training.recipe import config_of, fitting_checks, over_queries, scope_reason
 
 
 def test_extractive_queries_are_trained_on_queries_alone_against_all_chunks() -> None:
@@ -27,14 +27,10 @@ def test_numbers_of_project_toml_hold() -> None:
     assert config == replace(PRESETS["standard"], steps=7, learning_rate=3e-4, seed=5, adapter_scope="both")
 
 
-def test_the_reasons_differ_by_what_was_set() -> None:
+def test_the_reason_of_the_scope_differs_by_what_was_set() -> None:
     plain, chosen = validate({}), validate({"training": {"objective": "infonce", "adapter_scope": "both"}})
-    for found, other in (
-        (objective_reason(plain), objective_reason(chosen)),
-        (scope_reason(plain, config_of(plain)), scope_reason(chosen, config_of(chosen))),
-    ):
-        assert "project.toml" in other
-        assert "project.toml" not in found
+    assert "project.toml" in scope_reason(chosen, config_of(chosen))
+    assert "project.toml" not in scope_reason(plain, config_of(plain))
 
 
 def test_epochs_that_no_check_can_end_are_as_many_as_without_a_gain() -> None:
