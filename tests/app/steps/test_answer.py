@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from fixtures.answers import shown as passages
 from fixtures.answers import written
 from fixtures.app import drive, text_of, until
+from fixtures.asked_project import asked_project, indexed
 from fixtures.fake_endpoint import Raw, last, part, serving
 from fixtures.search_step import answered, focused, search_for, searching, shown
 from textual.pilot import Pilot
@@ -18,12 +19,17 @@ from bmembed_tui.steps.search.answer import AnswerPanel
 from bmembed_tui.steps.search.pane import SearchPane
 from engine.project.folder import ProjectFolder
 
+__all__ = ["asked_project", "indexed"]
 pytestmark = pytest.mark.usefixtures("no_encoder")
 ANSWER = written(([2], "A pallet fell [bold]off[/bold].", ""), ([77], "\x1b[2JNobody was hurt.", ""))
 
 
-def name_server(project: Path, url: str) -> None:
-    ProjectFolder(project).change_settings({"queries.endpoint": url, "search.mode": "bm25"})
+@pytest.fixture
+def project(asked_project: Callable[..., ProjectFolder]) -> ProjectFolder:
+    """Six documents, searched by words alone."""
+    made = asked_project()
+    made.change_settings({"search.mode": "bm25"})
+    return made
 
 
 def panel(pane: SearchPane) -> AnswerPanel:
@@ -32,13 +38,13 @@ def panel(pane: SearchPane) -> AnswerPanel:
 
 async def with_hits(pilot: Pilot[Any]) -> SearchPane:
     pane = await searching(pilot)
-    await search_for(pilot, pane, "ferry pallet")
+    await search_for(pilot, pane, "oil changed")
     await until(pilot, lambda: pane.check_action("ask", ()), "the model to be known")
-    assert len(pane.active_list.hits) > 1
+    assert len(pane.active_list.hits) == 6
     return pane
 
 
-def test_an_answer_grows_and_its_numbers_go_to_the_hits(finished_project: Path) -> None:
+def test_an_answer_grows_and_its_numbers_go_to_the_hits(project: ProjectFolder) -> None:
     go = threading.Event()
 
     async def story(pilot: Pilot[Any]) -> None:
@@ -63,11 +69,11 @@ def test_an_answer_grows_and_its_numbers_go_to_the_hits(finished_project: Path) 
         await until(pilot, lambda: not panel(pane).display, "the answer to go")
 
     with serving(lambda *_: Raw(pieces=[part(ANSWER[:-12]), go, part(ANSWER[-12:]), last()])) as server:
-        name_server(finished_project, server.url)
-        drive(story, finished_project)
+        project.change_settings({"queries.endpoint": server.url})
+        drive(story, project.path)
 
 
-def test_escape_stops_an_answer_and_leaves_what_has_come(finished_project: Path) -> None:
+def test_escape_stops_an_answer_and_leaves_what_has_come(project: ProjectFolder) -> None:
     never = threading.Event()
 
     async def story(pilot: Pilot[Any]) -> None:
@@ -84,11 +90,11 @@ def test_escape_stops_an_answer_and_leaves_what_has_come(finished_project: Path)
         await until(pilot, lambda: not panel(pane).display, "the answer to another query to go")
 
     with serving(lambda *_: Raw(pieces=[part(ANSWER[:-12]), never])) as server:
-        name_server(finished_project, server.url)
-        drive(story, finished_project)
+        project.change_settings({"queries.endpoint": server.url})
+        drive(story, project.path)
 
 
-def test_an_answer_that_fails_says_why_and_keeps_what_has_come(finished_project: Path) -> None:
+def test_an_answer_that_fails_says_why_and_keeps_what_has_come(project: ProjectFolder) -> None:
     async def story(pilot: Pilot[Any]) -> None:
         pane = await with_hits(pilot)
         pane.active_list.focus()
@@ -98,18 +104,17 @@ def test_an_answer_that_fails_says_why_and_keeps_what_has_come(finished_project:
         assert "✗" in text_of(pilot, "#search-answer-text")
 
     with serving(lambda *_: Raw(pieces=[part(ANSWER[:-12])])) as server:
-        name_server(finished_project, server.url)
-        drive(story, finished_project)
+        project.change_settings({"queries.endpoint": server.url})
+        drive(story, project.path)
 
 
-def test_without_a_language_model_there_is_no_such_key(finished_project: Path) -> None:
+def test_without_a_language_model_there_is_no_such_key(project: ProjectFolder) -> None:
     async def story(pilot: Pilot[Any]) -> None:
         pane = await searching(pilot)
-        await search_for(pilot, pane, "ferry pallet")
+        await search_for(pilot, pane, "oil changed")
         assert not pane.check_action("ask", ())
         assert "f10" not in shown(pilot)
         await pilot.press("f10")
         assert not panel(pane).display
 
-    ProjectFolder(finished_project).change_settings({"search.mode": "bm25"})
-    drive(story, finished_project)
+    drive(story, project.path)
