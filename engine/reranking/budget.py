@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from engine.core.errors import EngineError
+from engine.reranking.reranker import too_slow
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,8 +35,8 @@ class Scored:
 
 
 class BudgetedReranker:
-    """A batch takes a tenth of the time at most (on a server half, where the request can be given up), so that a machine that slows
-    down to a third meanwhile keeps within a fifth more. For one thread at a time."""
+    """A batch takes a tenth of the time at most (on a server half), so that little is lost where a machine slows down and its last
+    batch is not waited for. For one thread at a time."""
 
     def __init__(self, reranker: Reranker, seconds: float, clock: Callable[[], float] = time.perf_counter) -> None:
         self.reranker, self.seconds, self._clock = reranker, seconds, clock
@@ -44,7 +46,7 @@ class BudgetedReranker:
         """Load the model, and learn its pace, so that neither counts in the first search's time. Raises as `Reranker.scores`."""
         self.reranker.load()
         if self.reranker.first_batch == 1:
-            self._timed(self.reranker.first_batch, "warm up", [WARM_UP])
+            self._timed(inf, "warm up", [WARM_UP])
 
     def scores(self, query: str, passages: Sequence[str], stop: Callable[[], bool] = lambda: False) -> Scored:
         """Of the first passages, as many as fit. `stop` is asked between batches. Errors are in the answer."""
@@ -61,19 +63,17 @@ class BudgetedReranker:
             done += size
         if not done and problem is None and passages and not stop():
             self._pace /= 2  # or a moment in which the machine was busy would be the end of it
-            problem = EngineError(
-                f"The reranker {self.reranker.name} is too slow.", "One passage takes longer than search.rerank_seconds.",
-                "Raise that, or use a smaller model.", code="reranker-slow",
-            )  # fmt: skip
+            problem = too_slow(self.reranker.name)
         return Scored(np.concatenate(found), self._clock() - began, problem)
 
     def _timed(self, left: float, query: str, batch: Sequence[str]) -> NDArray[np.float32]:
         began = self._clock()
-        found = self.reranker.scores(query, batch, left)
-        pace = (self._clock() - began) / len(batch)
-        self._pace = max(pace, (pace + self._pace) / 2)  # slower at once, faster by and by
-        self._longest = max(_length(query, one) for one in batch)
-        return found
+        try:
+            return self.reranker.scores(query, batch, left)
+        finally:
+            pace = (self._clock() - began) / len(batch)
+            self._pace = max(pace, (pace + self._pace) / 2)  # slower at once, faster by and by
+            self._longest = max(_length(query, one) for one in batch)
 
     def _fitting(self, query: str, passages: Sequence[str], left: float) -> int:
         """How many of the next passages make a batch; 0 where the time does not suffice for one."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.core.errors import EngineError, first_line
-from engine.reranking.reranker import finite
+from engine.reranking.reranker import finite, too_slow
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
 
 
 class FolderReranker:
-    """A cross-encoder on this machine, loaded when it is first needed."""
+    """A cross-encoder on this machine, loaded when it is first needed. It computes in a thread of its own, so that a search need
+    not wait for the end of a batch on a machine that is busy all of a sudden."""
 
     batch_share, first_batch = 0.1, 1
 
@@ -30,6 +32,7 @@ class FolderReranker:
         self._folder, self._encoder = folder, encoder
         self.name, self.fingerprint = folder.path.name, folder.fingerprint
         self._model: CrossEncoder | None = None
+        self._thread = ThreadPoolExecutor(1)
 
     def load(self) -> None:
         """Where and how precisely it runs is chosen as for the encoder."""
@@ -37,12 +40,14 @@ class FolderReranker:
 
     def scores(self, query: str, passages: Sequence[str], seconds: float = inf) -> NDArray[np.float32]:
         """See `Reranker`."""
+        job = self._thread.submit(self._scores, query, passages)
         try:
-            if self._model is None:
-                self._model = self._loaded()
-            found = self._model.scores(query, passages)
+            found = job.result(None if seconds == inf else seconds)
         except EngineError:
             raise
+        except TimeoutError:
+            job.cancel()
+            raise too_slow(self.name) from None
         except Exception as error:  # whatever model libraries raise: a search does without
             raise EngineError(
                 f"The reranker {self.name} failed.", first_line(error),
@@ -50,11 +55,13 @@ class FolderReranker:
             ) from error  # fmt: skip
         return finite(found, self.name)
 
-    def _loaded(self) -> CrossEncoder:
+    def _scores(self, query: str, passages: Sequence[str]) -> NDArray[np.float32]:
         from engine.encoders.hardware import choose_hardware
         from engine.reranking.cross_encoder import CrossEncoder
 
-        return CrossEncoder(self._folder.path, choose_hardware(self._encoder.device, self._encoder.dtype))
+        if self._model is None:
+            self._model = CrossEncoder(self._folder.path, choose_hardware(self._encoder.device, self._encoder.dtype))
+        return self._model.scores(query, passages)
 
 
 def reranker_of(project: ProjectFolder, settings: Settings) -> Reranker | None:

@@ -36,11 +36,19 @@ class Reranker(Protocol):
         """Make it ready. Raises as `scores`."""
 
     def scores(self, query: str, passages: Sequence[str], seconds: float = inf) -> NDArray[np.float32]:
-        """(n,) The higher, the better n passages answer the query. A server is waited for no longer than so many seconds.
+        """(n,) The higher, the better n passages answer the query. They are waited for no longer than so many seconds.
 
         Raises ModelError where the model cannot be loaded or a server refuses, StageError where no answer comes, EngineError where
         it fails, or its scores cannot be used.
         """
+
+
+def too_slow(name: str) -> EngineError:
+    """The error of a reranker that does not score one batch in the time of a search."""
+    return EngineError(
+        f"The reranker {name} is too slow.", "Passages take longer than search.rerank_seconds allows for.",
+        "Raise that, close other programs, or use a smaller model.", code="reranker-slow",
+    )  # fmt: skip
 
 
 def finite(scores: NDArray[np.float32], name: str) -> NDArray[np.float32]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -54,6 +55,26 @@ def test_the_scores_are_those_of_sentence_transformers(
     assert found.dtype == np.float32
     assert len(set(found.tolist())) == len(PASSAGES)
     assert reranker.scores(QUERY, []).shape == (0,)
+
+
+def test_a_batch_that_takes_longer_than_the_time_is_not_waited_for(
+    folder: Path, project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free = threading.Event()
+    reranker = reranker_of(project, settings(folder))  # type: ignore[arg-type]
+    assert reranker is not None
+    reranker.load()
+    right = cross_encoder.CrossEncoder.scores
+
+    def slow(*arguments: object) -> object:
+        free.wait(60)
+        return right(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(cross_encoder.CrossEncoder, "scores", slow)
+    with fails(EngineError, "reranker-slow"):
+        reranker.scores(QUERY, PASSAGES, 0.05)
+    free.set()
+    assert len(reranker.scores(QUERY, PASSAGES, 60.0)) == len(PASSAGES)
 
 
 def test_a_folder_that_is_none_is_refused_before_it_is_loaded(folder: Path, project: ProjectFolder) -> None:

@@ -1,0 +1,47 @@
+"""A reranker in a project: measured by the stage that evaluates, not in use without proof, there for who asks."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from pathlib import Path
+
+from fixtures.errors import error_of
+from fixtures.pipeline import engine_here
+from fixtures.tiny_cross_encoder import build_cross_encoder
+
+from engine.evaluation.reporting.report import read_report
+from engine.project.folder import ProjectFolder
+from engine.project.store.artifact_info import EvaluationInfo
+
+QUERY = "leave of absence"
+
+
+def state(project: Path) -> str:
+    stages = json.loads(engine_here("status", str(project), "--json").stdout)["stages"]
+    return str(next(one["state"] for one in stages if one["stage"] == "evaluate"))
+
+
+def test_it_is_measured_and_there_for_who_asks(project: Path, tmp_path: Path) -> None:
+    folder = ProjectFolder.open(project)
+    assert error_of("search", str(project), QUERY, "--rerank")[1]["code"] == "reranker-not-chosen"
+    before = json.loads(engine_here("search", str(project), QUERY, "--json").stdout)
+    assert (before["reranked"], state(project)) == (None, "done")
+    reranker = build_cross_encoder(tmp_path / "reranker")
+    folder.change_settings({"search.reranker": str(reranker), "search.rerank_seconds": 20.0})
+    assert state(project) == "stale"
+    engine_here("evaluate", str(project))
+    with closing(folder.store()) as store:
+        evaluation = store.artifact(EvaluationInfo)
+    assert evaluation is not None
+    chosen = evaluation.info.reranker
+    assert chosen is not None
+    assert (chosen.used, chosen.mode) == (False, "hybrid"), "random weights prove nothing"
+    found = read_report(project / evaluation.folder)["reranker"]
+    assert (found["name"], found["in_use"], found["passages"]) == ("reranker", False, 100)
+    assert found["decision"]["candidates"][0]["name"] == "reranked"
+    assert json.loads(engine_here("search", str(project), QUERY, "--json").stdout)["reranked"] is None
+    asked = json.loads(engine_here("search", str(project), QUERY, "--json", "--rerank", "--passages").stdout)
+    assert asked["reranked"]["passages"] > 10
+    scores = [hit["rerank_score"] for hit in asked["hits"]]
+    assert scores == sorted(scores, reverse=True)
