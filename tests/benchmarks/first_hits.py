@@ -62,7 +62,7 @@ def main(folder: Path, word: str, count: int = 60) -> None:
         first.cut()
         began = time.monotonic()
         first.start("reports")
-        at("started again: the project", "Documents")
+        at("started again, with the project: its search", "F5 hybrid")
         first.type(word)
         at("hits by keywords", "keyword score", "by keywords", "fused score")
         at("hybrid hits", "fused score")
