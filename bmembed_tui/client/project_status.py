@@ -51,7 +51,7 @@ def step_state(step: Step, status: ProjectStatus, run: RunState, seen: frozenset
     """What the sidebar shows: done, running, paused, failed, stale, to do, none where generation kept no query, or keywords
     where search knows no others yet.
 
-    Empty while nothing is known. The encoder has no stage: it is done when the user has been there, or queries were made.
+    Empty while nothing is known. The encoder has no stage: it is done when the user has been there, or it was used.
     """
     if not status.stages:
         return ""
@@ -62,7 +62,7 @@ def step_state(step: Step, status: ProjectStatus, run: RunState, seen: frozenset
     ):
         return "failed"
     if step.key == "model":
-        return "done" if step.key in seen or status.built("generate") else "to do"
+        return "done" if step.key in seen or status.built("generate") or status.built("embed") else "to do"
     if step.key == "search":
         return "done" if status.done("embed") else "stale" if status.built("embed") else _by_keywords(status)
     if step.key == "queries" and status.done("generate") and status.counts.get("queries") == 0:

@@ -141,7 +141,10 @@ class RunScreen(Screen[None]):
             return
         self.is_settling = state.over
         self.load()
-        if self._following and state.current and not (state.current == "embed" and "evaluate" in state.stages):
+        measured = state.stage("evaluate").state in ("done", "skipped")
+        if (
+            self._following and state.current and not (state.current == "embed" and measured)
+        ):  # there the result is read
             self.go(step_of(state.current))
         if self._awaiting_search and (state.over or state.stage("index").state in ("done", "skipped")):
             self._awaiting_search = False

@@ -80,7 +80,7 @@ def all_status(snapshot: ProjectSnapshot) -> list[StageState]:
             status = StageState(stage, "stale" if made else "to do", error.what, error.code)
         behind = next((earlier for earlier in result if earlier.state == "stale"), None)
         if behind and status.state == "done":
-            status = replace(status, state="stale", reason=f"{behind.stage} is stale")
+            status = replace(status, state="stale", reason="what it builds on is stale")
         result.append(status)
     return result
 

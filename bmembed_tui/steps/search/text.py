@@ -47,7 +47,9 @@ def offer(status: ProjectStatus, key: str) -> str:
     if not status.done(*SEARCH):
         stage = next(status.stage(one) for one in SEARCH if status.state(one) != "done")
         return f"Not up to date: {stage.reason}. {key} updates search."
-    return "" if status.built("evaluate") else f"{key} makes search better: the encoder is adapted to your documents."
+    if status.built("evaluate"):
+        return ""
+    return f"{key} offers to adapt the encoder to your documents, which can make search better."
 
 
 def embedding(run: RunState) -> str:

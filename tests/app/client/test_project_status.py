@@ -28,6 +28,7 @@ def status(running: bool = False, **states: str) -> ProjectStatus:
         ("documents", {"ingest": "done"}, "done"),
         ("model", {"ingest": "done"}, "to do"),
         ("model", {"generate": "stale"}, "done"),
+        ("model", {"embed": "stale"}, "done"),
         ("index", {"index": "done"}, "keywords"),
         ("index", {"index": "done", "rank": "stale"}, "stale"),
         ("result", {"evaluate": "done", "embed": "stale"}, "done"),

@@ -180,7 +180,7 @@ def test_a_run_that_is_found_again_is_followed_until_a_step_is_chosen(
         log(StageFinished(stage="train", seconds=1.0, peak_memory_mb=1.0, summary={}))
         log(StageStarted(stage="evaluate", fingerprint="f", reason="r"))
         await until(pilot, lambda: screen.run_state.current == "evaluate")
-        await until(pilot, lambda: "evaluate" in head_line(pilot), "the head line")
+        await until(pilot, lambda: "Evaluate" in head_line(pilot), "the head line")
         await until(pilot, lambda: screen.is_at("documents" if keys else "result"), "the step")
         shown = screen.pane
         await until(

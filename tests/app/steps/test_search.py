@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fixtures import pictures, scripted
 from fixtures.app import SIDEBAR, drive, opened, screen_text, text_of, until, until_screen
 from fixtures.pipeline import engine_here
 from fixtures.search_step import answered, focused, search_for, searching, shown
@@ -220,6 +221,8 @@ def test_nothing_to_search_yet_offers_to_read_and_what_is_read_is_embedded(new_p
         await pilot.press("enter")
         await until(pilot, lambda: focused(pilot) == "NoneType", "the run")
         await pilot.press(*"fer")  # before there is anything to find
+        built = pilot.app.screen.status.built  # type: ignore[attr-defined]
+        assert "fer" in text_of(pilot, "#search-nothing-text") or built("index")
         await until(pilot, lambda: pilot.app.screen.status.built("index"), "the index")  # type: ignore[attr-defined]
         await until(pilot, lambda: focused(pilot) == "QueryInput", "the search field")
         await search_for(pilot, pane, "ry pallet")
@@ -237,6 +240,39 @@ def test_nothing_to_search_yet_offers_to_read_and_what_is_read_is_embedded(new_p
         await until(pilot, lambda: any("semantic" in hit.rankers for hit in pane.active_list.hits), "hits by meaning")
 
     drive(story, new_project, size=(80, 24))
+
+
+def test_hits_by_meaning_come_by_themselves_while_documents_are_embedded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pictures.play_record(monkeypatch, tmp_path)
+    monkeypatch.setattr(search_pane, "AGAIN", 0.05)
+    embedded: list[bool] = []
+
+    async def story(pilot: Pilot[Any]) -> None:
+        screen = await pictures.open_project(pilot)
+        answer = screen.client.call
+
+        async def call(method: str, **params: Any) -> Any:
+            found = await answer(method, **params)
+            if method != "search" or embedded:
+                return found
+            hits = [hit for hit in found["hits"] if "bm25" in hit["rankers"]]
+            return {
+                **found,
+                "hits": [{**hit, "rankers": {"bm25": hit["rankers"]["bm25"]}, "shares": {}} for hit in hits],
+            }
+
+        monkeypatch.setattr(screen.client, "call", call)
+        screen.run_state.current = "embed"
+        pane = await searching(pilot)
+        pane.search_for(scripted.QUERY)
+        await answered(pilot, pane)
+        assert {ranker for hit in pane.active_list.hits for ranker in hit.rankers} == {"bm25"}
+        embedded.append(True)
+        await until(pilot, lambda: any("semantic" in hit.rankers for hit in pane.active_list.hits), "hits by meaning")
+
+    drive(story)
 
 
 @pytest.mark.usefixtures("no_encoder")
