@@ -60,7 +60,7 @@ What is searchable now stays searchable until then."""
     def compose(self) -> ComposeResult:
         with Vertical(id="settings"):
             yield SafeStatic(plain(f"Settings of {self._project.name}", "bold"), id="settings-title")
-            yield Field(placeholder=visible(f"type to find any of {len(self.settings)} settings"), id="find")
+            yield Field(placeholder="type to find any setting", id="find")
             yield SafeOptions(id="setting-list")
             with Vertical(id="setting-details"):
                 yield SafeStatic("", id="setting-help")
