@@ -58,7 +58,7 @@ class ResultPane(StepPane):
     help_text = """First comes the verdict on the best evidence there is: keyword search, search before adaptation and \
 search now, in points of 100; what is in use and why; what to do next. d shows all figures.
 
-Each line there is one way to search (BM25 is keyword search), measured on questions with known answers; ✓ marks what is in use.
+Each line there is one way to search, measured on questions with known answers; ✓ marks what is in use.
 ● is the measured value, ├──┤ the range it may really lie in (95 % confidence); in a narrow window the range \
 stands in numbers. The last column is the difference to the untouched base encoder: ▲ better, ▼ worse, = no difference \
 shown (the interval holds 0, or Fisher's randomisation test finds none).

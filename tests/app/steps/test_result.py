@@ -20,7 +20,7 @@ from engine.core.figures import Interval
 from engine.core.messages.project import ProjectStatus, StageState
 from engine.core.messages.report import Bar, EvaluationReport, ReportVerdict
 from engine.core.messages.wire import from_json
-from engine.core.systems import own_system
+from engine.core.systems import own_system, system_of
 from engine.evaluation.reporting.report import read_report
 from engine.evaluation.reporting.verdict import verdict_of
 
@@ -147,9 +147,10 @@ def test_the_step_shows_the_engines_figures(finished_project: Path) -> None:
         return screens
 
     ndcg, hit, _ = drive(story, finished_project)
-    line = next(line for line in ndcg.splitlines() if "(BM25)" in line)
+    name = f"  {system_of('bm25').short}  "
+    line = next(line for line in ndcg.splitlines() if name in line)
     assert f"{bm25['ndcg@10']['value']:.1f}" in line
-    assert f"{bm25['hit@1']['value']:.1f}" in next(line for line in hit.splitlines() if "(BM25)" in line)
+    assert f"{bm25['hit@1']['value']:.1f}" in next(line for line in hit.splitlines() if name in line)
     assert report["selection"]["reason"][:40] in ndcg
 
 
