@@ -42,6 +42,8 @@ class Sharing:
 def sharing(project: ProjectFolder, group: str | None) -> Sharing:
     """What makes the project readable by a group, or with None by its owner alone. Raises UsageError where something in it is
     another user's, or where the group is none of the user's."""
+    if not hasattr(os, "O_PATH"):
+        raise UsageError("Projects are shared on Linux only.", "", "Use chmod and chgrp.", code="share-unavailable")
     number = None if group is None else _group(group)
     counts = {"folders": 0, "files": 0}
     owner = project.path.stat().st_uid if os.geteuid() == 0 else os.geteuid()
@@ -87,12 +89,15 @@ def _differs(found: os.stat_result, mode: int, group: int | None) -> bool:
 
 
 def _change(path: Path, mode: int, group: int | None) -> None:
+    """Not by opening it: to close a file again takes the locks off that SQLite holds on it in this process."""
     with suppress(FileNotFoundError):
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)  # a link may have come in its place
+        descriptor = os.open(path, os.O_PATH | os.O_NOFOLLOW)
         try:
-            if group is not None:
-                os.fchown(descriptor, -1, group)
-            os.fchmod(descriptor, mode)
+            if not stat.S_ISLNK(os.fstat(descriptor).st_mode):  # a link may have come in its place
+                place = Path(f"/proc/self/fd/{descriptor}")
+                if group is not None:
+                    os.chown(place, -1, group)
+                place.chmod(mode)
         finally:
             os.close(descriptor)
 

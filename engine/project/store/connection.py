@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any, Self
 from engine.core.errors import DamagedError, EngineError, InputError, ResourceError, UsageError
 from engine.project.store.schema import MIGRATIONS, SCHEMA, SCHEMA_VERSION
 
+SETTLE_SECONDS = 5.0  # so long one who may only read waits for a writer that sets up the log
 BUSY_SECONDS = 30.0  # so long a writer waits for another
 _NOT_WRITTEN, _FREE_SPACE = "The project's database could not be written.", "Free some disk space and run again."
 _NO_ROOM_FOR_A_LOG = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR}
@@ -54,15 +56,20 @@ class Database:
                 f"{path} is missing.", "The project's database is gone.", "Run 'engine run' to build it again.",
                 code="database-missing", command="run",
             )  # fmt: skip
+        until = time.monotonic() + SETTLE_SECONDS
         with guarded(path):
-            try:
-                return cls(_checked(connect(path), path, check), path)
-            except sqlite3.OperationalError as error:
-                primary_code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-                if primary_code not in _NO_ROOM_FOR_A_LOG or not _is_settled(path):
-                    raise
-                state = _file_state(path)
-                return cls(_checked(connect_for_reading(path), path, check), path, state)
+            while True:
+                try:
+                    return cls(_checked(connect(path), path, check), path)
+                except sqlite3.OperationalError as error:
+                    if _primary_code(error) not in _NO_ROOM_FOR_A_LOG:
+                        raise
+                    if _is_settled(path):
+                        state = _file_state(path)
+                        return cls(_checked(connect_for_reading(path), path, check), path, state)
+                    if time.monotonic() > until:
+                        raise
+                time.sleep(0.05)  # one who may write is just opening or closing it
 
     @property
     def is_stale(self) -> bool:
@@ -105,8 +112,16 @@ class Database:
         self._rows("RELEASE inner_block")
 
     def _rows(self, sql: str, values: Sequence[Any] = ()) -> list[Any]:
+        until = time.monotonic() + SETTLE_SECONDS
         with guarded(self.path):
-            return self._db.execute(sql, values).fetchall()
+            while True:
+                try:
+                    return self._db.execute(sql, values).fetchall()
+                except sqlite3.OperationalError as error:
+                    # One who may only read, and looks while a commit is being written, is told to repair what is none.
+                    if _primary_code(error) != sqlite3.SQLITE_READONLY or time.monotonic() > until:
+                        raise
+                time.sleep(0.01)
 
     def _json(self, text: str) -> Any:
         try:
@@ -244,8 +259,12 @@ def guarded(path: Path) -> Iterator[None]:
         raise _explained(error, path) from error
 
 
+def _primary_code(error: sqlite3.Error) -> int:
+    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
+
+
 def _explained(error: sqlite3.DatabaseError, path: Path) -> EngineError:
-    text, code = str(error), getattr(error, "sqlite_errorcode", 0) & 0xFF
+    text, code = str(error), _primary_code(error)
     if code == sqlite3.SQLITE_FULL:
         return ResourceError(_NOT_WRITTEN, f"SQLite says: {text}.", _FREE_SPACE, code="disk-full", command="run")
     if code == sqlite3.SQLITE_IOERR:
