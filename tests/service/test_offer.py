@@ -56,6 +56,8 @@ def test_enough_evidence_can_prove_a_gain() -> None:
     assert numbers(OFFER.judged_show) == [20, 13, 197, 4], "4 · √(197 / 20) = 12.6"
     assert numbers(replace(OFFER, judged_needed=20).judged_show) == [20, 4]
     assert [len(list(one.lines())) for one in (OFFER, replace(OFFER, helps=()))] == [6, 3]
+    idle, *rest = replace(OFFER, up_to_date=True).lines()
+    assert [idle != next(OFFER.lines()), rest == [*OFFER.lines()][1:]] == [True, True]
 
 
 def test_of_documents_that_were_not_read_nothing_is_foretold(tmp_path: Path) -> None:
