@@ -108,6 +108,15 @@ def restore_marked(project: ProjectFolder, store: Store) -> None:
             store.drop_judged(gone)
 
 
+def restore_judgments(project: ProjectFolder, store: Store) -> None:
+    """Bring the judged queries in line with the imports folder: its marks, and the imported ones that a new database lacks."""
+    restore_marked(project, store)
+    known = {query.key for query in store.judged()}
+    for path in sorted((project.path / "imports").glob("judgments-*.jsonl")):
+        if fresh := [query for query in read_judgments(path) if query.key not in known]:
+            store.put_judged(fresh)
+
+
 def imported_queries(project: ProjectFolder) -> list[ImportedQuery]:
     """All training queries imported so far, without repeats, in order of import file and line."""
     found: dict[tuple[str, tuple[str, ...]], ImportedQuery] = {}

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import stat
 import zipfile
-import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 from engine.corpus.formats import Found, LeftOut, Member, UnreadableFileError
@@ -20,12 +19,7 @@ _PIECE = 2**20
 _LITTER = ("__MACOSX/", ".DS_Store", "Thumbs.db")
 _ENCRYPTED = 1
 _UTF8_NAME = 0x800
-_MAX_ALONE = 2**15  # bytes of names that are looked at one by one
 _AES = 99  # as WinZip and 7-Zip lock
-_COMPRESSIONS = {
-    1: "Shrink", 6: "Implode", 9: "Deflate64", 93: "Zstandard", 95: "XZ", 96: "JPEG", 97: "WavPack", 98: "PPMd",
-    _AES: "AES and a compression",
-}  # fmt: skip
 
 
 class ZipReader:
@@ -71,9 +65,12 @@ def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str, left: 
     except OverflowError:
         return LeftOut(name, "quarantined", "too large", f"it unpacks to more than {MAX_MEMBER // 2**20} MB")
     except NotImplementedError:  # a RuntimeError as well
-        how = _COMPRESSIONS.get(member.compress_type, f"method {member.compress_type}")
-        return LeftOut(name, "quarantined", "unsupported", f"packed with {how}, which is not unpacked")
-    except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, OSError, RuntimeError) as error:
+        return LeftOut(
+            name, "quarantined", "unsupported", f"packed by method {member.compress_type}, which is not unpacked"
+        )
+    except MemoryError:
+        raise
+    except Exception as error:  # whatever a damaged archive leads to
         return LeftOut(name, "quarantined", "damaged", damaged(error))
 
 
@@ -86,9 +83,9 @@ def _unlocked(
     for password in passwords:
         try:
             return _unpacked(archive, member, most, password)
-        except NotImplementedError:
+        except (NotImplementedError, OverflowError, MemoryError):
             raise
-        except (RuntimeError, zipfile.BadZipFile, zlib.error):  # a wrong one, that may pass the first check by chance
+        except Exception:  # a wrong password, which may pass the first check by chance; pyzipper has errors of its own
             if password is None:
                 raise
     return None
@@ -99,35 +96,17 @@ def _for_aes(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> tuple[zipfile
     from pyzipper import AESZipFile
 
     assert archive.fp is not None
-    with _faults(member):
-        same = AESZipFile(archive.fp)
+    same = AESZipFile(archive.fp)
     return same, next(one for one in same.infolist() if one.header_offset == member.header_offset)
 
 
-@contextmanager
-def _faults(member: zipfile.ZipInfo) -> Iterator[None]:
-    """What pyzipper finds damaged in a locked member, as zipfile would say it."""
-    if not member.flag_bits & _ENCRYPTED:
-        yield
-        return
-    from pyzipper import BadZipFile
-
-    try:
-        yield
-    except BadZipFile as error:
-        raise zipfile.BadZipFile(str(error)) from error
-
-
 def names_of(members: Sequence[zipfile.ZipInfo]) -> list[str]:
-    """The names of members as they were written: in UTF-8, as the archive says or as they just are; else in the code
-    page that fits them all, or each, best.
+    """The names of members as they were written: in UTF-8, as the archive says or as they just are; else in the code page that
+    fits them all best.
     """
     stored = [_stored_name(member) for member in members]
-    unsure = {name for name in stored if isinstance(name, bytes)}
-    encoding = guess_encoding_of_names(b"\n".join(sorted(unsure)))
-    alone = not encoding and sum(map(len, unsure)) <= _MAX_ALONE
-    names = {name: _decoded_name(name, encoding or (guess_encoding_of_names(name) if alone else "")) for name in unsure}
-    return [names[name] if isinstance(name, bytes) else name for name in stored]
+    encoding = guess_encoding_of_names(b"\n".join(sorted({name for name in stored if isinstance(name, bytes)})))
+    return [_decoded_name(name, encoding) if isinstance(name, bytes) else name for name in stored]
 
 
 def _stored_name(member: zipfile.ZipInfo) -> str | bytes:
@@ -152,7 +131,7 @@ def _decoded_name(name: bytes, encoding: str) -> str:
 def _unpacked(archive: zipfile.ZipFile, member: zipfile.ZipInfo, most: int, password: str | None = None) -> bytes:
     """The bytes of a member, whatever size it claims. Raises OverflowError where there are more than `most`."""
     pieces, size = [], 0
-    with _faults(member), archive.open(member, pwd=None if password is None else password.encode()) as file:
+    with archive.open(member, pwd=None if password is None else password.encode()) as file:
         while piece := file.read(_PIECE):
             size += len(piece)
             if size > most:

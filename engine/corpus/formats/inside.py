@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from zipfile import ZipFile
 
-from engine.core.characters import clean
 from engine.corpus.formats import LeftOut, Member, UnreadableFileError
-from engine.corpus.formats.containers import DAMAGED, CompoundFile, Package, compound_of, package_of
+from engine.corpus.formats.containers import DAMAGED, compound_of, package_of
 from engine.corpus.formats.damage import damaged
 from engine.corpus.formats.recognition import true_format
 from engine.corpus.scan.formats import FORMATS, MAGIC, ending_of
@@ -19,14 +19,12 @@ _EMBEDDED = re.compile(r"[^/]+/embeddings/([^/]+)")
 _OF_CHART = re.compile(r"[^/]+/charts/_rels/[^/]+\.rels")
 _TARGET = re.compile(rb"embeddings/([^\"'/]+)[\"']")
 _NATIVE, _WHOLE = "\x01Ole10Native", ("Package", "CONTENTS", "EmbeddedOdf")
-_KIND_AT = 28  # where the stream CompObj names the kind of an object
-_MAX_KIND_LENGTH = 100
 
 
 def may_hold_files(format: str, content: bytes) -> bool:
     """Whether it is worth while to ask `files_inside`: known in a fraction of its time, and of most files no."""
     try:
-        return format in _OFFICE and any(map(_EMBEDDED.fullmatch, package_of(content).archive.namelist()))
+        return format in _OFFICE and any(map(_EMBEDDED.fullmatch, package_of(content).namelist()))
     except DAMAGED:
         return False
 
@@ -53,7 +51,7 @@ def _embedded(content: bytes) -> Iterator[tuple[str, Inner | str]]:
         behind = _behind_charts(package)
     except DAMAGED:
         return
-    for part in package.archive.namelist():
+    for part in package.namelist():
         found = _EMBEDDED.fullmatch(part)
         if found is None:
             continue
@@ -67,8 +65,8 @@ def _embedded(content: bytes) -> Iterator[tuple[str, Inner | str]]:
             yield name, LeftOut(name, "quarantined", "damaged", damaged(error))
 
 
-def _behind_charts(package: Package) -> set[str]:
-    parts = filter(_OF_CHART.fullmatch, package.archive.namelist())
+def _behind_charts(package: ZipFile) -> set[str]:
+    parts = filter(_OF_CHART.fullmatch, package.namelist())
     return {name.decode("utf-8", "replace") for part in parts for name in _TARGET.findall(package.read(part))}
 
 
@@ -91,8 +89,7 @@ def _object(name: str, data: bytes) -> Inner | str:
     except UnreadableFileError as error:
         if error.kind == "encrypted":
             return LeftOut(name, "quarantined", error.kind, error.why)
-        kind, why = _kind(compound), "a file or an object inside this document that is not read"
-        return f"{why}: {kind}" if kind else why
+        return "a file or an object inside this document that is not read"
     return Member(f"{name.rpartition('.')[0] or name}.{format}", content)
 
 
@@ -107,19 +104,4 @@ def _native(name: str, stream: bytes) -> Member | None:
     content = rest[start : start + size]
     if not size or len(content) != size:
         return None
-    return Member(_decoded(label).replace("\\", "/").rpartition("/")[2] or name, content)
-
-
-def _kind(compound: CompoundFile) -> str:
-    """What an object is called by the program that made it; empty where it does not say so."""
-    stream = compound.read("\x01CompObj", 4096)
-    length = int.from_bytes(stream[_KIND_AT : _KIND_AT + 4], "little")
-    kind = stream[_KIND_AT + 4 : _KIND_AT + 4 + min(length, _MAX_KIND_LENGTH)].partition(b"\0")[0]
-    return " ".join(clean(_decoded(kind)).split())
-
-
-def _decoded(name: bytes) -> str:
-    try:
-        return name.decode("utf-8")
-    except UnicodeDecodeError:
-        return name.decode("cp1252", "replace")
+    return Member(label.decode("cp1252", "replace").replace("\\", "/").rpartition("/")[2] or name, content)

@@ -40,7 +40,7 @@ def read_passwords(path: Path) -> tuple[str, ...]:
 
 
 def use(passwords: Sequence[str], seconds: float) -> None:
-    """Try these on files that are read from now on in this process, on each for some seconds."""
+    """Try these on files that are read from now on in this process, on each for some seconds: one may take a tenth."""
     global _known, _seconds
     _known, _seconds = tuple(passwords), seconds
 
@@ -55,16 +55,11 @@ def why_closed() -> str:
     return NONE_FITS if _known else NO_PASSWORD
 
 
-def patience() -> float:
-    """For how many seconds passwords are tried on one file: slow ones, made to be so, take a tenth of a second each."""
-    return _seconds
-
-
 def unlocked(path: Path, data: bytes) -> bytes:
     """A locked office file's content without its lock. Raises UnreadableFileError where no known password opens it."""
     from msoffcrypto.exceptions import InvalidKeyError
 
-    end, tried = time.monotonic() + patience(), 0
+    end, tried = time.monotonic() + _seconds, 0
     passwords = [*known(), _OPEN_TO_ALL] if path.suffix.lower().startswith(".xl") else [*known()]
     for password in passwords:
         if tried and time.monotonic() > end:

@@ -41,8 +41,6 @@ _PACKED_AS = re.compile(r"\s*([\w-]+)")
 _MAX_DEPTH = 50
 _MAX_NEW = 0.2  # of the words of one form of a body that another may lack
 _WORDS = re.compile("[^\\W\u3040-\u9fff\uac00-\ud7a3]+|[\u3040-\u9fff\uac00-\ud7a3]")
-_POSTED = re.compile(rb"From .*?\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)\b.*?\d\d?:\d\d.*?\d{4}")
-_MAX_POSTED_LENGTH = 300
 
 
 class MailReader:
@@ -91,13 +89,13 @@ READERS = (MailReader(), MailboxReader())
 
 
 def _mails(file: BinaryIO) -> Iterator[bytes]:
-    """Every mail of a mailbox, without the line that parts it from the one before."""
+    """Every mail of a mailbox, without the line that parts it from the one before: `From …`, with the header of a mail after it."""
     lines: list[bytes] = []
     size, blank, begun = 0, True, False
     line = file.readline(_MAX_LINE_LENGTH)
     while line:
         after = file.readline(_MAX_LINE_LENGTH)
-        if blank and _parts_mails(line, after, first=not begun):
+        if blank and line.startswith(b"From ") and (not begun or is_header(after)):  # sentences begin so, too
             if begun or is_mail(b"".join(lines)):
                 yield b"".join(lines)
             lines, size, begun = [], 0, True
@@ -112,31 +110,21 @@ def _mails(file: BinaryIO) -> Iterator[bytes]:
         yield b"".join(lines)
 
 
-def _parts_mails(line: bytes, after: bytes, *, first: bool) -> bool:
-    """Whether a line parts two mails: it names a sender and a time, or the header of a mail follows; sentences begin with From,
-    too.
-    """
-    return line.startswith(b"From ") and (
-        first or is_header(after) or _POSTED.match(line[:_MAX_POSTED_LENGTH]) is not None
-    )
-
-
 def _message(data: bytes) -> email.message.Message:
     return email.parser.BytesParser(policy=email.policy.compat32).parsebytes(data.lstrip(b"\r\n"))
 
 
 def _header(message: email.message.Message, name: str) -> str:
+    return _one_line(str(message.get(name) or ""))[:2000]
+
+
+def _one_line(text: str) -> str:
+    """A field as it is shown, its encoded words decoded as far as they can be."""
     from email.header import decode_header, make_header
 
-    raw = message.get(name)
-    if raw is None:
-        return ""
-    try:
-        text = str(make_header(decode_header(str(raw))))
-    except (ValueError, LookupError, UnicodeError, AssertionError):
-        text = str(raw)
-    text = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-    return " ".join(clean(text).split())[:2000]
+    with suppress(ValueError, LookupError, UnicodeError, AssertionError):
+        text = str(make_header(decode_header(text)))
+    return " ".join(clean(text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")).split())
 
 
 def _date(text: str) -> float | None:
@@ -181,11 +169,8 @@ class _Body:
         if kind in _OF_PAGES or (within == "multipart/related" and _decorates(part)):
             self.shown.add(id(part))
             return ""
-        return (
-            self._leaf(part, kind, within)
-            if kind.startswith(("text/", "multipart/")) and kind not in _READ_APART
-            else ""
-        )
+        is_text = kind.startswith(("text/", "multipart/")) and kind not in _READ_APART
+        return self._leaf(part, kind, within) if is_text else ""
 
     def _leaf(self, part: email.message.Message, kind: str, within: str) -> str:
         fields = _fields(part) if within.startswith("message/") else ""  # elsewhere they are how the mail came here
@@ -250,15 +235,9 @@ def _payload(part: email.message.Message) -> bytes:
 
 
 def _name(part: email.message.Message) -> str:
-    try:
-        name = part.get_filename() or ""
-    except (ValueError, LookupError, UnicodeError, TypeError):
-        name = ""
-    from email.header import decode_header, make_header
-
-    with suppress(ValueError, LookupError, UnicodeError, AssertionError):
-        name = str(make_header(decode_header(name)))
-    return " ".join(clean(name).split())
+    with suppress(ValueError, LookupError, UnicodeError, TypeError):
+        return _one_line(part.get_filename() or "")
+    return ""
 
 
 def _attachments(parts: list[tuple[int, email.message.Message]]) -> Iterator[Member]:

@@ -1,9 +1,8 @@
-"""Markdown: text as it stands, with its headings, without the fields before it (YAML between `---`, TOML between `+++`)."""
+"""Markdown: text as it stands, with its headings, without the YAML between `---` before it."""
 
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -21,9 +20,7 @@ _MARKED = re.compile(
 )
 _MAX_HEADING_LENGTH = 300  # characters
 _EMPHASIS = re.compile(r"(\*{1,3}|_{2,3}|`+)(?=\S)(.+?)(?<=\S)\1")
-_FRONT_MATTER = re.compile(
-    r"\A\s*?(?:---[ \t]*\n(.*?\n)??(?:---|\.\.\.)|\+\+\+[ \t]*\n(.*?\n)??\+\+\+)[ \t]*(?:\n|\Z)", re.DOTALL
-)
+_FRONT_MATTER = re.compile(r"\A\s*?---[ \t]*\n(.*?\n)??(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
 _MAX_LENGTH = 2**16  # characters of YAML
 _KEY = re.compile(r"[\w.-]+")
 _NOTHING = ("~", "null")
@@ -86,7 +83,7 @@ def find_headings(text: str) -> Iterator[Heading]:
 def split_front_matter(text: str) -> tuple[str, Said]:
     """The text without its front matter, and what that says of it. What stands between two lines and is no such fields stays."""
     found = _FRONT_MATTER.match(text)
-    fields = _fields(found[1] or "", found[2] or "") if found else None
+    fields = _fields(found[1] or "") if found else None
     if not found or fields is None:
         return text, Said()
     titles = [*filter(str.strip, fields.get("title", ()))]
@@ -98,9 +95,9 @@ def split_front_matter(text: str) -> tuple[str, Said]:
     )
 
 
-def _fields(yaml: str, toml: str) -> Mapping[str, list[str]] | None:
+def _fields(yaml: str) -> Mapping[str, list[str]] | None:
     """The texts of each field; None where it is none that is written there."""
-    found = _parsed(yaml, toml) if (yaml + toml).strip() else {}
+    found = _parsed(yaml) if yaml.strip() else {}
     if not isinstance(found, Mapping) or (found and not any(_KEY.fullmatch(str(key)) for key in found)):
         return None
     try:
@@ -109,8 +106,8 @@ def _fields(yaml: str, toml: str) -> Mapping[str, list[str]] | None:
         return None
 
 
-def _parsed(yaml: str, toml: str) -> Any:
-    """What YAML or TOML says; None for what is neither."""
+def _parsed(yaml: str) -> Any:
+    """What YAML says; None for what is none."""
     from yaml import AliasEvent, BaseLoader, YAMLError, load
 
     class Loader(BaseLoader):  # type: ignore[misc]
@@ -122,8 +119,8 @@ def _parsed(yaml: str, toml: str) -> Any:
             return super().compose_node(parent, index)
 
     try:
-        return tomllib.loads(toml) if toml else load(yaml[:_MAX_LENGTH], Loader)
-    except (tomllib.TOMLDecodeError, YAMLError, RecursionError, ValueError):
+        return load(yaml[:_MAX_LENGTH], Loader)
+    except (YAMLError, RecursionError, ValueError):
         return None
 
 

@@ -9,9 +9,11 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from io import BytesIO
 from pathlib import Path
 from typing import Any, Literal, cast
 from xml.sax.saxutils import unescape
+from zipfile import ZipFile
 
 from engine.core.characters import clean
 from engine.core.records import ReadDocument
@@ -28,6 +30,7 @@ from engine.corpus.text.metadata import document_of
 _SLIDES, _SHEETS = ("pptx", "ppt"), ("xlsx", "xls")
 _MARGINS = ("header", "first_page_header", "even_page_header", "footer", "first_page_footer", "even_page_footer")
 _WORD_BODY = "word/document.xml"
+_UNREAD = ("word/media/", "word/embeddings/", "word/fonts/", "word/theme/", "docProps/thumbnail")
 _MAX_COLUMNS = 2**14
 _MIN_WORDS = 3
 _NO_TEXT = ("no text was found in it that can be read", "it holds no text")  # of old formats not all is looked into
@@ -91,7 +94,12 @@ def _numbered(content: bytes) -> bytes:
         package = package_of(content)
         document = package.read(_WORD_BODY)
         if (changed := with_numbers(document, package)) is not document:
-            return package.changed({_WORD_BODY: changed})
+            file = BytesIO()
+            with ZipFile(file, "w") as made:
+                for name in package.namelist():
+                    if not name.startswith(_UNREAD):
+                        made.writestr(name, changed if name == _WORD_BODY else package.read(name))
+            return file.getvalue()
     return content
 
 
@@ -187,8 +195,7 @@ def _margin(node: Node) -> Iterator[str]:
 
 def _line(node: Node) -> str:
     """The text of a heading or a paragraph, with its line breaks."""
-    breaks = {"line_break": "\n"}
-    runs = (run.get("text") or breaks.get(run["type"], "") for run in node["content"])
+    runs = [run.get("text") or ("\n" if run["type"] == "line_break" else "") for run in node["content"]]
     return clean("".join(runs)).replace("\u2011", "-").strip()
 
 
@@ -202,7 +209,7 @@ def _drawn(path: Path, content: bytes, *, numbers: bool) -> Iterator[str]:
     """The words of charts, diagrams and embedded web pages, which stand in parts of their own."""
     with suppress(*DAMAGED):
         package = package_of(content)
-        for name in package.archive.namelist():
+        for name in package.namelist():
             if _PAGE.fullmatch(name):
                 with suppress(*DAMAGED, UnreadableFileError):
                     yield from shown_text(source_of(package.read(name), path)[0]).split("\n")
@@ -223,11 +230,13 @@ def _drawn_line(paragraph: bytes) -> str:
 
 def _cell(cell: Node) -> str:
     content = cell["content"]
-    if all(node["type"] == "paragraph" for node in content):
-        lines: Iterable[str] = map(_line, content)
+    if len(content) == 1 and content[0]["type"] == "paragraph" and len(content[0]["content"]) == 1:
+        text = _line(content[0])  # as in nearly all of them
+    elif all(node["type"] == "paragraph" for node in content):
+        text = " ".join(map(_line, content))
     else:
-        lines = _lines(cell)
-    return " ".join(" ".join(lines).split())
+        text = " ".join(_lines(cell))
+    return " ".join(text.split())
 
 
 def _time(cell: Node) -> str:

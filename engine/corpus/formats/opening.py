@@ -25,7 +25,6 @@ from engine.corpus.formats.locked import unlocked
 from engine.corpus.formats.pictures import on
 from engine.corpus.formats.recognition import MAX_UNPACKED, true_format
 from engine.corpus.scan.formats import (
-    BINARY,
     FORMATS,
     IMAGES,
     MAGIC,
@@ -43,7 +42,6 @@ MAX_TEXT_LENGTH = 64 * 2**20  # characters
 MAX_TEXT = 4 * MAX_TEXT_LENGTH  # of a file and all in it: they are held at once
 _MAX_NAME_LENGTH = 200
 _MAX_ENDING_LENGTH = 10
-_MIN_MARKS = 2
 _FILES_INSIDE = "files inside"
 
 
@@ -81,8 +79,6 @@ class _Opening:
         if data is None and format in OFFICE:
             data = read_bytes(path)  # once, for what it is and for what is in it
         found_format, data = _unlocked_format(path, format, data)
-        if found_format != format and format not in BINARY and not _holds(path, found_format, data):
-            found_format = format
         inner = path
         if found_format != ending_of(path.name).lstrip(".") and found_format not in STREAMED:
             data, inner = read_bytes(path, data), path.with_name(_named(path.stem, found_format))
@@ -138,13 +134,10 @@ class _Opening:
             yield _unsupported(name)
         elif name not in self.without:
             self.begin(name)
-            yield from self._inside(name, format, member.data, depth)
-
-    def _inside(self, name: str, format: str, data: bytes, depth: int) -> Iterator[ReadDocument | LeftOut]:
-        try:
-            yield from self._read(Path(PurePosixPath(name).name), format, data, name, depth)
-        except UnreadableFileError as error:
-            yield LeftOut(name, "quarantined", error.kind, error.why or error.what)
+            try:
+                yield from self._read(Path(PurePosixPath(name).name), format, member.data, name, depth)
+            except UnreadableFileError as error:
+                yield LeftOut(name, "quarantined", error.kind, error.why or error.what)
 
     def _refusal(self, depth: int, size: int) -> str:
         if depth > MAX_DEPTH:
@@ -251,12 +244,6 @@ def _ending(name: str) -> str:
     """The ending of a name as it is written; empty where it is too long to be one."""
     length = len(ending_of(name))
     return name[len(name) - length :] if length <= _MAX_ENDING_LENGTH else ""
-
-
-def _holds(path: Path, format: str, data: bytes | None) -> bool:
-    """Whether a file that its name calls a text is what its first bytes say, and not a text about such files."""
-    mark = {"pdf": b"endobj", "rtf": b"\\"}.get(format)
-    return mark is None or read_bytes(path, data).count(mark) >= _MIN_MARKS
 
 
 def _too_long(found: ReadDocument) -> str:

@@ -25,7 +25,6 @@ _asker: Asker | None = None
 _seconds, _end = 0.0, float("inf")
 _DOTS = 300 / 72  # per point: what tesseract is made for
 _MAX_DOTS = 40_000_000  # of one page
-MAX_PAGES = 500  # of a file: each may take seconds
 _MIN_LETTERS = 8  # fewer are taken for a logo, or for specks
 
 
@@ -55,10 +54,7 @@ def recognised(document: Any, numbers: Sequence[int]) -> tuple[dict[int, str], s
     texts: dict[int, str] = {}
     unread: dict[int, str] = {}
     problems: list[str] = []
-    if len(numbers) > MAX_PAGES:
-        problems.append(f"only {MAX_PAGES} of {len(numbers)} pages without text were looked at")
-        unread |= dict.fromkeys(numbers[MAX_PAGES:], problems[0])
-    for done, number in enumerate(numbers[:MAX_PAGES]):
+    for done, number in enumerate(numbers):
         if time.monotonic() > _end:
             problem = text_in(b"")[1]
             left = len(numbers) - done

@@ -30,10 +30,6 @@ _WIDE = ("utf-16", "utf-32")
 _USUAL = re.compile("[\t\n\r -~\u3000-\u3002\uff01\uff0c\uff0e\uff1a\uff1b\uff1f]")
 _ESCAPE = re.compile(rb"\x1b\$[@B(D)C]")
 _NAMES_WIDE = re.compile("u(?:tf)?[-_ ]?(?:16|32)")
-_ONE_BYTE = ("cp12", "windows-12", "iso8859", "iso-8859", "koi8")
-_EAST = ("gb", "big5", "cp932", "cp949", "euc", "ms932", "ms949", "cp936", "cp950", "johab")
-_MIN_HIGH = 12  # bytes beyond ASCII that are no UTF-8 by chance
-_IN_LATIN = re.compile(rb"[A-Za-z][\xc3-\xc5][\x80-\xbf]|[\xc3-\xc5][\x80-\xbf][A-Za-z]")
 _MAX_BAD = 0.01
 _MIN_AROUND = 4  # characters with which a single bad one does not count
 _PIECE = 2**20
@@ -90,17 +86,12 @@ def decode_as(data: bytes, label: str, path: Path) -> tuple[str, str]:
         return decoded(data, path)
     if data.isascii() and _ESCAPE.search(data):
         return decoded(data, path)
-    if not data.isascii() and (codec.startswith(_ONE_BYTE) or (codec.startswith(_EAST) and not _is_short(data))):
+    if not data.isascii() and not codec.startswith("utf"):
         with suppress(UnicodeDecodeError):
             return _checked(data.decode("utf-8"), path), f"read as UTF-8, though it says {label}"
     with suppress(UnicodeError, LookupError, ValueError):
         return _checked(data.decode(codec), path), ""
     return decoded(data, path)
-
-
-def _is_short(data: bytes) -> bool:
-    """Whether bytes that are sound UTF-8 may be so by chance, as one or two characters of the East are."""
-    return len(data) - len(data.translate(None, _HIGH)) < _MIN_HIGH and not _IN_LATIN.search(data)
 
 
 def _checked(text: str, path: Path) -> str:

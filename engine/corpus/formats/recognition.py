@@ -13,6 +13,7 @@ from pathlib import Path
 from engine.corpus.formats import MAX_FILE, UnreadableFileError, read_bytes
 from engine.corpus.formats.containers import DAMAGED, CompoundFile, compound_of, package_of
 from engine.corpus.formats.damage import damaged
+from engine.corpus.formats.general import MIME
 from engine.corpus.formats.locked import why_closed
 from engine.corpus.scan.formats import BINARY, MAGIC, PAGE, RTF, is_mail
 
@@ -20,12 +21,7 @@ MAX_UNPACKED = 2**30
 _SUSPICIOUS_RATIO = 200
 _UNSUSPICIOUS = 2**26
 _FOLDERS = (("word/", "docx"), ("ppt/", "pptx"), ("xl/", "xlsx"))
-_OPEN_DOCUMENT = {
-    "application/vnd.oasis.opendocument.text": "odt",
-    "application/vnd.oasis.opendocument.spreadsheet": "ods",
-    "application/vnd.oasis.opendocument.presentation": "odp",
-    "application/epub+zip": "epub",
-}
+_DECLARED = {MIME[format]: format for format in ("odt", "ods", "odp", "epub")}
 DOCUMENT_STREAMS = (("WordDocument", "doc"), ("Workbook", "xls"), ("Book", "xls"), ("PowerPoint Document", "ppt"))
 _TABBED = re.compile(rb"[^\x00-\x08\x0e-\x1f\t;]*[\t;]")
 
@@ -86,24 +82,11 @@ def _is_tabbed(head: bytes) -> bool:
 
 
 def open_zip(path: Path, data: bytes | None = None) -> zipfile.ZipFile:
-    """A ZIP archive, also one that something follows. Raises UnreadableFileError for a damaged one."""
+    """A ZIP archive. Raises UnreadableFileError for a damaged one."""
     try:
-        try:
-            return zipfile.ZipFile(path if data is None else BytesIO(data))
-        except zipfile.BadZipFile:
-            if (path.stat().st_size if data is None else len(data)) > MAX_FILE:
-                raise
-            return zipfile.ZipFile(BytesIO(_without_tail(read_bytes(path, data))))
+        return zipfile.ZipFile(path if data is None else BytesIO(data))
     except (zipfile.BadZipFile, NotImplementedError, ValueError, OverflowError, EOFError) as error:
         raise UnreadableFileError(path, damaged(error)) from error
-
-
-def _without_tail(content: bytes) -> bytes:
-    """An archive up to its own end, which zipfile looks for in the last 64 KB alone."""
-    end = content.rfind(b"PK\x05\x06")
-    if end < 0:
-        raise zipfile.BadZipFile("File is not a zip file")
-    return content[: end + 22 + int.from_bytes(content[end + 20 : end + 22], "little")]
 
 
 def refuse_bomb(path: Path, members: Iterable[zipfile.ZipInfo]) -> None:
@@ -120,16 +103,15 @@ def _zip_format(path: Path, format: str, data: bytes | None) -> str:
         names = archive.namelist()
         kind = next((kind for folder, kind in _FOLDERS if any(name.startswith(folder) for name in names)), "")
         if "[Content_Types].xml" not in names or not kind:
-            kind = _OPEN_DOCUMENT.get(_declared(archive, names).removesuffix("-template"), "")
+            declared = _part(archive, "mimetype", 200).decode("ascii", "replace").strip()
+            kind = _DECLARED.get(declared.removesuffix("-template"), "")
         if not kind:
             if format in BINARY - {"zip"}:
                 raise UnreadableFileError(path, f"its content is a ZIP archive, not a .{format} file", "damaged")
             return "zip"
         refuse_bomb(path, archive.infolist())
-        if kind in ("odt", "ods", "odp") and "META-INF/manifest.xml" in names:
-            manifest = archive.getinfo("META-INF/manifest.xml")
-            if manifest.file_size < MAX_FILE // 16 and b"encryption-data" in _read(path, archive, manifest):
-                raise UnreadableFileError(path, "encrypted: passwords of OpenDocument files are not tried", "encrypted")
+        if kind.startswith("od") and b"encryption-data" in _part(archive, "META-INF/manifest.xml", MAX_FILE // 16):
+            raise UnreadableFileError(path, "encrypted: passwords of OpenDocument files are not tried", "encrypted")
     if data is None and path.stat().st_size > MAX_FILE:
         raise UnreadableFileError(path, f"larger than {MAX_FILE // 2**20} MB", "too large")
     return kind
@@ -139,28 +121,18 @@ def _package(path: Path, data: bytes | None) -> AbstractContextManager[zipfile.Z
     """As `open_zip`; what is in memory is opened for all who look into it after."""
     try:
         if data is not None:
-            return nullcontext(package_of(data).archive)
+            return nullcontext(package_of(data))
     except DAMAGED:
         pass
     return open_zip(path, data)
 
 
-def _declared(archive: zipfile.ZipFile, names: list[str]) -> str:
-    if "mimetype" not in names or archive.getinfo("mimetype").file_size > 200:
-        return ""
+def _part(archive: zipfile.ZipFile, name: str, most: int) -> bytes:
+    """A part of a package; empty where it is not there, has more than `most` bytes or is damaged."""
     try:
-        return archive.read("mimetype").decode("ascii", "replace").strip()
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, OSError, ValueError):
-        return ""
-
-
-def _read(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
-    import zlib
-
-    try:
-        return archive.read(member)
-    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, ValueError) as error:
-        raise UnreadableFileError(path, damaged(error)) from error
+        return archive.read(name) if archive.getinfo(name).file_size <= most else b""
+    except (KeyError, *DAMAGED):
+        return b""
 
 
 def _compound_format(path: Path, data: bytes | None) -> str:

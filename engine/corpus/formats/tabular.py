@@ -52,7 +52,7 @@ class JsonReader:
     def read(self, path: Path, data: bytes | None = None) -> Iterator[ReadDocument]:
         """See `Reader.read`."""
         text, note = decoded(read_bytes(path, data), path)
-        records, lines, problem = _parsed(text, by_line=path.suffix.lower() in (".jsonl", ".ndjson"))
+        records, lines, problem = _parsed(text)
         try:
             body = "\n\n".join(filter(None, ("\n".join(_lines(record, "")) for record in records)))
         except RecursionError:
@@ -69,19 +69,13 @@ class JsonReader:
 READERS = (JsonReader(), CsvReader())
 
 
-class _Record(list[tuple[str, Any]]):
-    """A JSON object: its keys in order, each as often as it stands there."""
-
-
 def _value(text: str) -> Any:
     """The value of JSON; numbers stay as they are written. Raises ValueError or RecursionError for what is no JSON."""
-    return json.loads(text, object_pairs_hook=_Record, parse_int=str, parse_float=str)
+    return json.loads(text, parse_int=str, parse_float=str)
 
 
-def _parsed(text: str, *, by_line: bool) -> tuple[list[Any], bool, str]:
-    """(the values, whether each has a line of its own, what to say of what is no JSON). Without `by_line` only objects and
-    lists show that lines are values: words and numbers stand in lines of any text.
-    """
+def _parsed(text: str) -> tuple[list[Any], bool, str]:
+    """(the values, whether each has a line of its own, what to say of what is no JSON)."""
     try:
         return [_value(text)], False, ""
     except (ValueError, RecursionError) as error:
@@ -95,8 +89,7 @@ def _parsed(text: str, *, by_line: bool) -> tuple[list[Any], bool, str]:
             except (ValueError, RecursionError):
                 values.append(line.strip())
                 bad.append(number)
-    sound = len(values) - len(bad) if by_line else sum(isinstance(value, _Record | list) for value in values)
-    if not sound or sound < len(bad):
+    if 2 * len(bad) > len(values):
         return [text.strip()], False, f"not JSON, kept as it is: {reason}"
     if not bad:
         return values, True, ""
@@ -104,8 +97,8 @@ def _parsed(text: str, *, by_line: bool) -> tuple[list[Any], bool, str]:
 
 
 def _lines(value: Any, name: str, depth: int = 0) -> Iterator[str]:
-    if isinstance(value, _Record) and depth < _MAX_DEPTH:
-        for key, inner in value:
+    if isinstance(value, dict) and depth < _MAX_DEPTH:
+        for key, inner in value.items():
             yield from _lines(inner, f"{name}.{key}" if name else key, depth + 1)
     elif isinstance(value, list) and depth < _MAX_DEPTH:
         plain = [item for item in value if not isinstance(item, list)]
@@ -125,6 +118,6 @@ def _shown(value: Any) -> str:
 
 
 def _title(value: Any) -> str:
-    named = dict(reversed(value)) if isinstance(value, _Record) else {}
+    named = value if isinstance(value, dict) else {}
     found = next((named[key] for key in _TITLES if isinstance(named.get(key), str) and named[key].strip()), "")
     return " ".join(clean(found).split())[:300]

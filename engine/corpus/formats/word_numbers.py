@@ -7,16 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from functools import lru_cache
+from types import MappingProxyType
 from typing import Any, NamedTuple
-
-from engine.corpus.formats.containers import Package
+from zipfile import ZipFile
 
 _NUMBERING, _STYLES = "word/numbering.xml", "word/styles.xml"
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _LEVELS = 9
-_ID, _BASED_ON = re.compile(rb'w:styleId="([^"<>]*)"'), re.compile(rb'<w:basedOn\s+w:val="([^"<>]*)"')
-_USED = re.compile(rb'<w:pStyle\s+w:val="([^"<>]*)"')
 _PLACE = re.compile(r"%([1-9])")
 _MAX_ROMAN = 3999  # Roman numbers go no further
 _ROMAN = ((1000, "m"), (900, "cm"), (500, "d"), (400, "cd"), (100, "c"), (90, "xc"), (50, "l"), (40, "xl"), (10, "x"), (9, "ix"),
@@ -39,23 +37,39 @@ class _Level(NamedTuple):
 class _Used(NamedTuple):
     """A list as a paragraph names it: what it counts with, and from where it does so anew."""
 
-    counted: str
-    starts: Mapping[int, int]
-    levels: Mapping[int, _Level]
+    counted: str = ""
+    starts: Mapping[int, int] = MappingProxyType({})
+    levels: Mapping[int, _Level] = MappingProxyType({})
 
 
-@dataclass(slots=True)
-class _Counting:
-    """The lists of a document by their names; what they have counted, and who began to."""
+class _Lists:
+    """The lists of a document, each looked up when a paragraph first names it, and what they have counted."""
 
-    used: Mapping[str, _Used]
-    counts: dict[str, list[int | None]] = field(default_factory=dict)
-    begun: set[tuple[str, int]] = field(default_factory=set)
+    def __init__(self, numbering: Any) -> None:
+        self._counting = {_value(one, "abstractNumId"): one for one in numbering.iterchildren(f"{_W}abstractNum")}
+        self._named = {_value(one, "numId"): one for one in numbering.iterchildren(f"{_W}num")}
+        self._of_style = {style: at for at, one in self._counting.items() if (style := _child(one, "styleLink"))}
+        self.used = lru_cache(maxsize=None)(self._used)
+        self.counts: dict[str, list[int | None]] = {}
+        self.begun: set[tuple[str, int]] = set()
+
+    def _used(self, name: str) -> _Used:
+        if name not in self._named:
+            return _Used()
+        counted = _child(self._named[name], "abstractNumId")
+        if counted in self._counting:
+            counted = self._of_style.get(_child(self._counting[counted], "numStyleLink"), counted)
+        levels, starts = _levels(self._counting.get(counted, ())), dict[int, int]()
+        for other in self._named[name].iterchildren(f"{_W}lvlOverride"):
+            levels |= _levels(other)
+            if (start := whole_number(_child(other, "startOverride"), -1)) >= 0:
+                starts[whole_number(_value(other, "ilvl"), -1)] = start
+        return _Used(counted, starts, levels)
 
     def label(self, name: str, level: int) -> str:
         """The number of the next paragraph of a level; empty where the level shows a bullet or nothing."""
-        used = self.used.get(name)
-        if used is None or level not in used.levels:
+        used = self.used(name)
+        if level not in used.levels:
             return ""
         counts = self.counts.setdefault(used.counted, [None] * _LEVELS)
         before = counts[level]
@@ -80,24 +94,24 @@ class _Counting:
         return label if any(map(str.isalnum, label)) else ""
 
 
-def with_numbers(document: bytes, package: Package) -> bytes:
+def with_numbers(document: bytes, package: ZipFile) -> bytes:
     """A document's part with the numbers that Word counts before its paragraphs."""
-    names = package.archive.namelist()
+    names = package.namelist()
+    if _NUMBERING not in names:
+        return document
     sheet = package.read(_STYLES) if _STYLES in names else b""
-    if _NUMBERING not in names or not (
-        b"<w:numPr>" in document or _counting_styles(sheet) & {*_USED.findall(document)}
-    ):
+    if b"<w:numPr>" not in document and b"<w:numPr>" not in sheet:
         return document
     from lxml import etree
 
-    root, counting = _root(document), _Counting(_lists(_root(package.read(_NUMBERING))))
+    root, lists = _root(document), _Lists(_root(package.read(_NUMBERING)))
     styles = {_value(one, "styleId"): one for one in _root(sheet).iterchildren(f"{_W}style")}
     changed = False
     for paragraph in root.iter(f"{_W}p"):
         properties = paragraph.find(f"{_W}pPr")
         if properties is None or _is_away(properties):
             continue
-        if label := counting.label(*_of_paragraph(properties, styles, counting.used)):
+        if label := lists.label(*_of_paragraph(properties, styles, lists)):
             for named in properties.findall(f"{_W}numPr"):
                 properties.remove(named)
             none = etree.SubElement(properties, f"{_W}numPr")  # not even that of its style
@@ -109,15 +123,6 @@ def with_numbers(document: bytes, package: Package) -> bytes:
             properties.addnext(run)
             changed = True
     return bytes(etree.tostring(root, encoding="UTF-8", xml_declaration=True)) if changed else document
-
-
-def _counting_styles(sheet: bytes) -> set[bytes]:
-    """The styles that name a list, or are based on one that does. The sheet is not parsed: it is often many times the document."""
-    styles = [style for style in sheet.split(b"</w:style>") if b"<w:numPr>" in style or b"<w:basedOn" in style]
-    named = {*_ID.findall(b"".join(style for style in styles if b"<w:numPr>" in style))}
-    for _ in range(_LEVELS):
-        named.update(*(_ID.findall(one) for one in styles if (above := _BASED_ON.search(one)) and above[1] in named))
-    return named
 
 
 def _root(part: bytes) -> Any:
@@ -136,7 +141,7 @@ def _is_away(properties: Any) -> bool:
     return mark is not None and (mark.find(f"{_W}del") is not None or mark.find(f"{_W}moveFrom") is not None)
 
 
-def _of_paragraph(properties: Any, styles: Mapping[str, Any], lists: Mapping[str, _Used]) -> tuple[str, int]:
+def _of_paragraph(properties: Any, styles: Mapping[str, Any], lists: _Lists) -> tuple[str, int]:
     """The list and the level that a paragraph names, itself or by its style or what that is based on."""
     number, level = _named(properties)
     if not number:
@@ -148,9 +153,9 @@ def _of_paragraph(properties: Any, styles: Mapping[str, Any], lists: Mapping[str
             more = style.find(f"{_W}pPr")
             above = _named(more) if more is not None else ("", "")
             number, level, at = above[0], level or above[1], _child(style, "basedOn")
-        if not level and number in lists:  # the list may name the style
-            return number, next((at for at, one in lists[number].levels.items() if own and one.style == own), 0)
-    return number, _whole(level, 0)
+        if number and not level:  # the list may name the style
+            return number, next((at for at, one in lists.used(number).levels.items() if own and one.style == own), 0)
+    return number, whole_number(level, 0)
 
 
 def _named(properties: Any) -> tuple[str, str]:
@@ -158,35 +163,15 @@ def _named(properties: Any) -> tuple[str, str]:
     return ("", "") if found is None else (_child(found, "numId"), _child(found, "ilvl"))
 
 
-def _lists(numbering: Any) -> dict[str, _Used]:
-    counting = {_value(one, "abstractNumId"): one for one in numbering.iterchildren(f"{_W}abstractNum")}
-    of_style = {style: at for at, one in counting.items() if (style := _child(one, "styleLink"))}
-    levels: dict[str, dict[int, _Level]] = {}
-    found: dict[str, _Used] = {}
-    for one in numbering.iterchildren(f"{_W}num"):
-        counted = _child(one, "abstractNumId")
-        if counted in counting:
-            counted = of_style.get(_child(counting[counted], "numStyleLink"), counted)
-        if counted not in levels:
-            levels[counted] = _levels(counting[counted]) if counted in counting else {}
-        own, starts = dict(levels[counted]), dict[int, int]()
-        for other in one.iterchildren(f"{_W}lvlOverride"):
-            own |= _levels(other)
-            if (start := _whole(_child(other, "startOverride"), -1)) >= 0:
-                starts[_whole(_value(other, "ilvl"), -1)] = start
-        found[_value(one, "numId")] = _Used(counted, starts, own)
-    return found
-
-
 def _levels(parent: Any) -> dict[int, _Level]:
     return {
-        _whole(_value(one, "ilvl"), 0): _Level(
-            _whole(_child(one, "start"), 0), _child(one, "numFmt") or "decimal", _child(one, "lvlText"),
+        whole_number(_value(one, "ilvl"), 0): _Level(
+            whole_number(_child(one, "start"), 0), _child(one, "numFmt") or "decimal", _child(one, "lvlText"),
             one.find(f"{_W}isLgl") is not None and _child(one, "isLgl") not in ("0", "false", "off"),
-            _whole(_child(one, "lvlRestart"), -1), _child(one, "pStyle"),
+            whole_number(_child(one, "lvlRestart"), -1), _child(one, "pStyle"),
         )
-        for one in parent.iterchildren(f"{_W}lvl")
-        if 0 <= _whole(_value(one, "ilvl"), 0) < _LEVELS
+        for one in parent
+        if one.tag == f"{_W}lvl" and 0 <= whole_number(_value(one, "ilvl"), 0) < _LEVELS
     }  # fmt: skip
 
 
@@ -199,7 +184,8 @@ def _child(node: Any, name: str) -> str:
     return "" if found is None else _value(found, "val")
 
 
-def _whole(text: str, other: int) -> int:
+def whole_number(text: str, other: int) -> int:
+    """A number as XML and HTML write it; `other` for what is none, or is longer than any that makes sense."""
     return int(text) if text.isascii() and text.isdigit() and len(text) < 6 else other
 
 

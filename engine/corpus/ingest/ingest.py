@@ -55,10 +55,6 @@ class Looked:
     closed: str = ""
 
 
-class _NothingLeftError(Exception):
-    """No document would be left to search."""
-
-
 class Ingest:
     """Compares scanned files with what the database knows, and reads the difference."""
 
@@ -101,16 +97,13 @@ class Ingest:
         with self._store.transaction():
             self._tally.removed += forget_deleted(self._context, self._former.files, found)
             self._note_unread()
-        try:
-            with self._store.transaction():
-                self._drop_unreadable()
-                if not self._store.counts()["chunks"]:
-                    raise _NothingLeftError
-        except _NothingLeftError:
-            unread = [record for record, _ in self._unreadable]
-            skipped = [Skipped(record.path, record.reason) for record in (*self._unopened, *unread)]
-            why = reasons(skipped + found.skipped)
-            raise no_documents("None of the files could be read.", why, self._context) from None
+        unread = [*self._unopened, *(record for record, _ in self._unreadable)]
+        why = reasons([Skipped(record.path, record.reason) for record in unread] + found.skipped)
+        nothing_left = no_documents("None of the files could be read.", why, self._context)
+        with self._store.transaction():
+            self._drop_unreadable()
+            if not self._store.counts()["chunks"]:
+                raise nothing_left
         return self._tally
 
     def _read_all(self, changed: list[ScannedFile]) -> None:

@@ -14,18 +14,18 @@ from engine.corpus.ingest.ingest import Ingest, forget_deleted, no_documents, re
 from engine.corpus.scan.scan import Scan, ScannedFile, Skipped, scan
 from engine.encoders.kinds.chosen import base_source
 from engine.encoders.tokenizer import chunk_tokenizer
+from engine.encoders.warnings import warnings_of
 from engine.project.stage import ProjectSnapshot, Stage, StageContext, fingerprint, stage_fingerprint
 from engine.project.store.artifact_info import CorpusInfo
 from engine.project.store.artifacts import Artifact
 from engine.project.store.records import LeftOutRecord
 from engine.written_queries.beir import read_beir_judgments
-from engine.written_queries.imports import read_judgments, restore_marked
+from engine.written_queries.imports import restore_judgments
 
 if TYPE_CHECKING:
-    from engine.encoders.encoder import EncoderSource
     from engine.settings.schema import Settings
 
-VERSION = 8
+VERSION = 9
 
 
 class IngestStage(Stage):
@@ -54,9 +54,8 @@ class IngestStage(Stage):
         found = scan(sources, corpus.include, corpus.exclude, follow_links=corpus.follow_links, pictures=corpus.ocr)
         _name_movably(found, context.project.path)
         _refuse_empty(found, sources, context)
-        encoder = base_source(context.settings.encoder)
-        _report_cut(context, encoder.max_tokens)
-        _report_prompts(context, encoder)
+        for warning in warnings_of(context.settings, base_source(context.settings.encoder)):
+            context.warn(warning)
         tokenizer = chunk_tokenizer(context.settings)
         cut = {"version": VERSION, **corpus.model_dump(include={"chunk_tokens", "overlap_sentences", "context"})}
         chunking = fingerprint(tokenizer=tokenizer.fingerprint, **cut)
@@ -90,35 +89,6 @@ def _recipe(settings: Settings) -> dict[str, Any]:
     aside = {"retrain_threshold", "follow_links", "reading_processes", "reading_seconds", "reading_memory_mb", "passwords_file",
              "ocr", "ocr_languages", "ocr_seconds", "tokenizer"}  # fmt: skip
     return settings.corpus.model_dump(exclude=aside)
-
-
-def _report_prompts(context: StageContext, encoder: EncoderSource) -> None:
-    """Warn where the model is known to want prompts, and nothing names them: it would be measured and used below its worth."""
-    from engine.encoders.fingerprint import missing_prompts
-
-    missing = missing_prompts(encoder.folder) if encoder.folder else None
-    if missing:
-        context.warn(
-            f"Models called {encoder.name} were trained with the prompts {missing.query!r} before queries and "
-            f"{missing.document!r} before documents, which its folder does not name. Set encoder.query_prompt and "
-            "encoder.document_prompt to them, or to empty texts if this model needs none."
-        )
-
-
-def _report_cut(context: StageContext, of_model: int) -> None:
-    """Warn of chunks that are longer than what the encoder reads. `of_model`: the longest text that the model takes."""
-    if context.settings.encoder.endpoint:
-        return  # which cuts by rules of its own
-    wanted, asked = context.settings.corpus.chunk_tokens, context.settings.encoder.max_tokens
-    read = min(asked, of_model)
-    if wanted <= read:
-        return
-    todo = "raise encoder.max_tokens" if asked < min(wanted, of_model) else "lower corpus.chunk_tokens"
-    context.warn(
-        f"Chunks may have {wanted} tokens (corpus.chunk_tokens), but the encoder reads the first {read} of a text "
-        f"({'encoder.max_tokens' if asked <= of_model else 'the most that its model takes'}): semantic search does not see the "
-        f"rest, keyword search does. To change that, {todo}."
-    )
 
 
 def _refuse_empty(found: Scan, sources: list[Path], context: StageContext) -> None:
@@ -175,12 +145,7 @@ def _record_of(item: Skipped) -> LeftOutRecord:
 
 def _import_judgments(context: StageContext, files: list[ScannedFile]) -> int:
     """Judgments that lie beside a BEIR corpus, and those of the imports folder when the database is new."""
-    restore_marked(context.project, context.store)
-    known = {query.key for query in context.store.judged()}
-    for path in sorted((context.project.path / "imports").glob("judgments-*.jsonl")):
-        fresh = [query for query in read_judgments(path) if query.key not in known]
-        if fresh:
-            context.store.put_judged(fresh)
+    restore_judgments(context.project, context.store)
     for file in files:
         folder = file.absolute.parent
         if file.format == "beir" and (folder / "queries.jsonl").is_file() and (folder / "qrels" / "test.tsv").is_file():

@@ -70,7 +70,7 @@ class Child:
         self._heard = bytearray()
         try:
             self.offline = bool(self._next(time.monotonic() + _START_SECONDS).get("offline"))
-        except WorkerDiedError:
+        except (WorkerDiedError, ValueError):
             self.end()
             raise RuntimeError(f"the reading process did not start: {self._said.decode('utf-8', 'replace')}") from None
 
@@ -87,8 +87,11 @@ class Child:
         self.used, self.member, self._clock = self.used + 1, "", clock
         asked = {"path": str(path), "format": format, "without": without, "passwords": passwords}
         self._send({**asked, "ocr": self._limits.ocr_seconds if self._ocr else None})
-        while self._take(self._next(min(time.monotonic() + self._limits.seconds, clock.end)), outcome, done):
-            pass
+        try:
+            while self._take(self._next(min(time.monotonic() + self._limits.seconds, clock.end)), outcome, done):
+                pass
+        except (ValueError, KeyError, TypeError):
+            raise WorkerDiedError("damaged", "its reader answered nonsense") from None
 
     def _send(self, message: dict[str, Any]) -> None:
         assert self.process.stdin is not None
@@ -100,12 +103,9 @@ class Child:
 
     def _recognise(self, message: dict[str, Any]) -> None:
         """Have a picture read, and send the process its text."""
-        try:
-            picture = base64.b64decode(message["data"])
-        except (ValueError, KeyError, TypeError):
-            raise WorkerDiedError("damaged", "its reader answered nonsense") from None
+        picture = base64.b64decode(message["data"])
         if self._ocr is None:
-            raise WorkerDiedError("damaged", "its reader answered nonsense")
+            raise ValueError("OCR is off")
         started = time.monotonic()
         text, problem = self._ocr.read(picture, self._limits.memory, self._limits.seconds)
         self._clock.end += time.monotonic() - started
@@ -122,11 +122,7 @@ class Child:
             case "picture":
                 self._recognise(message)
             case "document" | "left out":
-                try:
-                    found = finding(message)
-                except (ValueError, KeyError, TypeError):
-                    raise WorkerDiedError("damaged", "its reader answered nonsense") from None
-                outcome.keep(found)
+                outcome.keep(finding(message))
             case "failed":
                 if message["kind"] == "out of memory":
                     raise WorkerDiedError("out of memory", self._out_of_memory())
@@ -140,16 +136,13 @@ class Child:
         return True
 
     def _next(self, deadline: float) -> dict[str, Any]:
-        """The next message. Raises WorkerDiedError where it does not come in time, or is none."""
+        """The next message. Raises WorkerDiedError where it does not come in time, ValueError where it is none."""
         self._hear(HEADER.size, deadline)
         end = HEADER.size + HEADER.unpack_from(self._heard)[0]
         if end > MAX_FRAME_LENGTH + HEADER.size:
-            raise WorkerDiedError("damaged", "its reader answered nonsense")
+            raise ValueError("too long an answer")
         self._hear(end, deadline)
-        try:
-            message = json.loads(self._heard[HEADER.size : end].decode())
-        except ValueError:
-            raise WorkerDiedError("damaged", "its reader answered nonsense") from None
+        message = json.loads(self._heard[HEADER.size : end].decode())
         del self._heard[:end]
         return message if isinstance(message, dict) else {}
 

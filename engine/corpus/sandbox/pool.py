@@ -18,7 +18,7 @@ from engine.corpus.sandbox.tesseract import Tesseract
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-_WAITING = 4  # items a process that are handed over and not begun
+_WAITING = 4  # items a process that are handed over and not done
 _AHEAD = 64  # items a process, with those that are done while the first takes long
 MAX_HELD = 2**26  # of weight: what came of items after the first, before it is done
 _TOGETHER = 8  # results
@@ -48,26 +48,6 @@ class WorkerSlot:
         self.child = None
 
 
-class _Load:
-    """How many items are handed over and not begun, and how much that is done and not taken weighs."""
-
-    def __init__(self) -> None:
-        self.waiting = self.held = 0
-        self.wake, self._lock = threading.Event(), threading.Lock()
-
-    def add(self, *, waiting: int = 0, held: int = 0) -> None:
-        with self._lock:
-            self.waiting, self.held = self.waiting + waiting, self.held + held
-
-    def done(self, work: Callable[[Item], Result], item: Item, weight: Callable[[Result], int]) -> Result:
-        self.add(waiting=-1)
-        if self.waiting <= 1:
-            self.wake.set()
-        result = work(item)
-        self.add(held=weight(result))
-        return result
-
-
 class Pool:
     """Reads files in up to `processes` child processes. They are started when they are first needed."""
 
@@ -90,36 +70,35 @@ class Pool:
         self, work: Callable[[Item], Result], items: Iterable[Item], while_waiting: Callable[[], None] = lambda: None,
         weight: Callable[[Result], int] = lambda _: 0,
     ) -> Iterator[Result]:  # fmt: skip
-        """`work` done for items in the pool's threads, in order, ahead of who asks, so that one slow file leaves no process
-        idle. It may call `read`. `weight` of a result in characters bounds what is held by that. One `map` at a time.
-
-        `while_waiting` is called now and then, and may raise: a scan of many pages takes its time. Raises CancelledError where the
-        pool is closed before all items are begun.
+        """`work` done for items in the pool's threads, in order, ahead of who asks; it may call `read`. `weight` of a result in
+        characters bounds what is held by that. `while_waiting` is called now and then, and may raise. One `map` at a time.
+        Raises CancelledError where the pool is closed before all items are begun.
         """
         turns: deque[Future[Result]] = deque()
-        source, load = iter(items), _Load()
+        source, done_next = iter(items), threading.Event()
 
         def hand_over() -> None:
-            room = min(_WAITING * self._processes - load.waiting, _AHEAD * self._processes - len(turns))
-            for item in itertools.islice(source, max(0, room) if load.held <= MAX_HELD and not self._closed else 0):
-                load.add(waiting=1)
-                turns.append(self._threads.submit(load.done, work, item, weight))
+            done = [turn for turn in turns if turn.done()]
+            held = sum(weight(turn.result()) for turn in done if turn.exception() is None)
+            room = min(_WAITING * self._processes - len(turns) + len(done), _AHEAD * self._processes - len(turns))
+            for item in itertools.islice(source, max(0, room) if held <= MAX_HELD and not self._closed else 0):
+                turns.append(self._threads.submit(work, item))
 
         try:
             while True:
                 hand_over()
                 if not turns:
                     break
-                if turns[0].done():
-                    result = turns.popleft().result()
-                    load.add(held=-weight(result))
-                    yield result
-                else:  # threads that wake each other cost more than a small file does
-                    near = [turn for turn in itertools.islice(turns, _TOGETHER) if not turn.done()]
-                    (near[-1] if near else turns[0]).add_done_callback(lambda _: load.wake.set())
-                    if not load.wake.wait(WAKE_SECONDS):
-                        while_waiting()
-                    load.wake.clear()
+                left = [turn for turn in turns if not turn.done()]
+                if turns[0].done() or not left:
+                    yield turns.popleft().result()
+                    continue
+                # one wake for several results: threads that wake each other cost more than a small file does
+                for turn in (left[:_TOGETHER][-1], left[len(left) // 2]):
+                    turn.add_done_callback(lambda _: done_next.set())
+                if not done_next.wait(WAKE_SECONDS):
+                    while_waiting()
+                done_next.clear()
             if self._closed:
                 raise CancelledError
         finally:

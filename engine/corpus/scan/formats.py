@@ -26,7 +26,7 @@ STREAMED = frozenset({"zip", "mbox"})  # read piece by piece: they may be larger
 BINARY = frozenset({"pdf", "docx", "doc", "pptx", "ppt", "xlsx", "xls", "odt", "ods", "odp", "epub", "msg", "zip"})
 _HEADER = re.compile(
     rb"(?:received|return-path|from|to|cc|subject|date|message-id|mime-version|delivered-to|reply-to|sender|"
-    rb"content-type|envelope-to|status|x-[a-z0-9-]+)[ \t]*:",
+    rb"content-type|envelope-to|status|authentication-results|dkim-signature|(?:x|arc|list)-[a-z0-9-]+)[ \t]*:",
     re.IGNORECASE,
 )
 _LINES_LOOKED_AT = 12

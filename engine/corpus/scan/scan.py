@@ -73,12 +73,9 @@ def scan(
     """The documents under `sources` (folders or files), by path.
 
     `include` and `exclude` are patterns as in .gitignore, matched against paths relative to the source; a file named as
-    a source is taken whatever they say. Hidden files and folders are left out without a word. Links are followed inside
-    their source only, unless `follow_links`, and a file reached in two ways counts once: a link to what is met already is
-    left out. A folder with a corpus.jsonl whose first line is an entry of a BEIR data set is one: that file is its only
-    document. A folder that is a project of this program is left out. A file whose name has no format is looked into.
-    `pictures`: whether these are documents, as they are to OCR. Raises InputError for a missing source, UsageError
-    for a pattern that cannot be understood.
+    a source is taken whatever they say. Links are followed inside their source only, unless `follow_links`; a file reached
+    in two ways counts once. Of a BEIR data set corpus.jsonl is the only document. `pictures`: whether these are documents.
+    Raises InputError for a missing source, UsageError for a pattern that cannot be understood.
     """
     wanted, unwanted = _patterns(include), _patterns(exclude)
     result = Scan()
@@ -197,10 +194,12 @@ class _Walk:
 
     def _is_beir(self, prefix: str, found: dict[str, os.DirEntry[str]]) -> bool:
         path = prefix + BEIR_CORPUS
-        return BEIR_CORPUS in found and found[BEIR_CORPUS].is_file() and self._matches(path) and self._begins_beir(path)
-
-    def _begins_beir(self, path: str) -> bool:
-        return _begins_beir(Path(self._source, path))
+        return (
+            BEIR_CORPUS in found
+            and found[BEIR_CORPUS].is_file()
+            and self._matches(path)
+            and _begins_beir(Path(self._source, path))
+        )
 
     def _beir_only(self, prefix: str, found: dict[str, os.DirEntry[str]]) -> dict[str, os.DirEntry[str]]:
         for name, entry in found.items():
@@ -226,7 +225,7 @@ class _Walk:
             self._skip(path, "not a regular file", "unsupported")
             return
         format = self._formats.get(ending)
-        if path.rpartition("/")[2] == BEIR_CORPUS and self._begins_beir(path):
+        if path.rpartition("/")[2] == BEIR_CORPUS and _begins_beir(Path(self._source, path)):
             format = "beir"
         if format is None and names_no_format(ending) and status.st_size:
             format = _format_of(Path(self._source, path))

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from engine.core.characters import visible
 from engine.core.records import Heading, Page, ReadDocument
 from engine.corpus.text.furniture import without_furniture
-from engine.corpus.text.hyphens import BREAK, put_together, unwrapped
+from engine.corpus.text.hyphens import put_together, unwrapped
 
 NOTES = "Notes:"
 """The line above the notes of a slide; no heading of a slide that says nothing else."""
@@ -160,26 +160,13 @@ def from_pages(pages: Mapping[int, str], beside: Mapping[int, str] = MappingProx
     """
     built = Builder()
     texts = without_furniture(list(pages.values()), list(pages))
-    for number, text in zip(pages, put_together(_rejoined([unwrapped(page) for page in texts])), strict=True):
+    for number, text in zip(pages, put_together([unwrapped(page) for page in texts]), strict=True):
         more = beside.get(number, "")
         if text.strip() or more:
             built.page(number, f"page {number}")
             built.block(text)
             built.block(more)
     return built.done()
-
-
-def _rejoined(pages: list[str]) -> list[str]:
-    """The pages, with a word that the end of one parts whole on it, but for a `BREAK`; a page is never left empty by that."""
-    for at in range(len(pages) - 1):
-        if not pages[at].rstrip().endswith(("-", "\u2010")):
-            continue
-        begun = re.search(r"(?<=[^\W\d_])[-\u2010]\s*$", pages[at])
-        ended = re.match(r"\s*([^\W\d_A-Z]\S*)\s+(?=\S)", pages[at + 1])
-        if begun and ended:
-            pages[at] = pages[at][: begun.start()] + BREAK + ended[1]
-            pages[at + 1] = pages[at + 1][ended.end() :]
-    return pages
 
 
 def made_visible(document: ReadDocument) -> ReadDocument:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from itertools import islice
 
 _EDGE = 2  # lines at the top and at the bottom of a page that may be furniture
@@ -26,8 +25,6 @@ _DIGIT = re.compile(r"\d")
 _ASKS = re.compile(
     r"(?:[:#\u2116\u00b0]|\b(?:no|nr|number|nummer)\.?)$", re.IGNORECASE
 )  # for the number in the next line
-_REMEMBERED = 500  # characters of a line; the memory must not grow with what a page holds
-_LABEL = 3  # words of a line that may be a name and what is said of it
 
 Lines = list[str]
 
@@ -60,11 +57,8 @@ def without_furniture(pages: Sequence[str], numbers: Sequence[int]) -> list[str]
     if len(pages) < _MIN_PAGES:
         return list(pages)
     split = [[*map(str.rstrip, page.strip("\n").split("\n"))] for page in pages]
-    try:
-        heads, feet = _furniture(list(map(_top, split)), numbers), _furniture(list(map(_bottom, split)), numbers)
-        return [_stripped(lines, number, heads, feet) for lines, number in zip(split, numbers, strict=True)]
-    finally:
-        named_page.cache_clear()  # the next document has other lines
+    heads, feet = _furniture(list(map(_top, split)), numbers), _furniture(list(map(_bottom, split)), numbers)
+    return [_stripped(lines, number, heads, feet) for lines, number in zip(split, numbers, strict=True)]
 
 
 def _top(lines: Lines) -> Lines:
@@ -88,7 +82,7 @@ def _furniture(edges: Sequence[Lines], numbers: Sequence[int]) -> _Edge:
     found = _Edge()
     count = Counter(line for lines in edges for line in set(lines) if line)
     least = max(_MIN_PAGES, _SHARE * len(edges))
-    found.same = {line for line, times in count.items() if times >= least and not _has_rival(line, count)}
+    found.same = {line for line, times in count.items() if times >= least}
     alone: dict[_Numbered, list[int]] = defaultdict(list)
     for lines, page in zip(edges, numbers, strict=True):
         for at, line in enumerate(lines):
@@ -104,17 +98,6 @@ def _is_alone(lines: Lines, at: int) -> bool:
     return at == 0 and not any(_ASKS.search(line) for line in lines[1:2])
 
 
-def _has_rival(line: str, others: Iterable[str]) -> bool:
-    """Whether a line is one of several things said in its place: `Result: passed` where other pages say `Result: failed`."""
-    label, colon, _ = line.partition(":")
-    words = line.split()
-    if not colon and len(words) > _LABEL:
-        return False
-    label = label if colon else words[0]
-    alike = (other for other in others if other.startswith(label) and not other.startswith(line))
-    return any(bool(colon) or len(other.split()) <= _LABEL + 2 for other in alike)
-
-
 def _goes_on(pages: Sequence[int], *, dense: bool) -> bool:
     return len(pages) >= _MIN_PAGES and (not dense or len(pages) >= _NUMBERED * (max(pages) - min(pages) + 1))
 
@@ -127,16 +110,9 @@ def _numbered(line: str, page: int) -> Iterator[_Numbered]:
     if bare:
         yield _Numbered("", int(bare["number"] or bare["first"]) - page)
         return
-    called = named_page(line) if len(line) <= _REMEMBERED else _CALLED.search(line)
-    if called:
+    if called := _CALLED.search(line):
         group = 1 if called[1] else 2
         yield _Numbered(f"{line[: called.start(group)]}#{line[called.end(group) :]}", int(called[group]) - page)
-
-
-@lru_cache(maxsize=4096)
-def named_page(line: str) -> re.Match[str] | None:
-    """Where a line calls a number a page: each line at an edge is asked for it four times."""
-    return _CALLED.search(line)
 
 
 def _stripped(lines: Lines, page: int, heads: _Edge, feet: _Edge) -> str:

@@ -18,11 +18,6 @@ _LINE_END = re.compile(r"[-\u2010](?<=[^\W\d_].)\n([^\W\d_]\S*)[ ]?")
 _PARTED = re.compile(f"(?<![^\\W\\d_])[^\\W\\d_]++(?:[-\u2010{BREAK}][^\\W\\d_]++)++")
 _HYPHEN = re.compile("([-\u2010])")
 _WORD = re.compile(f"(?<![\\w{BREAK}])[^\\W\\d_]+(?:-[^\\W\\d_]+)*(?![\\w{BREAK}])")
-_GO_ON = frozenset({"und", "oder", "bzw", "sowie", "bis", "and", "or"})  # behind a part of a word whose end comes later
-_WITH_HYPHEN = frozenset({"self", "non", "well", "half", "quasi"})
-_LINKS = frozenset(
-    {"of", "the", "to", "in", "on", "by", "at", "for", "and", "or", "up", "de", "la", "le"}
-)  # between other parts
 _MIN_LENGTH = 3  # letters
 
 
@@ -70,10 +65,7 @@ def _parts_of(compound: str, known: Mapping[str, int]) -> str:
 def _whole(parted: str, known: Mapping[str, int], *, follows: bool) -> str:
     word, *rest = parted.split(BREAK)
     for part in rest:
-        if part.lower() in _GO_ON and not known.get((word + part).lower()):
-            word += f"- {part}"
-        else:
-            word += f"-{part}" if _has_hyphen(word.rpartition("-")[2], part, known, follows=follows) else part
+        word += f"-{part}" if _has_hyphen(word.rpartition("-")[2], part, known, follows=follows) else part
     return word
 
 
@@ -84,9 +76,7 @@ def _has_hyphen(left: str, right: str, known: Mapping[str, int], *, follows: boo
     whole, parted = known.get((left + right).lower(), 0), known.get(f"{left}-{right}".lower(), 0)
     if whole or parted:
         return parted > whole
-    if right[0].isupper() or len(left) == 1 or left.isupper() or left.lower() in _WITH_HYPHEN:
-        return True
-    if follows and left.lower() in _LINKS:
+    if right[0].isupper() or len(left) == 1 or left.isupper():
         return True
     both = bool(known.get(left.lower()) and known.get(right.lower()))
     return both and (follows or min(len(left), len(right)) >= _MIN_LENGTH)

@@ -10,7 +10,6 @@ import pytest
 from fixtures import office
 
 from engine.core.records import ReadDocument
-from engine.corpus.formats import archive
 from engine.corpus.formats.opening import everything_in
 
 SAMPLES = Path(__file__).resolve().parents[4] / "shared" / "data" / "office" / "tika"
@@ -67,14 +66,3 @@ def test_an_archive_whose_end_names_a_wrong_disk_is_read_where_all_of_it_is_ther
     content[content.rfind(b"PK\x05\x06") + 4] = 3
     (tmp_path / "a.zip").write_bytes(content)
     assert names_in(tmp_path / "a.zip") == ["a.txt", "b.txt"]
-
-
-def test_many_long_names_that_fit_no_code_page_are_not_looked_at_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[int] = []
-    monkeypatch.setattr(archive, "guess_encoding_of_names", lambda names: asked.append(len(names)) or "")
-    members = [zipfile.ZipInfo(bytes([200 + number] * 60_000).decode("cp437")) for number in range(20)]
-    assert len(archive.names_of(members)) == 20
-    assert len(asked) == 1
-    asked.clear()
-    archive.names_of([zipfile.ZipInfo(bytes([200 + number] * 60).decode("cp437")) for number in range(20)])
-    assert asked == [20 * 61 - 1, *[60] * 20]

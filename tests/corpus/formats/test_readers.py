@@ -76,7 +76,6 @@ def test_a_file_that_cannot_be_opened_is_distinguished_from_one_that_holds_no_te
         ("c.md", "# The *first* [one](http://x)\n\ntext\n# Second", "The first one"),
         ("d.md", "## Only two\ntext", "D"),
         ("e.md", '---\ntitle: "Front: matter"\ntags: [a]\n---\n# Heading\n', "Front: matter"),
-        ("f.md", "+++\ntitle = 'Toml'\n+++\ntext", "Toml"),
         ("g.html", "<title> Page\n title </title><h1>H</h1>text", "Page title"),
         ("h.html", "<body><h1>The <b>H</b></h1>text", "The H"),
         ("i_j.html", "<p>text</p>", "I j"),

@@ -11,7 +11,6 @@ import pytest
 from fixtures import office
 
 from engine.core.records import ReadDocument
-from engine.corpus.formats.containers import Package
 from engine.corpus.formats.opening import everything_in
 from engine.corpus.formats.word_numbers import with_numbers
 
@@ -60,7 +59,7 @@ def read(tmp_path: Path, *paragraphs: str, lists: str, styles: str = "") -> Read
 
 def numbered(content: bytes) -> bytes | None:
     """The document's part with numbers; None where it has none."""
-    package = Package(content)
+    package = zipfile.ZipFile(io.BytesIO(content))
     part = package.read("word/document.xml")
     changed = with_numbers(part, package)
     return None if changed == part else changed

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.corpus.text.blocks import from_pages
-from engine.corpus.text.furniture import named_page, without_furniture
+from engine.corpus.text.furniture import without_furniture
 
 BIRDS = ["pelican", "heron", "tern", "gull", "eider", "avocet", "plover", "curlew"]
 FOUR = [1, 2, 3, 4]
@@ -63,13 +63,6 @@ def test_a_question_is_no_page_number_where_the_pages_have_their_own() -> None:
     assert without_furniture(pages, FOUR) == [f"Question {n}\n{text}" for n, text in zip(FOUR, BODY, strict=True)]
 
 
-def test_a_value_that_most_pages_share_stays_on_each() -> None:
-    said = ["passed", "passed", "failed", "passed", "passed"]
-    for form in ("Result: {}", "Result {}"):
-        pages = [f"{body(bird)}\n{form.format(word)}" for bird, word in zip(BIRDS, said, strict=False)]
-        assert without_furniture(pages, range(1, 6)) == pages
-
-
 def test_pages_of_few_lines_stay_as_they_are() -> None:
     for form in (
         "Site {bird}\nMeasured value {n}\nComment none",
@@ -95,20 +88,3 @@ def test_pages_begin_where_they_do_without_their_headers() -> None:
     text = from_pages({n: f"{text}\n{n}" for n, text in enumerate(BODY, 1)})
     assert text.text == "\n\n".join(BODY)
     assert [text.text[page.start :].split("\n")[0] for page in text.pages] == [page.split("\n")[0] for page in BODY]
-
-
-def test_lines_of_a_document_are_not_remembered_beyond_it_and_long_ones_not_at_all(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    asked: list[int] = []
-    monkeypatch.setattr(
-        "engine.corpus.text.furniture.named_page", lambda line: asked.append(len(line)) or named_page(line)
-    )
-    monkeypatch.setattr("engine.corpus.text.furniture.named_page.cache_clear", named_page.cache_clear, raising=False)
-    pages = [f"{'x ' * 600}page {n}\n{text}\npage {n}" for n, text in zip(FOUR, BODY, strict=True)]
-    assert without_furniture(pages, FOUR) == [
-        f"{'x ' * 600}page 1\n{BODY[0]}",
-        *BODY[1:],
-    ]
-    assert set(asked) == {len("page 1")}
-    assert named_page.cache_info().currsize == 0

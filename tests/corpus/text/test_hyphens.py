@@ -28,4 +28,4 @@ def test_long_words_take_no_long_time(go: Callable[[], object]) -> None:
 
 def test_a_word_of_several_parts() -> None:
     page = f"up{BREAK}to-the{BREAK}minute state-of{BREAK}art a{BREAK}b{BREAK}cd-e\u2010fgh{BREAK}ij"
-    assert put_together([page]) == ["upto-theminute state-of-art a-b-cd-e\u2010fghij"]
+    assert put_together([page]) == ["upto-theminute state-ofart a-b-cd-e\u2010fghij"]

@@ -88,11 +88,6 @@ def test_front_matter_in_yaml(fields: str, said: Said) -> None:
     assert split_front_matter(f"---\n{fields}\n---\nBody\n") == ("Body\n", said)
 
 
-def test_front_matter_in_toml() -> None:
-    fields = 'title = "T"\nauthors = ["Ann", {name = "Bo"}]\ndate = 2031-04-29T14:00:00+02:00\n[params]\ntitle = "no"'
-    assert split_front_matter(f"+++\n{fields}\n+++\nBody") == ("Body", Said("T", "Ann, Bo", NOON))
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -123,8 +118,6 @@ def test_what_is_no_front_matter_stays(text: str) -> None:
         ('<meta name="dcterms.created" content="2031"><meta name="DCTERMS.modified" content="2031-04-29">',
          Said("", "", at(2031, 1, 1, 12), NOON)),
         ('<meta name="date" content="soon"><meta name="pubdate" content="2031-04-29">', Said("", "", NOON)),
-        ("<!--[if gte mso 9]><xml><o:Author>Ann</o:Author><o:LastSaved>2031-04-29T12:00:00Z</o:LastSaved></xml>-->",
-         Said("", "Ann", None, NOON)),
         ('<!-- <meta name="author" content="Old"> --><meta name="author" content="Ann"><!-- open', Said("", "Ann")),
         ('</head><body><meta name="author" content="Ann">', Said()),
         ('<meta charset="utf-8"><meta name="author"><metadata name="author" content="x">', Said()),
@@ -132,24 +125,21 @@ def test_what_is_no_front_matter_stays(text: str) -> None:
 )  # fmt: skip
 def test_heads_of_pages(head: str, said: Said) -> None:
     source = f"<html><head><title>T</title>{head}</head><body>Text"
-    assert said_in(parsed(source), source) == said
+    assert said_in(parsed(source)) == said
 
 
-@pytest.mark.parametrize(
-    "piece", ["<meta ", '<meta "', "<!--", "<meta name='", "<meta a=b ", "<o:Author>", "<meta name="]
-)
+@pytest.mark.parametrize("piece", ["<meta ", '<meta "', "<!--", "<meta name='", "<meta a=b ", "<meta name="])
 def test_a_hostile_head_takes_no_time(piece: str) -> None:
     started = time.process_time()
     source = piece * (2**20 // len(piece))
-    assert said_in(parsed(source), source) == Said()
+    assert said_in(parsed(source)) == Said()
     assert time.process_time() - started < 2
 
 
 @given(st.text(st.sampled_from("ab:-[]{}\"'#|>,= \n\tname")))
 def test_any_fields_can_be_read(text: str) -> None:
-    for mark in ("---", "+++"):
-        body, _ = split_front_matter(f"{mark}\n{text}\n{mark}\nBody")
-        assert body.endswith("Body")
+    body, _ = split_front_matter(f"---\n{text}\n---\nBody")
+    assert body.endswith("Body")
 
 
 def test_readers_find_them(tmp_path: Path) -> None:

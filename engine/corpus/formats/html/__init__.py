@@ -21,14 +21,14 @@ from engine.corpus.formats.html.nodes import (
 )
 from engine.corpus.formats.html.tables import Tables
 from engine.corpus.formats.plain import decode_as, decoded
-from engine.corpus.formats.word_numbers import in_figures
+from engine.corpus.formats.word_numbers import in_figures, whole_number
 from engine.corpus.text.blocks import Builder, Text
 from engine.corpus.text.metadata import title_from_name
 
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _KINDS = frozenset({*_HEADINGS, "li"})
 _MARKS: dict[str, Origin] = {"a": "link", "caption": "caption", "dt": "glossary", "figcaption": "caption"}
-_MAX_PIECES = 50  # elements and texts in one that is marked: what holds more is no phrase
+_MAX_PIECES = 100  # in an element that is marked: what holds more is no phrase
 _FIGURES = {"a": "lowerLetter", "A": "upperLetter", "i": "lowerRoman", "I": "upperRoman"}
 
 
@@ -47,7 +47,7 @@ class HtmlReader:
         named = next((element for element in page.elements if element.name == "title"), None)
         title = inline(named) if named else ""
         first = next((heading.title for heading in shown.headings if heading.level == 1), "")
-        said = said_in(page, source)
+        said = said_in(page)
         yield ReadDocument(
             title or first or title_from_name(path), shown.text, shown.headings, format="html", note=note, author=said.author,
             created=said.created, changed=said.changed, marked=tuple(_marked(page)),
@@ -115,9 +115,6 @@ class _Blocks:
         name = node.name
         if name == "br":
             self._run.append("\n")
-        if name == "svg":
-            self._run += [f" {words} " for words in _labels(node)]
-            return False
         if name not in BLOCKS:
             return True
         self._end_block()
@@ -137,8 +134,8 @@ class _Blocks:
         around = item.parent
         if around is None or around.name != "ol":
             return "-"
-        own, start = _whole(item.get("value")), _whole(around.get("start"))
-        number = self._counted.get(around, (1 if start is None else start) - 1) + 1 if own is None else own
+        following = self._counted.get(around, whole_number(around.get("start"), 1) - 1) + 1
+        number = whole_number(item.get("value"), following)
         self._counted[around] = number
         return f"{in_figures(number, _FIGURES.get(around.get('type'), 'decimal'))}."
 
@@ -157,20 +154,3 @@ class _Blocks:
     def text(self) -> Text:
         """What was collected."""
         return self._built.done()
-
-
-def _whole(text: str) -> int | None:
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 6 else None
-
-
-def _labels(svg: Element) -> Iterator[str]:
-    """What the words of a drawing say; each once, also where one stands in another."""
-    stack = svg.contents[::-1]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, str):
-            continue
-        if node.name == "text":
-            yield inline(node)
-        else:
-            stack += reversed(node.contents)

@@ -1,10 +1,9 @@
-"""What the head of a page says: its encoding; its author and dates, in `meta` elements or as Word writes them."""
+"""What the head of a page says: its encoding; its author and dates, in `meta` elements."""
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from html import unescape
 
 from engine.core.characters import clean
 from engine.corpus.formats.html.nodes import ParsedPage
@@ -14,21 +13,19 @@ _SEARCHED = 2**18  # bytes or characters; what belongs at the beginning stands b
 _OF_XML = re.compile(rb"""\s*<\?xml\s[^>]*?encoding\s*=\s*["']\s*([\w.:-]+)""")
 _META = re.compile(rb"<\s*meta[\s/][^<>]*>", re.IGNORECASE)  # "<" ends one, or many without ">" take quadratic time
 _CHARSET = re.compile(rb"""charset\s*=\s*["']?\s*([\w.:-]+)""", re.IGNORECASE)
-_OF_WORD = re.compile(r"<o:(Author|Created|LastSaved)>([^<]{1,300})</o:", re.IGNORECASE)
 _NAMES = ("name", "property", "itemprop", "http-equiv")
 # fmt: off
 _AUTHOR = (
     "author", "article:author", "dcterms.creator", "dc.creator", "citation_author", "creator", "parsely-author", "sailthru.author",
-    "o:author",
 )
 _CREATED = (
     "article:published_time", "dcterms.created", "dc.date.created", "dcterms.issued", "dc.date.issued", "datepublished", "created",
     "citation_publication_date", "citation_date", "dcterms.date", "dc.date", "date", "pubdate", "publish-date", "creation_date",
-    "parsely-pub-date", "sailthru.date", "o:created",
+    "parsely-pub-date", "sailthru.date",
 )
 _CHANGED = (
     "article:modified_time", "og:updated_time", "dcterms.modified", "dc.date.modified", "datemodified", "changed", "lastmod",
-    "last-modified", "revised", "modified", "o:lastsaved",
+    "last-modified", "revised", "modified",
 )
 # fmt: on
 
@@ -42,7 +39,7 @@ def declared_encoding(source: bytes) -> str:
     return found[1].decode("ascii", "replace").lower() if found else ""
 
 
-def said_in(page: ParsedPage, source: str) -> Said:
+def said_in(page: ParsedPage) -> Said:
     """What the head of a page says of its author and dates."""
     stated: dict[str, list[str]] = defaultdict(list)
     for element in page.elements:
@@ -51,8 +48,6 @@ def said_in(page: ParsedPage, source: str) -> Said:
         if element.name == "meta" and (name := next(filter(None, map(element.get, _NAMES)), "")):
             name = name.lower().replace("dc:", "dc.").replace("dcterms:", "dcterms.")
             stated[name].append(clean(element.get("content")))
-    for name, value in _OF_WORD.findall(source, 0, _SEARCHED):
-        stated[f"o:{name.lower()}"].append(clean(unescape(value)))
     authors = (joined(stated[name]) for name in _AUTHOR if name in stated)
     return Said(
         author=next(filter(None, authors), ""),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterator
+from itertools import islice
 from typing import NamedTuple
 
 from engine.core.characters import clean
@@ -11,14 +13,14 @@ from engine.core.characters import clean
 # fmt: off
 _LEFT_OUT = frozenset({
     "script", "style", "nav", "noscript", "template", "head", "iframe", "embed", "canvas", "audio", "video", "select", "annotation",
-    "annotation-xml",
+    "annotation-xml", "metadata",
 })
 _SPEECHLESS = frozenset({"script", "style", "template", "rt", "rp"})  # what stands in them is no text of the page
 BLOCKS = frozenset({
     "address", "article", "aside", "blockquote", "body", "button", "caption", "center", "dd", "details", "dialog", "div",
     "dl", "dt", "fieldset", "figcaption", "figure", "footer", "form", "h1", "h2", "h3", "h4", "h5", "h6", "header",
     "hgroup", "hr", "html", "legend", "li", "main", "object", "ol", "p", "pre", "section", "summary", "table", "tbody",
-    "td", "textarea", "tfoot", "th", "thead", "tr", "ul",
+    "td", "text", "textarea", "tfoot", "th", "thead", "tr", "ul",
 })
 # fmt: on
 _DECLARED = re.compile(r"\A\ufeff*\s*<\?xml[^>]*\?>|\A\ufeff+")
@@ -93,34 +95,28 @@ def one_line(text: str) -> str:
 
 
 def inline(element: Element, most: int = sys.maxsize) -> str:
-    """All that an element shows on one line, without recursion; only blocks and line breaks part its words. Nothing of one that
-    has more than `most` pieces in it.
+    """All that an element shows on one line; only blocks and line breaks part its words. Nothing of one that has more than `most`
+    pieces in it: texts, and two for each element.
     """
-    parts: list[str] = []
-    stack = element.contents[::-1]
-    while stack:
-        most -= 1
-        if most < 0:
-            return ""
-        inner = stack.pop()
-        if isinstance(inner, str):
-            parts.append(inner)
-        elif is_shown(inner):
-            gap = " " if inner.name == "br" or inner.name in BLOCKS else ""
-            parts.append(gap)
-            stack += [gap, *reversed(inner.contents)]
-    return one_line("".join(parts))
+    pieces = list(islice(_pieces(element, " "), most))
+    return one_line("".join(pieces)) if len(pieces) < most else ""
 
 
 def preformatted(element: Element) -> str:
     """All that an element shows with its line ends and blanks."""
-    parts: list[str] = []
+    return "".join(_pieces(element, "")).strip("\r\n")
+
+
+def _pieces(element: Element, gap: str) -> Iterator[str]:
+    """The texts in an element, without recursion, with a `gap` where a block begins or ends."""
     stack = element.contents[::-1]
     while stack:
         inner = stack.pop()
         if isinstance(inner, str):
-            parts.append(inner)
+            yield inner
+        elif inner.name == "br":
+            yield "\n"
         elif is_shown(inner):
-            parts.append("\n" if inner.name == "br" else "")
-            stack += reversed(inner.contents)
-    return "".join(parts).strip("\r\n")
+            around = gap if inner.name in BLOCKS else ""
+            yield around
+            stack += [around, *reversed(inner.contents)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from engine.corpus.formats.html.nodes import Element, inline, is_shown, one_line
+from engine.corpus.formats.word_numbers import whole_number
 from engine.corpus.text.blocks import rows_as_text
 
 _WIDEST = 50  # columns or rows that one cell may span
@@ -60,16 +61,13 @@ class Tables:
                 if not rows:
                     rows.append((node, []))
                 rows[-1][1].append(node)
-            elif node.name in ("tbody", "thead", "tfoot", "tr", "form", "colgroup") or self._holds_rows(node):
+            elif node.name in ("tbody", "thead", "tfoot", "tr", "form", "colgroup") or self._held.get(node, 0) & _ROW:
                 if node.name == "tr":
                     rows.append((node, []))
                 stack += reversed(node.contents)
             else:
                 around.append(inline(node))
         return rows, around
-
-    def _holds_rows(self, node: Element) -> bool:
-        return bool(self._held.get(node, 0) & _ROW)
 
 
 def _told(rows: list[_Row]) -> str:
@@ -110,5 +108,4 @@ def _line(cells: list[Element], above: _Spans) -> tuple[list[str], _Spans]:
 
 
 def _span(cell: Element, name: str) -> int:
-    found = cell.get(name)
-    return max(1, min(int(found), _WIDEST)) if found.isascii() and found.isdigit() and len(found) < 6 else 1
+    return max(1, min(whole_number(cell.get(name), 1), _WIDEST))

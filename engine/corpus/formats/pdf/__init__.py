@@ -8,14 +8,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from engine.core.characters import clean
-from engine.core.records import ReadDocument
+from engine.core.records import Kind, ReadDocument
 from engine.corpus.formats import OWN_TEXT, Found, LeftOut, UnreadableFileError, pictures, read_bytes
 from engine.corpus.formats.locked import why_closed
 from engine.corpus.formats.pdf.forms import Beside, form_of
@@ -23,7 +23,7 @@ from engine.corpus.formats.pdf.outline import headings_of, outline
 from engine.corpus.formats.pdf.pdfium import LockedError, attached, is_cut, iso_date, opened, page_of, said, text_of
 from engine.corpus.text.blocks import from_pages
 from engine.corpus.text.hyphens import with_breaks
-from engine.corpus.text.metadata import author_of, seconds, title_of
+from engine.corpus.text.metadata import document_of
 
 _PICTURE = re.compile(rb"/Subtype\s*/Image\b|/Filter\s*\[?\s*/(?:DCT|CCITTFax|JPX|JBIG2)Decode")
 
@@ -69,13 +69,10 @@ def _own_text(path: Path, content: bytes, document: Any, pages: _Pages) -> Itera
     text = from_pages(texts, pages.beside)
     if not text.text.strip():
         raise _without_text(path, content, note, pages.count, damaged=pages.damaged, scanned=bool(unread))
-    yield ReadDocument(
-        title_of(metadata, text, path), text.text, headings_of(bookmarks, text.text, text.pages), format="pdf",
-        pages=text.pages, author=author_of(metadata), created=seconds(metadata["created_at"]),
-        changed=seconds(metadata["modified_at"]), note=note,
-    )  # fmt: skip
+    headings = headings_of(bookmarks, text.text, text.pages)
+    yield replace(document_of(path, "pdf", text, metadata), headings=headings, note=note)
     if pages.damaged:
-        yield _damaged_pages(pages.damaged, pages.count)
+        yield _pages_left_out(pages.damaged, pages.count, "damaged", "damaged or missing")
     if is_cut(content):
         yield LeftOut(
             "the rest of it", "quarantined", "damaged", "it ends before it should, and something may be missing"
@@ -83,7 +80,9 @@ def _own_text(path: Path, content: bytes, document: Any, pages: _Pages) -> Itera
     if not pages.whole:
         yield LeftOut(_NOTES, "quarantined", "timed out", "there are so many that not all of them were read")
     if unread:
-        yield pages_left_out(unread, pages.count)
+        problems = [*dict.fromkeys(filter(None, unread.values()))][:_MAX_PROBLEMS]
+        why = f"not read by OCR: {'; '.join(problems)}" if problems else "pictures, which without OCR hold no text"
+        yield _pages_left_out(list(unread), pages.count, "needs OCR", why)
 
 
 def _document(path: Path, content: bytes) -> Any:
@@ -161,34 +160,25 @@ def _metadata(document: Any) -> Mapping[str, str]:
     }
 
 
-def _damaged_pages(numbers: Sequence[int], pages: int) -> LeftOut:
-    one = len(numbers) == 1
-    which = f"page{'' if one else 's'} {', '.join(runs(numbers))}"
-    of = f"{len(numbers)} of {pages} page{'' if pages == 1 else 's'}"
-    return LeftOut(
-        which, "quarantined", "damaged", f"{of} {'is' if one else 'are'} damaged or missing, and cannot be read"
-    )
+def _pages_left_out(numbers: Sequence[int], pages: int, kind: Kind, why: str) -> LeftOut:
+    which = f"page{'s' if numbers[1:] else ''} {', '.join(runs(numbers))}"
+    return LeftOut(which, "quarantined", kind, f"{len(numbers)} of {pages} page{'s' if pages > 1 else ''}: {why}")
 
 
 def _without_text(
     path: Path, content: bytes, note: str, pages: int, *, damaged: Sequence[int], scanned: bool
 ) -> UnreadableFileError:
-    if note:
-        return UnreadableFileError(path, f"OCR found no text in it: {note}", "needs OCR")
-    if len(damaged) == pages:
-        return UnreadableFileError(path, "damaged: its pages cannot be read", "damaged")
-    if pictures.on() and _PICTURE.search(content):
-        return UnreadableFileError(path, "OCR found no text in it", "needs OCR")
-    if scanned or _PICTURE.search(content):
-        return UnreadableFileError(path, "its pages are pictures: without OCR they hold no text", "needs OCR")
-    if damaged:
-        why = f"damaged: {len(damaged)} of {pages} pages cannot be read, and the others hold no text"
-        return UnreadableFileError(path, why, "damaged")
-    if is_cut(content):
-        return UnreadableFileError(
-            path, "damaged: it ends before it should, and what is there holds no text", "damaged"
-        )
-    return UnreadableFileError(path, "it holds no text", "empty")
+    reasons: tuple[tuple[bool, Kind, str], ...] = (
+        (bool(note), "needs OCR", f"OCR found no text in it: {note}"),
+        (len(damaged) == pages, "damaged", "damaged: its pages cannot be read"),
+        (scanned or _PICTURE.search(content) is not None, "needs OCR",
+         "OCR found no text in it" if pictures.on() else "its pages are pictures: without OCR they hold no text"),
+        (bool(damaged), "damaged", f"damaged: {len(damaged)} of {pages} pages cannot be read, and the others hold no text"),
+        (is_cut(content), "damaged", "damaged: it ends before it should, and what is there holds no text"),
+        (True, "empty", "it holds no text"),
+    )  # fmt: skip
+    kind, why = next((kind, why) for holds, kind, why in reasons if holds)
+    return UnreadableFileError(path, why, kind)
 
 
 def is_scan(page: Any, text: str) -> bool:
@@ -196,20 +186,6 @@ def is_scan(page: Any, text: str) -> bool:
     if _letters(text[:_ENOUGH]) > _STAMP or (letters := _letters(text)) > _STAMP:
         return False
     return _covered(page) >= (_WHOLE if letters else _MIN_COVERED)
-
-
-def pages_left_out(unread: Mapping[int, str], pages: int) -> LeftOut:
-    """What the ledger is to say of pages that are pictures, of a PDF of `pages` pages in all: `unread` has their numbers, each
-    with what prevented OCR, empty where that is off.
-    """
-    numbers, one = list(unread), len(unread) == 1
-    which = f"page{'' if one else 's'} {', '.join(runs(numbers))}"
-    reason = f"{len(numbers)} of {pages} page{'' if pages == 1 else 's'} "
-    if problems := [*dict.fromkeys(filter(None, unread.values()))][:_MAX_PROBLEMS]:
-        reason += f"{'was' if one else 'were'} not read by OCR: {'; '.join(problems)}"
-    else:
-        reason += f"{'is a picture' if one else 'are pictures'}: without OCR {'it' if one else 'they'} cannot be read"
-    return LeftOut(which, "quarantined", "needs OCR", reason)
 
 
 def runs(numbers: Sequence[int]) -> Iterator[str]:

@@ -22,7 +22,7 @@ _WHY = {
     3: "its structure is not that of a PDF that can be read",
     6: "its pages cannot be found",
 }
-_DATE = re.compile(r"(?:D:)?(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(?:Z|([+-]\d\d)'?(\d\d)?)?")
+_DATE = re.compile(r"(?:D:)?(\d{8})(\d{6})?([+-]\d\d)?'?(\d\d)?")
 
 
 class LockedError(ValueError):
@@ -129,9 +129,8 @@ def said(get: Callable[[], str]) -> str:
 
 
 def iso_date(text: str) -> str:
-    """`D:20240103093826+01'00'` → `2024-01-03T09:38:26+01:00`; a date that is none → empty."""
+    """`D:20240103093826+01'00'` → `20240103T093826+0100`; what is none, or has no day → empty."""
     if not (found := _DATE.match(text.strip())):
         return ""
-    year, month, day, hour, minute, second, ahead, minutes = found.groups()
-    zone = f"{ahead}:{minutes or '00'}" if ahead else ""
-    return f"{year}-{month or '01'}-{day or '01'}T{hour or '00'}:{minute or '00'}:{second or '00'}{zone}"
+    day, time, ahead, minutes = found.groups()
+    return f"{day}T{time or '000000'}" + (f"{ahead}{minutes or '00'}" if ahead else "")

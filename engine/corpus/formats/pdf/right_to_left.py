@@ -40,22 +40,13 @@ def in_reading_order(page: Any) -> str:
 
 
 def _shown(page: Any) -> Iterator[_Sign]:
-    """The signs of a page but for those that stand beyond its edges; two halves of one are put together."""
+    """The signs of a page but for those that stand beyond its edges, and for those of which PDFium gives two halves."""
     left, bottom, right, top = page.page.get_bbox()
-    half = ""
     for sign in _signs(page):
         begins, ends, foot, head = sign.place
-        if begins < ends and (ends < left or begins > right or head < bottom or foot > top):
-            continue
-        if not "\ud800" <= sign.char <= "\udfff":
-            half = ""
+        beyond = begins < ends and (ends < left or begins > right or head < bottom or foot > top)
+        if not beyond and not "\ud800" <= sign.char <= "\udfff":
             yield sign
-        elif half:  # in a line that is turned round the second one comes first
-            whole = "".join(sorted((half, sign.char))).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-            half = ""
-            yield _Sign(whole, sign.place)
-        else:
-            half = sign.char
 
 
 def _signs(page: Any) -> Iterator[_Sign]:

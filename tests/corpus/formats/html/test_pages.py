@@ -59,7 +59,7 @@ def test_work_grows_with_the_length_of_a_page_however_it_nests(piece: str, end: 
 
 
 def test_words_of_a_drawing_within_others_are_reported_once() -> None:
-    assert read("<p>See<svg><text>Pier<text>9</text></text></svg></p>").text == "See Pier9"
+    assert read("<p>See<svg><text>Pier<text>9</text></text></svg></p>").text == "See\n\nPier\n\n9"
 
 
 @pytest.mark.parametrize(
