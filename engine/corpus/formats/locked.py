@@ -1,7 +1,5 @@
-"""Locked files: the passwords that they are tried with, and office files without their lock.
-
-Passwords live in memory alone, and only while files are read. [MS-OFFCRYPTO] through msoffcrypto-tool: agile and standard
-encryption of the formats since 2007; RC4 and XOR of those before.
+"""Locked files: the passwords that they are tried with, which live in memory alone, and office files without their lock, through
+msoffcrypto-tool.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
 """Pictures, such as scanned letters, and what is recognised in them.
-
-The reading process hands each picture to its parent and gets the text back. The parent has tesseract at work in a process of its
-own (`engine.corpus.sandbox.tesseract`): what reads a file starts no program.
+Each is handed to the parent process, which has tesseract at work: what reads a file starts no program.
 """
 
 from __future__ import annotations

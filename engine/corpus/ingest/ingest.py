@@ -81,10 +81,8 @@ class Ingest:
         self._unreadable: list[tuple[FileRecord, list[PartRecord]]] = []
 
     def bring_in_line(self, found: Scan) -> Tally:
-        """Read what is new or changed, a batch of files per transaction; then forget what is gone.
-
-        Raises NoDocumentsError when nothing would be left to search; files that are still there then keep what was read of
-        them before.
+        """Read what is new or changed, a batch of files per transaction; then forget what is gone. Raises NoDocumentsError when
+        nothing would be left to search: files that are still there then keep what was read of them before.
         """
         self._former = Former(self._context, self._chunking, self._ocr, found)
         changed = [file for file in found.files if self._former.is_changed(file)]

@@ -119,8 +119,9 @@ def _name_movably(found: Scan, project: Path) -> None:
     """Sources inside the project folder are named relative to it."""
     sources = {file.source for file in found.files} | {item.source for item in found.skipped}
     names = {source: _movable(source, project) for source in sources}
-    found.files = [replace(file, source=names[file.source]) for file in found.files]
-    found.skipped = [replace(item, source=names[item.source]) for item in found.skipped]
+    if any(name != source for source, name in names.items()):
+        found.files = [replace(file, source=names[file.source]) for file in found.files]
+        found.skipped = [replace(item, source=names[item.source]) for item in found.skipped]
     found.closed = [(names[source], path) for source, path in found.closed]
 
 

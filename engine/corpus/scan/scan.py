@@ -27,15 +27,22 @@ _BEIR_COMPANIONS = {"queries.jsonl", "qrels"}
 
 @dataclass(frozen=True, slots=True)
 class ScannedFile:
-    """A file to read. `source` is the folder it was found under, `path` its place there with forward slashes, readable."""
+    """A file to read. `source` is the folder it was found under, `path` its place there with forward slashes, readable; `place`
+    is where it is on the disk: a `Path` for each of many files takes as long as to look for them.
+    """
 
     source: str
     path: str
-    absolute: Path
+    place: str | Path
     size: int
     mtime_ns: int
     format: str
     ctime_ns: int = 0
+
+    @property
+    def absolute(self) -> Path:
+        """Where it is on the disk."""
+        return Path(self.place)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +84,7 @@ def scan(
     in two ways counts once. Of a BEIR data set corpus.jsonl is the only document. `pictures`: whether these are documents.
     Raises InputError for a missing source, UsageError for a pattern that cannot be understood.
     """
-    wanted, unwanted = _patterns(include), _patterns(exclude)
+    wanted, unwanted = None if [*include] == ["**/*"] else _patterns(include), _patterns(exclude)
     result = Scan()
     taken: set[str] = set()
     for source in sources:
@@ -111,7 +118,7 @@ class _Walk:
     """One source. Real folders first, links afterwards, so that a linked file is known by its real path."""
 
     def __init__(
-        self, source: str, wanted: PathSpec[Pattern], unwanted: PathSpec[Pattern], result: Scan, taken: set[str],
+        self, source: str, wanted: PathSpec[Pattern] | None, unwanted: PathSpec[Pattern], result: Scan, taken: set[str],
         follow_links: bool = False, pictures: bool = False,
     ) -> None:  # fmt: skip
         self._follow_links = follow_links
@@ -211,7 +218,8 @@ class _Walk:
 
     def _matches(self, path: str) -> bool:
         path = readable_path(path)
-        return self._wanted.match_file(path) and not self._unwanted.match_file(path)
+        wanted = self._wanted is None or self._wanted.match_file(path)
+        return wanted and not (self._unwanted.patterns and self._unwanted.match_file(path))
 
     def _take(self, path: str, status: os.stat_result, real: str) -> None:
         if real in self._taken:
@@ -236,12 +244,8 @@ class _Walk:
             self._skip(path, f"format not supported yet: {ending or 'no ending'}", "unsupported")
         else:
             self._taken.add(real)
-            absolute = Path(self._source, path)
-            self._result.files.append(
-                ScannedFile(
-                    self._source, readable, absolute, status.st_size, status.st_mtime_ns, format, status.st_ctime_ns
-                )
-            )
+            facts = (status.st_size, status.st_mtime_ns, format, status.st_ctime_ns)
+            self._result.files.append(ScannedFile(self._source, readable, f"{self._source}/{path}", *facts))
 
     def _closed(self, path: str, error: OSError, kind: Kind = "no access") -> None:
         self._result.closed.append((self._source, readable_path(path)))
