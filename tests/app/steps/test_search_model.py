@@ -146,7 +146,7 @@ def test_filters_become_params() -> None:
     assert filters.count == 6
     assert filters.request("q", "bm25", facets=True) == Search(
         "q", "bm25", paths=("contracts/**", "*.md"), types=("md", "txt"), before="2031-05-01",
-        authors=('"Ada Quay, Bo"',), languages=("en",), facets=True, series="typed-bm25",
+        authors=('"Ada Quay, Bo"',), languages=("en",), facets=True, series="typed-bm25", rerank=False,
     )  # fmt: skip
     assert filters.toggled("type", "md").of("type") == ("txt",)
 
