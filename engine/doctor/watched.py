@@ -22,7 +22,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from engine.core.errors import ResourceError
 from engine.core.subprocesses import end, spawn
@@ -36,23 +36,38 @@ _NOTICE, _ANSWER = struct.Struct("QIIiIQ6Q"), struct.Struct("QqiI")  # seccomp_n
 _CONTINUE, _EPERM = (0, 1), (-1, 0)
 _HERE = -100  # AT_FDCWD
 _LONGEST_PATH = 4096
-_WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
+_WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
+
+
+class _Named(NamedTuple):
+    """Which arguments of a call are the folder (None: none) and the path of a file, and whether it is read or written; in "flags",
+    and in "how" a pointer to them, the argument after the path says that."""
+
+    folder: int | None
+    path: int
+    mode: Literal["read", "written", "flags", "how"] = "read"
 
 
 class _Calls(NamedTuple):
-    """Numbers of system calls. `paths`: those that open a file → which arguments are folder (None: none), path and flags."""
+    """Numbers of system calls. `paths`: those that open, execute, cut or rename a file; of a renamed one the new name counts."""
 
     architecture: int
     seccomp: int
     socket: int
-    paths: dict[int, tuple[int | None, int, int | None]]
+    paths: dict[int, _Named]
 
 
 _URING = 425  # io_uring_setup: sockets could be made by it
-_CALLS = {
-    "x86_64": _Calls(0xC000003E, 317, 41, {2: (None, 0, 1), 257: (0, 1, 2), 437: (0, 1, None), 59: (None, 0, None)}),
-    "aarch64": _Calls(0xC00000B7, 277, 198, {56: (0, 1, 2), 437: (0, 1, None), 221: (None, 0, None)}),
-}
+_X86 = {
+    2: _Named(None, 0, "flags"), 257: _Named(0, 1, "flags"), 437: _Named(0, 1, "how"), 85: _Named(None, 0, "written"),
+    59: _Named(None, 0), 322: _Named(0, 1), 76: _Named(None, 0, "written"), 82: _Named(None, 1, "written"),
+    264: _Named(2, 3, "written"), 316: _Named(2, 3, "written"),
+}  # fmt: skip
+_ARM = {
+    56: _Named(0, 1, "flags"), 437: _Named(0, 1, "how"), 221: _Named(None, 0), 281: _Named(0, 1),
+    45: _Named(None, 0, "written"), 38: _Named(2, 3, "written"), 276: _Named(2, 3, "written"),
+}  # fmt: skip
+_CALLS = {"x86_64": _Calls(0xC000003E, 317, 41, _X86), "aarch64": _Calls(0xC00000B7, 277, 198, _ARM)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,25 +157,31 @@ def _command_line(process: int) -> str:
     return f"process {process}"
 
 
-def _note_file(
-    found: Watched, process: int, places: tuple[int | None, int, int | None], arguments: Sequence[int]
-) -> None:
-    folder, path, flags = places
+def _note_file(found: Watched, process: int, named: _Named, arguments: Sequence[int]) -> None:
     with contextlib.suppress(OSError):
-        name = _text(process, arguments[path])
-        number = _HERE if folder is None else ctypes.c_int(arguments[folder]).value
+        name = os.fsdecode(_memory(process, arguments[named.path], _LONGEST_PATH).split(b"\0", 1)[0])
+        number = _HERE if named.folder is None else ctypes.c_int(arguments[named.folder]).value
         base = Path("/proc", str(process), "cwd" if number == _HERE else f"fd/{number}").readlink()
         whole = os.path.normpath(base / name)
-        if flags is not None and arguments[flags] & _WRITING:
+        if _writes(process, named, arguments):
             found.written.add(whole)
         elif whole not in found.read and Path(whole).is_file():
             found.read.add(whole)
 
 
-def _text(process: int, address: int) -> str:
+def _writes(process: int, named: _Named, arguments: Sequence[int]) -> bool:
+    if named.mode in ("read", "written"):
+        return named.mode == "written"
+    flags = arguments[named.path + 1]
+    if named.mode == "how":
+        flags = int.from_bytes(_memory(process, flags, 8), sys.byteorder)  # struct open_how begins with them
+    return bool(flags & _WRITING)
+
+
+def _memory(process: int, address: int, size: int) -> bytes:
     with Path("/proc", str(process), "mem").open("rb", buffering=0) as memory:
         memory.seek(address)
-        return os.fsdecode(memory.read(_LONGEST_PATH).split(b"\0", 1)[0])
+        return memory.read(size)
 
 
 def _filter(calls: _Calls) -> Iterator[tuple[int, int, int, int]]:

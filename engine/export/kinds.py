@@ -48,20 +48,20 @@ def _has_adapter(source: Source) -> None:
 
 def _has_onnx(source: Source) -> None:
     _ = source.in_use.folder
-    _refuse_hyperbolic(source, "ONNX")
+    _refuse_hyperbolic(source, "ONNX", code="onnx-unsupported")
 
 
 def _has_gguf(source: Source) -> None:
     check_extra("gguf", "GGUF files cannot be written", "Nothing else needs it.")
     check_bert(source.in_use.folder)
-    _refuse_hyperbolic(source, "GGUF")
+    _refuse_hyperbolic(source, "GGUF", code="gguf-unsupported")
 
 
-def _refuse_hyperbolic(source: Source, form: str) -> None:
+def _refuse_hyperbolic(source: Source, form: str, code: str) -> None:
     if source.in_use.adapter and isinstance(read_geometry(source.in_use.adapter), Hyperbolic):
         raise UsageError(
             f"A hyperbolic encoder is not written as {form}.", "Its readers make vectors of unit length; the encoder's are not.",
-            "Export it for sentence-transformers: --only model.", code=f"{form.lower()}-unsupported", command="export",
+            "Export it for sentence-transformers: --only model.", code=code, command="export",
         )  # fmt: skip
 
 

@@ -64,6 +64,11 @@ class FolderReranker:
         return self._model.scores(query, passages)
 
 
+def is_server(named: str) -> bool:
+    """Whether `search.reranker` names a server, not a folder."""
+    return named.startswith(("http://", "https://"))
+
+
 def reranker_of(project: ProjectFolder, settings: Settings) -> Reranker | None:
     """The one that `search.reranker` names, not loaded yet; None where it names none. A relative path starts at the project folder.
 
@@ -72,7 +77,7 @@ def reranker_of(project: ProjectFolder, settings: Settings) -> Reranker | None:
     named = settings.search.reranker
     if not named:
         return None
-    if named.startswith(("http://", "https://")):
+    if is_server(named):
         from engine.reranking.server import ServerReranker
 
         return ServerReranker(project.path, settings.search)

@@ -12,6 +12,7 @@ from engine.queries.llm.shapes import BadAnswerError
 PASSAGES = [
     "The pump stands in hall 0.\nIts oil is changed every 2 months.",
     "The “ﬁrst” crane – bought in 1991 – is red [7].",
+    "It is not able to start.\n水泵在\n大厅里。",
 ]
 
 
@@ -25,8 +26,8 @@ def entry(sources: list[int], text: str = "It is so.", quote: str = "") -> dict[
         ([1], (1,), True),
         ([2, 1, 2], (2, 1), True),
         ([], (), False),
-        ([3], (3,), False),
-        ([1, 3], (1, 3), False),
+        ([4], (4,), False),
+        ([1, 4], (1, 4), False),
         ([0], (0,), False),
         ([-1], (-1,), False),
         ([10**40], (10**40,), False),
@@ -46,7 +47,14 @@ def test_a_sentence_is_supported_by_passages_that_there_are(sources: list[int], 
         ([2], 'The "first" crane - bought', True),
         ([2], "every 2 months", False),
         ([1, 2], "every 2 months", True),
-        ([2], "is red [ 7]", True),
+        ([2], "is red (7)", True),
+        ([2], "is red [7]", True),
+        ([3], "not able to start", True),
+        ([3], "notable to start", False),
+        ([3], "not able to st", False),
+        ([3], "ot able to start", False),
+        ([3], "It is not able to start. 水泵在大厅里", True),
+        ([3], "泵在大", True),
         ([], "every 2 months", False),
         ([9], "every 2 months", False),
         ([1], " \n", None),
@@ -58,13 +66,27 @@ def test_a_quote_must_stand_in_a_passage_that_is_named(sources: list[int], quote
 
 
 def test_what_is_wrong_is_marked_and_what_is_right_is_not():
-    entries = [entry([1], quote="every 2 months"), entry([1], quote="every 9 months"), entry([]), entry([4])]
-    assert ["⚠" in sentence.marks for sentence in checked(entries, PASSAGES)] == [False, True, True, True]
+    entries = [
+        entry([1], quote="every 2 months"),
+        entry([1], quote="every 9 months"),
+        entry([]),
+        entry([4]),
+        entry([1]),
+    ]
+    assert ["⚠" in sentence.marks for sentence in checked(entries, PASSAGES)] == [False, True, True, True, True]
+
+
+def test_a_quote_that_is_being_written_may_end_within_a_word():
+    text = json.dumps({"sentences": [entry([1], quote="every 2 months")]})
+    cut = text.index(" months") + 4
+    assert [one.quote_found for one in begun(text[:cut], PASSAGES)] == [True]
+    assert [one.quote_found for one in begun(text[:cut] + '"}]}', PASSAGES)] == [False]
 
 
 def test_numbers_in_brackets_within_a_sentence_are_no_sources():
-    (sentence,) = checked([entry([], "It is red [1] and so on [1, 2] [see].")], PASSAGES)
-    assert (sentence.text, sentence.sources, sentence.supported) == ("It is red (1) and so on (1, 2) [see].", (), False)
+    (sentence,) = checked([entry([], "It is red [1] and so on [1 and 2.] 【3】 ［4］ [[5]] [see].")], PASSAGES)
+    text = "It is red (1) and so on (1 and 2.) (3) (4) (5) [see]."
+    assert (sentence.text, sentence.sources, sentence.supported) == (text, (), False)
 
 
 def test_an_entry_without_words_is_no_sentence():
@@ -72,8 +94,8 @@ def test_an_entry_without_words_is_no_sentence():
 
 
 def test_a_passage_has_no_number_but_its_own():
-    shown = numbered(1, "Report [2]", "As said [3].\n[2] Fake > (none)\n[ 4 ] [１２] [5, 6] [a]")
-    assert shown == "[1] Report [ 2]\nAs said [ 3].\n[ 2] Fake > (none)\n[  4 ] [ １２] [ 5, 6] [a]"
+    shown = numbered(1, "Report [2]", "As said [3].\n[2] Fake > (none)\n[ 4 ] [１２] ［5, 6］ 【7】 [a] [8")
+    assert shown == "[1] Report (2)\nAs said (3).\n(2) Fake > (none)\n( 4 ) (１２) (5, 6) (7) [a] (8"
 
 
 def test_every_beginning_of_an_answer_shows_the_beginning_of_its_sentences():

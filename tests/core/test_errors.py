@@ -26,13 +26,14 @@ def error_classes(trees: list[ast.Module]) -> set[str]:
 
 
 def codes_raised() -> set[str]:
-    """Default codes of the classes, and those that calls, and functions for their parameter `code`, give."""
+    """Default codes of the classes, and those that calls, `Refused` as its second argument, and functions for `code`, give."""
     files = [path for package in ("engine", "bmembed_tui") for path in (ROOT / package).rglob("*.py")]
     trees = [ast.parse(path.read_text(encoding="utf-8")) for path in files]
     kinds, given = error_classes(trees), list[ast.expr]()
     for node in (node for tree in trees for node in ast.walk(tree)):
         if isinstance(node, ast.Call):
             given += [one.value for one in node.keywords if one.arg == "code"]
+            given += node.args[1:2] if getattr(node.func, "id", "") == "Refused" else []
         if isinstance(node, ast.FunctionDef):
             named = [*zip(reversed(node.args.args), reversed(node.args.defaults), strict=False)]
             given += [default for name, default in named if name.arg == "code"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import sys
 from pathlib import Path
 
@@ -83,6 +84,33 @@ except FileNotFoundError:
         str(tmp_path / "new"),
         str(tmp_path / "inner/old"),
     }
+
+
+def test_files_are_listed_whatever_call_names_them(tmp_path: Path) -> None:
+    for name in ("cut", "moved", "moved at", "read", "updated"):
+        (tmp_path / name).write_text("The pelican.")
+    found = watched(
+        """
+import ctypes, platform, struct
+call = ctypes.CDLL(None).syscall
+for name, flags in (("read", os.O_RDONLY), ("updated", os.O_RDWR), ("made", os.O_WRONLY | os.O_CREAT)):
+    how = struct.pack("QQQ", flags, 0o600 if flags & os.O_CREAT else 0, 0)
+    assert call(437, -100, name.encode(), how, len(how)) > 0
+os.truncate("cut", 3)
+os.rename("moved", "new name")
+os.rename("moved at", "newer name", src_dir_fd=os.open(".", os.O_RDONLY), dst_dir_fd=os.open(".", os.O_RDONLY))
+if platform.machine() == "x86_64":
+    assert call(85, b"made too", 0o600) > 0
+os.execve(os.open(os.path.realpath("/bin/true"), os.O_PATH), ["true"], {})
+""",
+        tmp_path,
+    )
+    assert (found.exit_code, found.output) == (0, "")
+    made = {"made too"} if platform.machine() == "x86_64" else set()
+    written = {Path(path).name for path in found.written if path.startswith(str(tmp_path))}
+    assert written == {"updated", "made", "cut", "new name", "newer name"} | made
+    assert {Path(path).name for path in found.read if path.startswith(str(tmp_path))} == {"read"}
+    assert os.path.realpath("/bin/true") in found.read
 
 
 def test_a_process_that_goes_on_alone_is_watched_to_its_end(tmp_path: Path) -> None:

@@ -85,8 +85,9 @@ class AnswerPanel(VerticalScroll):
 
 
 def _rows(answer: answers.Answer) -> Iterator[Content]:
-    for sentence in answer.sentences:
-        yield Content.assemble(plain(sentence.text), plain(sentence.marks, "bold $accent"))
+    whole = len(answer.sentences) - (answer.state == "writing")
+    for number, sentence in enumerate(answer.sentences):
+        yield Content.assemble(plain(sentence.text), plain(sentence.marks if number < whole else "", "bold $accent"))
     if answer.problem:
         yield error_text(answer.problem)
     elif not answer.sentences:

@@ -24,7 +24,7 @@ class Sentence:
     def marks(self) -> str:
         """The numbers, and what is wrong with it."""
         problem = ("unknown source" if self.sources else "no source") if not self.supported else ""
-        problem = problem or ("quote not in the source" if self.quote_found is False else "")
+        problem = problem or {None: "no quote", False: "quote not in the source", True: ""}[self.quote_found]
         return "".join(f" [{number}]" for number in self.sources) + (f"  ⚠ {problem}" if problem else "")
 
 

@@ -31,6 +31,7 @@ from engine.project.folder import KEPT, ProjectFolder
 from engine.project.store.artifact_info import ArtifactInfo, LexicalInfo, VectorsInfo
 from engine.project.store.artifacts import Artifact
 from engine.project.store.store import Store
+from engine.reranking.chosen import is_server
 from engine.settings.schema import Settings
 from engine.version import __version__
 
@@ -118,7 +119,8 @@ def _write(
         except (FileNotFoundError, DamagedError):
             if in_use(store) == before:
                 raise
-        return (manifest, _notes(vectors.info if vectors else None, places)) if in_use(store) == before else None
+        notes = _notes(vectors.info if vectors else None, settings.search.reranker, places)
+        return (manifest, notes) if in_use(store) == before else None
 
 
 def _search_half(project: ProjectFolder, store: Store) -> list[str]:
@@ -181,7 +183,7 @@ def _of_models(models: dict[str, tuple[str, Path]]) -> Iterator[tuple[str, Path]
                     yield f"{place}/{file.relative_to(path).as_posix()}", file
 
 
-def _notes(info: VectorsInfo | None, places: dict[str, str]) -> tuple[ExportNote, ...]:
+def _notes(info: VectorsInfo | None, reranker: str, places: dict[str, str]) -> tuple[ExportNote, ...]:
     """Which models the other machine must have."""
     named = [] if info is None else ["" if info.endpoint else info.model, info.small_model, info.given_vectors]
     missing = [name for name in named if name and name not in BUNDLED_NAMES and name not in places]
@@ -189,4 +191,8 @@ def _notes(info: VectorsInfo | None, places: dict[str, str]) -> tuple[ExportNote
         "It is not in the bundle: {}.",
         "Have it on the other machine ('engine unbundle --model'), or add --with-model.",
     )
-    return tuple(ExportNote(code="bundle-without-model", what=what.format(name), to_do=to_do) for name in missing)
+    notes = [ExportNote(code="bundle-without-model", what=what.format(name), to_do=to_do) for name in missing]
+    if reranker and not is_server(reranker):
+        to_do = "Have it on the other machine, and name its folder there in search.reranker."
+        notes.append(ExportNote(code="bundle-without-model", what=what.format(reranker), to_do=to_do))
+    return tuple(notes)

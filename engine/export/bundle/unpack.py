@@ -29,8 +29,10 @@ from engine.export.bundle.archive import (
 from engine.export.bundle.password import BODY, check_password, decrypt, is_encrypted
 from engine.export.folder import workplace
 from engine.project.folder import ProjectFolder, locate, projects_root
-from engine.project.store.artifact_info import VectorsInfo
+from engine.project.store.artifact_info import EvaluationInfo, VectorsInfo
+from engine.reranking.chosen import is_server, reranker_of
 
+_ALLOW_PUBLIC = ("encoder.endpoint_allow_public", "queries.endpoint_allow_public", "search.reranker_allow_public")
 Password = Callable[[], str | None]
 """Asked for a password once a bundle is found to have one; None: there is none to be had."""
 
@@ -150,8 +152,10 @@ def _unpack(bundle: _Opened, files: Mapping[str, Entry], folder: Path) -> None:
 
 
 def _settle(project: ProjectFolder, moved: Mapping[str, str], model: str) -> None:
-    """Check settings and database, and name the models as they are here."""
-    chosen = project.settings().encoder
+    """Check settings and database, and name the models as they are here. Public servers are not allowed any more, and a server is
+    no reranker in use: it would get passages without being asked for. The next evaluation decides."""
+    settings = project.settings()
+    chosen = settings.encoder
     with closing(project.store(check=True)) as store:
         for artifact in store.artifacts().values():
             for folder in filter(None, (artifact.folder, *artifact.info.folders_read)):
@@ -161,7 +165,11 @@ def _settle(project: ProjectFolder, moved: Mapping[str, str], model: str) -> Non
             named = vectors.info.model if vectors else chosen.model
             moved = {**moved, named: str(Path(model).expanduser().absolute())}
         models = {"model": chosen.model, "small_model": chosen.small_model}
-        project.change_settings({f"encoder.{key}": moved[named] for key, named in models.items() if named in moved})
+        changes = {f"encoder.{key}": moved[named] for key, named in models.items() if named in moved}
+        project.change_settings({**changes, **dict.fromkeys(_ALLOW_PUBLIC)})
+        evaluation = store.artifact(EvaluationInfo)
+        if evaluation is not None and evaluation.info.reranker is not None and is_server(settings.search.reranker):
+            store.put_artifact(replace(evaluation, info=replace(evaluation.info, reranker=None), fingerprint=""))
         if vectors is not None and moved:
             info, here = vectors.info, moved.get
             info = replace(
@@ -174,17 +182,30 @@ def _settle(project: ProjectFolder, moved: Mapping[str, str], model: str) -> Non
 def _notes(project: ProjectFolder) -> Iterator[ExportNote]:
     """What the project lacks here, and where it sends text."""
     settings = project.settings()
-    for key, url in (("encoder", settings.encoder.endpoint), ("queries", settings.queries.endpoint)):
+    with closing(project.store()) as store:
+        vectors = store.artifact(VectorsInfo)
+    embedding, reranker = settings.encoder.endpoint, settings.search.reranker
+    servers = [("encoder.endpoint", embedding), ("queries.endpoint", settings.queries.endpoint)]
+    if is_server(reranker):
+        servers.append(("search.reranker", reranker))
+    for key, url in servers:
         if url:
-            what, to_do = f"{key}.endpoint sends text to {url}.", "Empty it unless you know that server."
+            what, to_do = f"{key} sends text to {url}.", "Empty it unless you know that server."
             yield ExportNote(code="bundle-names-server", what=what, to_do=to_do)
+    if vectors is not None and vectors.info.endpoint not in ("", embedding):
+        what = f"Search by meaning sends queries to {vectors.info.endpoint}, which made the vectors."
+        to_do = "Unless you know that server, set encoder.model and run 'engine embed --force' first."
+        yield ExportNote(code="bundle-names-server", what=what, to_do=to_do)
+    try:
+        if not is_server(reranker):
+            reranker_of(project, settings)
+    except EngineError as error:
+        yield ExportNote(code="model-missing", what=error.what, to_do="Name the reranker in search.reranker.")
     for source in project.sources(settings):
         if not source.exists():
             what = f"The documents in {source} are not here: search works without them, 'engine run' does not."
             to_do = "To bring it up to date here, set corpus.paths."
             yield ExportNote(code="path-missing", what=what, to_do=to_do)
-    with closing(project.store()) as store:
-        vectors = store.artifact(VectorsInfo)
     if vectors is not None:
         yield from _of_model(project, vectors.info, project.path / vectors.folder)
 
