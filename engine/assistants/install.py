@@ -67,6 +67,7 @@ def installation(client: str, projects: Sequence[Path]) -> Change:
     entry = {"command": program, "args": [*words, "mcp", *map(str, projects)]}
     try:
         after = (_in_toml if path.suffix == ".toml" else _in_json)(before or "", entry)
+        after.encode()
     except (ValueError, RecursionError) as error:
         raise InputError(
             f"{path} cannot be read.", f"{error}.", "Correct it, or add the server by hand.", code="config-invalid"

@@ -14,7 +14,7 @@ def labelled(names: Sequence[str]) -> dict[str, ProjectFolder]:
     folders = [ProjectFolder.open(name) for name in dict.fromkeys(names or map(str, known_projects()))]
     if not folders:
         raise UsageError(
-            "There are no projects yet.", "None was named, either.", "Make one with 'engine new'.",
+            "There are no projects yet.", "No project was named.", "Make one with 'engine new'.",
             code="project-missing", command="new",
         )  # fmt: skip
     names_of = short_names([one.path for one in folders])

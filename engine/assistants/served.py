@@ -6,6 +6,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
+from engine.core.errors import EngineError
 from engine.core.messages.search import Found, Mode, Search
 from engine.core.messages.wire import params_of
 from engine.core.records import Document
@@ -24,14 +25,17 @@ class ServedProject:
         self._light, self._full = OwnSearcher(folder), OwnSearcher(folder)
         self._thread = ThreadPoolExecutor(1)
         self._loading: Future[Found] | None = None
+        self._problem: BaseException | None = None
 
     def prepare(self) -> None:
         """Import what a search by keyword needs, and open the database."""
         self._light.ready()
 
     def load(self) -> None:
-        """Begin to load the encoder, once."""
-        if self._loading is None or (self._loading.done() and self._loading.exception()):
+        """Begin to load the encoder, again where it could not be loaded."""
+        if self._loading is not None and self._loading.done():
+            self._problem = self._loading.exception()
+        if self._loading is None or (self._loading.done() and self._problem):
             self._loading = self._thread.submit(lambda: self._full.ready().search("warm up", top=1))
 
     @property
@@ -52,7 +56,7 @@ class ServedProject:
         if self.folder.settings().search.mode == "bm25":
             return found
         self.load()
-        return replace(found, notes=(*found.notes, LOADING))
+        return replace(found, notes=(*found.notes, _keywords_alone(self._problem) if self._problem else LOADING))
 
     def document(self, stable_id: str) -> Document | None:
         """A document with its text."""
@@ -67,3 +71,9 @@ class ServedProject:
     def close(self) -> None:
         """Let go of the database; an encoder that is still being loaded is not waited for."""
         self._light.close()
+
+
+def _keywords_alone(problem: BaseException) -> str:
+    if isinstance(problem, EngineError):
+        return f"Found by keyword alone. {problem.what} {problem.to_do}".strip()
+    return f"Found by keyword alone. The encoder cannot be loaded ({type(problem).__name__})."

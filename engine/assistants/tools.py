@@ -17,7 +17,7 @@ from engine.core.messages.search import Found, Hit
 from engine.core.messages.wire import to_json
 from engine.core.records import Document
 from engine.core.text import day
-from engine.search.filters import date_of
+from engine.search.filters import MAX_FACETS, date_of
 
 LINES, MAX_LINES = 200, 1_000
 MAX_TEXT = 50_000  # characters
@@ -67,11 +67,13 @@ class ProjectTools:
         facts = {
             "project": project.label, "path": document.path, "type": document.format, "author": document.author,
             "language": document.language, "date": day(date_of(document)), "lines": str(lines),
-            "next_line": str(text.count("\n") + 1) if len(text) < len(document.text) else "",
         }  # fmt: skip
+        if len(text) < len(document.text):
+            before = text.rpartition("\n")[2]
+            facts.update(next_line=str(text.count("\n") + 1), next_offset=str(len(before)))
         return {**_head(project, document), "text": text, "metadata": {key: one for key, one in facts.items() if one}}
 
-    def _get(self, id: str, start: int = 1, end: int | None = None) -> dict[str, Any]:
+    def _get(self, id: str, start: int = 1, end: int | None = None, offset: int = 0) -> dict[str, Any]:
         project, document = self._document(id)
         lines = document.text.split("\n")
         end = start + LINES - 1 if end is None else end
@@ -81,6 +83,7 @@ class ProjectTools:
                 code="lines-missing",
             )  # fmt: skip
         wanted = lines[start - 1 : min(end, len(lines))]
+        wanted[0] = wanted[0][offset:]
         shown = wanted[:MAX_LINES]
         while len(shown) > 1 and sum(map(len, shown)) + len(shown) > MAX_TEXT:
             shown.pop()
@@ -88,6 +91,7 @@ class ProjectTools:
         return {
             **_head(project, document), "text": text[:MAX_TEXT], "start": start, "end": start + len(shown) - 1,
             "lines": len(lines), "truncated": len(shown) < len(wanted) or len(text) > MAX_TEXT,
+            **({"next_offset": offset + MAX_TEXT} if len(text) > MAX_TEXT else {}),
         }  # fmt: skip
 
     def _similar(self, id: str, top: int = 10) -> dict[str, Any]:
@@ -96,7 +100,9 @@ class ProjectTools:
         return _as_results({project: project.search(query=query, top=top + 1, by_document=True)}, top)
 
     def _facets(self, query: str | None = None, project: str | None = None) -> dict[str, Any]:
-        return {"projects": {one.label: one.facets(query) for one in self._named(project)}}
+        found = {one.label: one.facets(query) for one in self._named(project)}
+        full = any(len(counts) >= MAX_FACETS for kinds in found.values() for counts in kinds.values())
+        return {"projects": found, "truncated": full}
 
     def _status(self, project: str | None = None) -> dict[str, Any]:
         from engine.core.messages.project import ReadStatus

@@ -22,9 +22,9 @@ def ask(
 ) -> None:
     """Answer a question from a project's documents, by your own language model. Each sentence names its sources.
 
-    The model is that of queries.model or queries.endpoint; a server gets the passages found. Ctrl-C stops it. What does not
-    hold is marked: a source that there is not, a quote that is not in it. Whether a source says what the sentence says is for you
-    to check.
+    The model is that of queries.model or queries.endpoint; a server gets the passages found. Ctrl-C stops it. It is
+    marked where a source does not exist, or a quote is missing or not in its source. Check for yourself whether a source says what
+    the sentence says.
     """
     from engine.answers.answering import answer, with_model
     from engine.cli.console import show_notes

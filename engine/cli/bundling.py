@@ -89,16 +89,16 @@ def share(
 
     if (group is None) is not off:
         raise UsageError(
-            "It is not said who may read the project.", "", "Add --group NAME or --off.", code="options-conflict"
+            "Nobody is named who may read the project.", "", "Add --group NAME or --off.", code="options-conflict"
         )
     plan = sharing(ProjectFolder.open(name), group)
     whose = f", group {group}" if group else ""
     for kind, count in (("folders", plan.folders), ("files", plan.files)):
         print(f"{count:>6} {kind} get the mode {plan.modes[kind]:04o}{whose}")
     for folder in plan.closed:
-        print(
-            harmless(f"The group cannot pass {folder}: it needs 'chmod o+x' there, or another place."), file=sys.stderr
-        )
+        mode = "g+x" if folder.stat().st_gid == plan.group else "o+x"
+        text = f"The group cannot pass {folder}: it needs 'chmod {mode}' there, or another place."
+        print(harmless(text), file=sys.stderr)
     if plan.folders or plan.files:
         agree(harmless(f"Change {plan.project.path}?"), yes, "share")
         plan.apply()
@@ -110,7 +110,10 @@ def verify(
     password_file: PasswordFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check a bundle or a project for damage. Compares every byte with its checksums; does not find forgery."""
+    """Check a bundle or a project for damage.
+
+    It compares the files that have a checksum with it: all of a bundle; of a project not project.db,
+    project.toml, reports and runs. It does not find forgery."""
     from engine.export.bundle.unpack import verify as check
 
     if not file.is_file():

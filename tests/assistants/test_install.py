@@ -133,6 +133,16 @@ def test_a_json_file_that_cannot_be_read_is_left_alone(home: Path, notes: Path, 
     assert list(path.parent.iterdir()) == [path]
 
 
+def test_half_a_surrogate_pair_is_refused_before_anything_is_written(home: Path) -> None:
+    from engine.core.errors import InputError
+
+    path = put(home, "claude", '{"title": "\\ud800"}')
+    with pytest.raises(InputError) as caught:
+        installation("claude", [])
+    assert caught.value.code == "config-invalid"
+    assert list(path.parent.iterdir()) == [path]
+
+
 @pytest.mark.parametrize("client", PLACES)
 @pytest.mark.parametrize("content", [b"{ broken", b"= 1", b"\xff\xfe"])
 def test_a_broken_file_of_each_assistant_is_left_alone(home: Path, client: str, content: bytes) -> None:

@@ -92,6 +92,12 @@ def test_lines_of_a_document(
 def test_an_endless_line_is_cut(handbook: Path, shelf: Path) -> None:
     got = called(handbook, "get", id=key_of(shelf, "reports/endless.txt"))
     assert (got["start"], got["end"], got["truncated"], len(got["text"])) == (1, 1, True, 50_000)
+    assert got["next_offset"] == 50_000
+    first = called(handbook, "fetch", id=got["id"])
+    assert (first["metadata"]["next_line"], first["metadata"]["next_offset"]) == ("1", "50000")
+    rest = called(handbook, "get", id=got["id"], start=1, end=1, offset=50_000)
+    assert (rest["truncated"], "next_offset" in rest) == (False, False)
+    assert (got["text"] + rest["text"]).strip() == ("steam " * 10_000).strip()
 
 
 @pytest.mark.parametrize("asked", [{"start": 9}, {"start": 5, "end": 4}])
@@ -106,10 +112,30 @@ def test_documents_like_one(handbook: Path, shelf: Path) -> None:
     assert "contracts/loan.txt" in paths
 
 
+def test_an_offset_is_where_a_fetched_text_ends(tmp_path: Path) -> None:
+    """Also within a line that is not the first; and the lines after it are read as they are."""
+    text = "short\n" + "steam " * 10_000 + "\nlast"
+    project = indexed(tmp_path / "notes", {"a.txt": text})
+    (hit,) = called(project, "search", query="steam")["results"]
+    first = called(project, "fetch", id=hit["id"])
+    facts = first["metadata"]
+    assert facts["next_line"] == "2"
+    asked = {"start": 2, "offset": int(facts["next_offset"])}
+    assert first["text"] + called(project, "get", id=hit["id"], **asked)["text"] == text
+
+
 def test_documents_are_counted(handbook: Path) -> None:
-    counts = called(handbook, "facets")["projects"]["handbook"]
+    found = called(handbook, "facets")
+    counts = found["projects"]["handbook"]
+    assert found["truncated"] is False
     assert (counts["type"], counts["folder"]) == ({"txt": 4, "md": 1}, {"reports": 3, "contracts": 2})
     assert called(handbook, "facets", query="roof")["projects"]["handbook"]["type"] == {"md": 1, "txt": 1}
+
+
+def test_of_many_values_the_most_frequent_are_counted_and_that_is_said(tmp_path: Path) -> None:
+    project = indexed(tmp_path / "notes", {f"{number}/a.txt": "a pump" for number in range(21)})
+    found = called(project, "facets")
+    assert (found["truncated"], len(found["projects"]["notes"]["folder"])) == (True, 20)
 
 
 def test_status(handbook: Path) -> None:

@@ -23,7 +23,8 @@ from engine.core.errors import UsageError
 
 MAX_CONNECTIONS = 32
 MAX_HEAD, MAX_BODY = 16_384, 16_000_000  # bytes
-HEAD_SECONDS, BODY_SECONDS, SEND_SECONDS = 15.0, 60.0, 60.0  # for a whole head, body or answer
+HEAD_SECONDS, BODY_SECONDS, SEND_SECONDS = 3.0, 60.0, 60.0  # for a whole head, body or answer
+IDLE_SECONDS = 15.0  # of a connection that has sent the token before
 GLANCE_SECONDS = 0.5  # between two looks at whether to stop
 LINGER_SECONDS, MAX_LINGER = 1.0, 1_000_000  # what a refused client still sends is read, or it would not get the answer
 
@@ -127,18 +128,21 @@ class Listener:
 class _Conversation:
     def __init__(self, listener: Listener, client: socket.socket) -> None:
         self._listener, self._client, self._until, self._begun = listener, client, 0.0, False
+        self._patience = HEAD_SECONDS
         self._http = h11.Connection(h11.SERVER, MAX_HEAD)
 
     def one_exchange(self) -> bool:
         """Whether another request may follow. Raises OSError where the client is gone."""
+        head = None
         try:
-            self._until, self._begun = time.monotonic() + HEAD_SECONDS, False
+            self._begun = bool(self._http.trailing_data[0])
+            self._until = time.monotonic() + (HEAD_SECONDS if self._begun else self._patience)
             head = self._event()
             if not isinstance(head, h11.Request):
                 return False
             answer = self._listener.respond(self._request(head))
         except Refused as refused:
-            self.refuse(refused)
+            self.refuse(refused, bare=isinstance(head, h11.Request) and head.method == b"HEAD")
             return False
         except h11.RemoteProtocolError as error:
             self.refuse(Refused(error.error_status_hint, "request-malformed", "This is not a request by HTTP/1.1."))
@@ -153,10 +157,10 @@ class _Conversation:
         self._http.start_next_cycle()
         return True
 
-    def refuse(self, refused: Refused) -> None:
+    def refuse(self, refused: Refused, *, bare: bool = False) -> None:
         """Answer, and let the client read that although it may still be sending."""
         with suppress(h11.LocalProtocolError):  # half an answer was given
-            self._send(refused.answer, close=True)
+            self._send(refused.answer, bare=bare, close=True)
         self._client.shutdown(socket.SHUT_WR)
         self._until, room = time.monotonic() + LINGER_SECONDS, MAX_LINGER
         while room > 0 and (data := self._received()):
@@ -165,7 +169,8 @@ class _Conversation:
     def _event(self) -> Any:
         while (event := self._http.next_event()) is h11.NEED_DATA:
             data = self._received()
-            self._begun = self._begun or bool(data)
+            if data and not self._begun:
+                self._begun, self._until = True, min(self._until, time.monotonic() + HEAD_SECONDS)
             self._http.receive_data(data)
         return event
 
@@ -179,7 +184,7 @@ class _Conversation:
     def _request(self, head: h11.Request) -> Request:
         """With its body, where it may be asked. Raises Refused."""
         self._check(head)
-        self._until = time.monotonic() + BODY_SECONDS
+        self._begun, self._until, self._patience = True, time.monotonic() + BODY_SECONDS, IDLE_SECONDS
         if self._http.they_are_waiting_for_100_continue:
             self._write(self._http.send(h11.InformationalResponse(status_code=100, headers=[])))
         body = bytearray()

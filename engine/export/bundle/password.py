@@ -16,7 +16,7 @@ _MAX_KEY = 4096  # bytes
 
 def check_password(password: str) -> None:
     """Raises UsageError for an empty one, or where the library is missing."""
-    check_extra("age", "Bundles with a password cannot be used", "It is optional: other bundles need it not.")
+    check_extra("age", "Bundles with a password cannot be used", "It is optional: other bundles do not need it.")
     if not password:
         raise UsageError("The password is empty.", "", "Give one.", code="bundle-password")
 

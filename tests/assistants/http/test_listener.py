@@ -120,6 +120,26 @@ def test_a_head_request_gets_no_body_and_a_cautious_client_is_told_to_go_on(serv
     assert sent(server, cautious + b"ab").startswith(b"HTTP/1.1 100 ")
 
 
+@pytest.mark.parametrize(
+    ("lines", "status"), [(["Origin: null"], 403), (["Authorization: Bearer other"], 401), (["Content-Length: 16000001"], 413)]
+)  # fmt: skip
+def test_a_head_request_that_is_refused_gets_the_head_of_the_answer(
+    server: Listener, lines: list[str], status: int
+) -> None:
+    top, _, body = sent(server, head(server, *lines, first="HEAD / HTTP/1.1")).partition(b"\r\n\r\n")
+    assert (int(top.split()[1]), body) == (status, b"")
+
+
+def test_a_head_has_little_time_on_every_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Since clients without a token can take all places until then."""
+    assert module.HEAD_SECONDS <= 3
+    monkeypatch.setattr(module, "HEAD_SECONDS", 0.3)
+    monkeypatch.setattr(module, "IDLE_SECONDS", 1_000.0)
+    with listening(echo) as server:
+        answer = sent(server, head(server, first="GET /a HTTP/1.1") + b"GET /b")
+    assert [part.split()[0] for part in answer.split(b"HTTP/1.1")[1:]] == [b"200", b"408"]
+
+
 def test_no_page_may_keep_or_sniff_an_answer(server: Listener) -> None:
     lines = sent(server, head(server, "Connection: close")).lower().split(b"\r\n")
     assert {b"cache-control: no-store", b"x-content-type-options: nosniff"} <= {*lines}

@@ -9,7 +9,6 @@ import stat
 import struct
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -21,9 +20,6 @@ from engine.core.errors import EngineError
 from engine.core.messages.project import Bundled
 from engine.export.bundle.archive import MANIFEST, new_archive, seal
 from engine.export.bundle.unpack import unbundle
-from engine.project.folder import ProjectFolder
-from engine.project.store.artifact_info import EvaluationInfo, RerankerInfo, VectorsInfo
-from engine.project.store.store import Store
 
 Forge = Callable[[Path], None]
 UNSAFE, DAMAGED, VERSION = "bundle-unsafe", "bundle-damaged", "bundle-version"
@@ -244,42 +240,6 @@ def test_a_database_that_names_folders_elsewhere_is_refused(
         unbundle(tmp_path / "hostile.bundle", str(tmp_path / "made"))
     assert caught.value.code == UNSAFE
     assert not (tmp_path / "made").exists()
-
-
-def test_a_bundle_cannot_send_text_to_a_server_without_a_note(halves: dict[str, Bundled], tmp_path: Path) -> None:
-    url, other, third = "https://8.8.8.8/v1", "https://9.9.9.9/v1", "https://1.1.1.1/v1"
-    toml = f"""[search]
-reranker = "{url}"
-reranker_allow_public = true
-[encoder]
-endpoint_allow_public = true
-[queries]
-endpoint = "{other}"
-endpoint_allow_public = true
-"""
-    files, database = contents(halves), tmp_path / "project.db"
-    database.write_bytes(files["project.db"])
-    with closing(Store.open(database)) as store:
-        evaluation, vectors = store.artifact(EvaluationInfo), store.artifact(VectorsInfo)
-        assert evaluation is not None
-        assert vectors is not None
-        reranker = RerankerInfo(used=True, fingerprint="forged")
-        store.put_artifact(replace(evaluation, info=replace(evaluation.info, reranker=reranker)))
-        store.put_artifact(replace(vectors, info=replace(vectors.info, endpoint=third)))
-        store.backup(tmp_path / "forged.db")
-    content = (tmp_path / "forged.db").read_bytes()
-    forged(tmp_path / "hostile.bundle", {**files, "project.toml": toml.encode(), "project.db": content})
-    made = unbundle(tmp_path / "hostile.bundle", str(tmp_path / "made"))
-    named = [note.what for note in made.notes if note.code == "bundle-names-server"]
-    assert [sum(one in text for text in named) for one in (url, other, third)] == [1, 1, 1]
-    project = ProjectFolder(made.folder)
-    settings = project.settings()
-    assert (settings.search.reranker, settings.search.reranker_allow_public) == (url, False)
-    assert (settings.encoder.endpoint_allow_public, settings.queries.endpoint_allow_public) == (False, False)
-    with closing(project.store()) as store:
-        kept = store.artifact(EvaluationInfo)
-    assert kept is not None
-    assert (kept.info.reranker, kept.info.in_use) == (None, evaluation.info.in_use)
 
 
 def contents(halves: dict[str, Bundled]) -> dict[str, bytes]:

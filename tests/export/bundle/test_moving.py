@@ -91,14 +91,6 @@ def test_a_model_elsewhere_is_checked_by_its_fingerprint(
     assert codes("other", moved) == ["model-changed"]
 
 
-def test_a_reranker_is_not_taken_along_and_named(project: ProjectFolder, tmp_path: Path) -> None:
-    project.change_settings({"search.reranker": "own-reranker"})
-    before = bundle_project(project, tmp_path / "x.bundle").notes
-    after = unbundle(tmp_path / "x.bundle", str(tmp_path / "made")).notes
-    assert sum(note.code == "bundle-without-model" and "own-reranker" in note.what for note in before) == 1
-    assert sum(note.code == "model-missing" and "own-reranker" in note.what for note in after) == 1
-
-
 def test_the_half_is_smaller_and_holds_no_training_data(halves: dict[str, Bundled], tmp_path: Path) -> None:
     assert halves["half"].bytes < 0.75 * halves["whole"].bytes
     made = unbundle(halves["half"].file, str(tmp_path / "made"))

@@ -1,0 +1,57 @@
+"""What unbundling says of servers and rerankers, and what it takes back."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+from engine.export.bundle.pack import bundle_project
+from engine.export.bundle.unpack import unbundle
+from engine.project.folder import ProjectFolder
+from engine.project.store.artifact_info import EvaluationInfo, RerankerInfo, VectorsInfo
+from engine.project.store.artifacts import Artifact
+
+RERANKER = RerankerInfo(used=True, fingerprint="forged")
+
+
+def moved(folder: Path, reranker: str) -> tuple[list[tuple[str, str]], list[tuple[str, str]], ProjectFolder]:
+    """Notes of bundling and of unbundling a project that is made of what a bundle can claim, and the new project."""
+    project = ProjectFolder.create(folder / "made", {})
+    project.change_settings({
+        "search.reranker": reranker, "search.reranker_allow_public": True, "encoder.endpoint_allow_public": True,
+        "queries.endpoint": "https://9.9.9.9/v1", "queries.endpoint_allow_public": True,
+    })  # fmt: skip
+    with closing(project.store()) as store:
+        store.put_artifact(Artifact(EvaluationInfo(reason="why", reranker=RERANKER), "e", "reports/e"))
+        store.put_artifact(Artifact(VectorsInfo(endpoint="https://1.1.1.1/v1", dimension=4), "v", "vectors/v"))
+    for name in ("reports/e", "vectors/v"):
+        (project.path / name).mkdir(parents=True)
+    packed = bundle_project(project, folder / "x.bundle")
+    unpacked = unbundle(folder / "x.bundle", str(folder / "unpacked"))
+    notes = ([(one.code, one.what) for one in found.notes] for found in (packed, unpacked))
+    return *notes, ProjectFolder(unpacked.folder)
+
+
+def test_no_server_gets_text_without_a_note(tmp_path: Path) -> None:
+    _, notes, project = moved(tmp_path, "https://8.8.8.8/v1")
+    named = [what for code, what in notes if code == "bundle-names-server"]
+    assert len(named) == 3
+    assert all(sum(url in what for what in named) == 1 for url in ("//8.8.8.8/", "//9.9.9.9/", "//1.1.1.1/"))
+    settings = project.settings()
+    assert settings.search.reranker == "https://8.8.8.8/v1"
+    allowed = (settings.encoder.endpoint_allow_public, settings.queries.endpoint_allow_public)
+    assert (*allowed, settings.search.reranker_allow_public) == (False, False, False)
+    with closing(project.store()) as store:
+        evaluation = store.artifact(EvaluationInfo)
+    assert evaluation is not None
+    assert (evaluation.info.reranker, evaluation.info.reason, evaluation.fingerprint) == (None, "why", "")
+
+
+def test_a_reranker_s_folder_is_named_and_stays_in_use(tmp_path: Path) -> None:
+    packed, unpacked, project = moved(tmp_path, "own-reranker")
+    assert [code for code, what in packed if "own-reranker" in what] == ["bundle-without-model"]
+    assert [code for code, what in unpacked if "own-reranker" in what] == ["model-missing"]
+    with closing(project.store()) as store:
+        evaluation = store.artifact(EvaluationInfo)
+    assert evaluation is not None
+    assert evaluation.info.reranker == RERANKER
