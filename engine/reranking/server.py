@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from functools import partial
 from math import inf
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from engine.endpoint.asking import ModelServer
 from engine.endpoint.exchange import ExchangeError
 from engine.endpoint.key import server_key
 from engine.endpoint.servers import note_server
-from engine.reranking.reranker import finite
+from engine.reranking.reranker import finite, too_slow
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -51,15 +52,18 @@ class ServerReranker:
         """There is nothing to load."""
 
     def scores(self, query: str, passages: Sequence[str], seconds: float = inf) -> NDArray[np.float32]:
-        """See `Reranker`. Passages go in requests of 32 at most."""
+        """See `Reranker`. Passages go in requests of 32 at most, which share the time."""
+        until = monotonic() + seconds
         with disk_errors("The address of the reranking server cannot be noted."):
             note_server(self._project, self.name)
         found = [np.empty(0, np.float32)]
         for start in range(0, len(passages), BATCH):
+            if (left := until - monotonic()) <= 0:
+                raise too_slow(self.name)
             batch = [encodable(passage) for passage in passages[start : start + BATCH]]
             named = {"model": self._model} if self._model else {}
             request = {"query": encodable(query), "documents": batch, "top_n": len(batch), **named}
-            found.append(self._server.ask(request, partial(self._read, count=len(batch)), within=seconds))
+            found.append(self._server.ask(request, partial(self._read, count=len(batch)), within=left))
         return np.concatenate(found)
 
     def _read(self, body: bytes, count: int) -> NDArray[np.float32]:

@@ -119,6 +119,31 @@ def test_a_silent_server_is_waited_for_no_longer_than_the_time(
     never.set()
 
 
+@pytest.mark.parametrize(("took", "requests"), [(0.2, 4), (0.6, 2), (1.0, 1)])
+def test_requests_share_the_time(
+    server: RerankServer, project: ProjectFolder, monkeypatch: pytest.MonkeyPatch, took: float, requests: int
+) -> None:
+    clock, given = [100.0], list[float]()
+    ask = asking.ModelServer.ask
+
+    def timed(*arguments: Any, within: float) -> Any:
+        given.append(within)
+        found = ask(*arguments, within=60.0)
+        clock[0] += took
+        return found
+
+    monkeypatch.setattr("engine.reranking.server.monotonic", lambda: clock[0])
+    monkeypatch.setattr(asking.ModelServer, "ask", timed)
+    passages = ["x" * length for length in range(100)]
+    if requests == 4:
+        assert made(project, server.url).scores("who", passages, 1.0).tolist() == list(range(100))
+    else:
+        with fails(EngineError, "reranker-slow"):
+            made(project, server.url).scores("who", passages, 1.0)
+    assert len(server.requests) == requests
+    assert given == pytest.approx([1.0 - took * number for number in range(requests)])
+
+
 def test_a_dead_server(project: ProjectFolder, server: RerankServer) -> None:
     with fails(StageError, "endpoint-no-answer"):
         made(project, "http://127.0.0.1:9/v1").scores("who", PASSAGES)
