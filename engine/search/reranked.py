@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from engine.core.errors import EngineError, UsageError
 from engine.core.messages.search import Hit, Reranked
-from engine.project.store.artifact_info import EvaluationInfo
+from engine.project.store.artifact_info import EvaluationInfo, RerankerInfo
 from engine.search.fusing import Fused
 from engine.search.latest import Latest
 from engine.search.loaded import Loaded
@@ -45,16 +45,22 @@ class Reranking:
                 "There is no reranker.", "search.reranker in project.toml is empty.",
                 "Name the folder of a cross-encoder, or a server, in search.reranker.", code="reranker-not-chosen",
             )  # fmt: skip
-        if asked is not None or not named:
-            return bool(asked)
-        evaluation = self._loaded.artifact(EvaluationInfo)
-        chosen = evaluation.info.reranker if evaluation else None
-        if chosen is None or not chosen.used or chosen.mode != mode:
+        if asked is not None:
+            return asked
+        if (chosen := self.decided(mode)) is None:
             return False
         try:
             return self._current().reranker.fingerprint == chosen.fingerprint
         except EngineError:
             return True  # the search says what is wrong with it
+
+    def decided(self, mode: str) -> RerankerInfo | None:
+        """What evaluation says, where it has put a reranker into use for the mode. Whether that is the one named now is not
+        looked at: reading a model's files takes seconds."""
+        settings, evaluation = self._loaded.settings().search, self._loaded.artifact(EvaluationInfo)
+        chosen = evaluation.info.reranker if evaluation else None
+        fits = chosen is not None and chosen.used and chosen.mode == mode
+        return chosen if fits and settings.reranker else None
 
     def order(self, query: str, fused: Fused, stop: Stop) -> tuple[Fused, dict[int, float], Reranked]:
         """The first passages as the reranker orders them, then all others as they were; its scores by chunk; how many there are.

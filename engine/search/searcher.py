@@ -144,7 +144,7 @@ class Searcher:
             if self.reranking.wanted(mode, rerank):
                 fused, scores, reranked = self.reranking.order(wording.meaning, fused, stop)
                 notes.append(unfinished(reranked))
-            can_rerank = rerank is False and self.reranking.wanted(mode, None)
+            can_rerank = rerank is False and self.reranking.decided(mode) is not None
         fused = codes_first(fused, match.text, rankings, allowed).down_to(min_score)
         presence = Presence(self.project.path)
         shown = depth if by_date and (parsed.required or parsed.titles) else top

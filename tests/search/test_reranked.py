@@ -137,9 +137,27 @@ def test_evaluation_puts_it_into_use(
     assert (found.reranked is not None) == used
     assert not found.can_rerank
     first = searcher.search(QUERY, mode=mode, rerank=False)
-    assert (first.reranked, first.can_rerank) == (None, used)
+    assert (first.reranked, first.can_rerank) == (None, used or "fingerprint" in chosen)
     assert searcher.search(QUERY, mode=mode, rerank=True).reranked is not None
     assert searcher.search(QUERY, mode=mode, by_date=True).reranked is None
+
+
+def test_first_hits_do_not_wait_for_a_look_at_the_model(
+    searcher: Searcher, project: ProjectFolder, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    looks: list[Path] = []
+
+    def look(path: Path) -> str:
+        looks.append(path)
+        return "0"
+
+    monkeypatch.setattr("engine.reranking.folder.remembered_sha256", look)
+    configure(project, reranker=str(build_cross_encoder(tmp_path / "reranker")))
+    decide(project, fingerprint="another")
+    assert searcher.search(QUERY, rerank=False).can_rerank
+    assert looks == []
+    assert searcher.search(QUERY).reranked is None
+    assert looks
 
 
 def test_before_an_evaluation_it_is_not_in_use(searcher: Searcher, project: ProjectFolder, lengths: Lengths) -> None:

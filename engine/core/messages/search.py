@@ -98,7 +98,7 @@ class Found:
     in each folder. Found by BM25 are all that hold a word of the query; by meaning, those of the nearest 100 chunks.
     `commands`: the `engine` commands that the notes advise. `suggestion`: the query with words that no document holds in the
     spelling of documents; empty where there is nothing to correct. `reranked`: None where no reranker was asked. `can_rerank`:
-    none was, but one is in use, and would put these hits in order where the search did not say no.
+    none was, but evaluation has put one into use, and the same search may put these hits in order where it does not say no.
     """
 
     query: str
