@@ -52,9 +52,13 @@ class ServedProject:
         if self._loaded:
             task = HANDLERS[Search](params_of(Search, params))
             return self._thread.submit(task, self._full).result()  # type: ignore[no-any-return]
-        found: Found = HANDLERS[Search](params_of(Search, {**params, "mode": "bm25"}))(self._light)
+        keywords = {**params, "mode": "bm25"}
+        found: Found = HANDLERS[Search](params_of(Search, {**keywords, "rerank": False}))(self._light)
         if self.folder.settings().search.mode == "bm25":
-            return found
+            if not found.can_rerank:
+                return found
+            task = HANDLERS[Search](params_of(Search, keywords))
+            return self._thread.submit(task, self._full).result()  # type: ignore[no-any-return]
         self.load()
         return replace(found, notes=(*found.notes, _keywords_alone(self._problem) if self._problem else LOADING))
 
@@ -66,7 +70,7 @@ class ServedProject:
         """How many documents have each type, author, language, year and folder: all, or those that hold a word of `query`."""
         if query is None:
             return self._light.look().facets()
-        return self._light.ready().search(query, mode="bm25", top=1, with_facets=True, syntax=True).facets
+        return self._light.ready().search(query, mode="bm25", top=1, with_facets=True, syntax=True, rerank=False).facets
 
     def close(self) -> None:
         """Let go of the database; an encoder that is still being loaded is not waited for."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from engine.core.errors import UsageError
+from engine.core.errors import EngineError, UsageError
 from engine.core.former_systems import former_name
 from engine.core.messages.search import DocumentText, Explain, Explained, Ping, ReadDocument, Search, WarmUp
 from engine.core.messages.wire import Request, params_of, to_json
+from engine.project.folder import ProjectFolder
 from engine.search.filters import SearchFilter, parse_date
 from engine.search.workers import OwnSearcher
 
@@ -77,6 +78,17 @@ def task_of(method: str, params: dict[str, Any]) -> Task:
     return lambda own: to_json(task(own))
 
 
-def is_light(method: str, params: dict[str, Any]) -> bool:
-    """Whether a method does without the encoder, and so must not wait for it."""
-    return method in (Ping.method, ReadDocument.method) or params.get("mode") == "bm25"
+def is_light(method: str, params: dict[str, Any], project: ProjectFolder) -> bool:
+    """Whether a method does without the encoder and the reranker, and so must not wait for them."""
+    if method in (Ping.method, ReadDocument.method):
+        return True
+    return params.get("mode") == "bm25" and not (method == Search.method and _may_rerank(params.get("rerank"), project))
+
+
+def _may_rerank(asked: bool | None, project: ProjectFolder) -> bool:
+    if asked is not None:
+        return asked
+    try:
+        return bool(project.settings().search.reranker)
+    except EngineError:  # the search says what is wrong
+        return False

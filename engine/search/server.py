@@ -1,8 +1,8 @@
 """`engine serve --stdio`: JSON-RPC 2.0 on standard input and output, one message a line. No port is opened.
 
 Methods: those of `engine.core.messages.search`, `shutdown`, and those given as `extra`. There are three threads, so that
-none waits for another's models: lexical (BM25, `document`, `ping`), semantic (all that needs the encoder) and other
-(`extra`). Each works in order; answers may come in another order than requests, and carry their `id`.
+none waits for another's models: lexical (BM25, `document`, `ping`), semantic (all that needs the encoder or may
+need the reranker) and other (`extra`). Each works in order; answers may come in another order than requests, and carry their `id`.
 
 Typing ahead: searches of one `series` (any text) replace each other. One that still waits in its thread when a newer
 search of the same series comes to that thread is answered at once with the error −32001, "superseded", and never done.
@@ -38,7 +38,7 @@ class Server:
     """
 
     def __init__(self, project: ProjectFolder, output: TextIO, extra: Extra | None = None) -> None:
-        self._extra = dict(extra or {})
+        self._project, self._extra = project, dict(extra or {})
         if taken := sorted(self._extra.keys() & {*METHODS, "shutdown"}):
             raise ValueError(f"the server has methods of its own named {', '.join(taken)}")
         self._answers = Answers(output)
@@ -75,7 +75,7 @@ class Server:
     def _dispatch(self, key: Any, method: str, params: Any) -> None:
         if method in METHODS:
             if task := self._checked(key, partial(task_of, method), params):
-                self._search_later(key, task, is_light(method, params), params.get("series"))
+                self._search_later(key, task, is_light(method, params, self._project), params.get("series"))
         elif method in self._extra:
             if extra_task := self._checked(key, lambda named: self._extra[method](**named), params):
                 self._other.put(lambda: self._run(key, extra_task))

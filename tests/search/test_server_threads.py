@@ -17,6 +17,7 @@ from engine.core.errors import ProjectBusyError
 from engine.project.folder import ProjectFolder
 from engine.search import server as server_module
 from engine.search import workers
+from engine.search.searcher import Searcher
 from engine.search.server import Server
 
 SUPERSEDED, INVALID_PARAMS, INTERNAL, ENGINE, NO_METHOD = -32001, -32602, -32603, -32000, -32601
@@ -48,6 +49,32 @@ def test_bm25_and_other_methods_answer_while_a_semantic_search_is_under_way(proj
 
     Server(project, output, {"status": lambda: lambda: "fine"}).serve(lines())
     assert output.ids() == ["quick", "ping", "other", "slow"]
+
+
+@pytest.mark.parametrize(("named", "rerank", "light"), [
+    ("r", True, False), ("r", None, False), ("r", False, True), ("", True, False), ("", None, True), ("", False, True),
+])  # fmt: skip
+def test_a_keyword_search_that_may_be_reranked_goes_to_the_thread_of_models(
+    indexed: Any, project: ProjectFolder, monkeypatch: pytest.MonkeyPatch, named: str, rerank: bool | None, light: bool
+) -> None:
+    names: dict[str, str] = {}
+    search = Searcher.search
+
+    def noted(self: Searcher, query: str, **params: Any) -> Any:
+        names[query] = threading.current_thread().name
+        return search(self, query, **{**params, "rerank": False})
+
+    monkeypatch.setattr(Searcher, "search", noted)
+    project.change_settings({"search.reranker": named})
+    asked = {} if rerank is None else {"rerank": rerank}
+    ask(
+        project,
+        request(1, "search", query="full", mode="semantic"),
+        request(2, "search", query="roof", mode="bm25", **asked),
+        request(3, "warm_up", mode="bm25"),
+    )
+    assert (names["roof"] != names["full"]) == light
+    assert names["warm up"] != names["full"]
 
 
 def test_the_end_of_input_waits_for_open_requests(project: ProjectFolder, slow: Slow) -> None:

@@ -103,7 +103,8 @@ class LocalApi:
     def _search(self, params: Params) -> Any:
         label = params.pop("project", None)
         task = _read(lambda given: task_of("search", given), {"by_document": True, **params})
-        return self._worker(label).do(task, light=is_light("search", params))
+        worker = self._worker(label)
+        return worker.do(task, light=is_light("search", params, worker.folder))
 
     def _embeddings(self, params: Params) -> Any:
         if isinstance(params.get("input"), str):
@@ -165,6 +166,7 @@ class _Worker:
     """A thread for what needs the encoder, and one for what does not: neither a searcher nor an encoder is for several."""
 
     def __init__(self, folder: ProjectFolder) -> None:
+        self.folder = folder
         self._own = {light: OwnSearcher(folder) for light in (True, False)}
         self._threads = {light: ThreadPoolExecutor(1) for light in (True, False)}
 
