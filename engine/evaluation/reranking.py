@@ -34,11 +34,12 @@ TIMED_QUERIES = 3
 @dataclass(frozen=True, slots=True)
 class RerankerChoice:
     """`name`: of the reranker. `mode`: of search that was measured; `passages`: how many of each query fit into the time of a
-    search, and were reranked."""
+    search, `seconds`, and were reranked."""
 
     name: str
     fingerprint: str
     mode: str
+    seconds: float
     in_use: bool = False
     reason: str = ""
     passages: int = 0
@@ -48,7 +49,8 @@ class RerankerChoice:
 def reranker_inputs(snapshot: ProjectSnapshot) -> dict[str, object]:
     """What a comparison with the reranker depends on; nothing where there is none. Raises as `reranker_of`."""
     found = reranker_of(snapshot.project, snapshot.settings)
-    return {"reranker": [found.fingerprint, snapshot.settings.search.rerank_seconds]} if found else {}
+    seconds = snapshot.settings.search.rerank_seconds
+    return {"reranker": {"fingerprint": found.fingerprint, "seconds": seconds}} if found else {}
 
 
 class RerankerTrial:
@@ -68,7 +70,7 @@ class RerankerTrial:
         reranker = reranker_of(self._context.project, settings)
         if reranker is None:
             return None
-        choice = RerankerChoice(reranker.name, reranker.fingerprint, self._mode)
+        choice = RerankerChoice(reranker.name, reranker.fingerprint, self._mode, settings.search.rerank_seconds)
         try:
             ladder = self._ladder(reranker, sets)
         except CancelledError:

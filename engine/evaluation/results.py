@@ -67,7 +67,9 @@ def _info(
 
 
 def _reranker_info(choice: RerankerChoice | None) -> RerankerInfo | None:
-    return RerankerInfo(choice.in_use, choice.reason, choice.fingerprint, choice.mode) if choice else None
+    if choice is None:
+        return None
+    return RerankerInfo(choice.in_use, choice.reason, choice.fingerprint, choice.mode, choice.seconds)
 
 
 def _compare(context: StageContext, work: Evaluation, one: QuerySet, selection: Selection) -> Comparison:

@@ -55,12 +55,14 @@ class Reranking:
             return True  # the search says what is wrong with it
 
     def decided(self, mode: str) -> RerankerInfo | None:
-        """What evaluation says, where it has put a reranker into use for the mode. Whether that is the one named now is not
-        looked at: reading a model's files takes seconds."""
+        """What evaluation says, where it has put a reranker into use for the mode and the time. Whether that is the one named now
+        is not looked at: reading a model's files takes seconds."""
         settings, evaluation = self._loaded.settings().search, self._loaded.artifact(EvaluationInfo)
         chosen = evaluation.info.reranker if evaluation else None
-        fits = chosen is not None and chosen.used and chosen.mode == mode
-        return chosen if fits and settings.reranker else None
+        if chosen is None or not settings.reranker:
+            return None
+        fits = chosen.used and (chosen.mode, chosen.seconds) == (mode, settings.rerank_seconds)
+        return chosen if fits else None
 
     def order(self, query: str, fused: Fused, stop: Stop) -> tuple[Fused, dict[int, float], Reranked]:
         """The first passages as the reranker orders them, then all others as they were; its scores by chunk; how many there are.

@@ -58,7 +58,7 @@ def asked(kind: Any = "judged", queries: int = QUERIES) -> QuerySet:
 def choose(
     monkeypatch: pytest.MonkeyPatch, score: Score, *sets: QuerySet, mode: str = "hybrid", stop: bool = False
 ) -> RerankerChoice:
-    settings = validate({"search": {"reranker": "x"}, "evaluation": {"bootstrap_samples": 500}})
+    settings = validate({"search": {"reranker": "x", "rerank_seconds": 1.5}, "evaluation": {"bootstrap_samples": 500}})
     given = Given(score)
     monkeypatch.setattr(reranking, "reranker_of", lambda *_: given)
 
@@ -93,6 +93,7 @@ def test_a_perfect_one_comes_into_use(monkeypatch: pytest.MonkeyPatch) -> None:
     assert result.default.value == pytest.approx(100 * 0.5 / 3)
     assert result.semantic.value == 0
     assert (found.decision.rung, found.passages, found.fingerprint) == ("judged", 100, "f")
+    assert found.seconds == 1.5
 
 
 @pytest.mark.parametrize("mode", ["hybrid", "semantic"])

@@ -53,10 +53,17 @@ def configure(project: ProjectFolder, **search: Any) -> None:
     write_text(project.path / "project.toml", f'[encoder]\ndevice = "cpu"\n[search]\n{lines}')
 
 
-def decide(project: ProjectFolder, *, in_use: bool = True, fingerprint: str = "lengths", mode: str = "hybrid") -> None:
+def decide(
+    project: ProjectFolder,
+    *,
+    in_use: bool = True,
+    fingerprint: str = "lengths",
+    mode: str = "hybrid",
+    seconds: float = 1.0,
+) -> None:
     """What an evaluation leaves behind."""
     store = project.store()
-    info = EvaluationInfo(reranker=RerankerInfo(in_use, "", fingerprint, mode))
+    info = EvaluationInfo(reranker=RerankerInfo(in_use, "", fingerprint, mode, seconds))
     store.put_artifact(Artifact(info, "e", "reports/e"))
     store.close()
 
@@ -126,6 +133,8 @@ def test_passages_that_are_not_reached_follow_in_their_order(
         ({"mode": "semantic"}, "hybrid", False),
         ({"in_use": False}, "hybrid", False),
         ({"fingerprint": "another"}, "hybrid", False),
+        ({"seconds": 2.0}, "hybrid", False),
+        ({"seconds": 0.0}, "hybrid", False),
     ],
 )
 def test_evaluation_puts_it_into_use(

@@ -200,12 +200,14 @@ class ThresholdInfo(Record):
 
 @dataclass(frozen=True)
 class RerankerInfo(Record):
-    """Whether the reranker of that `fingerprint` is `used`, in the search mode that it was measured in, and why."""
+    """Whether the reranker of that `fingerprint` is `used`, in the search mode and within the `seconds` a search that it was
+    measured in, and why."""
 
     used: bool = False
     reason: str = ""
     fingerprint: str = ""
     mode: str = "hybrid"
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True)
