@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from fixtures.errors import fails
+from fixtures.pipeline import engine_here
 
 from engine.core.errors import UsageError
 from engine.project.folder import ProjectFolder
@@ -70,6 +71,17 @@ def test_what_another_owns_and_what_links_lead_to_stay(project: ProjectFolder, t
         with fails(UsageError, "share-not-owner", foreign):
             sharing(project, group)
     assert stat.S_IMODE(foreign.stat().st_mode) == 0o600
+
+
+@as_root
+def test_the_bit_that_a_folder_above_lacks_is_named(project: ProjectFolder, tmp_path: Path) -> None:
+    advice = []
+    for group in (1, 65534):
+        os.chown(tmp_path, -1, group)
+        tmp_path.chmod(0o700)
+        lines = engine_here("share", str(project.path), "--group", GROUP, "--yes").stderr.splitlines()
+        advice += [line for line in lines if f" {tmp_path.resolve()}:" in line]
+    assert [("g+x" in line, "o+x" in line) for line in advice] == [(True, False), (False, True)]
 
 
 @as_root
