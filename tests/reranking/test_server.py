@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +18,12 @@ from fixtures.rerank_server import RerankServer, reranking
 
 from engine.core.errors import EngineError, ModelError, SettingsError, StageError
 from engine.endpoint import asking
-from engine.endpoint.servers import known_servers
+from engine.endpoint.address import Address
+from engine.endpoint.servers import known_servers, note_server
 from engine.project.folder import ProjectFolder
+from engine.queries.llm.endpoint_model import Endpoint
+from engine.queries.llm.prompts import Message
+from engine.queries.llm.shapes import PAIRS
 from engine.reranking.chosen import reranker_of
 from engine.reranking.reranker import Reranker
 from engine.settings.load import validate
@@ -153,3 +160,38 @@ def test_a_public_address_is_refused_unless_it_is_allowed(project: ProjectFolder
     with fails(SettingsError, "endpoint-public"):
         made(project, "http://8.8.8.8/v1")
     assert made(project, "http://8.8.8.8/v1", reranker_allow_public=True).name == "http://8.8.8.8:80/v1"
+
+
+@contextmanager
+def reading_only(folder: Path) -> Iterator[None]:
+    """As a user who may not write into a folder: root becomes another one."""
+    folder.chmod(0o555)
+    former = os.geteuid()
+    if former == 0:
+        os.seteuid(64_001)
+    try:
+        yield
+    finally:
+        os.seteuid(former)
+        folder.chmod(0o700)
+
+
+def test_who_may_only_read_sends_nothing_to_a_server_that_its_owner_has_not_used(server: RerankServer) -> None:
+    with tempfile.TemporaryDirectory() as name, reranking() as other:
+        Path(name).chmod(0o755)
+        project = ProjectFolder.create(Path(name) / "project", {})
+        used, unused = made(project, server.url), made(project, other.url)
+        used.scores("who", PASSAGES)
+        (project.path / "servers.json").chmod(0o644)
+        model = Endpoint(
+            Address.parse(other.url), "m", 4096, 5, lambda: False, sending=lambda: note_server(project.path, other.url)
+        )
+        with reading_only(project.path):
+            assert used.scores("who", PASSAGES).tolist() == [3.0, 1.0, 2.0]
+            with fails(EngineError, "server-not-noted"):
+                unused.scores("who", PASSAGES)
+            with fails(EngineError, "server-not-noted"):
+                model.complete(Message("system", "user"), PAIRS, 2, 100, 5)
+        assert other.requests == []
+        assert known_servers(project.path) == [server.url]
+        assert unused.scores("who", PASSAGES).tolist() == [3.0, 1.0, 2.0]
