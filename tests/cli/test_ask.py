@@ -78,7 +78,7 @@ def test_an_answer_that_breaks_off_is_printed_and_ends_with_an_error(asked_proje
         project = asked_project(endpoint=server.url)
         done = engine_here("ask", str(project.path), QUERY, check=False)
         told = engine_here("ask", str(project.path), QUERY, "--json", check=False)
-    assert (done.returncode, done.stdout.splitlines()[0]) == (5, "It is changed. [1]")
+    assert (done.returncode, done.stdout.splitlines()[0]) == (5, "It is changed. [1]  ⚠ no quote")
     assert json.loads(told.stderr.splitlines()[-1])["code"] == "answer-failed"
     found = json.loads(told.stdout)
     assert (told.returncode, found["state"], found["problem"]["code"]) == (5, "failed", "answer-failed")
@@ -99,6 +99,6 @@ def test_ctrl_c_stops_the_answer_and_leaves_what_has_come(asked_project: Asked) 
         rest, errors = process.stdout.read(), process.stderr.read()
         process.wait(60)
         never.set()
-    assert (first, process.returncode) == ("It is changed. [1]\n", 130)
+    assert (first, process.returncode) == ("It is changed. [1]  ⚠ no quote\n", 130)
     assert rest.startswith("So it")
     assert "Traceback" not in errors
