@@ -28,6 +28,7 @@ PARTS = {
     "adapter": "the adapter, for peft",
     "model": "the encoder of search, for sentence-transformers",
     "onnx": "the encoder of search as ONNX",
+    "gguf": "the encoder of search as GGUF",
     "vectors": "the chunks' vectors, .npy and .jsonl",
     "parquet": "the same vectors as Parquet",
     "chunks": "the chunks as JSON lines",

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def ask(
     name: ProjectName, question: Annotated[str, typer.Argument(help="as for 'engine search'")], as_json: AsJson = False
 ) -> None:
-    """Answer a question from a project's documents, by your own language model. Each sentence names its sources.
+    """Answer a question by your own language model. Each sentence names its sources.
 
     The model is that of queries.model or queries.endpoint; a server gets the passages found. Ctrl-C stops it. It is
     marked where a source does not exist, or a quote is missing or not in its source. Check for yourself whether a source says what

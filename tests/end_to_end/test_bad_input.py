@@ -329,9 +329,9 @@ def test_a_read_only_project_is_an_error(indexed: Path, tmp_path: Path) -> None:
     project = Path(shutil.copytree(indexed, tmp_path / "project"))
     with mounted(project, "--bind", str(project)):
         subprocess.run(["mount", "-o", "remount,ro,bind", str(project)], check=True)
-        for command in (["ingest"], ["import-judgments", str(SAMPLE / "questions.jsonl")], ["cancel"]):
+        for command in (["ingest"], ["import-judgments", str(SAMPLE / "questions.jsonl")]):
             done = engine_here(command[0], str(project), *command[1:], check=False)
-            assert done.returncode in (2, 3, 5), done.stderr
+            assert done.returncode in (3, 5), done.stderr
             assert done.stderr.startswith("Error")
             assert re.search("permission|write|read-only", done.stderr, flags=re.I)
 
@@ -345,7 +345,7 @@ def test_a_read_only_project_can_be_looked_at(indexed: Path, tmp_path: Path) -> 
     for status in (found, answer):
         assert (status["running"], [row["state"] for row in status["stages"]][:2]) == (False, ["done", "done"])
         assert status["counts"]["chunks"] > 0
-    assert answer["problem"]["code"] == "project-not-locked"
+    assert answer["problem"] is None
 
 
 def test_search_goes_on_while_the_disk_is_full(

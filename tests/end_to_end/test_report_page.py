@@ -160,7 +160,7 @@ def test_report_json_is_what_its_page_describes(report):
     lists = [(*path, which, "[]") for path in changes for which in ("hits_before", "hits_after")]
     seen |= {(*path, part.name) for path in lists for part in dataclasses.fields(FoundHit)}
     empty = {path for path, value in found if value == []}
-    undecided = {path for path, value in found if value is None and path[-1] == "decision"}
+    undecided = {path for path, value in found if value is None and path[-1] in ("decision", "reranker")}
     missing = [
         key
         for key, unit in described.items()
@@ -188,9 +188,9 @@ def told_texts(report: dict[str, Any]) -> list[str]:
     names = {name for path, _ in leaves(report) for name in path}
     texts |= names | {metric_name(name) for name in names} | {label_of(name) for name in names}
     texts |= {label_of(text) for text in texts if text.startswith(INTERPOLATED)}
-    return sorted(
-        (text for text in texts if re.search(r"\d", text) and re.search(r"[^\W\d]|\..*\.", text)), key=len, reverse=True
-    )
+    quoted = {text for text in texts if re.search(r"\d", text) and re.search(r"[^\W\d]|\..*\.", text)}
+    quoted |= {report["created"][:10], report["created"][11:16]}
+    return sorted(quoted, key=len, reverse=True)
 
 
 def shown(page: str, report: dict[str, Any]) -> Iterator[tuple[str, str]]:

@@ -41,7 +41,7 @@ def test_from_the_first_start_to_a_hit(tmp_path: Path, size: tuple[int, int]) ->
         found.until("papers")
         found.press_until("Enter", "Read the documents")
         found.press("Enter")
-        found.until("makes search better")  # all is embedded: a run that goes on would be asked about at the end
+        found.until("make search better")  # all is embedded: a run that goes on would be asked about at the end
         found.type(QUESTION)
         assert ".txt" in found.until(".txt · line")  # a hit's own path, not only what was typed
         found.press("Down")

@@ -18,7 +18,7 @@ from textual.content import Content
 from textual.pilot import Pilot
 from textual.widgets import OptionList
 
-from bmembed_tui.client.project_status import STAGES
+from bmembed_tui.client.project_status import STEPS
 from bmembed_tui.project.screen import ProjectScreen
 from bmembed_tui.steps.model.pane import ModelPane
 from bmembed_tui.steps.model.text import format_machine, format_topic
@@ -114,7 +114,7 @@ def test_a_change_is_shown_before_it_is_written(finished_project: Path) -> None:
         await choose(pilot, "model-preset", "paper")
         await until(pilot, lambda: change.has_class("-asking"), "the question")
         effect = str(change.query_one(".change-effect").render())
-        assert [stage for stage in STAGES if stage in effect] == ["train", "evaluate", "embed"]
+        assert [step.key for step in STEPS if step.title in effect] == ["train", "result", "search"]
         assert written(finished_project)["training"]["preset"] == "quick"
         await pilot.press("right", "enter")
         await until(pilot, lambda: row.value == "quick", "the row as it was")
