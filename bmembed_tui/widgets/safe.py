@@ -85,6 +85,10 @@ class SafeOptions(OptionList):
 class SafeTable(DataTable[Any]):
     """A `DataTable` whose string cells and headings are shown as typed."""
 
+    def watch_virtual_size(self) -> None:
+        """Headings that were drawn before rows made their columns wider are kept by `DataTable` as they were."""
+        self.notify_style_update()
+
     def add_column(self, label: Any, **options: Any) -> Any:
         return super().add_column(_cell(label), **options)
 

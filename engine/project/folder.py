@@ -203,7 +203,15 @@ class ProjectFolder:
 
     def store(self, *, check: bool = False) -> Store:
         """A new connection to project.db; the caller closes it."""
+        self._check_there()
         return Store.open(self.path / "project.db", check=check)
+
+    def _check_there(self) -> None:
+        if not self.path.is_dir():
+            raise UsageError(
+                f"There is no project at {self.path}.", "Its folder was deleted or moved.",
+                "Open it at its new place.", code="project-missing",
+            )  # fmt: skip
 
     def _make_folders(self) -> None:
         for name in FOLDERS:
@@ -230,11 +238,7 @@ class ProjectFolder:
         """
         from filelock import FileLock, Timeout
 
-        if not self.path.is_dir():  # the lock would make the folder anew
-            raise UsageError(
-                f"There is no project at {self.path}.", "Its folder was deleted or moved.",
-                "Open it at its new place.", code="project-missing",
-            )  # fmt: skip
+        self._check_there()  # the lock would make the folder anew
         lock = FileLock(self.path / f"{name}.lock", mode=file_mode(self.path))
         try:
             lock.acquire(timeout=wait)

@@ -55,5 +55,5 @@ def test_a_run_is_cancelled_between_two_batches_of_queries() -> None:
     family: Any = SimpleNamespace(between_batches=lambda _done: check_stop())
     encoder: Any = SimpleNamespace(encode_queries=encode_queries)
     with pytest.raises(CancelledError):
-        AdapterCandidate(family, "base", 0.0, encoder).query_vectors(["query"] * 10)
+        AdapterCandidate(family, 0.0, encoder).query_vectors(["query"] * 10)
     assert batches == [1, 2, 3]

@@ -20,6 +20,7 @@ VALUES: dict[str, Any] = {
     "evaluation.max_interpolation_chunks": 7,
     "evaluation.veto": False,
     "evaluation.cl_baseline": True,
+    "evaluation.transformations": True,
     "search.rrf_u": 10,
     "search.hubs": False,
     "search.csls": False,
