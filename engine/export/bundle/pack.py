@@ -119,8 +119,9 @@ def _write(
         except (FileNotFoundError, DamagedError):
             if in_use(store) == before:
                 raise
-        notes = _notes(vectors.info if vectors else None, settings.search.reranker, places)
-        return (manifest, notes) if in_use(store) == before else None
+        if in_use(store) != before:
+            return None
+        return manifest, _notes(vectors.info if vectors else None, settings.search.reranker, places)
 
 
 def _search_half(project: ProjectFolder, store: Store) -> list[str]:
