@@ -1,53 +1,36 @@
-"""In which thread a search of an assistant is reranked."""
+"""A served project whose encoder cannot be loaded."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Sequence
-from math import inf
+import time
+from contextlib import closing
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from engine.assistants.served import ServedProject
+from engine.assistants.served import LOADING, ServedProject
+from engine.core.errors import EngineError
 from engine.project.folder import ProjectFolder
-from engine.project.store.artifact_info import EvaluationInfo, RerankerInfo
+from engine.project.store.artifact_info import VectorsInfo
 from engine.project.store.artifacts import Artifact
+from engine.search.searcher import Searcher
 
 
-class Threads:
-    """A reranker that notes who computes with it."""
-
-    name, fingerprint, batch_share, first_batch = "threads", "f", 1.0, 4
-
-    def __init__(self) -> None:
-        self.seen: set[str] = set()
-
-    def load(self) -> None:
-        pass
-
-    def scores(self, query: str, passages: Sequence[str], seconds: float = inf) -> np.ndarray:
-        self.seen.add(threading.current_thread().name)
-        return np.array([len(text) for text in passages], np.float32)
-
-
-@pytest.mark.parametrize("decided", ["bm25", "hybrid"])
-def test_keyword_searches_are_reranked_in_the_thread_of_models_alone(
-    handbook: Path, monkeypatch: pytest.MonkeyPatch, decided: str
-) -> None:
-    reranker = Threads()
-    monkeypatch.setattr("engine.reranking.chosen.reranker_of", lambda *_: reranker)
-    folder = ProjectFolder.open(handbook)
-    folder.change_settings({"search.mode": "bm25", "search.reranker": "given"})
-    store = folder.store()
-    store.put_artifact(Artifact(EvaluationInfo(reranker=RerankerInfo(True, "", "f", decided, 1.0)), "e", "reports/e"))
-    store.close()
-    served = ServedProject(folder, "handbook")
-    found = served.search(query="roof")
-    served.facets("roof")
-    served.close()
-    assert {hit.path for hit in found.hits} == {"contracts/lease.md", "reports/wing #1.txt"}
-    assert (found.reranked is not None) == (decided == "bm25")
-    assert len(reranker.seen) == (decided == "bm25")
-    assert threading.current_thread().name not in reranker.seen
+def test_an_encoder_that_cannot_be_loaded_is_named_with_what_to_do(handbook: Path) -> None:
+    """Of a project that is searched by meaning alone: hybrid search says so itself."""
+    project = ProjectFolder(handbook)
+    project.change_settings({"search.mode": "semantic"})
+    with closing(project.store()) as store:
+        store.put_artifact(Artifact(VectorsInfo(model="/gone", dimension=4), "v", "vectors/v"))
+    (handbook / "vectors" / "v").mkdir(parents=True)
+    with closing(Searcher(project)) as searcher, pytest.raises(EngineError) as caught:
+        searcher.search("roof", mode="semantic")
+    with closing(ServedProject(project, "handbook")) as served:
+        assert served.search(query="roof").notes[-1] == LOADING
+        deadline = time.monotonic() + 120
+        while (found := served.search(query="roof")).notes[-1] == LOADING:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+    assert found.hits
+    assert caught.value.what in found.notes[-1]
+    assert caught.value.to_do in found.notes[-1]
