@@ -286,7 +286,8 @@ class SearchPane(HitActions):
     def action_everywhere(self) -> None:
         from bmembed_tui.steps.search.all_projects import AllProjectsScreen
 
-        self.app.push_screen(AllProjectsScreen(self.question.query))
+        query = self.question.query
+        self.app.push_screen(AllProjectsScreen("" if query.startswith("like:") else query))
 
     def action_improve(self) -> None:
         self.host.action_improve()
