@@ -199,6 +199,12 @@ def test_hits_by_document_more_like_one_newest_first_a_correction_and_all_projec
         assert first.path not in {hit.path for hit in pane.active_list.hits}
         await pilot.press("f8")
         assert not side.display
+        await pilot.press("f3")
+        asked = (await until_screen(pilot, AllProjectsScreen)).query_one(QueryInput)
+        assert asked.value == ""  # no other project has the document whose like is searched for
+        await pilot.press("escape")
+        pane.query_one(QueryInput).value = "cold room"
+        await answered(pilot, pane)
         await everywhere(pilot, pane)
 
     drive(story, finished_project, size=(120, 40))
