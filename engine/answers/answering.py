@@ -84,7 +84,7 @@ def answer(
             return answer_here(project, question, chunk_ids, note, stop)
         found = subprocesses.run_in_subprocess(
             "engine.answers.answering", [str(project.path)], "The answer", stop,
-            sent=json.dumps([question, chunk_ids]), hear=lambda told: note(from_json(Answer, told)),
+            sent=json.dumps([question, chunk_ids]), hear=lambda part: note(from_json(Answer, part)),
         )  # fmt: skip
         return from_json(Answer, found)
     except CancelledError:
@@ -146,10 +146,10 @@ def _fitting(model: ChatModel, question: str, shown: list[str], limit: int) -> l
     return [windows(shown[0], room, model.count)[0], *shown[1:]]
 
 
-def _work(stop: Stop, tell: Callable[[Any], None], sent: str, folder: str) -> Any:
+def _work(stop: Stop, emit: Callable[[Any], None], sent: str, folder: str) -> Any:
     question, chunk_ids = json.loads(sent)
-    return to_json(answer_here(ProjectFolder(Path(folder)), question, chunk_ids, lambda one: tell(to_json(one)), stop))
+    return to_json(answer_here(ProjectFolder(Path(folder)), question, chunk_ids, lambda one: emit(to_json(one)), stop))
 
 
 if __name__ == "__main__":
-    subprocesses.answer(_work, tells=True)
+    subprocesses.answer(_work, streams=True)

@@ -45,7 +45,8 @@ def run_in_subprocess(
     stderr: int | None = subprocess.DEVNULL, *, sent: str = "", hear: Callable[[Any], None] | None = None,
 ) -> Any:  # fmt: skip
     """What `python -m MODULE ARGUMENTS` prints as JSON. It is asked to stop by SIGTERM; the error it then writes is raised.
-    `stderr`: as Popen takes it. With `hear`, the child is one that `tells`: it gets the line `sent`, and `hear` what it tells.
+    `stderr`: as Popen takes it. With `hear`, the child is one that `streams`: it gets the line `sent`, and `hear`
+    each partial result.
 
     Raises the EngineError that it wrote to its standard output, or StageError that says how it died.
     """
@@ -98,13 +99,13 @@ def _pass_on(output: Sequence[bytes], heard: int, hear: Callable[[Any], None] | 
     return heard
 
 
-def answer(work: Callable[..., Any], *, tells: bool = False) -> NoReturn:
+def answer(work: Callable[..., Any], *, streams: bool = False) -> NoReturn:
     """Be the child of `run_in_subprocess`: print what `work(should_stop, *arguments)` returns, or its error, and exit.
 
-    One that `tells` is called `work(should_stop, tell, sent, *arguments)`: `tell` passes JSON on at once.
+    One that `streams` is called `work(should_stop, emit, sent, *arguments)`: `emit` passes JSON on at once.
     """
     output = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    more = [lambda told: print(json.dumps(told), file=output, flush=True), sys.stdin.readline()] if tells else []
+    more = [lambda part: print(json.dumps(part), file=output, flush=True), sys.stdin.readline()] if streams else []
     exit_with_parent()
     prepare_process()
     os.dup2(2, 1)  # what native libraries print is no answer

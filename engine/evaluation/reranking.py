@@ -99,11 +99,8 @@ class RerankerTrial:
 
     def _fitting(self, reranker: Reranker, one: QuerySet) -> int:
         """How many passages fit into the time of a search on this machine: the median of some queries."""
-        timed, texts, counts = (
-            BudgetedReranker(reranker, self._context.settings.search.rerank_seconds),
-            self._texts(one),
-            [],
-        )
+        timed = BudgetedReranker(reranker, self._context.settings.search.rerank_seconds)
+        texts, counts = self._texts(one), list[int]()
         timed.load()
         for row in one.usable()[:TIMED_QUERIES]:
             first = [texts[chunk] for chunk in self._first(one, row, MAX_PASSAGES)]

@@ -73,10 +73,8 @@ class LocalApi:
         except Refused as refused:
             return refused.answer
         except EngineError as error:
-            status, text = (
-                STATUS.get(error.exit_code, 500),
-                " ".join(filter(None, (error.what, error.why, error.to_do))),
-            )
+            status = STATUS.get(error.exit_code, 500)
+            text = " ".join(filter(None, (error.what, error.why, error.to_do)))
             return Answer(status, error_body(status, error.code, text))
         except BaseException as fault:  # even a panic of native code must not end the server
             print(fault_record(fault), file=sys.stderr)
