@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from engine.core.text import megabytes
 from engine.settings.schema import Settings
-from engine.training.config import TrainingConfig
+from engine.training.config import CPU_SLACK, TrainingConfig
 
 if TYPE_CHECKING:
     from engine.encoders.hardware import Hardware
@@ -17,7 +17,6 @@ PROGRAM_BYTES = 500_000_000  # measured: Python with torch, transformers and pef
 LINK_BYTES = 150  # measured: what usearch's graph adds to each vector
 WEIGHT_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 INDEX_BYTES = {"f32": 4, "f16": 2, "i8": 1}
-CPU_SLACK = 3  # measured: what the system's allocator holds for graphs of ever other sizes, per byte of the largest
 ADAPTERS_AT_ONCE = (
     14  # the adapter, its copy, and three checkpoints of four: weights, the best ones, AdamW's two moments
 )

@@ -90,7 +90,10 @@ class TrainingSettings(Section):
     heldout_pool: int | None = key(None, "maximum number of chunks ranked per check", ge=10, le=MAX_WHOLE_NUMBER)
     micro_batch_tokens: int | None = key(None, "tokens per micro-batch, padding included", ge=1, le=MAX_WHOLE_NUMBER)
     graph_memory_mb: float | None = key(
-        None, "memory for gradient graphs, in MB; above it, texts are encoded twice", ge=0, le=MAX_WHOLE_NUMBER
+        None,
+        "MB for gradient graphs (unset: by free memory); above it, texts are encoded twice",
+        ge=0,
+        le=MAX_WHOLE_NUMBER,
     )
     gradient_checkpointing: Wish | None = key(None, "compute every block twice, to train large models in little memory")
     compile: Wish | None = key(None, "compile the model (GPU only)")

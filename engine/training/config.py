@@ -20,6 +20,7 @@ from engine.settings.training_schema import (
 
 SHARED_CHUNKS = 8192
 CUDA_SCALE = 32  # times the CPU's micro-batch and graph memory
+CPU_SLACK = 3  # measured: what the allocator holds for graphs of ever other sizes, per byte of the largest
 MIN_CUDA_SCALE = 4  # a GPU's micro-batch is not made smaller than this many times the CPU's
 
 
@@ -39,7 +40,8 @@ class TrainingConfig:
     from 0.
 
     `eval_every` 0 turns the held-out checks off; `patience` counts checks without gain. A step whose graphs fit in
-    `graph_memory_mb` runs each text once, others twice (GradCache). On a GPU both memory settings count 32-fold.
+    `graph_memory_mb` runs each text once, others twice (GradCache); None: in a share of the free memory. On a GPU both memory
+    settings count 32-fold.
 
     `adapter_scope`: with `queries` the adapter acts on queries alone; chunks keep the untouched encoder's vectors, so a
     step encodes no chunk and the index stays. `shared_chunks` random chunks join those of each step, for all of its queries.
@@ -99,7 +101,7 @@ class TrainingConfig:
     checkpoint_every: int = 50
     seed: int = 0
     micro_batch_tokens: int = 1024
-    graph_memory_mb: float = 512
+    graph_memory_mb: float | None = None
     gradient_checkpointing: Wish = "auto"
     compile: Wish = "auto"
     pretrain_steps: int = 200

@@ -84,7 +84,7 @@ def ours(options: argparse.Namespace) -> dict[str, float]:
     lengths = [len(row) for row in rows]
     batches = micro_batches(lengths[: len(queries)], recipe.micro_batch_tokens)
     batches += micro_batches(lengths[len(queries) :], recipe.micro_batch_tokens, offset=len(queries))
-    keep = student.graph_bytes(rows, batches) <= recipe.graph_memory_mb * 2**20
+    keep = student.graph_bytes(rows, batches) <= (recipe.graph_memory_mb or 512) * 2**20
     student.training_mode()
 
     def forward(micro: MicroBatch) -> torch.Tensor:

@@ -109,8 +109,9 @@ def test_the_note_names_the_new_keys(project: ProjectFolder) -> None:
 
 @pytest.mark.parametrize(("old", "new"), [*SCOPES.items(), ("both", "both")])
 def test_a_recipe_is_identified_by_its_old_names(old: str, new: str) -> None:
-    found = recipe_identity({"steps": 3, "adapter_scope": new})
+    found = recipe_identity({"steps": 3, "adapter_scope": new, "graph_memory_mb": None})
     gone = {
+        "graph_memory_mb": 512,
         "quantisation": "none", "query_steps": 100, "query_learning_rate": 5e-4, "refresh_every": 0, "mined_per_query": 20,
     }  # fmt: skip
     assert found == {"steps": 3, "side": old, **gone}

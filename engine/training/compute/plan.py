@@ -12,7 +12,7 @@ import psutil
 
 from engine.encoders.hardware import Hardware, HardwareChoice
 from engine.training.compute.workers import GraphModel
-from engine.training.config import CUDA_SCALE, MIN_CUDA_SCALE, TrainingConfig
+from engine.training.config import CPU_SLACK, CUDA_SCALE, MIN_CUDA_SCALE, TrainingConfig
 
 _COMPILED_STEPS = 100  # compiling takes a minute or two
 _TRITON_CAPABILITY = (7, 0)
@@ -69,10 +69,13 @@ def make_plan(student: GraphModel, config: TrainingConfig, hardware: Hardware, r
 
 
 def graph_bytes(config: TrainingConfig, hardware: Hardware, free: float) -> float:
-    """What the graphs of a step may hold at once. On a GPU never more than half of what is `free` there: on a small one
-    that is less than the setting."""
+    """What the graphs of a step may hold at once: as much as is set, or a share of the bytes that are `free`. On a GPU never
+    more than half of those: on a small one that is less than the setting."""
+    cpu = hardware.device == "cpu"
+    if config.graph_memory_mb is None:
+        return free / (2 * CPU_SLACK) if cpu else free / 2
     wanted = config.graph_memory_mb * _MB
-    return wanted if hardware.device == "cpu" else min(CUDA_SCALE * wanted, free / 2)
+    return wanted if cpu else min(CUDA_SCALE * wanted, free / 2)
 
 
 def _memory(student: GraphModel, config: TrainingConfig, hardware: Hardware, room: Room) -> tuple[HardwareChoice, int]:

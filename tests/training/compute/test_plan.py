@@ -44,7 +44,9 @@ def reported(found: Plan) -> dict[str, tuple[str, str]]:
 
 def test_a_cpu_with_room_computes_as_ever(student: Student) -> None:
     found = plan(student, CPU, GB, no_compiler="no")
-    assert found == Plan(False, False, False, 1024, 512 * 2**20, found.choices)
+    assert found == Plan(False, False, False, 1024, GB / 6, found.choices)
+    assert plan(student, CPU, GB, "no", graph_memory_mb=7).graph_bytes == 7 * 2**20
+    assert plan(student, GPU, GB).graph_bytes == GB / 2
     choices = reported(found)
     assert choices["gradient checkpointing"][0] == "off"
     assert choices["compiled blocks"] == ("off", "no")
@@ -68,7 +70,8 @@ def test_a_gpu_shrinks_micro_batches_before_it_computes_twice(student: Student) 
     assert (half.micro_batch_tokens, half.checkpointing) == (10_000, False)
     assert tight.checkpointing
     assert tight.micro_batch_tokens > 4096
-    assert roomy.graph_bytes == 32 * 512 * 2**20
+    assert roomy.graph_bytes == 10**7 * token
+    assert plan(student, GPU, 64 * GB, graph_memory_mb=512).graph_bytes == 16 * GB
     assert (reported(half)["micro-batch"][0], "half" in reported(half)["micro-batch"][1]) == ("10,000 tokens", True)
     tokens, reason = reported(roomy)["micro-batch"]
     assert (numbers(tokens), numbers(reason), "training.micro_batch_tokens" in reason) == ([32 * 1024], [32], True)
