@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 from engine.core.errors import EngineError, UsageError
@@ -11,6 +12,8 @@ from engine.core.messages.search import DocumentText, Explain, Explained, Ping, 
 from engine.core.messages.wire import Request, params_of, to_json
 from engine.project.folder import ProjectFolder
 from engine.search.filters import SearchFilter, parse_date
+from engine.search.loaded import Loaded
+from engine.search.reranked import Reranking
 from engine.search.workers import OwnSearcher
 
 Task = Callable[[OwnSearcher], Any]
@@ -89,6 +92,9 @@ def _may_rerank(asked: bool | None, project: ProjectFolder) -> bool:
     if asked is not None:
         return asked
     try:
-        return bool(project.settings().search.reranker)
+        if not project.settings().search.reranker:
+            return False
+        with closing(Loaded(project)) as loaded:
+            return Reranking(loaded).decided("bm25") is not None
     except EngineError:  # the search says what is wrong
         return False

@@ -7,6 +7,7 @@ import io
 import json
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ from fixtures.serving import Answers, Slow, ask, code, one, request
 
 from engine.core.errors import ProjectBusyError
 from engine.project.folder import ProjectFolder
+from engine.project.store.artifact_info import EvaluationInfo, RerankerInfo
+from engine.project.store.artifacts import Artifact
 from engine.search import server as server_module
 from engine.search import workers
 from engine.search.searcher import Searcher
@@ -51,12 +54,18 @@ def test_bm25_and_other_methods_answer_while_a_semantic_search_is_under_way(proj
     assert output.ids() == ["quick", "ping", "other", "slow"]
 
 
-@pytest.mark.parametrize(("named", "rerank", "light"), [
-    ("r", True, False), ("r", None, False), ("r", False, True), ("", True, False), ("", None, True), ("", False, True),
+@pytest.mark.parametrize(("named", "decided", "rerank", "light"), [
+    ("r", "bm25", True, False), ("r", "bm25", None, False), ("r", "bm25", False, True), ("r", "hybrid", None, True),
+    ("r", "", None, True), ("r", "", True, False), ("", "", True, False), ("", "bm25", None, True), ("", "", False, True),
 ])  # fmt: skip
-def test_a_keyword_search_that_may_be_reranked_goes_to_the_thread_of_models(
-    indexed: Any, project: ProjectFolder, monkeypatch: pytest.MonkeyPatch, named: str, rerank: bool | None, light: bool
-) -> None:
+def test_only_a_keyword_search_that_is_reranked_goes_to_the_thread_of_models(
+    indexed: Any, project: ProjectFolder, monkeypatch: pytest.MonkeyPatch,
+    named: str, decided: str, rerank: bool | None, light: bool,
+) -> None:  # fmt: skip
+    if decided:
+        with closing(project.store()) as store:
+            info = EvaluationInfo(reranker=RerankerInfo(True, "", "r", decided, 1.0))
+            store.put_artifact(Artifact(info, "e", "reports/e"))
     names: dict[str, str] = {}
     search = Searcher.search
 
