@@ -33,12 +33,12 @@ def doing(run: RunState) -> str:
 
 
 def format_progress(run: RunState, before: str = " · ", *, with_bar: bool = False) -> str:
-    """` · 3 of 7 chunks`, of the stage at work; empty before its first progress."""
+    """` · 3 of 7 chunks`, of what the stage at work does now; empty where that is not counted."""
     stage = run.stages.get(run.current)
     if run.current == "train" and run.steps:
         return f"{before}step {run.steps[-1].step:,} of {run.steps[-1].steps:,}"
-    if stage is None or stage.progress is None or stage.progress.total <= 0:
+    progress = stage.progress if stage else None
+    if progress is None or progress.done >= progress.total:  # what is over is not what it does now
         return ""
-    progress = stage.progress
     drawn = f"{bar(progress.done / progress.total)} " if with_bar else ""
     return f"{before}{drawn}{progress.done:,} of {progress.total:,} {progress.unit}"

@@ -36,7 +36,7 @@ class RunLine(SafeStatic):
 def _activity(status: ProjectStatus, run: RunState, requested: str) -> str:
     if run.running or (status.running and not run.over):
         how = requested.removesuffix(" …") or ("paused" if run.paused else "running")
-        return f"{how}: {at_work(run)}{format_progress(run)}{_whole(run)}"
+        return f"{how}: {at_work(run)}{format_progress(run)}{_whole(run)}" if run.current else "starting …"
     if requested:
         return requested
     if run.state in ENDINGS:

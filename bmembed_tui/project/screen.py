@@ -213,10 +213,11 @@ class ProjectScreen(RunScreen):
         elif not self.status.done(*SEARCH):
             self.make_searchable()
         else:
-            self._offer_adaptation()
+            self.offer_adaptation()
 
     @work(exclusive=True, group="improve")
-    async def _offer_adaptation(self) -> None:
+    async def offer_adaptation(self) -> None:
+        """Say what an adaptation takes and could show, and start it if that is wanted."""
         from bmembed_tui.dialogs.adapt import BY_STEPS, NOW, AdaptDialog
 
         answer = await self.app.push_screen_wait(AdaptDialog(self.project))

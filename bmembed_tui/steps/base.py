@@ -80,6 +80,9 @@ class StepHost(Protocol):
     def action_improve(self) -> None:
         """Bring search up to date, or offer to adapt the encoder."""
 
+    def offer_adaptation(self) -> object:
+        """Say what an adaptation takes and could show, and start it if that is wanted."""
+
     def control(self, what: str) -> object:
         """`pause`, `resume`, `finish` or `cancel` the run."""
 

@@ -13,11 +13,11 @@ from urllib.parse import quote
 from engine.assistants.projects import labelled, no_project
 from engine.assistants.served import ServedProject
 from engine.core.errors import EngineError, UsageError
-from engine.core.messages.search import Found, Hit
+from engine.core.messages.search import MAX_FACETS, Found, Hit
 from engine.core.messages.wire import to_json
 from engine.core.records import Document
 from engine.core.text import day
-from engine.search.filters import MAX_FACETS, date_of
+from engine.search.filters import date_of
 
 LINES, MAX_LINES = 200, 1_000
 MAX_TEXT = 50_000  # characters

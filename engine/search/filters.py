@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from unicodedata import normalize
 
 from engine.core.errors import UsageError
+from engine.core.messages.search import MAX_FACETS
 from engine.core.records import Document
 from engine.corpus.scan.formats import FORMATS, PICTURES, STREAMED, ending_of
 from engine.lexical.languages import SAME_AS, STEMMERS, UNKNOWN
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
 
 _DIRECT = re.compile(r"/?(?:(.*[^/])/)?\./?")
-MAX_FACETS = 20
 HERE = "."
 """What stands for the files that lie in a folder itself, and not in one within: `contracts/./`."""
 UNKNOWN_LANGUAGE = "unknown"

@@ -69,7 +69,7 @@ def formats_rows(scan: Scanned | None) -> list[tuple[Text, Text, Text]]:
     if scan is None:
         return []
     rows = [_row(FORMATS.get(one.format, one.format), one.files, one.bytes, "") for one in scan.formats]
-    return [*rows, _row("together", scan.files, scan.bytes, "bold")]
+    return [*rows, _row("total", scan.files, scan.bytes, "bold")]
 
 
 def _row(name: str, files: int, size: int, style: str) -> tuple[Text, Text, Text]:

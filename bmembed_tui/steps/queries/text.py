@@ -41,7 +41,7 @@ def format_state(state: str, status: ProjectStatus, run: RunState) -> Content:
     if state == "unknown":
         return plain("looking …", "$text-muted")
     if state == "unread":
-        return plain("· The documents have not been read yet. Queries are made from their chunks, so they come first.")
+        return plain("· Queries are made from the documents' chunks. The documents have not been read yet.")
     if state == "running":
         return format_run(run)
     if state == "busy":
@@ -56,7 +56,7 @@ def format_state(state: str, status: ProjectStatus, run: RunState) -> Content:
     if status.stage("generate").code:  # no query can be made before its cure
         return plain(f"✗ problem: {reason}", "bold $text-error")
     if state == "stale":
-        return plain(f"~ stale: {reason}. Generate them again to bring them up to date.", "$text-warning")
+        return plain(f"~ Out of date: {reason}. Generate the queries again.", "$text-warning")
     return Content("")
 
 

@@ -39,19 +39,21 @@ class AllProjectsScreen(Screen[None]):
 
     def __init__(self, query: str = "") -> None:
         super().__init__()
-        self._query, self.found = query.strip(), list[tuple[FoundIn, Hit]]()
+        self._asked = query.strip()  # what is searched for
+        self._query = self._report = ""  # what the hits are of, and how many they are
+        self.found: list[tuple[FoundIn, Hit]] = []
 
     def compose(self) -> ComposeResult:
         yield SafeStatic("Search all projects", classes="dialog-title")
-        yield QueryInput(self._query, placeholder="words or a question, then Enter", id="everywhere-query")
+        yield QueryInput(self._asked, placeholder="words or a question, then Enter", id="everywhere-query")
         yield SafeStatic("", id="everywhere-status")
         yield HitList(MODES[0])
         yield KeyLine()
 
     def on_mount(self) -> None:
         self._to_query()
-        if self._query:
-            self.search(self._query)
+        if self._asked:
+            self.search(self._asked)
 
     @on(Results.Left)
     @on(HitList.Typed)
@@ -60,26 +62,38 @@ class AllProjectsScreen(Screen[None]):
         if isinstance(event, HitList.Typed):
             self.query_one(QueryInput).insert_text_at_cursor(event.letter)
 
+    @on(Input.Changed)
+    def _changed(self, event: Input.Changed) -> None:
+        """A search for what the field no longer says is given up."""
+        if event.value.strip() != self._asked:
+            self._asked = ""
+            self.workers.cancel_group(self, "search")
+            self._say(self._report)
+
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:
-        if (query := event.value.strip()) and query != self._query:
+        if (query := event.value.strip()) and query not in (self._asked, self._query):
+            self._asked = query
             self.search(query)
         elif self.found:
             self.query_one(HitList).focus()
 
+    def _say(self, text: str) -> None:
+        self.query_one("#everywhere-status", SafeStatic).update(text)
+
     @work(exclusive=True, group="search")
     async def search(self, query: str) -> None:
-        status = self.query_one("#everywhere-status", SafeStatic)
-        status.update("searching …")
+        self._say("searching …")
         also = [part for path in recent() for part in ("--also", str(path))]
         try:
             answers = parsed(tuple[FoundIn, ...], await command("search", "--all", "--json", *also, "--", query))
         except EngineError as error:
-            status.update(texts.problem(error))
+            self._asked = ""
+            self._say(texts.problem(error))
             return
         if self.is_attached:
-            self._query = query
-            status.update(texts.everywhere(answers))
+            self._query, self._report = query, texts.everywhere(query, answers)
+            self._say(self._report)
             self._show([(one, hit) for one in answers if one.found for hit in one.found.hits])
 
     def _show(self, found: Sequence[tuple[FoundIn, Hit]]) -> None:
@@ -89,7 +103,7 @@ class AllProjectsScreen(Screen[None]):
             replace(hit, rank=rank, title=f"{one.project}: {hit.title or hit.path}")
             for rank, (one, hit) in enumerate(self.found, 1)
         ]
-        self.query_one(HitList).show_hits(named, MODES[0], {}, "No hits. Try other words.")
+        self.query_one(HitList).show_hits(named, {}, "No hits. Try other words.")
         if named:
             self.query_one(HitList).focus()
 

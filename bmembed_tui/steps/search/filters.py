@@ -17,6 +17,7 @@ from bmembed_tui.steps.search.model import FACETS, Filters
 from bmembed_tui.widgets.fields import Field
 from bmembed_tui.widgets.plain import plain, visible
 from bmembed_tui.widgets.safe import SafeButton, SafeLabel, SafeOptions
+from engine.core.messages.search import MAX_FACETS
 
 EXAMPLES = {"paths": "contracts/**, *.md", "after": "YYYY-MM-DD", "before": "YYYY-MM-DD"}
 
@@ -58,12 +59,14 @@ class FilterRow(Vertical):
             for value in dict.fromkeys([*chosen, *found]):
                 text = f"{facet:<9}{'✓' if value in chosen else ' '} {value}"
                 lines[facet, value] = plain(f"{text}  {found[value]:,}" if value in found else text)
+            if len(found) >= MAX_FACETS:
+                lines[facet, ""] = plain(f"{facet:<9}  (at most {MAX_FACETS} are listed)", "$text-muted")
         options = self.query_one("#filter-facets", SafeOptions)
         if options.has_focus and not lines:
             self.screen.focus_previous()  # what is hidden hears no key, nor do those around it
         options.display = bool(lines)
         self._values = list(lines)
-        options.show([(str(place), line) for place, line in enumerate(lines.values())])
+        options.show([(value and str(place), line) for place, ((_, value), line) in enumerate(lines.items())])
 
     @on(OptionList.OptionSelected)
     def _facet_chosen(self, event: OptionList.OptionSelected) -> None:

@@ -1,4 +1,4 @@
-"""The hits of one mode: title and score, place, and the part of the snippet that holds most marks."""
+"""The hits of one mode: title, place, and the part of the snippet that holds most marks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.message import Message
 
-from bmembed_tui.steps.search.hit_text import heading_of, more_of, origin_of, place_of, score_text
+from bmembed_tui.steps.search.hit_text import heading_of, more_of, origin_of, place_of
 from bmembed_tui.widgets.plain import marked, plain
 from bmembed_tui.widgets.safe import SafeOptions
 from bmembed_tui.widgets.text_rows import fitted, line_cuts
@@ -56,7 +56,7 @@ class HitList(Results):
         super().__init__(id=f"hits-{mode}")
         self.mode = mode
         self.hits: tuple[Hit, ...] = ()
-        self._scale, self._message = mode, ""
+        self._message = ""
         self._judged: Mapping[int, bool] = {}
         self._titles_alone = False
 
@@ -64,13 +64,13 @@ class HitList(Results):
     def current(self) -> Hit | None:
         return self.hits[self.highlighted] if self.hits and self.highlighted is not None else None
 
-    def show_hits(self, hits: Sequence[Hit], scale: str, judged: Mapping[int, bool], message: str = "") -> None:
-        """Other hits. `scale`: the mode whose scores they bear. `message`: what stands there without hits.
+    def show_hits(self, hits: Sequence[Hit], judged: Mapping[int, bool], message: str = "") -> None:
+        """Other hits. `message`: what stands there without hits.
 
         The first one is selected; while the user is among them, the hit that was selected if it is still there.
         """
         selected = self.current.chunk_id if self.current and self.screen.focused is self else None
-        self.hits, self._scale, self._judged, self._message = tuple(hits), scale, dict(judged), message
+        self.hits, self._judged, self._message = tuple(hits), dict(judged), message
         self._draw(next((place for place, hit in enumerate(hits) if hit.chunk_id == selected), 0))
 
     def judge(self, judged: Mapping[int, bool]) -> None:
@@ -96,12 +96,9 @@ class HitList(Results):
         verdict, style = JUDGED.get(self._judged.get(hit.chunk_id), ("", ""))  # type: ignore[arg-type]
         if width < 44:
             verdict = verdict[:2]
-        score = score_text(hit, self._scale)
-        title = fitted(hit.title or hit.path, max(4, room - len(verdict) - len(score) - 1))
-        gap = " " * max(1, room - cell_len(title) - len(verdict) - len(score))
-        head = [
-            plain(f"{hit.rank:>2} "), plain(title, "bold"), plain(gap), plain(verdict, style), plain(score, "$text-muted")
-        ]  # fmt: skip
+        title = fitted(hit.title or hit.path, max(4, room - len(verdict) - 1))
+        gap = " " * max(1, room - cell_len(title) - len(verdict))
+        head = [plain(f"{hit.rank:>2} "), plain(title, "bold"), plain(gap), plain(verdict, style)]
         if self._titles_alone:
             return Content.assemble(*head)
         place = f" · {place_of(hit)}" if place_of(hit) else ""

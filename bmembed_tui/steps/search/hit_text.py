@@ -67,11 +67,6 @@ def origin_of(hit: Hit) -> str:
     return " · ".join(part for part in (hit.author, day) if part)
 
 
-def score_text(hit: Hit, mode: str) -> str:
-    """The score with as many digits as its scale needs."""
-    return ranker_score(hit.only_ranker or mode, hit.score)
-
-
 def ranker_score(ranker: str, score: float) -> str:
-    """A score on a ranker's own scale: BM25, similarity, or a fusion of the two."""
-    return f"{score:.{2 if ranker == 'bm25' else 3 if ranker == 'semantic' else 4}f}"
+    """A score on a ranker's own scale: BM25, or similarity."""
+    return f"{score:.{2 if ranker == 'bm25' else 3}f}"

@@ -14,6 +14,7 @@ from bmembed_tui.steps.search.filters import FilterRow
 from bmembed_tui.steps.search.hit_actions import ANSWER_KEYS, HitActions
 from bmembed_tui.steps.search.hit_list import HitList, Results
 from bmembed_tui.steps.search.model import ALL, NAMES
+from bmembed_tui.steps.search.search_as_you_type import SERVER_PAUSE
 from bmembed_tui.steps.search.view import KEYS, QueryInput
 from bmembed_tui.widgets.choice_row import ChoiceRow
 from bmembed_tui.widgets.plain import visible
@@ -23,7 +24,6 @@ from engine.core.messages.project import ProjectStatus
 from engine.core.messages.queries import ReadExamples
 
 DEBOUNCE = 0.15  # seconds without a key before a search
-SERVER_DEBOUNCE = 0.6  # the same where a server is sent the query
 AGAIN = 5.0  # seconds between two looks whether what is embedded by now holds hits
 SETTLE = 0.3  # seconds without an answer before it is read how its hits were judged
 
@@ -37,6 +37,12 @@ class SearchPane(HitActions):
     help_text = texts.HELP
     BINDINGS: ClassVar[list[BindingType]] = [
         *(Binding(key, f"mode('{mode}')", NAMES[mode], show=False, id=f"search.{mode}") for mode, key in KEYS.items()),
+        Binding("w", "why", "why", id="search.why"),
+        Binding("l", "like", "more like this", id="search.like"),
+        Binding("g", "order('by_document')", "all passages", id="search.group"),
+        Binding("d", "order('by_date')", "by date", id="search.date"),
+        Binding("plus", "judge(True)", "relevant", key_display="+", id="search.relevant"),
+        Binding("minus", "judge(False)", "not relevant", key_display="-", id="search.not-relevant"),
         Binding("f2", "improve", "make better", id="search.improve"),
         Binding("f3", "everywhere", "all projects", id="search.everywhere"),
         Binding("f9", "filters", "filters", id="search.filters"),
@@ -44,16 +50,10 @@ class SearchPane(HitActions):
         Binding("m", "next_mode", "next mode", show=False, id="search.mode"),
         Binding("slash", "focus_query", "type", show=False, id="search.query"),
         Binding("v", "preview", "look inside", show=False, id="search.preview"),
-        Binding("w", "why", "why", id="search.why"),
-        Binding("plus", "judge(True)", "relevant", key_display="+", id="search.relevant"),
-        Binding("minus", "judge(False)", "not relevant", key_display="-", id="search.not-relevant"),
         Binding("0", "judge(None)", "remove the mark", show=False, id="search.unjudge"),
         Binding("o", "open_file", "open the file", show=False, id="search.open"),
         Binding("c", "copy_text", "copy the text", show=False, id="search.copy"),
         Binding("y", "copy_path", "copy the path", show=False, id="search.path"),
-        Binding("l", "like", "more like this", id="search.like"),
-        Binding("g", "order('by_document')", "every passage or best of each", show=False, id="search.group"),
-        Binding("d", "order('by_date')", "newest or best first", show=False, id="search.date"),
         Binding("f4", "take_suggestion", "take the correction", show=False, id="search.suggestion"),
     ]
 
@@ -122,7 +122,7 @@ class SearchPane(HitActions):
         self.refresh_bindings()
 
     def show_run(self, state: RunState) -> None:
-        self._draw_button()
+        self._draw_nothing()
         self._draw_offer()
 
     def engine_ended(self) -> None:
@@ -152,7 +152,7 @@ class SearchPane(HitActions):
     @on(FilterRow.Changed)
     def _typed(self, event: Input.Changed | FilterRow.Changed) -> None:
         event.stop()
-        self._later("look", SERVER_DEBOUNCE if self._by_server else DEBOUNCE, self._look)
+        self._later("look", SERVER_PAUSE if self._by_server else DEBOUNCE, self._look)
 
     def _later(self, name: str, seconds: float, call: Any) -> None:
         if name in self._delays:
@@ -243,7 +243,7 @@ class SearchPane(HitActions):
         self._draw_frame()
         for one in self.shown:
             if self.searching.answer(one) is None and self._drawn.pop(one, None) is not None:
-                self._lists[one].show_hits((), one, {}, "searching …")
+                self._lists[one].show_hits((), {})
         self._look()
         if not self.question.empty:
             self._answered(mode)

@@ -1,7 +1,8 @@
-"""Asks the engine while the user types: the newest question wins, keyword search answers while the encoder is loading."""
+"""Asks the engine while the user types: the newest question wins, keyword search answers while the encoder keeps one waiting."""
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
@@ -16,14 +17,15 @@ from engine.core.messages.search import MODES, Found, Judge, Mode, ReadJudgments
 
 Start = Callable[[Callable[[], Coroutine[Any, Any, None]], str], None]
 """Starts some work; that of the same group that still goes on is given up."""
-LOADING = "the encoder is loading"
+SERVER_PAUSE = 0.6  # seconds without a key before a server is sent the query
+PATIENCE = 0.5  # seconds without an answer before keyword search stands in
 
 
 class Searching:
     """The question, and the newest answer of each mode. `changed(mode)` is called when one has come.
 
     `encoder`: `""` before the first search, `loading`, or `ready`. Every search is of a series of its mode, so that the
-    engine leaves out those that a newer one has overtaken.
+    engine leaves out those that a newer one has overtaken. `rerank_pause`: seconds without a key before a server is sent the hits.
     """
 
     def __init__(self, ask: Ask, start: Start, changed: Callable[[str], None]) -> None:
@@ -31,7 +33,7 @@ class Searching:
         self.question = Question("")
         self.answers: dict[str, Answer] = {}
         self.pending: set[str] = set()
-        self.encoder = ""
+        self.encoder, self.rerank_pause = "", 0.0
         self._bridged = False
 
     def warm_up(self) -> None:
@@ -67,10 +69,22 @@ class Searching:
         wanted = set(MODES if mode == ALL else (mode,))
         if self._bridged:
             wanted.add("bm25")
+        elif mode != "bm25":
+            self._start(partial(self._bridge, question), "bridge")
         for one in MODES:
             if one in wanted and (again or not self._known(one)):
-                self.pending.add(one)
-                self._start(partial(self._search, question, one), f"search-{one}")
+                self._begin(question, one)
+
+    def _begin(self, question: Question, mode: Mode) -> None:
+        self.pending.add(mode)
+        self._start(partial(self._search, question, mode), f"search-{mode}")
+
+    async def _bridge(self, question: Question) -> None:
+        await asyncio.sleep(PATIENCE)
+        if question == self.question and self.pending:
+            self._bridged = True
+            if not self._known("bm25"):
+                self._begin(question, "bm25")
 
     def _known(self, mode: str) -> bool:
         answer = self.answers.get(mode)
@@ -82,7 +96,7 @@ class Searching:
         self.pending.clear()
 
     def answer(self, mode: str) -> Answer | None:
-        """The newest answer of a mode; that of keyword search while the encoder is loading."""
+        """The newest answer of a mode; that of keyword search while the encoder keeps one waiting."""
         return self.answers.get(mode) or (self.answers.get("bm25") if self._bridged else None)
 
     async def _search(self, question: Question, mode: Mode) -> None:
@@ -95,6 +109,7 @@ class Searching:
             answer = answer_of(question, found, started)
             self._take(question, mode, answer)
             if found.can_rerank:  # these hits stand until they are in order
+                await asyncio.sleep(self.rerank_pause)
                 again = replace(request, rerank=None, series=f"reranked-{mode}")
                 try:
                     answer = answer_of(question, await self._ask(again), started)

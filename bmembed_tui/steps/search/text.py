@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bmembed_tui.client.in_app import advice
-from bmembed_tui.client.progress import count, format_progress
+from bmembed_tui.client.progress import count, doing, format_progress
 from bmembed_tui.client.project_status import SEARCH
 from bmembed_tui.client.run_state import RunState
-from bmembed_tui.steps.search.model import NAMES, Answer
-from bmembed_tui.steps.search.search_as_you_type import LOADING, Searching
+from bmembed_tui.steps.search.model import Answer
+from bmembed_tui.steps.search.search_as_you_type import Searching
 from engine.core.errors import EngineError
 from engine.core.messages.project import ProjectStatus
 from engine.core.messages.search import FoundIn
@@ -34,10 +34,15 @@ NOTHING = """There is nothing to search yet.
 Reading the documents takes seconds to minutes: then they can be searched by keyword. Search by meaning follows as they are \
 embedded, the newest and smallest first.
 """
-TYPED = "\nThen these words are searched for: {}\n"
 OFFER = "\nOr try one of these:"
 NO_OFFER = "\nHits come while you type."
-SCALES = {"bm25": "keyword score", "semantic": "similarity", "hybrid": "fused score"}
+FOUND_BY = {"bm25": " by keywords", "semantic": " by meaning"}
+
+
+def nothing(run: RunState, running: bool, early: str) -> str:
+    """What stands there before anything can be searched. `early`: what was typed already."""
+    typed = f"\nThen this is searched for: {early}\n" if early else ""
+    return (f"{doing(run)}\n\nSearch by keyword opens once the documents are read.\n" if running else NOTHING) + typed
 
 
 def offer(status: ProjectStatus, key: str) -> str:
@@ -63,26 +68,26 @@ def status(mode: str, searching: Searching) -> str:
     """How far the search by a mode is, or what it came to."""
     answer = searching.answer(mode)
     if searching.question.empty:
-        return f"{LOADING}; keyword search works already" if searching.encoder == "loading" else ""
+        return "The encoder is loading; keyword search works already." if searching.encoder == "loading" else ""
     if answer is None:
         return "searching …"
     if answer.error:
         return ""
-    took = duration(answer.seconds)
-    if answer.by != mode and mode in searching.pending:
-        return f"{count(len(answer.hits), 'hit')} by {NAMES[answer.by]} · {took} · {LOADING} …"
-    filters = searching.question.filters.count
-    order = "newest first" if answer.question.by_date else scale(answer) if answer.hits else ""
+    hits, filters = count(len(answer.hits), "hit"), searching.question.filters.count
+    order = "newest first" if answer.question.by_date and answer.hits else ""
     reranked = "reranking …" if answer.reranking else f"{answer.reranked.passages} reranked" if answer.reranked else ""
-    parts = (count(len(answer.hits), "hit"), order, took, count(filters, "filter") if filters else "", reranked)
+    waiting = "searching by meaning …" if answer.by != mode and mode in searching.pending else ""
+    parts = (
+        hits + found_by(mode, answer), order, duration(answer.seconds), count(filters, "filter") if filters else "",
+        reranked, waiting,
+    )  # fmt: skip
     return " · ".join(part for part in parts if part)
 
 
-def scale(answer: Answer) -> str:
-    """What the scores are: those of the one ranker that answered, or fused ones."""
-    used = {hit.only_ranker for hit in answer.hits}
-    by = used.pop() if len(used) == 1 and "" not in used else answer.by
-    return SCALES[by]
+def found_by(mode: str, answer: Answer) -> str:
+    """The one ranker that answered, where the mode asks for another or for both."""
+    rankers = {hit.only_ranker or answer.by for hit in answer.hits}
+    return FOUND_BY.get(rankers.pop(), "") if len(rankers) == 1 and mode not in rankers else ""
 
 
 def no_hits(answer: Answer, *, by_words_only: bool = False) -> str:
@@ -98,12 +103,12 @@ def no_hits(answer: Answer, *, by_words_only: bool = False) -> str:
     return "No hits. Try other words."
 
 
-def everywhere(answers: Sequence[FoundIn]) -> str:
-    """How many hits are in how many projects, and which could not be searched."""
+def everywhere(query: str, answers: Sequence[FoundIn]) -> str:
+    """How many hits a query has in how many projects, and which could not be searched."""
     searched = [one.found for one in answers if one.found]
     hits = count(sum(len(found.hits) for found in searched), "hit")
     problems = [f"✗ {one.project}: {one.problem.what}" for one in answers if one.problem]
-    return "\n".join([f"{hits} in {count(len(searched), 'project')}", *problems])
+    return "\n".join([f"{hits} in {count(len(searched), 'project')} for: {query}", *problems])
 
 
 def judged(rank: int, relevant: bool | None, queries: int) -> str:

@@ -18,7 +18,7 @@ from bmembed_tui.steps.search.answer import AnswerPanel
 from bmembed_tui.steps.search.filters import FilterRow
 from bmembed_tui.steps.search.hit_list import HitList, Results
 from bmembed_tui.steps.search.model import ALL, NAMES, Answer, Question
-from bmembed_tui.steps.search.search_as_you_type import Judgments, Searching
+from bmembed_tui.steps.search.search_as_you_type import SERVER_PAUSE, Judgments, Searching
 from bmembed_tui.steps.search.side_preview import SidePreview
 from bmembed_tui.widgets.choice_row import ChoiceRow
 from bmembed_tui.widgets.fields import Field
@@ -64,7 +64,7 @@ class SearchView(StepPane):
     def compose_body(self) -> ComposeResult:
         with Vertical(id="search-nothing"):
             yield SafeStatic("", id="search-nothing-text")
-            yield SafeButton("Read and index", id="primary", variant="primary")
+            yield SafeButton("Read the documents", id="primary", variant="primary")
         with Vertical(id="search-all"):
             yield QueryInput(placeholder="words or a question", id="search-query")
             yield ChoiceRow("", (), id="search-modes")
@@ -99,7 +99,8 @@ class SearchView(StepPane):
         try:
             settings = self.host.project.settings()
             self.mode = self.mode or settings.search.mode
-            self._by_server = bool(settings.encoder.endpoint) or settings.search.reranker.startswith("http")
+            self._by_server = bool(settings.encoder.endpoint)
+            self.searching.rerank_pause = SERVER_PAUSE if settings.search.reranker.startswith("http") else 0.0
             queries = settings.queries
             self._answers = bool(queries.endpoint or queries.model or queries.backend == "auto")
         except EngineError:
@@ -136,7 +137,7 @@ class SearchView(StepPane):
         for shown in self._lists.values():
             shown.show_titles_alone(narrow and self.mode == ALL)
         self.query_one("#search-nothing").display = not there
-        self._write("#search-nothing-text", texts.NOTHING + (texts.TYPED.format(self._early) if self._early else ""))
+        self._draw_nothing()
         self.query_one("#search-all").display = there
         self.query_one("#search-columns").display = not empty
         self._write("#search-hint", (texts.OFFER if self.offered else texts.NO_OFFER) if empty else "")
@@ -144,15 +145,15 @@ class SearchView(StepPane):
         for mode in MODES:
             self.query_one(f"#column-{mode}").display = mode in self.shown
         self.query_one(SidePreview).display = self.mode != ALL and self.size.width >= SIDE
-        self._draw_button()
         self._draw_offer()
         self._draw_modes()
         self._draw_status()
 
-    def _draw_button(self) -> None:
-        button, running = self.query_one("#primary", SafeButton), self.host.going
-        button.label = "Running …" if running else "Read the documents"
-        button.disabled = running
+    def _draw_nothing(self) -> None:
+        """What stands there before anything can be searched: how to begin, or how far the run is."""
+        running = self.host.going
+        self._write("#search-nothing-text", texts.nothing(self.host.run_state, running, self._early))
+        self.query_one("#primary").display = not running
 
     def _draw_offer(self) -> None:
         """What search lacks, and the key that gives it; among hits only how far embedding is."""
@@ -171,7 +172,7 @@ class SearchView(StepPane):
     def _clear(self) -> None:
         self._drawn.clear()
         for shown in self._lists.values():
-            shown.show_hits((), "", {})
+            shown.show_hits((), {})
         self.query_one(FilterRow).count({})
         self._draw_frame()
 
@@ -185,7 +186,7 @@ class SearchView(StepPane):
             message = answer.error or texts.no_hits(
                 answer, by_words_only=self.host.going and not self.host.status.done("embed")
             )
-            self._lists[mode].show_hits(answer.hits, answer.by, self.judgments.judged, message)
+            self._lists[mode].show_hits(answer.hits, self.judgments.judged, message)
         answer = self.searching.answer(self.active)
         if answer is not None and answer.question.facets:
             self.query_one(FilterRow).count(answer.facets)

@@ -96,7 +96,7 @@ Closing the app or losing the connection does not stop a run."""
         host, state = self.host, self.host.run_state
         offered = (
             host.going, host.has_run, state.current, host.waits, host.status.done("train"), self._broken_off,
-            self._curve.synthetic,
+            self._is_first, self._curve.synthetic,
         )  # fmt: skip
         if offered == self._offered:
             return
@@ -116,12 +116,18 @@ Closing the app or losing the connection does not stop a run."""
         run = self.host.run_state.stages.get("train")
         return run is not None and run.state in ("running", "failed", "lost") and self.host.run_state.over
 
+    @property
+    def _is_first(self) -> bool:
+        """Whether nothing was trained yet: what it could show is said before it begins."""
+        status = self.host.status
+        return status.built("ingest") and not (status.built("train") or self._broken_off)
+
     def _primary_label(self) -> str:
         if self.host.going:
             return "Paused" if self.host.run_state.paused else "Running …"
         if self.host.status.done("train"):
             return "Continue"
-        return "Resume" if self._broken_off else "Train"
+        return "Resume" if self._broken_off else "Train …" if self._is_first else "Train"
 
     # Doing
 
@@ -131,6 +137,8 @@ Closing the app or losing the connection does not stop a run."""
             self.notify("Running. p pauses, x stops, d leaves it running.", markup=False)
         elif host.status.done("train"):
             host.go("result")
+        elif self._is_first:
+            host.offer_adaptation()
         else:
             host.start_run(STAGES, follow=True)
 

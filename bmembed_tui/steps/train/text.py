@@ -69,14 +69,12 @@ def _held_out(curve: Curve) -> Iterator[Content]:
     first, best = next(iter(curve.held_out), None), curve.best
     if first is None or best is None:
         return
+    of = "Held-out queries by a language model" if curve.synthetic else "Held-out titles and headings"
     if best.step == 0:
-        yield plain(f"Held-out Hit@10 {first.hit_at_10:.1f} %, nDCG@10 {first.ndcg_at_10:.1f} %: no step was better.")
+        yield plain(f"{of}: Hit@10 {first.hit_at_10:.1f} %, nDCG@10 {first.ndcg_at_10:.1f} %. No step was better.")
         return
-    hit, ndcg = (
-        f"Hit@10 {first.hit_at_10:.1f} → {best.hit_at_10:.1f} %",
-        f"{first.ndcg_at_10:.1f} → {best.ndcg_at_10:.1f} %",
-    )
-    yield plain(f"Held-out {hit}, nDCG@10 {ndcg}, at step {best.step:,}, the best")
+    hits, ndcg = f"{first.hit_at_10:.1f} → {best.hit_at_10:.1f} %", f"{first.ndcg_at_10:.1f} → {best.ndcg_at_10:.1f} %"
+    yield plain(f"{of}: Hit@10 {hits}, nDCG@10 {ndcg} at the best step, {best.step:,}")
     if curve.synthetic:
         yield plain(FLATTERING, "$text-warning")
 
@@ -111,7 +109,7 @@ def _ending(state: RunState, curve: Curve) -> str:
     if state.state == "cancelled":
         return f"Stopped{place}. The next run resumes there."
     if state.state == "lost":
-        return f"Training {STOPPED}{place and ':' + place}."
+        return f"Training{place} {STOPPED}."
     return f"Training failed{place}." if state.state == "failed" else ""
 
 

@@ -13,6 +13,7 @@ from engine.core.messages.wire import AtLeast, Request, RowId
 Mode = Literal["hybrid", "semantic", "bm25"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 LINED = frozenset({"txt", "md", "csv"})  # formats whose lines are those of the file
+MAX_FACETS = 20  # values of each facet, the most frequent ones: where so many are listed, there may be more
 
 
 @dataclass(frozen=True, slots=True)

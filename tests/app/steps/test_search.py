@@ -26,7 +26,7 @@ from bmembed_tui.steps.search.hit_text import file_of
 from bmembed_tui.steps.search.model import ALL
 from bmembed_tui.steps.search.pane import SearchPane
 from bmembed_tui.steps.search.preview import PreviewScreen
-from bmembed_tui.steps.search.text import no_hits, scale
+from bmembed_tui.steps.search.text import found_by, no_hits
 from bmembed_tui.steps.search.view import QueryInput
 from bmembed_tui.widgets.safe import SafeStatic
 from engine.core.errors import UsageError
@@ -62,7 +62,7 @@ def test_hits_come_while_typing_and_after_the_death_of_the_search_process(finish
             await pilot.press(key)
             await answered(pilot, pane)
             assert (pane.mode, pane.question.query) == (mode, "ferry pallet")
-            assert scale(pane.searching.answers[mode]) in text_of(pilot, "#search-status")
+            assert found_by(mode, pane.searching.answers[mode]) == ""
             assert pane.active_list.hits == pane.searching.answers[mode].hits
         assert focused(pilot) == "QueryInput"
         await until(pilot, lambda: pane.searching.encoder == "ready", "the encoder")
@@ -280,7 +280,7 @@ def test_nothing_is_asked_before_a_longer_pause_where_a_server_is_sent_the_query
     finished_project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(search_pane, "DEBOUNCE", 0.0)
-    monkeypatch.setattr(search_pane, "SERVER_DEBOUNCE", 3600.0)
+    monkeypatch.setattr(search_pane, "SERVER_PAUSE", 3600.0)
     ProjectFolder.open(finished_project).change_settings(
         {"encoder.endpoint": "http://127.0.0.1:9/v1", "search.mode": "bm25"}
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -159,8 +160,22 @@ def test_hits_by_document_more_like_one_newest_first_a_correction_and_all_projec
         assert arguments[arguments.index("--also") + 1] == str(finished_project)
         assert [hit.rank for hit in screen.query_one(HitList).hits] == [*range(1, len(found.hits) + 1)]
         assert "handbook" in screen.query_one(HitList).hits[0].title
-        assert screen.query_one(HitList).styles.gutter.width == 0  # no frame, into which scores would not fit
-        assert "broken" in text_of(pilot, "#everywhere-status")
+        assert screen.query_one(HitList).styles.gutter.width == 0  # no frame
+        told = text_of(pilot, "#everywhere-status")
+        assert "broken" in told
+        assert query in told
+        waiting = asyncio.Event()
+        command.side_effect = lambda *_: waiting.wait()
+        screen.query_one(QueryInput).value = "pump"
+        await pilot.press("shift+tab", "enter")
+        await until(pilot, lambda: command.await_count == 2 and text_of(pilot, "#everywhere-status").endswith("…"))
+        await pilot.press("s")
+        await until(pilot, lambda: text_of(pilot, "#everywhere-status") == told, "what the hits are of")
+        assert focused(pilot) == "QueryInput"
+        screen.query_one(QueryInput).value = query
+        await pilot.press("enter")
+        await until(pilot, lambda: focused(pilot) == "HitList", "its hits")
+        assert command.await_count == 2
         await pilot.press("down", "enter")
         document = (await until_screen(pilot, PreviewScreen)).query_one(DocumentView)
         await until(pilot, lambda: document.ready and document.rows, "the document")

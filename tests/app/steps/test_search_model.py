@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 from pathlib import Path
@@ -13,11 +14,13 @@ from rich.cells import cell_len, get_character_cell_size
 from rich.style import Style
 
 from bmembed_tui.client.progress import bar
+from bmembed_tui.steps.search import search_as_you_type
 from bmembed_tui.steps.search.explanation import BAR, format_adapter, format_ranker, why_text
 from bmembed_tui.steps.search.hit_list import snippet_rows
-from bmembed_tui.steps.search.hit_text import file_name, file_of, heading_of, origin_of, place_of, score_text
-from bmembed_tui.steps.search.model import Filters, Question, find_terms, terms_of
+from bmembed_tui.steps.search.hit_text import file_name, file_of, heading_of, origin_of, place_of
+from bmembed_tui.steps.search.model import Answer, Filters, Question, find_terms, terms_of
 from bmembed_tui.steps.search.search_as_you_type import Searching
+from bmembed_tui.steps.search.text import FOUND_BY, found_by
 from bmembed_tui.widgets import text_rows
 from bmembed_tui.widgets.plain import visible
 from bmembed_tui.widgets.text_rows import TextRows, fitted, line_cuts, segments, spans_within
@@ -116,10 +119,6 @@ def test_a_hit_shows_where_it_stands() -> None:
     assert origin_of(hit()) == ""
     assert origin_of(hit(author="Ada", changed=1.9e9)) == "Ada · 2030-03-17"
     assert str(file_of(hit())) == "/docs/a/b.md"
-    assert score_text(hit(), "hybrid") == "0.0482"
-    assert score_text(hit(score=6.874, shares={}), "hybrid") == "6.87"  # BM25 alone had to do
-    by_meaning = hit(score=0.4239, shares={}, rankers={"semantic": {"rank": 1, "score": 0.4239}})
-    assert score_text(by_meaning, "semantic") == "0.424"
 
 
 @pytest.mark.parametrize(
@@ -239,9 +238,26 @@ class Requests:
         self.started[group] = work
 
 
-def test_the_newest_question_wins_and_bm25_stands_in() -> None:
-    import asyncio
+def test_which_ranker_alone_answered_is_said_where_the_mode_asks_for_another() -> None:
+    keywords = hit(shares={})
+    fused, meaning = hit(), hit(shares={}, rankers={"semantic": {"rank": 1, "score": 0.4}})
+    said = {
+        (mode, by, len(hits)): found_by(mode, Answer(Question("q"), by, hits))
+        for mode, by, hits in (
+            ("hybrid", "hybrid", (fused,)), ("hybrid", "hybrid", (fused, keywords)), ("hybrid", "hybrid", ()),
+            ("bm25", "bm25", (keywords,)), ("semantic", "semantic", (meaning,)),
+        )
+    }  # fmt: skip
+    assert set(said.values()) == {""}
+    alone = [
+        found_by("hybrid", Answer(Question("q"), by, (one,))) for by, one in (("hybrid", keywords), ("hybrid", meaning))
+    ]
+    assert alone == [FOUND_BY["bm25"], FOUND_BY["semantic"]]
+    assert found_by("semantic", Answer(Question("q"), "bm25", (keywords,))) == FOUND_BY["bm25"]
 
+
+def test_the_newest_question_wins_and_bm25_stands_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search_as_you_type, "PATIENCE", 0.0)
     requests, changed = Requests(), []
     searching = Searching(requests.ask, requests.start, changed.append)
     searching.warm_up()
@@ -263,5 +279,15 @@ def test_the_newest_question_wins_and_bm25_stands_in() -> None:
     asyncio.run(requests.started["warm"]())
     requests.started.clear()
     searching.look(Question("third"), "semantic")
-    assert set(requests.started) == {"search-semantic"}  # the encoder is ready: nobody stands in
-    assert {one.series for one in requests.made if isinstance(one, Search)} == {"typed-hybrid", "typed-bm25"}
+    assert set(requests.started) == {"search-semantic", "bridge"}  # the encoder is ready: nobody stands in
+    third = requests.started.pop("search-semantic")
+    asyncio.run(requests.started["bridge"]())  # but it takes long
+    assert set(requests.started) == {"search-bm25", "bridge"}
+    asyncio.run(requests.started.pop("search-bm25")())
+    assert searching.answer("semantic") is searching.answers["bm25"]
+    asyncio.run(third())
+    asyncio.run(requests.started["bridge"]())
+    assert set(requests.started) == {"bridge"}  # nothing is waited for
+    assert {one.series for one in requests.made if isinstance(one, Search)} == {
+        "typed-hybrid", "typed-bm25", "typed-semantic",
+    }  # fmt: skip
