@@ -287,11 +287,13 @@ def test_limits_have_room() -> None:
     assert low < 4.0 < high
 
 
-def test_progress_without_a_total_is_empty() -> None:
+def test_progress_without_a_total_and_progress_that_is_over_are_empty() -> None:
     state = after(started("rank"), Progress(stage="rank", done=0, total=0, unit="queries"))
     assert format_progress(state) == ""
     state.apply(Progress(stage="rank", done=1000, total=2000, unit="queries"))
     assert format_progress(state) == " · 1,000 of 2,000 queries"
+    state.apply(Progress(stage="rank", done=2000, total=2000, unit="queries"))
+    assert format_progress(state) == ""  # over: what follows in the stage is not counted
     state.apply(StageFailed(stage="rank", error={"what": "broken"}))
     assert state.stages["rank"].state == "failed"
     assert state.error is not None

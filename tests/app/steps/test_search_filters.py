@@ -165,7 +165,11 @@ def test_hits_by_document_more_like_one_newest_first_a_correction_and_all_projec
         assert "broken" in told
         assert query in told
         waiting = asyncio.Event()
-        command.side_effect = lambda *_: waiting.wait()
+
+        async def for_ever(*_: str) -> Any:
+            await waiting.wait()
+
+        command.side_effect = for_ever
         screen.query_one(QueryInput).value = "pump"
         await pilot.press("shift+tab", "enter")
         await until(pilot, lambda: command.await_count == 2 and text_of(pilot, "#everywhere-status").endswith("…"))
