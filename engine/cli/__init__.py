@@ -65,6 +65,13 @@ def main() -> None:
     """Run the command; whatever ends it early is shown once, with its own exit code and no traceback."""
     environment.prepare_process()
     try:
+        _run()
+    finally:
+        _release_helpers()
+
+
+def _run() -> None:
+    try:
         _help_the_leader()
         code = app(prog_name="engine", standalone_mode=False)  # of a command that ends with `typer.Exit`
         sys.stdout.flush()
@@ -94,6 +101,17 @@ def _help_the_leader() -> None:
 
         follow()
         sys.exit(0)
+
+
+def _release_helpers() -> None:
+    """On other machines nothing else shows that the leading process has ended without training."""
+    from engine.training.compute.launch import find_launch
+
+    launch = find_launch()
+    if launch and launch.rank == 0 and launch.spans_machines:
+        from engine.training.distributed import release
+
+        release()
 
 
 def _nobody_reads() -> None:

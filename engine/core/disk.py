@@ -7,7 +7,7 @@ import hashlib
 import os
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -127,3 +127,19 @@ def _sync(path: str | Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def read_tree(path: Path, suffixes: Collection[str] = ()) -> dict[str, bytes]:
+    """The files below a folder, or one file, by their paths in it, with these `suffixes` alone where some are given: what
+    `write_tree` makes the same of on another machine. Raises OSError."""
+    if path.is_file():
+        return {path.name: path.read_bytes()}
+    files = (file for file in sorted(path.rglob("*")) if file.is_file() and (not suffixes or file.suffix in suffixes))
+    return {file.relative_to(path).as_posix(): file.read_bytes() for file in files}
+
+
+def write_tree(files: Mapping[str, bytes], folder: Path) -> None:
+    """Write what `read_tree` read below `folder`. Raises OSError."""
+    for name, content in files.items():
+        (folder / name).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)

@@ -24,6 +24,8 @@ _CONFIG_NAMES = (
 )  # fmt: skip
 _CODE_NAMERS = ("config.json", "tokenizer_config.json", "processor_config.json", "preprocessor_config.json")
 _PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
+LOADED = frozenset({".json", ".jinja", ".txt", ".model", ".safetensors"})
+"""Endings of the files that loading may read."""
 _SAVE_AGAIN = "On a machine that has the model, run SentenceTransformer(name).save(folder) and copy that folder here."
 _OFFSET_POSITIONS = ("roberta", "xlm-roberta", "camembert", "mpnet", "longformer")
 

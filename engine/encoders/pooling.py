@@ -13,8 +13,8 @@ from engine.settings.section import FROM_MODEL
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
-_MODES = {"mean": "mean", "cls": "cls", "last": "lasttoken"}
-"""Values of `encoder.pooling`, and what sentence-transformers calls them."""
+_MODES = {"mean": "mean", "cls": "cls", "last": "lasttoken", "lasttoken": "lasttoken"}
+"""Values of `encoder.pooling`, and what sentence-transformers calls them; that of a `ModelFolder`, too."""
 _FORMER_KEYS = {"cls_token": "cls", "max_tokens": "max", "mean_tokens": "mean", "mean_sqrt_len_tokens": "mean_sqrt_len_tokens",
                 "weightedmean_tokens": "weightedmean", "lasttoken": "lasttoken"}  # fmt: skip
 

@@ -1,7 +1,8 @@
-"""Training by several processes of one machine, started by `accelerate launch` or torchrun: one for each GPU.
+"""Training by several processes, started by `accelerate launch` or torchrun: one for each GPU, on one machine or more.
 
 The process of rank 0 is an ordinary run: it holds the project's lock, does every stage, and writes events, checkpoints
-and results. The others wait until it trains; it sends them model, data and recipe, and they leave when it is done.
+and results. The others wait until it trains; it sends them data and recipe, and the model where they do not have it, and
+they leave when it is done. They need neither the project nor the model's folder.
 """
 
 from __future__ import annotations
@@ -12,23 +13,30 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, TypeVar
 
 import psutil
 import torch
 import torch.distributed as dist
+from torch._C._distributed_c10d import Store, TCPStore
 
-from engine.core.errors import CancelledError, StageError, UsageError, first_line
+from engine.core.disk import read_tree, write_tree
+from engine.core.errors import CancelledError, EngineError, StageError, UsageError, first_line
 from engine.core.events import Choice
 from engine.encoders.hardware import Hardware
+from engine.encoders.model_folder import LOADED, ModelFolder, resolve_model
+from engine.encoders.pooling import with_pooling
 from engine.training.compute.launch import Launch, find_launch
 from engine.training.compute.peers import Peers
 from engine.training.job import Job, ignore, never
 from engine.training.loop import STAGE, TrainResult
 from engine.training.trainer import train
+from engine.version import __version__
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -38,6 +46,7 @@ _APPEAR = timedelta(minutes=10)  # how long the leader waits for the others, whi
 _PATIENCE = timedelta(days=30)  # a run may be paused, and what comes before training may take long
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 _LOOPBACK = {"linux": "lo", "darwin": "lo0"}
+_RELEASE = timedelta(seconds=10)
 _WATCH_SECONDS = 1.0
 
 
@@ -45,7 +54,7 @@ class Group(Peers):
     """Several processes, joined by torch.distributed: CPU tensors go through gloo, those on GPUs through NCCL."""
 
     def __init__(self, launch: Launch, group: dist.ProcessGroup) -> None:
-        self.rank, self.count = launch.rank, launch.count
+        self.rank, self.count, self.local_count = launch.rank, launch.count, launch.local_count
         self._group = group
 
     def add(self, tensors: Sequence[Tensor]) -> None:
@@ -76,9 +85,10 @@ def train_together(job: Job) -> TrainResult:
     _check_devices(launch, job.hardware)
     why = "as launched; every process takes its share of a step's micro-batches"
     job.emit(Choice(stage=STAGE, setting="processes", value=str(launch.count), reason=why))
-    with _joined(launch, _APPEAR) as peers:
+    with _joined(launch, _APPEAR) as peers, ExitStack() as kept:
+        _agree_on_version(peers)
         peers.decide(replace(job, emit=ignore, should_stop=never, should_finish=never))
-        return train(replace(job, hardware=_own(job.hardware, launch)), peers)
+        return train(_own(job, launch, peers, kept), peers)
 
 
 def follow() -> None:
@@ -91,13 +101,21 @@ def follow() -> None:
         return
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)  # the leader hears them too, and stops all at the next safe point
-    threading.Thread(target=_leave_with, args=(_leader(),), daemon=True).start()
-    with _joined(launch, _PATIENCE) as peers:
+    if launch.spans_machines:
+        threading.Thread(target=_leave_when_released, daemon=True).start()
+    else:
+        threading.Thread(target=_leave_with, args=(_leader(),), daemon=True).start()
+    with _joined(launch, _PATIENCE) as peers, ExitStack() as kept:
+        _agree_on_version(peers)
         job: Job = peers.decide(None)  # type: ignore[assignment]  # the leader's value
-        try:
-            train(replace(job, hardware=_own(job.hardware, launch)), peers)
-        except CancelledError:
-            return
+        with suppress(CancelledError):
+            train(_own(job, launch, peers, kept), peers)
+
+
+def release() -> None:
+    """Let the processes of this launch that wait on other machines go: the leading one ends."""
+    with suppress(RuntimeError):  # of a launcher that is gone already
+        _launchers_store().set(_released(), "")
 
 
 @contextmanager
@@ -114,7 +132,7 @@ def _joined(launch: Launch, wait: timedelta) -> Iterator[Group]:
         raise StageError(
             f"The {launch.count} processes of this training did not find each other.",
             first_line(error),
-            "Start them together with 'accelerate launch -m engine …' on one machine, or train in one process.",
+            "Start all of them together, on machines that reach each other's ports, or train in one process.",
             code="processes-not-connected",
         ) from error
     try:
@@ -134,22 +152,50 @@ def _check_devices(launch: Launch, hardware: Hardware) -> None:
     if hardware.device == "cpu":
         return
     gpus = torch.cuda.device_count()
-    if launch.count > gpus:
+    if launch.local_count > gpus:
         raise UsageError(
-            f"{launch.count} processes cannot share {gpus} GPU{'' if gpus == 1 else 's'}.",
+            f"{launch.local_count} processes cannot share {gpus} GPU{'' if gpus == 1 else 's'}.",
             "Each process needs its own GPU.",
             f"Launch {gpus} processes, or set encoder.device to cpu.",
             code="processes-too-many",
         )
 
 
-def _own(hardware: Hardware, launch: Launch) -> Hardware:
-    """The hardware of one process: its own GPU, or its share of the CPU's cores."""
+def _agree_on_version(peers: Peers) -> None:
+    """Raises UsageError where another process leads by another version of the program."""
+    if (leaders := peers.decide(__version__)) != __version__:
+        raise UsageError(
+            f"The processes of this training have different versions of the program: {leaders} and {__version__}.",
+            "They would not compute the same.", "Install the same version on all machines.", code="versions-differ",
+        )  # fmt: skip
+
+
+def _own(job: Job, launch: Launch, peers: Peers, kept: ExitStack) -> Job:
+    """The job of one process: its own GPU, or its share of the CPU's cores; and the leader's model, which is sent, and `kept`
+    in a temporary folder, where a process does not have it."""
+    _check_devices(launch, job.hardware)
+    hardware, model = job.hardware, job.model
     if hardware.device != "cpu":
-        return replace(hardware, device=f"cuda:{launch.local_rank}")
-    if os.environ.get("OMP_NUM_THREADS"):  # the launcher has shared out the cores
-        return hardware
-    return replace(hardware, threads=max(1, hardware.threads // launch.count))
+        hardware = replace(hardware, device=f"cuda:{launch.local_rank}")
+    elif not os.environ.get("OMP_NUM_THREADS"):  # with it, the launcher has shared out the cores
+        hardware = replace(hardware, threads=max(1, hardware.threads // launch.local_count))
+    lacking = not _is_here(model)
+    wanted = torch.tensor([float(lacking)])
+    peers.add([wanted])
+    files = peers.decide(read_tree(model.path, LOADED) if peers.leads else {}) if wanted.item() else {}
+    if lacking:
+        model = replace(model, path=Path(kept.enter_context(TemporaryDirectory(prefix="bmembed-"))))
+        write_tree(files, model.path)
+    return replace(job, hardware=hardware, model=model)
+
+
+def _is_here(model: ModelFolder) -> bool:
+    """Whether the folder that another process found is on this machine, too, with the same content."""
+    try:
+        found = resolve_model(str(model.path)).with_prompts(model.query_prompt, model.document_prompt)
+        return with_pooling(found, model.pooling or "").fingerprint == model.fingerprint
+    except EngineError:
+        return False
 
 
 @contextmanager
@@ -176,6 +222,27 @@ def _leader() -> psutil.Process | None:
                 continue
         time.sleep(_WATCH_SECONDS / 4)
     return None
+
+
+def _launchers_store() -> Store:
+    """The launcher's, which is on the machine of rank 0. Raises RuntimeError where it is gone."""
+    return TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), is_master=False, timeout=_RELEASE)
+
+
+def _released() -> str:
+    return f"bmembed/released/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}"
+
+
+def _leave_when_released() -> None:
+    """As `_leave_with`, for a leader on another machine: it says so, or the launcher there is gone with it."""
+    try:
+        store = _launchers_store()
+        while not store.check([_released()]):
+            time.sleep(_WATCH_SECONDS)
+    except RuntimeError:
+        print("The launcher of the leading process (RANK 0) has ended: this process ends, too.", file=sys.stderr)
+        os._exit(1)
+    os._exit(0)
 
 
 def _leave_with(leader: psutil.Process | None) -> None:

@@ -79,11 +79,11 @@ def prepared(job: Job, peers: Peers = ALONE, *, report: bool = True, whole: bool
     config, hardware = job.config, job.hardware
     with faults.memory_errors():
         student = Student(job.model, config, hardware, whole=whole)
-        plan = peers.decide(make_plan(student, config, hardware, look(hardware, peers.count)))
+        plan = peers.decide(make_plan(student, config, hardware, look(hardware, peers.local_count)))
         for choice in plan.choices if report else ():
             job.emit(Choice(stage=STAGE, setting=choice.setting, value=choice.value, reason=choice.reason))
         student.rework_blocks(checkpointing=plan.checkpointing, compiled=plan.compiled)
-        with Workers(*peers.decide(choose_workers(student, config, hardware, processes=peers.count))) as workers:
+        with Workers(*peers.decide(choose_workers(student, config, hardware, processes=peers.local_count))) as workers:
             yield Setup(job, student, workers, plan, peers)
 
 

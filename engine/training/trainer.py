@@ -49,7 +49,8 @@ class _Training(Loop):
 
     def __init__(self, setup: Setup) -> None:
         data, config, start = setup.job.data, setup.job.config, setup.job.start
-        key = setup.key(after=[adapter_digest(start)] if start else [])
+        # of a checkpoint, which the leading process alone reads and writes: the others may not see its folders
+        key = setup.key(after=[adapter_digest(start)] if start and setup.peers.leads else [])
         super().__init__(setup, config.steps, build_pool(data, config), key)
         count = self.workers.count
         self.choose("micro-batches at a time", count, _WHY[count == 1])
@@ -68,7 +69,8 @@ class _Training(Loop):
             self.student.text_model.geometry = self.peers.decide(self.student.geometry(self.config.curvature, *sample))
         self.objective = Objective(self.config, base, self.hardware.device, self._pair_scores())
         if self.job.start is not None:
-            self.student.load(start_of(self.job.start, self.student.masters))
+            first = start_of(self.job.start, self.student.masters) if self.peers.leads else {}
+            self.student.load(self.peers.decide(first))
             self.best = self.student.snapshot()
         return self._repeat()
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from fixtures.pipeline import copy_documents, engine, environment
 from safetensors.torch import load_file
@@ -119,3 +122,97 @@ def test_an_error_of_the_leader_ends_the_launch(tmp_path: Path) -> None:
     done = launched("torchrun", "train", str(tmp_path / "nowhere"))
     assert done.returncode != 0
     assert "nowhere" in done.stderr
+
+
+def node(port: int, *arguments: str, options: Sequence[str] = (), without: Path | None = None) -> subprocess.Popen[str]:
+    """One machine of a launch over two: a torchrun of its own, in a process group of its own, `without` a folder."""
+    hidden = ["unshare", "-rm", "sh", "-c", 'mount -t tmpfs none "$0" && exec "$@"', str(without)] if without else []
+    command = [
+        *hidden, sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "1", "--rdzv-id", "training",
+        "--rdzv-endpoint", f"127.0.0.1:{port}", "--local-addr", "127.0.0.1", *options, "-m", "engine", *arguments,
+    ]  # fmt: skip
+    pipe, given = subprocess.PIPE, environment() | {"OMP_NUM_THREADS": "1"}
+    return subprocess.Popen(command, env=given, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
+
+
+def can_hide(folder: Path) -> bool:
+    command = ["unshare", "-rm", "mount", "-t", "tmpfs", "none", str(folder)]
+    return (
+        shutil.which("unshare") is not None
+        and subprocess.run(command, capture_output=True, check=False).returncode == 0
+    )
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.mark.timeout(600)
+def test_a_machine_that_has_neither_project_nor_model_helps_to_train(
+    ranked: Path, tmp_path: Path, tiny_model: Path
+) -> None:
+    if not can_hide(tiny_model):
+        pytest.skip("this system lets nobody mount anything")
+    alone, both = (Path(shutil.copytree(ranked, tmp_path / name)) for name in ("alone", "both"))
+    engine("train", str(alone))
+    port, launches = free_port(), []
+    for rank, (project, without) in enumerate(((both, None), (tmp_path / "nowhere", tiny_model))):
+        options = ["--nnodes", "2", "--node-rank", str(rank), "--rdzv-backend", "static"]
+        launches.append(node(port, "train", str(project), options=options, without=without))
+    for one in launches:
+        assert one.communicate(timeout=240)[1].count("Traceback") == 0
+    assert [one.returncode for one in launches] == [0, 0]
+    ours, theirs = weights(both), weights(alone)
+    assert max((ours[name] - theirs[name]).abs().max().item() for name in theirs) < 1e-5
+    assert max(value.abs().max().item() for value in ours.values()) > 1e-3
+    assert [event.value for event in told(both, Choice) if event.setting == "processes"] == ["2"]
+    assert not (tmp_path / "nowhere").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_training_goes_on_with_fewer_machines_from_its_checkpoint(ranked: Path, tmp_path: Path) -> None:
+    """One machine of two is lost by kill -9, its launcher with it: the other begins anew from the checkpoint, alone."""
+    alone, both = (Path(shutil.copytree(ranked, tmp_path / name)) for name in ("alone", "both"))
+    for path in (alone, both):
+        opened = Project.open(path)
+        opened.folder.change_settings(
+            {"training.steps": 300, "training.eval_every": 100, "training.checkpoint_every": 10}
+        )
+        opened.close()
+    engine("train", str(alone))
+    port = free_port()
+    options = ["--nnodes", "1:2", "--max-restarts", "3", "--rdzv-backend", "c10d", "--rdzv-conf", "last_call_timeout=5"]
+    launches = [node(port, "train", str(both), options=options) for _ in range(2)]
+    follower = 0
+    end = time.monotonic() + 300
+    while not (follower and list((both / "checkpoints").glob("*/step-*"))):
+        assert time.monotonic() < end, "no checkpoint was written by two processes"
+        time.sleep(0.1)
+        follower = follower or next(
+            (child.pid for child in processes_of(launches) if child.environ().get("RANK") == "1"), 0
+        )
+    (lost,) = (one for one in launches if follower in {child.pid for child in processes_of([one])})
+    (left,) = (one for one in launches if one is not lost)
+    os.killpg(lost.pid, signal.SIGKILL)
+    os.kill(follower, signal.SIGKILL)
+    said = left.communicate(timeout=600)[1]
+    assert left.returncode == 0, said
+    lost.communicate()
+    first, *_, last = sorted((both / "runs").iterdir())
+    assert [[e.value for e in chosen(run) if e.setting == "processes"] for run in (first, last)] == [["2"], []]
+    (step,) = (int(event.value) for event in chosen(last) if event.setting == "first step")
+    assert 0 < step < 300
+    ours, theirs = weights(both), weights(alone)
+    assert max((ours[name] - theirs[name]).abs().max().item() for name in theirs) < 1e-5
+
+
+def processes_of(launches: Sequence[subprocess.Popen[str]]) -> list[psutil.Process]:
+    """The processes that launchers have started."""
+    return [child for one in launches if one.poll() is None for child in psutil.Process(one.pid).children()]
+
+
+def chosen(run: Path) -> list[Choice]:
+    return [event for event, _ in read(run / "events.jsonl", 0) if isinstance(event, Choice)]

@@ -172,8 +172,9 @@ ENVIRONMENT = {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1", "MASTER_ADDR":
 @pytest.mark.parametrize(
     ("changes", "wanted"),
     [
-        ({}, Launch(1, 2, 1)),
-        ({"RANK": "0", "LOCAL_RANK": "0"}, Launch(0, 2, 0)),
+        ({}, Launch(1, 2, 1, 2)),
+        ({"RANK": "0", "LOCAL_RANK": "0"}, Launch(0, 2, 0, 2)),
+        ({"LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"}, Launch(1, 2, 0, 1)),
         ({"WORLD_SIZE": "1", "RANK": "0"}, None),
         ({"WORLD_SIZE": "two"}, None),
         ({"RANK": "2"}, None),

@@ -1,4 +1,4 @@
-"""Whether `accelerate launch` or torchrun started this process as one of several. Loads nothing heavy."""
+"""Whether `accelerate launch` or torchrun started this process as one of several, on one machine or more. Loads nothing heavy."""
 
 from __future__ import annotations
 
@@ -13,11 +13,17 @@ spent = False
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """This process is number `rank` (from 0) of `count`, and number `local_rank` on its machine."""
+    """This process is number `rank` (from 0) of `count`, and number `local_rank` of `local_count` on its machine."""
 
     rank: int
     count: int
     local_rank: int
+    local_count: int
+
+    @property
+    def spans_machines(self) -> bool:
+        """Whether some of the processes run on another machine."""
+        return self.local_count < self.count
 
 
 def find_launch(environ: Mapping[str, str] | None = None) -> Launch | None:
@@ -26,7 +32,9 @@ def find_launch(environ: Mapping[str, str] | None = None) -> Launch | None:
     if not all(given.get(name) for name in _VARIABLES):
         return None
     try:
-        found = Launch(int(given["RANK"]), int(given["WORLD_SIZE"]), int(given["LOCAL_RANK"]))
+        count = int(given["WORLD_SIZE"])
+        local_count = int(given.get("LOCAL_WORLD_SIZE") or count)
+        found = Launch(int(given["RANK"]), count, int(given["LOCAL_RANK"]), local_count)
     except ValueError:
         return None
     return found if 0 <= found.rank < found.count and found.count > 1 else None

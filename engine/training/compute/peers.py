@@ -16,10 +16,12 @@ T = TypeVar("T")
 
 
 class Peers:
-    """One process alone: it does everything itself. `rank` 0 leads; it alone writes and emits events."""
+    """One process alone: it does everything itself. `rank` 0 leads; it alone writes and emits events. `local_count`: how many
+    of the `count` share a machine."""
 
     rank: int = 0
     count: int = 1
+    local_count: int = 1
 
     @property
     def leads(self) -> bool:
