@@ -238,7 +238,7 @@ class Project:
             found["fusion"],
             tables_of(found),
             folder,
-            verdict_of(found, settings.search.mode),
+            verdict_of(found, settings.search.mode, self.folder.argument),
             rung_of(found),
             gate_of(found),
         )

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 HELP = """Search documents offline, by keyword and by meaning, and adapt the encoder (the embedding model) to them.
 
+'engine' is the command line of bmembed-tui; 'bmembed-tui' is the app in the terminal. Both work on the same projects.
+
 To start: 'engine new PROJECT FOLDER', then 'engine run PROJECT'. 'engine COMMAND -h' explains a command."""
 CODES = """Data goes to standard output, progress, notes and errors to standard error. With --json, or BMEMBED_ERRORS=json in the
 environment, an error is one JSON object {"type", "code", "what", "why", "to_do", "stage", "command"} on the last line.
@@ -245,7 +247,7 @@ def execute(project: Project, stages: tuple[str, ...], force: bool, as_json: boo
 
     A reader of those lines that goes away stops the run at its next safe point, as Ctrl-C does.
     """
-    from engine.cli.console import RunView
+    from engine.cli.run_view import RunView
     from engine.core.events import encode
 
     unread = False

@@ -229,7 +229,8 @@ def benchmark(
     as_json: AsJson = False,
 ) -> None:
     """Measure adaptation on a BEIR data set. Compares all ways to search on its judgments, with 95 % intervals."""
-    from engine.cli.console import RunView, output, show_differences, show_tables
+    from engine.cli.console import output, show_differences, show_tables
+    from engine.cli.run_view import RunView
     from engine.core.figures import FigureTable
     from engine.core.messages.wire import from_json
     from engine.core.systems import own_system

@@ -47,6 +47,14 @@ class Current:
     set: bool
     help: str
 
+    @property
+    def text(self) -> str:
+        """The value as project.toml has it."""
+        from engine.settings.load import toml_value
+        from engine.settings.section import FROM_MODEL
+
+        return toml_value(FROM_MODEL if self.value is None else self.value)
+
 
 def _current(name: str) -> list[Current]:
     """Every setting of a project; those that are set come first."""
@@ -73,8 +81,6 @@ def list_settings(
     as_json: AsJson = False,
 ) -> None:
     """List the settings that project.toml sets. The others have their defaults."""
-    from engine.settings.load import toml_value
-    from engine.settings.section import FROM_MODEL
 
     found = _current(name)
     shown = [one for one in found if every or one.set]
@@ -82,8 +88,7 @@ def list_settings(
         print_json(shown)
         return
     for one in shown:
-        value = toml_value(FROM_MODEL if one.value is None else one.value)
-        print(harmless(f"{'' if one.set else '# '}{one.key} = {value}"))
+        print(harmless(f"{'' if one.set else '# '}{one.key} = {one.text}"))
     if left := len(found) - len(shown):
         print(
             f"{left} others have their defaults. To list them, too: engine config list {shlex.quote(name)} --all",
@@ -115,13 +120,14 @@ def set_value(
     """Change a setting in project.toml. Comments and order stay. Says which stages are out of date then."""
     from engine.settings.values import typed
 
-    _change(name, key, typed(value, _known(key).key))
+    setting = _known(key)
+    _change(name, setting.name, typed(value, setting.key))
 
 
 @config.command()
 def unset(name: ProjectName, key: Key) -> None:
     """Restore the default of a setting."""
-    _change(name, key, None)
+    _change(name, _known(key).name, None)
 
 
 def _known(key: str) -> Setting:
@@ -138,14 +144,21 @@ def _known(key: str) -> Setting:
     raise SettingsError(f"There is no setting '{key}'.", "", to_do, code="settings-unknown-key", command="config")
 
 
+def _shown(name: str, key: str) -> str:
+    found = next(one for one in _current(name) if one.key == key)
+    return found.text + ("" if found.set else ", the default")
+
+
 def _change(name: str, key: str, value: Any) -> None:
     from engine.core.messages.project import WhatIf
     from engine.project.stage import SEARCH
     from engine.service.status import what_if
 
+    before = _shown(name, key)
     with opened(name) as project:
         effect = what_if(project.folder, WhatIf({key: value}))
         project.folder.change_settings({key: value})
+    print(harmless(f"{key} = {_shown(name, key)} (was {before})"), file=sys.stderr)
     stale = [stage.stage for stage in effect.stages if stage.before == "done"]
     if stale:
         again = f"'engine {'run' if set(stale) <= set(SEARCH) else 'adapt'} {shlex.quote(name)}'"

@@ -1,4 +1,4 @@
-"""What the terminal shows: a run's progress on standard error, tables and hits on standard output."""
+"""What the terminal shows: notes and errors on standard error, tables and hits on standard output."""
 
 from __future__ import annotations
 
@@ -9,24 +9,19 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Literal
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
-from engine.core import events
 from engine.core.errors import CancelledError, EngineError
-from engine.core.messages.documents import STATE_WORDS
 from engine.core.messages.report import EVIDENCE, QUERY_SETS, SCALE, GateTable, ReportVerdict
 from engine.core.messages.search import LINED
-from engine.core.records import query_label
 from engine.core.systems import ADAPTED, IN_USE, SYSTEMS, is_own, label_of, twins
-from engine.core.text import day, duration, estimate_line, harmless, metric_name
+from engine.core.text import day, duration, harmless, metric_name
 
 if TYPE_CHECKING:
     from engine.core.figures import Difference, Differences, FigureTable, Interval
     from engine.core.messages.search import Found, Hit
 
-NEVER_LEFT_OUT = ("kept", "queries")  # of a stage's summary: without queries nothing can be trained
 BAR_WIDTH = 40  # columns of 100 percent
 RANKERS = {"bm25": "keywords"}  # what users call them
 METRICS = ("hit@1", "hit@4", "hit@10", "mrr@10", "ndcg@10")
@@ -46,106 +41,6 @@ def output() -> Console:
 def _colours() -> Literal["auto"] | None:
     """None for no escape sequences at all: Rich itself leaves out colours only."""
     return None if os.environ.get("NO_COLOR") else "auto"
-
-
-class RunView:
-    """Shows a run's events: bars on a terminal, plain lines elsewhere. Use as a context manager; call it with events.
-
-    `verbose`: also automatic choices, the figures of validation, and where there are bars, the beginnings of stages.
-    """
-
-    def __init__(self, console: Console | None = None, *, verbose: bool = False) -> None:
-        self._console, self._verbose = console or progress_console(), verbose
-        self._bars = Progress(
-            SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(),
-            TextColumn("{task.fields[note]}", markup=False), TimeElapsedColumn(),
-            console=self._console, transient=True, disable=self._console.color_system is None,
-        )  # fmt: skip
-        self._tasks: dict[str, TaskID] = {}
-        self._shown: set[str] = set()
-
-    def __enter__(self) -> RunView:
-        self._bars.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bars.stop()
-
-    def __call__(self, event: events.Event) -> None:
-        """Show one event."""
-        match event:
-            case events.RunEstimated():
-                self._say("  · ", estimate_line(event.seconds, event.unknown), style="bold")
-            case events.StageStarted() | events.StageSkipped():
-                self._begin(event)
-            case events.Choice() | events.HeldOut():
-                self._explain(event)
-            case events.Paused() | events.Resumed():
-                self._pause(event)
-            case events.Warned():
-                self._say("  ! ", event.text, style="yellow")
-            case events.Progress():
-                self._advance(event.unit, event.done, event.total, "")
-            case events.TrainStep():
-                note = f"loss {event.loss:.3f} · {event.tokens_per_second:,.0f} tokens/s · {duration(event.seconds_left)} left"
-                self._advance("steps", event.step, event.steps, note)
-            case events.StageFinished() | events.StageFailed() | events.RunFinished():
-                self._finish(event)
-
-    def _explain(self, event: events.Choice | events.HeldOut) -> None:
-        if isinstance(event, events.HeldOut):
-            star = " (best so far)" if event.best else ""
-            head, rest = (
-                f"step {event.step}",
-                f": held-out Hit@10 {event.hit_at_10:.1f}, nDCG@10 {event.ndcg_at_10:.1f}{star}",
-            )
-        else:
-            head, rest = f"{event.setting}: {event.value}", f" — {event.reason}"
-        if self._verbose and head not in self._shown:
-            self._shown.add(head)
-            self._say("  · ", head + rest, style="cyan")
-
-    def _begin(self, event: events.StageStarted | events.StageSkipped) -> None:
-        if isinstance(event, events.StageSkipped):
-            self._say(f"✓ {event.stage}", f" {event.reason}, skipped", style="dim")
-        elif self._bars.disable or self._verbose:  # bars show what is being done
-            self._say(f"▸ {event.stage}", f" ({event.reason})" if event.reason else "", style="bold")
-
-    def _pause(self, event: events.Paused | events.Resumed) -> None:
-        if isinstance(event, events.Paused):
-            self._say(f"‖ {event.stage}", " waits: the run is paused", style="yellow")
-        else:
-            self._say(f"▸ {event.stage}", " resumes", style="bold")
-
-    def _finish(self, event: events.StageFinished | events.StageFailed | events.RunFinished) -> None:
-        for task in self._tasks.values():
-            self._bars.remove_task(task)
-        self._tasks.clear()
-        if isinstance(event, events.StageFinished):
-            text = f" {summary_line(event.summary)} [{duration(event.seconds)}, {event.peak_memory_mb:,.0f} MB]"
-            self._say(f"✓ {event.stage}", text, style="green")
-        elif isinstance(event, events.StageFailed):
-            self._say(f"✗ {event.stage}", " failed", style="red")  # why: the command's own last words
-
-    def _advance(self, unit: str, done: int, total: int, note: str) -> None:
-        if unit not in self._tasks:
-            self._tasks[unit] = self._bars.add_task(f"  {unit}", total=total, note="")
-        self._bars.update(self._tasks[unit], completed=done, total=total, note=note)
-
-    def _say(self, head: str, rest: str, style: str) -> None:
-        self._console.print(Text.assemble((harmless(head), style), harmless(rest)))
-
-
-def summary_line(summary: Mapping[str, Any]) -> str:
-    """A stage's summary in words; empty and zero entries are left out, but for those that matter most where they are zero."""
-    parts = []
-    for key, value in summary.items():
-        if isinstance(value, dict):
-            value = ", ".join(f"{query_label(name)} {count}" for name, count in value.items())
-        if (value not in (None, "", 0, False) or key in NEVER_LEFT_OUT) and key not in ("reason", "report"):
-            name = STATE_WORDS.get(key) or query_label(key.replace("_", " "))
-            parts.append(name if value is True else f"{name}: {value}")
-    return " · ".join(parts)
 
 
 def show_tables(

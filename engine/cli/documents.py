@@ -57,18 +57,18 @@ def documents(
             count = project.retry(path or ())
             print(f"{count} will be read again. Next: engine ingest {shlex.quote(name)}", file=sys.stderr)
             return
-        every = project.documents(next((one for one, word in STATES.items() if word == state), state))
+        every = project.documents()
         reads = project.settings().corpus.ocr
-    rows = [row for row in every if matches(row.path)]
+    rows = [row for row in every if matches(row.path) and state in (None, row.state, STATES[row.state])]
     if action == "export":
         print(_csv(rows), end="")
     elif as_json:
         print_json(rows)
     else:
-        _show(rows)
+        _show(rows, {row.path for row in every})
         if not rows:
             nothing = f"Nothing has been read yet. Run 'engine ingest {shlex.quote(name)}'."
-            print("No file matches." if every or state else nothing, file=sys.stderr)
+            print("No file matches." if every else nothing, file=sys.stderr)
         if not reads and any(row.kind == "needs OCR" for row in rows):
             print(
                 "Scans and pictures are read if corpus.ocr = true is set and tesseract is installed.",
@@ -76,12 +76,11 @@ def documents(
             )
 
 
-def _show(rows: list[FileOutcome]) -> None:
+def _show(rows: list[FileOutcome], paths: set[str]) -> None:
     for row in rows:
         state = STATES[row.state] + (f" ({row.kind})" if row.kind else "")
         what = row.reason or f"{row.format}, {row.documents} document{'' if row.documents == 1 else 's'}"
         print(f"{state:<26} {harmless(row.path)}  {harmless(what)}")
-    paths = {row.path for row in rows}
     inside = [any(str(above) in paths for above in PurePosixPath(row.path).parents) for row in rows]
     counted = [
         _counts(row for row, is_inside in zip(rows, inside, strict=True) if is_inside is of) for of in (False, True)

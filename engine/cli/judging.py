@@ -44,7 +44,7 @@ def judge(
     most: Annotated[int, typer.Option(metavar="N", help="at most so many of the project's own queries", min=1)] = 20,
     as_json: AsJson = False,
 ) -> None:
-    """Judge hits as right or wrong. Keys: y(es), n(o), s(kip), u(ndo), q(uit). Answers count in 'engine evaluate'.
+    """Judge hits as right or wrong. Keys: y(es), n(o), s(kip), u(ndo), q(uit). Answers count in the next 'engine adapt'.
 
     Hits of keyword, semantic and hybrid search, and of the encoder before adaptation, are mixed, and you do not see which of them
     found a hit. A hit that nobody judges counts as wrong. Every answer is saved at once, and the next 'engine judge' goes on with
@@ -249,9 +249,8 @@ class JudgingSession:
 
         rows, offer = tuple(one.summary() for one in self._subjects), adaptation_offer(self._project, timed=False)
         with closing(self._project.store()) as store:
-            adapted = store.artifact(AdapterInfo) is not None
-        more = f"engine judge {quoted} --query 'your own question'"
-        following = f"engine evaluate {quoted}" if adapted else f"engine adapt {quoted}" if offer.provable else more
+            useful = offer.provable or store.artifact(AdapterInfo) is not None
+        following = f"engine adapt {quoted}" if useful else f"engine judge {quoted} --query 'your own question'"
         return Summary(
             self._project.path,
             ended,

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
+import textwrap
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from engine.cli.app import AsJson, MaybeProject, ProjectName, app, opened, print_json, print_plain_json
 from engine.core.text import harmless
+
+if TYPE_CHECKING:
+    from engine.core.messages.project import Finding
+
+PIPED = 10_000  # columns: what reads a pipe gets whole lines
 
 
 @app.command("list")
@@ -126,11 +133,17 @@ def doctor(
     if as_json:
         print_json(findings)
     else:
-        for finding in findings:
-            sign = {"good": "✓", "problem": "✗", "absent": "·"}[finding.state]
-            print(harmless(f"{sign} {finding.topic:<11} {finding.found}: {finding.follows}"))
+        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else PIPED
+        print("\n".join(line for finding in findings for line in finding_lines(finding, width)))
     if any(finding.state == "problem" for finding in findings):
         raise typer.Exit(3)
+
+
+def finding_lines(finding: Finding, width: int) -> list[str]:
+    """What doctor prints of a finding, in lines of at most `width` columns where no word is longer."""
+    sign = {"good": "✓", "problem": "✗", "absent": "·"}[finding.state]
+    text = harmless(f"{sign} {finding.topic:<11} {finding.found}: {finding.follows}")
+    return textwrap.wrap(text, width, subsequent_indent=" " * 14, break_long_words=False, break_on_hyphens=False)
 
 
 def _prove(target: Path, model: str | None, *, as_json: bool) -> None:

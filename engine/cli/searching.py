@@ -140,7 +140,7 @@ def find(
     Its index is kept in your cache folder and follows the files. 'engine purge FOLDER' deletes it.
     """
     from engine.cli.app import stoppable
-    from engine.cli.console import RunView
+    from engine.cli.run_view import RunView
     from engine.core.events import Event, Progress
     from engine.project.cached import cached_project
     from engine.search.filters import SearchFilter
@@ -169,7 +169,7 @@ def _in_one(name: str, look: Callable[[Project], Found], shown: Shown) -> bool:
     with opened(name) as project:
         found = look(project)
         _show(found, project, shown)
-    return bool(found.hits)
+    return bool(found.hits or found.notes)
 
 
 def _in_all(look: Callable[[Project], Found], shown: Shown, also: Iterable[Path]) -> bool:

@@ -112,7 +112,7 @@ def sweep(
 @contextmanager
 def _project(name: str, models: list[str], output: Path | None) -> Iterator[Project]:
     """The project of that name; of a BEIR folder one beside the page, or in the user's data folder, brought up to its queries."""
-    from engine.cli.console import RunView
+    from engine.cli.run_view import RunView
     from engine.experiments.benchmark import beir_project
     from engine.project.folder import locate
 
@@ -145,7 +145,8 @@ def _run(
     work: StudyRun, name: str, dry_run: bool, force: bool, as_json: bool, alone: bool = True
 ) -> list[dict[str, Any]]:
     """What the page's JSON says; nothing of a dry run."""
-    from engine.cli.console import RunView, output, show_study
+    from engine.cli.console import output, show_study
+    from engine.cli.run_view import RunView
     from engine.experiments.study.running import failure
 
     if force and not dry_run:

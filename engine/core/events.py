@@ -35,11 +35,15 @@ class RunStarted(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunEstimated(Event):
-    """About what the stages with work to do will take on this machine: `seconds` of each; of those in `unknown` nobody knows."""
+    """About what the stages with work to do will take on this machine: `seconds` of each; of those in `unknown` nobody knows.
+
+    `rough`: the machine was busy when its speed was measured.
+    """
 
     chunks: int
     seconds: dict[str, float]
     unknown: list[str]
+    rough: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

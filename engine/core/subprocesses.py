@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 
 from engine.core.environment import prepare_process
 from engine.core.errors import CancelledError, EngineError, ResourceError, StageError
+from engine.core.messages.project import STAGE_WORDS
 
 TEXT_SENT = 2000  # characters of each part of an error: a pipe that nobody reads yet holds 64 KiB
 GRACE_SECONDS, POLL_SECONDS = 5.0, 0.05
@@ -142,13 +143,13 @@ def crash(stage: str, code: int, folder: Path) -> EngineError:
     log = folder / f"{stage}.log"
     if code == -signal.SIGKILL:
         return ResourceError(
-            f"The stage '{stage}' was killed from outside.", "Most often the system does this when memory runs out.",
+            f"{STAGE_WORDS[stage]} was killed from outside.", "Most often the system does this when memory runs out.",
             "Close other programs, or lower queries_per_step or max_tokens in project.toml, and run again: it resumes.",
             code="memory-full", stage=stage, command="run",
         )  # fmt: skip
     name = signal.Signals(-code).name if code < 0 else f"exit code {code}"
     return StageError(
-        f"The stage '{stage}' crashed ({name}).", f"Its output is in {log}.",
+        f"{STAGE_WORDS[stage]} crashed ({name}).", f"Its output is in {log}.",
         "Run again: it resumes from the last checkpoint.", code="stage-crashed", stage=stage, command="run",
     )  # fmt: skip
 
@@ -156,7 +157,7 @@ def crash(stage: str, code: int, folder: Path) -> EngineError:
 def run_folder_missing(stage: str, folder: Path) -> EngineError:
     """The error of a run whose folder is gone: nothing can be kept, and nobody could cancel it any more."""
     return StageError(
-        f"The folder of the run, {folder}, is gone.", f"It was deleted or moved while the stage '{stage}' was running.",
+        f"The folder of the run, {folder}, is gone.", "It was deleted or moved during the run.",
         "Run again in the project's present folder.", code="run-folder-missing", stage=stage,
     )  # fmt: skip
 

@@ -41,10 +41,25 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
 
 
+LANGUAGES = {
+    "ar": "Arabic", "bg": "Bulgarian", "ca": "Catalan", "cs": "Czech", "da": "Danish", "de": "German", "el": "Greek", "en":
+    "English", "es": "Spanish", "et": "Estonian", "fi": "Finnish", "fr": "French", "he": "Hebrew", "hi": "Hindi", "hr":
+    "Croatian", "hu": "Hungarian", "id": "Indonesian", "it": "Italian", "ja": "Japanese", "ko": "Korean", "lt": "Lithuanian",
+    "lv": "Latvian", "nl": "Dutch", "no": "Norwegian", "pl": "Polish", "pt": "Portuguese", "ro": "Romanian", "ru": "Russian",
+    "sk": "Slovak", "sl": "Slovenian", "sv": "Swedish", "ta": "Tamil", "th": "Thai", "tr": "Turkish", "uk": "Ukrainian", "vi":
+    "Vietnamese", "zh": "Chinese", "none": "none", "und": "unknown",
+}  # fmt: skip
+
+
+def language_name(code: str) -> str:
+    """`en` → `English`; the code of a rare one."""
+    return LANGUAGES.get(code, code)
+
+
 _MINUTES = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 30, 45)
 
 
-def about(seconds: float) -> str:
+def about(seconds: float, nearly: str = "about") -> str:
     """`less than a minute`, `about 10 minutes`, `about 2 hours`: a length of time that is guessed; `?` for none."""
     if not math.isfinite(seconds):
         return "?"
@@ -52,16 +67,20 @@ def about(seconds: float) -> str:
         return "less than a minute"
     if seconds >= 52 * 60:
         hours = round(seconds / 3600)
-        return f"about {hours} hour{'s' if hours > 1 else ''}"
+        return f"{nearly} {hours} hour{'s' if hours > 1 else ''}"
     minutes = min(_MINUTES, key=lambda one: abs(math.log(60 * one / seconds)))
-    return f"about {minutes} minute{'s' if minutes > 1 else ''}"
+    return f"{nearly} {minutes} minute{'s' if minutes > 1 else ''}"
 
 
-def estimate_line(seconds: Mapping[str, float], unknown: Sequence[str]) -> str:
-    """`about 8 minutes on this machine: train 5 min, evaluate 3 min; not known: generate`. By stage where several take a minute."""
+def estimate_line(seconds: Mapping[str, float], unknown: Sequence[str], rough: bool = False) -> str:
+    """`about 8 minutes on this machine: train 5 min, evaluate 3 min; not known: generate`. By stage where several take a minute.
+
+    `rough`: the machine was busy when its speed was measured.
+    """
     parts = [f"{stage} {round(one / 60)} min" for stage, one in seconds.items() if 45 <= one < math.inf]
     shown = ": " + ", ".join(parts) if len(parts) > 1 else ""
-    known = f"{about(sum(seconds.values()))} on this machine{shown}"
+    known = f"{about(sum(seconds.values()), 'roughly' if rough else 'about')} on this machine"
+    known += f"{', which is busy now' if rough else ''}{shown}"
     missing = f"not known: {', '.join(unknown)}"
     if not seconds:
         return missing

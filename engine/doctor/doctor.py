@@ -217,13 +217,13 @@ def _offline() -> list[Finding]:
 
 
 def _versions() -> list[Finding]:
-    findings = []
+    installed, findings = [], []
     for name in PACKAGES:
         try:
-            findings.append(Finding("version", "good", f"{name} {importlib.metadata.version(name)}", "installed"))
+            installed.append(f"{name} {importlib.metadata.version(name)}")
         except importlib.metadata.PackageNotFoundError:
-            findings.append(Finding("version", "problem", f"{name} is missing", "install bmembed-tui again"))
-    return findings
+            findings.append(Finding("versions", "problem", f"{name} is missing", "install bmembed-tui again"))
+    return [Finding("versions", "good", ", ".join(installed), "installed"), *findings]
 
 
 def _project(project: ProjectFolder) -> list[Finding]:

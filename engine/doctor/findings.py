@@ -18,12 +18,7 @@ if TYPE_CHECKING:
     from engine.encoders.model_folder import ModelFolder
     from engine.training.config import TrainingConfig
 
-WITH_A_GPU = (
-    "everything works without one. With one, training and encoding use bfloat16 (2 bytes a weight, not 4) where it has "
-    "units for it; a training micro-batch holds up to 32 times the tokens (32,768, not 1,024) and an encoding batch 65,536 "
-    "tokens, not 2,048, so that more queries per step and longer texts become practical; and so do larger models: weights "
-    "of 0.6, 4 and 8 billion parameters take 1.2, 8 and 16 GB of its memory in bfloat16"
-)
+WITH_A_GPU = "not needed; with one, training and embedding are faster, and encoders of billions of parameters practical"
 NOT_KNOWN = "not known yet"
 BYTES_PER_TOKEN = 4  # of English text; markup has more
 TEXT_COPIES = 18  # measured: database and BM25 index together up to 9 times small documents, and a copy is made of both

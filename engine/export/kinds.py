@@ -74,7 +74,7 @@ def _has_queries(source: Source) -> None:
     if not (source.store.queries() or source.store.judged()):
         raise NotBuiltError(
             f"The project {source.project.name} has no queries yet.",
-            "The stage 'generate' makes them, and 'engine import-judgments' takes yours.",
+            "'engine adapt' makes them, and 'engine import-judgments' takes yours.",
             f"Run 'engine adapt {source.project.argument}'.", stage="generate", command="adapt",
         )  # fmt: skip
 

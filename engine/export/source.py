@@ -121,7 +121,7 @@ class Source(ProjectSnapshot):
 
     def notes(self, kinds: Collection[str]) -> tuple[ExportNote, ...]:
         """What to know of an export of these kinds."""
-        return (*self._of_geometry(kinds), *self._of_use(kinds))
+        return (*self._of_geometry(kinds), *self._of_use(kinds), *self._of_model(kinds))
 
     def _of_geometry(self, kinds: Collection[str]) -> tuple[ExportNote, ...]:
         of_use = {"model", "vectors", "parquet"} & {*kinds}
@@ -151,3 +151,19 @@ class Source(ProjectSnapshot):
                 "'engine judge', then 'engine adapt'."
             )
         return (ExportNote(code="adapter-unused", what=what, to_do=to_do),)
+
+    def _of_model(self, kinds: Collection[str]) -> tuple[ExportNote, ...]:
+        """Whether the encoder is adapted, and what the last evaluation found."""
+        from engine.evaluation.reporting.report import read_report
+        from engine.evaluation.reporting.verdict import verdict_of
+
+        if "model" not in kinds:
+            return ()
+        code = "model-adapted" if self.in_use.weight else "model-base"
+        what = (
+            f"The model is the encoder {'adapted to these documents' if self.in_use.weight else 'without adaptation'}."
+        )
+        if self.evaluation is None:
+            return (ExportNote(code=code, what=what, to_do="Nothing was measured."),)
+        report = read_report(self.project.folder_of(self.evaluation))
+        return (ExportNote(code=code, what=what, to_do=verdict_of(report).sentence),)

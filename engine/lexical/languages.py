@@ -9,6 +9,8 @@ from functools import cache
 from itertools import islice
 from typing import Any
 
+from engine.core.text import language_name
+
 NO_LANGUAGE = "none"
 
 # ISO 639-1 code → tantivy's name of the stemmer.
@@ -38,6 +40,7 @@ UNKNOWN = "und"
 _NONE = "zxx"
 SAME_AS = {"nb": "no", "nn": "no", _NONE: UNKNOWN}
 _ADDRESS = re.compile(r"\S*[@/\\]\S*")  # of a mail, a page, a file: in no language
+_CODE = re.compile(r"[!-~]*[\d_][!-~]*")  # a number, a date, the name of a column
 
 _SAMPLE_TEXTS = 200
 _SAMPLE_CHARS = 600
@@ -63,7 +66,7 @@ def detect_language(texts_sample: Iterable[str]) -> tuple[str, str]:
     for text in islice(texts_sample, _SAMPLE_TEXTS):
         piece = text[:_SAMPLE_CHARS]
         letters = sum(map(str.isalpha, piece))
-        if letters >= _MIN_LETTERS or (letters and not piece.isascii()):
+        if (letters >= _MIN_LETTERS or (letters and not piece.isascii())) and not _is_data(piece):
             votes[_classified(piece)] += letters
     total = votes.total()
     if total < _MIN_LETTERS and not (total and votes.most_common(1)[0][0] in {"zh", "ja", "ko", "th"}):
@@ -73,8 +76,11 @@ def detect_language(texts_sample: Iterable[str]) -> tuple[str, str]:
     if code == UNKNOWN:
         return NO_LANGUAGE, f"{share:.0%} of the sample reads as no language"
     if share < _MIN_SHARE:
-        return NO_LANGUAGE, f"mixed languages: the most frequent, {code}, has only {share:.0%} of the sample"
-    return code, f"{share:.0%} of the sample reads as {code}"
+        return (
+            NO_LANGUAGE,
+            f"mixed languages: the most frequent, {language_name(code)}, has only {share:.0%} of the sample",
+        )
+    return code, f"{share:.0%} of the sample reads as {language_name(code)}"
 
 
 def margin_over(text: str, code: str) -> float:
@@ -97,9 +103,15 @@ def language_of(text: str) -> str:
     """The language code of one text; "und" where there are too few letters to know, or where it is in none."""
     text = _ADDRESS.sub(" ", text)
     letters = sum(map(str.isalpha, text))
-    if letters < _MIN_LETTERS and (not letters or text.isascii()):
+    if (letters < _MIN_LETTERS and (not letters or text.isascii())) or _is_data(text):
         return UNKNOWN
     return _classified(text)
+
+
+def _is_data(text: str) -> bool:
+    """Whether a text is mostly numbers and codes, as that of a table is: a guess at its language would be about a few names."""
+    visible = len("".join(text.split()))
+    return 2 * sum(map(str.isalpha, _CODE.sub(" ", text))) < visible
 
 
 def _classified(text: str) -> str:

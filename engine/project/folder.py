@@ -267,10 +267,10 @@ class ProjectFolder:
                 "Both would train in the same copy of the project.",
             )
             return ProjectBusyError(what, why, f"Wait for it, or {stop}; it can be resumed.", command="cancel")
-        what, why = f"A run holds the project {self.name}.", "Two runs at once would overwrite each other's work."
         return ProjectBusyError(
-            what, why, f"Wait for it ('engine status {self.argument}'), or {stop}.", command="status"
-        )
+            f"Another command is changing the project {self.name}.", "Two at once would overwrite each other's work.",
+            f"Wait until it has finished ('engine status {self.argument}' shows how far it is), or {stop}.", command="status",
+        )  # fmt: skip
 
     def is_running(self) -> bool:
         """Whether a run holds the project now. Raises EngineError where its lock may neither be written nor read: nobody knows."""

@@ -37,19 +37,17 @@ class ProjectSnapshot:
     def need(self, kind: type[Info]) -> Artifact[Info]:
         """The current artifact of a kind. Raises NotBuiltError that names the stage to run."""
         artifact, stage = self.store.artifact(kind), kind.stage
+        command = command_for(stage)
+        run = f"run 'engine {command} {self.project.argument}'."
         if artifact is None:
             raise NotBuiltError(
-                f"The project {self.project.name} has no {kind.called} yet.",
-                f"The stage '{stage}' makes {'them' if kind.plural else 'it'}.",
-                f"Run 'engine {command_for(stage)} {self.project.argument}', or the stage alone with "
-                f"'engine {stage} {self.project.argument}'.",
-                stage=stage, command=command_for(stage),
+                f"The project {self.project.name} has no {kind.called} yet.", "",
+                f"To make {'them' if kind.plural else 'it'}, {run}", stage=stage, command=command,
             )  # fmt: skip
         if artifact.fingerprint == INCOMPLETE:
             raise NotBuiltError(
-                f"The stage '{stage}' was stopped before its end.", "Later stages would use an incomplete result.",
-                f"Run 'engine {command_for(stage)} {self.project.argument}', or 'engine {stage} {self.project.argument}' first.",
-                code="stage-unfinished", stage=stage, command=command_for(stage),
+                f"The {kind.called} of the project {self.project.name} {'are' if kind.plural else 'is'} not complete.",
+                "A run was stopped before its end.", f"To go on, {run}", code="stage-unfinished", stage=stage, command=command,
             )  # fmt: skip
         return artifact
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from engine.core.records import Query
+from engine.core.records import Query, Split
 
 MIN_TO_CHOOSE = 20
 """Queries of one kind without which nothing is compared."""
@@ -30,6 +30,14 @@ def assign_split(keys: Mapping[int, str], share: float, seed: int = 0) -> frozen
     return frozenset(document for document, key in keys.items() if key in held)
 
 
+def split_documents(keys: Mapping[int, str], share: float, seed: int = 0) -> dict[int, Split]:
+    """The held-out documents of `keys` (see `assign_split`): a third of them decides when training stops, the others what is used.
+    A single one decides what is used. ValueError unless 0 < share < 1."""
+    aside = {key: keys[key] for key in assign_split(keys, share, seed)}
+    validation = assign_split(aside, 1 / 3, seed + 1) if len(set(aside.values())) > 1 else frozenset()
+    return {key: "validation" if key in validation else "heldout" for key in aside}
+
+
 def least_of(keys: Collection[str], count: int, seed: int = 0) -> list[str]:
     """The `count` keys of least hash, in the order of these: a seeded random choice of so many, of few keys."""
     return sorted(set(keys), key=lambda key: (_place(seed, key), key))[:count]
@@ -51,18 +59,6 @@ def untrained_documents(
     is stopped by, nor of those `answering` such queries: an article is untrained with all its parts, or not."""
     used = {keys.get(id) for id in (*answering, *(query.document_id for query in queries if query.split != "heldout"))}
     return frozenset(document for document, key in keys.items() if key not in used)
-
-
-def too_few_to_choose(judged: int, document: int, model: int) -> str:
-    """What to say before a training whose result cannot come into use, with what mends it; empty where it can. Queries that decide:
-    judged ones, document-written ones of untrained documents, and held-out ones by a language model."""
-    if max(judged, document, model) >= MIN_TO_CHOOSE:
-        return ""
-    return (
-        f"The adapted encoder cannot come into use. It takes {MIN_TO_CHOOSE} queries of one kind to compare encoders; there are "
-        f"{judged} judged questions, {document} titles, headings and the like of held-out documents, and "
-        f"{model} held-out queries by a language model. 'engine judge' collects judged questions."
-    )
 
 
 def _place(seed: int, key: str) -> float:

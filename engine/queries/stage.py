@@ -19,7 +19,7 @@ from engine.queries.articles import document_keys
 from engine.queries.choosing import AUTO, EXTRACTIVE, MODELS, Choice, backend_of, resolve_and_keep_backend
 from engine.queries.edits import apply_edits, content, read_edits
 from engine.queries.filters.consistency import consistency_filter, format_share
-from engine.queries.heldout import assign_split, cap_queries, least_of
+from engine.queries.heldout import cap_queries, least_of, split_documents
 from engine.queries.opening import check_model, query_recipe, writer_noted
 from engine.queries.rejection import Filtered, Reason, Rejected
 from engine.queries.rules.tokens import fold
@@ -287,11 +287,7 @@ def split_queries(context: StageContext, queries: list[Query], chunks: Sequence[
         return []
     if len(set(groups.values())) < MIN_GROUPS:
         return _split_by_parts(context, queries, chunks)
-    share, seed = context.settings.evaluation.heldout_share, context.settings.training.seed
-    aside = assign_split(groups, share, seed)
-    several = len({groups[key] for key in aside}) > 1  # of a single one, what is used is decided, not when to stop
-    validation = assign_split({key: groups[key] for key in aside}, 1 / 3, seed + 1) if several else frozenset()
-    sides: dict[int, Split] = {key: "validation" if key in validation else "heldout" for key in aside}
+    sides = split_documents(groups, context.settings.evaluation.heldout_share, context.settings.training.seed)
     return [replace(query, split=sides.get(query.document_id, "train")) for query in queries]
 
 

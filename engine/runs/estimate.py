@@ -6,6 +6,7 @@ An encoding is a forward pass over a chunk of the project. What no encoder does 
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
@@ -103,6 +104,11 @@ def workload(snapshot: ProjectSnapshot) -> Workload:
     )  # fmt: skip
 
 
+def busy() -> bool:
+    """Whether more than half of the processors have had work in the last minute, so that a measurement says little."""
+    return hasattr(os, "getloadavg") and os.getloadavg()[0] > (os.cpu_count() or 1) / 2
+
+
 def estimate(snapshot: ProjectSnapshot, stages: Sequence[str], should_stop: Callable[[], bool]) -> RunEstimated | None:
     """Of a run that has `stages` to do, by a measurement of a second; None where there is too little to do. Raises EngineError."""
     work = workload(snapshot)
@@ -112,12 +118,12 @@ def estimate(snapshot: ProjectSnapshot, stages: Sequence[str], should_stop: Call
     chosen = settings.encoder
     if chosen.small_model or chosen.vectors or not encoder_source(chosen).abilities.trains:
         return RunEstimated(chunks=work.chunks, seconds={}, unknown=list(stages))
-    arguments = [str(snapshot.project.path)]
+    arguments, rough = [str(snapshot.project.path)], busy()  # before the measurement's own work
     per_encoding = float(run_in_subprocess("engine.runs.estimate", arguments, "The measurement", should_stop))
     seconds = {stage: round(value, 1) for stage, value in work.seconds(stages, per_encoding).items()}
     unknown = [stage for stage in stages if _unknown(snapshot, stage)]
     known: Mapping[str, float] = {stage: value for stage, value in seconds.items() if stage not in unknown}
-    return RunEstimated(chunks=work.chunks, seconds=dict(known), unknown=unknown)
+    return RunEstimated(chunks=work.chunks, seconds=dict(known), unknown=unknown, rough=rough)
 
 
 def _unknown(snapshot: ProjectSnapshot, stage: str) -> bool:

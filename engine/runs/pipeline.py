@@ -27,6 +27,7 @@ from engine.project.stage import ORDER, SEARCH, ProjectSnapshot, Stage, stage_fi
 from engine.project.store.artifact_info import EvaluationInfo, VectorsInfo
 from engine.project.store.artifacts import INCOMPLETE
 from engine.project.store.store import Store
+from engine.queries.heldout import MIN_TO_CHOOSE
 from engine.training.compute import launch
 
 ROOMS = dict(
@@ -213,12 +214,17 @@ class Run:
                 self._emit(Warned(stage="run", text=f"{found.found}: {found.follows}.", code=found.code))
 
     def _estimate(self, stages: Sequence[str], forced: frozenset[str]) -> None:
-        """Report about how long the rest of the run will take; a run does without where that cannot be found out."""
+        """Report about how long the rest of the run will take, and whether an adapter could not come into use; a run does without
+        where that cannot be found out."""
+        from engine.evaluation.expected import expected_evidence
         from engine.runs.estimate import estimate
 
         with closing(self.project.store()) as store, suppress(EngineError):
             snapshot = ProjectSnapshot(self.project, self.project.settings(), store)
             due = stages_due(snapshot, stages, forced)
+            counts = expected_evidence(snapshot)
+            if "train" in due and (most := max(counts.values())) < MIN_TO_CHOOSE:
+                self._emit(Warned(stage="run", text=_in_vain(snapshot.project, most), code="too-few-questions"))
             if due and (found := estimate(snapshot, due, self._stopping)):
                 self._emit(found)
 
@@ -342,6 +348,15 @@ def checked_stages(stages: Iterable[str]) -> tuple[str, ...]:
         if name not in ROOMS:
             raise unknown("stage", name, ORDER, code="stage-unknown")
     return tuple(stage for stage in ORDER if stage in names)
+
+
+def _in_vain(project: ProjectFolder, most: int) -> str:
+    """What to say before a training whose result cannot come into use."""
+    there = f"there are about {most}" if most else "there are none"
+    return (
+        f"The adapted encoder will probably not be used: {MIN_TO_CHOOSE} questions of one kind are needed to compare search before "
+        f"and after, and {there}. To judge some first: engine judge {project.argument} --query 'your own question'"
+    )
 
 
 def _going_on(project: ProjectFolder, stages: Sequence[str], forced: Collection[str]) -> str:

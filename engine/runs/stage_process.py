@@ -19,6 +19,7 @@ from pathlib import Path
 from engine.core import environment
 from engine.core.errors import CancelledError, EngineError, ResourceError, StageError, fault_record
 from engine.core.events import EventLog, StageFailed, StageFinished
+from engine.core.messages.project import STAGE_WORDS
 from engine.core.subprocesses import exit_with_parent, to_dict
 from engine.project.control import Gate
 from engine.project.folder import ProjectFolder
@@ -126,7 +127,7 @@ def _explained(caught: BaseException, stage: str, log: Path) -> EngineError:
     _note(caught)
     if isinstance(caught, OSError) and caught.errno in (errno.ENOSPC, errno.EDQUOT):
         return ResourceError(
-            f"The disk is full: the stage '{stage}' could not write its result.", f"{caught}.",
+            "The disk is full.", f"{STAGE_WORDS[stage]} could not go on: {caught}.",
             "Free some disk space and run again: what was finished is kept.", code="disk-full", command="run",
         )  # fmt: skip
     if isinstance(caught, MemoryError) or "out of memory" in str(caught).lower():
@@ -134,17 +135,17 @@ def _explained(caught: BaseException, stage: str, log: Path) -> EngineError:
             isinstance(caught, MemoryError) or type(caught).__name__ == "OutOfMemoryError"
         )  # others may quote a document
         return ResourceError(
-            f"Memory ran out in the stage '{stage}'.", str(caught).splitlines()[0] if own and str(caught) else "",
+            f"Memory ran out: {STAGE_WORDS[stage]} could not go on.", str(caught).splitlines()[0] if own and str(caught) else "",
             "Close other programs, or lower queries_per_step or max_tokens in project.toml, and run again.",
             code="memory-full", command="run",
         )  # fmt: skip
     if isinstance(caught, PermissionError):
         return StageError(
-            f"The stage '{stage}' has no permission for a file.", f"{caught}.",
+            f"{STAGE_WORDS[stage]} has no permission for a file.", f"{caught}.",
             "Correct its permissions and run again.", code="file-access", command="run",
         )  # fmt: skip
     return StageError(
-        f"The stage '{stage}' had an internal fault ({type(caught).__name__}).", f"Its record is in {log}.",
+        f"{STAGE_WORDS[stage]} had an internal fault ({type(caught).__name__}).", f"Its record is in {log}.",
         "Run again; if it happens again, report it with that record.", code="internal-fault", command="run",)  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from unicodedata import normalize
 from engine.core.errors import UsageError
 from engine.core.messages.search import MAX_FACETS
 from engine.core.records import Document
+from engine.core.text import day
 from engine.corpus.scan.formats import FORMATS, PICTURES, STREAMED, ending_of
 from engine.lexical.languages import SAME_AS, STEMMERS, UNKNOWN
 
@@ -109,6 +110,10 @@ def unmet(where: SearchFilter, documents: Iterable[Document]) -> list[str]:
         matches = path_filter((one,))
         if not any(matches(document.path) for document in known):
             problems.append(f"No path matches '{one}'.")
+    if where.after is not None and not any(date_of(document) >= where.after for document in known):
+        problems.append(f"No document is dated {day(where.after)} or later.")
+    if where.before is not None and not any(date_of(document) < where.before for document in known):
+        problems.append(f"No document is dated before {day(where.before)}.")
     return problems
 
 
@@ -207,8 +212,8 @@ def _spec(globs: Iterable[str]) -> GitIgnoreSpec:
 def parse_date(text: str) -> float:
     """Seconds since the epoch of `YYYY-MM-DD` (local time). Raises UsageError."""
     try:
-        day = datetime.fromisoformat(text)
-        return (day if day.tzinfo else day.astimezone()).astimezone(UTC).timestamp()
+        found = datetime.fromisoformat(text)
+        return (found if found.tzinfo else found.astimezone()).astimezone(UTC).timestamp()
     except (ValueError, OverflowError, OSError):
         raise UsageError(
             f"'{text}' is not a date.", "Dates are written as YYYY-MM-DD.", "Write it like 2031-04-30.",

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from engine.core.messages.search import Hit, Ranked
 from engine.core.records import Chunk, Document
+from engine.core.text import day
 from engine.search.fusing import Fused, Ranking
 from engine.search.loaded import Loaded
 from engine.search.presence import Presence
@@ -107,6 +108,15 @@ class Listing:
                 if found := there[chunk.document_id]:
                     present.append((chunk, found, score))
         return present
+
+
+def undated(hits: Sequence[Hit]) -> str:
+    """What to say of hits by date whose dates say little; empty where they differ and are the documents' own."""
+    if len(hits) > 1 and len({day(hit.date) for hit in hits}) == 1:
+        return f"All hits are of {day(hits[0].date)}: sorting by date changes nothing."
+    if hits and all(hit.changed is None and hit.created is None for hit in hits):
+        return "These documents say no date: they are sorted by that of their files, which copying may have changed."
+    return ""
 
 
 def newest_first(hits: Iterable[Hit]) -> tuple[Hit, ...]:

@@ -249,7 +249,7 @@ class Loaded:
         evaluation, vectors = self.artifact(EvaluationInfo), self.artifact(VectorsInfo)
         learnt = evaluation.info.threshold if evaluation else None
         if learnt is None:
-            return None, f"'engine evaluate {self.project.argument}' learns how similar a hit must be"
+            return None, f"'engine adapt {self.project.argument}' learns how similar a hit must be"
         if vectors is None or learnt.encoder != vectors.info.encoder:
             return None, "the documents are embedded with another encoder than the one that evaluation measured"
         return learnt.similarity, learnt.reason
@@ -290,7 +290,7 @@ class Loaded:
         artifact, stage = self.artifact(kind), kind.stage
         if artifact is None:
             raise NotBuiltError(
-                f"The project {self.project.name} has no {kind.called} yet.", f"The stage '{stage}' makes it.",
-                f"Run 'engine run {self.project.argument}'.", stage=stage,
+                f"The project {self.project.name} has no {kind.called} yet.", "",
+                f"To make it, run 'engine run {self.project.argument}'.", stage=stage,
             )  # fmt: skip
         return artifact

@@ -19,7 +19,7 @@ from engine.search.encoding import EncodersInUse
 from engine.search.explaining import Explainer, encoder_name
 from engine.search.filters import SearchFilter, facets, unmet
 from engine.search.fusing import fuse
-from engine.search.listing import MIN_DEPTH, Listing, newest_first
+from engine.search.listing import MIN_DEPTH, Listing, newest_first, undated
 from engine.search.loaded import Loaded
 from engine.search.presence import Presence
 from engine.search.rankers import Rankers, Rankings, codes_first, without_weak
@@ -28,8 +28,7 @@ from engine.search.syntax import ParsedQuery, parse
 from engine.search.typed import TypedQueries, without_names
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    pass
 
 SNIPPET_WIDTH = 300  # characters
 EMPTY, NO_WORD = "The query is empty.", "The query has no words: type a word or a number to look for."
@@ -115,7 +114,7 @@ class Searcher:
         parsed = without_names(parsed, match.names)
         depth = max(MIN_DEPTH, 5 * top)
         wording = self._typed.wording(parsed, match.text, like)
-        allowed = self._typed.chunks(parsed, self._chunks_of(self._typed.documents(parsed, documents, like)))
+        allowed = self._typed.allowed(parsed, documents, like)
         rankings = self._rankers.rank(wording, mode, depth, allowed, all_matching=with_facets)
         while (
             by_document
@@ -133,8 +132,6 @@ class Searcher:
         self._note(rankings, match, where)
         if parsed.unclosed:
             notes.append(f"The quotation mark is not closed: {parsed.unclosed} is taken as a phrase.")
-        if allowed is not None and not len(allowed) and parsed.conditions:
-            notes.append(f"No passage meets the conditions {parsed.conditions}.")
         suggestion, note = self._typed.corrected(query, match.text) if syntax else ("", "")
         notes.append(note)
         fusion = self._loaded.fusion(settings)
@@ -152,6 +149,9 @@ class Searcher:
             wording.keywords, found, fused, shown, snippet_width, presence, by_document=by_document
         )
         hits = newest_first(hits)[:top] if by_date else with_scores(hits, scores)
+        notes.append(undated(hits) if by_date else "")
+        if not hits:
+            notes.append(self._typed.why_nothing(parsed, where, documents, allowed, min_score))
         if outdated := presence.notes(self.project.argument):
             notes += outdated
             commands.append("ingest")
@@ -188,7 +188,7 @@ class Searcher:
         if unsearchable(query):
             return ()
         documents, match = self._match(query, None, settings.named_documents)
-        ranking = self._explainer.base_ranking(match.text, 2 * top, self._chunks_of(documents))
+        ranking = self._explainer.base_ranking(match.text, 2 * top, self._typed.chunks_of(documents))
         if ranking is None:
             return ()
         fused, presence = fuse({"base": ranking}, settings), Presence(self.project.path)
@@ -249,15 +249,6 @@ class Searcher:
     def _allowed(self, where: SearchFilter) -> set[int]:
         store = self._loaded.store
         return where.allowed(self._loaded.documents().values(), lambda: store.paths_of(STREAMED))
-
-    def _chunks_of(self, documents: set[int] | None) -> NDArray[np.int64] | None:
-        """Ids of the chunks of documents; None for all."""
-        if documents is None:
-            return None
-        import numpy as np
-
-        chunks, owners = self._loaded.chunk_owners()
-        return chunks[np.isin(owners, list(documents))]
 
     def _facets(self, rankings: Rankings) -> dict[str, dict[str, int]]:
         import numpy as np

@@ -66,6 +66,13 @@ class ParsedQuery:
         clauses = (*self.required, *self.excluded, *self.titles, *self.other_titles)
         return next((str(clause) for clause in clauses if clause.is_phrase and clause.is_prefix), "")
 
+    def each(self) -> list[ParsedQuery]:
+        """Its conditions, one by one."""
+        found = [ParsedQuery("", required=(clause,)) for clause in self.required]
+        found += [ParsedQuery("", excluded=(clause,)) for clause in self.excluded]
+        found += [ParsedQuery("", titles=(clause,)) for clause in self.titles]
+        return found + [ParsedQuery("", other_titles=(clause,)) for clause in self.other_titles]
+
     @property
     def conditions(self) -> str:
         """What hits must and must not hold, as it may be typed."""

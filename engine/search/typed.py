@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from engine.core.errors import EngineError
 from engine.core.records import Document
 from engine.lexical.characters import word_pattern
+from engine.search.filters import SearchFilter, unmet
 from engine.search.loaded import Loaded
 from engine.search.syntax import Clause, ParsedQuery, respelt
 
@@ -50,7 +51,40 @@ class TypedQueries:
         found = next((one for one in documents if query.like in (one.stable_id, one.path)), None)
         return self._loaded.store.document(found.id) if found else None
 
-    def documents(self, query: ParsedQuery, among: set[int] | None, like: Document | None) -> set[int] | None:
+    def allowed(
+        self, query: ParsedQuery, among: set[int] | None, like: Document | None = None
+    ) -> NDArray[np.int64] | None:
+        """The chunks (n,) that meet the conditions, of the documents `among`; None for all of all."""
+        return self._chunks(query, self.chunks_of(self._documents(query, among, like)))
+
+    def chunks_of(self, documents: set[int] | None) -> NDArray[np.int64] | None:
+        """Ids (n,) of the chunks of documents; None for all."""
+        if documents is None:
+            return None
+        import numpy as np
+
+        chunks, owners = self._loaded.chunk_owners()
+        return chunks[np.isin(owners, list(documents))]
+
+    def why_nothing(
+        self, query: ParsedQuery, where: SearchFilter | None, among: set[int] | None, allowed: NDArray[np.int64] | None,
+        min_score: float | None,
+    ) -> str:  # fmt: skip
+        """Which conditions have left nothing: of the filter `where`, that the documents `among` meet, or of the query, that the
+        chunks `allowed` meet, too. Empty for none, and where `unmet` says it."""
+        filtered = where is not None and not where.empty
+        if among is not None and not among:
+            known = self._loaded.documents().values()
+            return "No document meets all filters." if where and not unmet(where, known) else ""
+        if allowed is not None and not len(allowed):
+            alone = [one.conditions for one in query.each() if not len(self.allowed(one, among))]  # type: ignore[arg-type]
+            return f"No passage meets {' or '.join(alone) or f'all of {query.conditions}'}."
+        if min_score is not None:
+            return f"Nothing has a score of {min_score:g} or more."
+        what = " and ".join(filter(None, (query.conditions, "the filters" if filtered else "")))
+        return f"No passage that meets {what} contains a word of the query." if what else ""
+
+    def _documents(self, query: ParsedQuery, among: set[int] | None, like: Document | None) -> set[int] | None:
         """Those of `among` (None: of all) that meet the conditions on documents."""
         if not (query.titles or query.other_titles or like):
             return among
@@ -73,7 +107,7 @@ class TypedQueries:
             return False
         return any(matched_spans(clause.text, name, self._loaded.language()) for name in names)
 
-    def chunks(self, query: ParsedQuery, ids: NDArray[np.int64] | None) -> NDArray[np.int64] | None:
+    def _chunks(self, query: ParsedQuery, ids: NDArray[np.int64] | None) -> NDArray[np.int64] | None:
         """Those of the chunks `ids` (n,) (None: of all) that meet the conditions on passages."""
         if not (query.required or query.excluded):
             return ids
@@ -101,12 +135,17 @@ class TypedQueries:
 
     def _read(self, clause: Clause, ids: list[int]) -> Iterator[int]:
         """Those of `ids` whose title, headings or text hold a clause."""
-        documents = self._loaded.documents()
         for first in range(0, len(ids), READ_AT_ONCE):
-            for chunk in self._loaded.store.chunks_by_id(ids[first : first + READ_AT_ONCE]).values():
-                document = documents.get(chunk.document_id)
-                if clause.stands_in(f"{document.title if document else ''}\n{chunk.embedded_text}"):
-                    yield chunk.id
+            for row, text in self._texts(ids[first : first + READ_AT_ONCE]):
+                if clause.stands_in(text):
+                    yield row
+
+    def _texts(self, ids: list[int]) -> Iterator[tuple[int, str]]:
+        """Of each chunk the text with headings, after its document's title: what is searched."""
+        documents = self._loaded.documents()
+        for chunk in self._loaded.store.chunks_by_id(ids).values():
+            document = documents.get(chunk.document_id)
+            yield chunk.id, f"{document.title if document else ''}\n{chunk.embedded_text}"
 
     def _index(self) -> LexicalIndex | None:
         try:
@@ -138,7 +177,7 @@ class TypedQueries:
             return spelling or word
 
         query = respelt(query, respell)
-        return (query, f"No document holds {' or '.join(unknown)}. Did you mean: {query}") if unknown else ("", "")
+        return (query, f"No document contains {' or '.join(unknown)}. Did you mean: {query}?") if unknown else ("", "")
 
     def _spelling(self, index: LexicalIndex, word: str) -> str:
         """How documents spell the word most like `word`, which none of them holds: the commonest such; empty where one does."""
@@ -147,9 +186,9 @@ class TypedQueries:
         edits: dict[str, tuple[int, int]] = {}
         for stem in index.near(word):
             holders = index.search(stem, COUNTED)[0].tolist()
-            for chunk in self._loaded.store.chunks_by_id(holders[:5]).values():
-                for a, b in matched_spans(stem, chunk.text, index.language):
-                    spelling = chunk.text[a:b].lower()
+            for _, text in self._texts(holders[:5]):
+                for a, b in matched_spans(stem, text, index.language):
+                    spelling = text[a:b].lower()
                     edits[spelling] = _edits(word.lower(), spelling), -len(holders)
         near = min(edits, key=edits.__getitem__, default="")
         return near if near and edits[near][0] <= (1 if len(word) < LONG_WORD else 2) else ""

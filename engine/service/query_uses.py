@@ -31,9 +31,7 @@ class QueryUses:
         self._texts = {fold(query.text): query.split for query in queries}
         self._generated = generated_queries(snapshot)
         self._asked = any(self._by_people(query) for query in store.judged())
-        self.deciding_groups = deciding_groups(snapshot, chunks)
-        """Document-written queries that decide, those together that are measured as one."""
-        self._deciding = {query for group in self.deciding_groups for query in group}
+        self._deciding = {query for group in deciding_groups(snapshot, chunks) for query in group}
         self._untrained = set(untrained(snapshot, chunks))
         self._stopping = set(written_for_stopping(queries, document_queries(store), chunks)[0])
         rows = [] if self._stopping else generated_for_stopping(queries, chunks, self._backend)

@@ -85,7 +85,7 @@ def report(project: ProjectFolder, _request: ReadReport) -> EvaluationReport:
     folder, info = project.folder_of(artifact), artifact.info
     found = read_report(folder)
     return EvaluationReport(
-        info.in_use.name, info.reason, query_sets_of(found), folder, verdict_of(found, _mode(project)),
+        info.in_use.name, info.reason, query_sets_of(found), folder, verdict_of(found, _mode(project), project.argument),
     )  # fmt: skip
 
 

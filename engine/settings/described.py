@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from engine.core.messages.project import SettingKey, SettingSection
-from engine.settings.load import sections
+from engine.settings.schema import sections
 
 KINDS = {"string": "text", "integer": "integer", "number": "number", "boolean": "flag"}
 LIST_KINDS = {"text": "texts", "integer": "numbers", "number": "numbers", "choice": "choices"}

@@ -9,9 +9,9 @@ from contextlib import suppress
 from typing import Any
 
 from engine.core.errors import SettingsError
-from engine.settings.load import commented_default, sections, tables, toml_value, validate
+from engine.settings.load import commented_default, tables, toml_value, validate
 from engine.settings.renamed import current_changes
-from engine.settings.schema import Settings
+from engine.settings.schema import Settings, sections
 from engine.settings.section import is_common
 
 

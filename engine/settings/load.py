@@ -13,8 +13,9 @@ from pydantic.fields import FieldInfo
 
 from engine.core.errors import SettingsError, nearest
 from engine.settings.renamed import with_current_names
-from engine.settings.schema import Settings
-from engine.settings.section import Section, is_common
+from engine.settings.schema import Settings, sections
+from engine.settings.section import is_common
+from engine.settings.values import every_setting
 
 
 def load(path: Path) -> Settings:
@@ -66,7 +67,9 @@ def _explain(error: ValidationError, origin: str) -> SettingsError:
     for item in error.errors():
         key = ".".join(str(part) for part in item["loc"])
         if item["type"] != "extra_forbidden":
-            problems.append(f"{key}: {item['msg']} (found {_shortened(item['input'])})")
+            setting = every_setting().get(".".join(key.split(".")[:2]))
+            allowed = setting.allowed if setting else "a section of settings"
+            problems.append(f"{setting.name if setting else key} takes {allowed}, not {_shortened(item['input'])}")
             continue
         problems.append(f"unknown key '{key}'")
         near = _nearest_keys(tuple(str(part) for part in item["loc"]))
@@ -140,11 +143,6 @@ def template(chosen: dict[str, dict[str, Any]]) -> str:
     if not text.isascii():
         _refuse_undecodable(text)
     return text
-
-
-def sections() -> dict[str, type[Section]]:
-    """The sections of project.toml by name."""
-    return {name: field.annotation for name, field in Settings.model_fields.items()}  # type: ignore[misc]
 
 
 def commented_default(key: str, field: FieldInfo) -> str:

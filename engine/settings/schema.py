@@ -213,3 +213,8 @@ class Settings(Section):
     evaluation: EvaluationSettings = EvaluationSettings()
     vectors: VectorSettings = VectorSettings()
     search: SearchSettings = SearchSettings()
+
+
+def sections() -> dict[str, type[Section]]:
+    """The sections of project.toml by name."""
+    return {name: field.annotation for name, field in Settings.model_fields.items()}  # type: ignore[misc]

@@ -10,6 +10,13 @@ from engine.core.messages.project import SettingKey
 from engine.settings.described import described_sections
 from engine.settings.section import MAX_WHOLE_NUMBER
 
+NOUNS = {
+    "integer": "a whole number",
+    "number": "a number",
+    "text": "text",
+    "texts": "a list of texts",
+    "numbers": "numbers",
+}
 LISTS = ("texts", "numbers", "choices")
 
 
@@ -24,6 +31,16 @@ class Setting:
     def answers(self) -> tuple[str, ...]:
         """What can be picked, where the setting is a choice between a few values."""
         return ("true", "false") if self.key.kind == "flag" else self.key.choices if self.key.kind == "choice" else ()
+
+    @property
+    def allowed(self) -> str:
+        """What it takes, in words, with an example where there is one: `a whole number (from 1), such as 10`."""
+        key, bounds = self.key, self.range_text
+        words = NOUNS.get(key.kind, "")
+        example = to_text(key.default, key.kind) if words and key.default is not None else ""
+        return (f"{words} ({bounds})" if words and bounds else words or bounds) + (
+            f", such as {example}" if example else ""
+        )
 
     @property
     def range_text(self) -> str:

@@ -13,9 +13,7 @@ from engine.encoders.kinds.given_vectors import read_vectors
 from engine.project.stage import ProjectSnapshot, Stage, StageContext
 from engine.project.store.artifact_info import AdapterInfo, QueriesInfo, RankingsInfo
 from engine.project.store.artifacts import Artifact
-from engine.queries.choosing import is_extractive, made_by, with_backend
-from engine.queries.document_written import untrained
-from engine.queries.heldout import too_few_to_choose
+from engine.queries.choosing import with_backend
 from engine.settings.renamed import recipe_identity
 from engine.settings.schema import Settings
 from engine.training.config import TrainingConfig
@@ -30,9 +28,6 @@ from engine.training.recipe import (
 from engine.written_queries.imports import graded_queries, imports_fingerprint
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from engine.core.records import Chunk, Query
     from engine.training.trainer import TrainResult
 
 VERSION = 2
@@ -48,8 +43,8 @@ class TrainStage(Stage):
         rankings, queries = snapshot.need(RankingsInfo), snapshot.need(QueriesInfo)
         if rankings.info.queries != queries.info.content:
             raise NotBuiltError(
-                "The rankings belong to earlier queries.", "'generate' has run since.",
-                "Run 'engine rank' first, or 'engine adapt' for all.", code="rankings-outdated", stage="rank", command="rank",
+                "The rankings belong to earlier queries.", "",
+                f"Run 'engine adapt {snapshot.project.argument}'.", code="rankings-outdated", stage="rank", command="adapt",
             )  # fmt: skip
         config = resolve_config(snapshot)
         teacher = teacher_folder(snapshot, config)
@@ -96,8 +91,6 @@ class TrainStage(Stage):
         reason = why_untrained(context.settings, queries, chunks)
         if reason:
             return _without_adapter(context, reason)
-        if in_vain := too_few_to_choose(*_evidence(context, queries, chunks)):
-            context.warn(in_vain)
         from engine.encoders.for_project import training_hardware
         from engine.training.methods import learn
 
@@ -152,14 +145,6 @@ def added_inputs(settings: Settings) -> dict[str, Any]:
     """Settings that came later count where they are set only: adapters of before are not trained anew."""
     added = {"query_share": settings.training.query_share, "lists_per_query": settings.ranking.lists_per_query}
     return {name: value for name, value in added.items() if value != 1}
-
-
-def _evidence(context: StageContext, queries: Sequence[Query], chunks: Sequence[Chunk]) -> tuple[int, int, int]:
-    """As `too_few_to_choose` counts them."""
-    present, backend = {chunk.id for chunk in chunks}, made_by(context)
-    held_out = [one for one in queries if one.split == "heldout" and one.chunk_id in present]
-    judged = len(context.store.judged()) if context.settings.evaluation.use_judged else 0
-    return judged, len(untrained(context, chunks)), sum(not is_extractive(one, backend) for one in held_out)
 
 
 def digest_of(folder: Path, scope: str) -> str:

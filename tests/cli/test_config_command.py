@@ -36,7 +36,8 @@ def test_a_value_is_set_read_and_unset(project: ProjectFolder) -> None:
     file = project.path / "project.toml"
     former = file.read_text()
     assert config("get", project, "search.mode").stdout == "hybrid\n"
-    assert not config("set", project, "search.mode", "bm25").stderr
+    (changed,) = config("set", project, "search.mode", "bm25").stderr.splitlines()
+    assert [part in changed for part in ("search.mode", '"bm25"', '"hybrid"')] == [True, True, True]
     config("set", project, "corpus.exclude", "drafts/**, *.tmp")
     config("set", project, "queries.endpoint_model", "7")
     assert config("get", project, "search.mode").stdout == "bm25\n"
@@ -67,6 +68,8 @@ def test_what_the_preset_decides_is_read_as_it_holds(project: ProjectFolder) -> 
         (("set", "search.top", "0"), "settings-invalid", "search.top"),
         (("set", "search.top", ""), "settings-invalid", "search.top"),
         (("set", "search.mode", "telepathy"), "settings-invalid", "hybrid"),
+        (("set", "training.steps", "ten"), "settings-invalid", "'ten'"),
+        (("set", "corpus.ocr", "perhaps"), "settings-invalid", "true or false"),
     ],
 )
 def test_a_wrong_key_or_value_changes_nothing(

@@ -11,11 +11,12 @@ from rich.console import Console
 
 from engine.cli import console
 from engine.cli.app import print_json
+from engine.cli.run_view import RunView, summary_line
 from engine.core import events
 from engine.core.errors import CancelledError, InputError
 from engine.core.figures import Difference, Differences, FigureTable, Interval, Verdict
 from engine.core.systems import label_of, ordered
-from engine.core.text import harmless, visible
+from engine.core.text import harmless, language_name, visible
 
 EVIL = "a\x1b[2J\x1b]0;title\x07\x9b31m\u202egpj.exe\u2066\x7f\udcff\u200b"
 
@@ -53,7 +54,7 @@ def test_whole_texts_show_what_would_steer_the_terminal_and_keep_their_lines() -
 )
 def test_no_event_steers_the_terminal(event: events.Event) -> None:
     reported = io.StringIO()
-    with console.RunView(Console(file=reported, highlight=False, soft_wrap=True), verbose=True) as snapshot:
+    with RunView(Console(file=reported, highlight=False, soft_wrap=True), verbose=True) as snapshot:
         snapshot(event)
     assert "gpj.exe" in reported.getvalue()
     assert is_harmless(reported.getvalue())
@@ -61,7 +62,7 @@ def test_no_event_steers_the_terminal(event: events.Event) -> None:
 
 def test_why_a_stage_failed_is_left_to_the_commands_last_words() -> None:
     reported = io.StringIO()
-    with console.RunView(Console(file=reported, highlight=False, soft_wrap=True)) as snapshot:
+    with RunView(Console(file=reported, highlight=False, soft_wrap=True)) as snapshot:
         snapshot(events.StageFailed(stage="ingest", error={"what": "No document was found.", "why": "b", "to_do": "c"}))
     assert reported.getvalue() == "✗ ingest failed\n"
 
@@ -70,7 +71,7 @@ def test_a_run_shows_stages_and_warnings_and_choices_only_if_verbose() -> None:
     reported = {}
     for verbose in (True, False):
         out = io.StringIO()
-        with console.RunView(Console(file=out, soft_wrap=True), verbose=verbose) as snapshot:
+        with RunView(Console(file=out, soft_wrap=True), verbose=verbose) as snapshot:
             snapshot(events.StageStarted(stage="train", fingerprint="f", reason="r"))
             for _ in range(2):
                 snapshot(events.Choice(stage="train", setting="precision", value="float32", reason="r"))
@@ -80,9 +81,25 @@ def test_a_run_shows_stages_and_warnings_and_choices_only_if_verbose() -> None:
     assert all("float32" not in line for line in reported[False])
 
 
+def test_a_bar_goes_when_the_next_begins() -> None:
+    terminal = Console(file=io.StringIO(), force_terminal=True, width=100)
+    with RunView(terminal) as shown:
+        for unit, done in (("files", 9), ("chunks", 1)):
+            shown(events.Progress(stage="ingest", done=done, total=9, unit=unit))
+            last = terminal.file.getvalue().rpartition("\x1b[2K")[2]  # type: ignore[attr-defined]
+            assert [name in last for name in ("files", "chunks")] == [unit == "files", unit == "chunks"]
+
+
+def test_a_stage_is_summed_up_without_what_only_experts_know() -> None:
+    summary = {"chunks": 300, "k": 50, "dimension": 384, "language": "de", "rejected": {}, "kept": 0}
+    parts = summary_line(summary).split(" · ")
+    assert [part.split(": ")[1] for part in parts] == ["300", language_name("de"), "0"]
+    assert len(summary_line(summary, verbose=True).split(" · ")) == 5
+
+
 def test_a_pause_is_shown() -> None:
     reported = io.StringIO()
-    with console.RunView(Console(file=reported, highlight=False, soft_wrap=True)) as snapshot:
+    with RunView(Console(file=reported, highlight=False, soft_wrap=True)) as snapshot:
         snapshot(events.Paused(stage="train"))
         snapshot(events.Resumed(stage="train"))
     first, last = reported.getvalue().splitlines()

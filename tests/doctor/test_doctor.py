@@ -10,6 +10,7 @@ import pytest
 from fixtures.tiny_cross_encoder import build_cross_encoder
 from fixtures.tiny_model import build_tiny_model
 
+from engine.cli.looking import finding_lines
 from engine.core.messages.project import Finding
 from engine.doctor.doctor import examine
 from engine.doctor.findings import reranker
@@ -20,6 +21,14 @@ from engine.settings.schema import Settings
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build_tiny_model(tmp_path_factory.mktemp("model") / "tiny")
+
+
+def test_lines_fit_the_terminal() -> None:
+    long = Finding("memory need", "problem", "about 2.2 GB of " + "9.9 GB " * 12, "close other programs " * 9)
+    lines = finding_lines(long, 80)
+    assert max(map(len, lines)) <= 80
+    assert " ".join(" ".join(lines).split()).endswith(" ".join(long.follows.split()))
+    assert len(finding_lines(long, 10_000)) == 1
 
 
 def about(findings: list[Finding], topic: str) -> list[Finding]:

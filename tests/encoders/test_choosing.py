@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from fixtures.pipeline import engine_here
 from fixtures.tiny_gguf import build_tiny_gguf
 
 from engine.core.errors import UsageError
-from engine.encoders.choosing.languages import card_languages, foreign_shares
+from engine.encoders.choosing.languages import card_languages, foreign_shares, language_finding
 from engine.encoders.choosing.library import list_encoders, resolve_name
 from engine.encoders.fingerprint import Prompts
 from engine.encoders.kinds.chosen import encoder_source
@@ -128,6 +130,14 @@ def test_languages_are_those_of_the_card_else_of_a_name_that_is_known(
     if card is not None:
         (tmp_path / "README.md").write_text(card)
     assert card_languages(tmp_path, name) == known
+
+
+def test_languages_are_named_and_those_of_a_few_words_left_out() -> None:
+    store: Any = SimpleNamespace(languages_but=lambda _: [(1, "de", 500), (2, "en", 496), (3, "la", 4)])
+    source: Any = SimpleNamespace(folder=None, name="all-MiniLM-L6-v2")
+    found = language_finding(store, source)
+    assert found is not None
+    assert [name in found.found for name in ("German 50%", "English", "la ")] == [True, False, False]
 
 
 def test_languages_that_an_encoder_does_not_know_are_told_from_a_fifth_of_the_text_on() -> None:

@@ -208,8 +208,12 @@ def test_where_base_is_in_use_the_model_is_the_base(projects: Callable[..., Proj
     assert_same(loaded(made.folder / "model").encode_query(TEXTS), own.encode_queries(TEXTS))
     manifest = json.loads((made.folder / "manifest.json").read_text("utf-8"))
     assert (manifest["adapter"]["weight_in_use"], manifest["encoder"]["interpolation_weight"]) == (0, 0)
-    assert [note.code for note in made.notes] == [note["code"] for note in manifest["notes"]] == ["adapter-unused"]
-    assert export_project(project, tmp_path / "alone", ["model"]).notes == ()
+    assert (
+        [note.code for note in made.notes]
+        == [note["code"] for note in manifest["notes"]]
+        == ["adapter-unused", "model-base"]
+    )
+    assert [note.code for note in export_project(project, tmp_path / "alone", ["model"]).notes] == ["model-base"]
 
 
 def test_vectors_stand_beside_what_they_belong_to(projects: Callable[..., ProjectFolder], tmp_path: Path) -> None:

@@ -108,7 +108,7 @@ def test_from_training_to_search(project: Path, tiny_model: Path, tmp_path: Path
 def check_export(project: Path, encoder: TransformerEncoder, adapter: Path, folder: Path) -> None:
     """What is taken away gives the points, with what its note says."""
     exported = export_project(ProjectFolder.open(project), folder / "taken", ["adapter", "model", "vectors"])
-    assert [note.code for note in exported.notes] == ["encoder-hyperbolic"]
+    assert [note.code for note in exported.notes] == ["encoder-hyperbolic", "model-adapted"]
     geometry = read_geometry(folder / "taken" / "adapter")
     assert geometry is not None
     assert geometry == read_geometry(adapter)

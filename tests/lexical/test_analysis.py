@@ -195,3 +195,16 @@ def test_importing_the_room_loads_no_heavy_library() -> None:
     code = "import engine.lexical, sys; print(sorted({'tantivy', 'numpy', 'torch', 'py3langid'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_table_of_numbers_is_in_no_language() -> None:
+    rows = [
+        f"date: 2031-04-{day:02} | id: {7919 * day} | temp: {day / 7:.2f} | hum: {day / 3:.1f}" for day in range(1, 29)
+    ]
+    codes = "\n".join(
+        f"serial_no: KL_4400_{row} | fault_code: ERR_TEMP_HIGH | tech_name: anna_meier" for row in range(9)
+    )
+    assert [language_of("\n".join(rows)), language_of(codes)] == ["und", "und"]
+    prose = "On 2031-04-01 the technician replaced KL_4400_7, since its fan had stopped in the night of 31 March."
+    assert language_of(prose) == "en"
+    assert detect_language([prose, *rows])[0] == "en"

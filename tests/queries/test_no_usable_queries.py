@@ -12,7 +12,7 @@ from fixtures.fake_endpoint import Request, good, serving
 from fixtures.pipeline import engine_here, generate_here, stage_here
 from fixtures.shown_numbers import numbers
 
-from engine.cli.console import summary_line
+from engine.cli.run_view import summary_line
 from engine.core.errors import StageError
 from engine.core.events import Choice, Event, Warned
 from engine.core.messages.project import UP_TO_DATE

@@ -13,7 +13,11 @@ from hypothesis import strategies as st
 
 from engine.core.disk import write_text
 from engine.core.errors import NotBuiltError
-from engine.core.messages.search import MODES, Found
+from engine.core.messages.search import MODES, Found, Hit
+from engine.lexical.index import LexicalIndex
+from engine.project.store.artifact_info import LexicalInfo
+from engine.project.store.artifacts import Artifact
+from engine.search.listing import undated
 from engine.search.loaded import Loaded
 from engine.search.searcher import Searcher
 from engine.search.syntax import Clause, parse, plain_text, respelt
@@ -232,6 +236,44 @@ def test_words_that_no_document_holds_are_corrected(searcher: Searcher) -> None:
     assert search(searcher, "presses").suggestion == ""  # another word than pressure: three letters differ
     for known in ("roof", "landlords", "zzzz", "tun*", "PHX-999", "the"):
         assert search(searcher, known).suggestion == ""
+
+
+def test_words_of_titles_and_headings_correct_too(indexed: Any) -> None:
+    indexed.put("metabolome.md", ["A survey of cells."], modified=6.0)  # which is its title, too
+    indexed.index()
+    with indexed.project.building("lexical", "titled") as building, closing(indexed.project.store()) as store:
+        titles = {one.id: one.title for one in store.documents()}
+        rows = [(one.id, f"{titles[one.document_id]} {one.embedded_text}") for one in store.chunks()]
+        LexicalIndex.build(building.folder, rows, "en")
+        store.put_artifact(Artifact(LexicalInfo("en"), building.name, building.name))
+    with closing(Searcher(indexed.project)) as searcher:
+        assert search(searcher, "metabolme", "bm25").suggestion == "metabolome"
+
+
+@pytest.mark.parametrize(
+    ("typed", "blamed", "not_blamed"),
+    [
+        ('roof "zebra crossing"', ['"zebra crossing"'], ["roof"]),
+        ("tenant* title:zebra -zebra", ["title:zebra"], ["tenant*", "-zebra"]),
+        ("roof -roof", [], []),
+    ],
+)
+def test_the_condition_that_nothing_meets_is_named(
+    searcher: Searcher, typed: str, blamed: list[str], not_blamed: list[str]
+) -> None:
+    found = search(searcher, typed, "bm25")
+    assert found.hits == ()
+    (note,) = found.notes
+    assert [one in note for one in (*blamed, *not_blamed)] == [True] * len(blamed) + [False] * len(not_blamed)
+
+
+def test_of_hits_of_one_day_it_is_said_that_sorting_changes_nothing() -> None:
+    year = 365 * 86_400.0
+    hit = Hit(1, 1.0, "a.md", "/docs", "A", (), "", (), "md", year, 1, 1, 0, 1, changed=year)
+    other, copied = replace(hit, changed=2 * year), replace(hit, changed=None, modified=3 * year)
+    assert undated((hit, other)) == undated((hit, copied)) == undated((hit,)) == undated(()) == ""
+    assert undated((hit, hit)) == undated((hit, replace(copied, modified=year))) != ""
+    assert undated((copied, replace(copied, modified=year))) not in ("", undated((hit, hit)))
 
 
 def test_of_corrections_that_are_as_near_the_commonest_is_taken(indexed: Any) -> None:

@@ -25,7 +25,7 @@ OFFER = AdaptationOffer({}, (), "document", 12, 197, 4.0, 20, 197, ("judge", "en
 def test_the_evidence_is_counted_and_what_it_takes_is_estimated(
     project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    estimated = RunEstimated(chunks=5, seconds={"train": 60.0}, unknown=["evaluate"])
+    estimated = RunEstimated(chunks=5, seconds={"train": 60.0}, unknown=["evaluate"], rough=True)
     asked: list[list[str]] = []
 
     def estimate(_snapshot: object, stages: list[str], _should_stop: object) -> RunEstimated:
@@ -39,7 +39,7 @@ def test_the_evidence_is_counted_and_what_it_takes_is_estimated(
         written = untrained(ProjectSnapshot(project, project.settings(), store), store.chunks())
         judged = store.counts()["judged_queries"]
         titles = {one.text for one in written}
-    assert (found.seconds, found.unknown) == ({"train": 60.0}, ("evaluate",))
+    assert (found.seconds, found.unknown, found.rough) == ({"train": 60.0}, ("evaluate",), True)
     assert "rank" not in asked[0]  # is done
     assert asked[0][-3:] == ["train", "evaluate", "embed"]
     # (1.960 + 0.842)² · (0.2 / 0.04)² = 196.2
@@ -48,6 +48,22 @@ def test_the_evidence_is_counted_and_what_it_takes_is_estimated(
     assert found.queries == max(len(written), judged)
     assert not found.provable
     assert found.helps[:2] == ("judge", "language-model")
+
+
+@pytest.mark.parametrize(
+    ("counts", "rung", "possible"),
+    [
+        ((60, 81, 0), "judged", True), ((60, 197, 0), "document", True), ((0, 19, 5), "document", False),
+        ((0, 0, 20), "model", True), ((0, 0, 0), "judged", False),
+    ],
+)  # fmt: skip
+def test_the_evidence_is_that_which_the_report_goes_by(
+    project: ProjectFolder, monkeypatch: pytest.MonkeyPatch, counts: tuple[int, int, int], rung: str, possible: bool
+) -> None:
+    expected = dict(zip(("judged", "document", "model"), counts, strict=True))
+    monkeypatch.setattr(offer, "expected_evidence", lambda _: expected)
+    found = adaptation_offer(project, timed=False)
+    assert (found.rung, found.queries, found.possible) == (rung, expected[rung], possible)
 
 
 def test_enough_evidence_can_prove_a_gain() -> None:

@@ -8,8 +8,8 @@ from fixtures.errors import fails
 
 from engine.core.errors import SettingsError
 from engine.project.folder import ProjectFolder
-from engine.settings.load import sections, validate
-from engine.settings.schema import Settings
+from engine.settings.load import validate
+from engine.settings.schema import Settings, sections
 
 
 def keys(call: Any) -> dict[str, dict[str, Any]]:

@@ -16,7 +16,8 @@ from engine.core.errors import SettingsError
 from engine.project.folder import ProjectFolder
 from engine.settings import edit as settings_file
 from engine.settings.edit import change
-from engine.settings.load import sections, template, validate
+from engine.settings.load import template, validate
+from engine.settings.schema import sections
 
 KEYS = [(name, key) for name, section in sections().items() for key in section.model_fields]
 VALUES = st.one_of(

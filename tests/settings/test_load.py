@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from engine.core.errors import SettingsError, nearest
 from engine.settings.edit import change
-from engine.settings.load import load, sections, template, validate
-from engine.settings.schema import Settings
+from engine.settings.load import load, template, validate
+from engine.settings.schema import Settings, sections
 from engine.settings.section import FROM_MODEL, FROM_PRESET, is_common
 
 SECTIONS = {name: field.annotation for name, field in Settings.model_fields.items()}

@@ -25,10 +25,11 @@ KINDS = {
 @dataclass(frozen=True)
 class AdaptationOffer:
     """`seconds` of each stage with work to do; of those in `unknown` nobody knows; both are empty for a minute or two, or where
-    all is `up_to_date`.
+    all is `up_to_date`; `rough`: as the machine was busy.
 
     `rung`: the best kind of evidence, with `queries` of them; `needed` show a gain of `points` of nDCG@10. Judged questions can
-    forbid from `judged_least` on, and decide from `judged_needed` on. `helps`: what would help more, the best first.
+    forbid from `judged_least` on, and decide from `judged_needed` on. `helps`: what would help more, the best first. `possible`:
+    whether any kind has the `judged_least` queries without which nothing is compared.
     """
 
     seconds: dict[str, float]
@@ -41,6 +42,8 @@ class AdaptationOffer:
     judged_needed: int
     helps: tuple[Help, ...] = ()
     up_to_date: bool = False
+    possible: bool = True
+    rough: bool = False
 
     @property
     def provable(self) -> bool:
@@ -56,11 +59,14 @@ class AdaptationOffer:
 
     def lines(self) -> Iterator[str]:
         """What the user should know, a line each."""
-        time = estimate_line(self.seconds, self.unknown) if self.seconds or self.unknown else "a minute or two"
+        short = f"{'roughly ' if self.rough else ''}a minute or two"
+        time = estimate_line(self.seconds, self.unknown, self.rough) if self.seconds or self.unknown else short
         yield f"Time: {'none, as nothing has changed since the last adaptation' if self.up_to_date else time}."
         yield f"Evidence: {self.queries:,} {KINDS[self.rung]}. To prove a gain of {self.points:g} points takes {self.needed:,}."
         if self.provable:
             yield "Outlook: such a gain can be proved. The adapted encoder is then used automatically."
+        elif not self.possible:
+            yield f"Outlook: nothing can come of it, as fewer than {self.judged_least} are never compared. Judge questions first."
         else:
             yield "Outlook: these are too few to prove a gain. Without proof, search stays as it is."
         if self.helps:

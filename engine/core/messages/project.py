@@ -22,6 +22,11 @@ class RunRecord:
     error: EngineError | None = None
 
 
+STAGE_WORDS = {
+    "ingest": "Reading the documents", "index": "Building the keyword index", "generate": "Making training queries",
+    "rank": "Ranking by keyword", "train": "Training", "evaluate": "Comparing search before and after", "embed": "Embedding",
+}  # fmt: skip
+"""What stages do, in words."""
 UP_TO_DATE = "up to date"
 """The reason of a stage that is done and has nothing to add."""
 

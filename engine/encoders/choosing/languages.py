@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.core.messages.project import Finding
+from engine.core.text import language_name
 from engine.project.store.store import Store
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 MIN_SHARE = 0.2
 """Share of the documents' text that must be in other languages than the encoder's to be worth a word."""
+MIN_SHOWN = 0.01  # of one of them: less is most often a mistake
 MAX_CARD_SIZE = 1 << 16
 _HEAD = re.compile(r"---\s*\n(.*?)\n---", re.DOTALL)
 _LANGUAGES = re.compile(r"^languages?:[ \t]*(.*(?:\n[ \t]*-[ \t].*)*)", re.MULTILINE)
@@ -56,7 +58,7 @@ def language_finding(store: Store, source: EncoderSource) -> Finding | None:
         lengths[code] += length
     if not (shares := foreign_shares(languages_of(source), lengths)):
         return None
-    listed = ", ".join(f"{code} {share:.0%}" for code, share in shares.items())
+    listed = ", ".join(f"{language_name(code)} {share:.0%}" for code, share in shares.items() if share >= MIN_SHOWN)
     found = f"of the documents' text, {listed} is in languages that {source.name} was not trained on"
     follows = "semantic search finds little of it: choose a model for them in encoder.model ('engine encoders' lists those found)"
     return Finding("languages", "problem", found, follows, "languages-unknown")

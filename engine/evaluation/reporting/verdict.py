@@ -25,17 +25,18 @@ CHANGED: Mapping[str, str] = {
 NOT_USED = "The adapted encoder is not used."
 
 
-def verdict_of(report: Mapping[str, Any], mode: str = "") -> ReportVerdict:
+def verdict_of(report: Mapping[str, Any], mode: str = "", project: str = "PROJECT") -> ReportVerdict:
     """The verdict on what `read_report` gave. `mode`: the default search mode now, where it is known; advice that is followed is
-    left out."""
+    left out. `project`: what commands call it."""
     choice = report["selection"] or {}
     gate, sets = gate_of(report), query_sets_of(report)
     adapted = choice.get("in_use", BASE) != BASE
     measured = _decisive(sets, gate.rung if gate else "")
     if measured is None:
         return ReportVerdict(
-            sentence="Nothing was measured: there are no questions to measure with.", in_use=_in_use(report)
-        )
+            sentence="Nothing was measured: there are no questions to measure with.", in_use=_in_use(report),
+            to_do=_to_do(report, mode, project),
+        )  # fmt: skip
     way = _way(report)
     row = next((one for one in gate.candidates if one.name == ADAPTED), None) if gate else None
     outcome: Outcome = _changed(measured, way) if adapted else "stays" if row else "not measured"
@@ -43,7 +44,7 @@ def verdict_of(report: Mapping[str, Any], mode: str = "") -> ReportVerdict:
     bars = _bars(measured, way, adapted=adapted) if fair else ()
     return ReportVerdict(
         outcome, _sentence(outcome, measured, row, bars, decided=bool(rung_of(report))), _in_use(report),
-        _to_do(report, mode), measured.kind, measured.comparison.queries, bars,
+        _to_do(report, mode, project), measured.kind, measured.comparison.queries, bars,
     )  # fmt: skip
 
 
@@ -118,18 +119,21 @@ def _in_use(report: Mapping[str, Any]) -> str:
     return f"Search uses {what}. It is shown to be better{where} and unlikely to do harm.{fusion}"
 
 
-def _to_do(report: Mapping[str, Any], mode: str) -> str:
+def _to_do(report: Mapping[str, Any], mode: str, project: str) -> str:
     decision = (report["selection"] or {}).get("decision") or {}
     if report["advice"] and mode != BM25:
         return str(report["advice"])
     if decision.get("chosen", BASE) != BASE:
         return "Search as usual, and adapt again when many documents have changed."
     if decision.get("rung") == "judged":
-        return "Compare other encoders on your questions ('engine encoders compare')."
+        return f"Try another encoder: 'engine encoders' lists them, 'engine encoders compare {project} NAME' compares them."
     count = decision.get("judged_needed")
     many = (
         f"About {count:,} in all can show whether adaptation helps"
         if count
         else "They can show whether adaptation helps"
     )
-    return f"Judge more questions of your own: mark hits in the app, or run 'engine judge'. {many}."
+    return (
+        f"Judge more questions of your own: mark hits in the app, or run 'engine judge {project} --query QUESTION'. {many}. "
+        f"'engine adapt {project}' then compares again."
+    )

@@ -1,0 +1,137 @@
+"""A run's progress on standard error: bars on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.text import Text
+
+from engine.cli.console import progress_console
+from engine.core import events
+from engine.core.messages.documents import STATE_WORDS
+from engine.core.records import query_label
+from engine.core.systems import BASE
+from engine.core.text import duration, estimate_line, harmless, language_name
+
+NEVER_LEFT_OUT = ("kept", "queries")  # of a stage's summary: without queries nothing can be trained
+DETAILS = frozenset((
+    "new_chunks", "added", "kinds", "k", "dimension", "adapter", "adapter_scope", "best_step", "ended", "fingerprint",
+))  # fmt: skip
+"""Of a stage's summary: shown with --verbose."""
+ENCODERS = {BASE: "not adapted"}
+
+
+class RunView:
+    """Shows a run's events: bars on a terminal, plain lines elsewhere. Use as a context manager; call it with events.
+
+    `verbose`: also automatic choices, the figures of validation, and where there are bars, the beginnings of stages.
+    """
+
+    def __init__(self, console: Console | None = None, *, verbose: bool = False) -> None:
+        self._console, self._verbose = console or progress_console(), verbose
+        self._bars = Progress(
+            SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(),
+            TextColumn("{task.fields[note]}", markup=False), TimeElapsedColumn(),
+            console=self._console, transient=True, disable=self._console.color_system is None,
+        )  # fmt: skip
+        self._tasks: dict[str, TaskID] = {}
+        self._shown: set[str] = set()
+
+    def __enter__(self) -> RunView:
+        self._bars.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bars.stop()
+
+    def __call__(self, event: events.Event) -> None:
+        """Show one event."""
+        match event:
+            case events.RunEstimated():
+                self._say("  · ", estimate_line(event.seconds, event.unknown, event.rough), style="bold")
+            case events.StageStarted() | events.StageSkipped():
+                self._begin(event)
+            case events.Choice() | events.HeldOut():
+                self._explain(event)
+            case events.Paused() | events.Resumed():
+                self._pause(event)
+            case events.Warned():
+                self._say("  ! ", event.text, style="yellow")
+            case events.Progress():
+                self._advance(event.unit, event.done, event.total, "")
+            case events.TrainStep():
+                note = f"loss {event.loss:.3f} · {event.tokens_per_second:,.0f} tokens/s · {duration(event.seconds_left)} left"
+                self._advance("steps", event.step, event.steps, note)
+            case events.StageFinished() | events.StageFailed() | events.RunFinished():
+                self._finish(event)
+
+    def _explain(self, event: events.Choice | events.HeldOut) -> None:
+        if isinstance(event, events.HeldOut):
+            star = " (best so far)" if event.best else ""
+            head, rest = (
+                f"step {event.step}",
+                f": held-out Hit@10 {event.hit_at_10:.1f}, nDCG@10 {event.ndcg_at_10:.1f}{star}",
+            )
+        else:
+            head, rest = f"{event.setting}: {event.value}", f" — {event.reason}"
+        if self._verbose and head not in self._shown:
+            self._shown.add(head)
+            self._say("  · ", head + rest, style="cyan")
+
+    def _begin(self, event: events.StageStarted | events.StageSkipped) -> None:
+        if isinstance(event, events.StageSkipped):
+            self._say(f"✓ {event.stage}", f" {event.reason}, skipped", style="dim")
+        elif self._bars.disable or self._verbose:  # bars show what is being done
+            self._say(f"▸ {event.stage}", f" ({event.reason})" if event.reason else "", style="bold")
+
+    def _pause(self, event: events.Paused | events.Resumed) -> None:
+        if isinstance(event, events.Paused):
+            self._say(f"‖ {event.stage}", " waits: the run is paused", style="yellow")
+        else:
+            self._say(f"▸ {event.stage}", " resumes", style="bold")
+
+    def _finish(self, event: events.StageFinished | events.StageFailed | events.RunFinished) -> None:
+        self._clear()
+        if isinstance(event, events.StageFinished):
+            memory = f", {event.peak_memory_mb:,.0f} MB" if self._verbose else ""
+            text = f" {summary_line(event.summary, self._verbose)} [{duration(event.seconds)}{memory}]"
+            self._say(f"✓ {event.stage}", text, style="green")
+        elif isinstance(event, events.StageFailed):
+            self._say(f"✗ {event.stage}", " failed", style="red")  # why: the command's own last words
+
+    def _advance(self, unit: str, done: int, total: int, note: str) -> None:
+        if unit not in self._tasks:
+            self._clear()
+            self._tasks[unit] = self._bars.add_task(f"  {unit}", total=total, note="")
+        self._bars.update(self._tasks[unit], completed=done, total=total, note=note)
+
+    def _clear(self) -> None:
+        """Take away what is done: its bar would stand under what comes next."""
+        for task in self._tasks.values():
+            self._bars.remove_task(task)
+        self._tasks.clear()
+
+    def _say(self, head: str, rest: str, style: str) -> None:
+        self._console.print(Text.assemble((harmless(head), style), harmless(rest)))
+
+
+def summary_line(summary: Mapping[str, Any], verbose: bool = False) -> str:
+    """A stage's summary in words; empty and zero entries are left out, but for those that matter most where they are zero, and
+    so is `DETAILS`, unless `verbose`."""
+    parts = []
+    for key, value in summary.items():
+        if key in ("reason", "report") or (key in DETAILS and not verbose):
+            continue
+        if isinstance(value, dict):
+            value = ", ".join(f"{query_label(name)} {count}" for name, count in value.items())
+        if key == "language":
+            value = language_name(value)
+        if key in ("in_use", "encoder"):
+            value = ENCODERS.get(value, value)
+        if value not in (None, "", 0, False) or key in NEVER_LEFT_OUT:
+            name = STATE_WORDS.get(key) or query_label(key.replace("_", " "))
+            parts.append(name if value is True else f"{name}: {value}")
+    return " · ".join(parts)

@@ -1,0 +1,45 @@
+"""How many queries will decide what comes into use, before they are made or measured."""
+
+from __future__ import annotations
+
+from engine.evaluation.document_set import grouped_by_text
+from engine.evaluation.evidence import RungName
+from engine.evaluation.query_sets import generated_queries, heldout_queries
+from engine.project.stage import ProjectSnapshot
+from engine.project.store.artifact_info import QueriesInfo
+from engine.queries.articles import document_keys
+from engine.queries.choosing import MODELS, backend_of, is_extractive, made_by
+from engine.queries.document_written import untrained
+from engine.queries.heldout import split_documents
+from engine.queries.rules.tokens import fold
+from engine.queries.stage import MIN_GROUPS
+from engine.written_queries.document_queries import document_queries
+
+DECIDING = 2 / 3
+"""Of the held-out documents' queries; the others stop the training."""
+
+
+def expected_evidence(snapshot: ProjectSnapshot) -> dict[RungName, int]:
+    """Of each kind that may decide; where no queries are made yet, as if at least one came of every document."""
+    store, chosen, chunks = snapshot.store, snapshot.settings.evaluation, snapshot.store.chunks()
+    queries = store.queries()
+    if store.artifact(QueriesInfo) is not None:
+        written, held_out, backend = untrained(snapshot, chunks), heldout_queries(snapshot, chunks), made_by(snapshot)
+        model = sum(not is_extractive(one, backend) for one in held_out)
+    else:
+        keys = document_keys(store.documents())
+        split = split_documents(keys, chosen.heldout_share, snapshot.settings.training.seed)
+        free = (
+            {key for key, side in split.items() if side == "heldout"}
+            if len(set(keys.values())) >= MIN_GROUPS
+            else set()
+        )
+        written = [query for query in document_queries(store) if {query.document_id, query.written_in} <= free]
+        most = min(snapshot.settings.queries.max_queries, snapshot.settings.queries.per_chunk * len(chunks))
+        model = round(chosen.heldout_share * DECIDING * most) if backend_of(snapshot) in MODELS else 0
+    known = {fold(query.text) for query in queries} | generated_queries(snapshot).keys()
+    judged = {fold(query.text) for query in store.judged()} - known if chosen.use_judged else set()
+    return {
+        "judged": len(judged), "document": min(len(grouped_by_text(written)), chosen.max_heldout),
+        "model": min(model, chosen.max_heldout),
+    }  # fmt: skip

@@ -1,0 +1,81 @@
+"""How many queries will decide is known before they are made."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from fixtures.pipeline import copy_documents, stages_in_this_process
+from fixtures.ranked_project import built, project
+
+from engine.core import events
+from engine.core.events import Event
+from engine.core.records import JudgedQuery
+from engine.evaluation import expected
+from engine.project.folder import ProjectFolder
+from engine.project.stage import ProjectSnapshot
+from engine.project.store.store import Store
+from engine.queries.heldout import split_documents
+from engine.runs import pipeline
+
+__all__ = ["built", "project"]
+
+
+def evidence(project: ProjectFolder) -> dict[str, int]:
+    with closing(project.store()) as store:
+        return {**expected.expected_evidence(ProjectSnapshot(project, project.settings(), store))}
+
+
+def test_as_many_titles_decide_as_were_foretold(tmp_path: Path) -> None:
+    copy_documents(tmp_path / "documents", ("incidents", "minutes"), 10)
+    made = ProjectFolder.create(
+        tmp_path / "project", {"corpus": {"paths": [str(tmp_path / "documents")]}, "queries": {"consistency_top": 0}}
+    )
+    with stages_in_this_process():
+        pipeline.run(made, stages=("ingest", "index"))
+        before = evidence(made)
+        found: list[Event] = []
+        pipeline.run(made, stages=("generate", "rank"), on_event=found.append)
+    after = evidence(made)
+    assert before["document"] == after["document"] > 0
+    assert (before["judged"], before["model"], after["model"]) == (0, 0, 0)
+    assert not [one for one in found if isinstance(one, events.Warned) and one.code == "too-few-questions"], (
+        "no training"
+    )
+
+
+def test_a_question_with_several_answers_is_one_and_one_that_was_trained_on_is_none(
+    project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(project.store()) as store:
+        trained = next(one.text for one in store.queries() if one.split == "train")
+    judged = [
+        JudgedQuery(str(row), text, ("e",), (), "") for row, text in enumerate(("Who?", "who?", "What?", trained))
+    ]
+    monkeypatch.setattr(Store, "judged", lambda _: judged)
+    assert evidence(project)["judged"] == 2
+    project.change_settings({"evaluation.use_judged": False})
+    assert evidence(project)["judged"] == 0
+
+
+@pytest.mark.parametrize(("most", "warned"), [(19, ["too-few-questions"]), (20, [])])
+def test_a_run_says_before_it_trains_that_the_result_could_not_come_into_use(
+    project: ProjectFolder, monkeypatch: pytest.MonkeyPatch, most: int, warned: list[str]
+) -> None:
+    monkeypatch.setattr(expected, "expected_evidence", lambda _: {"judged": 3, "document": most, "model": 0})
+    monkeypatch.setattr(pipeline.Run, "run_stage", lambda _run, stage, forced: order.append((stage, len(found))))
+    order: list[tuple[str, int]] = []
+    found: list[Event] = []
+    pipeline.run(project, on_event=found.append)
+    codes = [one.code if isinstance(one, events.Warned) else "" for one in found]
+    assert [code for code in codes if code == "too-few-questions"] == warned
+    assert not warned or dict(order)["index"] <= codes.index(*warned) < dict(order)["generate"]
+
+
+def test_a_third_of_the_held_out_documents_stops_the_training() -> None:
+    sides = split_documents({number: str(number) for number in range(3000)}, 0.2)
+    counts = {side: list(sides.values()).count(side) for side in ("heldout", "validation")}
+    assert sum(counts.values()) == pytest.approx(600, abs=60)
+    assert counts["validation"] == pytest.approx(sum(counts.values()) / 3, abs=30)
+    assert set(split_documents({1: "a", 2: "b"}, 0.1).values()) == {"heldout"}, "a single one decides what is used"
