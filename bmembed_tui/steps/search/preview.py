@@ -13,6 +13,7 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
 from bmembed_tui.client.engine_client import Ask
+from bmembed_tui.client.progress import count
 from bmembed_tui.steps.search.document_view import DocumentView
 from bmembed_tui.steps.search.hit_text import file_name, open_hit, place_of
 from bmembed_tui.steps.search.model import MAX_MATCHES, Span, find_terms
@@ -98,9 +99,9 @@ Words of the query are marked; n and N go to the next and the previous one, h ba
             parts.append(doing)
         else:
             match = self.query_one(DocumentView).match
-            count = f"{len(self._matches):,}{'+' if len(self._matches) >= MAX_MATCHES else ''}"
-            at = f"match {match + 1:,} of {count}" if match is not None else f"{count} matches"
-            parts += [f"{self._text.count(chr(10)) + 1:,} lines in all", at]
+            found = f"{len(self._matches):,}{'+' if len(self._matches) >= MAX_MATCHES else ''}"
+            at = f"match {match + 1:,} of {found}" if match is not None else f"{found} match{'es' * (found != '1')}"
+            parts += [f"{count(self._text.count(chr(10)) + 1, 'line')} in all", at]
         rest = " · ".join(part for part in parts if part)
         path = fitted(self._hit.path, max(10, self.app.size.width - len(rest) - 5), keep_end=True)
         self.query_one("#preview-place", SafeStatic).update(plain(f"{path} · {rest}", "$text-muted"))

@@ -144,10 +144,14 @@ class SearchView(StepPane):
         self.query_one("#search-offers").display = empty and bool(self.offered)
         for mode in MODES:
             self.query_one(f"#column-{mode}").display = mode in self.shown
-        self.query_one(SidePreview).display = self.mode != ALL and self.size.width >= SIDE
+        self._draw_side()
         self._draw_offer()
         self._draw_modes()
         self._draw_status()
+
+    def _draw_side(self) -> None:
+        has_room = self.mode != ALL and self.size.width >= SIDE
+        self.query_one(SidePreview).display = has_room and bool(self.active_list.hits)
 
     def _draw_nothing(self) -> None:
         """What stands there before anything can be searched: how to begin, or how far the run is."""
@@ -187,6 +191,7 @@ class SearchView(StepPane):
                 answer, by_words_only=self.host.going and not self.host.status.done("embed")
             )
             self._lists[mode].show_hits(answer.hits, self.judgments.judged, message)
+        self._draw_side()
         answer = self.searching.answer(self.active)
         if answer is not None and answer.question.facets:
             self.query_one(FilterRow).count(answer.facets)
