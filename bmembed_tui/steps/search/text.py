@@ -26,8 +26,8 @@ hits, and what does not hold is marked. A digit goes to a hit, Esc stops.
 F4 takes a correction ("Did you mean").
 
 A hit is the best passage of a document; "+2 more" says how many others were found. g shows every passage, d sorts by date.
-On a hit, Enter looks inside the document, l finds more like it, w shows why it was found and its scores, o opens the file, c copies its \
-text, y its path.
+On a hit, Enter looks inside the document, l finds more like it, w shows why it was found and its scores, o opens the file, c \
+copies its text, y its path.
 + marks a hit as relevant, - as not relevant, 0 removes the mark. A query with marks is a judged query: evaluation measures \
 with it whether adaptation helps on what you really ask, so mark a few."""
 NOTHING = """There is nothing to search yet.
