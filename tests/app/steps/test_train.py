@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from fixtures import pictures
-from fixtures.app import drive, notifications, opened, screen_text, until, until_pane_shows, until_text
+from fixtures.app import drive, notifications, opened, screen_text, until, until_pane_shows, until_screen, until_text
 from fixtures.long_training import STEPS, lengthen, newest, state_of
 from fixtures.shown_numbers import numbers
 from fixtures.training_events import check, step
@@ -21,6 +21,7 @@ from textual.pilot import Pilot
 from bmembed_tui.client.progress import STOPPED, bar
 from bmembed_tui.client.run_history import History
 from bmembed_tui.client.run_state import LOST, RunState, StageRun
+from bmembed_tui.dialogs.adapt import AdaptDialog
 from bmembed_tui.dialogs.confirmations import QuestionDialog
 from bmembed_tui.project.run_line import ENDINGS
 from bmembed_tui.project.screen import ProjectScreen
@@ -29,7 +30,9 @@ from bmembed_tui.steps.train.pane import DETACH_NOTICE
 from bmembed_tui.steps.train.text import ENDED, WHAT_IT_DOES, format_status
 from bmembed_tui.widgets.safe import SafeButton
 from engine.core.events import RunFinished, RunStarted, StageFailed, StageStarted
+from engine.core.messages.offer import AdaptationOffer
 from engine.core.messages.project import ProjectStatus, StageState
+from engine.core.messages.wire import to_json
 from engine.project.folder import ProjectFolder
 
 
@@ -243,6 +246,41 @@ def test_stop_and_detach(long_project: Path) -> None:
 
     drive(story, long_project)
     assert state_of(long_project) == "cancelled"
+
+
+def test_before_a_first_training_it_is_said_what_that_takes_and_could_show(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pictures.play_record(monkeypatch, tmp_path)
+    offer = AdaptationOffer({"train": 900.0}, (), "document", 12, 197, 4.0, 20, 197, ("judge",))
+    ordered: list[str] = []
+
+    async def estimate(*_: str) -> Any:
+        return to_json(offer)
+
+    async def order(what: str, *_: str) -> Any:
+        ordered.append(what)
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr("bmembed_tui.dialogs.adapt.command", estimate)
+    monkeypatch.setattr("bmembed_tui.project.runs.order", order)
+
+    async def story(pilot: Pilot[Any]) -> None:
+        screen = await pictures.open_project(pilot)
+        stages = [replace(one, state="to do") if one.stage == "train" else one for one in screen.status.stages]
+        screen.status = replace(screen.status, stages=tuple(stages))
+        screen.run_state.stages.clear()
+        screen.go("train")
+        await until(pilot, lambda: screen.is_at("train") and pilot.app.focused, "the step")
+        await pilot.press("enter")
+        dialog = await until_screen(pilot, AdaptDialog)
+        await until(pilot, lambda: dialog.query_one("#answer-now").has_focus, "the estimate")
+        assert {12, 197} <= set(numbers(screen_text(pilot.app)))  # type: ignore[arg-type]
+        assert ordered == []
+        await pilot.press("enter")
+        await until(pilot, lambda: ordered == ["run"], "the run")
+
+    drive(story)
 
 
 def test_a_run_whose_process_is_gone_is_shown_nowhere_as_running(
