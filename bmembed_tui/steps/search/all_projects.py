@@ -68,7 +68,7 @@ class AllProjectsScreen(Screen[None]):
         if event.value.strip() != self._asked:
             self._asked = ""
             self.workers.cancel_group(self, "search")
-            self._say(self._report)
+            self._say(self._report or ("Enter searches all projects." if event.value.strip() else ""))
 
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:
