@@ -52,4 +52,4 @@ def _whole(run: RunState) -> str:
     if found is None or not found.seconds:
         return ""
     without = f" without {titles(found.unknown)}" if found.unknown else " in all"
-    return f" · {about(sum(found.seconds.values()))}{without}"
+    return f" · {about(sum(found.seconds.values()), 'roughly' if found.rough else 'about')}{without}"

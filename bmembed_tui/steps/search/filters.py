@@ -18,6 +18,7 @@ from bmembed_tui.widgets.fields import Field
 from bmembed_tui.widgets.plain import plain, visible
 from bmembed_tui.widgets.safe import SafeButton, SafeLabel, SafeOptions
 from engine.core.messages.search import MAX_FACETS
+from engine.core.text import language_name
 
 EXAMPLES = {"paths": "contracts/**, *.md", "after": "YYYY-MM-DD", "before": "YYYY-MM-DD"}
 
@@ -57,7 +58,8 @@ class FilterRow(Vertical):
         for facet in FACETS:
             found, chosen = counts.get(facet, {}), self._chosen.of(facet)
             for value in dict.fromkeys([*chosen, *found]):
-                text = f"{facet:<9}{'✓' if value in chosen else ' '} {value}"
+                name = language_name(value) if facet == "language" else value
+                text = f"{facet:<9}{'✓' if value in chosen else ' '} {name}"
                 lines[facet, value] = plain(f"{text}  {found[value]:,}" if value in found else text)
             if len(found) >= MAX_FACETS:
                 lines[facet, ""] = plain(f"{facet:<9}  (at most {MAX_FACETS} are listed)", "$text-muted")

@@ -54,7 +54,9 @@ class AdaptationOffer:
     def judged_show(self) -> str:
         """What so many judged questions can show: that falls with the root of their number."""
         few = self.points * math.sqrt(self.judged_needed / self.judged_least)
-        more = f", {self.judged_needed:,} one of {self.points:g}" if self.judged_needed > self.judged_least else ""
+        more = (
+            f", about {self.judged_needed:,} one of {self.points:g}" if self.judged_needed > self.judged_least else ""
+        )
         return f"{self.judged_least} show a gain or loss of {few:.0f} points{more}"
 
     def lines(self) -> Iterator[str]:
@@ -62,14 +64,15 @@ class AdaptationOffer:
         short = f"{'roughly ' if self.rough else ''}a minute or two"
         time = estimate_line(self.seconds, self.unknown, self.rough) if self.seconds or self.unknown else short
         yield f"Time: {'none, as nothing has changed since the last adaptation' if self.up_to_date else time}."
-        yield f"Evidence: {self.queries:,} {KINDS[self.rung]}. To prove a gain of {self.points:g} points takes {self.needed:,}."
+        needed = f"To prove a gain of {self.points:g} points of 100 takes about {self.needed:,}."
+        yield f"Evidence: {self.queries:,} {KINDS[self.rung]}. {needed}"
         if self.provable:
             yield "Outlook: such a gain can be proved. The adapted encoder is then used automatically."
         elif not self.possible:
-            yield f"Outlook: nothing can come of it, as fewer than {self.judged_least} are never compared. Judge questions first."
+            yield f"Outlook: no result can come into use, as nothing is compared on fewer than {self.judged_least}."
         else:
-            yield "Outlook: these are too few to prove a gain. Without proof, search stays as it is."
+            yield "Outlook: these are too few. No result can come into use, and search stays as it is."
         if self.helps:
-            yield "What would help more:"
+            yield "What would help more:" if self.provable else "What would change that, or help more:"
         for name in self.helps:
             yield "  - " + HELPS[name].format(judged=self.judged_show)

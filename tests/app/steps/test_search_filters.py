@@ -27,9 +27,11 @@ from bmembed_tui.steps.search.pane import SearchPane
 from bmembed_tui.steps.search.preview import PreviewScreen
 from bmembed_tui.steps.search.side_preview import SidePreview
 from bmembed_tui.steps.search.view import QueryInput
+from bmembed_tui.widgets.safe import SafeOptions
 from engine.core.errors import UsageError
-from engine.core.messages.search import Found, FoundIn
+from engine.core.messages.search import MAX_FACETS, Found, FoundIn
 from engine.core.messages.wire import to_json
+from engine.core.text import language_name
 
 
 @pytest.mark.usefixtures("no_encoder")
@@ -94,6 +96,15 @@ def test_the_filters_begin_at_the_first_hit_however_soon_the_answer_comes(
             pilot, lambda: pane.query_one("#filter-facets").display and not pane.searching.pending, "the counts"
         )
         assert pane.active_list.highlighted == 0
+        row, facets = pane.query_one(FilterRow), pane.query_one("#filter-facets", SafeOptions)
+        authors = {f"author {number}": 1 for number in range(MAX_FACETS)}
+        row.count({"type": {"md": 3}, "author": authors, "language": {"de": 2}})
+        shown = [str(option.prompt) for option in facets.options]
+        assert numbers(shown[1 + MAX_FACETS]) == [MAX_FACETS]  # there may be more authors
+        assert (len(shown), language_name("de") in shown[-1]) == (MAX_FACETS + 3, True)
+        facets.focus()
+        await pilot.press("end", "enter")
+        await until(pilot, lambda: row.filters.values == (("language", "de"),), "the filter")
 
     drive(story)
 
