@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from engine.metrics.differences import MIN_QUERIES
 from engine.metrics.power import queries_to_show, spread
-from engine.queries.heldout import MIN_TO_CHOOSE
+from engine.queries.heldout import MIN_TO_DECIDE
 
 Floats = NDArray[np.float64]
 RungName = Literal["judged", "document", "model", "extractive"]
@@ -68,15 +68,23 @@ class Evidence:
         """Queries of this kind, as many a document, that would show a gain of so many points of the system, and in the mode, that
         varies most; and that come from documents enough for any verdict."""
         if self.queries < 2:
-            return MIN_TO_CHOOSE
+            return MIN_TO_DECIDE
         gaps = [self.gaps(name, reference) for name in self.systems if name != reference]
         spreads = [spread(values, self.clusters) for gap in gaps for values in (gap.semantic, gap.default)]
         documents = math.ceil(MIN_QUERIES * self.queries / self.independent)
-        return max([MIN_TO_CHOOSE, documents, *(queries_to_show(points / 100, one) for one in spreads)])
+        return max(documents, queries_to_decide(points / 100, max(spreads, default=0.0)))
 
     def suffices(self, reference: str) -> bool:
         """Whether it may decide."""
         return self.rung in CERTIFYING and self.queries >= self.needed(reference)
+
+
+def queries_to_decide(gain: float, deviation: float) -> int:
+    """Queries that show a `gain`, in [0, 1], at a standard `deviation` of s, had one more of them lost everything: a small sample
+    seldom holds rare losses, and varies little then. N = k (s² + 1/N), k = ((z₀.₉₇₅ + z₀.₈) / gain)²."""
+    unit = queries_to_show(gain, 1.0)
+    half = unit * deviation**2 / 2
+    return math.ceil(half + math.sqrt(half**2 + unit))
 
 
 def deciding(ladder: Sequence[Evidence], reference: str) -> Evidence | None:

@@ -31,9 +31,7 @@ def verdict(
         "not shown": "is worse" if best.default.verdict == "worse" else "shows no gain", "risky": "may make search worse",
         "excluded": f"is worse on {EVIDENCE[best.excluded_by or 'judged']}",
     }[best.outcome]  # fmt: skip
-    needed = (
-        f" {decision.judged_needed or 0:,} {EVIDENCE['judged']} would show a gain of {DIFFERENCE:g} points. {JUDGE}"
-    )
+    needed = f" {decision.judged_needed or 0:,} {EVIDENCE['judged']} would probably show a gain of {DIFFERENCE:g} points. {JUDGE}"
     more = "" if decision.rung == "judged" else needed
     return f"{kept} stays in use: {label(best.name)} {why} ({measured}, {_figures(best, mode)}).{more}"
 

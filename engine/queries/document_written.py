@@ -23,13 +23,21 @@ _BETWEEN_HEADINGS = " > "
 
 def untrained(snapshot: ProjectSnapshot, chunks: Sequence[Chunk]) -> list[DocumentQuery]:
     """Those of documents that no training query was made from or is answered by, nor one that stops the training. An article counts
-    with all its documents."""
+    with all its documents, and so do documents of one title: mails of a thread, versions of a file."""
     store, owners = snapshot.store, {chunk.id: chunk.document_id for chunk in chunks}
     queries, documents = store.queries(), store.documents()
     graded = graded_answers(snapshot.project, queries, chunks, documents).values()
     answering = {owners[chunk] for answers in graded for chunk in answers}
     free = untrained_documents(queries, document_keys(documents), answering) & set(owners.values())
-    return [query for query in document_queries(store) if {query.document_id, query.written_in} <= free]
+    written = document_queries(store)
+    titles = [
+        (tuple(folded_words(query.text)), query.document_id)
+        for query in written
+        if query.origin in ("title", "subject")
+    ]
+    trained = {title for title, document in titles if document not in free}
+    free -= {document for title, document in titles if title in trained}
+    return [query for query in written if {query.document_id, query.written_in} <= free]
 
 
 def stripped(chunks: Iterable[Chunk], queries: Iterable[DocumentQuery]) -> list[Chunk]:

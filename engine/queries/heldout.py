@@ -9,6 +9,8 @@ from engine.core.records import Query, Split
 
 MIN_TO_CHOOSE = 20
 """Queries of one kind without which nothing is compared."""
+MIN_TO_DECIDE = 71
+"""Queries of one kind without which nothing comes into use, however little they vary (`evidence.queries_to_decide`)."""
 
 
 def assign_split(keys: Mapping[int, str], share: float, seed: int = 0) -> frozenset[int]:

@@ -27,7 +27,7 @@ from engine.project.stage import ORDER, SEARCH, ProjectSnapshot, Stage, stage_fi
 from engine.project.store.artifact_info import EvaluationInfo, VectorsInfo
 from engine.project.store.artifacts import INCOMPLETE
 from engine.project.store.store import Store
-from engine.queries.heldout import MIN_TO_CHOOSE
+from engine.queries.heldout import MIN_TO_DECIDE
 from engine.training.compute import launch
 
 ROOMS = dict(
@@ -223,7 +223,7 @@ class Run:
             snapshot = ProjectSnapshot(self.project, self.project.settings(), store)
             due = stages_due(snapshot, stages, forced)
             counts = expected_evidence(snapshot)
-            if "train" in due and (most := max(counts.values())) < MIN_TO_CHOOSE:
+            if "train" in due and (most := max(counts.values())) < MIN_TO_DECIDE:
                 self._emit(Warned(stage="run", text=_in_vain(snapshot.project, most), code="too-few-questions"))
             if due and (found := estimate(snapshot, due, self._stopping)):
                 self._emit(found)
@@ -354,7 +354,7 @@ def _in_vain(project: ProjectFolder, most: int) -> str:
     """What to say before a training whose result cannot come into use."""
     there = f"there are about {most}" if most else "there are none"
     return (
-        f"The adapted encoder will probably not be used: {MIN_TO_CHOOSE} questions of one kind are needed to compare search before "
+        f"The adapted encoder will probably not be used: {MIN_TO_DECIDE} questions of one kind are needed to compare search before "
         f"and after, and {there}. To judge some first: engine judge {project.argument} --query 'your own question'"
     )
 

@@ -8,13 +8,12 @@ from contextlib import closing, suppress
 from engine.core.errors import EngineError
 from engine.core.messages.offer import AdaptationOffer, Help
 from engine.encoders.kinds.chosen import encoder_source
-from engine.evaluation.evidence import CERTIFYING, DIFFERENCE
+from engine.evaluation.evidence import CERTIFYING, DIFFERENCE, queries_to_decide
 from engine.evaluation.expected import expected_evidence
-from engine.metrics.power import queries_to_show
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ORDER, ProjectSnapshot
 from engine.project.store.artifact_info import CorpusInfo, EvaluationInfo
-from engine.queries.heldout import MIN_TO_CHOOSE
+from engine.queries.heldout import MIN_TO_CHOOSE, MIN_TO_DECIDE
 from engine.runs.estimate import busy, estimate
 from engine.settings.schema import DEFAULT_MODEL
 
@@ -36,7 +35,7 @@ def adaptation_offer(project: ProjectFolder, timed: bool = True) -> AdaptationOf
         with suppress(EngineError):  # such as a model that cannot be loaded: the run says so
             if timed:
                 found = estimate(snapshot, due, lambda: False)
-        typical = max(MIN_TO_CHOOSE, queries_to_show(DIFFERENCE / 100, SPREAD))
+        typical = queries_to_decide(DIFFERENCE / 100, SPREAD)
         needed: dict[str, int] = dict.fromkeys(CERTIFYING, typical)
         measured, planned = _measured(snapshot)
         needed.update(measured)
@@ -52,7 +51,7 @@ def adaptation_offer(project: ProjectFolder, timed: bool = True) -> AdaptationOf
     return AdaptationOffer(
         dict(found.seconds) if found else {}, tuple(found.unknown) if found else (), rung, counts[rung], needed[rung],
         DIFFERENCE, MIN_TO_CHOOSE, needed["judged"], tuple(name for name, does in helps.items() if does), not due,
-        max(counts.values()) >= MIN_TO_CHOOSE, found.rough if found else busy(),
+        max(counts.values()) >= MIN_TO_DECIDE, found.rough if found else busy(),
     )  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from engine.metrics.relevance import pad_rows
 from engine.project.stage import StageContext
 from engine.project.store.artifact_info import LexicalInfo, RankingsInfo
 from engine.queries.choosing import is_extractive, made_by
-from engine.queries.document_written import stripped
+from engine.queries.document_written import stripped, untrained
 from engine.queries.heldout import MIN_TO_CHOOSE, cap_queries
 from engine.queries.imported import graded_answers
 from engine.ranking.rankings_file import RankedLists
@@ -64,6 +64,10 @@ def training_data(context: StageContext, config: TrainingConfig) -> TrainingData
             "The rankings do not fit the queries.", "Other queries were ranked.", "Run 'engine rank --force'.",
             code="rankings-outdated", stage="rank", command="rank --force",
         )  # fmt: skip
+    if (
+        config.method != "FT"
+    ):  # the masked words of all documents are learnt, and titles of some decide what comes into use
+        chunks = stripped(chunks, untrained(context, chunks))
     rows = train_rows(context.settings, queries, chunks)
     position = {chunk.id: place for place, chunk in enumerate(chunks)}
     places = _positions(ranked.ids, position)

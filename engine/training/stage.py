@@ -59,6 +59,7 @@ class TrainStage(Stage):
             "lists": snapshot.settings.ranking.model_dump(include={"m", "strategy"})
             | ({"evidence_score": "own"} if config.uses_lists else {}),
             "model": model_fingerprint(snapshot),
+            **({} if config.method == "FT" else {"pre-training": "without titles that decide"}),
         }
 
     def preflight(self, snapshot: ProjectSnapshot) -> None:

@@ -29,7 +29,7 @@ class AdaptationOffer:
 
     `rung`: the best kind of evidence, with `queries` of them; `needed` show a gain of `points` of nDCG@10. Judged questions can
     forbid from `judged_least` on, and decide from `judged_needed` on. `helps`: what would help more, the best first. `possible`:
-    whether any kind has the `judged_least` queries without which nothing is compared.
+    whether any kind has as many queries as it takes to decide at all.
     """
 
     seconds: dict[str, float]
@@ -69,7 +69,7 @@ class AdaptationOffer:
         if self.provable:
             yield "Outlook: such a gain can be proved. The adapted encoder is then used automatically."
         elif not self.possible:
-            yield f"Outlook: no result can come into use, as nothing is compared on fewer than {self.judged_least}."
+            yield "Outlook: no result can come into use, as there are too few of any kind to decide."
         else:
             yield "Outlook: these are too few. No result can come into use, and search stays as it is."
         if self.helps:
