@@ -30,11 +30,15 @@ PARTS = {
     "onnx": "the encoder of search as ONNX",
     "gguf": "the encoder of search as GGUF",
     "vectors": "the chunks' vectors, .npy and .jsonl",
-    "parquet": "the same vectors as Parquet",
+    "parquet": "chunks, vectors and BM25 terms as Parquet",
+    "qdrant": "chunks, vectors and BM25 for Qdrant",
+    "lancedb": "chunks, vectors and BM25 for LanceDB",
+    "opensearch": "chunks, vectors and BM25 for OpenSearch",
     "chunks": "the chunks as JSON lines",
     "beir": "queries and judgments in BEIR's layout",
 }
-WITH_TEXT = ("vectors", "parquet", "chunks", "beir")  # words of the documents, or names of their files, are in it
+WITH_TEXT = ("vectors", "parquet", "qdrant", "lancedb", "opensearch", "chunks", "beir")
+"""Words of the documents, or names of their files, are in them."""
 USUAL = ("adapter", "model")
 
 

@@ -23,13 +23,13 @@ def export(
         str | None,
         typer.Option(
             metavar="PARTS",
-            help="adapter, model, onnx, gguf, vectors, parquet, chunks, beir, separated by commas; or all; "
-            "adapter,model if left out",
+            help="adapter, model, onnx, gguf, vectors, parquet, qdrant, lancedb, opensearch, chunks, beir, separated by commas; "
+            "or all; adapter,model if left out",
         ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Export the encoder, vectors, chunks or queries. With a model card. The export is complete or absent."""
+    """Export the encoder, vectors, chunks or queries, also for other search engines. The export is complete or absent."""
     from engine.export.take import export_project
 
     with opened(name) as project, cleaned_up():

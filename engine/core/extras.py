@@ -12,6 +12,8 @@ EXTRAS = {
     "llm": {"llama_cpp": "llama-cpp-python"},
     "desktop": {"webview": "pywebview", "textual_serve": "textual-serve"},
     "parquet": {"pyarrow": "pyarrow"},
+    "qdrant": {"qdrant_client": "qdrant-client"},
+    "lancedb": {"lancedb": "lancedb"},
     "age": {"pyrage": "pyrage"},
     "gguf": {"gguf": "gguf"},
 }

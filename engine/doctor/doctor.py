@@ -64,6 +64,7 @@ def examine(project: ProjectFolder | None = None, model: str | None = None, *, o
         checks = (
             _python, packages, shipped, lambda: _model(chosen), lambda: _llm(settings, chosen), lambda: _ocr(settings),
             lambda: extra("desktop", "desktop windows"), lambda: extra("parquet", "exports as Parquet"),
+            lambda: extra("qdrant", "exports for Qdrant"), lambda: extra("lancedb", "exports for LanceDB"),
             lambda: extra("age", "bundles with a password"), lambda: extra("gguf", "exports as GGUF"), _offline,
         )  # fmt: skip
     return [finding for check in checks for finding in check()]

@@ -14,7 +14,7 @@ from engine.core.messages.project import Finding
 PROJECT = "bmembed-tui"
 SHIPPED = (
     "sample/documents", "sample/questions.jsonl", "prompts/questions.txt", "report/report.html.j2", "words/english.toml",
-    "export/card.md.j2", "general/knowledge.jsonl", "desktop/bmembed.png", "studies.toml",
+    "export/card.md.j2", "export/search.md.j2", "general/knowledge.jsonl", "desktop/bmembed.png", "studies.toml",
     "assistants/server.json", "assistants/bmembed-search/SKILL.md",
 )  # fmt: skip
 

@@ -13,10 +13,15 @@ from engine.encoders.kinds.given import is_map
 from engine.encoders.loading import WHOLE
 from engine.encoders.weights_file import tensor_names
 from engine.export.gguf_file import check_bert
+from engine.export.lance import write_lance
 from engine.export.models import write_adapter, write_gguf, write_models, write_onnx
+from engine.export.opensearch import write_opensearch
+from engine.export.parquet import write_parquet
+from engine.export.qdrant import write_qdrant
+from engine.export.serving import check_complete, check_searchable
 from engine.export.source import Source
 from engine.export.texts import write_beir, write_chunks
-from engine.export.vectors import write_parquet, write_vectors
+from engine.export.vectors import write_vectors
 from engine.project.store.artifact_info import CorpusInfo
 
 
@@ -67,7 +72,17 @@ def _refuse_hyperbolic(source: Source, form: str, code: str) -> None:
 
 def _has_parquet(source: Source) -> None:
     check_extra("parquet", "Parquet cannot be written", instead=" Or export the vectors as .npy.")
-    _ = source.index
+    check_complete(source)
+
+
+def _has_qdrant(source: Source) -> None:
+    check_extra("qdrant", "A folder of Qdrant cannot be written", "Nothing else needs it.")
+    check_searchable(source)
+
+
+def _has_lancedb(source: Source) -> None:
+    check_extra("lancedb", "A database of LanceDB cannot be written")
+    check_searchable(source)
 
 
 def _has_queries(source: Source) -> None:
@@ -89,7 +104,10 @@ KINDS = {
         Kind("onnx", "the encoder of search as ONNX", False, _has_onnx, write_onnx),
         Kind("gguf", "the encoder of search as GGUF, in float32 and float16", False, _has_gguf, write_gguf),
         Kind("vectors", "the chunks' vectors as .npy, their ids as .jsonl", True, lambda s: s.index, write_vectors),
-        Kind("parquet", "the same vectors as Parquet", True, _has_parquet, write_parquet),
+        Kind("parquet", "chunks, vectors and BM25 terms as Parquet", True, _has_parquet, write_parquet),
+        Kind("qdrant", "chunks, vectors and BM25 for Qdrant", True, _has_qdrant, write_qdrant),
+        Kind("lancedb", "chunks, vectors and BM25 for LanceDB", True, _has_lancedb, write_lance),
+        Kind("opensearch", "chunks, vectors and BM25 for OpenSearch", True, check_searchable, write_opensearch),
         Kind("chunks", "the chunks as .jsonl", True, lambda s: s.need(CorpusInfo), write_chunks),
         Kind("beir", "queries and judgments in BEIR's layout", True, _has_queries, write_beir),
     )

@@ -47,9 +47,13 @@ def posting_scores(
     `frequencies`: occurrences of the term in the chunk, (p,). `rows`: the posting's chunk, (p,).
     `document_frequencies`: of the posting's term, (p,). `lengths`: words per chunk, (n,).
     """
-    table = length_table()
-    rounded = table[np.searchsorted(table, lengths, side="right") - 1]
-    mean = max(float(lengths.mean()), 1e-9) if len(lengths) else 1.0
-    norms = K1 * (1 - B + B * rounded / mean)
+    norms = length_norms(lengths, float(lengths.mean()) if len(lengths) else 1.0)
     weights = idf(document_frequencies, len(lengths)) * (K1 + 1)
     return np.asarray(weights * frequencies / (frequencies + norms[rows]), dtype=np.float32)
+
+
+def length_norms(lengths: npt.NDArray[np.int64], mean: float) -> npt.NDArray[np.float64]:
+    """k1 · (1 − b + b · |c| / mean) of chunks of these lengths (n,), which are rounded to one byte: (n,)."""
+    table = length_table()
+    rounded = table[np.searchsorted(table, lengths, side="right") - 1]
+    return np.asarray(K1 * (1 - B + B * rounded / max(mean, 1e-9)), dtype=np.float64)

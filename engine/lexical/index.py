@@ -190,13 +190,15 @@ class LexicalIndex:
             ]
         return [stem for stem, _ in sorted(found, key=lambda pair: (-pair[1], pair[0]))]
 
-    def code_holders(self, text: str) -> list[npt.NDArray[np.int64]]:
-        """For each code of a text, the ids (n,) of the chunks that hold it as a whole. A number of five digits or more, such as
-        that of an order, is one."""
+    def codes_in(self, text: str) -> list[str]:
+        """The codes of a text as they are indexed; numbers of five digits or more, such as that of an order, among them."""
         terms = self.query_terms(text, bonus=True)
         parts = {part for words in terms.codes.values() for part in words}
-        numbers = [word for word in terms.words if word.isdigit() and len(word) >= _MIN_NUMBER and word not in parts]
-        return [self.holding_any([code]) for code in (*terms.codes, *numbers)]
+        return [*terms.codes, *(word for word in terms.words if is_number(word) and word not in parts)]
+
+    def code_holders(self, text: str) -> list[npt.NDArray[np.int64]]:
+        """For each code of a text, the ids (n,) of the chunks that hold it as a whole."""
+        return [self.holding_any([code]) for code in self.codes_in(text)]
 
     def _any_of(self, terms: Iterable[str]) -> tantivy.Query:
         by_field = {
@@ -312,6 +314,11 @@ class LexicalIndex:
     def _word_clause(self, word: str, weight: float) -> tantivy.Query:
         clause = tantivy.Query.term_query(self._index.schema, _WORDS, word, "freq")
         return clause if weight == 1.0 else tantivy.Query.boost_query(clause, weight)
+
+
+def is_number(word: str) -> bool:
+    """Whether a word stands for itself as a code does."""
+    return word.isdigit() and len(word) >= _MIN_NUMBER
 
 
 def plain_stem(term: str) -> str:

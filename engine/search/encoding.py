@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from engine.project.store.artifact_info import LexicalInfo
 from engine.search.latest import Latest
 from engine.search.loaded import Loaded
 
@@ -26,6 +27,15 @@ class Encoded:
 
     vectors: NDArray[np.float32]
     tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Keywords:
+    """What a query is to BM25: the weight of each of its terms, and of its codes, by how many chunks hold each (see
+    `engine.lexical.impacts`)."""
+
+    weights: dict[str, float]
+    codes: dict[str, int]
 
 
 @dataclass(frozen=True)
@@ -49,6 +59,25 @@ class EncodersInUse:
         prompt = source.prompts.query if side == "query" else source.prompts.document
         most = min(source.max_tokens, artifact.info.max_tokens)
         return Encoded(vectors, self._count([prompt + text for text in texts], most))
+
+    def keywords(self, texts: Sequence[str]) -> list[Keywords]:
+        """What queries are to the current BM25 index. Raises NotBuiltError, DamagedError."""
+        from engine.lexical.impacts import query_weights
+
+        self.loaded.follow_repair()
+        index = self.loaded.lexical_index()
+        return [
+            Keywords(query_weights(index, text), {one: len(index.holding_any([one])) for one in index.codes_in(text)})
+            for text in texts
+        ]
+
+    def fingerprints(self) -> dict[str, str]:
+        """Of the encoder of queries, and of the BM25 index, as an export's manifest has them."""
+        lexical = self.loaded.artifact(LexicalInfo)
+        return {
+            "encoder": self.loaded.vector_index()[0].info.encoder,
+            "keywords": lexical.fingerprint if lexical else "",
+        }
 
     def _count(self, texts: Sequence[str], most: int) -> int:
         from tokenizers import Tokenizer

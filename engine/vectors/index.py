@@ -167,13 +167,18 @@ class VectorIndex:
         """All chunk ids, ascending (n,), and their vectors as they are stored, a row each: float32, or float16 for less."""
         import numpy as np
 
-        dtype = _precision(self.manifest["dtype"])
         keys = np.sort(self.keys())
-        vectors = np.empty((len(keys), self.manifest["dimension"]), dtype)
+        vectors = np.empty((len(keys), self.manifest["dimension"]), _precision(self.manifest["dtype"]))
         for start in range(0, len(keys), READ_BLOCK):
             block = slice(start, start + READ_BLOCK)
-            vectors[block] = self._index.get(keys[block].astype(np.uint64), dtype=dtype)
+            vectors[block] = self.rows(keys[block])
         return keys, vectors
+
+    def rows(self, ids: NDArray[np.int64]) -> NDArray[Any]:
+        """The vectors of `ids` (n,), which are all in the index, as they are stored (see `stored`)."""
+        import numpy as np
+
+        return np.asarray(self._index.get(ids.astype(np.uint64), dtype=_precision(self.manifest["dtype"])))
 
     def search(self, vector: NDArray[np.float32], k: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """Ids and similarities (both (min(k, n),)) of the chunks nearest to one query vector (d,), best first, ties by id."""

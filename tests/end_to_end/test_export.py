@@ -239,9 +239,10 @@ def test_parquet_holds_the_same_rows(projects: Callable[..., ProjectFolder], tmp
     from pyarrow import parquet
 
     made = export_project(projects(1.0, "both"), tmp_path / "taken", ["vectors", "parquet"])
-    table = parquet.read_table(made.folder / "vectors" / "vectors.parquet").to_pylist()
+    table = parquet.read_table(made.folder / "parquet" / "chunks.parquet").to_pylist()
     ids = [json.loads(line) for line in (made.folder / "vectors" / "ids.jsonl").read_text("utf-8").splitlines()]
-    assert [{name: value for name, value in row.items() if name != "vector"} for row in table] == ids
+    assert [{name: row[name] for name in ids[0]} for row in table] == ids
+    assert all(row["text"] and len(row["terms"]) == len(row["impacts"]) > 0 for row in table)
     stacked = np.array([row["vector"] for row in table], dtype=np.float32)
     assert np.array_equal(stacked, np.load(made.folder / "vectors" / "vectors.npy"))
 
@@ -422,9 +423,9 @@ def test_llama_cpp_gives_the_same_vectors(everything: tuple[ProjectFolder, Expor
 def test_what_cannot_be_had_is_refused_by_name_and_left_out_otherwise(
     project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = importlib.util.find_spec
+    real, optional = importlib.util.find_spec, ("pyarrow", "qdrant_client", "lancedb")
     monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name, *rest: None if name == "pyarrow" else real(name, *rest)
+        importlib.util, "find_spec", lambda name, *rest: None if name in optional else real(name, *rest)
     )
     folder = ProjectFolder.open(project)
     with fails(UsageError, "package-missing", "pyarrow"):
@@ -433,9 +434,9 @@ def test_what_cannot_be_had_is_refused_by_name_and_left_out_otherwise(
     with fails(UsageError, "export-unknown", "vektors"):
         export_project(folder, tmp_path / "taken", ["vektors"])
     made = export_project(folder, tmp_path / "taken", ["all"])
-    assert set(made.left_out) == {"parquet"}
+    assert set(made.left_out) == {"parquet", "qdrant", "lancedb"}
     assert "pyarrow" in made.left_out["parquet"]
-    assert made.with_text == ("vectors", "chunks", "beir")
+    assert made.with_text == ("vectors", "opensearch", "chunks", "beir")
 
 
 def test_a_project_that_never_ran_has_nothing_to_export(make_project: Callable[[Path], Path], tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 import pytest
 from fixtures.errors import error_of
-from fixtures.optional import needs_pyarrow
+from fixtures.optional import needs, needs_pyarrow
 from fixtures.pipeline import ROOT, engine_here, environment
 
 from engine.core.errors import ResourceError
@@ -38,6 +38,9 @@ def leftovers(parent: Path) -> list[str]:
         ("vectors", 40_000),
         ("beir", 40_000),
         pytest.param("parquet", 40_000, marks=needs_pyarrow),
+        pytest.param("qdrant", 40_000, marks=needs("qdrant_client")),
+        pytest.param("lancedb", 40_000, marks=needs("lancedb")),
+        ("opensearch", 40_000),
         ("onnx", 40_000),
     ],
 )
@@ -107,7 +110,7 @@ def test_a_signal_takes_away_what_an_export_has_begun(project: Path, tmp_path: P
 @needs_pyarrow
 @pytest.mark.parametrize(
     "moment",
-    ["adapter/adapter_model.safetensors", "*/model.safetensors", "*-onnx", "vectors/vectors.npy", "vectors/*.parquet",
+    ["adapter/adapter_model.safetensors", "*/model.safetensors", "*-onnx", "vectors/vectors.npy", "parquet/*.parquet",
      "chunks.jsonl", "beir/chunks/corpus.jsonl", "README.md", "manifest.json"],
 )  # fmt: skip
 def test_an_export_that_is_killed_at_any_moment_leaves_nothing_half(project: Path, tmp_path: Path, moment: str) -> None:

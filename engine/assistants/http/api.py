@@ -33,13 +33,15 @@ Body = TypeVar("Body")
 
 @dataclass(frozen=True)
 class Embeddings:
-    """The body of `/v1/embeddings`. `model`: a project, or PROJECT:query, PROJECT:document, as `input_type` says of its own."""
+    """The body of `/v1/embeddings`. `model`: a project, or PROJECT:query, PROJECT:document, as `input_type` says of its own.
+    `terms`: of queries, their weights for BM25 as well, for an index that was exported."""
 
     model: str
     input: tuple[str, ...]
     input_type: Side | None = None
     encoding_format: Literal["float", "base64"] = "float"
     dimensions: int | None = None
+    terms: bool = False
     user: str | None = None
 
 
@@ -110,10 +112,11 @@ class LocalApi:
         asked = _read(lambda given: from_json(Embeddings, given, strict=True), params)
         label, side = self._named(asked.model)
         _check_count("input", asked.input)
+        side = asked.input_type or side
+        if asked.terms and side != "query":
+            raise _wrong("terms are those of a query")
         check = _until(time.monotonic() + WORK_SECONDS)
-        found = self._worker(label).do(
-            lambda own: own.ready().encoders.encode(asked.input, asked.input_type or side, check)
-        )
+        found = self._worker(label).do(lambda own: own.ready().encoders.encode(asked.input, side, check))
         if asked.dimensions not in (None, found.vectors.shape[1]):
             raise _wrong(f"dimensions can only be {found.vectors.shape[1]}")
         as_text = asked.encoding_format == "base64"
@@ -122,8 +125,11 @@ class LocalApi:
              "embedding": base64.b64encode(row.astype("<f4").tobytes()).decode() if as_text else row.tolist()}
             for index, row in enumerate(found.vectors)
         ]  # fmt: skip
+        terms: dict[str, Any] = (
+            self._worker(label).do(lambda own: _terms(own, asked.input, data)) if asked.terms else {}
+        )
         usage = {"prompt_tokens": found.tokens, "total_tokens": found.tokens}
-        return {"object": "list", "data": data, "model": asked.model, "usage": usage}
+        return {"object": "list", "data": data, "model": asked.model, "usage": usage, **terms}
 
     def _rerank(self, params: Params) -> Any:
         if isinstance(given := params.get("documents"), list):
@@ -176,6 +182,14 @@ class _Worker:
         except TimeoutError:
             waiting.cancel()
             raise _too_long() from None
+
+
+def _terms(own: OwnSearcher, texts: Sequence[str], data: list[dict[str, Any]]) -> dict[str, Any]:
+    """Adds the terms and codes of each text to its part of the answer; what the answer itself says of them."""
+    encoders = own.ready().encoders
+    for one, found in zip(data, encoders.keywords(texts), strict=True):
+        one.update(terms=found.weights, codes=found.codes)
+    return {"fingerprints": encoders.fingerprints()}
 
 
 def _read(read: Callable[[Any], Body], data: Any) -> Body:

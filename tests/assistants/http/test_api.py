@@ -21,7 +21,7 @@ from engine.assistants.http.api import MAX_TEXTS, LocalApi
 from engine.assistants.http.listener import Listener, Request
 from engine.encoders.for_project import source_of
 from engine.project.folder import ProjectFolder
-from engine.project.store.artifact_info import VectorsInfo
+from engine.project.store.artifact_info import LexicalInfo, VectorsInfo
 from engine.reranking.chosen import reranker_of
 from engine.search.encoding import EncodersInUse
 
@@ -80,6 +80,19 @@ def test_base64_holds_the_same_numbers_and_usage_counts_tokens(server: Listener)
     assert (numbers["object"], numbers["model"], text["model"]) == ("list", "embedded", "embedded")
 
 
+def test_a_query_also_has_its_terms_where_they_are_wanted(server: Listener, project: Path) -> None:
+    texts = ["contract law, the law", "PHX-121", "the"]
+    plain, data = (embedded(server, model="embedded:query", input=texts, **more) for more in ({}, {"terms": True}))
+    assert (matrix(data) == matrix(plain)).all()
+    assert [one["terms"] for one in data["data"]][::2] == [{"contract": 1.0, "law": 2.0}, {}]
+    assert data["data"][1]["codes"].keys() == {"phx-121"} <= data["data"][1]["terms"].keys()
+    with closing(ProjectFolder(project).store()) as store:
+        artifacts = store.artifact(VectorsInfo), store.artifact(LexicalInfo)
+    assert artifacts[0]
+    assert artifacts[1]
+    assert data["fingerprints"] == {"encoder": artifacts[0].info.encoder, "keywords": artifacts[1].fingerprint}
+
+
 @pytest.mark.parametrize(
     "body",
     [
@@ -87,7 +100,8 @@ def test_base64_holds_the_same_numbers_and_usage_counts_tokens(server: Listener)
         {"model": "embedded", "input": [1, 2]}, {"model": "embedded", "input": [["x"]]}, {"model": "embedded", "input": None},
         {"model": "embedded", "input": ["x"] * (MAX_TEXTS + 1)}, {"model": "embedded", "input": "x", "input_type": "passage"},
         {"model": "embedded", "input": "x", "encoding_format": "int8"}, {"model": "embedded", "input": "x", "dimensions": 7},
-        {"model": "embedded", "input": "x", "unknown": 1}, [], "x", None, 7,
+        {"model": "embedded", "input": "x", "unknown": 1},
+        {"model": "embedded", "input": "x", "terms": True}, {"model": "embedded:query", "input": "x", "terms": 1}, [], "x", None, 7,
         b"", b"{", b"\xff", b"[" * 100_000, b'{"model": ' * 50_000, b'{"input": NaN, "model": 1e999}', b"9" * 10_000,
     ],
 )  # fmt: skip

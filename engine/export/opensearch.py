@@ -1,0 +1,82 @@
+"""Files for OpenSearch: an index, a search pipeline, and the chunks for its bulk interface.
+
+BM25 is OpenSearch's own, by Lucene as here: its terms are given to it as they are indexed here, parted by spaces.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from engine.export.serving import blocks, described, fields_of, search_facts
+from engine.export.source import Source
+from engine.lexical.bm25 import K1, B
+
+BULK_BYTES = 50_000_000
+"""Of one file, at most: a request may have 100 MB."""
+_KINDS = {
+    "chunk_id": "long", "start": "long", "end": "long", "page": "integer", "modified": "double", "text": "text",
+    "title": "text", "headings": "text", "path": "keyword", "document": "keyword", "content_hash": "keyword",
+    "author": "keyword", "language": "keyword", "codes": "keyword",
+}  # fmt: skip
+
+
+def write_opensearch(source: Source, folder: Path) -> None:
+    """`opensearch/`: `index.json`, `pipeline.json` of the fusion, and `bulk-0001.ndjson` and so on."""
+    place = described(source, folder, "opensearch")
+    facts = search_facts(source)
+    _write(place / "index.json", index_body(source.index.width))
+    if facts["mode"] == "hybrid":
+        _write(place / "pipeline.json", pipeline_body(facts))
+    number, file = 0, None
+    for block in blocks(source):
+        for (chunk, document, terms), vector in zip(block.chunks, block.vectors.tolist(), strict=True):
+            row = {**fields_of(chunk, document), "codes": [*terms.codes], "words": terms.words, "vector": vector}
+            if file is None or file.tell() > BULK_BYTES:
+                number, file = number + 1, _next(file, place / f"bulk-{number + 1:04}.ndjson")
+            file.write(f'{{"index": {{"_id": "{chunk.id}"}}}}\n{json.dumps(row)}\n'.encode())
+    if file:
+        file.close()
+
+
+def index_body(width: int) -> dict[str, Any]:
+    """Settings and mappings of the index. One shard: BM25 counts words in each on its own."""
+    return {
+        "settings": {
+            "index": {"knn": True, "number_of_shards": 1, "similarity": {"words": {"type": "BM25", "k1": K1, "b": B}}}
+        },
+        "mappings": {
+            "dynamic": False,
+            "properties": {
+                **{name: {"type": kind} for name, kind in _KINDS.items()},
+                "words": {"type": "text", "analyzer": "whitespace", "similarity": "words", "index_options": "freqs"},
+                "vector": {
+                    "type": "knn_vector", "dimension": width, "space_type": "cosinesimil",
+                    "method": {"name": "hnsw", "engine": "lucene"},
+                },
+            },
+        },
+    }  # fmt: skip
+
+
+def pipeline_body(facts: dict[str, Any]) -> dict[str, Any]:
+    """The fusion in use, of the semantic scores and those of BM25, in this order."""
+    if facts["fusion"] == "rrf":
+        combination = {"technique": "rrf", "rank_constant": facts["rrf_k"]}
+        return {"phase_results_processors": [{"score-ranker-processor": {"combination": combination}}]}
+    weights = {"weights": [facts["weight"], 1 - facts["weight"]]}
+    processor = {
+        "normalization": {"technique": "min_max"}, "combination": {"technique": "arithmetic_mean", "parameters": weights},
+    }  # fmt: skip
+    return {"phase_results_processors": [{"normalization-processor": processor}]}
+
+
+def _next(former: Any, path: Path) -> Any:
+    if former:
+        former.close()
+    return path.open("wb")
+
+
+def _write(path: Path, body: dict[str, Any]) -> None:
+    path.write_text(json.dumps(body, indent=1) + "\n", encoding="utf-8")

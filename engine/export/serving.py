@@ -1,0 +1,138 @@
+"""What a search engine elsewhere needs for the hits of this one: every chunk with its vector and its BM25 terms, and how search
+ranks by the two."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from engine.core.assets import asset_path
+from engine.core.errors import NotBuiltError, UsageError
+from engine.core.records import Chunk, Document
+from engine.export.source import Source
+from engine.project.store.artifact_info import LexicalInfo, VectorsInfo
+from engine.search.listing import MIN_DEPTH
+from engine.search.loaded import Loaded
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from engine.lexical.impacts import ChunkTerms
+    from engine.lexical.index import LexicalIndex
+
+BLOCK = 4096  # chunks in memory at once
+_TEMPLATE = "export/search.md.j2"
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Chunks in order of id, each with its document and its terms, and their unit vectors (n, d)."""
+
+    chunks: list[tuple[Chunk, Document, ChunkTerms]]
+    vectors: NDArray[np.float32]
+
+    @property
+    def fields(self) -> dict[str, list[Any]]:
+        """What users see of the chunks, by name."""
+        rows = [fields_of(chunk, document) for chunk, document, _ in self.chunks]
+        return {name: [row[name] for row in rows] for name in rows[0]}
+
+
+def fields_of(chunk: Chunk, document: Document) -> dict[str, Any]:
+    """What users see of a chunk. `document`: the id that no run changes."""
+    return {
+        "chunk_id": chunk.id, "path": document.path, "start": chunk.start, "end": chunk.end,
+        "content_hash": chunk.content_hash, "document": document.stable_id, "title": document.title,
+        "headings": [*chunk.headings], "page": chunk.page, "author": document.author, "language": document.language,
+        "modified": document.modified, "text": chunk.text,
+    }  # fmt: skip
+
+
+def lexical_index(source: Source) -> LexicalIndex:
+    """The BM25 index. Raises NotBuiltError, DamagedError."""
+    from engine.lexical.index import LexicalIndex
+
+    return LexicalIndex.open(source.project.folder_of(source.need(LexicalInfo)))
+
+
+def check_complete(source: Source) -> None:
+    """Raises NotBuiltError where an index does not hold just the chunks that there are."""
+    known = source.need(LexicalInfo).info
+    counts = {source.index.count, known.chunks, source.store.counts()["chunks"]}
+    if len(counts) > 1 or known.chunks_fingerprint != source.store.corpus_fingerprint():
+        raise _outdated(source)
+
+
+def check_searchable(source: Source) -> None:
+    """As `check_complete`. Raises UsageError where search does not rank by the cosine of vectors."""
+    if not source.index.form.of_cosines:
+        raise UsageError(
+            "The encoder's vectors cannot be searched elsewhere.", "It is hyperbolic, and other programs compare by cosine.",
+            "Export the vectors with what they stand for: --only parquet.", code="similarity-unsupported", command="export",
+        )  # fmt: skip
+    check_complete(source)
+
+
+def blocks(source: Source) -> Iterator[Block]:
+    """All chunks. Memory does not grow with them, but for what an opened index takes. Raises NotBuiltError as
+    `check_complete`."""
+    import numpy as np
+
+    from engine.lexical.impacts import chunk_terms
+
+    keys = np.sort(source.index.keys())
+    terms = chunk_terms(lexical_index(source))
+    for first in range(0, len(keys), BLOCK):
+        wanted = keys[first : first + BLOCK]
+        chunks = source.store.chunks_by_id(wanted.tolist())
+        documents = {key: source.store.document_card(key) for key in {one.document_id for one in chunks.values()}}
+        found = [next(terms, None) for _ in wanted]
+        if [one and one.id for one in found] != wanted.tolist() or len(chunks) < len(wanted):
+            raise _outdated(source)
+        rows = [(chunk := chunks[one.id], documents[chunk.document_id], one) for one in found if one]
+        yield Block(rows, source.index.form.vectors(source.index.rows(wanted)))
+
+
+def search_facts(source: Source) -> dict[str, Any]:
+    """How search ranks, and by what: what a manifest says beside the chunks. JSON types only."""
+    lexical, vectors = source.need(LexicalInfo), source.need(VectorsInfo)
+    form = source.index.form
+    with closing(Loaded(source.project)) as loaded:
+        chosen = loaded.fusion(source.settings.search)
+    return {
+        "project": source.project.name, "mode": chosen.mode, "fusion": chosen.fusion, "weight": chosen.weight,
+        "rrf_k": chosen.rrf_k, "depth": MIN_DEPTH, "chunks": source.index.count, "dimension": source.index.width,
+        "similarity": "cosine" if form.of_cosines else form.name, "stored_as": source.index.manifest["dtype"],
+        "language": lexical.info.language, "other_languages": [*lexical.info.languages],
+        "query_prompt": source.in_use.source.prompts.query,
+        "fingerprints": {
+            "encoder": vectors.info.encoder, "chunk_encoder": vectors.info.chunk_encoder, "vectors": vectors.fingerprint,
+            "keywords": lexical.fingerprint,
+        },
+    }  # fmt: skip
+
+
+def described(source: Source, folder: Path, target: str) -> Path:
+    """`folder/target`, with a README that holds the code of a query there, and a manifest."""
+    from jinja2 import Environment, StrictUndefined
+
+    place = folder / target
+    place.mkdir()
+    facts = search_facts(source)
+    environment = Environment(autoescape=False, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    text = environment.from_string(asset_path(_TEMPLATE).read_text(encoding="utf-8")).render(target=target, **facts)
+    (place / "README.md").write_text(text, encoding="utf-8")
+    (place / "manifest.json").write_text(json.dumps(facts, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    return place
+
+
+def _outdated(source: Source) -> NotBuiltError:
+    return NotBuiltError(
+        "The indexes do not hold the documents as they are now.", "Search elsewhere would find other chunks than here.",
+        f"Run 'engine run {source.project.argument}'.", code="index-outdated", stage="embed",
+    )  # fmt: skip
