@@ -1,13 +1,15 @@
 """The BM25 index on disk: tantivy with a field of words, a field of codes and one integer id per chunk.
 
 The terms are made by `Analyzer` and stored, separated by spaces, so tantivy's own tokenizer only splits at spaces,
-queries are built term by term (the query parser raises on ordinary punctuation), and an update can rewrite the index
-without the texts. Every write makes one segment sorted by id from one thread: same input, same index, and ties end in
-id order.
+queries are built term by term (the query parser raises on ordinary punctuation), and an index can be rewritten
+without the texts. A build makes one segment sorted by id from one thread: same input, same index, and ties end in
+id order. An update adds a segment to links to the former ones, until too many of their chunks are deleted.
 
 score(q, c) = Σ_t w_t · idf_t · (k1 + 1) · tf / (tf + k1 · (1 − b + b · |c| / avg |c|)),
 idf_t = ln(1 + (N − df + ½)/(df + ½)), k1 = 1.2, b = 0.75, |c| rounded to one byte (tantivy, after Lucene), w_t how
-often the word occurs in the query; plus `code_bonus` for each of the query's codes that the chunk holds as a whole. What
+often the word occurs in the query; plus `code_bonus` for each of the query's codes that the chunk holds as a whole. Deleted
+chunks count in tantivy's N, df and avg |c|: each word's weight is brought to the idf of those that are left, and avg |c| is
+off by no more than `MAX_DELETED` lets it be. What
 is different in a corpus of several languages: `engine/lexical/several.py`. Long, as one class reads and writes it.
 """
 
@@ -16,14 +18,12 @@ from __future__ import annotations
 import os
 import shutil
 import weakref
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import replace
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -32,21 +32,32 @@ import tantivy
 from engine.lexical import storage
 from engine.lexical.analysis import Analyzer, QueryTerms, is_code
 from engine.lexical.bm25 import Ranking, code_bonus, idf
-from engine.lexical.several import Analyzers
 from engine.lexical.storage import Manifest, damaged
+from engine.lexical.writing import (
+    CODES,
+    ID,
+    IDS,
+    WORDS,
+    Languages,
+    StoredChunk,
+    analysed,
+    analyzers_of,
+    panics_are_damage,
+    put_manifest,
+    register,
+    write,
+    write_segment,
+)  # fmt: skip
 
 if TYPE_CHECKING:
     from engine.lexical.postings import PostingsScorer
 
-_WRITER_MEMORY = 2_000_000_000
+LARGE = 20_000  # chunks; a smaller index is rewritten in a moment
+MAX_DELETED = 0.05
+"""Share of deleted chunks above which the index is rewritten."""
 _MINING_TEXTS = 200
 _MIN_NUMBER = 5  # digits
 _MINING_DEPTH = 100
-_ID, _WORDS, _CODES, _TOKENIZER = "id", "words", "codes", "split_at_spaces"
-
-StoredChunk = tuple[int, str, str]
-Languages = Mapping[int, str]
-"""By id of a chunk, the language that it is analysed in where that is not the main one."""
 
 
 class LexicalIndex:
@@ -55,8 +66,10 @@ class LexicalIndex:
     def __init__(self, folder: Path, manifest: Manifest, index: tantivy.Index) -> None:
         self.folder, self.manifest, self._index = folder, manifest, index
         self._searcher = index.searcher()
+        self._counted, self._deleted = storage.documents_of(self._files)
+        self._frequencies: dict[str, int] = {}
         self._scorer: PostingsScorer | None = None
-        self._analyzers = _analyzers(manifest)
+        self._analyzers = analyzers_of(manifest)
 
     @classmethod
     def build(
@@ -69,7 +82,7 @@ class LexicalIndex:
         Ids are unique and fit in 64 bits signed; ValueError otherwise.
         """
         manifest, others = Manifest(language=language), languages or {}
-        _write(folder, _analysed(chunks, manifest, others), manifest, others)
+        write(folder, analysed(chunks, manifest, others), manifest, others)
         return cls.open(folder)
 
     @classmethod
@@ -77,10 +90,10 @@ class LexicalIndex:
         """Opens the index in `folder`. Raises DamagedError when anything is missing, changed or of another version."""
         manifest = storage.read_manifest(folder)
         files = storage.files_folder(folder, manifest.generation)
-        with _panics_are_damage(folder):
+        with panics_are_damage(folder):
             place = storage.lockable(files)
             index = tantivy.Index.open(str(place))
-            _register(index)
+            register(index)
             opened = cls(folder, manifest, index)
             found = opened._searcher.num_docs
         if place != files:
@@ -110,38 +123,54 @@ class LexicalIndex:
         """Writes this index with (id, text) pairs added and ids removed into `folder`, and opens it; an id that is both known and
         added is replaced. `languages`: of all chunks, also those that stay.
 
-        The stored terms of the chunks that stay are written anew, so that the scores equal those of an index built from scratch
-        (tantivy alone would go on counting removed chunks).
+        Of a `LARGE` index the segments are linked to, unless more than `MAX_DELETED` of their chunks would be deleted. Otherwise
+        the stored terms are written anew, so that the scores equal those of an index built from scratch.
         """
-        others = languages or {}
-        added = list(_analysed(add, self.manifest, others))
-        gone = {key for key, _, _ in added} | set(remove)
+        others, known = languages or {}, self.ids()
+        added = list(analysed(add, self.manifest, others))
+        fresh = np.array([key for key, _, _ in added], np.int64)
+        gone = np.intersect1d(known, np.union1d(fresh, np.fromiter(remove, np.int64)))
+        if self.count >= LARGE and self._deleted + len(gone) <= MAX_DELETED * self._counted:
+            target = storage.files_folder(folder)
+            storage.link_files(self._files, target)
+            write_segment(target, added, gone.tolist())
+            ids = np.union1d(np.setdiff1d(known, gone), fresh)
+            put_manifest(folder, ids, self.manifest, others)
+            return LexicalIndex.open(folder)
+        removed = set(gone.tolist())
 
         def merged() -> Iterator[StoredChunk]:
-            yield from (chunk for chunk in self.stored() if chunk[0] not in gone)
+            yield from (chunk for chunk in self.stored() if chunk[0] not in removed)
             yield from added
 
-        _write(folder, merged(), self.manifest, others)
+        write(folder, merged(), self.manifest, others)
         return LexicalIndex.open(folder)
 
-    def ids(self) -> set[int]:
-        """The ids of all chunks."""
-        return {key for key, _ in self._addresses()}
+    @property
+    def _files(self) -> Path:
+        return storage.files_folder(self.folder, self.manifest.generation)
+
+    def ids(self) -> npt.NDArray[np.int64]:
+        """The ids of all chunks (n,), ascending."""
+        if not (self._files / IDS).exists():  # before 0.2
+            return np.array([key for key, _ in self._addresses()], np.int64)
+        with panics_are_damage(self.folder):
+            return np.asarray(np.load(self._files / IDS), np.int64)
 
     def _addresses(self) -> list[tuple[int, tantivy.DocAddress]]:
         """(id, place in tantivy) of every chunk, by id."""
-        with _panics_are_damage(self.folder):
+        with panics_are_damage(self.folder):
             hits = self._searcher.search(tantivy.Query.all_query(), max(self.count, 1), count=False).hits
             addresses = [address for _, address in hits]
-            keys = self._searcher.fast_field_values(_ID, addresses)
+            keys = self._searcher.fast_field_values(ID, addresses)
         return sorted(zip(map(_as_int, keys), addresses, strict=True), key=itemgetter(0))
 
     def stored(self) -> Iterator[StoredChunk]:
         """(id, words joined by spaces, codes joined by spaces) of every chunk, by id."""
         for key, address in self._addresses():
-            with _panics_are_damage(self.folder):
+            with panics_are_damage(self.folder):
                 chunk = self._searcher.doc(address)
-                words, codes = chunk.get_first(_WORDS), chunk.get_first(_CODES)
+                words, codes = chunk.get_first(WORDS), chunk.get_first(CODES)
             yield key, str(words or ""), str(codes or "")
 
     def analyse(self, text: str, language: str = "") -> list[str]:
@@ -182,11 +211,11 @@ class LexicalIndex:
 
     def stems(self, beginning: str) -> list[str]:
         """The terms of words that begin so, most frequent first, as far as stems tell: `contracti` gives none."""
-        with _panics_are_damage(self.folder):
+        with panics_are_damage(self.folder):
             found = [
                 pair
                 for one in self._analyzers.marked(beginning)
-                for pair in self._searcher.terms_with_prefix(_WORDS, one)
+                for pair in self._searcher.terms_with_prefix(WORDS, one)
             ]
         return [stem for stem, _ in sorted(found, key=lambda pair: (-pair[1], pair[0]))]
 
@@ -202,8 +231,8 @@ class LexicalIndex:
 
     def _any_of(self, terms: Iterable[str]) -> tantivy.Query:
         by_field = {
-            _CODES: [term for term in terms if is_code(term)],
-            _WORDS: [term for term in terms if not is_code(term)],
+            CODES: [term for term in terms if is_code(term)],
+            WORDS: [term for term in terms if not is_code(term)],
         }
         wanted = [
             tantivy.Query.term_set_query(self._index.schema, name, those) for name, those in by_field.items() if those
@@ -231,7 +260,7 @@ class LexicalIndex:
         terms = self.query_terms(text, bonus=True)
         if not len(ids) or not terms.words:
             return np.zeros(len(ids), np.float32)
-        wanted = tantivy.Query.term_set_query(self._index.schema, _ID, ids.tolist())
+        wanted = tantivy.Query.term_set_query(self._index.schema, ID, ids.tolist())
         among = tantivy.Query.const_score_query(wanted, 0.0)
         both = tantivy.Query.boolean_query([(tantivy.Occur.Must, self._query(terms)), (tantivy.Occur.Must, among)])
         keys, scores = self._hits(both, len(ids))
@@ -271,8 +300,15 @@ class LexicalIndex:
         """In how many chunks an analysed term (a word or a code) occurs."""
         if any("\ud800" <= char <= "\udfff" for char in term):
             return 0  # half of a surrogate pair: tantivy takes UTF-8 only
-        with _panics_are_damage(self.folder):
-            return self._searcher.doc_freq(_CODES if is_code(term) else _WORDS, term)
+        with panics_are_damage(self.folder):
+            if not self._deleted:
+                return self._searcher.doc_freq(CODES if is_code(term) else WORDS, term)
+            if term not in self._frequencies:
+                field, option = (CODES, "basic") if is_code(term) else (WORDS, "freq")
+                query = tantivy.Query.term_query(self._index.schema, field, term, option)
+                found: Any = self._searcher.search(query, 1, count=True)  # its stub lacks the count
+                self._frequencies[term] = int(found.count)
+            return self._frequencies[term]
 
     def idf(self, terms: Sequence[str]) -> npt.NDArray[np.float64]:
         """ln(1 + (N − df + ½)/(df + ½)) of analysed terms, shape (len(terms),)."""
@@ -293,9 +329,9 @@ class LexicalIndex:
 
     def _hits(self, query: tantivy.Query, limit: int) -> Ranking:
         """Ids (n,) and scores (n,) of the best `limit` chunks, as tantivy orders them."""
-        with _panics_are_damage(self.folder):
+        with panics_are_damage(self.folder):
             hits = self._searcher.search(query, limit, count=False).hits
-            keys = self._searcher.fast_field_values(_ID, [address for _, address in hits])
+            keys = self._searcher.fast_field_values(ID, [address for _, address in hits])
         return np.array(keys, dtype=np.int64), np.fromiter((score for score, _ in hits), np.float32, len(hits))
 
     def query_terms(self, text: str, bonus: bool) -> QueryTerms:
@@ -306,13 +342,16 @@ class LexicalIndex:
     def _query(self, terms: QueryTerms) -> tantivy.Query:
         clauses = [self._word_clause(word, weight) for word, weight in terms.words.items()]
         for code, parts in terms.codes.items():
-            holds_code = tantivy.Query.term_query(self._index.schema, _CODES, code, "basic")
+            holds_code = tantivy.Query.term_query(self._index.schema, CODES, code, "basic")
             bonus = code_bonus(self.idf(parts))
             clauses.append(tantivy.Query.const_score_query(holds_code, bonus))
         return tantivy.Query.boolean_query([(tantivy.Occur.Should, clause) for clause in clauses])
 
     def _word_clause(self, word: str, weight: float) -> tantivy.Query:
-        clause = tantivy.Query.term_query(self._index.schema, _WORDS, word, "freq")
+        clause = tantivy.Query.term_query(self._index.schema, WORDS, word, "freq")
+        if self._deleted:
+            counted = np.array([self._searcher.doc_freq(WORDS, word)], np.int64)
+            weight *= float(self.idf([word])[0] / idf(counted, self._counted)[0])
         return clause if weight == 1.0 else tantivy.Query.boost_query(clause, weight)
 
 
@@ -330,66 +369,3 @@ def _as_int(value: float | None) -> int:
     if value is None:
         raise ValueError("a chunk has no id")
     return int(value)
-
-
-def _analyzers(manifest: Manifest) -> Analyzers:
-    return Analyzers(manifest.language, manifest.languages)
-
-
-def _analysed(chunks: Iterable[tuple[int, str]], settings: Manifest, others: Languages) -> Iterator[StoredChunk]:
-    analyzers = _analyzers(replace(settings, languages=Counter(others.values())))
-    for key, text in chunks:
-        terms = analyzers.of(others.get(key, settings.language)).terms(text)
-        yield key, " ".join(terms.words), " ".join(terms.codes)
-
-
-def _write(folder: Path, chunks: Iterable[StoredChunk], settings: Manifest, others: Languages) -> None:
-    target = storage.files_folder(folder)
-    target.mkdir(mode=0o700, parents=True)
-    folder.chmod(0o700)
-    written = _write_segment(target, chunks)
-    counts = dict(Counter(others.get(key, settings.language) for key in written))
-    several = counts if counts.keys() - {settings.language} else {}
-    manifest = replace(settings, generation=1, count=len(written), languages=several, files=storage.describe(target))
-    storage.write_manifest(folder, manifest)
-
-
-def _write_segment(target: Path, chunks: Iterable[StoredChunk]) -> set[int]:
-    """Returns the ids."""
-    index = tantivy.Index(_schema(), str(target), sort_by_field=_ID)
-    _register(index)
-    seen: set[int] = set()
-    with _panics_are_damage(target):
-        writer = index.writer(_WRITER_MEMORY, num_threads=1)
-    for key, words, codes in chunks:
-        if key in seen or not -(2**63) <= key < 2**63:
-            raise ValueError(f"chunk id {key} occurs twice or does not fit in 64 bits")
-        seen.add(key)
-        writer.add_document(tantivy.Document(id=key, words=words, codes=codes))
-    writer.commit()
-    writer.wait_merging_threads()
-    return seen
-
-
-def _schema() -> tantivy.Schema:
-    builder = tantivy.SchemaBuilder().add_integer_field(_ID, indexed=True, fast=True)
-    builder = builder.add_text_field(_WORDS, stored=True, tokenizer_name=_TOKENIZER, index_option="freq")
-    return builder.add_text_field(_CODES, stored=True, tokenizer_name=_TOKENIZER, index_option="basic").build()
-
-
-def _register(index: tantivy.Index) -> None:
-    splitter = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.whitespace()).build()
-    index.register_tokenizer(_TOKENIZER, splitter)
-
-
-@contextmanager
-def _panics_are_damage(folder: Path) -> Iterator[None]:
-    """tantivy reports a broken file as ValueError or OSError, or panics with a BaseException of pyo3."""
-    try:
-        yield
-    except (ValueError, OSError) as error:
-        raise damaged(folder, f"tantivy cannot read it ({error})") from error
-    except BaseException as error:
-        if type(error).__name__ != "PanicException":
-            raise
-        raise damaged(folder, f"tantivy failed on it ({error})") from error

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +24,7 @@ VERSION = 5
 TITLES, LANGUAGES = "titles.json", "languages.json"
 SAMPLE = 200
 BLOCK = 512  # chunks between two safe points
+BATCH = 10_000  # chunks that are added to an index, however small that is
 
 
 class IndexStage(Stage):
@@ -49,22 +50,21 @@ class IndexStage(Stage):
         """Build or update the index, then make it the current one."""
         former = context.store.artifact(LexicalInfo)
         _note_languages(context, anew=former is not None and former.info.version != VERSION)
-        hashes = dict(context.store.chunk_hashes())
-        wanted = _wanted(context)
+        live, wanted = {row for row, _ in context.store.chunk_owners()}, _wanted(context)
         with context.project.building("lexical", context.fingerprint) as building:
-            updated = _update(context, building.folder, former, hashes, wanted)
+            updated = _update(context, building.folder, former, live, wanted)
             if updated is None:
-                _build(context, building.folder, wanted)
+                _build(context, building.folder, len(live), wanted)
             (building.folder / TITLES).write_text(json.dumps(wanted.titles), encoding="utf-8")
             (building.folder / LANGUAGES).write_text(json.dumps(wanted.languages), encoding="utf-8")
         info = LexicalInfo(
-            language=wanted.language, languages=tuple(sorted(set(wanted.languages.values()))), chunks=len(hashes),
+            language=wanted.language, languages=tuple(sorted(set(wanted.languages.values()))), chunks=len(live),
             chunks_fingerprint=context.store.corpus_fingerprint(), version=VERSION,
         )  # fmt: skip
         context.store.put_artifact(Artifact(info, context.fingerprint, building.name))
-        added, removed = updated or (len(hashes), 0)
+        added, removed = updated or (len(live), 0)
         return {
-            "chunks": len(hashes),
+            "chunks": len(live),
             "added": added,
             "removed": removed,
             "language": wanted.language,
@@ -165,13 +165,13 @@ def _language(context: StageContext) -> str:
     return detected
 
 
-def _build(context: StageContext, folder: Path, wanted: _Wanted) -> None:
+def _build(context: StageContext, folder: Path, count: int, wanted: _Wanted) -> None:
     from engine.lexical.index import LexicalIndex
 
-    chunks = context.store.chunks()
     languages = _of_chunks(context, wanted)
-    LexicalIndex.build(folder, _texts(context, chunks, wanted.titles), wanted.language, languages=languages)
-    context.progress(len(chunks), len(chunks), "chunks")
+    texts = _texts(context, context.store.each_chunk(), wanted.titles)
+    LexicalIndex.build(folder, texts, wanted.language, languages=languages)
+    context.progress(count, count, "chunks")
 
 
 def _of_chunks(context: StageContext, wanted: _Wanted) -> dict[int, str]:
@@ -182,7 +182,7 @@ def _of_chunks(context: StageContext, wanted: _Wanted) -> dict[int, str]:
     return {chunk: languages[document] for chunk, document in context.store.chunk_owners() if document in languages}
 
 
-def _texts(context: StageContext, chunks: Sequence[Chunk], titles: Mapping[int, str]) -> Iterator[tuple[int, str]]:
+def _texts(context: StageContext, chunks: Iterable[Chunk], titles: Mapping[int, str]) -> Iterator[tuple[int, str]]:
     """(id, title and text) of every chunk; now and then a safe point to stop or wait at."""
     for count, chunk in enumerate(chunks):
         if count % BLOCK == 0:
@@ -192,7 +192,7 @@ def _texts(context: StageContext, chunks: Sequence[Chunk], titles: Mapping[int, 
 
 
 def _update(
-    context: StageContext, folder: Path, former: Artifact[LexicalInfo] | None, hashes: dict[int, str], wanted: _Wanted
+    context: StageContext, folder: Path, former: Artifact[LexicalInfo] | None, live: set[int], wanted: _Wanted
 ) -> tuple[int, int] | None:
     """(added, removed) when the index could be made from the former one; None when it must be built.
 
@@ -207,9 +207,11 @@ def _update(
     source = context.project.path / former.folder
     try:
         index = LexicalIndex.open(source)
-        known = index.ids()
+        known = set(index.ids().tolist())
         others = _otherwise_indexed(context, source, wanted)
-        added, removed = (hashes.keys() - known) | (hashes.keys() & others), known - hashes.keys()
+        added, removed = (live - known) | (live & others), known - live
+        if len(added) > max(BATCH, len(known)):  # what is added is held in memory
+            return None
         chunks = context.store.chunks_by_id(added)
         fresh = _texts(context, [chunks[key] for key in sorted(added)], wanted.titles)
         index.updated(folder, fresh, sorted(removed), _of_chunks(context, wanted))

@@ -7,10 +7,14 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import re
 import shutil
 import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 
 from engine.core.disk import file_sha256, write_text
 from engine.core.errors import DamagedError, ResourceError
@@ -20,6 +24,7 @@ MANIFEST = "bm25.json"
 _COPY = "bmembed-index-"
 MEMORY_FOLDER = Path("/dev/shm")
 _LOCKS = {".tantivy-meta.lock", ".tantivy-writer.lock"}
+_SEGMENT = re.compile(r"[0-9a-f]{32}\.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,15 +96,37 @@ def _drop_stale_copies(place: Path) -> None:
             continue
 
 
-def describe(folder: Path) -> dict[str, tuple[int, str]]:
-    """Size and sha256 of every file of tantivy's, which become private."""
+def describe(folder: Path, known: Mapping[str, tuple[int, str]] = MappingProxyType({})) -> dict[str, tuple[int, str]]:
+    """Size and sha256 of every file of tantivy's, which become private; of segments of a `known` index as it has them: tantivy
+    never changes one."""
     files = {}
     for path in sorted(folder.iterdir()):
         if path.name in _LOCKS:
             continue
         path.chmod(0o600)
-        files[path.name] = (path.stat().st_size, file_sha256(path))
+        same = known.get(path.name) if _SEGMENT.match(path.name) else None
+        files[path.name] = same or (path.stat().st_size, file_sha256(path))
     return files
+
+
+def link_files(source: Path, target: Path) -> None:
+    """Put the files of an index into `target`, which is made: segments as links, where the disk has them, the rest as copies."""
+    target.mkdir(mode=0o700, parents=True)
+    for path in source.iterdir():
+        if path.name in _LOCKS:
+            continue
+        if _SEGMENT.match(path.name):
+            with suppress(OSError):
+                os.link(path, target / path.name)
+                continue
+        shutil.copyfile(path, target / path.name)
+
+
+def documents_of(folder: Path) -> tuple[int, int]:
+    """(documents that tantivy's statistics count, those of them that are deleted). Raises ValueError, KeyError or OSError."""
+    segments = json.loads((folder / "meta.json").read_bytes())["segments"]
+    deleted = sum(one["deletes"]["num_deleted_docs"] for one in segments if one["deletes"])
+    return sum(one["max_doc"] for one in segments), deleted
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:

@@ -37,12 +37,12 @@ class Repair:
 def repair(folder: Path) -> Repair | None:
     """Check a project's database, and replace a damaged one by the copy of the last good run, else by an empty one.
 
-    The caller holds the project's lock. None where the database is sound; a damaged one stays, set aside. Raises OSError,
-    and UsageError for a newer version's database.
+    The caller holds the project's lock. None where the database is sound; a damaged one stays, set aside. A large one that has just
+    been copied, page by page, is only opened. Raises OSError, and UsageError for a newer version's database.
     """
     database, backup = folder / "project.db", folder / "project.db.bak"
     try:
-        Store.open(database, check=True).close()
+        Store.open(database, check=not Store.is_fresh(database, backup)).close()
         return None
     except DamagedError as error:
         damage = error

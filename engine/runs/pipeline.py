@@ -304,7 +304,9 @@ class Run:
     def _tidy(self) -> None:
         """Keep a good copy of the database; drop artifacts that nothing names and the oldest run records."""
         with closing(self.project.store()) as store:
-            store.backup(self.project.path / "project.db.bak")
+            copy = self.project.path / "project.db.bak"
+            if not store.is_fresh(store.path, copy):
+                store.backup(copy)
             self.project.sweep(in_use(store))
         for folder in sorted((self.project.path / "runs").iterdir())[:-KEPT_RUNS]:
             if folder != self.folder:  # a clock that was set back gives this run an old name

@@ -165,7 +165,7 @@ class Loaded:
         if isinstance(artifact.info, LexicalInfo):
             if artifact.info.chunks_fingerprint == self.store.corpus_fingerprint():
                 return 0
-            known = np.fromiter(self.lexical_index().ids(), np.int64)
+            known = self.lexical_index().ids()
         else:
             known = self.vector_index()[1].keys()
         live = np.fromiter((row for row, _ in self.store.chunk_owners()), np.int64)

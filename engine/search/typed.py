@@ -129,7 +129,7 @@ class TypedQueries:
             candidates, certain = _candidates(index, clause, ids)
             found, unread = (candidates, ids[:0]) if certain else (ids[:0], candidates)
             if self._loaded.behind("bm25"):
-                unread = np.union1d(unread, ids[~np.isin(ids, np.fromiter(index.ids(), np.int64))])
+                unread = np.union1d(unread, ids[~np.isin(ids, index.ids())])
         read = self._read(clause, unread[np.isin(unread, ids)].tolist())
         return np.concatenate([found, np.fromiter(read, np.int64)])
 

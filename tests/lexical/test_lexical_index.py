@@ -21,6 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.core.errors import DamagedError, ResourceError
+from engine.lexical import index as module
 from engine.lexical import storage
 from engine.lexical.bm25 import length_table
 from engine.lexical.index import LexicalIndex
@@ -110,7 +111,7 @@ def test_document_frequency_and_idf(shared_index: LexicalIndex) -> None:
     expected = [math.log(1 + 4.5 / 2.5), math.log(1 + 6.5 / 0.5)]
     assert shared_index.idf(["pump", "absent"]).tolist() == pytest.approx(expected)
     assert shared_index.count == 6
-    assert shared_index.ids() == {10, 11, 12, 13, -5, 14}
+    assert shared_index.ids().tolist() == [-5, 10, 11, 12, 13, 14]
 
 
 @settings(max_examples=60)
@@ -175,6 +176,35 @@ def test_an_updated_index_equals_a_fresh_one(tmp_path: Path) -> None:
             np.testing.assert_array_equal(other.search(query, 50)[0], fresh.search(query, 50)[0])
             np.testing.assert_array_equal(other.search(query, 50)[1], fresh.search(query, 50)[1])
     assert list(index.stored()) == list(fresh.stored())
+
+
+def test_a_large_index_is_updated_by_links_and_counts_what_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "LARGE", 100)
+    chunks = [*random_chunks(400), (1000, "rare rare"), (1001, "rare PHX-121 of another"), (1002, "scarce PHX-121")]
+    former = LexicalIndex.build(tmp_path / "0", chunks[:380] + chunks[400:], "none")
+    index = former.updated(tmp_path / "1", [(3, "replaced rare"), *chunks[380:400]], remove=[0, 1000, 1002, 9999])
+    links = [path for path in (tmp_path / "1" / "generation-1").iterdir() if path.stat().st_nlink > 1]
+    assert {path.suffix for path in links} >= {".store", ".idx", ".term"}
+    wanted = [(key, text) for key, text in chunks if key not in (0, 3, 1000, 1002)] + [(3, "replaced rare")]
+    fresh = LexicalIndex.build(tmp_path / "fresh", wanted, "none")
+    assert index.ids().tolist() == fresh.ids().tolist() == sorted(key for key, _ in wanted)
+    assert [index.document_frequency(term) for term in ("rare", "scarce", "replaced")] == [2, 0, 1]
+    for query in ["worda wordb", "rare", "scarce", "PHX-121 rare", chunks[50][1]]:
+        (ids, scores), (right, exact) = index.search(query, 30), fresh.search(query, 30)
+        np.testing.assert_allclose(scores, exact, rtol=5e-3)
+        assert set(right[exact > exact[-1] * 1.01]) <= set(ids) if len(exact) else not len(ids)
+    assert list(index.stored()) == list(fresh.stored())
+    shutil.rmtree(tmp_path / "0")
+    assert LexicalIndex.open(tmp_path / "1").search("replaced", 1)[0].tolist() == [3]
+    second = index.updated(tmp_path / "2", [(2000, "later rare")], remove=[3])
+    assert (second.document_frequency("rare"), second.document_frequency("replaced")) == (2, 0)
+    rewritten = second.updated(tmp_path / "3", [], remove=range(4, 30))
+    anew = LexicalIndex.build(
+        tmp_path / "anew", [one for one in wanted if one[0] not in range(3, 30)] + [(2000, "later rare")], "none"
+    )
+    np.testing.assert_array_equal(rewritten.search("rare", 9)[1], anew.search("rare", 9)[1])
 
 
 def test_an_index_of_a_later_generation_opens(tmp_path: Path) -> None:

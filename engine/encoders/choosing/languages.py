@@ -53,10 +53,12 @@ def knows(source: EncoderSource, language: str) -> bool:
 
 def language_finding(store: Store, source: EncoderSource) -> Finding | None:
     """What to say of documents in languages that an encoder does not know."""
+    if not (known := languages_of(source)):
+        return None
     lengths: Counter[str] = Counter()
     for _, code, length in store.languages_but("und"):
         lengths[code] += length
-    if not (shares := foreign_shares(languages_of(source), lengths)):
+    if not (shares := foreign_shares(known, lengths)):
         return None
     listed = ", ".join(f"{language_name(code)} {share:.0%}" for code, share in shares.items() if share >= MIN_SHOWN)
     found = f"of the documents' text, {listed} is in languages that {source.name} was not trained on"

@@ -16,6 +16,9 @@ from engine.project.store.schema import MIGRATIONS, SCHEMA, SCHEMA_VERSION
 
 SETTLE_SECONDS = 5.0  # so long one who may only read waits for a writer that sets up the log
 BUSY_SECONDS = 30.0  # so long a writer waits for another
+SMALL = 100_000_000  # bytes: what a copy or a check takes no notable time of
+SECONDS_A_BYTE = 1e-8  # that they take of a large database
+SHARE = 20  # so many times as long as the last copy took must pass before the next
 _NOT_WRITTEN, _FREE_SPACE = "The project's database could not be written.", "Free some disk space and run again."
 _NO_ROOM_FOR_A_LOG = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR}
 
@@ -128,6 +131,15 @@ class Database:
             return json.loads(text)
         except (ValueError, TypeError, RecursionError) as error:
             raise damaged(self.path, f"a value is not JSON ({error})") from None
+
+    @staticmethod
+    def is_fresh(path: Path, copy: Path) -> bool:
+        """Whether the last copy of a large database is too young for another, or for a look at every page, which take as long."""
+        try:
+            size, age = path.stat().st_size, time.time() - copy.stat().st_mtime
+        except OSError:
+            return False
+        return size > SMALL and 0 <= age < SHARE * SECONDS_A_BYTE * size
 
     def backup(self, target: Path) -> None:
         """Write a consistent copy to `target`, replacing a former one only when it is complete and on the disk."""

@@ -1,17 +1,19 @@
-"""Files, documents and chunks: in one class, as one transaction writes all three."""
+"""Files, documents and chunks: in one class, as one transaction writes all three. Long for that reason."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Sized
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import fields
 from types import MappingProxyType
 from typing import Any, cast
 
 from engine.core.messages.documents import FileOutcome
 from engine.core.records import Chunk, Document
-from engine.project.store.connection import Database, damaged, guarded
+from engine.project.store.artifact_info import CorpusInfo
+from engine.project.store.artifacts import INCOMPLETE, ArtifactTables
+from engine.project.store.connection import damaged, guarded
 from engine.project.store.positions import positions
 from engine.project.store.records import FileRecord, LeftOutRecord, PartRecord
 
@@ -39,10 +41,11 @@ def _set(columns: Iterable[str]) -> str:
     return ", ".join(f"{column} = ?" for column in columns)
 
 
+BLOCK = 2_000  # chunks that are read at once
 AGAIN = -1  # when a file was changed that is to be read again
 
 
-class DocumentTables(Database):
+class DocumentTables(ArtifactTables):
     """What was read, and the chunks made of it."""
 
     _fingerprints: Mapping[str, tuple[tuple[int, int], str]] = MappingProxyType({})
@@ -250,7 +253,8 @@ class DocumentTables(Database):
         """(id, a piece of the text) of up to `most` live documents whose language is not known yet; BEIR sets apart."""
         rows = self._rows(
             """SELECT id, CASE WHEN length(text) > ?1 + ?2 THEN substr(text, ?1, ?2) ELSE substr(text, 1, ?2) END
-            FROM documents WHERE live AND language = '' AND format <> 'beir' ORDER BY id LIMIT ?3""",
+            FROM documents WHERE id IN (SELECT id FROM documents INDEXED BY documents_overview
+            WHERE live AND language = '' AND format <> 'beir' ORDER BY id LIMIT ?3) ORDER BY id""",
             (start, length, most),
         )
         return cast(list[tuple[int, str]], rows)
@@ -269,7 +273,8 @@ class DocumentTables(Database):
 
     def languages_but(self, main: str) -> list[tuple[int, str, int]]:
         """(id, language, characters) of the live documents whose language is known, and another than `main`."""
-        sql = "SELECT id, language, length(text) FROM documents WHERE live AND language NOT IN ('', ?)"
+        sql = """SELECT id, language, length(text) FROM documents WHERE id IN (SELECT id FROM documents
+            INDEXED BY documents_overview WHERE live AND language NOT IN ('', ?))"""
         return cast(list[tuple[int, str, int]], self._rows(sql, (main,)))
 
     def document(self, document_id: int) -> Document | None:
@@ -291,6 +296,14 @@ class DocumentTables(Database):
     def chunks(self) -> list[Chunk]:
         """All live chunks, in order of id."""
         return [self._chunk(row) for row in self._rows(f"SELECT {_CHUNK} FROM chunks WHERE live ORDER BY id")]
+
+    def each_chunk(self) -> Iterator[Chunk]:
+        """The same one after the other, `BLOCK` in memory: of a million, all take several GB."""
+        last = -1
+        sql = f"SELECT {_CHUNK} FROM chunks WHERE live AND id > ? ORDER BY id LIMIT ?"
+        while rows := self._rows(sql, (last, BLOCK)):
+            yield from map(self._chunk, rows)
+            last = rows[-1][_CHUNK.split(", ").index("id")]
 
     def _chunk(self, row: Any) -> Chunk:
         return Chunk(
@@ -345,7 +358,11 @@ class DocumentTables(Database):
         return found
 
     def corpus_fingerprint(self) -> str:
-        """Hash over the live chunks' ids and contents. Unchanged content means an unchanged value."""
+        """Hash over the live chunks' ids and contents. Unchanged content means an unchanged value. What a finished ingest has noted
+        holds until another begins to change them."""
+        noted = self.artifact(CorpusInfo)
+        if noted is not None and noted.fingerprint != INCOMPLETE and noted.info.chunks:
+            return noted.info.chunks
         return self._kept("corpus", lambda: (f"{row}:{content_hash}\n" for row, content_hash in self.chunk_hashes()))
 
     def titles(self) -> dict[int, str]:

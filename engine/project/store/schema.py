@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-SCHEMA_VERSION = 7
+SCHEMA_VERSION = 8
 _DOCUMENT_QUERIES = """
 CREATE TABLE document_queries (
     id INTEGER PRIMARY KEY AUTOINCREMENT, text TEXT NOT NULL, origin TEXT NOT NULL, chunk_id INTEGER,
@@ -10,6 +10,12 @@ CREATE TABLE document_queries (
     target TEXT NOT NULL);
 CREATE INDEX document_queries_by_document ON document_queries (document_id);
 """
+_OVERVIEWS = """
+CREATE INDEX documents_overview ON documents (
+    id, live, language, file_id, path, source, external_id, format, title, content_hash, size, modified, author, created, changed);
+CREATE INDEX chunks_overview ON chunks (id, live, document_id, content_hash);
+"""
+"""All columns but the long ones: what asks for those of every row need not read the texts, which are most of the file."""
 SCHEMA = f"""
 CREATE TABLE files (
     id INTEGER PRIMARY KEY, source TEXT NOT NULL, path TEXT NOT NULL, format TEXT NOT NULL, size INTEGER NOT NULL,
@@ -45,7 +51,7 @@ CREATE TABLE judged_queries (
 CREATE TABLE artifacts (
     kind TEXT PRIMARY KEY, fingerprint TEXT NOT NULL, folder TEXT NOT NULL, created REAL NOT NULL, info TEXT NOT NULL);
 CREATE TABLE adaptation_chunks (content_hash TEXT PRIMARY KEY) WITHOUT ROWID;
-{_DOCUMENT_QUERIES}"""
+{_DOCUMENT_QUERIES}{_OVERVIEWS}"""
 
 # What brings a database of a version to the next one. Version 6 was that of 0.1; older ones are built anew from the documents.
-MIGRATIONS = {6: _DOCUMENT_QUERIES}
+MIGRATIONS = {6: _DOCUMENT_QUERIES, 7: _OVERVIEWS}

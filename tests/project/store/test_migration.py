@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fixtures.errors import fails
@@ -22,6 +23,8 @@ VALUES (1, 1, 'a.md', '/d', 'md', 'A', 'Birds. The pelican.', 'h', 5, 6.0);
 INSERT INTO chunks (id, document_id, ordinal, start, end, text, headings, tokens, content_hash)
 VALUES (1, 1, 0, 7, 19, 'The pelican.', '[]', 4, 'x');
 DROP TABLE document_queries;
+DROP INDEX documents_overview;
+DROP INDEX chunks_overview;
 PRAGMA user_version = 6;
 """
 
@@ -37,10 +40,13 @@ def former(tmp_path: Path) -> Path:
     return path
 
 
-def columns(path: Path) -> dict[str, list[tuple[str, str, int, str | None]]]:
+def columns(path: Path) -> dict[str, list[Any]]:
     raw = sqlite3.connect(path)
     names = [row[0] for row in raw.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")]
-    found = {name: sorted(row[1:5] for row in raw.execute(f"PRAGMA table_info({name})")) for name in names}
+    found: dict[str, list[Any]] = {
+        name: sorted(row[1:5] for row in raw.execute(f"PRAGMA table_info({name})")) for name in names
+    }
+    found["indexes"] = sorted(raw.execute("SELECT sql FROM sqlite_master WHERE type = 'index' AND sql IS NOT NULL"))
     raw.close()
     return found
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import shutil
 import sqlite3
 from contextlib import closing
@@ -12,7 +13,8 @@ from fixtures.stored import ARTIFACT, chunk, document, live, put_document, put_f
 
 from engine.core.errors import DamagedError, EngineError, InputError
 from engine.core.records import JudgedQuery, Query
-from engine.project.store.artifact_info import QueriesInfo
+from engine.project.store import connection, documents
+from engine.project.store.artifact_info import CorpusInfo, QueriesInfo
 from engine.project.store.artifacts import INCOMPLETE, Artifact
 from engine.project.store.store import Store
 
@@ -327,6 +329,38 @@ def test_create_refuses_an_existing_file_and_is_private(store: Store, tmp_path: 
 def test_create_in_a_missing_folder(tmp_path: Path) -> None:
     with pytest.raises(EngineError):
         Store.create(tmp_path / "missing" / "project.db")
+
+
+def test_chunks_come_one_after_the_other_as_all_at_once(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(documents, "BLOCK", 2)
+    row = put_document(store, ["one", "two", "three", "four", "five"])
+    store.replace_chunks(row, [chunk(0, "one"), chunk(1, "three"), chunk(2, "five")])
+    assert [one.text for one in store.each_chunk()] == ["one", "three", "five"]
+    assert list(store.each_chunk()) == store.chunks()
+
+
+def test_a_finished_ingest_vouches_for_the_fingerprint_until_another_begins(store: Store) -> None:
+    put_document(store, ["one"])
+    own = store.corpus_fingerprint()
+    store.put_artifact(Artifact(CorpusInfo("noted"), "f"))
+    assert store.corpus_fingerprint() == "noted"
+    with store.transaction():
+        store.mark_incomplete(CorpusInfo)
+    assert store.corpus_fingerprint() == own
+
+
+def test_only_a_large_database_is_spared_another_copy(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = tmp_path / "project.db.bak"
+    assert not store.is_fresh(store.path, copy)
+    store.backup(copy)
+    assert not store.is_fresh(store.path, copy)
+    monkeypatch.setattr(connection, "SMALL", 0)
+    monkeypatch.setattr(connection, "SECONDS_A_BYTE", 1.0)
+    assert store.is_fresh(store.path, copy)
+    os.utime(copy, (1, 1))
+    assert not store.is_fresh(store.path, copy)
 
 
 def test_backup_and_restore(store: Store, tmp_path: Path) -> None:

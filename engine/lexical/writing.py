@@ -1,0 +1,104 @@
+"""Writes the files of a BM25 index: terms by tantivy, ids and manifest beside them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import tantivy
+
+from engine.lexical import storage
+from engine.lexical.several import Analyzers
+from engine.lexical.storage import Manifest, damaged
+
+ID, WORDS, CODES, TOKENIZER = "id", "words", "codes", "split_at_spaces"
+IDS = "ids.npy"
+_WRITER_MEMORY = 2_000_000_000
+
+StoredChunk = tuple[int, str, str]
+Languages = Mapping[int, str]
+"""By id of a chunk, the language that it is analysed in where that is not the main one."""
+
+
+def analyzers_of(manifest: Manifest) -> Analyzers:
+    """Of the languages that a manifest names."""
+    return Analyzers(manifest.language, manifest.languages)
+
+
+def analysed(chunks: Iterable[tuple[int, str]], settings: Manifest, others: Languages) -> Iterator[StoredChunk]:
+    """The terms of (id, text) pairs as they are stored."""
+    analyzers = analyzers_of(replace(settings, languages=Counter(others.values())))
+    for key, text in chunks:
+        terms = analyzers.of(others.get(key, settings.language)).terms(text)
+        yield key, " ".join(terms.words), " ".join(terms.codes)
+
+
+def write(folder: Path, chunks: Iterable[StoredChunk], settings: Manifest, others: Languages) -> None:
+    """A new index in `folder`, of the language that `settings` name."""
+    target = storage.files_folder(folder)
+    target.mkdir(mode=0o700, parents=True)
+    folder.chmod(0o700)
+    ids = write_segment(target, chunks)
+    put_manifest(folder, np.sort(np.fromiter(ids, np.int64, len(ids))), replace(settings, files={}), others)
+
+
+def put_manifest(folder: Path, ids: npt.NDArray[np.int64], former: Manifest, others: Languages) -> None:
+    """Note the ids, and what `folder` holds now. Segments that `former` names are taken as it has them."""
+    target = storage.files_folder(folder)
+    (target / IDS).unlink(missing_ok=True)
+    np.save(target / IDS, ids)
+    written = set(ids.tolist()) if others else set()
+    counts = Counter(code for key, code in others.items() if key in written and code != former.language)
+    several = {**counts, former.language: len(ids) - counts.total()} if counts else {}
+    files = storage.describe(target, former.files)
+    manifest = replace(former, generation=1, count=len(ids), languages=several, files=files)
+    storage.write_manifest(folder, manifest)
+
+
+def write_segment(target: Path, chunks: Iterable[StoredChunk], gone: Iterable[int] = ()) -> set[int]:
+    """Writes chunks, and deletes those whose ids are `gone` from an index that is there already. Returns the ids written."""
+    index = tantivy.Index(_schema(), str(target), sort_by_field=ID)
+    register(index)
+    seen: set[int] = set()
+    with panics_are_damage(target):
+        writer = index.writer(_WRITER_MEMORY, num_threads=1)
+        for key in gone:
+            writer.delete_documents_by_term(ID, key)
+    for key, words, codes in chunks:
+        if key in seen or not -(2**63) <= key < 2**63:
+            raise ValueError(f"chunk id {key} occurs twice or does not fit in 64 bits")
+        seen.add(key)
+        writer.add_document(tantivy.Document(id=key, words=words, codes=codes))
+    writer.commit()
+    writer.wait_merging_threads()
+    return seen
+
+
+def _schema() -> tantivy.Schema:
+    builder = tantivy.SchemaBuilder().add_integer_field(ID, indexed=True, fast=True)
+    builder = builder.add_text_field(WORDS, stored=True, tokenizer_name=TOKENIZER, index_option="freq")
+    return builder.add_text_field(CODES, stored=True, tokenizer_name=TOKENIZER, index_option="basic").build()
+
+
+def register(index: tantivy.Index) -> None:
+    """Make the tokenizer known to an opened index."""
+    splitter = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.whitespace()).build()
+    index.register_tokenizer(TOKENIZER, splitter)
+
+
+@contextmanager
+def panics_are_damage(folder: Path) -> Iterator[None]:
+    """tantivy reports a broken file as ValueError or OSError, or panics with a BaseException of pyo3."""
+    try:
+        yield
+    except (ValueError, OSError) as error:
+        raise damaged(folder, f"tantivy cannot read it ({error})") from error
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":
+            raise
+        raise damaged(folder, f"tantivy failed on it ({error})") from error

@@ -1,0 +1,230 @@
+"""Whether time and memory grow with the corpus as they should: `python tests/benchmarks/scale.py FOLDER CHUNKS [CHUNKS …]`.
+
+For each size a project in FOLDER (kept, so that what is done is not done again): the corpus, then `ingest`, `index` and `embed`
+as the product runs them, searches, and an update of 100 files. Prints seconds and peak memory of each, growth exponents
+log(t₂/t₁)/log(n₂/n₁) between sizes, and the bar: time at ten times the chunks over time, at most 12.
+
+The texts are sentences of real documents in new order, with numbers and names of their own, so that the vocabulary grows with
+the corpus. The encoder has BERT's vocabulary, 384 dimensions and no layers: a random direction for each word, and their mean.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import re
+import resource
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+REPOSITORY = Path(__file__).parents[2]
+sys.path[:0] = [str(REPOSITORY), str(REPOSITORY / "tests")]
+
+from fixtures.big_project import vocabulary  # noqa: E402
+from fixtures.tiny_model import save_layout  # noqa: E402
+
+from engine.core.events import StageFinished  # noqa: E402
+from engine.project.folder import ProjectFolder  # noqa: E402
+from engine.runs.pipeline import run  # noqa: E402
+
+DATA = REPOSITORY.parent / "shared" / "data"
+SETS = ("multihop-partial", "contractnli", "cranfield", "cisi", "med")
+CHUNKS_PER_FILE = 20
+CHUNK_CHARACTERS = 1010  # measured, of 256 tokens
+CHANGED_FILES = 100
+QUERIES = 300
+STAGES = ("ingest", "index", "embed")
+BAR = 12.0
+
+
+def sentences() -> list[str]:
+    """Sentences of 40 to 400 characters out of the data sets."""
+    found: dict[str, None] = {}
+    for name in SETS:
+        for line in (DATA / name / "corpus.jsonl").open(encoding="utf-8"):
+            for part in re.split(r"(?<=[.!?])\s+", json.loads(line)["text"]):
+                if 40 <= len(part) <= 400:
+                    found[" ".join(part.split())] = None
+    return list(found)
+
+
+def documents(count: int, seed: int) -> Iterator[str]:
+    """Texts of about `CHUNKS_PER_FILE` chunks: sentences in random order, every number another, every third with a new name."""
+    rng, parts, names = random.Random(seed), sentences(), vocabulary(400_000, seed=1)
+    for _ in range(count):
+        made: list[str] = []
+        length = 0
+        while length < CHUNKS_PER_FILE * CHUNK_CHARACTERS:
+            part = re.sub(r"\d+", lambda digits: str(rng.randrange(10 ** len(digits[0]))), rng.choice(parts))
+            if rng.random() < 0.33:
+                part = f"{names[int(len(names) ** rng.random()) - 1].capitalize()}: {part}"
+            made.append(part + ("\n\n" if rng.random() < 0.15 else " "))
+            length += len(made[-1])
+        yield "".join(made)
+
+
+def write_corpus(folder: Path, chunks: int) -> None:
+    """Files of text, 200 a folder."""
+    for number, text in enumerate(documents(chunks // CHUNKS_PER_FILE, seed=0)):
+        place = folder / f"part-{number // 200:04d}"
+        place.mkdir(parents=True, exist_ok=True)
+        (place / f"document-{number:06d}.txt").write_text(text, "utf-8")
+
+
+def change_files(folder: Path, round_: int) -> None:
+    """Give `CHANGED_FILES` files, spread over the corpus, another text, as an editor does."""
+    files = sorted(folder.rglob("*.txt"))
+    files = files[round_ :: max(1, len(files) // CHANGED_FILES)][:CHANGED_FILES]
+    for path, text in zip(files, documents(len(files), round_), strict=True):
+        path.write_text(text, "utf-8")
+
+
+def build_encoder(folder: Path) -> Path:
+    """A BERT without layers, with the bundled model's tokenizer."""
+    import torch
+    from transformers import AutoTokenizer, BertConfig, BertModel
+
+    from engine.encoders.model_folder import DEFAULT_MODEL, resolve_model
+
+    if folder.exists():
+        return folder
+    torch.manual_seed(0)
+    tokenizer = AutoTokenizer.from_pretrained(resolve_model(DEFAULT_MODEL).path)
+    config = BertConfig(
+        vocab_size=len(tokenizer), hidden_size=384, num_hidden_layers=0, num_attention_heads=2, intermediate_size=2,
+        initializer_range=0.2,
+    )  # fmt: skip
+    BertModel(config).eval().save_pretrained(folder, safe_serialization=True)
+    tokenizer.save_pretrained(folder)
+    save_layout(folder, {"word_embedding_dimension": 384, "pooling_mode_mean_tokens": True}, {"prompts": {}}, 256)
+    return folder
+
+
+def run_stage(project: ProjectFolder, stages: tuple[str, ...]) -> dict[str, dict[str, float]]:
+    """Run stages; seconds and peak memory (MB) of each that had something to do, and of all with what lies around them."""
+    found: dict[str, dict[str, float]] = {}
+
+    def note(event: Any) -> None:
+        if isinstance(event, StageFinished):
+            found[event.stage] = {"seconds": event.seconds, "memory": event.peak_memory_mb}
+
+    started = time.monotonic()
+    run(project, stages=stages, on_event=note)
+    found["all"] = {"seconds": time.monotonic() - started, "memory": 0.0}
+    return found
+
+
+def measure_search(folder: Path) -> dict[str, Any]:
+    """Opening, and the median and 95th percentile of hybrid searches of three to eight words of the texts, in milliseconds, with
+    query vectors at hand."""
+    import numpy as np
+
+    from engine.search.loaded import Loaded
+    from engine.search.searcher import Searcher
+
+    project = ProjectFolder(folder)
+    rng, parts = random.Random(7), sentences()
+    texts = [" ".join(rng.sample(rng.choice(parts).split(), k=rng.randint(3, 5))) for _ in range(QUERIES)]
+    loaded = Loaded(project)
+    artifact, _ = loaded.vector_index()
+    encoder = loaded.query_encoder(artifact)
+    vectors = dict(zip(texts, encoder.encode_queries(texts), strict=True))
+    fingerprint = encoder.fingerprint
+    loaded.close()
+
+    class Kept:
+        def encode_queries(self, queries: list[str]) -> Any:
+            return np.stack([vectors[query] for query in queries])
+
+    kept: Any = Kept()
+    kept.fingerprint = fingerprint
+    Loaded.query_encoder = lambda self, _artifact: kept  # type: ignore[method-assign]
+    started = time.monotonic()
+    searcher = Searcher(project)
+    searcher.search(texts[0], mode="hybrid")
+    first, found = time.monotonic() - started, {}
+    for mode in ("bm25", "semantic", "hybrid"):
+        took = []
+        for text in texts[1:]:
+            begun = time.perf_counter()
+            searcher.search(text, mode=mode)  # type: ignore[arg-type]
+            took.append(1000 * (time.perf_counter() - begun))
+        found[mode] = [round(float(np.quantile(took, share)), 1) for share in (0.5, 0.95)]
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+    return {"first": first, "memory": memory, **found}
+
+
+def measure(folder: Path, chunks: int, encoder: Path) -> dict[str, Any]:
+    """All of one size, what is measured already as it is in results.json."""
+    place = folder / str(chunks)
+    results = place / "results.json"
+    found: dict[str, Any] = json.loads(results.read_text("utf-8")) if results.exists() else {}
+
+    def keep(name: str, value: Any) -> None:
+        found[name] = value
+        results.write_text(json.dumps(found, indent=1), "utf-8")
+        print(f"{chunks:>9,} {name:<8} {json.dumps(value)}", flush=True)
+
+    if not (place / "documents").exists():
+        shutil.rmtree(place, ignore_errors=True)
+        write_corpus(place / "writing", chunks)
+        (place / "writing").rename(place / "documents")
+    project = ProjectFolder(place / "project")
+    if not project.path.exists():
+        chosen = {"corpus": {"paths": [str(place / "documents")]}, "encoder": {"model": str(encoder)}}
+        ProjectFolder.create(project.path, chosen)
+    for stage in STAGES:
+        if stage not in found:
+            took = run_stage(project, (stage,))
+            keep(stage, {**took[stage], "around": took["all"]["seconds"] - took[stage]["seconds"]})
+    if "search" not in found:
+        keep("search", json.loads(_in_child("search", project.path)))
+    if "update" not in found:
+        change_files(place / "documents", round_=3)
+        took = run_stage(project, ("ingest", "index"))
+        meaning = run_stage(project, ("embed",))
+        keep("update", {"words": took, "meaning": meaning})
+    if "searched" not in found:
+        keep("searched", json.loads(_in_child("search", project.path)))
+    return found
+
+
+def _in_child(what: str, folder: Path) -> str:
+    done = subprocess.run([sys.executable, __file__, what, str(folder)], check=True, capture_output=True, text=True)
+    return done.stdout.splitlines()[-1]
+
+
+def total(found: dict[str, Any]) -> float:
+    """Seconds of all stages, with what lies around them."""
+    return float(sum(found[stage]["seconds"] + found[stage]["around"] for stage in STAGES))
+
+
+def main() -> None:
+    if sys.argv[1] == "search":
+        print(json.dumps(measure_search(Path(sys.argv[2]))))
+        return
+    folder, sizes = Path(sys.argv[1]).absolute(), sorted(map(int, sys.argv[2:]))
+    folder.mkdir(parents=True, exist_ok=True)
+    encoder = build_encoder(folder / "encoder")
+    measured = {size: measure(folder, size, encoder) for size in sizes}
+    for small, large in pairwise(sizes):
+        grown = math.log(large / small)
+        for stage in STAGES:
+            times = [measured[size][stage]["seconds"] for size in (small, large)]
+            print(
+                f"{small:,} → {large:,} {stage}: × {times[1] / times[0]:.1f}, exponent {math.log(times[1] / times[0]) / grown:.2f}"
+            )
+        ratio = total(measured[large]) / total(measured[small])
+        bar = f" (bar: {BAR:g})" if large == 10 * small else ""
+        print(f"{small:,} → {large:,} together: × {ratio:.1f}{bar}, exponent {math.log(ratio) / grown:.2f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
