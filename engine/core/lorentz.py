@@ -64,7 +64,7 @@ class LorentzForm(IndexForm):
     added: ClassVar[int] = 4
     of_cosines: ClassVar[bool] = False
     curvature: float = 1.0
-    largest: float = 1.0
+    largest: float = 0.0
 
     @property
     def parameters(self) -> dict[str, float]:
@@ -79,8 +79,8 @@ class LorentzForm(IndexForm):
         return LorentzForm(curvature, largest)
 
     def fitted(self, chunks: Floats) -> IndexForm:
-        """With the M of these vectors."""
-        return LorentzForm(self.curvature, self._largest(chunks) or 1.0)
+        """With the M of these vectors and of those that it is fitted to already."""
+        return LorentzForm(self.curvature, max(self.largest, self._largest(chunks)) or 1.0)
 
     def takes(self, chunks: Floats) -> bool:
         """Those that are not longer than M."""

@@ -71,7 +71,7 @@ class Chunk:
     """A passage of one document: `document.text[start:end] == text` (character offsets).
 
     `headings` is the path of headings that the chunk stands under, outermost first. `content_hash` is the hex sha256 of
-    `embedded_text`, which is what BM25 and the encoder see. `id` is the row id, and the key in tantivy and usearch.
+    `embedded_text`, which is what BM25 and the encoder see. `id` is the row id, and the key in both indexes.
     `pages` says on which pages, slides or sheets it stands: (offset within the chunk, number, name such as `page 3` or
     `sheet Budget`), the first at offset 0; empty for a text without pages.
     `line` and `page`, from 1, are where it begins by the line ends and form feeds of the document's text; the store counts them.

@@ -38,7 +38,7 @@ class IndexForm:
         return self
 
     def fitted(self, chunks: Floats) -> IndexForm:
-        """The form for an index of these vectors (n, d)."""
+        """The form for an index of these vectors (n, d), and of those that it is fitted to already."""
         return self
 
     def takes(self, chunks: Floats) -> bool:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from engine.encoders.model_size import ModelSize
 
 PROGRAM_BYTES = 500_000_000  # measured: Python with torch, transformers and peft, before a model is loaded
-LINK_BYTES = 150  # measured: what usearch's graph adds to each vector
+LINK_BYTES = 56  # id and signs of each vector, at 384 dimensions
 WEIGHT_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 INDEX_BYTES = {"f32": 4, "f16": 2, "i8": 1}
 ADAPTERS_AT_ONCE = (

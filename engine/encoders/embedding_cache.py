@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +16,7 @@ from engine.encoders.encoder import Unfinished
 from engine.encoders.vector_shards import map_vectors, read_hashes, write_shard
 
 if TYPE_CHECKING:
+    from engine.core.similarity import Similarity
     from engine.encoders.encoder import Encoder, Progress
 
 _WINDOW_SHARDS = 128
@@ -137,6 +138,18 @@ class EmbeddingCache:
         return len(others)
 
 
+class CachedRows:
+    """Vectors (n, d) as an encoder gave them, read from its cache a slice or a choice of rows at a time, float32: of a million, all
+    take several GB. Up to float16: a fresh vector equals a cached one."""
+
+    def __init__(self, cache: VectorCache, places: np.ndarray, similarity: Similarity) -> None:
+        self._cache, self._places, self._similarity = cache, places, similarity
+        self.shape = (len(places), cache.dimension)
+
+    def __getitem__(self, rows: slice | np.ndarray) -> np.ndarray:
+        return self._similarity.restored(self._cache.read(self._places[rows]))
+
+
 def encode_cached(
     encoder: Encoder,
     hashes: Sequence[str],
@@ -149,11 +162,11 @@ def encode_cached(
     encode: Callable[..., np.ndarray] | None = None,
     order: np.ndarray | None = None,
     stored: Callable[[VectorCache, np.ndarray], None] | None = None,
-) -> np.ndarray:
-    """Vectors float32 (n, d) of `texts`, encoding only those whose content hash (hex sha256) is not cached.
+) -> CachedRows:
+    """The vectors (n, d) of `texts`, encoding only those whose content hash (hex sha256) is not cached.
 
     New vectors are stored `shard_size` at a time; then `stored` is called with the cache and all keys (n,). An interruption loses
-    at most one shard, less where its cause is `Unfinished`. All come back through float16: a fresh vector equals a cached one.
+    at most one shard, less where its cause is `Unfinished`.
     `progress` gets the number of texts done so far. Raises CancelledError when `should_stop()`, asked after every batch of the
     encoder, says so.
     `encode`: in place of `encode_chunks`. `order` (n,): the rows in the order in which they are wanted.
@@ -165,11 +178,11 @@ def encode_cached(
     missing = first[kept.find(keys[first]) < 0]
     done = len(first) - len(missing)
     extra = len(keys) - len(first)
-    for rows in _shard_rows(missing, texts, shard_size):
+    for rows, shard in _shards(missing, texts, shard_size):
         report = _Report(progress, should_stop, done, len(first), len(rows))
         report.check()
         try:
-            vectors = (encode or encoder.encode_chunks)([texts[row] for row in rows], report)
+            vectors = (encode or encoder.encode_chunks)(shard, report)
         except EngineError as error:
             if isinstance(error.__cause__, Unfinished):
                 vectors = error.__cause__.vectors
@@ -179,10 +192,9 @@ def encode_cached(
         done += len(rows)
         if stored is not None:
             stored(kept, keys)
-    found = kept.read(kept.find(keys))  # (n, d)
     if progress is not None:
         progress(done + extra)
-    return encoder.similarity.restored(found)
+    return CachedRows(kept, kept.find(keys), encoder.similarity)
 
 
 class CachedEncoder:
@@ -198,12 +210,12 @@ class CachedEncoder:
         """See `Encoder`."""
         if self._queries_only:
             return self._encoder.encode_chunks(texts, progress)
-        return encode_cached(self._encoder, list(map(_digest, texts)), texts, self._cache, progress=progress)
+        return encode_cached(self._encoder, list(map(_digest, texts)), texts, self._cache, progress=progress)[:]
 
     def encode_queries(self, texts: Sequence[str], progress: Progress | None = None) -> np.ndarray:
         """See `Encoder`."""
         hashes, encode = [_digest(f"query\0{text}") for text in texts], self._encoder.encode_queries
-        return encode_cached(self._encoder, hashes, texts, self._cache, progress=progress, encode=encode)
+        return encode_cached(self._encoder, hashes, texts, self._cache, progress=progress, encode=encode)[:]
 
 
 def _digest(text: str) -> str:
@@ -250,15 +262,15 @@ def hash_keys(hashes: Sequence[str]) -> np.ndarray:
     return np.frombuffer(raw, dtype="S32")
 
 
-def _shard_rows(missing: np.ndarray, texts: Sequence[str], shard_size: int) -> list[np.ndarray]:
-    """The missing rows in shards, sorted by length within windows of several shards: batches hold like lengths. Windows grow, so
-    that what is wanted first comes first."""
-    shards: list[np.ndarray] = []
+def _shards(missing: np.ndarray, texts: Sequence[str], shard_size: int) -> Iterator[tuple[np.ndarray, list[str]]]:
+    """The missing rows and their texts in shards, sorted by length within windows of several shards: batches hold like lengths.
+    Windows grow, so that what is wanted first comes first. A window's texts are in memory."""
     start, window = 0, shard_size
     while start < len(missing):
         rows = missing[start : start + window]
         start, window = start + window, min(2 * window, shard_size * _WINDOW_SHARDS)
-        lengths = np.array([len(texts[row]) for row in rows])
-        rows = rows[np.argsort(-lengths, kind="stable")]
-        shards.extend(rows[begin : begin + shard_size] for begin in range(0, len(rows), shard_size))
-    return shards
+        found = [texts[row] for row in rows]
+        order = np.argsort([-len(text) for text in found], kind="stable")
+        for begin in range(0, len(rows), shard_size):
+            here = order[begin : begin + shard_size]
+            yield rows[here], [found[place] for place in here]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from engine.encoders.embedding_cache import EmbeddingCache, VectorCache
+    from engine.encoders.embedding_cache import CachedRows, EmbeddingCache, VectorCache
     from engine.encoders.encoder import Encoder, EncoderSource
     from engine.encoders.hardware import Hardware, Purpose
     from engine.encoders.model_folder import ModelFolder
@@ -176,18 +176,30 @@ def chunk_vectors(
     encoder: Encoder,
     chunks: Sequence[Chunk],
     what: str = "chunks",
+) -> NDArray[np.float32]:
+    """Unit vectors (n, d) of the chunks, encoding only what the cache lacks; resumable, cancellable."""
+    hashes, texts = [chunk.content_hash for chunk in chunks], [chunk.embedded_text for chunk in chunks]
+    return chunk_rows(context, encoder, hashes, texts, open_cache(context), what)[:]
+
+
+def chunk_rows(
+    context: StageContext,
+    encoder: Encoder,
+    hashes: Sequence[str],
+    texts: Sequence[str],
+    cache: EmbeddingCache,
+    what: str = "chunks",
     *,
     order: NDArray[np.int64] | None = None,
     stored: Callable[[VectorCache, NDArray[np.bytes_]], None] | None = None,
-) -> NDArray[np.float32]:
-    """Unit vectors (n, d) of the chunks, encoding only what the cache lacks; resumable, cancellable. `order` and `stored`: see
-    `encode_cached`."""
+) -> CachedRows:
+    """As `chunk_vectors`, of content hashes and texts; a text is asked for once, where it is to be encoded. `order` and `stored`:
+    see `encode_cached`."""
     from engine.encoders.embedding_cache import encode_cached
 
-    cache = open_cache(context)
     vectors = encode_cached(
-        encoder, [chunk.content_hash for chunk in chunks], [chunk.embedded_text for chunk in chunks], cache,
-        progress=ThrottledProgress(context, len(chunks), what), should_stop=context.should_stop, order=order, stored=stored,
+        encoder, hashes, texts, cache, progress=ThrottledProgress(context, len(hashes), what),
+        should_stop=context.should_stop, order=order, stored=stored,
     )  # fmt: skip
     for notice in encoder.notices:
         context.warn(notice)

@@ -19,6 +19,7 @@ KEYS = {
     "search.hubs": "",
     "search.csls": "",
     "search.term_weights": "",
+    "vectors.expansion_search": "",
     "training.quantisation": "",
     "training.query_steps": "",
     "training.query_learning_rate": "",

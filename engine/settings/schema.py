@@ -174,7 +174,6 @@ class VectorSettings(Section):
     """The vector index."""
 
     dtype: Literal["f16", "f32", "i8"] = key("f16", "storage type of the vectors")
-    expansion_search: int = key(128, "search width of HNSW; larger values find more and take longer", ge=16, le=4096)
 
 
 class SearchSettings(Section):

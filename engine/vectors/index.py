@@ -1,129 +1,192 @@
-"""A usearch index in a folder of its own, with a manifest; damage is found before it can crash native code."""
+"""An index of vectors in a folder of its own, with a manifest; damage is found when it is opened.
+
+The rows lie in files that are written once and mapped: an update adds one, links to the others and notes the rows that are gone.
+Up to `EXACT_UP_TO` rows all are compared with a query. Of more, the signs of their numbers name candidates, and these are compared:
+a scan of one bit for sixteen, so that building takes time linear in the rows and a change that of what has changed
+(docs/log/scale.md has it beside a graph).
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+import os
+import shutil
+from collections.abc import Callable, Iterable
+from functools import cached_property
+from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from engine.core.disk import file_sha256, write_text
 from engine.core.errors import DamagedError, EngineError, ResourceError
 from engine.core.similarity import COSINE, IndexForm, Similarity
-from engine.encoders.graph.native_libraries import prepare_for_usearch
 from engine.vectors.forms import index_form
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-FORMAT_VERSION = 1
-EXACT_UP_TO = 20_000  # exact search of this many vectors takes a few ms: no need to approximate
-REBUILD_SHARE = 0.2  # recall of an HNSW graph sinks with removed keys
-READ_BLOCK = 16_384
-DTYPES = {"f16": "f16", "f32": "f32", "i8": "i8"}
+    from engine.vectors.part import Part, Signs
+
+FORMAT_VERSION = 2
+EXACT_UP_TO = 100_000
+CANDIDATES = 128
+"""One of so many rows is compared, at least `MIN_CANDIDATES` and eight times what is wanted."""
+MIN_CANDIDATES = 4_096
+REBUILD_SHARE = 0.2  # of rows that are gone: they are read for nothing
+GROWTH = 4  # so many times as large as when it was built, the centre of an index may lie elsewhere
+BLOCK = 16_384
+SAMPLE = 1_024  # rows of up to 32 blocks, of which the centre is made
+GONE = "gone.npy"
+DTYPES = {"f16": "float16", "f32": "float32", "i8": "int8"}
+
+
+class Rows(Protocol):
+    """Vectors that are made a slice at a time, float32 (m, d): an array is one, too."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(n, d)."""
+
+    def __getitem__(self, rows: slice, /) -> Any:
+        """Those of a slice."""
 
 
 class VectorIndex:
-    """Index over chunk vectors, by cosine, in the form that serves a similarity. Made by `build` or `update`, read by `open`."""
+    """Index over chunk vectors, by cosine, in the form that serves a similarity. Made by `build` or `updated`, read by `open`."""
 
-    def __init__(self, index: Any, manifest: dict[str, Any]) -> None:
-        self._index, self.manifest, self.form = index, manifest, index_form(manifest)
+    def __init__(self, folder: Path, manifest: dict[str, Any], parts: list[Part], gone: NDArray[np.int64]) -> None:
+        import numpy as np
+
+        self.folder, self.manifest, self.form = folder, manifest, index_form(manifest)
+        self._parts, self._gone = parts, gone
+        self._starts = np.cumsum([0, *(len(part.ids) for part in parts)])
+        places = np.arange(self._starts[-1])
+        places = np.delete(places, gone)
+        ids = np.concatenate([np.empty(0, np.int64), *(part.ids for part in parts)])[places]
+        order = np.argsort(ids, kind="stable")
+        self._keys, self._places = ids[order], places[order]
 
     @classmethod
     def build(
-        cls,
-        folder: Path,
-        ids: NDArray[np.int64],
-        vectors: NDArray[np.float32],
-        *,
-        similarity: Similarity = COSINE,
-        dtype: str = "f16",
-        expansion: int = 128,
+        cls, folder: Path, ids: NDArray[np.int64], vectors: Rows, *, similarity: Similarity = COSINE, dtype: str = "f16"
     ) -> VectorIndex:
         """Write an index of `vectors` (float32, (n, d)), compared by `similarity`, under keys `ids` (n,) into `folder`.
 
-        Raises EngineError for vectors that are not finite: usearch would return them as hits. ValueError for ids that
-        are not unique or do not fit the vectors.
-        """
-        _refuse_not_finite(vectors)
-        form = similarity.index_form.fitted(vectors)
-        rows = form.rows(vectors, _precision(dtype))
-        index = _empty(rows.shape[1], dtype, expansion)
-        _add(index, ids, rows)
-        return cls.write(folder, index, dtype, expansion, 0, form)
-
-    @classmethod
-    def update(
-        cls,
-        former: Path,
-        folder: Path,
-        add: NDArray[np.int64],
-        vectors: NDArray[np.float32],
-        remove: Iterable[int],
-    ) -> VectorIndex | None:
-        """Write a copy of the index in `former`, with keys removed and added, into `folder`; `former` is not changed.
-
-        An added key that is known is replaced. None when so many keys have gone, or a vector is so long, that the index must be
-        rebuilt. Raises DamagedError like `open`, EngineError and ValueError like `build`.
+        Raises EngineError for vectors that are not finite. ValueError for ids that are not unique or do not fit the vectors.
         """
         import numpy as np
 
-        old = cls.open(former)
-        gone = np.union1d(np.fromiter(remove, np.int64), add)
-        gone = gone[np.isin(gone, old.keys())]
-        removed = int(old.manifest["removed"]) + len(gone)
-        _refuse_not_finite(vectors)
-        if removed > REBUILD_SHARE * max(1, old.count) or not old.form.takes(vectors):
+        from engine.vectors.part import Signs
+
+        _check_ids(ids, vectors)
+        form = similarity.index_form
+        starts = range(0, len(ids), BLOCK)
+        if not form.of_cosines or not starts:
+            for start in starts or (0,):
+                form = form.fitted(vectors[start : start + BLOCK])
+        sample = [
+            form.rows(vectors[at : at + SAMPLE], _precision(dtype)) for at in starts[:: max(1, len(starts) // 16)]
+        ]
+        width = form.rows(vectors[:0], _precision(dtype)).shape[1]
+        centre = np.concatenate(sample).mean(axis=0) if sample else np.zeros(width, np.float32)
+        manifest = {
+            "version": FORMAT_VERSION, "dimension": width, "dtype": dtype, "removed": 0, "built": len(ids), "form": form.name,
+            **form.parameters, "centre": np.round(centre.astype(float), 6).tolist(), "parts": {},
+        }  # fmt: skip
+        blocks = (_stored(form, vectors[start : start + BLOCK], dtype) for start in starts)
+        return cls._write(folder, manifest, ids, blocks, Signs(centre.astype(np.float32)), np.empty(0, np.int64))
+
+    def updated(self, folder: Path, add: NDArray[np.int64], vectors: Rows, remove: Iterable[int]) -> VectorIndex | None:
+        """Write this index with keys removed and added into `folder`; its own folder is not changed.
+
+        An added key that is known is replaced. Small files become part of the new one, so that there are never many. None when so
+        many keys have gone or come, or a vector is so long, that the index must be rebuilt. Raises like `build`.
+        """
+        import numpy as np
+
+        _check_ids(add, vectors)
+        known = self._places_of(np.union1d(np.fromiter(remove, np.int64), add))
+        removed, grown = int(self.manifest["removed"]) + len(known), self.count + len(add)
+        fresh = vectors[0 : len(add)]
+        _refuse_not_finite(fresh)
+        outgrown = grown > max(EXACT_UP_TO, GROWTH * int(self.manifest["built"]))
+        if removed > REBUILD_SHARE * max(1, self.count) or outgrown or not self.form.takes(fresh):
             return None
-        if len(gone):
-            old._index.remove(gone.astype(np.uint64))
-        _add(old._index, add, old.form.rows(vectors, _precision(old.manifest["dtype"])))
-        return cls.write(folder, old._index, old.manifest["dtype"], int(old.manifest["expansion"]), removed, old.form)
+        gone, names, ids = np.union1d(self._gone, known), list(self.manifest["parts"]), [add]
+        blocks = [_stored(self.form, fresh, self.manifest["dtype"])] if len(add) else []
+        while names and len(self._parts[len(names) - 1].ids) <= sum(map(len, ids)):
+            part, start = self._parts[len(names) - 1], self._starts[len(names) - 1]
+            stay = np.delete(np.arange(len(part.ids)), gone[gone >= start] - start)
+            ids, blocks, gone = [*ids, part.ids[stay]], [*blocks, part.rows[stay]], gone[gone < start]
+            names.pop()
+        for name in names:
+            try:
+                os.link(self.folder / name, folder / name)
+            except OSError:  # a disk without links
+                shutil.copyfile(self.folder / name, folder / name)
+        manifest = {
+            **self.manifest,
+            "removed": removed,
+            "parts": {name: self.manifest["parts"][name] for name in names},
+        }
+        return self._write(folder, manifest, np.concatenate(ids), blocks, self._signs, gone)
 
     @classmethod
-    def write(cls, folder: Path, index: Any, dtype: str, expansion: int, removed: int, form: IndexForm) -> VectorIndex:
-        """Save the graph with its manifest into `folder`, and open it."""
-        path = folder / "index.usearch"
+    def _write(
+        cls, folder: Path, manifest: dict[str, Any], ids: NDArray[np.int64], blocks: Iterable[NDArray[Any]], signs: Signs,
+        gone: NDArray[np.int64],
+    ) -> VectorIndex:  # fmt: skip
+        """Write one more file of rows, and what is gone, with the manifest; open all."""
+        import numpy as np
+
+        from engine.vectors.part import write_part
+
+        parts = dict(manifest["parts"])
+        path = folder / f"part-{1 + max((int(name[5:11]) for name in parts), default=0):06d}.vec"
         try:
-            index.save(str(path))
-        except RuntimeError as error:
+            if len(ids):
+                write_part(path, ids, blocks, signs)
+                parts[path.name] = (len(ids), file_sha256(path))
+            np.save(folder / GONE, gone)
+            (folder / GONE).chmod(0o600)
+        except OSError as error:
             raise ResourceError(
                 "The vector index could not be written.", f"{error}.", "Free some disk space and run again.",
                 code="write-failed", command="run",
             ) from error  # fmt: skip
-        path.chmod(0o600)
-        manifest = {
-            "version": FORMAT_VERSION,
-            "count": len(index),
-            "dimension": int(index.ndim),
-            "dtype": dtype,
-            "expansion": expansion,
-            "removed": removed,
-            "form": form.name,
-            **form.parameters,
-            "sha256": file_sha256(path),
-        }
+        count = sum(rows for rows, _ in parts.values()) - len(gone)
+        manifest = {**manifest, "count": count, "parts": parts, "gone": file_sha256(folder / GONE)}
         write_text(folder / "manifest.json", json.dumps(manifest))
-        return cls(index, manifest)
+        return cls(folder, manifest, _mapped(folder, manifest), gone)
 
     @classmethod
     def open(cls, folder: Path) -> VectorIndex:
-        """Load an index into memory. Raises DamagedError when a file is missing or differs from its sha256."""
+        """Map an index. Raises DamagedError when a file is missing or differs from its sha256."""
+        import numpy as np
+
         manifest = _read_manifest(folder)
         try:
-            index = _empty(manifest["dimension"], manifest["dtype"], manifest["expansion"])
-            index.load(str(folder / "index.usearch"))
+            gone = np.load(folder / GONE).astype(np.int64)
+            opened = cls(folder, manifest, _mapped(folder, manifest), gone)
         except Exception as error:
             raise _damaged(folder, str(error)) from None
-        if (len(index), int(index.ndim)) != (manifest["count"], manifest["dimension"]):
+        if opened.count != len(opened.keys()):
             raise _damaged(folder, "the manifest does not fit the index")
-        return cls(index, manifest)
+        return opened
 
     @property
     def count(self) -> int:
         """Number of vectors."""
         return int(self.manifest["count"])
+
+    @cached_property
+    def _signs(self) -> Signs:
+        import numpy as np
+
+        from engine.vectors.part import Signs
+
+        return Signs(np.array(self.manifest["centre"], np.float32))
 
     @property
     def width(self) -> int:
@@ -149,67 +212,117 @@ class VectorIndex:
         query_row = self.query_row(vector)
         return self.form.similarities(cosines([rows], query_row), query_row)
 
-    def _held(self, ids: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.float32] | None]:
-        """Those of `ids` that the index holds, ascending (n,), and their rows; None for no rows."""
-        import numpy as np
-
-        keys = np.unique(ids[ids >= 0])
-        keys = keys[self._index.contains(keys.astype(np.uint64))] if len(keys) else keys
-        return keys, np.asarray(self._index.get(keys.astype(np.uint64), dtype=np.float32)) if len(keys) else None
-
     def keys(self) -> NDArray[np.int64]:
-        """All chunk ids in the index, (n,)."""
-        import numpy as np
-
-        return np.asarray(self._index.keys, dtype=np.int64)
+        """All chunk ids in the index, ascending (n,)."""
+        return self._keys
 
     def stored(self) -> tuple[NDArray[np.int64], NDArray[Any]]:
-        """All chunk ids, ascending (n,), and their vectors as they are stored, a row each: float32, or float16 for less."""
-        import numpy as np
-
-        keys = np.sort(self.keys())
-        vectors = np.empty((len(keys), self.manifest["dimension"]), _precision(self.manifest["dtype"]))
-        for start in range(0, len(keys), READ_BLOCK):
-            block = slice(start, start + READ_BLOCK)
-            vectors[block] = self.rows(keys[block])
-        return keys, vectors
+        """All chunk ids, ascending (n,), and their vectors as they are stored, a row each: mapped, where they lie in that order."""
+        in_order = len(self._parts) == 1 and not len(self._gone) and bool((self._places[1:] > self._places[:-1]).all())
+        return self._keys, self._parts[0].rows if in_order else self._rows(self._places)
 
     def rows(self, ids: NDArray[np.int64]) -> NDArray[Any]:
         """The vectors of `ids` (n,), which are all in the index, as they are stored (see `stored`)."""
         import numpy as np
 
-        return np.asarray(self._index.get(ids.astype(np.uint64), dtype=_precision(self.manifest["dtype"])))
+        return self._rows(self._places[np.searchsorted(self._keys, ids)])
 
     def search(self, vector: NDArray[np.float32], k: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """Ids and similarities (both (min(k, n),)) of the chunks nearest to one query vector (d,), best first, ties by id."""
-        import numpy as np
-
         query_row = self.query_row(vector)
-        if self.count == 0 or k < 1:
-            return np.empty(0, np.int64), np.empty(0, np.float32)
-        matches = self._index.search(query_row.astype(np.float32), min(k, self.count), exact=self.count <= EXACT_UP_TO)
-        cosines = 1.0 - matches.distances.astype(np.float32)
-        return _ordered(matches.keys.astype(np.int64), self.form.similarities(cosines, query_row))
+        if self.count <= EXACT_UP_TO:
+            return self._nearest(self._places, query_row, k)
+        return self._nearest(self._candidates(query_row, k), query_row, k)
 
     def search_among(
         self, vector: NDArray[np.float32], allowed: NDArray[np.int64], k: int
     ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """`search`, restricted to the keys in `allowed`: exact, whatever the size of the index."""
+        query_row = self.query_row(vector)  # refuses a vector that does not fit, also where none of `allowed` is here
+        return self._nearest(self._places_of(allowed), query_row, k)
+
+    def search_exactly(self, vector: NDArray[np.float32], k: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """`search`, all compared."""
+        return self._nearest(self._places, self.query_row(vector), k)
+
+    def _nearest(
+        self, places: NDArray[np.int64], query_row: NDArray[np.float32], k: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """The best k of the rows in `places`; ties, also at the end, by id."""
         import numpy as np
 
-        self.query_row(vector)  # refuses a vector that does not fit, also where none of `allowed` is here
-        keys, rows = self._held(allowed)
-        if rows is None or k < 1:
+        from engine.vectors.exact import cosines
+
+        k = max(0, min(k, len(places)))
+        if not k:
             return np.empty(0, np.int64), np.empty(0, np.float32)
-        keys, found = _ordered(keys, self.similarities(rows, vector))
-        return keys[:k], found[:k]
+        if 2 * len(places) > self.count:  # nearly all: read in order
+            found = cosines([part.rows for part in self._parts], query_row)[places]
+        else:
+            found = cosines([self._rows(places)], query_row)
+        found = self.form.similarities(found, query_row)
+        best = np.flatnonzero(found >= np.partition(found, len(found) - k)[len(found) - k])
+        ids = self._of_parts(places[best], lambda part: part.ids)
+        order = np.lexsort((ids, -found[best]))[:k]
+        return ids[order], found[best][order]
+
+    def _candidates(self, query_row: NDArray[np.float32], k: int) -> NDArray[np.int64]:
+        """Places of the rows whose signs are most like a query's, ascending."""
+        import numpy as np
+
+        signs = self._signs.of(query_row[None])
+        distances = np.concatenate([part.distances(signs) for part in self._parts])
+        distances[self._gone] = np.iinfo(np.uint16).max
+        wanted = min(self.count, max(MIN_CANDIDATES, self.count // CANDIDATES, 8 * k))
+        most = np.searchsorted(np.cumsum(np.bincount(distances)), wanted)
+        return np.flatnonzero(distances <= most)
+
+    def _places_of(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Where those of `ids` lie that the index holds, each once."""
+        import numpy as np
+
+        wanted = np.unique(ids)
+        return self._places[np.isin(self._keys, wanted, assume_unique=True)]
+
+    def _rows(self, places: NDArray[np.int64]) -> NDArray[Any]:
+        return self._of_parts(places, lambda part: part.rows)
+
+    def _of_parts(self, places: NDArray[np.int64], table: Callable[[Part], NDArray[Any]]) -> NDArray[Any]:
+        """What stands in a table of the parts in these places."""
+        import numpy as np
+
+        if len(self._parts) == 1:
+            return np.asarray(table(self._parts[0])[places])
+        dtype = np.dtype(DTYPES[self.manifest["dtype"]])
+        found = np.empty((len(places), self.manifest["dimension"]), dtype)
+        if self._parts:
+            first = table(self._parts[0])
+            found = np.empty((len(places), *first.shape[1:]), first.dtype)
+        numbers = np.searchsorted(self._starts, places, side="right") - 1
+        for number, part in enumerate(self._parts):
+            here = numbers == number
+            found[here] = table(part)[places[here] - self._starts[number]]
+        return found
 
 
-def _empty(dimension: int, dtype: str, expansion: int) -> Any:
-    prepare_for_usearch()
-    from usearch.index import Index
+def _mapped(folder: Path, manifest: dict[str, Any]) -> list[Part]:
+    import numpy as np
 
-    return Index(ndim=dimension, metric="cos", dtype=DTYPES[dtype], expansion_search=expansion)
+    from engine.vectors.part import Signs, map_part
+
+    width, dtype = manifest["dimension"], np.dtype(DTYPES[manifest["dtype"]])
+    words = Signs(np.zeros(width, np.float32)).words
+    return [map_part(folder / name, rows, width, dtype, words) for name, (rows, _) in manifest["parts"].items()]
+
+
+def _stored(form: IndexForm, vectors: NDArray[np.float32], dtype: str) -> NDArray[Any]:
+    """Vectors (m, d) as the rows of a file (m, D)."""
+    import numpy as np
+
+    from engine.vectors.exact import rounded
+
+    _refuse_not_finite(vectors)
+    return rounded(form.rows(vectors, _precision(dtype)), np.dtype(DTYPES[dtype]))
 
 
 def _precision(dtype: str) -> type[np.floating]:
@@ -219,17 +332,13 @@ def _precision(dtype: str) -> type[np.floating]:
     return np.float32 if dtype == "f32" else np.float16
 
 
-def _add(index: Any, ids: NDArray[np.int64], vectors: NDArray[np.float32]) -> None:
+def _check_ids(ids: NDArray[np.int64], vectors: Rows) -> None:
     import numpy as np
 
-    if vectors.ndim != 2 or len(ids) != len(vectors) or vectors.shape[1] != index.ndim:
-        raise ValueError(
-            f"{len(ids)} ids do not fit vectors of shape {vectors.shape} in an index of width {index.ndim}"
-        )
+    if len(ids) != vectors.shape[0]:
+        raise ValueError(f"{len(ids)} ids do not fit vectors of shape {vectors.shape}")
     if len(np.unique(ids)) != len(ids) or (len(ids) and ids.min() < 0):
         raise ValueError("ids must be unique and not negative")
-    if len(ids):
-        index.add(ids.astype(np.uint64), vectors)
 
 
 def _refuse_not_finite(vectors: NDArray[np.float32]) -> None:
@@ -242,33 +351,42 @@ def _refuse_not_finite(vectors: NDArray[np.float32]) -> None:
         )  # fmt: skip
 
 
-def _ordered(ids: NDArray[np.int64], scores: NDArray[np.float32]) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    import numpy as np
-
-    order = np.lexsort((ids, -scores))
-    return ids[order], scores[order]
-
-
 def _read_manifest(folder: Path) -> dict[str, Any]:
-    """The manifest, its values checked, and the index's checksum with it. Raises DamagedError."""
+    """The manifest, its values and the files' sizes and checksums checked. Raises DamagedError."""
     try:
         manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
-        version, expected = manifest["version"], manifest["sha256"]
-        numbers = [manifest[key] for key in ("count", "dimension", "expansion", "removed")]
+        if manifest["version"] != FORMAT_VERSION:
+            raise _damaged(folder, f"its format is version {manifest['version']}")
+        numbers = [manifest[key] for key in ("count", "dimension", "removed", "built")]
         form = index_form(manifest)
-        found = file_sha256(folder / "index.usearch")
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        if (
+            not all(type(number) is int and 0 <= number < 2**31 for number in numbers)
+            or manifest["dimension"] <= form.added
+        ):
+            raise ValueError("its manifest holds impossible values")
+        if len(manifest["centre"]) != manifest["dimension"] or not all(map(isfinite, manifest["centre"])):
+            raise ValueError("its centre is of another width")
+        _check_files(folder, manifest)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise _damaged(folder, f"{type(error).__name__}: {error}") from None
-    if version != FORMAT_VERSION:
-        raise _damaged(folder, f"its format is version {version}")
-    if found != expected:
-        raise _damaged(folder, "its checksum does not match")
-    if (
-        not all(type(number) is int and 0 <= number < 2**31 for number in numbers)
-        or manifest["dimension"] <= form.added
-    ):
-        raise _damaged(folder, "its manifest holds impossible values")
     return cast(dict[str, Any], manifest)
+
+
+def _check_files(folder: Path, manifest: dict[str, Any]) -> None:
+    """Raises ValueError, KeyError, TypeError or OSError."""
+    import numpy as np
+
+    from engine.vectors.part import Signs, part_size
+
+    width, dtype = manifest["dimension"], np.dtype(DTYPES[manifest["dtype"]])
+    words = Signs(np.zeros(width, np.float32)).words
+    for name, (rows, digest) in manifest["parts"].items():
+        if type(rows) is not int or rows < 1 or (folder / name).stat().st_size != part_size(rows, width, dtype, words):
+            raise ValueError(f"{name} is of another size")
+        if file_sha256(folder / name) != digest:
+            raise ValueError(f"the checksum of {name} does not match")
+    if file_sha256(folder / GONE) != manifest["gone"]:
+        raise ValueError(f"the checksum of {GONE} does not match")
 
 
 def _damaged(folder: Path, why: str) -> DamagedError:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from engine.encoders.embedding_cache import CachedRows
 from engine.project.stage import StageContext
 from engine.project.store.artifact_info import VectorsInfo
 from engine.project.store.artifacts import INCOMPLETE, Artifact
@@ -17,7 +18,7 @@ from engine.vectors.index import VectorIndex
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from engine.core.records import Chunk, Document
+    from engine.core.records import Document
     from engine.core.similarity import Similarity
     from engine.encoders.embedding_cache import VectorCache
 
@@ -27,15 +28,16 @@ NEXT_SECONDS = 10.0
 SHARE = 20  # so many times as long as it took to write the last one must pass before the next
 
 
-def newest_and_smallest_first(chunks: Sequence[Chunk], documents: Sequence[Document]) -> NDArray[np.int64]:
-    """The rows of the chunks in the order in which they are embedded: documents by the sum of their places by age and by size."""
+def newest_and_smallest_first(owners: Sequence[int], documents: Sequence[Document]) -> NDArray[np.int64]:
+    """The rows of the chunks of documents `owners` (n,) in the order in which they are embedded: documents by the sum of their
+    places by age and by size."""
     by_age = sorted(documents, key=lambda one: -one.modified)
     by_size = sorted(documents, key=lambda one: one.size)
     places = dict.fromkeys((one.id for one in documents), 0)
     for ordered in (by_age, by_size):
         for place, document in enumerate(ordered):
             places[document.id] += place
-    return np.argsort([places.get(chunk.document_id, 0) for chunk in chunks], kind="stable").astype(np.int64)
+    return np.argsort([places.get(owner, 0) for owner in owners], kind="stable").astype(np.int64)
 
 
 class PartialIndex:
@@ -61,7 +63,7 @@ class PartialIndex:
         there = places >= 0
         if there.all() or not self._finds_more(int(there.sum())):
             return
-        self._put(self._ids[there], self._similarity.restored(cache.read(places[there])))
+        self._put(self._ids[there], CachedRows(cache, places[there], self._similarity))
         took = time.monotonic() - started
         self._due = time.monotonic() + max(NEXT_SECONDS, SHARE * took)
 
@@ -72,14 +74,12 @@ class PartialIndex:
         same = (former.info.chunk_encoder, former.info.encoder) == (info.chunk_encoder, info.encoder)
         return same and former.fingerprint != self._context.fingerprint and count > former.info.chunks
 
-    def _put(self, ids: NDArray[np.int64], vectors: NDArray[np.float32]) -> None:
-        context, settings = self._context, self._context.settings.vectors
+    def _put(self, ids: NDArray[np.int64], vectors: CachedRows) -> None:
+        context = self._context
         # no name is used twice: searchers take an index of the same name for the one that they have
         with context.project.building("vectors", f"{context.fingerprint}-{len(ids)}") as building:
-            VectorIndex.build(
-                building.folder, ids, vectors, similarity=self._similarity, dtype=settings.dtype,
-                expansion=settings.expansion_search,
-            )  # fmt: skip
+            dtype = context.settings.vectors.dtype
+            VectorIndex.build(building.folder, ids, vectors, similarity=self._similarity, dtype=dtype)
         former, self._former = self._former, Artifact(self._info(len(ids)), INCOMPLETE, building.name)
         context.store.put_artifact(self._former)
         if former is not None and former.fingerprint == INCOMPLETE:  # searchers have it in memory

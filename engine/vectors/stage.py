@@ -12,7 +12,7 @@ from engine.core.events import Warned
 from engine.encoders.for_project import (
     check_device,
     chunk_adapter,
-    chunk_vectors,
+    chunk_rows,
     encoder_fingerprint_of,
     load_encoder,
     model_fingerprint,
@@ -30,11 +30,12 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from engine.core.records import Chunk
+    from engine.encoders.embedding_cache import CachedRows
     from engine.encoders.encoder import Encoder
+    from engine.project.store.store import Store
 
 
-VERSION = 1
+VERSION = 2
 SAMPLES = 5  # chunks that the graph of the query encoder is compared on
 
 
@@ -75,11 +76,14 @@ class EmbedStage(Stage):
 
     def run(self, context: StageContext) -> dict[str, Any]:
         """Embed what is new, build or update the index, make it current, and drop what nothing names any more."""
+        import numpy as np
+
+        from engine.vectors.partial import PartialIndex, newest_and_smallest_first
 
         adapter, weight, scope = _in_use(context)
         of_chunks = chunk_adapter(adapter, scope)
         encoder = load_encoder(context, *((of_chunks, weight) if of_chunks else ()))  # of the chunks
-        chunks = context.store.chunks()
+        chunks = context.store.chunk_hashes()
         if not chunks:
             raise TooLittleTextError(
                 "There is nothing to embed.", "No document holds any text.", "Add documents and run again."
@@ -94,15 +98,21 @@ class EmbedStage(Stage):
             encoder.fingerprint, VERSION, encoder.dimension, len(chunks), settings.pooling, settings.endpoint,
             settings.endpoint_model, settings.small_model if beside else "", beside, settings.vectors if beside else "",
         )  # fmt: skip
-        cached = _cached(context, encoder)
-        vectors = _vectors(context, encoder, chunks, info)
+        ids, hashes = np.array([row for row, _ in chunks], np.int64), [content_hash for _, content_hash in chunks]
+        texts, cache = _Texts(context.store, ids), open_cache(context)
+        cached = len(cache.vectors_of(encoder.fingerprint, encoder.dimension))
+        partial = PartialIndex(context, ids, encoder.similarity, lambda count: replace(info, chunks=count))
+        order = newest_and_smallest_first(
+            [owner for _, owner in sorted(context.store.chunk_owners())], context.store.documents()
+        )
+        vectors = chunk_rows(context, encoder, hashes, texts, cache, order=order, stored=partial)
         if isinstance(encoder, GivenEncoder):
-            _report_missing(context, encoder, chunks)
+            _report_missing(context, encoder, hashes)
         with context.project.building("vectors", context.fingerprint) as building:
-            _write(context, building.folder, chunks, vectors, encoder)
-            _keep_query_graph(context, building.folder, info, chunks, encoder)
+            _write(context, building.folder, ids, vectors, encoder)
+            _keep_query_graph(context, building.folder, info, texts, encoder)
         context.store.put_artifact(Artifact(info, context.fingerprint, building.name))
-        embedded = _cached(context, encoder) - cached
+        embedded = len(cache.vectors_of(encoder.fingerprint, encoder.dimension)) - cached
         _tidy(context, encoder.fingerprint)
         return {
             "chunks": len(chunks),
@@ -139,11 +149,24 @@ def _in_use(snapshot: ProjectSnapshot) -> tuple[Path | None, float, str]:
     return snapshot.project.path / adapter, in_use.interpolation_weight, in_use.adapter_scope
 
 
-def _report_missing(context: StageContext, encoder: GivenEncoder, chunks: Sequence[Chunk]) -> None:
-    missing = int((encoder.given.find([chunk.content_hash for chunk in chunks]) < 0).sum())
+class _Texts(Sequence[str]):
+    """The texts of chunks `ids` (n,), read one by one."""
+
+    def __init__(self, store: Store, ids: NDArray[np.int64]) -> None:
+        self._store, self._ids = store, ids
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def __getitem__(self, row: Any) -> Any:
+        return self._store.chunk_text(int(self._ids[row]))
+
+
+def _report_missing(context: StageContext, encoder: GivenEncoder, hashes: Sequence[str]) -> None:
+    missing = int((encoder.given.find(hashes) < 0).sum())
     if missing:
         where = context.settings.encoder.vectors
-        text = f"{missing} of {len(chunks)} chunks have no vector in {where}: the map makes theirs. 'engine export' writes all."
+        text = f"{missing} of {len(hashes)} chunks have no vector in {where}: the map makes theirs. 'engine export' writes all."
         context.emit(Warned(stage=context.stage, text=text, code="vectors-incomplete"))
 
 
@@ -151,63 +174,32 @@ def _named(snapshot: ProjectSnapshot, adapter: Path | None) -> str | None:
     return adapter.relative_to(snapshot.project.path).as_posix() if adapter else None
 
 
-def _vectors(
-    context: StageContext, encoder: Encoder, chunks: Sequence[Chunk], info: VectorsInfo
-) -> NDArray[np.float32]:
-    """The chunks' vectors (n, d); what is embedded so far can be searched meanwhile."""
-    import numpy as np
-
-    from engine.vectors.partial import PartialIndex, newest_and_smallest_first
-
-    ids = np.array([chunk.id for chunk in chunks], dtype=np.int64)
-    partial = PartialIndex(context, ids, encoder.similarity, lambda count: replace(info, chunks=count))
-    order = newest_and_smallest_first(chunks, context.store.documents())
-    return chunk_vectors(context, encoder, chunks, order=order, stored=partial)
-
-
-def _cached(context: StageContext, encoder: Encoder) -> int:
-    return len(open_cache(context).vectors_of(encoder.fingerprint, encoder.dimension))
-
-
-def _write(
-    context: StageContext,
-    folder: Path,
-    chunks: Sequence[Chunk],
-    vectors: NDArray[np.float32],
-    encoder: Encoder,
-) -> None:
+def _write(context: StageContext, folder: Path, ids: NDArray[np.int64], vectors: CachedRows, encoder: Encoder) -> None:
     """Write the index, built upon the former one where that is of the same encoder and kind."""
     import numpy as np
 
     from engine.vectors.index import VectorIndex
 
-    settings = context.settings.vectors
-    ids = np.array([chunk.id for chunk in chunks], dtype=np.int64)
-    similarity = encoder.similarity
+    similarity, dtype = encoder.similarity, context.settings.vectors.dtype
     former = context.store.artifact(VectorsInfo)
     # forced, or damaged: not to be built upon
     forced = context.forced or (former is not None and former.fingerprint == context.fingerprint)
     made = (former.info.chunk_encoder, former.info.version) if former else ()
     if former and not forced and made == (encoder.fingerprint, VERSION):
         try:
-            source = context.project.folder_of(former)
-            old = VectorIndex.open(source)
-            kind = old.form.name, old.manifest["dtype"], old.manifest["expansion"]
-            if kind == (similarity.index_form.name, settings.dtype, settings.expansion_search):
+            old = VectorIndex.open(context.project.folder_of(former))
+            if (old.form.name, old.manifest["dtype"]) == (similarity.index_form.name, dtype):
                 known = old.keys()
                 fresh = ~np.isin(ids, known)
-                gone = np.setdiff1d(known, ids).tolist()
-                if VectorIndex.update(source, folder, ids[fresh], vectors[fresh], gone):
+                if old.updated(folder, ids[fresh], vectors[fresh], np.setdiff1d(known, ids)):
                     return
         except DamagedError as error:
             context.warn(f"{error.what} It is built again.")
-    VectorIndex.build(
-        folder, ids, vectors, similarity=similarity, dtype=settings.dtype, expansion=settings.expansion_search
-    )
+    VectorIndex.build(folder, ids, vectors, similarity=similarity, dtype=dtype)
 
 
 def _keep_query_graph(
-    context: StageContext, folder: Path, info: VectorsInfo, chunks: Sequence[Chunk], loaded: Encoder
+    context: StageContext, folder: Path, info: VectorsInfo, texts: Sequence[str], loaded: Encoder
 ) -> None:
     """Put the encoder of queries beside the index: the former's graph where it is the same, else a new one."""
     former = context.store.artifact(VectorsInfo)
@@ -217,8 +209,8 @@ def _keep_query_graph(
     context.check_stop()
     adapter = context.project.path / info.adapter if info.adapter else None
     source = encoder_source(context.settings.encoder)
-    texts = [chunk.embedded_text for chunk in chunks[:SAMPLES]]
-    write_query_graph(source, info.max_tokens, adapter, info.interpolation_weight, folder, texts, loaded)
+    sample = [texts[row] for row in range(min(SAMPLES, len(texts)))]
+    write_query_graph(source, info.max_tokens, adapter, info.interpolation_weight, folder, sample, loaded)
 
 
 def _tidy(context: StageContext, in_use: str) -> None:

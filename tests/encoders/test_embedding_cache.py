@@ -50,7 +50,7 @@ class CountingEncoder:
 
 
 def encode(encoder: CountingEncoder, texts: Sequence[str], folder: Path, **options: object) -> np.ndarray:
-    return encode_cached(encoder, [content_hash(text) for text in texts], texts, EmbeddingCache(folder), **options)  # type: ignore[arg-type]
+    return encode_cached(encoder, [content_hash(text) for text in texts], texts, EmbeddingCache(folder), **options)[:]  # type: ignore[arg-type]
 
 
 TEXTS = [f"text {i} " + "x" * (i * 7 % 30) for i in range(50)]
@@ -84,10 +84,10 @@ def test_what_is_wanted_first_is_encoded_first(tmp_path: Path) -> None:
         known.append(int((cache.find(all_keys) >= 0).sum()))
 
     cache = EmbeddingCache(tmp_path)
-    made = encode_cached(encoder, keys, TEXTS, cache, shard_size=10, order=order, stored=stored)
+    made = encode_cached(encoder, keys, TEXTS, cache, shard_size=10, order=order, stored=stored)[:]
     assert [set(call) for call in encoder.calls[:1]] == [set(TEXTS[40:])]
     assert known == [10, 20, 30, 40, 50]
-    np.testing.assert_array_equal(made, encode_cached(encoder, keys, TEXTS, cache))
+    np.testing.assert_array_equal(made, encode_cached(encoder, keys, TEXTS, cache)[:])
 
 
 def test_equal_contents_are_encoded_once(tmp_path: Path) -> None:
@@ -171,10 +171,12 @@ def test_hashes_that_end_in_zero_bytes(tmp_path: Path) -> None:
     hashes = ["00" * 32, "ab" + "00" * 31, "ab" + "00" * 30 + "01"]
     texts = ["a", "b", "c"]
     cache = EmbeddingCache(tmp_path)
-    made = encode_cached(CountingEncoder(), hashes, texts, cache)
+    made = encode_cached(CountingEncoder(), hashes, texts, cache)[:]
     np.testing.assert_allclose(made, CountingEncoder().encode_chunks(texts), atol=1e-3)
     again = CountingEncoder()
-    np.testing.assert_array_equal(encode_cached(again, hashes[::-1], texts[::-1], EmbeddingCache(tmp_path)), made[::-1])
+    np.testing.assert_array_equal(
+        encode_cached(again, hashes[::-1], texts[::-1], EmbeddingCache(tmp_path))[:], made[::-1]
+    )
     assert again.calls == []
 
 
@@ -194,7 +196,7 @@ def test_damaged_shard_is_dropped_and_encoded_again(
     content[position] ^= 1 << bit
     shards(folder)[1].write_bytes(content[:position] if cut else content)
     encoder, cache = CountingEncoder(), EmbeddingCache(folder)
-    again = encode_cached(encoder, [content_hash(text) for text in TEXTS[:12]], TEXTS[:12], cache)
+    again = encode_cached(encoder, [content_hash(text) for text in TEXTS[:12]], TEXTS[:12], cache)[:]
     np.testing.assert_array_equal(again, whole)
     assert cache.damaged == 1
     assert [len(call) for call in encoder.calls] == [4]
@@ -299,7 +301,7 @@ def test_kill_loses_at_most_one_shard(tmp_path: Path) -> None:
     kept = len(shards(tmp_path))
     assert 3 <= kept < 13
     encoder, cache = CountingEncoder(), EmbeddingCache(tmp_path)
-    made = encode_cached(encoder, [content_hash(text) for text in TEXTS], TEXTS, cache, shard_size=4)
+    made = encode_cached(encoder, [content_hash(text) for text in TEXTS], TEXTS, cache, shard_size=4)[:]
     assert cache.damaged == 0
     assert sum(len(call) for call in encoder.calls) == 50 - 4 * kept
     np.testing.assert_allclose(made, CountingEncoder().encode_chunks(TEXTS), atol=1e-3)

@@ -163,7 +163,7 @@ def test_a_project_among_the_documents_is_not_read(small: Path, indexed: Path) -
 
 def test_damaged_indexes_are_noted_by_search_and_rebuilt_by_the_next_run(project: Path) -> None:
     (lexical,) = project.glob("lexical/*/*/*.term")
-    (vectors,) = project.glob("vectors/*/index.usearch")
+    (vectors,) = project.glob("vectors/*/part-000001.vec")
     overwrite(vectors, 500)
     code, error = error_of("search", str(project), "door", "--mode", "semantic")
     assert (code, error["code"]) == (7, "index-damaged")

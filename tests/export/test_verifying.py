@@ -40,7 +40,7 @@ def test_of_a_sound_project_every_file_is_counted_once(built: ProjectFolder) -> 
 
 @pytest.mark.parametrize(
     "pattern",
-    ["vectors/*/index.usearch", "vectors/*/query-encoder/model.onnx", "vectors/*/query-encoder/tokenizer.json",
+    ["vectors/*/part-000001.vec", "vectors/*/query-encoder/model.onnx", "vectors/*/query-encoder/tokenizer.json",
      "lexical/*/generation-1/*.store", "cache/*/*.vec", "adapters/*/adapter_model.safetensors"],
 )  # fmt: skip
 def test_a_flipped_bit_is_found(built: ProjectFolder, pattern: str) -> None:

@@ -93,5 +93,4 @@ def test_new_and_small_documents_are_embedded_first() -> None:
 
     # places by age 2, 0, 1 and by size 0, 1, 2: sums 2, 1, 3
     documents = [document(1, 10, 100.0), document(2, 20, 300.0), document(3, 30, 200.0)]
-    chunks = [Chunk(row, n, 0, 1, "t", (), 1, "t", "h") for n, row in enumerate((1, 3, 2, 2))]
-    assert newest_and_smallest_first(chunks, documents).tolist() == [2, 3, 0, 1]
+    assert newest_and_smallest_first([1, 3, 2, 2], documents).tolist() == [2, 3, 0, 1]

@@ -18,7 +18,7 @@ from engine.core.errors import DamagedError, ResourceError
 from engine.vectors.index import VectorIndex
 
 
-@pytest.mark.parametrize("name", ["index.usearch", "manifest.json"])
+@pytest.mark.parametrize("name", ["part-000001.vec", "gone.npy", "manifest.json"])
 def test_a_missing_file(folder: Path, name: str) -> None:
     (folder / name).unlink()
     with fails(DamagedError, "index-damaged"):
@@ -31,19 +31,19 @@ def test_a_missing_folder(tmp_path: Path) -> None:
 
 
 def test_a_truncated_index(folder: Path) -> None:
-    whole = (folder / "index.usearch").read_bytes()
+    whole = (folder / "part-000001.vec").read_bytes()
     for length in (0, 1, 64, len(whole) // 2, len(whole) - 1):
-        (folder / "index.usearch").write_bytes(whole[:length])
+        (folder / "part-000001.vec").write_bytes(whole[:length])
         with pytest.raises(DamagedError):
             VectorIndex.open(folder)
 
 
 def test_every_flipped_bit_of_the_index_is_found(folder: Path) -> None:
-    whole, rng = (folder / "index.usearch").read_bytes(), random.Random(0)
+    whole, rng = (folder / "part-000001.vec").read_bytes(), random.Random(0)
     for _ in range(60):
         data = bytearray(whole)
         data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
-        (folder / "index.usearch").write_bytes(data)
+        (folder / "part-000001.vec").write_bytes(data)
         with fails(DamagedError, "index-damaged"):
             VectorIndex.open(folder)
 
@@ -87,13 +87,17 @@ def test_every_flipped_bit_of_the_manifest_is_found_or_harmless(folder: Path) ->
         {"dtype": "f64"},
         {"dtype": ["f16"]},
         {"dtype": None},
-        {"expansion": "x"},
-        {"expansion": -1},
         {"removed": None},
-        {"version": 2},
+        {"version": 1},
         {"version": None},
-        {"sha256": ""},
-        {"sha256": None},
+        {"built": -1},
+        {"gone": ""},
+        {"parts": {}},
+        {"parts": None},
+        {"parts": {"part-000001.vec": [40, ""]}},
+        {"parts": {"part-000001.vec": [39, None]}},
+        {"centre": None},
+        {"centre": [0.0]},
         {"form": "unknown"},
         {"form": ["cosine"]},
         {"form": None},
@@ -114,10 +118,10 @@ def test_a_manifest_that_is_something_else(folder: Path, content: bytes) -> None
 
 
 def test_update_of_a_damaged_index_is_an_error(folder: Path, tmp_path: Path) -> None:
-    (folder / "index.usearch").write_bytes(b"")
+    (folder / "part-000001.vec").write_bytes(b"")
     (tmp_path / "new").mkdir()
     with pytest.raises(DamagedError):
-        VectorIndex.update(folder, tmp_path / "new", np.array([1]), unit(1), [])
+        VectorIndex.open(folder).updated(tmp_path / "new", np.array([1]), unit(1), [])
 
 
 def test_an_index_stays_usable_while_its_folder_is_removed(folder: Path) -> None:

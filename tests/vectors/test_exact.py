@@ -63,14 +63,14 @@ def test_ranks_by_hand() -> None:
 
 @pytest.mark.parametrize(("dtype", "error"), [("f32", 1e-6), ("f16", 1e-3), ("i8", 2e-2)])
 def test_stored_vectors_are_those_of_the_index(tmp_path: Path, dtype: str, error: float, monkeypatch: Any) -> None:
-    monkeypatch.setattr("engine.vectors.index.READ_BLOCK", 7)
+    monkeypatch.setattr("engine.vectors.index.BLOCK", 7)
     vectors = np.random.default_rng(0).normal(size=(40, 24)).astype(np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     ids = np.random.default_rng(1).permutation(np.arange(5, 125, 3))
     VectorIndex.build(tmp_path, ids, vectors, dtype=dtype)
     keys, stored = VectorIndex.open(tmp_path).stored()
     assert keys.tolist() == sorted(ids.tolist())
-    assert stored.dtype == (np.float32 if dtype == "f32" else np.float16)
+    assert stored.dtype == {"f32": np.float32, "f16": np.float16, "i8": np.int8}[dtype]
     query = vectors[3] + vectors[4]
     scores = dict(zip(keys.tolist(), exact.cosines([stored], query).tolist(), strict=True))
     wanted = vectors @ query / np.linalg.norm(query)

@@ -39,16 +39,29 @@ def test_search_agrees_with_brute_force(tmp_path: Path, dtype: str, error: float
                 assert found.tolist() == wanted[:10].tolist()
 
 
-def test_a_large_index_is_searched_by_its_graph_with_high_recall(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("width", [24, 300])
+def test_a_large_index_is_searched_by_signs_with_high_recall(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, width: int
 ) -> None:
-    monkeypatch.setattr(module, "EXACT_UP_TO", 100)
-    index, ids, vectors = build(tmp_path / "index", 1500, "f16")
+    """Vectors of few directions, far from the origin, as those of some encoders: their own signs would say little."""
+    for name, value in (("EXACT_UP_TO", 100), ("MIN_CANDIDATES", 400), ("CANDIDATES", 20)):
+        monkeypatch.setattr(module, name, value)
+    made = unit(5000, width=12) @ unit(12, seed=3, width=width) + unit(1, seed=7, width=width)
+    vectors = made / np.linalg.norm(made, axis=1, keepdims=True)
+    (tmp_path / "0").mkdir()
+    (tmp_path / "1").mkdir()
+    index = VectorIndex.build(tmp_path / "0", np.arange(4900), vectors[:4900])
+    grown = index.updated(tmp_path / "1", np.arange(4900, 5000), vectors[4900:], range(100))
+    assert grown is not None
     shares = []
-    for query in unit(30, seed=2):
-        found, _ = index.search(query, 10)
-        shares.append(len(set(found.tolist()) & set(brute_force(query, ids, vectors)[0][:10].tolist())) / 10)
-    assert np.mean(shares) > 0.97
+    for query in vectors[4850:4950] + 0.05 * unit(100, seed=2, width=width):
+        found, scores = grown.search(query, 10)
+        exact, right = grown.search_exactly(query, 10)
+        _, cosines = brute_force(query / np.linalg.norm(query), np.arange(100, 5000), vectors[100:])
+        assert right == pytest.approx(cosines[:10], abs=1e-3)
+        shares.append(len(set(found.tolist()) & set(exact.tolist())) / 10)
+        assert scores[0] <= right[0]
+    assert np.mean(shares) >= 0.99
 
 
 def test_ties_come_in_order_of_id(tmp_path: Path) -> None:
@@ -81,7 +94,7 @@ def test_an_empty_index(tmp_path: Path) -> None:
     assert (index.count, len(index.keys())) == (0, 0)
     assert [len(part) for part in (*index.search(query, 5), *index.search_among(query, np.array([1]), 5))] == [0] * 4
     (tmp_path / "next").mkdir()
-    grown = VectorIndex.update(tmp_path, tmp_path / "next", np.array([4]), unit(1), [])
+    grown = VectorIndex.open(tmp_path).updated(tmp_path / "next", np.array([4]), unit(1), [])
     assert grown is not None
     assert grown.search(query, 5)[0].tolist() == [4]
 
@@ -116,7 +129,7 @@ def test_numbers_that_are_not_finite_are_refused(tmp_path: Path, folder: Path, b
     with fails(EngineError, "vectors-not-finite"):
         VectorIndex.build(tmp_path, np.arange(3), vectors)
     with fails(EngineError, "vectors-not-finite"):
-        VectorIndex.update(folder, tmp_path, np.arange(1000, 1003), vectors, [])
+        VectorIndex.open(folder).updated(tmp_path, np.arange(1000, 1003), vectors, [])
     with fails(EngineError, "vectors-not-finite"):
         VectorIndex.open(folder).search(vectors[1], 3)
     with fails(EngineError, "vectors-not-finite"):
@@ -149,7 +162,7 @@ def test_update_adds_and_removes_in_a_copy(tmp_path: Path, dtype: str) -> None:
     before = contents(tmp_path / "former")
     (tmp_path / "new").mkdir()
     added, fresh = np.arange(1000, 1010), unit(10, seed=5)
-    assert VectorIndex.update(tmp_path / "former", tmp_path / "new", added, fresh, ids[:6].tolist()) is not None
+    assert VectorIndex.open(tmp_path / "former").updated(tmp_path / "new", added, fresh, ids[:6].tolist()) is not None
     assert contents(tmp_path / "former") == before
     index = VectorIndex.open(tmp_path / "new")
     all_ids, all_vectors = np.concatenate([ids[6:], added]), np.concatenate([vectors[6:], fresh])
@@ -169,21 +182,50 @@ def test_updates_are_counted_until_a_rebuild_is_due(tmp_path: Path) -> None:
     none, no_vectors = np.empty(0, np.int64), np.empty((0, WIDTH), np.float32)
     for number, (first, last) in enumerate([(0, 4), (4, 8)]):
         (tmp_path / str(number + 1)).mkdir()
-        done = VectorIndex.update(
-            tmp_path / str(number), tmp_path / str(number + 1), none, no_vectors, ids[first:last].tolist()
+        done = VectorIndex.open(tmp_path / str(number)).updated(
+            tmp_path / str(number + 1), none, no_vectors, ids[first:last].tolist()
         )
         assert done is not None
         assert done.manifest["removed"] == last
     (tmp_path / "3").mkdir()
-    assert VectorIndex.update(tmp_path / "2", tmp_path / "3", none, no_vectors, ids[8:12].tolist()) is None
+    assert VectorIndex.open(tmp_path / "2").updated(tmp_path / "3", none, no_vectors, ids[8:12].tolist()) is None
     assert contents(tmp_path / "3") == {}
     assert VectorIndex.open(tmp_path / "2").count == 42
 
 
+def test_small_parts_become_one_and_large_ones_are_links(tmp_path: Path) -> None:
+    index, ids, vectors = build(tmp_path / "0", 64)
+    extra = unit(8, seed=5)
+    for number in range(8):
+        (tmp_path / str(number + 1)).mkdir()
+        key = np.array([1000 + number])
+        grown = index.updated(tmp_path / str(number + 1), key, extra[number : number + 1], ids[number : number + 1])
+        assert grown is not None
+        index = grown
+    sizes = [rows for rows, _ in index.manifest["parts"].values()]
+    assert (sizes, index.count, index.manifest["removed"]) == ([64, 8], 64, 8)
+    first = next(iter(index.manifest["parts"]))
+    assert (tmp_path / "8" / first).samefile(tmp_path / "0" / first)
+    wanted, everything = np.concatenate([ids[8:], np.arange(1000, 1008)]), np.concatenate([vectors[8:], extra])
+    for query in (*extra, *vectors[:4]):
+        assert index.search(query, 64)[0].tolist() == brute_force(query, wanted, everything)[0].tolist()
+    keys, rows = index.stored()
+    assert keys.tolist() == sorted(wanted.tolist())
+    np.testing.assert_array_equal(rows, everything[np.argsort(wanted)])
+
+
+def test_an_index_that_has_outgrown_its_centre_is_built_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "EXACT_UP_TO", 10)
+    index, _, _ = build(tmp_path / "0", 20)
+    (tmp_path / "1").mkdir()
+    assert index.updated(tmp_path / "1", np.arange(1000, 1061), unit(61, seed=3), []) is None
+    assert index.updated(tmp_path / "1", np.arange(1000, 1060), unit(60, seed=3), []) is not None
+
+
 def test_removing_unknown_keys_counts_for_nothing(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "new").mkdir()
-    done = VectorIndex.update(
-        folder, tmp_path / "new", np.empty(0, np.int64), np.empty((0, WIDTH), np.float32), range(10**5, 10**5 + 99)
+    done = VectorIndex.open(folder).updated(
+        tmp_path / "new", np.empty(0, np.int64), np.empty((0, WIDTH), np.float32), range(10**5, 10**5 + 99)
     )
     assert done is not None
     assert (done.count, done.manifest["removed"]) == (40, 0)
@@ -192,7 +234,7 @@ def test_removing_unknown_keys_counts_for_nothing(folder: Path, tmp_path: Path) 
 def test_adding_a_known_key_replaces_it(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "new").mkdir()
     key, fresh = ids_of(40)[:1], unit(1, seed=8)
-    done = VectorIndex.update(folder, tmp_path / "new", key, fresh, [])
+    done = VectorIndex.open(folder).updated(tmp_path / "new", key, fresh, [])
     assert done is not None
     found, scores = done.search(fresh[0], 40)
     assert (done.count, found[0], len(set(found.tolist()))) == (40, key[0], 40)
@@ -200,35 +242,6 @@ def test_adding_a_known_key_replaces_it(folder: Path, tmp_path: Path) -> None:
 
 
 # damage
-
-
-def write_former_csls(folder: Path, ids: np.ndarray, vectors: np.ndarray, *, named: bool) -> None:
-    """An index as CSLS was served: rows [c, −o, √(1 − o²)]/√2; `named`: whether its manifest names the form."""
-    offsets = np.random.default_rng(2).uniform(-0.2, 0.5, (len(ids), 1)).astype(np.float32)
-    rows = np.hstack([vectors, -offsets, np.sqrt(1 - offsets**2)]) / np.float32(2**0.5)
-    folder.mkdir()
-    VectorIndex.build(folder, ids, rows)
-    manifest = json.loads((folder / "manifest.json").read_text())
-    del manifest["form"]
-    (folder / "manifest.json").write_text(json.dumps(manifest | ({"form": "csls"} if named else {"lifted": True})))
-
-
-@pytest.mark.parametrize("named", [True, False])
-def test_an_index_with_csls_is_searched_by_plain_cosines(tmp_path: Path, named: bool) -> None:
-    ids, vectors = ids_of(300), unit(300)
-    write_former_csls(tmp_path / "index", ids, vectors, named=named)
-    index = VectorIndex.open(tmp_path / "index")
-    assert (index.form.name, index.width, index.count) == ("csls", WIDTH, 300)
-    keys, stored = index.stored()
-    for query in unit(20, seed=1):
-        cosines = dict(zip(ids.tolist(), (vectors @ query).tolist(), strict=True))
-        found, scores = index.search(query, 300)
-        assert dict(zip(found.tolist(), scores.tolist(), strict=True)) == pytest.approx(cosines, abs=3e-3)
-        assert index.similarities(stored, query) == pytest.approx([cosines[key] for key in keys.tolist()], abs=3e-3)
-        among, inside = index.search_among(query, ids[:50], 5)
-        assert set(among) <= set(ids[:50].tolist())
-        assert inside == pytest.approx(sorted((vectors @ query)[:50], reverse=True)[:5], abs=3e-3)
-    assert index.form.vectors(stored) == pytest.approx(vectors[np.argsort(ids)], abs=3e-3)
 
 
 class HalvedForm(IndexForm):
@@ -259,16 +272,6 @@ def test_an_index_opens_in_the_form_that_its_manifest_names(tmp_path: Path, monk
         VectorIndex.open(tmp_path / "halved")
 
 
-def test_an_index_whose_manifest_names_no_form_opens(tmp_path: Path) -> None:
-    VectorIndex.build(tmp_path, ids_of(40), unit(40), dtype="f32")
-    file = tmp_path / "manifest.json"
-    manifest = json.loads(file.read_text())
-    assert manifest.pop("form") == "cosine"
-    file.write_text(json.dumps(manifest))
-    index = VectorIndex.open(tmp_path)
-    assert (index.form.name, index.width, index.count) == ("cosine", WIDTH, 40)
-
-
 def points(count: int, seed: int = 0, width: int = 64) -> np.ndarray:
     """Of hyperbolic space, at distances of 0.2 to 3 from its origin."""
     lengths = np.random.default_rng([seed, 1]).uniform(0.2, 3, (count, 1))
@@ -295,9 +298,9 @@ def test_points_beyond_the_longest_want_an_index_built_anew(tmp_path: Path) -> N
     chunks = points(100)
     first = VectorIndex.build(tmp_path / "first", np.arange(100), chunks, similarity=Lorentz(), dtype="f32")
     fresh = chunks[:1] * np.float32(0.5)
-    grown = VectorIndex.update(tmp_path / "first", tmp_path / "second", np.array([100]), fresh, [])
+    grown = VectorIndex.open(tmp_path / "first").updated(tmp_path / "second", np.array([100]), fresh, [])
     assert grown is not None
     assert grown.manifest["largest_norm"] == first.manifest["largest_norm"]
     assert grown.search(fresh[0], 1)[0].tolist() == [100]
     beyond = chunks[np.argmax(np.linalg.norm(chunks, axis=1))][None] * np.float32(1.01)
-    assert VectorIndex.update(tmp_path / "first", tmp_path / "third", np.array([100]), beyond, []) is None
+    assert VectorIndex.open(tmp_path / "first").updated(tmp_path / "third", np.array([100]), beyond, []) is None

@@ -313,6 +313,13 @@ class DocumentTables(ArtifactTables):
             row[11], row[12],
         )  # fmt: skip
 
+    def chunk_text(self, chunk_id: int) -> str:
+        """What of a chunk is embedded. Raises DamagedError when the row is gone."""
+        rows = self._rows("SELECT coalesce(embedded_text, text) FROM chunks WHERE id = ?", (chunk_id,))
+        if not rows:
+            raise damaged(self.path, f"chunk {chunk_id} is missing")
+        return str(rows[0][0])
+
     def chunks_of(self, document_id: int) -> list[Chunk]:
         """The live chunks of a document, in order."""
         sql = f"SELECT {_CHUNK} FROM chunks WHERE document_id = ? AND live ORDER BY ordinal"
