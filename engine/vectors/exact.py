@@ -39,7 +39,8 @@ def rounded(rows: NDArray[np.float32], dtype: np.dtype[Any]) -> NDArray[Any]:
     if dtype != np.int8:
         return rows.astype(dtype)
     largest = np.abs(rows).max(axis=1, keepdims=True, initial=0)
-    return np.rint(np.divide(127 * rows, largest, out=np.zeros_like(rows), where=largest > 0)).astype(np.int8)
+    scaled = np.divide(127 * rows, largest, out=np.zeros_like(rows), where=largest > 0)
+    return np.asarray(np.rint(scaled), np.int8)
 
 
 def _with_numpy(block: NDArray[Any], vector: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -65,7 +65,8 @@ class VectorIndex:
         places = np.delete(places, gone)
         ids = np.concatenate([np.empty(0, np.int64), *(part.ids for part in parts)])[places]
         order = np.argsort(ids, kind="stable")
-        self._keys, self._places = ids[order], places[order]
+        self._keys: NDArray[np.int64] = ids[order]
+        self._places: NDArray[np.int64] = places[order]
 
     @classmethod
     def build(

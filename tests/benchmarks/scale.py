@@ -2,7 +2,8 @@
 
 For each size a project in FOLDER (kept, so that what is done is not done again): the corpus, then `ingest`, `index` and `embed`
 as the product runs them, searches, and an update of 100 files. Prints seconds and peak memory of each, growth exponents
-log(t₂/t₁)/log(n₂/n₁) between sizes, and the bar: time at ten times the chunks over time, at most 12.
+log(t₂/t₁)/log(n₂/n₁) between sizes, and the bar: time at ten times the chunks over time, at most 12. With `--cut`, the files
+are as if they had been read already, cut into their passages: then `ingest` only finds that nothing has changed.
 
 The texts are sentences of real documents in new order, with numbers and names of their own, so that the vocabulary grows with
 the corpus. The encoder has BERT's vocabulary, 384 dimensions and no layers: a random direction for each word, and their mean.
@@ -10,6 +11,7 @@ the corpus. The encoder has BERT's vocabulary, 384 dimensions and no layers: a r
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import random
@@ -20,6 +22,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -31,13 +34,21 @@ from fixtures.big_project import vocabulary  # noqa: E402
 from fixtures.tiny_model import save_layout  # noqa: E402
 
 from engine.core.events import StageFinished  # noqa: E402
+from engine.core.records import Chunk, ReadDocument  # noqa: E402
+from engine.corpus.ingest.former import document_of, record_of  # noqa: E402
+from engine.corpus.ingest.ingest import hash_file  # noqa: E402
+from engine.corpus.ingest.stage import VERSION  # noqa: E402
+from engine.corpus.scan.scan import scan  # noqa: E402
+from engine.encoders.tokenizer import chunk_tokenizer  # noqa: E402
 from engine.project.folder import ProjectFolder  # noqa: E402
+from engine.project.stage import fingerprint  # noqa: E402
 from engine.runs.pipeline import run  # noqa: E402
 
 DATA = REPOSITORY.parent / "shared" / "data"
 SETS = ("multihop-partial", "contractnli", "cranfield", "cisi", "med")
 CHUNKS_PER_FILE = 20
-CHUNK_CHARACTERS = 1010  # measured, of 256 tokens
+CHUNK_TOKENS = 64
+CHUNK_CHARACTERS = 180  # measured
 CHANGED_FILES = 100
 QUERIES = 300
 STAGES = ("ingest", "index", "embed")
@@ -56,18 +67,19 @@ def sentences() -> list[str]:
 
 
 def documents(count: int, seed: int) -> Iterator[str]:
-    """Texts of about `CHUNKS_PER_FILE` chunks: sentences in random order, every number another, every third with a new name."""
+    """Texts of about `CHUNKS_PER_FILE` chunks: sentences in random order, every number another, every third with a new name. Each
+    `CHUNK_CHARACTERS` or more are a paragraph."""
     rng, parts, names = random.Random(seed), sentences(), vocabulary(400_000, seed=1)
     for _ in range(count):
-        made: list[str] = []
-        length = 0
-        while length < CHUNKS_PER_FILE * CHUNK_CHARACTERS:
+        paragraphs = [""]
+        while len(paragraphs) <= CHUNKS_PER_FILE:
             part = re.sub(r"\d+", lambda digits: str(rng.randrange(10 ** len(digits[0]))), rng.choice(parts))
             if rng.random() < 0.33:
                 part = f"{names[int(len(names) ** rng.random()) - 1].capitalize()}: {part}"
-            made.append(part + ("\n\n" if rng.random() < 0.15 else " "))
-            length += len(made[-1])
-        yield "".join(made)
+            paragraphs[-1] = f"{paragraphs[-1]} {part}".strip()
+            if len(paragraphs[-1]) >= CHUNK_CHARACTERS:
+                paragraphs.append("")
+        yield "\n\n".join(paragraphs[:-1])
 
 
 def write_corpus(folder: Path, chunks: int) -> None:
@@ -76,6 +88,25 @@ def write_corpus(folder: Path, chunks: int) -> None:
         place = folder / f"part-{number // 200:04d}"
         place.mkdir(parents=True, exist_ok=True)
         (place / f"document-{number:06d}.txt").write_text(text, "utf-8")
+
+
+def cut(project: ProjectFolder) -> None:
+    """Put the files into the database, each paragraph a chunk, as an ingest that has read them."""
+    settings = project.settings()
+    (source,), corpus = project.sources(settings), settings.corpus
+    recipe = {"version": VERSION, **corpus.model_dump(include={"chunk_tokens", "overlap_sentences", "context"})}
+    chunking = fingerprint(tokenizer=chunk_tokenizer(settings).fingerprint, **recipe)
+    with closing(project.store()) as store, store.transaction():
+        for file in scan([source], corpus.include, corpus.exclude).files:
+            text, start, chunks = file.absolute.read_text("utf-8"), 0, []
+            for ordinal, part in enumerate(text.split("\n\n")):
+                digest = hashlib.sha256(part.encode()).hexdigest()
+                chunks.append(Chunk(0, ordinal, start, start + len(part), part, (), CHUNK_TOKENS, part, digest))
+                start += len(part) + 2
+            file_hash = hash_file(file.absolute)
+            row = store.put_file(record_of(file, file_hash, "read", "", chunking))
+            document = document_of(file, file_hash, ReadDocument(file.absolute.stem, text))
+            store.replace_chunks(store.put_document(row, document), chunks)
 
 
 def change_files(folder: Path, round_: int) -> None:
@@ -131,7 +162,11 @@ def measure_search(folder: Path) -> dict[str, Any]:
 
     project = ProjectFolder(folder)
     rng, parts = random.Random(7), sentences()
-    texts = [" ".join(rng.sample(rng.choice(parts).split(), k=rng.randint(3, 5))) for _ in range(QUERIES)]
+    texts = []
+    while len(texts) < QUERIES:
+        words = rng.choice(parts).split()
+        start = rng.randrange(len(words))
+        texts.append(" ".join(words[start : start + rng.randint(3, 8)]))
     loaded = Loaded(project)
     artifact, _ = loaded.vector_index()
     encoder = loaded.query_encoder(artifact)
@@ -161,7 +196,24 @@ def measure_search(folder: Path) -> dict[str, Any]:
     return {"first": first, "memory": memory, **found}
 
 
-def measure(folder: Path, chunks: int, encoder: Path) -> dict[str, Any]:
+def prepared(place: Path, chunks: int, encoder: Path, *, is_cut: bool) -> ProjectFolder:
+    """The corpus, and the project over it."""
+    if not (place / "documents").exists():
+        shutil.rmtree(place, ignore_errors=True)
+        write_corpus(place / "writing", chunks)
+        (place / "writing").rename(place / "documents")
+    project = ProjectFolder(place / "project")
+    if not project.path.exists():
+        chosen = {
+            "corpus": {"paths": [str(place / "documents")], "chunk_tokens": CHUNK_TOKENS}, "encoder": {"model": str(encoder)},
+        }  # fmt: skip
+        ProjectFolder.create(project.path, chosen)
+        if is_cut:
+            cut(project)
+    return project
+
+
+def measure(folder: Path, chunks: int, encoder: Path, *, is_cut: bool) -> dict[str, Any]:
     """All of one size, what is measured already as it is in results.json."""
     place = folder / str(chunks)
     results = place / "results.json"
@@ -172,24 +224,20 @@ def measure(folder: Path, chunks: int, encoder: Path) -> dict[str, Any]:
         results.write_text(json.dumps(found, indent=1), "utf-8")
         print(f"{chunks:>9,} {name:<8} {json.dumps(value)}", flush=True)
 
-    if not (place / "documents").exists():
-        shutil.rmtree(place, ignore_errors=True)
-        write_corpus(place / "writing", chunks)
-        (place / "writing").rename(place / "documents")
-    project = ProjectFolder(place / "project")
-    if not project.path.exists():
-        chosen = {"corpus": {"paths": [str(place / "documents")]}, "encoder": {"model": str(encoder)}}
-        ProjectFolder.create(project.path, chosen)
+    project = prepared(place, chunks, encoder, is_cut=is_cut)
     for stage in STAGES:
         if stage not in found:
             took = run_stage(project, (stage,))
+            with closing(project.store()) as store:
+                found["chunks"] = store.counts()["chunks"]
             keep(stage, {**took[stage], "around": took["all"]["seconds"] - took[stage]["seconds"]})
     if "search" not in found:
         keep("search", json.loads(_in_child("search", project.path)))
     if "update" not in found:
-        change_files(place / "documents", round_=3)
-        took = run_stage(project, ("ingest", "index"))
-        meaning = run_stage(project, ("embed",))
+        for round_ in (3, 7):  # the first one makes the links
+            change_files(place / "documents", round_)
+            took = run_stage(project, ("ingest", "index"))
+            meaning = run_stage(project, ("embed",))
         keep("update", {"words": took, "meaning": meaning})
     if "searched" not in found:
         keep("searched", json.loads(_in_child("search", project.path)))
@@ -197,7 +245,7 @@ def measure(folder: Path, chunks: int, encoder: Path) -> dict[str, Any]:
 
 
 def _in_child(what: str, folder: Path) -> str:
-    done = subprocess.run([sys.executable, __file__, what, str(folder)], check=True, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, __file__, what, str(folder)], check=True, stdout=subprocess.PIPE, text=True)
     return done.stdout.splitlines()[-1]
 
 
@@ -210,12 +258,13 @@ def main() -> None:
     if sys.argv[1] == "search":
         print(json.dumps(measure_search(Path(sys.argv[2]))))
         return
-    folder, sizes = Path(sys.argv[1]).absolute(), sorted(map(int, sys.argv[2:]))
+    is_cut = "--cut" in sys.argv
+    folder, sizes = Path(sys.argv[1]).absolute(), sorted(int(one) for one in sys.argv[2:] if one != "--cut")
     folder.mkdir(parents=True, exist_ok=True)
     encoder = build_encoder(folder / "encoder")
-    measured = {size: measure(folder, size, encoder) for size in sizes}
+    measured = {size: measure(folder, size, encoder, is_cut=is_cut) for size in sizes}
     for small, large in pairwise(sizes):
-        grown = math.log(large / small)
+        grown = math.log(measured[large]["chunks"] / measured[small]["chunks"])
         for stage in STAGES:
             times = [measured[size][stage]["seconds"] for size in (small, large)]
             print(
