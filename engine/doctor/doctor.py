@@ -17,6 +17,7 @@ from engine.core.errors import EngineError
 from engine.core.messages.project import Finding
 from engine.doctor.findings import file_size, gpu, needs, reranker
 from engine.doctor.installed import extra, packages, shipped
+from engine.doctor.recall import vector_index
 from engine.encoders.kinds.chosen import is_gguf
 from engine.project.folder import OWN_FOLDERS, ProjectFolder, known_projects, projects_root
 from engine.queries.choosing import resolve_backend
@@ -59,6 +60,7 @@ def examine(project: ProjectFolder | None = None, model: str | None = None, *, o
         _offline,
         _versions,
         lambda: _project(project) if project else [],
+        lambda: vector_index(project) if project else [],
     )
     if offline:
         checks = (
