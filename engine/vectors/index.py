@@ -3,7 +3,7 @@
 The rows lie in files that are written once and mapped: an update adds one, links to the others and notes the rows that are gone.
 Up to `EXACT_UP_TO` rows all are compared with a query. Of more, the signs of their numbers name candidates, and these are compared:
 a scan of one bit for sixteen, so that building takes time linear in the rows and a change that of what has changed
-(docs/log/scale.md has it beside a graph).
+(docs/log/scale.md has it beside a graph). Long, as one class reads and writes it.
 """
 
 from __future__ import annotations
