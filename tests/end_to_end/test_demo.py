@@ -7,7 +7,9 @@ from pathlib import Path
 
 from fixtures.pipeline import SAMPLE, engine_here
 
+from engine.api import Project
 from engine.core import events
+from engine.core.systems import BASE
 from engine.project.stage import ORDER
 
 MOST_LINES = 55  # of 60; the others are those of make (tests/test_makefile.py)
@@ -30,3 +32,11 @@ def test_the_demo_is_short_and_shows_no_automatic_choice(make_project: Callable[
     assert [line.split()[1] for line in lines if line.startswith("✓")] == done_with
     assert {*done_with} == {*ORDER}
     assert str(project) in done.stdout
+    found = Project.open(project).report()
+    verdict, judged = found.verdict, found.tables["judged"]
+    # two steps of a random encoder prove nothing on the sample's questions: the first sentence is of those, and claims no gain
+    assert found.in_use.name == BASE
+    assert verdict.outcome in ("stays", "not measured")
+    assert (verdict.kind, verdict.queries) == ("judged", judged.queries)
+    assert verdict.sentence in " ".join(done.stdout.split())
+    assert [bar.figure for bar in verdict.bars] == [judged.systems[bar.system]["ndcg@10"] for bar in verdict.bars]
