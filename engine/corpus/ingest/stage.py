@@ -147,9 +147,9 @@ def _record_of(item: Skipped) -> LeftOutRecord:
 def _import_judgments(context: StageContext, files: list[ScannedFile]) -> int:
     """Judgments that lie beside a BEIR corpus, and those of the imports folder when the database is new."""
     restore_judgments(context.project, context.store)
-    for file in files:
+    for file in (one for one in files if one.format == "beir"):
         folder = file.absolute.parent
-        if file.format == "beir" and (folder / "queries.jsonl").is_file() and (folder / "qrels" / "test.tsv").is_file():
+        if (folder / "queries.jsonl").is_file() and (folder / "qrels" / "test.tsv").is_file():
             try:
                 judged = read_beir_judgments(folder)
             except DatasetError as error:
