@@ -8,7 +8,7 @@ from contextlib import closing
 from typing import Any
 
 from engine.evaluation.query_sets import query_sets
-from engine.evaluation.studies.perturbation import CONDITIONS, content_terms
+from engine.evaluation.studies.perturbation import MASK, content_terms
 from engine.evaluation.studies.robustness import make_trial
 from engine.project.folder import ProjectFolder
 from engine.project.stage import StageContext
@@ -17,6 +17,8 @@ from engine.project.store.store import Store
 
 Labelled = Iterator[tuple[str, dict[str, Any]]]
 SHOWN = 3
+CHANGED = {"clean": "original", "mask shared": "masked", "substitute shared": "substituted"}
+"""Conditions, by name of the column."""
 
 
 def unheard_context(project: ProjectFolder, store: Store) -> StageContext:
@@ -51,18 +53,15 @@ def _perturbed(project: ProjectFolder) -> Labelled:
     with closing(project.store()) as store:
         context = unheard_context(project, store)
         chunks, terms = store.chunks(), content_terms(context.need(LexicalInfo).info.language)
-        trials = (make_trial(one, chunks, terms, context.settings.training.seed) for one in query_sets(context, chunks))
-        trial = next((trial for trial in trials if trial), None)
+        trial = make_trial(query_sets(context, chunks)[0], chunks, terms, context.settings.training.seed)
     if trial is None:
         return
-    blocks = {
-        one.kind: place * trial.queries
-        for place, one in enumerate(CONDITIONS)
-        if one.kind in ("clean", "mask shared", "substitute shared")
+    starts = {
+        CHANGED[one.kind]: place * trial.queries for place, one in enumerate(trial.conditions) if one.kind in CHANGED
     }
-    texts = [[trial.perturbed.texts[start + row] for start in blocks.values()] for row in range(trial.queries)]
-    for number, (clean, masked, other) in enumerate(sorted(texts, key=lambda row: -row[1].count("[MASK]"))[:SHOWN], 1):
-        yield str(number), {"original": clean, "masked": masked, "substituted": other}
+    texts = [{name: trial.perturbed.texts[start + row] for name, start in starts.items()} for row in range(trial.queries)]
+    texts.sort(key=lambda row: -row.get("masked", "").count(MASK))
+    yield from ((str(number), row) for number, row in enumerate(texts[:SHOWN], 1))
 
 
 FACTS: dict[str, Callable[[ProjectFolder], Labelled]] = {

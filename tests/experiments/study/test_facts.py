@@ -1,0 +1,52 @@
+"""Tables of a project as it is, on documents made for them."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from fixtures.pipeline import stage_here
+
+from engine.core.records import JudgedQuery
+from engine.experiments.study.facts import FACTS
+from engine.project.folder import ProjectFolder
+
+DOCUMENTS = {"pump.txt": "The pump PHX-121 leaks at the valve.", "lease.txt": "The lease ends in March, says the tenant."}
+ORIGINALS = ["Who repairs the pump PHX-121 today?", "Does the lease end soon?", "Which colour is it?", "Where is it?"]
+
+
+@pytest.mark.parametrize(
+    ("answers", "rows"),
+    [
+        (  # a code has another way to be written, no word has a synonym
+            [("PHX-121 leaks",), ("lease ends",), ("lease ends",), ("lease ends",)],
+            [
+                ("Who repairs the [MASK] [MASK] today?", "Who repairs the pump PHX121 today?"),
+                ("Does the [MASK] [MASK] soon?", ORIGINALS[1]),
+                (ORIGINALS[2], ORIGINALS[2]),
+            ],
+        ),
+        ([("lease ends",)] * 2, [("Does the [MASK] [MASK] soon?",), (ORIGINALS[0],)]),
+        ([()] * 4, [(), (), ()]),  # whole documents share no words with a query
+    ],
+)
+def test_queries_and_what_the_conditions_make_of_them(
+    tmp_path: Path, answers: list[tuple[str, ...]], rows: list[tuple[str, ...]]
+) -> None:
+    project = ProjectFolder.create(tmp_path / "project", {"corpus": {"paths": ["documents"]}})
+    (project.path / "documents").mkdir()
+    for name, text in DOCUMENTS.items():
+        (project.path / "documents" / name).write_text(text)
+    for stage in ("ingest", "index"):
+        stage_here(project.path, stage)
+    judged = [
+        JudgedQuery(str(number), text, evidence, () if evidence else (("pump.txt", 1),))
+        for number, (text, evidence) in enumerate(zip(ORIGINALS, answers, strict=False))
+    ]
+    with closing(project.store()) as store:
+        store.put_judged(judged)
+    table = dict(FACTS["perturbed"](project))
+    assert list(table) == [str(number) for number, _ in enumerate(rows, 1)]
+    assert [tuple(row[name] for name in ("masked", "substituted") if name in row) for row in table.values()] == rows
+    assert {row["original"] for row in table.values()} <= set(ORIGINALS)
