@@ -59,7 +59,9 @@ def _perturbed(project: ProjectFolder) -> Labelled:
     starts = {
         CHANGED[one.kind]: place * trial.queries for place, one in enumerate(trial.conditions) if one.kind in CHANGED
     }
-    texts = [{name: trial.perturbed.texts[start + row] for name, start in starts.items()} for row in range(trial.queries)]
+    texts = [
+        {name: trial.perturbed.texts[start + row] for name, start in starts.items()} for row in range(trial.queries)
+    ]
     texts.sort(key=lambda row: -row.get("masked", "").count(MASK))
     yield from ((str(number), row) for number, row in enumerate(texts[:SHOWN], 1))
 

@@ -21,6 +21,7 @@ from engine.core.errors import (
 from engine.core.events import Event, StageFinished
 from engine.encoders.for_project import encoder_fingerprint_of, open_cache
 from engine.encoders.kinds.chosen import encoder_source
+from engine.encoders.model_folder import folder_name
 from engine.endpoint.servers import known_servers, note_server
 from engine.evaluation.query_sets import query_sets
 from engine.evaluation.studies.sentence_pairs import pairs_file
@@ -166,20 +167,25 @@ def study_cells(
             f"{fixed[0]} is not a training setting.", "A study takes the chunks and queries that the project has.",
             "Set it in project.toml and run 'engine adapt' first.", code="study-setting-of-the-data",
         )  # fmt: skip
+    beside = ("vectors",) if "small model" in study.needs else ("vectors", "small_model")
     fresh: Changes = {f"training.{name}": None for name in own.training.model_fields_set}
+    fresh |= {f"encoder.{name}": None for name in beside if name in own.encoder.model_fields_set}
     if "sentence pairs" in study.needs and (pairs := pairs_file(project, own)):
         fresh["evaluation.sentence_pairs"] = str(pairs.absolute())
     if own.evaluation.general_set:
         fresh["evaluation.general_set"] = str((project.path / Path(own.evaluation.general_set).expanduser()).absolute())
-    for model, (label, changes), seed in itertools.product(models or ("",), study.trainings, range(seeds)):
+    names = {model: folder_name(Path(model)) for model in models or ("",)}
+    for model, (label, changes), seed in itertools.product(names, study.trainings, range(seeds)):
         base = {f"encoder.{name}": None for name in OF_MODELS if name in own.encoder.model_fields_set} | {
             "encoder.model": model
         }
         every = {**fresh, **(base if model else {}), **changes, **settings, "training.seed": own.training.seed + seed}
         encoder = changed_settings(own, every).encoder
-        vectors = encoder_source(encoder).vectors_fingerprint(encoder.max_tokens, None, 1.0)
+        source = encoder_source(encoder)
+        vectors = source.fingerprint + source.vectors_fingerprint(encoder.max_tokens)
         key = cell_key(every, own, chunks, vectors, _times(every))
-        cells.append(Cell(len(cells) + 1, every, key, label, Path(model).name, every["training.seed"]))
+        name = names[model] if [*names.values()].count(names[model]) == 1 else model
+        cells.append(Cell(len(cells) + 1, every, key, label, name, every["training.seed"]))
     return cells
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from engine.core.disk import disk_errors, write_text
 from engine.core.errors import ProjectBusyError
-from engine.encoders.for_project import encoder_fingerprint_of
+from engine.encoders.for_project import encoder_fingerprint_of, model_fingerprint
 from engine.project.copies import copied
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot, fingerprint
@@ -50,6 +50,7 @@ def basis_of(project: ProjectFolder) -> tuple[Basis, int]:
             lexical=lexical.fingerprint,
             queries=queries.info.content,
             base=encoder_fingerprint_of(snapshot, None, 1.0),
+            model=model_fingerprint(snapshot),
             encoder=settings.encoder.model_dump(exclude_none=True),
             evaluation=settings.evaluation.model_dump(include=set(_MEASURED_BY)),
             search=settings.search.model_dump(include={"named_documents"}),

@@ -12,7 +12,10 @@ from engine.core.records import JudgedQuery
 from engine.experiments.study.facts import FACTS
 from engine.project.folder import ProjectFolder
 
-DOCUMENTS = {"pump.txt": "The pump PHX-121 leaks at the valve.", "lease.txt": "The lease ends in March, says the tenant."}
+DOCUMENTS = {
+    "pump.txt": "The pump PHX-121 leaks at the valve.",
+    "lease.txt": "The lease ends in March, says the tenant.",
+}
 ORIGINALS = ["Who repairs the pump PHX-121 today?", "Does the lease end soon?", "Which colour is it?", "Where is it?"]
 
 

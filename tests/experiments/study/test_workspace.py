@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from fixtures.errors import fails
 from fixtures.pipeline import copy_documents, stage_here
+from fixtures.tiny_model import build_tiny_model
 
 from engine.api import Project
 from engine.cli.status_text import as_text, status_of
@@ -28,12 +29,13 @@ from engine.core.errors import (
 from engine.core.records import JudgedQuery
 from engine.endpoint.servers import known_servers, note_server
 from engine.experiments.study.catalogue import study_of, sweep_of
-from engine.experiments.study.grid import Cell, make_grid
+from engine.experiments.study.grid import Cell, changed_settings, make_grid
 from engine.experiments.study.listing import listing
 from engine.experiments.study.running import StudyRun, failure, study_cells
 from engine.experiments.study.workspace import Workspace, basis_of, sweeping, unfinished
 from engine.export.purge import purge
 from engine.project.folder import ProjectFolder
+from engine.training.recipe import config_of
 
 SERVER = "http://127.0.0.1:8080/v1"
 
@@ -209,6 +211,44 @@ def test_the_cells_of_a_study_have_its_recipe_not_the_projects(project: ProjectF
     assert (copy.ranking.k, copy.evaluation.use_judged) == (60, False), (
         "the project's depth; judged questions choose nothing"
     )
+
+
+def test_what_stands_beside_the_encoder_is_for_mafins_tables_alone(project: ProjectFolder, tiny_model: Path) -> None:
+    judge(project, "a question")
+    project.change_settings({"encoder.small_model": str(tiny_model)})
+    own = project.settings()
+    for name, small, augmentation in (
+        ("bmembed-t2", "", None), ("domain-t2", "", None), ("pipelines-2", "", None), ("mafin-t1", str(tiny_model), "mafin"),
+    ):  # fmt: skip
+        for models in ((), (str(tiny_model),)):
+            for cell in study_cells(project, study_of(name), 10, models):
+                found = changed_settings(own, cell.changes)
+                assert (found.encoder.small_model, config_of(found).augmentation) == (small, augmentation), cell.name
+    project.change_settings({"encoder.small_model": None, "encoder.vectors": "given.npy"})
+    for name, given in (("bmembed-t2", {}), ("mafin-t1", {"encoder.small_model": str(tiny_model)})):
+        (cell, *_) = study_cells(project, study_of(name), 10, settings=given)
+        assert changed_settings(project.settings(), cell.changes).encoder.vectors == ""
+
+
+def test_other_weights_in_the_folder_of_the_small_model_are_measured_anew(
+    project: ProjectFolder, tmp_path: Path
+) -> None:
+    judge(project, "a question")
+    small, found = tmp_path / "small", []
+    project.change_settings({"encoder.small_model": str(small)})
+    for seed in (1, 2):
+        shutil.rmtree(small, ignore_errors=True)
+        build_tiny_model(small, seed=seed)
+        (cell,) = study_cells(project, study_of("mafin-t1"), 10)
+        found.append((cell.key, basis_of(project)[0].data))
+    assert all(one != other for one, other in zip(*found, strict=True)), "sweeps have the basis alone"
+
+
+def test_models_whose_folders_are_called_the_same_are_told_apart(project: ProjectFolder, tmp_path: Path) -> None:
+    judge(project, "a question")
+    a, b, hub = (str(build_tiny_model(tmp_path / at)) for at in ("a/m", "b/m", "models--org--m2/snapshots/0f3"))
+    cells = study_cells(project, study_of("bmembed-t6"), 10, [a, b, hub], seeds=2)
+    assert [cell.model for cell in cells] == [a, a, b, b, "m2", "m2"]
 
 
 def test_other_sentence_pairs_and_general_questions_are_measured_anew(project: ProjectFolder) -> None:
