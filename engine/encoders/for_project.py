@@ -59,14 +59,17 @@ def project_model(settings: Settings) -> ModelFolder:
 
 
 def source_of(info: VectorsInfo, settings: Settings) -> EncoderSource:
-    """The encoder of a vector index, by its artifact's `info`; where it runs, the settings say. Raises ModelError."""
+    """The encoder of a vector index, by its artifact's `info`; where it runs, the settings say. A server that
+    they no longer name gets no key. Raises ModelError."""
     query, document = info.prompts
     made_by = {
         "model": info.model, "query_prompt": query, "document_prompt": document, "pooling": info.pooling,
         "endpoint": info.endpoint, "endpoint_model": info.endpoint_model, "small_model": info.small_model,
         "vectors": info.given_vectors,
     }  # fmt: skip
-    return encoder_source(settings.encoder.model_copy(update=made_by), info.dimension - info.small_dimension)
+    chosen = settings.encoder.model_copy(update=made_by)
+    keyed = info.endpoint == settings.encoder.endpoint
+    return encoder_source(chosen, info.dimension - info.small_dimension, keyed=keyed)
 
 
 def check_device(settings: Settings, purpose: Purpose = "encode") -> None:

@@ -65,10 +65,14 @@ class Address:
         raise SettingsError(
             f"The endpoint {where} is outside this machine and private networks.",
             "The documents' text would be sent there.",
-            f"Name a server on this machine or in your own network in {self.setting}, or set "
-            f"{self.setting}_allow_public to true to allow it.",
+            f"Name a server on this machine or in your own network. To allow this one, name it in {self.setting} and set "
+            f"{self.setting}_allow_public to true.",
             code="endpoint-public",
         )
+
+    def keeps_secret(self, number: str) -> bool:
+        """Whether what goes to the host, at a resolved address of it, can be read by nobody on the way."""
+        return self.scheme == "https" or ipaddress.ip_address(number.partition("%")[0]).is_loopback
 
     def connect(self, timeout: float) -> http.client.HTTPConnection:
         """An open connection, to the very number that was checked. No proxy is used. Raises OSError and SettingsError."""

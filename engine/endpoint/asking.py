@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from engine.core.errors import ModelError, StageError
 from engine.endpoint.address import Address
 from engine.endpoint.exchange import Exchange, ExchangeError, Response
-from engine.endpoint.key import KEY
+from engine.endpoint.key import KEY_HINT
 
 TRIES = 5
 PAUSE_SECONDS = 0.5  # before the second try; twice as long before each further one
@@ -88,7 +88,7 @@ class ModelServer:
             raise ModelError(
                 f"The {self.kind} refuses the request (HTTP {response.status}).",
                 "A redirect is not followed." if response.location else "Its log says why.",
-                f"Check {setting}, {setting}_model and, if it needs a key, the variable {KEY}.{self.smaller}",
+                f"Check {setting}, {setting}_model and, if it needs a key, {KEY_HINT}{self.smaller}",
                 code="endpoint-refused",
             )  # fmt: skip
         if response.status != 200:

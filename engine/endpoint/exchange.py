@@ -40,7 +40,7 @@ class Exchange(threading.Thread):
     """One request and its answer. `abandon` ends it from outside. Without a `body` it is a look at `path`, else a message.
 
     `sending` is called before a body is sent, once the server is there and may be asked; what it raises keeps the body back.
-    `limit`: bytes of an answer, at most. `received`: those that have come so far.
+    `key`: sent only where it `keeps_secret`. `limit`: bytes of an answer, at most. `received`: those that have come so far.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class Exchange(threading.Thread):
             self._sending()
         accepted = "application/json, text/event-stream"
         headers = {"Content-Type": "application/json", "Accept": accepted, "Connection": "close"}
-        if self._key:
+        if self._key and self._address.keeps_secret(self._connection.sock.getpeername()[0]):
             headers["Authorization"] = f"Bearer {self._key}"
         self._connection.request("GET" if self._body is None else "POST", self._path, self._body, headers)
         answer = self._connection.getresponse()

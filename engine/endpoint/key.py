@@ -8,6 +8,7 @@ from engine.core.errors import SettingsError
 
 KEY = "BMEMBED_ENDPOINT_KEY"
 """The environment variable."""
+KEY_HINT = f"the variable {KEY}. It is sent only to servers that project.toml names, by https or within this machine."
 
 
 def server_key() -> str:

@@ -28,7 +28,7 @@ from engine.core.errors import CancelledError, EngineError, ModelError, Settings
 from engine.encoders import for_project
 from engine.encoders.embedding_cache import EmbeddingCache, encode_cached
 from engine.encoders.encoder import Encoder
-from engine.encoders.for_project import with_kept_queries
+from engine.encoders.for_project import source_of, with_kept_queries
 from engine.encoders.kinds import endpoint
 from engine.encoders.kinds.chosen import encoder_source
 from engine.endpoint import asking
@@ -36,7 +36,7 @@ from engine.endpoint.servers import known_servers
 from engine.export.purge import purge
 from engine.project.folder import ProjectFolder
 from engine.project.store.artifact_info import AdapterInfo, VectorsInfo
-from engine.settings.schema import EncoderSettings
+from engine.settings.schema import EncoderSettings, Settings
 from engine.vectors.index import VectorIndex
 
 TEXTS = [f"passage number {number}" for number in range(7)]
@@ -63,6 +63,7 @@ class Server:
     """Answers as `script(number of the request from 0, texts)` wants it."""
 
     url: str
+    keys: list[str | None] = field(default_factory=list)
     requests: list[dict[str, Any]] = field(default_factory=list)
     script: Callable[[int, list[str]], Raw] = lambda _number, texts: answer([vector(text) for text in texts])
 
@@ -82,7 +83,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
         return found.script(len(found.requests) - 1, request["input"])
 
     with serving(lambda *_: "", embeddings) as chat:
-        found = Server(chat.url)
+        found = Server(chat.url, chat.aside_keys)
         yield found
 
 
@@ -244,6 +245,17 @@ def test_a_public_address_is_refused_unless_it_is_allowed() -> None:
     assert error.value.code == "endpoint-public"
     allowed = EncoderSettings(endpoint="http://8.8.8.8/v1", endpoint_allow_public=True)
     assert encoder_source(allowed).server == "http://8.8.8.8:80/v1"
+
+
+def test_a_server_that_project_toml_no_longer_names_gets_no_key(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BMEMBED_ENDPOINT_KEY", "secret")
+    info = VectorsInfo(endpoint=server.url, dimension=WIDTH)
+    for named in (server.url, "http://127.0.0.1:1/v1", ""):
+        settings = Settings(encoder=EncoderSettings(endpoint=named))
+        source_of(info, settings).load(256).encode_queries(["a"])
+    assert server.keys == ["Bearer secret", None, None]
 
 
 def test_address_model_and_prompts_name_the_vectors() -> None:

@@ -22,6 +22,17 @@ def test_which_numbers_are_private(number: str, private: bool):
     assert is_private(number) is private
 
 
+@pytest.mark.parametrize(
+    ("scheme", "number", "kept"),
+    [
+        ("http", "127.0.0.2", True), ("http", "::1", True), ("http", "10.0.0.1", False), ("http", "fe80::1%eth0", False),
+        ("https", "10.0.0.1", True), ("https", "8.8.8.8", True),
+    ],
+)  # fmt: skip
+def test_where_a_key_cannot_be_read_on_the_way(scheme: str, number: str, kept: bool):
+    assert Address.parse(f"{scheme}://models.example/v1").keeps_secret(number) is kept
+
+
 @pytest.mark.parametrize("url", ["http://8.8.8.8/v1", "https://[2001:4860:4860::8888]:8443/v1"])
 def test_a_public_address_is_refused_unless_allowed(url: str):
     with fails(SettingsError, "endpoint-public") as caught:

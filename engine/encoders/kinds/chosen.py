@@ -18,9 +18,9 @@ BLOB = "sha256-"
 """How the names of Ollama's files begin."""
 
 
-def encoder_source(chosen: EncoderSettings, dimension: int = 0) -> EncoderSource:
+def encoder_source(chosen: EncoderSettings, dimension: int = 0, *, keyed: bool = True) -> EncoderSource:
     """As `base_source`, with what `encoder.small_model` or `encoder.vectors` puts beside it."""
-    base = base_source(chosen, dimension)
+    base = base_source(chosen, dimension, keyed=keyed)
     if chosen.small_model and chosen.vectors:
         raise SettingsError(
             "encoder.small_model and encoder.vectors cannot be used together.", "Each adds vectors to those of the encoder.",
@@ -37,13 +37,13 @@ def encoder_source(chosen: EncoderSettings, dimension: int = 0) -> EncoderSource
     return AugmentedSource.of(base, FolderSource.of(resolve_model(chosen.small_model), chosen.device, chosen.dtype))
 
 
-def base_source(chosen: EncoderSettings, dimension: int = 0) -> EncoderSource:
+def base_source(chosen: EncoderSettings, dimension: int = 0, *, keyed: bool = True) -> EncoderSource:
     """The encoder, with the prompts and the pooling that the settings name. `dimension`: the width that the vectors of a server
-    must have, where it is known. Raises ModelError, SettingsError."""
+    must have, where it is known; `keyed`: whether that server gets the key. Raises ModelError, SettingsError."""
     if chosen.endpoint:
         from engine.encoders.kinds.endpoint import EndpointSource
 
-        return EndpointSource.named(chosen, dimension)
+        return EndpointSource.named(chosen, dimension, keyed)
     if is_gguf(chosen.model):
         from engine.encoders.kinds.gguf import GgufSource
 

@@ -43,22 +43,25 @@ LONGEST = 32_768  # tokens; the server cuts or refuses what is too long for it
 
 @dataclass(frozen=True, kw_only=True)
 class EndpointSource(EncoderSource):
-    """A server, not yet asked. `model`: its name there; `dimension`: the width that its vectors must have, 0 where any will do."""
+    """A server, not yet asked. `model`: its name there; `dimension`: the width that its vectors must have, 0 where any will do.
+    `keyed`: whether it gets the key."""
 
     address: Address
     model: str
     seconds: float
     batch: int
     dimension: int
+    keyed: bool
 
     @classmethod
-    def named(cls, chosen: EncoderSettings, dimension: int) -> EndpointSource:
+    def named(cls, chosen: EncoderSettings, dimension: int, keyed: bool) -> EndpointSource:
         """The server that settings name. Raises SettingsError."""
         address = Address.parse(chosen.endpoint, chosen.endpoint_allow_public, "encoder.endpoint")
         return cls(
             name=chosen.endpoint_model or "embedding server", max_tokens=LONGEST, server=address.url, address=address,
             prompts=named_prompts(chosen.query_prompt, chosen.document_prompt, chosen.endpoint_model),
             model=chosen.endpoint_model, seconds=chosen.endpoint_seconds, batch=chosen.endpoint_batch, dimension=dimension,
+            keyed=keyed,
         )  # fmt: skip
 
     @property
@@ -77,7 +80,7 @@ class EndpointSource(EncoderSource):
         """The server is asked once there is something to ask. Raises SettingsError for a key that cannot be sent."""
         report("encoder", self.address.url, "encoder.endpoint names a server")
         report_prompts(self.prompts, report)
-        return EndpointEncoder(self, server_key())
+        return EndpointEncoder(self, server_key() if self.keyed else "")
 
 
 class EndpointEncoder:

@@ -7,6 +7,7 @@ crash ends nothing else.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 import time
@@ -29,6 +30,7 @@ from engine.encoders.choosing.library import list_encoders, resolve_name
 from engine.encoders.fingerprint import missing_prompts
 from engine.encoders.for_project import chunk_vectors, load_encoder
 from engine.encoders.kinds.chosen import encoder_source
+from engine.endpoint.key import KEY
 from engine.evaluation.comparison import compared, measure
 from engine.evaluation.document_set import FOLDER, document_set
 from engine.evaluation.evidence import CERTIFYING, RUNGS, Evidence, Measured, RungName, deciding, from_top
@@ -45,7 +47,7 @@ if TYPE_CHECKING:
     from engine.encoders.encoder import Encoder
 
 SEMANTIC, HYBRID, BM25, OWN = "semantic", "hybrid", "bm25", ""
-OF_A_MODEL = {"endpoint", "endpoint_model", "query_prompt", "document_prompt", "pooling"}
+OF_A_MODEL = {"endpoint", "endpoint_model", "endpoint_allow_public", "query_prompt", "document_prompt", "pooling"}
 TIMED_TEXTS, TIMED_QUERIES = 64, 16
 
 
@@ -80,6 +82,8 @@ def _changes(named: str, now: EncoderSettings) -> dict[str, Any]:
     default = EncoderSettings().model_dump(include=OF_A_MODEL)
     changes = {key: value for key, value in default.items() if getattr(now, key) != value}
     address, _, model = named.partition("#")
+    if address == now.endpoint:  # the permission is for the server that is named beside it
+        changes.pop("endpoint_allow_public", None)
     if "://" in named:
         return changes | {"endpoint": address, "endpoint_model": model}
     return changes | {"model": resolve_name(named, list_encoders(now.folders))}
@@ -125,6 +129,8 @@ def try_encoder(project: ProjectFolder, changes: dict[str, Any], should_stop: Ca
     """
     settings = project.settings()
     encoder = settings.encoder.model_copy(update=changes | {"small_model": "", "vectors": ""})
+    if encoder.endpoint != settings.encoder.endpoint:  # the key is not that server's
+        os.environ.pop(KEY, None)
     folder = encoder_source(encoder).folder if changes else None
     if folder is not None and (prompts := missing_prompts(folder)):
         changes = changes | {"query_prompt": prompts.query, "document_prompt": prompts.document}

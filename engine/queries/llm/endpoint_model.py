@@ -14,7 +14,7 @@ from typing import Any
 from engine.core.errors import ModelError, StageError
 from engine.endpoint.address import Address
 from engine.endpoint.exchange import Exchange, ExchangeError, Response
-from engine.endpoint.key import KEY, server_key
+from engine.endpoint.key import KEY_HINT, server_key
 from engine.queries.llm.chat_model import Hear, Outcome, Reply, Request, TooLongError, UnansweredError
 from engine.queries.llm.cost import Patience
 from engine.queries.llm.endpoint_answers import error_text, exceeds_context, reply_of, streamed
@@ -251,7 +251,7 @@ class Endpoint:
             raise ModelError(
                 f"The endpoint refuses the request (HTTP {status}).",
                 said or "It gives no reason.",
-                f"Check queries.endpoint, queries.endpoint_model and, if it needs a key, the variable {KEY}.",
+                f"Check queries.endpoint, queries.endpoint_model and, if it needs a key, {KEY_HINT}",
                 code="endpoint-refused",
             )
         kind = TooLongError if exceeds_context(response.body) else UnansweredError

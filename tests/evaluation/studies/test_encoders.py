@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fixtures.fake_endpoint import Raw, serving
 from fixtures.pipeline import engine_here
 from fixtures.tiny_gguf import build_tiny_gguf
 
@@ -112,6 +113,23 @@ def test_where_the_projects_own_encoder_fails_the_others_stand_without_differenc
     assert isinstance(found.results[0].error, ModelError)
     assert (found.results[1].error, found.table.differences) == (None, {})
     assert {name: len(figures) for name, figures in found.table.systems.items()} == {str(tiny_model): 3}
+
+
+@pytest.mark.usefixtures("here")
+def test_key_and_permission_are_for_the_server_that_project_toml_names(
+    project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def embed(_path: str, request: Any) -> Raw:
+        rows = [{"embedding": [float(len(text)), 1.0]} for text in request["input"]]
+        return Raw(body=json.dumps({"data": rows}).encode())
+
+    monkeypatch.setenv("BMEMBED_ENDPOINT_KEY", "secret")
+    with serving(lambda *_: "", embed) as own, serving(lambda *_: "", embed) as other:
+        project.change_settings({"encoder.endpoint": own.url, "encoder.endpoint_allow_public": True})
+        found = compare(project, f"{own.url}#m", f"{other.url}#m", "http://8.8.8.8/v1#m")
+    assert [one.error and one.error.code for one in found.results] == [None, None, None, "endpoint-public"]
+    assert set(own.aside_keys) == {"Bearer secret"}
+    assert set(other.aside_keys) == {None}
 
 
 def trial(lead: dict[str, list[float]]) -> EncoderTrial:

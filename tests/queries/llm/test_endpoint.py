@@ -56,6 +56,16 @@ def test_the_key_is_taken_from_the_environment(monkeypatch: pytest.MonkeyPatch):
     assert server.headers[0]["Authorization"] == "Bearer secret"
 
 
+def test_the_key_is_not_sent_where_it_could_be_read_on_the_way(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("BMEMBED_ENDPOINT_KEY", "secret")
+    asked: list[str] = []
+    monkeypatch.setattr(Address, "keeps_secret", lambda _self, number: bool(asked.append(number)))
+    with serving(lambda *_: GOOD) as server:
+        ask(server)
+    assert asked == ["127.0.0.1"], "where the connection goes"
+    assert "Authorization" not in server.headers[0]
+
+
 def test_a_server_that_knows_no_schemas_gets_none_from_then_on():
     def script(request: dict[str, object], number: int) -> Raw | str:
         return Raw(400, b'{"error": "unknown field"}') if "response_format" in request else GOOD
