@@ -13,27 +13,9 @@ from engine.core.text import language_name
 
 NO_LANGUAGE = "none"
 
-# ISO 639-1 code → tantivy's name of the stemmer.
-STEMMERS = {
-    "ar": "arabic",
-    "da": "danish",
-    "de": "german",
-    "el": "greek",
-    "en": "english",
-    "es": "spanish",
-    "fi": "finnish",
-    "fr": "french",
-    "hu": "hungarian",
-    "it": "italian",
-    "nl": "dutch",
-    "no": "norwegian",
-    "pt": "portuguese",
-    "ro": "romanian",
-    "ru": "russian",
-    "sv": "swedish",
-    "ta": "tamil",
-    "tr": "turkish",
-}
+_STEMMED = "ar da de el en es fi fr hu it nl no pt ro ru sv ta tr"
+STEMMERS = {code: language_name(code).lower() for code in _STEMMED.split()}
+"""ISO 639-1 code → tantivy's name of the stemmer."""
 _WITHOUT_STOP_WORDS = {"ar", "el", "ro", "ta", "tr"}
 STOP_WORDS = {code: name for code, name in STEMMERS.items() if code not in _WITHOUT_STOP_WORDS}
 UNKNOWN = "und"

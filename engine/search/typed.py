@@ -76,7 +76,7 @@ class TypedQueries:
         if among is not None and not among:
             known = self._loaded.documents().values()
             return "No document meets all filters." if where and not unmet(where, known) else ""
-        if allowed is not None and not len(allowed):
+        if allowed is not None and not len(allowed) and query.conditions:
             alone = [one.conditions for one in query.each() if not len(self.allowed(one, among))]  # type: ignore[arg-type]
             return f"No passage meets {' or '.join(alone) or f'all of {query.conditions}'}."
         if min_score is not None:
