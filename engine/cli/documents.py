@@ -55,7 +55,7 @@ def documents(
     with opened(name) as project:
         if action == "retry":
             count = project.retry(path or ())
-            print(f"{count} will be read again. Next: engine ingest {shlex.quote(name)}", file=sys.stderr)
+            print(f"{count} will be read again. Next: engine run {shlex.quote(name)}", file=sys.stderr)
             return
         every = project.documents()
         reads = project.settings().corpus.ocr
@@ -67,7 +67,7 @@ def documents(
     else:
         _show(rows, {row.path for row in every})
         if not rows:
-            nothing = f"Nothing has been read yet. Run 'engine ingest {shlex.quote(name)}'."
+            nothing = f"Nothing has been read yet. Run 'engine run {shlex.quote(name)}'."
             print("No file matches." if every else nothing, file=sys.stderr)
         if not reads and any(row.kind == "needs OCR" for row in rows):
             print(

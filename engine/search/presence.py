@@ -69,7 +69,7 @@ class Presence:
             notes.append(
                 f"{_documents(count)} found as {'it was' if count == 1 else 'they were'} before a change of the file."
             )
-        return [*notes, f"'engine ingest {argument}' reads what is there now."] if notes else []
+        return [*notes, f"'engine run {argument}' reads what is there now."] if notes else []
 
 
 def _documents(count: int) -> str:

@@ -431,7 +431,7 @@ def test_a_deleted_file_leaves_search_before_anything_runs_and_comes_back_with_i
     assert found not in [hit["path"] for hit in answer["hits"]]
     first, last = answer["notes"]
     assert first.startswith("1 document ")
-    assert f"'engine ingest {small}'" in last
+    assert f"'engine run {small}'" in last
     file.write_bytes(kept)
     assert found in paths(small, "countersigning the clauses")
 

@@ -75,4 +75,4 @@ def test_what_is_gone_and_what_has_changed_is_noted(tmp_path: Path, document: Ma
     assert not presence.has(document("c.txt", 3))
     gone, changed, command = presence.notes("it")
     assert (numbers(gone), numbers(changed)) == ([2], [1])
-    assert "'engine ingest it'" in command
+    assert "'engine run it'" in command

@@ -53,11 +53,10 @@ class AdaptationOffer:
     @property
     def judged_show(self) -> str:
         """What so many judged questions can show: that falls with the root of their number."""
-        few = self.points * math.sqrt(self.judged_needed / self.judged_least)
-        more = (
-            f", about {self.judged_needed:,} one of {self.points:g}" if self.judged_needed > self.judged_least else ""
-        )
-        return f"{self.judged_least} show a gain or loss of {few:.0f} points{more}"
+        least = max(self.judged_least, self.queries if self.rung == "judged" else 0)
+        few = self.points * math.sqrt(self.judged_needed / least)
+        more = f", about {self.judged_needed:,} one of {self.points:g}" if self.judged_needed > least else ""
+        return f"{least} show a gain or loss of {few:.0f} points{more}"
 
     def lines(self) -> Iterator[str]:
         """What the user should know, a line each."""

@@ -375,7 +375,7 @@ def test_a_search_shows_page_slide_and_sheet(project: Path) -> None:
 
 def test_before_anything_is_read_the_command_names_the_one_that_reads(project: Path) -> None:
     listed = engine_here("documents", str(project))
-    assert (listed.stdout, f"engine ingest {project}" in listed.stderr) == ("", True)
+    assert (listed.stdout, f"engine run {project}" in listed.stderr) == ("", True)
 
 
 def test_the_command_lists_retries_and_exports(project: Path) -> None:
@@ -395,7 +395,7 @@ def test_the_command_lists_retries_and_exports(project: Path) -> None:
     assert len(json.loads(engine_here("documents", str(project), "--json").stdout)) == len(rows)
     again_read = engine_here("documents", str(project), "retry", "--path", "scan.pdf").stderr
     assert again_read.startswith("1 ")
-    assert f"engine ingest {project}" in again_read
+    assert f"engine run {project}" in again_read
     (again,) = json.loads(engine_here("documents", str(project), "--json", "--path", "scan.pdf").stdout)
     assert again["size"] == (project.parent / "documents" / "scan.pdf").stat().st_size
     (before,) = (row["reason"] for row in reported if row["path"] == "scan.pdf")
