@@ -60,7 +60,7 @@ class AdaptationOffer:
 
     def lines(self) -> Iterator[str]:
         """What the user should know, a line each."""
-        short = f"{'roughly ' if self.rough else ''}a minute or two"
+        short = f"a minute or two{', longer while this machine is as busy as now' if self.rough else ''}"
         time = estimate_line(self.seconds, self.unknown, self.rough) if self.seconds or self.unknown else short
         yield f"Time: {'none, as nothing has changed since the last adaptation' if self.up_to_date else time}."
         needed = f"To prove a gain of {self.points:g} points of 100 takes about {self.needed:,}."
