@@ -9,7 +9,7 @@ from engine.project.stage import ProjectSnapshot
 from engine.project.store.artifact_info import QueriesInfo
 from engine.queries.articles import document_keys
 from engine.queries.choosing import MODELS, backend_of, is_extractive, made_by
-from engine.queries.document_written import untrained
+from engine.queries.document_written import held_by, untrained
 from engine.queries.heldout import split_documents
 from engine.queries.rules.tokens import fold
 from engine.queries.stage import MIN_GROUPS
@@ -34,7 +34,7 @@ def expected_evidence(snapshot: ProjectSnapshot) -> dict[RungName, int]:
             if len(set(keys.values())) >= MIN_GROUPS
             else set()
         )
-        written = [query for query in document_queries(store) if {query.document_id, query.written_in} <= free]
+        written = held_by(free, document_queries(store))
         most = min(snapshot.settings.queries.max_queries, snapshot.settings.queries.per_chunk * len(chunks))
         model = round(chosen.heldout_share * DECIDING * most) if backend_of(snapshot) in MODELS else 0
     known = {fold(query.text) for query in queries} | generated_queries(snapshot).keys()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from hashlib import sha256
 
@@ -29,15 +29,19 @@ def untrained(snapshot: ProjectSnapshot, chunks: Sequence[Chunk]) -> list[Docume
     graded = graded_answers(snapshot.project, queries, chunks, documents).values()
     answering = {owners[chunk] for answers in graded for chunk in answers}
     free = untrained_documents(queries, document_keys(documents), answering) & set(owners.values())
-    written = document_queries(store)
+    return held_by(free, document_queries(store))
+
+
+def held_by(free: Collection[int], written: Sequence[DocumentQuery]) -> list[DocumentQuery]:
+    """Those of the documents `free` alone, whose titles no others have."""
     titles = [
         (tuple(folded_words(query.text)), query.document_id)
         for query in written
         if query.origin in ("title", "subject")
     ]
     trained = {title for title, document in titles if document not in free}
-    free -= {document for title, document in titles if title in trained}
-    return [query for query in written if {query.document_id, query.written_in} <= free]
+    left = set(free) - {document for title, document in titles if title in trained}
+    return [query for query in written if {query.document_id, query.written_in} <= left]
 
 
 def stripped(chunks: Iterable[Chunk], queries: Iterable[DocumentQuery]) -> list[Chunk]:

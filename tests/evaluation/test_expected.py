@@ -59,7 +59,7 @@ def test_a_question_with_several_answers_is_one_and_one_that_was_trained_on_is_n
     assert evidence(project)["judged"] == 0
 
 
-@pytest.mark.parametrize(("most", "warned"), [(19, ["too-few-questions"]), (20, [])])
+@pytest.mark.parametrize(("most", "warned"), [(70, ["too-few-questions"]), (71, [])])
 def test_a_run_says_before_it_trains_that_the_result_could_not_come_into_use(
     project: ProjectFolder, monkeypatch: pytest.MonkeyPatch, most: int, warned: list[str]
 ) -> None:
