@@ -37,7 +37,7 @@ class SettingsScreen(Screen[bool]):
 
     HELP = """The settings of this project, the same as in its project.toml: those that people change, and those that are set here.
 Type to find any other, or press "All settings". Enter edits one; an empty value goes back to the default.
-Before a change is written, the last lines say which stages it makes stale: they are done again by the next run.
+Before a change is saved, the last lines say which steps it puts out of date: the next run does them again.
 What is searchable now stays searchable until then."""
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "back", "back", id="settings.back"),

@@ -65,7 +65,7 @@ class EditQueryDialog(ModalScreen[QueryInChunk | None]):
                 with Vertical(id="edit-left"):
                     yield QueryText(self._shown, soft_wrap=True, compact=True, id="edit-text")
                     yield SafeStatic(
-                        plain("Saving makes ranking and training stale. Your wording is kept when queries are made again.",
+                        plain("Saving puts ranking and training out of date. Your wording is kept when queries are made again.",
                               "$text-muted"), id="edit-note",
                     )  # fmt: skip
                 with VerticalScroll(id="edit-source"):

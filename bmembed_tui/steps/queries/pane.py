@@ -35,11 +35,11 @@ class QueriesPane(StepPane):
     lead = "Questions that your documents answer: the encoder learns from them."
     help_text = """Training needs questions together with the passage that answers each. They are made from your documents; \
 the sample shows what comes out before all are made.
-Made by: built-in needs nothing. A language model writes better questions and takes longer. Imported ones are your own.
+Made by: built-in needs nothing. A language model writes better questions and takes longer. Imported queries are your own.
 A query is kept when a search for it finds its own passage again; the others would teach nonsense.
 Some documents' queries are held out: they are never trained on, and measure whether training helped.
-Later: e or Enter edits a query beside its passage; in the table Space marks, d deletes. Changes are kept when queries are made \
-again, and make ranking and training stale."""
+Afterwards, e or Enter edits a query beside its passage; in the table, Space marks and d deletes. Changes are kept when queries \
+are made again; ranking and training are then out of date."""
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("s", "sample", "sample", id="queries.sample"),
         Binding("e", "edit", "edit", id="queries.edit"),

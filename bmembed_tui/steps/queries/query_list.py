@@ -27,7 +27,7 @@ from engine.core.messages.queries import PAGE, DeleteQueries, QueryInChunk, Quer
 from engine.core.records import query_label
 
 ALL, LEFT_OUT = "all", "left out"
-STALE_NOW = "Ranking and training are stale now: the next run does them again."
+STALE_NOW = "Ranking and training are out of date now: the next run does them again."
 WIDE = 84  # columns from which the filters say how many there are of each
 QUIET_SECONDS = 0.15  # of quiet typing before the table is filtered
 

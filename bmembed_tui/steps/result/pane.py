@@ -44,8 +44,8 @@ SIGNS: dict[Outcome, tuple[str, str]] = {
     "stays": ("=", "bold $text-warning"), "not measured": ("·", "bold $text-warning"),
 }  # fmt: skip
 NOTHING = """Nothing has been measured yet.
-Evaluation asks the same questions, whose answers are known, by every way to search, and compares what is found: \
-by keywords, by the encoder before and after adaptation, by interpolations of the two, and by hybrid search with each.
+Evaluation puts questions with known answers to every way to search, and compares what they find: keywords, the encoder \
+before and after adaptation, interpolations of the two, and hybrid search with each.
 The adapted encoder is used only if it is shown to be better."""
 
 
@@ -59,17 +59,17 @@ class ResultPane(StepPane):
 search now, in points of 100; what is in use and why; what to do next. d shows all figures.
 
 Each line there is one way to search, measured on questions with known answers; ✓ marks what is in use.
-● is the measured value, ├──┤ the range it may really lie in (95 % confidence); in a narrow window the range \
-stands in numbers. The last column is the difference to the untouched base encoder: ▲ better, ▼ worse, = no difference \
-shown (the interval holds 0, or Fisher's randomisation test finds none).
+● is the measured value, ├──┤ its 95 % confidence interval, which a narrow window shows as numbers. The last column is the \
+difference to the base encoder: ▲ better, ▼ worse, = no difference shown (the interval holds 0, or Fisher's randomisation \
+test finds none).
 
 Judged queries are real questions with known answers: yours, or marked in Search with + and −. Where they are too few, \
 titles and headings that nothing was trained on decide, then queries by a language model; extractive ones decide nothing.
 
-Search uses base where nothing is shown to be better. Below the figures: the queries that changed most. Enter on one \
-searches for it.
+Search keeps the base encoder unless another is shown to be better. Below the figures are the queries that changed most; \
+Enter on one searches for it.
 
-Export takes the adapter and the encoder away, as folders for peft and sentence-transformers, and more if you choose it."""
+Export writes the adapter and the encoder to folders for peft and sentence-transformers, and more if you choose it."""
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("d", "details", "all figures", id="result.details"),
         Binding("m", "metric", "metric", id="result.metric"),

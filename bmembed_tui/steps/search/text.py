@@ -15,15 +15,15 @@ from engine.core.messages.project import ProjectStatus
 from engine.core.messages.search import FoundIn
 from engine.core.text import duration
 
-HELP = """Type words or a question: hits come while you type. Down or Enter goes to them, / or a letter back to the field.
+HELP = """Type words or a question: hits come while you type. Down or Enter goes to the hits, / or a letter back to the field.
 Keyword search (BM25) finds the words that you type. Semantic search finds by meaning, with the encoder. Hybrid search is both.
 F5 to F8 choose; F8 shows all three side by side. F2 embeds what is not embedded yet, then offers to adapt the encoder.
 F3 searches all projects. F9 filters by path, date, type, author and language.
 F10 has your own language model (step 3, Queries) answer the query from the hits: each sentence ends with the numbers of its \
 hits, and what does not hold is marked. A digit goes to a hit, Esc stops.
 
-"Words in quotes" must stand so in a hit, -word must not; open* finds all words that begin so; title:word looks in titles. \
-F4 takes a correction ("Did you mean").
+A hit must contain "words in quotes" as they are, and must not contain -word; open* finds all words that begin with open; \
+title:word looks in titles. F4 takes a correction ("Did you mean").
 
 A hit is the best passage of a document; "+2 more" says how many others were found. g shows every passage, d sorts by date.
 On a hit, Enter looks inside the document, l finds more like it, w shows why it was found and its scores, o opens the file, c \

@@ -18,8 +18,8 @@ from bmembed_tui.steps.train.text import format_details, format_status
 from bmembed_tui.widgets.safe import SafeButton, SafeStatic
 
 WIDE = 100  # columns from which more lines of choices are shown
-KEEP_QUESTION = "It ends with its best adapter and cannot be resumed. The next stages follow."
-KEEP_NOTICE = "Training ends after this step with its best adapter. The next stages follow."
+KEEP_QUESTION = "It ends with its best adapter and cannot be resumed. The next steps follow."
+KEEP_NOTICE = "Training ends soon, with its best adapter. The next steps follow."
 STOP_NOTICE = "Stopping at the next safe point. The next run resumes there."
 DETACH_NOTICE = "The run continues without the app. Open the project again to see it."
 
@@ -36,8 +36,8 @@ They are titles and headings, or, where those are few, queries by a language mod
 neither, the last step counts. nDCG@10, in the numbers: how near to the top they find it, 100 % for always first. It chooses the \
 adapter that is kept, which the vertical line and ◆ mark.
 
-Pause: the run waits, and keeps its memory. Keep best: training ends now with the best adapter, and what comes after goes on.
-Stop: the run ends; the next one goes on where it stopped. Detach: leave it running and go back to the projects.
+Pause: the run waits, and keeps its memory. Keep best: training ends now with the best adapter, and the next steps follow.
+Stop: the run ends; the next one resumes there. Detach: leave it running and go back to the projects.
 Closing the app or losing the connection does not stop a run."""
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("p", "pause", "pause/go on", id="train.pause"),
