@@ -59,7 +59,7 @@ class Listing:
 
     def _grouped(self, order: Sequence[tuple[int, float]]) -> tuple[list[tuple[int, float]], dict[int, int]]:
         """The best chunk of each document, and by these how many others of the best `MIN_DEPTH` chunks are of the same one."""
-        owner = self._owners([chunk for chunk, _ in order])
+        owner = self._loaded.store.owners_of(chunk for chunk, _ in order)
         counts = Counter(owner.get(chunk) for chunk, _ in order[:MIN_DEPTH])
         first: dict[int | None, tuple[int, float]] = {}
         for one in order:
@@ -68,7 +68,7 @@ class Listing:
 
     def _document_ranks(self, chunks: list[int]) -> dict[int, int]:
         """Document → its rank by the best of its ranked `chunks`."""
-        owner = self._owners(chunks)
+        owner = self._loaded.store.owners_of(chunks)
         return {
             document: rank
             for rank, document in enumerate(dict.fromkeys(owner[one] for one in chunks if one in owner), 1)
@@ -76,15 +76,8 @@ class Listing:
 
     def count_documents(self, rankings: Iterable[Ranking]) -> int:
         """Of how many documents the chunks of rankings are."""
-        return len(set(self._owners([chunk for ids, _ in rankings for chunk in ids.tolist()]).values()))
-
-    def _owners(self, wanted: list[int]) -> dict[int, int]:
-        """The documents of chunks."""
-        import numpy as np
-
-        chunks, owners = self._loaded.chunk_owners()
-        ours = np.isin(chunks, np.array(wanted, np.int64))
-        return dict(zip(chunks[ours].tolist(), owners[ours].tolist(), strict=True))
+        found = {chunk for ids, _ in rankings for chunk in ids.tolist()}
+        return len(set(self._loaded.store.owners_of(found).values()))
 
     def _present(
         self, order: Sequence[tuple[int, float]], top: int, presence: Presence

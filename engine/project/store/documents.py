@@ -355,14 +355,19 @@ class DocumentTables(ArtifactTables):
 
     def chunks_by_id(self, ids: Iterable[int]) -> dict[int, Chunk]:
         """Chunks by row id. A superseded chunk is still found; a deleted document's is not."""
-        found: dict[int, Chunk] = {}
+        return {chunk.id: chunk for chunk in map(self._chunk, self._found(_CHUNK, ids))}
+
+    def owners_of(self, ids: Iterable[int]) -> dict[int, int]:
+        """The documents of those chunks that `chunks_by_id` finds."""
+        return dict(self._found("id, document_id", ids))
+
+    def _found(self, columns: str, ids: Iterable[int]) -> Iterator[Any]:
         wanted = list(ids)
         for first in range(0, len(wanted), 500):
             block = wanted[first : first + 500]
-            sql = f"""SELECT {_CHUNK} FROM chunks WHERE id IN ({_marks(block)})
+            sql = f"""SELECT {columns} FROM chunks WHERE id IN ({_marks(block)})
                 AND EXISTS (SELECT 1 FROM documents WHERE documents.id = chunks.document_id AND documents.live)"""
-            found.update((chunk.id, chunk) for chunk in map(self._chunk, self._rows(sql, block)))
-        return found
+            yield from self._rows(sql, block)
 
     def corpus_fingerprint(self) -> str:
         """Hash over the live chunks' ids and contents. Unchanged content means an unchanged value. What a finished ingest has noted

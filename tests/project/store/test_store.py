@@ -339,6 +339,13 @@ def test_chunks_come_one_after_the_other_as_all_at_once(store: Store, monkeypatc
     assert list(store.each_chunk()) == store.chunks()
 
 
+def test_owners_are_those_of_chunks_that_are_found(store: Store) -> None:
+    first, second = put_document(store, ["one", "two"]), put_document(store, ["three"], "b.md")
+    ids = live(store)
+    store.drop_document(second)
+    assert store.owners_of([*ids.values(), 999]) == {ids["one"]: first, ids["two"]: first}
+
+
 def test_a_finished_ingest_vouches_for_the_fingerprint_until_another_begins(store: Store) -> None:
     put_document(store, ["one"])
     own = store.corpus_fingerprint()
