@@ -93,7 +93,7 @@ def test_the_page_shows_the_ladder_of_evidence_and_each_candidate(tmp_path):
         for table in section.xpath(".//table")
     )
     decision = data.selection.decision
-    assert ladder == [["document-written queries", str(decision.queries), "20"]]
+    assert ladder == [["document-written queries", str(decision.queries), "71"]]
     assert [(row[0], row[-1]) for row in candidates] == [
         (label_of("interpolated-0.5"), "admitted"),
         (label_of("adapted") + " (in use)", "in use"),
