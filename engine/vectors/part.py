@@ -54,10 +54,13 @@ class Part:
     def distances(self, signs: NDArray[np.uint64]) -> NDArray[np.uint16]:
         """In how many signs each row differs from a query's (w, 1): (n,)."""
         found = np.zeros(len(self.ids), np.uint16)
+        other, count = np.empty(_BLOCK, np.uint64), np.empty(_BLOCK, np.uint8)  # in the processor's cache
         for start in range(0, len(found), _BLOCK):
-            block = slice(start, start + _BLOCK)
+            here = found[start : start + _BLOCK]
+            differs, counted = other[: len(here)], count[: len(here)]
             for mine, its in zip(self.signs, signs[:, 0], strict=True):
-                found[block] += np.bitwise_count(mine[block] ^ its)
+                np.bitwise_xor(mine[start : start + _BLOCK], its, out=differs)
+                here += np.bitwise_count(differs, out=counted)
         return found
 
 
@@ -70,7 +73,7 @@ def map_part(path: Path, count: int, width: int, dtype: np.dtype[Any], words: in
     """A file whose size has been checked."""
 
     def at(offset: int, kind: Any, *shape: int) -> Any:
-        return np.memmap(path, dtype=kind, mode="r", offset=offset, shape=shape)
+        return np.asarray(np.memmap(path, dtype=kind, mode="r", offset=offset, shape=shape))
 
     signs = 8 * count
     rows = signs + 8 * words * count
