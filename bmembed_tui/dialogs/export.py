@@ -30,7 +30,7 @@ PARTS = {
     "onnx": "the encoder of search as ONNX",
     "gguf": "the encoder of search as GGUF",
     "vectors": "the chunks' vectors, .npy and .jsonl",
-    "parquet": "chunks, vectors and BM25 terms as Parquet",
+    "parquet": "chunks, vectors and BM25 as Parquet",
     "qdrant": "chunks, vectors and BM25 for Qdrant",
     "lancedb": "chunks, vectors and BM25 for LanceDB",
     "opensearch": "chunks, vectors and BM25 for OpenSearch",
@@ -152,5 +152,5 @@ def free_folder(name: str) -> str:
 def _line(name: str, what: str, is_wanted: bool) -> Content:
     text = "; holds text" if name in WITH_TEXT else ""
     return Content.assemble(
-        plain("✓ " if is_wanted else "· "), plain(f"{name:<8}", "bold"), plain(f" {what}{text}", "$text-muted")
+        plain("✓ " if is_wanted else "· "), plain(f"{name:<10}", "bold"), plain(f" {what}{text}", "$text-muted")
     )
