@@ -20,6 +20,7 @@ from engine.project.store.store import Store
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 LONG = (  # files that take longest, in the order in which they begin: at the end no worker is left alone with one
+    "cluster/test_nodes.py",
     "end_to_end/test_kill.py", "end_to_end/test_terminal.py", "app/steps/test_query_sample.py", "end_to_end/test_detached.py",
     "end_to_end/test_bad_input.py", "end_to_end/test_export.py", "app/project/test_following.py", "app/steps/test_train.py",
     "app/steps/test_search.py", "end_to_end/test_study.py", "end_to_end/test_cli.py", "app/test_app.py",

@@ -66,6 +66,9 @@ def run(
     name: ProjectName,
     only: Annotated[str | None, typer.Option(metavar="STAGES", help="only these stages, such as ingest,index")] = None,
     every: Annotated[bool, typer.Option("--all", help="also adapt the encoder, as 'engine adapt' does")] = False,
+    ray: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="also work on the nodes of a Ray cluster: HOST:PORT, or auto")
+    ] = None,
     force: Force = False,
     detach: Detach = False,
     verbose: Verbose = False,
@@ -83,6 +86,11 @@ def run(
         raise UsageError(
             "--all and --only cannot be used together.", "", "Leave one out.", code="options-conflict", command="run"
         )
+    if ray is not None:
+        from engine.cluster.nodes import VARIABLE, check_ray
+
+        check_ray()
+        os.environ[VARIABLE] = ray
     named = () if only is None else checked_stages(part.strip() for part in only.split(","))
     _run(name, named or (ORDER if every else SEARCH), force, detach, as_json, verbose)
 

@@ -16,6 +16,7 @@ EXTRAS = {
     "lancedb": {"lancedb": "lancedb"},
     "age": {"pyrage": "pyrage"},
     "gguf": {"gguf": "gguf"},
+    "ray": {"ray": "ray"},
 }
 """Extra → module → the package that brings it."""
 _ROOT = Path(__file__).resolve().parents[2]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from hashlib import sha256
+from itertools import tee
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from engine.core.similarity import Similarity
     from engine.encoders.encoder import Encoder, Progress
 
+EncodeShards = Callable[[Iterable[Sequence[str]]], Iterator[np.ndarray]]
 _WINDOW_SHARDS = 128
 _FINGERPRINT = re.compile(r"[0-9a-f]{64}")
 
@@ -162,6 +164,7 @@ def encode_cached(
     encode: Callable[..., np.ndarray] | None = None,
     order: np.ndarray | None = None,
     stored: Callable[[VectorCache, np.ndarray], None] | None = None,
+    encode_shards: EncodeShards | None = None,
 ) -> CachedRows:
     """The vectors (n, d) of `texts`, encoding only those whose content hash (hex sha256) is not cached.
 
@@ -169,7 +172,8 @@ def encode_cached(
     at most one shard, less where its cause is `Unfinished`.
     `progress` gets the number of texts done so far. Raises CancelledError when `should_stop()`, asked after every batch of the
     encoder, says so.
-    `encode`: in place of `encode_chunks`. `order` (n,): the rows in the order in which they are wanted.
+    `encode`: in place of `encode_chunks`; `encode_shards` does several shards at once, and gives their vectors in order. `order`
+    (n,): the rows in the order in which they are wanted.
     """
     keys = _keys(hashes, texts)
     kept = cache.vectors_of(encoder.fingerprint, encoder.dimension)
@@ -178,11 +182,15 @@ def encode_cached(
     missing = first[kept.find(keys[first]) < 0]
     done = len(first) - len(missing)
     extra = len(keys) - len(first)
-    for rows, shard in _shards(missing, texts, shard_size):
+    shards, made = _shards(missing, texts, shard_size), None
+    if encode_shards:
+        shards, ahead = tee(shards)
+        made = encode_shards(shard for _, shard in ahead)
+    for rows, shard in shards:
         report = _Report(progress, should_stop, done, len(first), len(rows))
         report.check()
         try:
-            vectors = (encode or encoder.encode_chunks)(shard, report)
+            vectors = next(made) if made else (encode or encoder.encode_chunks)(shard, report)
         except EngineError as error:
             if isinstance(error.__cause__, Unfinished):
                 vectors = error.__cause__.vectors

@@ -114,6 +114,15 @@ class EncoderSource(ABC):
     def vectors_fingerprint(self, max_tokens: int, adapter: Path | None = None, weight: float = 1.0) -> str:
         """Fingerprint of the encoder that `load` would give. Raises ModelError for an unsound adapter."""
 
+    @property
+    def weights(self) -> Path | None:
+        """The folder or file that another machine needs to load it; None where it works here alone."""
+        return None
+
+    def moved(self, folder: Path, dtype: str) -> EncoderSource:
+        """The same, its `weights` copied into another folder, in the precision `dtype` where it can be chosen."""
+        raise NotImplementedError(f"{self.name} stays where it is: {folder}, {dtype}")
+
     @abstractmethod
     def load(
         self, max_tokens: int, adapter: Path | None = None, weight: float = 1.0, report: Report = unheard

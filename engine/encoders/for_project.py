@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from engine.encoders.embedding_cache import CachedRows, EmbeddingCache, VectorCache
+    from engine.encoders.embedding_cache import CachedRows, EmbeddingCache, EncodeShards, VectorCache
     from engine.encoders.encoder import Encoder, EncoderSource
     from engine.encoders.hardware import Hardware, Purpose
     from engine.encoders.model_folder import ModelFolder
@@ -195,14 +195,15 @@ def chunk_rows(
     *,
     order: NDArray[np.int64] | None = None,
     stored: Callable[[VectorCache, NDArray[np.bytes_]], None] | None = None,
+    encode_shards: EncodeShards | None = None,
 ) -> CachedRows:
-    """As `chunk_vectors`, of content hashes and texts; a text is asked for once, where it is to be encoded. `order` and `stored`:
-    see `encode_cached`."""
+    """As `chunk_vectors`, of content hashes and texts; a text is asked for once, where it is to be encoded. `order`, `stored` and
+    `encode_shards`: see `encode_cached`."""
     from engine.encoders.embedding_cache import encode_cached
 
     vectors = encode_cached(
         encoder, hashes, texts, cache, progress=ThrottledProgress(context, len(hashes), what),
-        should_stop=context.should_stop, order=order, stored=stored,
+        should_stop=context.should_stop, order=order, stored=stored, encode_shards=encode_shards,
     )  # fmt: skip
     for notice in encoder.notices:
         context.warn(notice)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from engine.cluster.nodes import cluster_address
 from engine.core.errors import ModelError, SettingsError
 from engine.core.extras import check_llm
-from engine.project.stage import ProjectSnapshot
+from engine.project.stage import ProjectSnapshot, StageContext
 from engine.project.store.artifact_info import LexicalInfo, QueriesInfo, WriterInfo
 from engine.queries.choosing import MODELS, backend_of, resolve_backend, with_backend
 from engine.queries.llm.cost import Patience
@@ -16,6 +17,7 @@ from engine.queries.reporter import Reporter
 if TYPE_CHECKING:
     from engine.endpoint.address import Address
     from engine.queries.llm.chat_model import ChatModel
+    from engine.queries.llm.nodes import NodesWriter
     from engine.queries.llm.prompted import Prompted
 
 
@@ -46,6 +48,19 @@ def open_model(snapshot: ProjectSnapshot, reporter: Reporter, should_stop: Calla
     except BaseException:
         model.close()
         raise
+
+
+def open_writer(context: StageContext) -> Prompted | NodesWriter:
+    """As `open_model`; a file's model on the nodes of a cluster, where the user wants that. Raises as `Nodes`, too."""
+    if not cluster_address() or backend_of(context) != "gguf":
+        return open_model(context, context, context.should_stop)
+    from engine.gguf.file import gguf_file
+    from engine.queries.llm.nodes import NodesWriter
+
+    chosen, seed = with_backend(context).queries, context.settings.training.seed
+    writer = NodesWriter(gguf_file(context.project.path, chosen.model), chosen, seed, context.check_stop)
+    context.choose("writing", f"on {writer.nodes.count} nodes", "the model and chunks are sent to the cluster (--ray)")
+    return writer
 
 
 def open_chat(snapshot: ProjectSnapshot, reporter: Reporter, should_stop: Callable[[], bool]) -> ChatModel:

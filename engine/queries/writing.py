@@ -16,11 +16,12 @@ from engine.queries.llm.answer import Passage
 from engine.queries.llm.cost import HOUR, MEASURED, Budget, Course, Pace
 from engine.queries.llm.coverage import covering_order, distinct, word_vectors
 from engine.queries.llm.ledger import Entry, Ledger, answer_files, forget_others, passage_key
-from engine.queries.opening import corpus_language, open_model, writer_recipe
+from engine.queries.opening import corpus_language, open_writer, writer_recipe
 from engine.queries.rejection import Reason, Rejected, no_usable_queries
 from engine.queries.rules.extractive import rounds
 
 if TYPE_CHECKING:
+    from engine.queries.llm.nodes import NodesWriter
     from engine.queries.llm.prompted import Prompted
 
 REPORT_SECONDS = 0.5
@@ -73,7 +74,7 @@ class _Walk:
     done: int = 0
     seconds: float = 0.0
     _problems: set[str] = field(default_factory=set)
-    _backend: Prompted | None = None
+    _backend: Prompted | NodesWriter | None = None
     _order: Sequence[int] = ()
     _reported_at: float = 0.0
     _fruitless: int = 0
@@ -149,7 +150,7 @@ class _Walk:
 
     def _answers(self, order: Sequence[int]) -> Generator[tuple[int, Entry]]:
         """Ask about what the ledger does not hold, and put it there, as the answers come."""
-        self._backend = open_model(self.context, self.context, self.context.should_stop)
+        self._backend = open_writer(self.context)
         self.context.choose(
             "backend", self._backend.name, f"queries are written by {self._backend.model or 'the endpoint'}"
         )

@@ -78,6 +78,7 @@ class EmbedStage(Stage):
         """Embed what is new, build or update the index, make it current, and drop what nothing names any more."""
         import numpy as np
 
+        from engine.vectors.nodes import embedding_on_nodes
         from engine.vectors.partial import PartialIndex, newest_and_smallest_first
 
         adapter, weight, scope = _in_use(context)
@@ -105,7 +106,8 @@ class EmbedStage(Stage):
         order = newest_and_smallest_first(
             [owner for _, owner in sorted(context.store.chunk_owners())], context.store.documents()
         )
-        vectors = chunk_rows(context, encoder, hashes, texts, cache, order=order, stored=partial)
+        shards = embedding_on_nodes(context, encoder, of_chunks, weight)
+        vectors = chunk_rows(context, encoder, hashes, texts, cache, order=order, stored=partial, encode_shards=shards)
         if isinstance(encoder, GivenEncoder):
             _report_missing(context, encoder, hashes)
         with context.project.building("vectors", context.fingerprint) as building:

@@ -184,8 +184,10 @@ def test_a_training_goes_on_with_fewer_machines_from_its_checkpoint(ranked: Path
         opened.close()
     engine("train", str(alone))
     port = free_port()
-    options = ["--nnodes", "1:2", "--max-restarts", "3", "--rdzv-backend", "c10d", "--rdzv-conf", "last_call_timeout=5"]
-    launches = [node(port, "train", str(both), options=options) for _ in range(2)]
+    options = ["--nnodes", "1:2", "--max-restarts", "3", "--rdzv-backend", "c10d", "--rdzv-conf"]
+    launches = [
+        node(port, "train", str(both), options=[*options, f"last_call_timeout=5,is_host={host}"]) for host in (1, 0)
+    ]  # the host has the lower process id, and so rank 0
     follower = 0
     end = time.monotonic() + 300
     while not (follower and list((both / "checkpoints").glob("*/step-*"))):
@@ -201,7 +203,7 @@ def test_a_training_goes_on_with_fewer_machines_from_its_checkpoint(ranked: Path
     said = left.communicate(timeout=600)[1]
     assert left.returncode == 0, said
     lost.communicate()
-    first, *_, last = sorted((both / "runs").iterdir())
+    _, first, *_, last = sorted((both / "runs").iterdir())  # after the one that made it ready
     assert [[e.value for e in chosen(run) if e.setting == "processes"] for run in (first, last)] == [["2"], []]
     (step,) = (int(event.value) for event in chosen(last) if event.setting == "first step")
     assert 0 < step < 300

@@ -12,11 +12,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
+from engine.cluster.nodes import cluster_address
 from engine.core.errors import DatasetError, NoDocumentsError
 from engine.core.records import Document, Kind, ReadDocument
 from engine.corpus.formats import MAX_FILE, UnreadableFileError, is_registered, reader_for
 from engine.corpus.formats.locked import read_passwords
 from engine.corpus.ingest.former import BY_OCR, Former, document_of, is_closed, passwords_file, record_of, system_reason
+from engine.corpus.sandbox.nodes import NodesPool
 from engine.corpus.sandbox.outcome import Limits, Outcome
 from engine.corpus.sandbox.pool import Pool
 from engine.corpus.sandbox.tesseract import Tesseract
@@ -70,12 +72,6 @@ class Ingest:
             context=corpus.context,
             check=context.check_stop,
         )
-        self._pool = Pool(
-            corpus.reading_processes or min(8, os.cpu_count() or 1),
-            Limits(corpus.reading_memory_mb * 2**20, corpus.reading_seconds, ocr_seconds=corpus.ocr_seconds),
-            read_passwords(passwords_file(context)) if corpus.passwords_file else (),
-            ocr,
-        )
         self._tally = Tally()
         self._unopened: list[FileRecord] = []
         self._unreadable: list[tuple[FileRecord, list[PartRecord]]] = []
@@ -88,6 +84,7 @@ class Ingest:
         changed = [file for file in found.files if self._former.is_changed(file)]
         same = {(file.source, file.path) for file in found.files} - {(file.source, file.path) for file in changed}
         self._tally.unchanged = sum(self._former.files[key].state == "read" for key in same)
+        self._pool = self._reading_pool(given_out=bool(changed))
         try:
             self._read_all(changed)
         finally:
@@ -103,6 +100,17 @@ class Ingest:
             if not self._store.counts()["chunks"]:
                 raise nothing_left
         return self._tally
+
+    def _reading_pool(self, *, given_out: bool) -> Pool:
+        corpus, context = self._context.settings.corpus, self._context
+        processes = corpus.reading_processes or min(8, os.cpu_count() or 1)
+        limits = Limits(corpus.reading_memory_mb * 2**20, corpus.reading_seconds, ocr_seconds=corpus.ocr_seconds)
+        passwords = read_passwords(passwords_file(context)) if corpus.passwords_file else ()
+        if not (given_out and cluster_address()):
+            return Pool(processes, limits, passwords, self._ocr)
+        pool = NodesPool(processes, limits, passwords, self._ocr, context.check_stop)
+        context.choose("reading", f"on {pool.nodes.count} nodes", "files' bytes are sent to the cluster (--ray)")
+        return pool
 
     def _read_all(self, changed: list[ScannedFile]) -> None:
         done = 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,6 +39,15 @@ class FolderSource(EncoderSource):
     def vectors_fingerprint(self, max_tokens: int, adapter: Path | None = None, weight: float = 1.0) -> str:
         """See `encoder_fingerprint`."""
         return encoder_fingerprint(self.folder, adapter, weight, max_tokens)
+
+    @property
+    def weights(self) -> Path:
+        """See `EncoderSource`."""
+        return self.folder.path
+
+    def moved(self, folder: Path, dtype: str) -> FolderSource:
+        """See `EncoderSource`."""
+        return replace(self, folder=replace(self.folder, path=folder), tokenizer_file=None, dtype=dtype)
 
     def load(
         self, max_tokens: int, adapter: Path | None = None, weight: float = 1.0, report: Report = unheard

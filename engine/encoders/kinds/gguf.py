@@ -8,7 +8,7 @@ import os
 import subprocess
 import weakref
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -72,6 +72,15 @@ class GgufSource(EncoderSource):
     def vectors_fingerprint(self, max_tokens: int, adapter: Path | None = None, weight: float = 1.0) -> str:
         """Of the model and the length limit."""
         return hashlib.sha256(f"{self.fingerprint} {min(max_tokens, self.max_tokens)}".encode()).hexdigest()
+
+    @property
+    def weights(self) -> Path:
+        """See `EncoderSource`."""
+        return self.path
+
+    def moved(self, folder: Path, _dtype: str) -> GgufSource:
+        """See `EncoderSource`."""
+        return replace(self, path=folder / self.path.name)
 
     def load(
         self, max_tokens: int, adapter: Path | None = None, weight: float = 1.0, report: Report = unheard

@@ -1,0 +1,198 @@
+"""The nodes of a Ray cluster, as the machine with the project sees them."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import queue
+import socket
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import wait as wait_for
+from typing import Any, Generic, TypeVar
+
+from engine.cluster.worker import AUTHENTICATION, Failed, Worker
+from engine.core.errors import CancelledError, EngineError, StageError, UsageError
+from engine.core.extras import check_extra
+from engine.version import __version__
+
+Shard = TypeVar("Shard")
+Result = TypeVar("Result")
+VARIABLE = "BMEMBED_RAY"
+"""Of a run's processes: the address of the cluster, as `--ray` has it."""
+_POLL_SECONDS, _ANSWER_SECONDS = 0.1, 5.0
+
+
+def cluster_address() -> str:
+    """Where the user wants work to be given out to; empty where it stays on this machine."""
+    return os.environ.get(VARIABLE, "")
+
+
+def check_ray() -> None:
+    """Raises UsageError where Ray is not installed."""
+    check_extra("ray", "Work cannot be given out to other machines", "It is large, and one machine does without it.")
+
+
+class Nodes(Generic[Shard, Result]):
+    """A function that is open on every node, and is called with a shard from any thread. `capacity`: shards at once, on `count`
+    nodes. Close it.
+    """
+
+    def __init__(
+        self, opener: Callable[[Any], Callable[[Shard], Result]], shared: object, check: Callable[[], None],
+        *, one_a_core: bool = False,
+    ) -> None:  # fmt: skip
+        """`opener`, a function of a module, is called on each node with what is `shared`, which travels once to each. `check` is
+        called while this waits, and may raise. `one_a_core`: as many shards at once as a node has cores, not one.
+
+        Raises UsageError where there is no cluster, its token is another, its nodes ask for none, or have other versions; what
+        `opener` raises.
+        """
+        check_ray()
+        self._check, self._closed = check, False
+        self._free: queue.SimpleQueue[Any] = (
+            queue.SimpleQueue()
+        )  # an actor stands there once for each shard that it may take
+        self._ray = _connected(cluster_address())
+        try:
+            self._packed = self._ray.put(pickle.dumps((opener, shared)))  # for workers that begin anew, too
+            nodes = [node for node in self._ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
+            rooms = [int(node["Resources"]["CPU"]) if one_a_core else 1 for node in nodes]
+            self._actors = [self._begun(node, room) for node, room in zip(nodes, rooms, strict=True)]
+            self._check_nodes([node["NodeManagerAddress"] for node in nodes])
+        except BaseException:
+            self._ray.shutdown()
+            raise
+        for turn in range(max(rooms)):
+            for actor, room in zip(self._actors, rooms, strict=True):
+                if turn < room:
+                    self._free.put(actor)
+        self.capacity, self.count = sum(rooms), len(nodes)
+        self._threads = ThreadPoolExecutor(self.capacity, thread_name_prefix="nodes")
+
+    def __call__(self, shard: Shard) -> Result:
+        """What comes of a shard. Raises the EngineError that it came to, StageError for a fault and where the cluster is lost,
+        CancelledError once this is closed.
+        """
+        actor = self._taken()
+        try:
+            found = self._ray.get(actor.work.remote(shard))
+        except self._ray.exceptions.RayError as error:
+            if self._closed:
+                raise CancelledError("The run was cancelled.") from None
+            raise self._fault(error) from None
+        finally:
+            self._free.put(actor)
+        _raise_failed(found)
+        result: Result = found
+        return result
+
+    def in_order(self, shards: Iterable[Shard]) -> Iterator[Result]:
+        """The results of shards in their order, no more begun than the nodes take at once and one for each beside."""
+        turns: deque[Future[Result]] = deque()
+        for shard in shards:
+            turns.append(self._threads.submit(self, shard))
+            if len(turns) >= self.capacity + self.count:
+                yield self._awaited(turns.popleft())
+        while turns:
+            yield self._awaited(turns.popleft())
+
+    def close(self) -> None:
+        """End the workers, and leave the cluster."""
+        self._closed = True
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        for actor in self._actors:
+            self._ray.kill(actor)
+        self._threads.shutdown()  # Ray must not go while a thread waits for it
+        self._ray.shutdown()
+
+    def _begun(self, node: Any, room: int) -> Any:
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        there = NodeAffinitySchedulingStrategy(node["NodeID"], soft=True)
+        # no core is asked for: those of a lost node must find room beside others
+        options = {"num_cpus": 0, "max_restarts": -1, "max_task_retries": -1, "max_concurrency": room + 1}
+        made = self._ray.remote(Worker).options(scheduling_strategy=there, **options)
+        return made.remote(__version__, int(node["Resources"]["CPU"]), self._packed)
+
+    def _check_nodes(self, addresses: list[str]) -> None:
+        for node, answer in zip(addresses, [actor.says.remote() for actor in self._actors], strict=True):
+            while not self._ray.wait([answer], timeout=_POLL_SECONDS)[0]:
+                self._check()
+            try:
+                version, authentication, problem = self._ray.get(answer)
+            except self._ray.exceptions.RayError as error:
+                raise UsageError(
+                    f"The node {node} of the cluster cannot work.", str(error).strip().splitlines()[-1],
+                    "Install the same version of the program on all machines, for the Python that Ray runs in.",
+                    code="cluster-node-unfit",
+                ) from error  # fmt: skip
+            if version != __version__:
+                raise UsageError(
+                    f"The node {node} has version {version} of the program; this is {__version__}.", "Results could differ.",
+                    "Install the same version on all machines.", code="versions-differ",
+                )  # fmt: skip
+            if authentication != "token":
+                raise UsageError(
+                    f"The node {node} asks nobody for a token.", "Whoever reaches its ports could read the documents.",
+                    f"Start all nodes with {AUTHENTICATION}=token (docs/CLUSTER.md).", code="cluster-open",
+                )  # fmt: skip
+            _raise_failed(problem)
+
+    def _taken(self) -> Any:
+        while not self._closed:
+            try:
+                return self._free.get(timeout=_POLL_SECONDS)
+            except queue.Empty:
+                continue
+        raise CancelledError("The run was cancelled.")
+
+    def _awaited(self, turn: Future[Result]) -> Result:
+        while not wait_for([turn], _POLL_SECONDS).done:
+            self._check()
+        return turn.result()
+
+    def _fault(self, error: Exception) -> StageError:
+        if isinstance(error, self._ray.exceptions.RayTaskError):
+            kind, code = f"An internal fault on a node of the cluster ({type(error.cause).__name__}).", "internal-fault"
+        else:
+            kind, code = f"The cluster is lost ({type(error).__name__}).", "cluster-lost"
+        return StageError(
+            kind, f"'ray status' lists the nodes of {cluster_address()}.", "Run again: what was finished is kept.",
+            code=code, command="run",
+        )  # fmt: skip
+
+
+def _connected(address: str) -> Any:
+    """Ray, connected. Raises UsageError."""
+    os.environ.update({"RAY_USAGE_STATS_ENABLED": "0", AUTHENTICATION: "token"})  # which it reads when it is imported
+    import ray
+
+    try:
+        ray.init(address=address, log_to_driver=False, configure_logging=False, include_dashboard=False)
+    except (RuntimeError, OSError, ValueError, ray.exceptions.AuthenticationError) as error:
+        ray.shutdown()
+        raise _unconnected(address, error) from error
+    return ray
+
+
+def _unconnected(address: str, error: Exception) -> UsageError:
+    host, _, port = address.rpartition(":")
+    what, code = f"The Ray cluster at {address} does not let this machine in.", "cluster-refused"
+    to_do = "Give all machines the same token, in ~/.ray/auth_token (docs/CLUSTER.md)."
+    if isinstance(error, RuntimeError):
+        what, code = f"The Ray cluster at {address} cannot be used from here.", "versions-differ"
+        to_do = "Install the same versions of Python and Ray on all machines."
+    else:
+        try:
+            socket.create_connection((host, int(port)), timeout=_ANSWER_SECONDS).close()
+        except (OSError, ValueError):
+            what, code = f"There is no Ray cluster at {address}.", "cluster-not-found"
+            to_do = "Start one, and make this machine one of its nodes (docs/CLUSTER.md)."
+    return UsageError(what, " ".join(str(error).split()), to_do, code=code)
+
+
+def _raise_failed(found: Any) -> None:
+    if isinstance(found, Failed):
+        raise EngineError.from_dict(found.error)

@@ -1,0 +1,49 @@
+"""Writing on the nodes of a cluster: a GGUF file goes there once, then chunks, one a node at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from engine.cluster.nodes import Nodes
+from engine.core.disk import read_tree, write_tree
+from engine.queries.llm.answer import Answer, Passage
+from engine.queries.llm.gguf_model import GgufModel
+from engine.queries.llm.prompted import Prompted
+from engine.queries.reporter import NullReporter
+from engine.settings.schema import QuerySettings
+
+_Numbered = tuple[int, Answer]
+_Given = tuple[dict[str, bytes], QuerySettings, int]
+
+
+class NodesWriter:
+    """As `Prompted`, on all nodes."""
+
+    name = "gguf"
+
+    def __init__(self, path: Path, settings: QuerySettings, seed: int, check: Callable[[], None]) -> None:
+        """Raises as `Nodes`, and as `GgufModel`."""
+        self.model = path.name
+        self.nodes = Nodes[Passage, _Numbered](open_writing, (read_tree(path), settings, seed), check)
+
+    def answers(self, passages: Iterable[Passage]) -> Iterator[_Numbered]:
+        """As `Prompted.answers`, in order. An answer's share of the time is what the nodes together took for it."""
+        for number, answer in self.nodes.in_order(passages):
+            yield number, replace(answer, seconds=answer.seconds / self.nodes.count)
+
+    def close(self) -> None:
+        """Let go of the nodes."""
+        self.nodes.close()
+
+
+def open_writing(given: _Given) -> Callable[[Passage], _Numbered]:
+    """On a node: the model, loaded from a file that is deleted once it is."""
+    files, chosen, seed = given
+    with TemporaryDirectory(prefix="bmembed-") as folder:
+        write_tree(files, Path(folder))
+        model = GgufModel(Path(folder) / next(iter(files)), chosen.context_tokens, NullReporter(), lambda: False)
+    backend = Prompted(model, chosen.prompt, chosen.per_chunk, chosen.answer_tokens, seed, kinds=chosen.kinds)
+    return lambda passage: next(iter(backend.answers([passage])))
