@@ -104,12 +104,26 @@ app = typer.Typer(
 _PROJECT = typer.Argument(
     metavar="PROJECT", help="name of a project, or path of its folder", autocompletion=_complete_project
 )
+
+
+def _on_cluster(address: str | None) -> str | None:
+    """Have a run's processes give work to a cluster. Raises UsageError where Ray is not installed."""
+    if address is not None:
+        from engine.cluster.nodes import VARIABLE, check_ray
+
+        check_ray()
+        os.environ[VARIABLE] = address
+    return address
+
+
 ProjectName = Annotated[str, _PROJECT]
 Texts = list[str] | None
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON")]
 MaybeProject = Annotated[str | None, _PROJECT]
 Verbose = Annotated[bool, typer.Option("--verbose", help="also show each automatic choice and its reason")]
 Force = Annotated[bool, typer.Option("--force", help="redo what is up to date")]
+_CLUSTER = "also work on the nodes of a Ray cluster: HOST:PORT, or auto"
+Cluster = Annotated[str | None, typer.Option("--ray", metavar="ADDRESS", help=_CLUSTER, callback=_on_cluster)]
 Preset = Annotated[
     str, typer.Option(metavar="NAME", help="training preset: quick, standard, paper, cl, mafin or pipelines")
 ]

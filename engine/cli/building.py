@@ -12,6 +12,7 @@ import typer
 
 from engine.cli.app import (
     AsJson,
+    Cluster,
     Force,
     Preset,
     ProjectName,
@@ -66,9 +67,7 @@ def run(
     name: ProjectName,
     only: Annotated[str | None, typer.Option(metavar="STAGES", help="only these stages, such as ingest,index")] = None,
     every: Annotated[bool, typer.Option("--all", help="also adapt the encoder, as 'engine adapt' does")] = False,
-    ray: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="also work on the nodes of a Ray cluster: HOST:PORT, or auto")
-    ] = None,
+    _ray: Cluster = None,
     force: Force = False,
     detach: Detach = False,
     verbose: Verbose = False,
@@ -86,11 +85,6 @@ def run(
         raise UsageError(
             "--all and --only cannot be used together.", "", "Leave one out.", code="options-conflict", command="run"
         )
-    if ray is not None:
-        from engine.cluster.nodes import VARIABLE, check_ray
-
-        check_ray()
-        os.environ[VARIABLE] = ray
     named = () if only is None else checked_stages(part.strip() for part in only.split(","))
     _run(name, named or (ORDER if every else SEARCH), force, detach, as_json, verbose)
 
@@ -158,7 +152,6 @@ def _detach(project: Project, name: str, stages: tuple[str, ...], force: bool, a
             "A run of several processes cannot run in the background.",
             "Its processes belong to the launcher that started them.", "Leave out --detach.", code="detach-distributed",
         )  # fmt: skip
-
     begun = start(project.folder, stages, force=force)
     if as_json:
         print_line(begun)

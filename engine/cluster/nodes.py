@@ -57,8 +57,9 @@ class Nodes(Generic[Shard, Result]):
         self._ray = _connected(cluster_address())
         try:
             self._packed = self._ray.put(pickle.dumps((opener, shared)))  # for workers that begin anew, too
-            nodes = [node for node in self._ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
-            rooms = [int(node["Resources"]["CPU"]) if one_a_core else 1 for node in nodes]
+            alive = [node for node in self._ray.nodes() if node["Alive"]]
+            nodes = [node for node in alive if _cores(node)] or alive
+            rooms = [max(1, _cores(node)) if one_a_core else 1 for node in nodes]
             self._actors = [self._begun(node, room) for node, room in zip(nodes, rooms, strict=True)]
             self._check_nodes([node["NodeManagerAddress"] for node in nodes])
         except BaseException:
@@ -114,7 +115,7 @@ class Nodes(Generic[Shard, Result]):
         # no core is asked for: those of a lost node must find room beside others
         options = {"num_cpus": 0, "max_restarts": -1, "max_task_retries": -1, "max_concurrency": room + 1}
         made = self._ray.remote(Worker).options(scheduling_strategy=there, **options)
-        return made.remote(__version__, int(node["Resources"]["CPU"]), self._packed)
+        return made.remote(__version__, max(1, _cores(node)), self._packed)
 
     def _check_nodes(self, addresses: list[str]) -> None:
         for node, answer in zip(addresses, [actor.says.remote() for actor in self._actors], strict=True):
@@ -162,6 +163,10 @@ class Nodes(Generic[Shard, Result]):
             kind, f"'ray status' lists the nodes of {cluster_address()}.", "Run again: what was finished is kept.",
             code=code, command="run",
         )  # fmt: skip
+
+
+def _cores(node: Any) -> int:
+    return int(node["Resources"].get("CPU", 0))
 
 
 def _connected(address: str) -> Any:
