@@ -129,8 +129,7 @@ def _offer(name: str, as_json: bool) -> None:
 def _run(name: str, stages: tuple[str, ...], force: bool, detach: bool, as_json: bool, verbose: bool) -> None:
     with opened(name) as project:
         if detach:
-            _detach(project, name, stages, force, as_json)
-            return
+            return _detach(project, name, stages, force, as_json)
         execute(project, stages, force, as_json, verbose)
         quoted = shlex.quote(name)
         if not as_json and "embed" in stages:
