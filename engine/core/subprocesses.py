@@ -176,4 +176,5 @@ def end(child: subprocess.Popen[bytes]) -> None:
             child.wait()
         for pipe in (child.stdin, child.stdout):
             if pipe is not None:
-                pipe.close()
+                with suppress(OSError):  # what was not yet sent to one that has died
+                    pipe.close()

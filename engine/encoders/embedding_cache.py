@@ -192,9 +192,10 @@ def encode_cached(
         try:
             vectors = next(made) if made else (encode or encoder.encode_chunks)(shard, report)
         except EngineError as error:
-            if isinstance(error.__cause__, Unfinished):
-                vectors = error.__cause__.vectors
-                kept.append(keys[rows[: len(vectors)]], vectors)
+            cause = error.__cause__
+            if isinstance(cause, Unfinished) and cause.fingerprint == encoder.fingerprint:
+                kept.append(keys[rows[: len(cause.vectors)]], cause.vectors)
+                raise error from None  # who called us has other rows
             raise
         kept.append(keys[rows], vectors)
         done += len(rows)

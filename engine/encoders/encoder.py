@@ -22,11 +22,12 @@ Report = Callable[[str, object, str], None]
 
 
 class Unfinished(Exception):
-    """The cause of an error that ended an encoding half-way: `vectors` (m, d) are those of the first texts."""
+    """The cause of an error that ended an encoding half-way: `vectors` (m, d) are those of the first texts, by the encoder
+    with that fingerprint."""
 
-    def __init__(self, vectors: NDArray[np.float32]) -> None:
+    def __init__(self, vectors: NDArray[np.float32], fingerprint: str) -> None:
         super().__init__()
-        self.vectors = vectors
+        self.vectors, self.fingerprint = vectors, fingerprint
 
 
 def unheard(_setting: str, _value: object, _reason: str) -> None:

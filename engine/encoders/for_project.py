@@ -115,13 +115,14 @@ def load_encoder(context: StageContext, adapter: Path | None = None, weight: flo
 
 def _forget_other_model(context: StageContext) -> None:
     """Drop what is kept of a server's vectors where another model makes them now."""
+    from engine.encoders.embedding_cache import EmbeddingCache
     from engine.encoders.kinds.endpoint import EndpointEncoder
 
     chosen, cache = context.settings.encoder, context.project.path / "cache"
     server = base_source(chosen).load(chosen.max_tokens)
     if isinstance(server, EndpointEncoder) and server.is_other(cache / server.fingerprint / PROBES):
-        for folder in (cache, cache / QUERIES):
-            shutil.rmtree(folder / server.fingerprint, ignore_errors=True)
+        for folder in (cache, cache / QUERIES):  # an encoder with a small model beside it has a fingerprint of its own
+            EmbeddingCache(folder).drop_others(())
         context.warn(
             "The embedding server has another model now: all documents are embedded anew. 'engine adapt --force' compares."
         )
@@ -130,8 +131,11 @@ def _forget_other_model(context: StageContext) -> None:
 def _watched(project: ProjectFolder, encoder: Encoder) -> Encoder:
     from engine.encoders.kinds.endpoint import EndpointEncoder
 
-    if isinstance(encoder, EndpointEncoder):
-        encoder.watch(project.path / "cache" / encoder.fingerprint / PROBES)
+    server = encoder.black_box if isinstance(encoder, AugmentedEncoder | GivenEncoder) else encoder
+    if isinstance(server, EndpointEncoder):
+        probes = project.path / "cache" / server.fingerprint / PROBES
+        if probes.exists() or os.access(project.path, os.W_OK):
+            server.watch(probes)
     return encoder
 
 
@@ -140,13 +144,14 @@ def with_kept_queries(project: ProjectFolder, encoder: Encoder) -> Encoder:
     may be writing. They begin anew where there are too many. Nothing is kept where the user may only read."""
     from engine.encoders.embedding_cache import CachedEncoder, EmbeddingCache
 
+    encoder = _watched(project, encoder)
     if not os.access(project.path / "cache", os.W_OK):
         return encoder
     folder = project.path / "cache" / QUERIES
     if sum(1 for _ in folder.glob("*/*")) >= MAX_QUERY_FILES:
         shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return CachedEncoder(_watched(project, encoder), EmbeddingCache(folder), queries_only=True)
+    return CachedEncoder(encoder, EmbeddingCache(folder), queries_only=True)
 
 
 def cached(snapshot: ProjectSnapshot, encoder: Encoder) -> Encoder:

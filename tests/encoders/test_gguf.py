@@ -155,6 +155,8 @@ def test_its_death_is_an_error(model: Path, monkeypatch: pytest.MonkeyPatch) -> 
     with pytest.raises(EngineError) as error:
         made.encode_chunks(TEXTS)
     assert error.value.code == "model-crashed"
+    monkeypatch.undo()
+    np.testing.assert_allclose(made.encode_chunks(TEXTS), encoder(model).encode_chunks(TEXTS), atol=NEAR)
 
 
 def test_who_stops_waits_for_a_few_texts_at_most(model: Path) -> None:

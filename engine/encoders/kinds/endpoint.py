@@ -141,7 +141,7 @@ class EndpointEncoder:
                 found.append(self._batch(batch, partial(progress, start) if progress else lambda: None))
             except EngineError as error:
                 if start:
-                    raise error from Unfinished(np.concatenate(found[1:]))
+                    raise error from Unfinished(np.concatenate(found[1:]), self.fingerprint)
                 raise
         if progress is not None:
             progress(len(texts))

@@ -91,16 +91,19 @@ class GgufSource(EncoderSource):
 
 
 class GgufEncoder:
-    """A process that encodes. For one thread at a time."""
+    """A process that encodes; where it has died, the next call starts another. For one thread at a time."""
 
     similarity: Similarity = COSINE
 
     def __init__(self, source: GgufSource, max_tokens: int) -> None:
         self.fingerprint = source.vectors_fingerprint(max_tokens)
         self.notices: list[str] = []
-        self._source = source
-        pipe, limit = subprocess.PIPE, min(max_tokens, source.max_tokens)
-        arguments = [str(source.path), str(limit), source.pooling, str(source.on_gpu)]
+        self._source, self._limit = source, min(max_tokens, source.max_tokens)
+        self._start()
+
+    def _start(self) -> None:
+        pipe, source = subprocess.PIPE, self._source
+        arguments = [str(source.path), str(self._limit), source.pooling, str(source.on_gpu)]
         self._child = spawn(MODULE, arguments, os.environ, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL)
         self._closed = weakref.finalize(self, end, self._child)
         self.dimension = int(self._line()["width"])
@@ -116,6 +119,9 @@ class GgufEncoder:
     def _encode(self, prompt: str, texts: Sequence[str], progress: Progress | None) -> Floats:
         import numpy as np
 
+        if self._child.poll() is not None:
+            self._closed()
+            self._start()
         vectors = np.empty((len(texts), self.dimension), np.float32)
         for start in range(0, len(texts), TEXTS_AT_ONCE):
             part = [prompt + text for text in texts[start : start + TEXTS_AT_ONCE]]

@@ -1,0 +1,21 @@
+"""Child processes that have died."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+
+import pytest
+
+from engine.core.subprocesses import end, spawn
+
+
+def test_one_that_died_with_unsent_input_is_let_go_of() -> None:
+    child = spawn("this", [], os.environ, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+    assert child.wait() == 0
+    assert child.stdin is not None
+    child.stdin.write(b"text")
+    with pytest.raises(BrokenPipeError):
+        child.stdin.flush()
+    end(child)
+    assert child.stdin.closed
