@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from engine.encoders.model_size import ModelSize
 
 PROGRAM_BYTES = 500_000_000  # measured: Python with torch, transformers and peft, before a model is loaded
-SIGN_BYTES = 56  # id and signs of each vector, at 384 dimensions
+LINK_BYTES = 160  # an id, and, measured, what usearch's graph of a large index adds to its copy of a vector in int8
 WEIGHT_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 INDEX_BYTES = {"f32": 4, "f16": 2, "i8": 1}
 ADAPTERS_AT_ONCE = (
@@ -83,7 +83,7 @@ def disk_need(size: ModelSize, config: TrainingConfig, settings: Settings, chunk
     """
     encoders = 2 + len(settings.evaluation.interpolation_weights)
     cached = encoders * chunks * (2 * size.width + 32)
-    index = chunks * (INDEX_BYTES[settings.vectors.dtype] * size.width + SIGN_BYTES)
+    index = chunks * ((INDEX_BYTES[settings.vectors.dtype] + 1) * size.width + LINK_BYTES)
     queries = min(settings.queries.max_queries, chunks * settings.queries.per_chunk)
     rankings = queries * min(settings.ranking.k, chunks) * 12
     adapter = 4 * size.adapter_parameters(config.lora_rank)
@@ -91,7 +91,7 @@ def disk_need(size: ModelSize, config: TrainingConfig, settings: Settings, chunk
     parts = [
         f"vectors of {encoders} encoders that are compared: {encoders} × {chunks:,} chunks × ({size.width} dimensions × "
         f"2 bytes + 32) = {megabytes(cached)}",
-        f"vector index {chunks:,} × ({size.width} × {INDEX_BYTES[settings.vectors.dtype]} bytes + {SIGN_BYTES}) = "
+        f"vector index {chunks:,} × ({size.width} × {INDEX_BYTES[settings.vectors.dtype] + 1} bytes + {LINK_BYTES}) = "
         f"{megabytes(index)}",
         f"rankings {queries:,} queries × {min(settings.ranking.k, chunks):,} × 12 bytes = {megabytes(rankings)}",
         f"adapter and checkpoints {adapters} × {megabytes(adapter)}",

@@ -35,7 +35,7 @@ def vector_index(project: ProjectFolder) -> list[Finding]:
     recall = recall_of(index)
     found = f"{index.count:,} vectors, recall@{DEPTH} {recall:.3f} on {QUERIES} passages"
     if recall >= MIN_RECALL:
-        return [Finding("vectors", "good", found, "candidates are found by the signs of their vectors, and compared")]
+        return [Finding("vectors", "good", found, "a graph names candidates, which are compared")]
     return [Finding("vectors", "problem", found, "'engine embed --force' builds the index anew")]
 
 

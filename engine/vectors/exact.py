@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 try:
-    import numkong  # reads float16 without converting it: ten times as fast
+    import numkong  # comes with usearch, and reads float16 without converting it: ten times as fast
 except ImportError:
     numkong = None  # type: ignore[assignment]
 

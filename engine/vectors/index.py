@@ -1,9 +1,8 @@
 """An index of vectors in a folder of its own, with a manifest; damage is found when it is opened.
 
 The rows lie in files that are written once and mapped: an update adds one, links to the others and notes the rows that are gone.
-Up to `EXACT_UP_TO` rows all are compared with a query. Of more, the signs of their numbers name candidates, and these are compared:
-a scan of one bit for sixteen, so that building takes time linear in the rows and a change that of what has changed
-(docs/log/scale.md has it beside a graph). Long, as one class reads and writes it.
+Up to `EXACT_UP_TO` rows all are compared with a query. A file of more has a graph beside it, which names candidates, and these are
+compared: an update builds no large graph anew. Long, as one class reads and writes it.
 """
 
 from __future__ import annotations
@@ -12,8 +11,6 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterable
-from functools import cached_property
-from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -26,18 +23,14 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from engine.vectors.part import Part, Signs
+    from engine.vectors.part import Part
 
 FORMAT_VERSION = 2
 EXACT_UP_TO = 100_000
-CANDIDATES = 128
-"""One of so many rows is compared, at least `MIN_CANDIDATES` and eight times what is wanted."""
-MIN_CANDIDATES = 4_096
+CANDIDATES = 512
+"""Rows that a graph names, at least, and eight times what is wanted."""
 REBUILD_SHARE = 0.2  # of rows that are gone: they are read for nothing
-GROWTH = 4  # so many times as large as when it was built, the centre of an index may lie elsewhere
 BLOCK = 16_384
-SAMPLE = 1_024  # rows of up to 32 blocks, of which the centre is made
-SAMPLED = 16  # one of so many distances tells which the nearest candidates have
 GONE = "gone.npy"
 DTYPES = {"f16": "float16", "f32": "float32", "i8": "int8"}
 
@@ -79,25 +72,19 @@ class VectorIndex:
         """
         import numpy as np
 
-        from engine.vectors.part import Signs
-
         _check_ids(ids, vectors)
         form = similarity.index_form
         starts = range(0, len(ids), BLOCK)
         if not form.of_cosines or not starts:
             for start in starts or (0,):
                 form = form.fitted(vectors[start : start + BLOCK])
-        sample = [
-            form.rows(vectors[at : at + SAMPLE], _precision(dtype)) for at in starts[:: max(1, len(starts) // 16)]
-        ]
         width = form.rows(vectors[:0], _precision(dtype)).shape[1]
-        centre = np.concatenate(sample).mean(axis=0) if sample else np.zeros(width, np.float32)
         manifest = {
-            "version": FORMAT_VERSION, "dimension": width, "dtype": dtype, "removed": 0, "built": len(ids), "form": form.name,
-            **form.parameters, "centre": np.round(centre.astype(float), 6).tolist(), "parts": {},
+            "version": FORMAT_VERSION, "dimension": width, "dtype": dtype, "removed": 0, "form": form.name, **form.parameters,
+            "parts": {}, "graphs": {},
         }  # fmt: skip
         blocks = (_stored(form, vectors[start : start + BLOCK], dtype) for start in starts)
-        return cls._write(folder, manifest, ids, blocks, Signs(centre.astype(np.float32)), np.empty(0, np.int64))
+        return cls._write(folder, manifest, ids, blocks, np.empty(0, np.int64))
 
     def updated(self, folder: Path, add: NDArray[np.int64], vectors: Rows, remove: Iterable[int]) -> VectorIndex | None:
         """Write this index with keys removed and added into `folder`; its own folder is not changed.
@@ -107,13 +94,14 @@ class VectorIndex:
         """
         import numpy as np
 
+        from engine.vectors.graph import graph_of
+
         _check_ids(add, vectors)
         known = self._places_of(np.union1d(np.fromiter(remove, np.int64), add))
-        removed, grown = int(self.manifest["removed"]) + len(known), self.count + len(add)
+        removed = int(self.manifest["removed"]) + len(known)
         fresh = vectors[0 : len(add)]
         _refuse_not_finite(fresh)
-        outgrown = grown > max(EXACT_UP_TO, GROWTH * int(self.manifest["built"]))
-        if removed > REBUILD_SHARE * max(1, self.count) or outgrown or not self.form.takes(fresh):
+        if removed > REBUILD_SHARE * max(1, self.count) or not self.form.takes(fresh):
             return None
         gone, names, ids = np.union1d(self._gone, known), list(self.manifest["parts"]), [add]
         blocks = [_stored(self.form, fresh, self.manifest["dtype"])] if len(add) else []
@@ -122,34 +110,37 @@ class VectorIndex:
             stay = np.delete(np.arange(len(part.ids)), gone[gone >= start] - start)
             ids, blocks, gone = [*ids, part.ids[stay]], [*blocks, part.rows[stay]], gone[gone < start]
             names.pop()
-        for name in names:
+        parts = {name: self.manifest["parts"][name] for name in names}
+        graphs = {name: digest for name, digest in self.manifest["graphs"].items() if name in parts}
+        for name in (*parts, *(graph_of(Path(name)).name for name in graphs)):
             try:
                 os.link(self.folder / name, folder / name)
             except OSError:  # a disk without links
                 shutil.copyfile(self.folder / name, folder / name)
-        manifest = {
-            **self.manifest,
-            "removed": removed,
-            "parts": {name: self.manifest["parts"][name] for name in names},
-        }
-        return self._write(folder, manifest, np.concatenate(ids), blocks, self._signs, gone)
+        manifest = {**self.manifest, "removed": removed, "parts": parts, "graphs": graphs}
+        return self._write(folder, manifest, np.concatenate(ids), blocks, gone)
 
     @classmethod
     def _write(
-        cls, folder: Path, manifest: dict[str, Any], ids: NDArray[np.int64], blocks: Iterable[NDArray[Any]], signs: Signs,
+        cls, folder: Path, manifest: dict[str, Any], ids: NDArray[np.int64], blocks: Iterable[NDArray[Any]],
         gone: NDArray[np.int64],
     ) -> VectorIndex:  # fmt: skip
         """Write one more file of rows, and what is gone, with the manifest; open all."""
         import numpy as np
 
-        from engine.vectors.part import write_part
+        from engine.vectors.graph import graph_of, write_graph
+        from engine.vectors.part import map_part, write_part
 
-        parts = dict(manifest["parts"])
+        parts, graphs, form = dict(manifest["parts"]), dict(manifest["graphs"]), index_form(manifest)
         path = folder / f"part-{1 + max((int(name[5:11]) for name in parts), default=0):06d}.vec"
         try:
             if len(ids):
-                write_part(path, ids, blocks, signs)
+                write_part(path, ids, blocks)
                 parts[path.name] = (len(ids), file_sha256(path))
+            if len(ids) > EXACT_UP_TO:
+                made = map_part(path, len(ids), manifest["dimension"], np.dtype(DTYPES[manifest["dtype"]]))
+                write_graph(graph_of(path), made.rows, of_cosines=form.of_cosines)
+                graphs[path.name] = file_sha256(graph_of(path))
             np.save(folder / GONE, gone)
             (folder / GONE).chmod(0o600)
         except OSError as error:
@@ -158,7 +149,8 @@ class VectorIndex:
                 code="write-failed", command="run",
             ) from error  # fmt: skip
         count = sum(rows for rows, _ in parts.values()) - len(gone)
-        manifest = {**manifest, "count": count, "parts": parts, "gone": file_sha256(folder / GONE)}
+        digest = file_sha256(folder / GONE)
+        manifest = {**manifest, "count": count, "parts": parts, "graphs": graphs, "gone": digest}
         write_text(folder / "manifest.json", json.dumps(manifest))
         return cls(folder, manifest, _mapped(folder, manifest), gone)
 
@@ -181,14 +173,6 @@ class VectorIndex:
     def count(self) -> int:
         """Number of vectors."""
         return int(self.manifest["count"])
-
-    @cached_property
-    def _signs(self) -> Signs:
-        import numpy as np
-
-        from engine.vectors.part import Signs
-
-        return Signs(np.array(self.manifest["centre"], np.float32))
 
     @property
     def width(self) -> int:
@@ -269,16 +253,18 @@ class VectorIndex:
         return ids[order], found[best][order]
 
     def _candidates(self, query_row: NDArray[np.float32], k: int) -> NDArray[np.int64]:
-        """Places of the rows whose signs are most like a query's, ascending."""
+        """Places of the rows that the graphs name, and of all rows of files that have none, ascending."""
         import numpy as np
 
-        signs = self._signs.of(query_row[None])
-        distances = np.concatenate([part.distances(signs) for part in self._parts])
-        distances[self._gone] = np.iinfo(np.uint16).max
-        wanted = min(self.count, max(MIN_CANDIDATES, self.count // CANDIDATES, 8 * k))
-        step = SAMPLED if 4 * wanted < self.count else 1
-        most = np.searchsorted(np.cumsum(np.bincount(distances[::step])), wanted / step)
-        return np.flatnonzero(distances <= most)
+        from engine.vectors.graph import candidates
+
+        wanted = max(CANDIDATES, 8 * k)
+        named = []
+        for start, part in zip(self._starts, self._parts, strict=False):
+            count = len(part.ids)
+            places = np.arange(count) if part.graph is None else candidates(part.graph, query_row, min(wanted, count))
+            named.append(start + places)
+        return np.setdiff1d(np.concatenate(named), self._gone)
 
     def _places_of(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
         """Where those of `ids` lie that the index holds, each once."""
@@ -311,11 +297,18 @@ class VectorIndex:
 def _mapped(folder: Path, manifest: dict[str, Any]) -> list[Part]:
     import numpy as np
 
-    from engine.vectors.part import Signs, map_part
+    from engine.vectors.graph import graph_of, map_graph
+    from engine.vectors.part import map_part
 
-    width, dtype = manifest["dimension"], np.dtype(DTYPES[manifest["dtype"]])
-    words = Signs(np.zeros(width, np.float32)).words
-    return [map_part(folder / name, rows, width, dtype, words) for name, (rows, _) in manifest["parts"].items()]
+    width, dtype, of_cosines = (
+        manifest["dimension"],
+        np.dtype(DTYPES[manifest["dtype"]]),
+        index_form(manifest).of_cosines,
+    )
+    graphs = {name: map_graph(graph_of(folder / name), width, of_cosines=of_cosines) for name in manifest["graphs"]}
+    return [
+        map_part(folder / name, rows, width, dtype, graphs.get(name)) for name, (rows, _) in manifest["parts"].items()
+    ]
 
 
 def _stored(form: IndexForm, vectors: NDArray[np.float32], dtype: str) -> NDArray[Any]:
@@ -360,15 +353,13 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
         manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
         if manifest["version"] != FORMAT_VERSION:
             raise _damaged(folder, f"its format is version {manifest['version']}")
-        numbers = [manifest[key] for key in ("count", "dimension", "removed", "built")]
+        numbers = [manifest[key] for key in ("count", "dimension", "removed")]
         form = index_form(manifest)
         if (
             not all(type(number) is int and 0 <= number < 2**31 for number in numbers)
             or manifest["dimension"] <= form.added
         ):
             raise ValueError("its manifest holds impossible values")
-        if len(manifest["centre"]) != manifest["dimension"] or not all(map(isfinite, manifest["centre"])):
-            raise ValueError("its centre is of another width")
         _check_files(folder, manifest)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise _damaged(folder, f"{type(error).__name__}: {error}") from None
@@ -379,15 +370,18 @@ def _check_files(folder: Path, manifest: dict[str, Any]) -> None:
     """Raises ValueError, KeyError, TypeError or OSError."""
     import numpy as np
 
-    from engine.vectors.part import Signs, part_size
+    from engine.vectors.graph import graph_of
+    from engine.vectors.part import part_size
 
     width, dtype = manifest["dimension"], np.dtype(DTYPES[manifest["dtype"]])
-    words = Signs(np.zeros(width, np.float32)).words
     for name, (rows, digest) in manifest["parts"].items():
-        if type(rows) is not int or rows < 1 or (folder / name).stat().st_size != part_size(rows, width, dtype, words):
+        if type(rows) is not int or rows < 1 or (folder / name).stat().st_size != part_size(rows, width, dtype):
             raise ValueError(f"{name} is of another size")
         if file_sha256(folder / name) != digest:
             raise ValueError(f"the checksum of {name} does not match")
+    for name, digest in manifest["graphs"].items():
+        if name not in manifest["parts"] or file_sha256(graph_of(folder / name)) != digest:
+            raise ValueError(f"the checksum of the graph of {name} does not match")
     if file_sha256(folder / GONE) != manifest["gone"]:
         raise ValueError(f"the checksum of {GONE} does not match")
 

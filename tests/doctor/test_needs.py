@@ -68,7 +68,7 @@ def test_disk() -> None:
     )
     need = disk_need(SIZE, RECIPE, settings, chunks=50, copied=1234)
     vectors = 3 * 50 * (2 * 10 + 32)
-    index = 50 * (2 * 10 + 56)
+    index = 50 * (3 * 10 + 160)
     rankings = 70 * 40 * 12
     adapter = 3 * 100 * 4
     assert need.bytes == vectors + index + rankings + 14 * adapter + 1234

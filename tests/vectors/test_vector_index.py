@@ -14,6 +14,7 @@ from engine.core.errors import DamagedError, EngineError
 from engine.core.lorentz import Lorentz
 from engine.core.similarity import Cosine, IndexForm
 from engine.vectors.forms import INDEX_FORMS
+from engine.vectors.graph import candidates, graph_of, map_graph, write_graph
 from engine.vectors.index import VectorIndex
 
 
@@ -40,12 +41,12 @@ def test_search_agrees_with_brute_force(tmp_path: Path, dtype: str, error: float
 
 
 @pytest.mark.parametrize("width", [24, 300])
-def test_a_large_index_is_searched_by_signs_with_high_recall(
+def test_a_large_index_is_searched_by_a_graph_with_high_recall(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, width: int
 ) -> None:
-    """Vectors of few directions, far from the origin, as those of some encoders: their own signs would say little."""
-    for name, value in (("EXACT_UP_TO", 100), ("MIN_CANDIDATES", 400), ("CANDIDATES", 20)):
-        monkeypatch.setattr(module, name, value)
+    """Vectors of few directions, far from the origin, as those of some encoders."""
+    monkeypatch.setattr(module, "EXACT_UP_TO", 1000)
+    monkeypatch.setattr(module, "CANDIDATES", 128)
     made = unit(5000, width=12) @ unit(12, seed=3, width=width) + unit(1, seed=7, width=width)
     vectors = made / np.linalg.norm(made, axis=1, keepdims=True)
     (tmp_path / "0").mkdir()
@@ -214,12 +215,36 @@ def test_small_parts_become_one_and_large_ones_are_links(tmp_path: Path) -> None
     np.testing.assert_array_equal(rows, everything[np.argsort(wanted)])
 
 
-def test_an_index_that_has_outgrown_its_centre_is_built_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "EXACT_UP_TO", 10)
-    index, _, _ = build(tmp_path / "0", 20)
+def test_a_graph_is_linked_and_its_damage_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "EXACT_UP_TO", 50)
+    index, ids, vectors = build(tmp_path / "0", 64)
+    graph = graph_of(tmp_path / "1" / next(iter(index.manifest["parts"])))
     (tmp_path / "1").mkdir()
-    assert index.updated(tmp_path / "1", np.arange(1000, 1061), unit(61, seed=3), []) is None
-    assert index.updated(tmp_path / "1", np.arange(1000, 1060), unit(60, seed=3), []) is not None
+    grown = index.updated(tmp_path / "1", np.array([1000]), unit(1, seed=5), ids[:1])
+    assert grown is not None
+    assert list(grown.manifest["graphs"]) == list(index.manifest["parts"])
+    assert graph.samefile(graph_of(tmp_path / "0" / next(iter(index.manifest["parts"]))))
+    opened = VectorIndex.open(tmp_path / "1")
+    assert opened.search(vectors[0], 64)[0].tolist() == opened.search_exactly(vectors[0], 64)[0].tolist()
+    data = bytearray(graph.read_bytes())
+    data[len(data) // 2] ^= 1
+    graph.unlink()
+    graph.write_bytes(data)
+    with fails(DamagedError, "index-damaged"):
+        VectorIndex.open(tmp_path / "1")
+
+
+@pytest.mark.parametrize("of_cosines", [True, False])
+def test_a_graph_finds_what_an_exact_search_finds(tmp_path: Path, of_cosines: bool) -> None:
+    """Rows of unequal lengths, as those of Lorentz distances, too."""
+    rows = unit(3000, width=40) * np.linspace(1, 1 if of_cosines else 20, 3000, dtype=np.float32)[:, None]
+    write_graph(tmp_path / "a.usearch", rows, of_cosines=of_cosines)
+    graph = map_graph(tmp_path / "a.usearch", 40, of_cosines=of_cosines)
+    for query in unit(20, seed=4, width=40):
+        cosines = rows @ query / np.linalg.norm(rows, axis=1)
+        named = set(candidates(graph, query, 256).tolist())
+        assert len(named) == 256
+        assert len(named & set(np.argsort(-cosines)[:10].tolist())) >= 9
 
 
 def test_removing_unknown_keys_counts_for_nothing(folder: Path, tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from engine.core.disk import remembered_sha256
 from engine.core.processors import available_cores
 from engine.encoders.encoder import Progress
 from engine.encoders.geometry import read_geometry
+from engine.encoders.graph.native_libraries import can_run_graphs
 from engine.encoders.kinds.folder import FolderSource
 from engine.encoders.model_folder import folder_facts
 from engine.encoders.text_model import encodable
@@ -62,7 +63,7 @@ class QueryGraph:
     def open(cls, index: Path, fingerprint: str) -> QueryGraph | None:
         """The graph in an index's folder; None where there is none of the encoder of that fingerprint, or it cannot be used."""
         facts = _facts(index / FOLDER)
-        if facts is None or facts["encoder"] != fingerprint:
+        if facts is None or facts["encoder"] != fingerprint or not can_run_graphs():
             return None
         try:
             return cls(index / FOLDER, facts)
@@ -107,7 +108,7 @@ def write_query_graph(
     """
     folder = index / FOLDER
     folder.mkdir(mode=0o700)
-    if not isinstance(source, FolderSource):
+    if not isinstance(source, FolderSource) or not can_run_graphs():
         return
     if folder_facts(source.folder.path)[0] > MAX_WEIGHTS or (adapter and read_geometry(adapter)):
         return  # torch cannot write the sinh of hyperbolic encoders

@@ -128,7 +128,11 @@ print(json.dumps([graph is not None, sorted({{"torch", "transformers", "sentence
 @pytest.mark.parametrize(
     ("before", "usable"),
     [
-        ("from engine.vectors.exact import numkong", True),
+        (
+            "from engine.encoders.graph.native_libraries import prepare_for_usearch as p; p(); import usearch.index",
+            True,
+        ),
+        ("import usearch.index", False),
         ("sys.modules['onnxruntime'] = None", False),
     ],
 )
