@@ -56,7 +56,8 @@ class Evaluation:
         self._distinct = list({id(one): one for one in (self.rankers, *self._corpora.values())}.values())
         self._among: dict[str, Among] = {one.kind: self._allowed(one) for one in self.sets}
         self._sampling = sampling_of(self._settings)
-        self.diagnostics = EncoderDiagnostics(self._of_the_corpus(), self.rankers.ids, self._sampling)
+        ids, owners = self.rankers.ids, self.rankers.document_of(self.rankers.ids)
+        self.diagnostics = EncoderDiagnostics(self._of_the_corpus(), ids, owners, self._sampling)
         self._fuser = HybridFusion(self._settings, self._bm25_scores)
         self._choosing = Choosing(self._settings, self.sets, self._fuser, self.rankers.document_of)
         self.robustness: Robustness | None = None

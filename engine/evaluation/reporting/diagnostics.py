@@ -1,6 +1,6 @@
 """What an encoder's vectors look like: geometry, isotropy, and how its similarities are spread. They decide nothing.
 
-METHODS.md §1 Geometry and §3. Figures of queries are of those whose answers are chunks, ranked over the whole corpus.
+METHODS.md §1 Geometry and §3. Queries are ranked over the whole corpus.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from engine.core.figures import Interval
 from engine.core.similarity import COSINE, Similarity
 from engine.evaluation.judgments import Judgment, clusters_of
-from engine.evaluation.rankings import products_of
+from engine.evaluation.rankings import padded, products_of
 from engine.metrics.geometry import alignment, alignment_of, isoscore, isotropy_a, uniformity
 from engine.metrics.overlap import overlap
 from engine.metrics.relevance import Relevance
@@ -44,9 +44,9 @@ class Ranked:
 
 @dataclass(frozen=True, slots=True)
 class Similarities:
-    """Of the m queries in `rows`: with each of their correct chunks, with their best K (m, K), with random ones (m, `RANDOM`).
+    """Of the m queries in `rows`: with each of their answers, with their best K hits (m, K), with random chunks (m, `RANDOM`).
 
-    `answers`: where each query's correct chunks lie; `best` (m, K): ids of the best.
+    `answers`: where the chunks of each query's answers lie; `best` (m, K): ids of the best.
     """
 
     rows: Sequence[int]
@@ -58,26 +58,42 @@ class Similarities:
 
 
 def similarities_of(
-    ranked: Ranked, judgments: Sequence[Judgment], chunks: Floats, keys: Ids, sampling: Sampling = PAPER
-) -> Similarities | None:
-    """Of vectors `chunks` (N, d) named by `keys` (N,), ascending; None where no query says anything: those do whose answers
-    are chunks and that have K hits, or as many as there are.
+    ranked: Ranked, judgments: Sequence[Judgment], chunks: Floats, keys: Ids, sampling: Sampling = PAPER,
+    owners: Ids | None = None,
+) -> Similarities | None:  # fmt: skip
+    """Of vectors `chunks` (N, d) named by `keys` (N,), ascending; None where no query says anything: those do that have an answer
+    and K hits, or as many as there are.
 
-    The random chunks are the same for every encoder.
+    `owners` (N,): the chunks' documents. They are the answers and hits of queries that documents answer, each as its most similar
+    chunk; without them such queries say nothing. The random chunks are the same for every encoder.
     """
-    top = ranked.scores[:, : sampling.top]
+    queries, compared = ranked.similarity.query_form(ranked.vectors), ranked.similarity.chunk_form(chunks)
+
+    def hits(one: Judgment, ids: Ids, scores: Floats) -> tuple[Ids, Floats]:
+        if one.level == "chunk" or owners is None:
+            return ids, scores
+        documents = owners[np.searchsorted(keys, ids[ids >= 0])]
+        first = np.sort(np.unique(documents, return_index=True)[1])
+        return documents[first], scores[first]
+
+    def answers_of(one: Judgment, query: Floats) -> Ids:
+        if one.level == "chunk":
+            return np.searchsorted(keys, sorted(one.grades))
+        found = [np.flatnonzero(owners == document) for document in sorted(one.grades)]
+        return np.array([places[(compared[places] @ query).argmax()] for places in found if len(places)], np.int64)
+
+    width = min(sampling.top, ranked.ids.shape[1])
+    best, top = padded([hits(*row) for row in zip(judgments, ranked.ids, ranked.scores, strict=True)], width)
     whole = np.isfinite(top.min(axis=1, initial=np.inf))
-    rows = [row for row, one in enumerate(judgments) if one.level == "chunk" and one.usable and whole[row]]
+    places = [answers_of(*row) for row in zip(judgments, queries, strict=True)]
+    rows = [row for row, found in enumerate(places) if len(found) and whole[row]]
     if not rows or not len(keys):
         return None
-    queries, compared = ranked.similarity.query_form(ranked.vectors[rows]), ranked.similarity.chunk_form(chunks)
-    answers = [np.searchsorted(keys, sorted(judgments[row].grades)) for row in rows]
     drawn = keys[np.random.default_rng(sampling.seed).integers(0, len(keys), (len(rows), RANDOM))]
-    of_products = ranked.similarity.of_products
-    return Similarities(
-        rows, answers, [of_products(compared[places] @ vector) for places, vector in zip(answers, queries, strict=True)],
-        top[rows], ranked.ids[rows, : sampling.top], of_products(products_of(queries, compared, keys, drawn)),
-    )  # fmt: skip
+    answers, of_products = [places[row] for row in rows], ranked.similarity.of_products
+    correct = [of_products(compared[found] @ queries[row]) for row, found in zip(rows, answers, strict=True)]
+    random = of_products(products_of(queries[rows], compared, keys, drawn))
+    return Similarities(rows, answers, correct, top[rows], best[rows], random)
 
 
 def describe(

@@ -34,12 +34,12 @@ KINDS = ("correct", "top", "random")
 
 
 class EncoderDiagnostics:
-    """By the `basis` of `sets`. `keys`: of all chunks, ascending."""
+    """By the `basis` of `sets`. `keys`: of all chunks, ascending; `owners`: their documents."""
 
-    def __init__(self, sets: Sequence[QuerySet], keys: Ids, sampling: Sampling = PAPER) -> None:
+    def __init__(self, sets: Sequence[QuerySet], keys: Ids, owners: Ids, sampling: Sampling = PAPER) -> None:
         self.basis = basis_of(sets)
         self.diagnostics: dict[str, Diagnostics] = {}
-        self._keys, self._sampling = keys, sampling
+        self._keys, self._owners, self._sampling = keys, owners, sampling
         self._found: dict[str, Similarities] = {}
 
     def take(
@@ -49,7 +49,7 @@ class EncoderDiagnostics:
         if one is not self.basis:
             return
         ranked = Ranked(query_vectors, one.rankings[name], one.scores[name], similarity)
-        found = similarities_of(ranked, one.judgments, chunks, self._keys, self._sampling)
+        found = similarities_of(ranked, one.judgments, chunks, self._keys, self._sampling, self._owners)
         self.diagnostics[name] = describe(ranked, found, one.judgments, chunks, self._sampling)
         if found and similarity.of_unit_vectors:  # densities have one axis, of cosines
             self._found[name] = found
@@ -106,7 +106,5 @@ def sampling_of(settings: Settings) -> Sampling:
 
 
 def basis_of(sets: Sequence[QuerySet]) -> QuerySet | None:
-    """The first of `sets` with chunks as its answers, else any that can be measured; None where none can."""
-    levels = [{judgment.level for judgment in one.judgments if judgment.usable} for one in sets]
-    with_chunks = [one for one, found in zip(sets, levels, strict=True) if "chunk" in found]
-    return next(iter([*with_chunks, *(one for one, found in zip(sets, levels, strict=True) if found)]), None)
+    """The first of `sets` that can be measured; None where none can."""
+    return next((one for one in sets if one.usable()), None)

@@ -89,4 +89,4 @@ def over_sets(pages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
             if len(known := [one for one in some if one is not None]) == len(pages)
         }
         rows += [{"label": label, "values": means}] if means else []
-    return {**pages[0], "project": f"mean of {len(pages)}", "rows": rows, "correlations": []}
+    return {**pages[0], "project": f"mean of {len(pages)}", "rows": rows, "similarities_of": None, "correlations": []}

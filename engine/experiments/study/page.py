@@ -21,6 +21,8 @@ from engine.version import __version__
 
 SCHEMA = 2
 COLOURS = {"better": 3, "worse": 2}
+OF_SIMILARITIES = ("alignment", "accuracy@", "nDCG@", "COE", "ROE", "threshold", "ψ of τ")
+"""How the columns begin that are of the queries that densities are of."""
 MeasuredCells = Sequence[tuple[Cell, Mapping[str, Any], Mapping[str, Any] | None]]
 """Cells, each with what is said of it, and what is kept of it."""
 
@@ -84,15 +86,19 @@ def write_study(
     rows = [Row("", "", label, {}, values) for label, values in facts.items()] + rows_of(study, cells)
     basis = next((kept["similarities"] for _, _, kept in cells if kept and kept.get("similarities")), None)
     kept_keys = ("seconds", "reason")
+    columns = [one for one in study.columns if any(row.values.get(one) is not None for row in rows)]
     data = {
         "schema": SCHEMA, "project": project, "version": __version__,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         **study.model_dump(include={"name", "source", "shows", "differs"}),
-        "columns": [one for one in study.columns if any(row.values.get(one) is not None for row in rows)],
+        "columns": columns,
         "finished": sum(kept is not None for _, _, kept in cells),
         "rows": [{**asdict(row), "label": row.label} for row in rows],
         "correlations": [{"of": pair, "r": _correlation(rows, pair)} for pair in study.correlations],
-        "similarities_of": basis and {key: basis[key] for key in ("name", "queries")},
+        "similarities_of": basis and {
+            "columns": [one for one in columns if one.startswith(OF_SIMILARITIES)],
+            "name": basis["name"], "queries": basis["queries"],
+        },
         "cells": [
             {**asdict(cell), **known, **{key: (kept or {}).get(key) for key in kept_keys}} for cell, known, kept in cells
         ],

@@ -20,6 +20,7 @@ def transformed_systems(context: StageContext) -> dict[str, dict[str, Any]]:
     of principal components a hundredth of the dimensions goes (Mu & Viswanath 2018). Raises CancelledError."""
     chunks, sampling, found = context.store.chunks(), sampling_of(context.settings), {}
     rankers, basis = Rankers(context, chunks), basis_of(query_sets(context, chunks))
+    owners = rankers.document_of(rankers.ids)
     for candidate in map(rankers.candidate, (0.0, 1.0) if rankers.adapter else (0.0,)):
         if basis is None or not candidate.similarity.of_unit_vectors:
             continue
@@ -28,8 +29,8 @@ def transformed_systems(context: StageContext) -> dict[str, dict[str, Any]]:
         ways = {"standardised": standardise(vectors), "whitened": whiten(vectors), "PCA": top}
         for way, transform in ways.items():
             asked, moved = transform(queries), transform(vectors)
-            ranked = Ranked(asked, *rank_all(asked, moved, rankers.ids, sampling.top))
-            similarities = similarities_of(ranked, basis.judgments, moved, rankers.ids, sampling)
+            ranked = Ranked(asked, *rank_all(asked, moved, rankers.ids, context.settings.evaluation.depth))
+            similarities = similarities_of(ranked, basis.judgments, moved, rankers.ids, sampling, owners)
             figures = describe(ranked, similarities, basis.judgments, moved, sampling)
             found[f"{candidate.name}, {way}"] = {
                 name: asdict(figure) if isinstance(figure, Interval) else figure for name, figure in figures.items()

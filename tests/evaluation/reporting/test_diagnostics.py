@@ -89,6 +89,31 @@ def test_the_share_of_random_chunks_hangs_little_on_the_draw():
     assert shares == pytest.approx([100 / 3] * 3, abs=5)  # one chunk for each query: 17.5, 20 and 45
 
 
+def test_documents_count_as_their_most_similar_chunks():
+    # Chunks 3, 5 and 8 make document 1, 9 is document 2, 12 and 20 are document 3; in order of cosine: 5, 3, 9, 20, 8, 12.
+    owners = np.array([1, 1, 1, 2, 3, 3])
+    asked = ranked(np.array([[5, 6, 2, 4, 1, 3]] * 2))
+    judged = [Judgment("a", "a", "document", {3: 1, 9: 1}), Judgment("b", "b", "document", {1: 2, 2: 1})]
+    sampling = Sampling(top=2)
+    found = similarities_of(asked, judged, CHUNKS, KEYS, sampling, owners)
+    assert found is not None
+    cosines = asked.vectors[0]
+    assert [places.tolist() for places in found.answers] == [[5], [1, 3]], "no document has the number 9"
+    assert np.concatenate(found.correct) == pytest.approx(cosines[[5, 1, 3]])
+    assert found.best.tolist() == [[1, 2], [1, 2]]
+    assert found.top == pytest.approx(np.array([cosines[[1, 3]]] * 2))
+    many = ranked(np.array([[5, 6, 2, 4, 1, 3]] * 40)), judged * 20
+    similarities = similarities_of(*many, CHUNKS, KEYS, sampling, owners)
+    figures = described(many[0], similarities, many[1], CHUNKS, sampling)
+    distances = 2 - 2 * cosines
+    assert figures["alignment"] == pytest.approx(np.mean(distances[[5, 1, 3]] / distances[1]), rel=1e-5)
+    assert figures["accuracy@2, percent"].value == pytest.approx(50, abs=2)
+    assert figures["nDCG@2, percent"].value == pytest.approx(50, abs=2)
+    both = similarities_of(asked, [judged[0], by_chunk("c", 12)], CHUNKS, KEYS, Sampling(top=4), owners)
+    assert both is not None
+    assert both.rows == [1], "three documents are no four hits"
+
+
 def test_queries_that_say_nothing_are_left_out():
     asked = ranked(np.eye(6)[:4])
     asked.scores[2, 4] = -np.inf  # looked for among four chunks only

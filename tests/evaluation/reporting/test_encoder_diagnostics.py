@@ -76,12 +76,15 @@ def test_similarities_of_questions_of_general_knowledge_by_hand():
     assert {round(value, 3) for value in found.random[1].tolist()} == {0.8, 0.6, 0.0}
 
 
-def test_the_first_queries_with_chunks_as_answers_describe_an_encoder():
-    by_document = query_set("judged", [Judgment("d", "d", "document", {1: 1})])
+OWNERS = np.array([1, 1, 2, 3, 4, 5], dtype=np.int64)
+
+
+def test_the_first_queries_that_can_be_measured_describe_an_encoder():
+    unanswered = query_set("judged", [by_chunk("a")])
     heldout = query_set("synthetic", [by_chunk("a", 5), by_chunk("b", 20)])
-    diagnostics = EncoderDiagnostics([by_document, heldout], KEYS)
+    diagnostics = EncoderDiagnostics([unanswered, heldout], KEYS, OWNERS)
     assert diagnostics.basis is heldout
-    for one in (by_document, heldout):
+    for one in (unanswered, heldout):
         diagnostics.take("base", one, ASKED, CHUNKS)
     heldout.rankings["adapted"], heldout.scores["adapted"] = heldout.rankings["base"], heldout.scores["base"] - 1
     diagnostics.take("adapted", heldout, ASKED, CHUNKS, Lorentz())
@@ -92,5 +95,16 @@ def test_the_first_queries_with_chunks_as_answers_describe_an_encoder():
     assert similarities is not None
     assert similarities["kind"] == "synthetic"
     assert set(similarities["systems"]) == {"base", "in_use"}  # distances are not on an axis of cosines
-    assert EncoderDiagnostics([by_document], KEYS).basis is by_document
-    assert EncoderDiagnostics([query_set("judged", [by_chunk("a")])], KEYS).basis is None
+    assert EncoderDiagnostics([unanswered], KEYS, OWNERS).basis is None
+
+
+def test_judged_documents_describe_an_encoder_before_held_out_queries_do():
+    judged = query_set("judged", [Judgment("d", "d", "document", {1: 1}), Judgment("e", "e", "document", {5: 1})])
+    heldout = query_set("synthetic", [by_chunk("a", 9), by_chunk("b", 9)])
+    diagnostics = EncoderDiagnostics([judged, heldout], KEYS, OWNERS, Sampling(top=1))
+    for one in (judged, heldout):
+        diagnostics.take("base", one, ASKED, CHUNKS)
+    assert diagnostics.diagnostics["base"]["accuracy@1, percent"].value == 100.0, "0 of the held-out ones"
+    similarities = diagnostics.similarities()
+    assert similarities is not None
+    assert (similarities["kind"], similarities["queries"]) == ("judged", 2)

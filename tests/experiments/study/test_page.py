@@ -125,6 +125,18 @@ def test_densities_of_general_questions_are_drawn_for_each_encoder(tmp_path: Pat
     assert [[len(line) for line in values(chart, "line")] for chart in charts] == [[3, 3, 3], [3, 3, 3]]
 
 
+def test_the_page_and_the_terminal_say_of_which_queries_similarities_are(tmp_path: Path) -> None:
+    values = {"nDCG@3": interval(40), "accuracy@3": interval(50), "ndcg@10": interval(60)}
+    found = {**kept(base=values), "similarities": {"name": "judged queries", "queries": 1234, "kind": "judged"}}
+    page = write_study(tmp_path, "mine", study_of("domain-t9").at(3), {}, [(Cell(1, {}, "", "PT"), TOLD, found)])
+    assert page["similarities_of"] == {"columns": ["nDCG@3", "accuracy@3"], "name": "judged queries", "queries": 1234}
+    told = io.StringIO()
+    show_study(page, Console(file=told, width=200, highlight=False))
+    for text in (told.getvalue(), html.parse(tmp_path / "domain-t9.html").getroot().text_content()):
+        assert "1,234 judged queries: nDCG@3, accuracy@3" in text
+    assert over_sets([page])["similarities_of"] is None
+
+
 def test_the_interval_of_a_mean_over_three_seeds() -> None:
     found = over_seeds([{"map": value, "name": "x"} for value in (1.0, 2.0, 3.0)])
     assert found["name"] == "x"
