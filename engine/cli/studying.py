@@ -69,10 +69,10 @@ def study(
             "No study was named.", "", "Name a study and a project, or use --list.", code="study-not-named"
         )
     wanted, models = study_of(table), [named_model(one) for one in model or ()]
-    found = []
-    for name in names:
-        place = output / Path(name).name if output and len(names) > 1 else output
-        with _project(name, models, place) as project:
+    found, ends = [], [Path(name).name for name in names]
+    for number, (name, end) in enumerate(zip(names, ends, strict=True), 1):
+        place = output / (f"{end}-{number}" if ends.count(end) > 1 else end) if output and len(names) > 1 else output
+        with _project(name, place) as project:
             basis, chunks = basis_of(project.folder)
             cells = study_cells(project.folder, wanted, chunks, models, seeds, assigned(changes or []))
             work = StudyRun(project.folder, wanted, cells, basis, place)
@@ -110,19 +110,22 @@ def sweep(
 
 
 @contextmanager
-def _project(name: str, models: list[str], output: Path | None) -> Iterator[Project]:
-    """The project of that name; of a BEIR folder one beside the page, or in the user's data folder, brought up to its queries."""
+def _project(name: str, output: Path | None) -> Iterator[Project]:
+    """The project of that name; of a BEIR folder one beside the page, or in the user's data folder, brought up to its queries: the
+    same for every --model."""
     from engine.cli.run_view import RunView
     from engine.experiments.benchmark import beir_project
     from engine.project.folder import locate
+    from engine.project.stage import fingerprint
 
     dataset = Path(name).expanduser()
     if not (dataset / "corpus.jsonl").is_file():
         with opened(name) as project:
             yield project
         return
-    place = output / "project" if output else locate(f"study-{dataset.absolute().name}")
-    made = beir_project(place, dataset, None, {"encoder": {"model": models[0]}} if models else {})
+    path = dataset.absolute()
+    place = output / "project" if output else locate(f"study-{path.name}-{fingerprint(path=str(path))[:8]}")
+    made = beir_project(place, dataset, None, {})
     print(harmless(f"Project: {place}"), file=sys.stderr)
     with stoppable() as stop, RunView() as snapshot:
         made.run(("ingest", "index", "generate"), on_event=snapshot, should_stop=stop)

@@ -115,7 +115,7 @@ def _refuse_another(project: Project, dataset: Path, chosen: dict[str, dict[str,
     if different:
         raise UsageError(
             f"{project.path} holds another measurement.", "There " + "; ".join(different) + ".",
-            "Name another folder with --keep, or repeat the measurement in this one.", code="folder-taken",
+            "Name another folder, or repeat the measurement in this one.", code="folder-taken",
         )  # fmt: skip
 
 

@@ -83,14 +83,17 @@ def test_a_study_of_a_beir_folder(tiny_model: Path, tmp_path: Path) -> None:
     (data / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq0\td0\t1\nq1\td1\t1\n")
     listed = json.loads(engine_here("study", "--list", str(data), "--json").stdout)
     assert {row["to_do"] for row in listed} == {None}, "there is no project of it yet"
-    found, _ = study("domain-t1", str(data), "--model", str(tiny_model), "--output", str(output))
+    found, _ = study("domain-t1", str(data), "--output", str(output))
     (row,) = found["rows"]
     assert (row["values"]["evaluation queries"], row["values"]["documents"]) == (2, 3)
     assert row["values"]["training queries"] > row["values"]["held-out queries"] > 0
     assert (output / "domain-t1.html").is_file()
-    second = shutil.copytree(data, tmp_path / "second")
-    both, _ = study("domain-t1", str(data), str(second), "--model", str(tiny_model), "--output", str(output))
-    assert both["mean"]["rows"][0]["values"]["documents"] == 3
-    assert [one["folder"] for one in both["sets"]] == [str(output / "data"), str(output / "second")]
     questions, _ = study("domain-t8", str(data), "--model", str(tiny_model), "--output", str(output))
     assert [row["values"]["answer"] for row in questions["rows"]] == ["d0", "d1"]
+    second = shutil.copytree(data, tmp_path / "second" / "data")
+    both, _ = study("domain-t1", str(data), str(second))
+    folders = {one["folder"] for one in both["sets"]}
+    both, _ = study("domain-t1", str(data), str(second), "--output", str(output))
+    assert both["mean"]["rows"][0]["values"]["documents"] == 3
+    folders |= {one["folder"] for one in both["sets"]}
+    assert len(folders) == 4, "each has a page of its own"
