@@ -3,8 +3,6 @@ et al. 2016."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -16,14 +14,9 @@ from engine.metrics.relevance import Floats
 RESAMPLES = 2_000
 
 
-def correlations(measures: Mapping[str, ArrayLike], accuracy: ArrayLike) -> dict[str, tuple[float, float]]:
-    """Each measure's correlation with the accuracy of the same models, all (n,): Pearson's, which "… evaluated" has in table 3, and
-    Spearman's. As `pearson` as to errors."""
-    return {name: (pearson(one, accuracy), spearman(one, accuracy)) for name, one in measures.items()}
-
-
 def pearson(one: ArrayLike, other: ArrayLike) -> float:
-    """Σ (x − x̄)(y − ȳ) / √(Σ (x − x̄)² Σ (y − ȳ)²) of two samples (n,); 0 where one never varies. ValueError as `spearman`."""
+    """Σ (x − x̄)(y − ȳ) / √(Σ (x − x̄)² Σ (y − ȳ)²) of two samples (n,), as "… evaluated" has it in table 3; 0 where one never
+    varies. ValueError as `spearman`."""
     return _correlation(*_checked(one, other))
 
 

@@ -61,13 +61,13 @@ def number(value: Any) -> float | None:
 
 def over_seeds(trainings: Sequence[Values]) -> Values:
     """The mean of each measure, with the 95 % interval of a mean over trainings that differ by seed (Student's t). What is the
-    same in all of them keeps its interval over queries."""
+    same in all of them keeps its interval over queries. A training that lacks a measure counts for the others only."""
     found = {}
-    for name, first in trainings[0].items():
-        values = [number(one.get(name)) for one in trainings]
-        known = [value for value in values if value is not None]
-        if len(known) < len(values) or len(set(known)) == 1:
-            found[name] = first
+    for name in dict.fromkeys(name for one in trainings for name in one):
+        values = [one[name] for one in trainings if one.get(name) is not None]
+        known = [value for value in map(number, values) if value is not None]
+        if len(set(known)) < 2:
+            found[name] = values[0] if values else None
             continue
         mean = sum(known) / len(known)
         spread = math.sqrt(sum((value - mean) ** 2 for value in known) / (len(known) - 1) / len(known))

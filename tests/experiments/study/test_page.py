@@ -143,6 +143,14 @@ def test_the_interval_of_a_mean_over_three_seeds() -> None:
     assert (found["map"]["value"], found["map"]["high"]) == pytest.approx((2, 2 + 4.30 / 3**0.5))
 
 
+def test_a_seed_without_a_figure_leaves_it_to_the_others() -> None:
+    ten, fifty = {"map": interval(10), "rest": None}, {"map": interval(50), "only": interval(3), "name": "x"}
+    for seeds in ([ten, {"map": None}, fifty], [{}, ten, fifty]):
+        found = over_seeds(seeds)
+        assert (found["map"]["value"], found["map"]["seeds"]) == (30, [10, 50])
+        assert (found["only"], found["name"], found["rest"]) == (interval(3), "x", None)
+
+
 def test_charts_and_correlations_of_rows(tmp_path: Path) -> None:
     study = Study(
         name="s", source="", shows="", differs="", columns=["map", "coe"], systems={"adapted": ""}, correlations=[["map", "coe"]],
