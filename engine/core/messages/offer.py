@@ -64,11 +64,11 @@ class AdaptationOffer:
         time = estimate_line(self.seconds, self.unknown, self.rough) if self.seconds or self.unknown else short
         yield f"Time: {'none, as nothing has changed since the last adaptation' if self.up_to_date else time}."
         needed = f"To prove a gain of {self.points:g} points of 100 takes about {self.needed:,}."
-        yield f"Evidence: {self.queries:,} {KINDS[self.rung]}. {needed}"
+        yield f"Evidence ({KINDS[self.rung]}): {self.queries:,}. {needed}"
         if self.provable:
             yield "Outlook: such a gain can be proved. The adapted encoder is then used automatically."
         elif not self.possible:
-            yield "Outlook: no result can come into use, as there are too few of any kind to decide."
+            yield "Outlook: no result can come into use, as there are too few questions or titles to decide by."
         else:
             yield "Outlook: these are too few. No result can come into use, and search stays as it is."
         if self.helps:
