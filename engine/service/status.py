@@ -9,7 +9,7 @@ from engine.core.errors import EngineError, SettingsError, UsageError
 from engine.core.messages import project as messages
 from engine.core.messages.report import EvaluationReport, ReadReport
 from engine.project.folder import ProjectFolder
-from engine.project.store.artifact_info import EvaluationInfo
+from engine.project.store.artifact_info import EvaluationInfo, VectorsInfo
 from engine.project.store.store import Store
 from engine.search.workers import preload
 from engine.settings import edit as settings_file
@@ -31,7 +31,8 @@ def status(project: ProjectFolder, _request: messages.ReadStatus) -> messages.Pr
     try:
         found = replace(found, run=latest_run(project))
         with closing(project.store()) as store:
-            found = replace(found, counts=store.counts())
+            vectors = store.artifact(VectorsInfo)
+            found = replace(found, counts=store.counts(), asks_server=bool(vectors and vectors.info.endpoint))
             return replace(found, stages=tuple(_stages(project, project.settings(), store).values()))
     except EngineError as error:
         return replace(found, problem=with_run_hint(project, error))

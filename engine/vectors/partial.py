@@ -47,9 +47,10 @@ class PartialIndex:
     """
 
     def __init__(
-        self, context: StageContext, ids: NDArray[np.int64], similarity: Similarity, info: Callable[[int], VectorsInfo]
-    ) -> None:
-        self._context, self._ids, self._similarity, self._info = context, ids, similarity, info
+        self, context: StageContext, ids: NDArray[np.int64], similarity: Similarity, dtype: str,
+        info: Callable[[int], VectorsInfo],
+    ) -> None:  # fmt: skip
+        self._context, self._ids, self._similarity, self._dtype, self._info = context, ids, similarity, dtype, info
         former = context.store.artifact(VectorsInfo)
         self._former = former if former and former.folder else None
         self._due = time.monotonic() + FIRST_SECONDS
@@ -78,8 +79,7 @@ class PartialIndex:
         context = self._context
         # no name is used twice: searchers take an index of the same name for the one that they have
         with context.project.building("vectors", f"{context.fingerprint}-{len(ids)}") as building:
-            dtype = context.settings.vectors.dtype
-            VectorIndex.build(building.folder, ids, vectors, similarity=self._similarity, dtype=dtype)
+            VectorIndex.build(building.folder, ids, vectors, similarity=self._similarity, dtype=self._dtype)
         former, self._former = self._former, Artifact(self._info(len(ids)), INCOMPLETE, building.name)
         context.store.put_artifact(self._former)
         if former is not None and former.fingerprint == INCOMPLETE:  # searchers have it in memory

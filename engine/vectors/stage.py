@@ -102,7 +102,8 @@ class EmbedStage(Stage):
         ids, hashes = np.array([row for row, _ in chunks], np.int64), [content_hash for _, content_hash in chunks]
         texts, cache = _Texts(context.store, ids), open_cache(context)
         cached = len(cache.vectors_of(encoder.fingerprint, encoder.dimension))
-        partial = PartialIndex(context, ids, encoder.similarity, lambda count: replace(info, chunks=count))
+        dtype = _storage_type(context, encoder)
+        partial = PartialIndex(context, ids, encoder.similarity, dtype, lambda count: replace(info, chunks=count))
         order = newest_and_smallest_first(
             [owner for _, owner in sorted(context.store.chunk_owners())], context.store.documents()
         )
@@ -111,7 +112,7 @@ class EmbedStage(Stage):
         if isinstance(encoder, GivenEncoder):
             _report_missing(context, encoder, hashes)
         with context.project.building("vectors", context.fingerprint) as building:
-            _write(context, building.folder, ids, vectors, encoder)
+            _write(context, building.folder, ids, vectors, encoder, dtype)
             _keep_query_graph(context, building.folder, info, texts, encoder)
         context.store.put_artifact(Artifact(info, context.fingerprint, building.name))
         embedded = len(cache.vectors_of(encoder.fingerprint, encoder.dimension)) - cached
@@ -176,13 +177,24 @@ def _named(snapshot: ProjectSnapshot, adapter: Path | None) -> str | None:
     return adapter.relative_to(snapshot.project.path).as_posix() if adapter else None
 
 
-def _write(context: StageContext, folder: Path, ids: NDArray[np.int64], vectors: CachedRows, encoder: Encoder) -> None:
+def _storage_type(context: StageContext, encoder: Encoder) -> str:
+    """As `vectors.dtype` has it, but float16 where int8 is too coarse: ten nearest by Lorentz distance would mostly be others."""
+    dtype = context.settings.vectors.dtype
+    if dtype != "i8" or encoder.similarity.index_form.of_cosines:
+        return dtype
+    context.warn("Vectors are stored as f16, not i8: distances of this hyperbolic encoder need more than 8 bits.")
+    return "f16"
+
+
+def _write(
+    context: StageContext, folder: Path, ids: NDArray[np.int64], vectors: CachedRows, encoder: Encoder, dtype: str
+) -> None:
     """Write the index, built upon the former one where that is of the same encoder and kind."""
     import numpy as np
 
     from engine.vectors.index import VectorIndex
 
-    similarity, dtype = encoder.similarity, context.settings.vectors.dtype
+    similarity = encoder.similarity
     former = context.store.artifact(VectorsInfo)
     # forced, or damaged: not to be built upon
     forced = context.forced or (former is not None and former.fingerprint == context.fingerprint)

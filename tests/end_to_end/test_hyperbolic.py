@@ -72,7 +72,9 @@ def check_hits(project: Path, encoder: TransformerEncoder) -> dict[str, float]:
 
 
 def test_from_training_to_search(project: Path, tiny_model: Path, tmp_path: Path) -> None:
-    ProjectFolder.open(project).change_settings({"training.similarity": "lorentz", "training.curvature": 1.0})
+    ProjectFolder.open(project).change_settings(
+        {"training.similarity": "lorentz", "training.curvature": 1.0, "vectors.dtype": "i8"}
+    )
     engine_here("adapt", str(project))
     report = read_report(Path(json.loads(engine_here("report", str(project), "--json").stdout)["folder"]))
     assert [one["name"] for one in report["selection"]["decision"]["candidates"]] == ["interpolated-0.5", "adapted"]
@@ -86,7 +88,7 @@ def test_from_training_to_search(project: Path, tiny_model: Path, tmp_path: Path
     lengths = check_hits(project, encoder)
     longest = max(lengths, key=lengths.__getitem__)
     first = index_of(project)
-    assert first.form.name == "lorentz"
+    assert (first.form.name, first.manifest["dtype"]) == ("lorentz", "f16")
 
     file = next(path for path in (project / "documents").rglob("*") if str(path).endswith(longest))
     content = file.read_bytes()

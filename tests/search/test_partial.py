@@ -32,7 +32,7 @@ def info_of(count: int) -> VectorsInfo:
 def put(project: ProjectFolder, store: Store, cache: Any, encoder: Any, chunks: list[Chunk], new: list[Chunk]) -> None:
     """Embed the `new` of the `chunks`, and tell the index so."""
     context = StageContext(project, project.settings(), store, "embed", "f", "r", [].append, lambda: False)
-    told = PartialIndex(context, np.array([one.id for one in chunks]), COSINE, info_of)
+    told = PartialIndex(context, np.array([one.id for one in chunks]), COSINE, "f16", info_of)
     cache.append(hash_keys([one.content_hash for one in new]), encoder.encode_chunks([one.text for one in new]))
     told(cache, hash_keys([one.content_hash for one in chunks]))
 

@@ -152,7 +152,7 @@ class SearchPane(HitActions):
     @on(FilterRow.Changed)
     def _typed(self, event: Input.Changed | FilterRow.Changed) -> None:
         event.stop()
-        self._later("look", SERVER_PAUSE if self._by_server else DEBOUNCE, self._look)
+        self._later("look", SERVER_PAUSE if self.host.status.asks_server else DEBOUNCE, self._look)
 
     def _later(self, name: str, seconds: float, call: Any) -> None:
         if name in self._delays:

@@ -47,7 +47,7 @@ class SearchView(StepPane):
         super().__init__(id=options.get("id"))
         self.searching = Searching(self.ask, self._start, self._answered)
         self.judgments = Judgments(self.ask, self._start, self._judged)
-        self.mode, self._by_server = "", False
+        self.mode = ""
         self.active: str = MODES[0]
         self.by_document, self.by_date = True, False
         self.offered: tuple[str, ...] = ()
@@ -99,7 +99,6 @@ class SearchView(StepPane):
         try:
             settings = self.host.project.settings()
             self.mode = self.mode or settings.search.mode
-            self._by_server = bool(settings.encoder.endpoint)
             self.searching.rerank_pause = SERVER_PAUSE if settings.search.reranker.startswith("http") else 0.0
             queries = settings.queries
             self._answers = bool(queries.endpoint or queries.model or queries.backend == "auto")

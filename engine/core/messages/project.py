@@ -45,7 +45,8 @@ class StageState:
 
 @dataclass(frozen=True)
 class ProjectStatus:
-    """Whether a run goes on, the newest run, counts, and every stage; `problem` where something of it is not known."""
+    """Whether a run goes on, the newest run, counts, and every stage; `problem` where something of it is not known. `asks_server`:
+    whether search by meaning sends queries to a server."""
 
     project: str = ""
     name: str = ""
@@ -54,6 +55,7 @@ class ProjectStatus:
     counts: dict[str, int] = field(default_factory=dict)
     stages: tuple[StageState, ...] = ()
     problem: EngineError | None = None
+    asks_server: bool = False
 
     def stage(self, name: str) -> StageState:
         """A stage; to do where nothing is known of it."""

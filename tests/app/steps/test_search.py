@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +36,7 @@ from engine.core.messages.offer import AdaptationOffer
 from engine.core.messages.search import MODES, ReadJudgments
 from engine.core.messages.wire import to_json
 from engine.project.folder import ProjectFolder
+from engine.project.store.artifact_info import VectorsInfo
 
 FERRY = "incidents/2031-022-ferry-pallet.txt"
 
@@ -281,9 +284,12 @@ def test_nothing_is_asked_before_a_longer_pause_where_a_server_is_sent_the_query
 ) -> None:
     monkeypatch.setattr(search_pane, "DEBOUNCE", 0.0)
     monkeypatch.setattr(search_pane, "SERVER_PAUSE", 3600.0)
-    ProjectFolder.open(finished_project).change_settings(
-        {"encoder.endpoint": "http://127.0.0.1:9/v1", "search.mode": "bm25"}
-    )
+    project = ProjectFolder.open(finished_project)
+    project.change_settings({"search.mode": "bm25"})
+    with closing(project.store()) as store:
+        made = store.artifact(VectorsInfo)
+        assert made is not None
+        store.put_artifact(replace(made, info=replace(made.info, endpoint="http://127.0.0.1:9/v1")))
 
     async def story(pilot: Pilot[Any]) -> None:
         pane = await searching(pilot)
