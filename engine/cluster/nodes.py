@@ -155,13 +155,11 @@ class Nodes(Generic[Shard, Result]):
         return turn.result()
 
     def _fault(self, error: Exception) -> StageError:
-        if isinstance(error, self._ray.exceptions.RayTaskError):
-            kind, code = f"An internal fault on a node of the cluster ({type(error.cause).__name__}).", "internal-fault"
-        else:
-            kind, code = f"The cluster is lost ({type(error).__name__}).", "cluster-lost"
+        inside = isinstance(error, self._ray.exceptions.RayTaskError)
+        what = "An internal fault on a node of the cluster" if inside else "The cluster is lost"
         return StageError(
-            kind, f"'ray status' lists the nodes of {cluster_address()}.", "Run again: what was finished is kept.",
-            code=code, command="run",
+            f"{what} ({type(getattr(error, 'cause', error)).__name__}).", f"'ray status' lists the nodes of {cluster_address()}.",
+            "Run again: what was finished is kept.", code="internal-fault" if inside else "cluster-lost", command="run",
         )  # fmt: skip
 
 
@@ -183,19 +181,24 @@ def _connected(address: str) -> Any:
 
 
 def _unconnected(address: str, error: Exception) -> UsageError:
-    host, _, port = address.rpartition(":")
-    what, code = f"The Ray cluster at {address} does not let this machine in.", "cluster-refused"
-    to_do = "Give all machines the same token, in ~/.ray/auth_token (docs/CLUSTER.md)."
+    why = " ".join(str(error).split())
     if isinstance(error, RuntimeError):
-        what, code = f"The Ray cluster at {address} cannot be used from here.", "versions-differ"
-        to_do = "Install the same versions of Python and Ray on all machines."
-    else:
-        try:
-            socket.create_connection((host, int(port)), timeout=_ANSWER_SECONDS).close()
-        except (OSError, ValueError):
-            what, code = f"There is no Ray cluster at {address}.", "cluster-not-found"
-            to_do = "Start one, and make this machine one of its nodes (docs/CLUSTER.md)."
-    return UsageError(what, " ".join(str(error).split()), to_do, code=code)
+        return UsageError(
+            f"The Ray cluster at {address} cannot be used from here.", why,
+            "Install the same versions of Python and Ray on all machines.", code="versions-differ",
+        )  # fmt: skip
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=_ANSWER_SECONDS).close()
+    except (OSError, ValueError):
+        return UsageError(
+            f"There is no Ray cluster at {address}.", why, "Start one, and make this machine one of its nodes (docs/CLUSTER.md).",
+            code="cluster-not-found",
+        )  # fmt: skip
+    return UsageError(
+        f"The Ray cluster at {address} does not let this machine in.", why,
+        "Give all machines the same token, in ~/.ray/auth_token (docs/CLUSTER.md).", code="cluster-refused",
+    )  # fmt: skip
 
 
 def _raise_failed(found: Any) -> None:
