@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 FORMAT_VERSION = 2
 EXACT_UP_TO = 100_000
-CANDIDATES = 512
+CANDIDATES = 768
 """Rows that a graph names, at least, and eight times what is wanted."""
 REBUILD_SHARE = 0.2  # of rows that are gone: they are read for nothing
 BLOCK = 16_384
