@@ -152,6 +152,8 @@ class Searcher:
         notes.append(undated(hits) if by_date else "")
         if not hits:
             notes.append(self._typed.why_nothing(parsed, where, documents, allowed, min_score))
+        elif like is None and len(found) > 1 and not len(found["bm25"][0]):
+            notes.append("No document has a word of the query: these are the nearest by meaning.")
         if outdated := presence.notes(self.project.argument):
             notes += outdated
             commands.append("ingest")

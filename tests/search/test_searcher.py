@@ -49,6 +49,15 @@ def test_semantic_gives_what_the_index_gives(searcher: Searcher, indexed: Any, f
     assert [hit.rankers["semantic"].rank for hit in found.hits] == [1, 2, 3, 4]
 
 
+def test_a_query_of_which_no_word_is_known_says_that_hits_are_by_meaning(searcher: Searcher) -> None:
+    assert searcher.search(QUERY, mode="hybrid").notes == ()
+    for unknown in ("qzxvbn", "the of and"):
+        found = searcher.search(unknown, mode="hybrid", top=3)
+        assert (len(found.hits), len(found.notes)) == (3, 1)
+        assert {name for hit in found.hits for name in hit.rankers} == {"semantic"}
+        assert searcher.search(unknown, mode="semantic", top=3).notes == ()
+
+
 def test_hybrid_fuses_both_and_has_each_rank(searcher: Searcher, project: ProjectFolder) -> None:
     write_text(project.path / "project.toml", "[search]\nfusion = 'rrf'")
     bm25, semantic = (ids(searcher.search(QUERY, mode=mode)) for mode in ("bm25", "semantic"))
