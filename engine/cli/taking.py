@@ -29,7 +29,7 @@ def export(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Export the encoder, vectors, chunks or queries, also for other search engines. The export is complete or absent."""
+    """Export the encoder, vectors, chunks or queries. The export is complete or absent."""
     from engine.export.take import export_project
 
     with opened(name) as project, cleaned_up():

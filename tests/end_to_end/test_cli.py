@@ -330,7 +330,7 @@ def test_stages_alone_in_order_on_imported_queries(make_project: Callable[..., P
     assert f"{len(rows)} queries" in told.stderr
     outputs = {stage: engine_here(stage, str(project)) for stage in (*needs.values(), "evaluate", "embed")}
     assert all(done.stdout == "" for done in outputs.values())
-    assert f"imported {len(evidence)}" in outputs["generate"].stderr
+    assert f"kept: {len(evidence)}" in outputs["generate"].stderr
     assert "1 of" in outputs["generate"].stderr, "the query whose evidence is nowhere must be told"
     assert "adapters/" in outputs["train"].stderr
     states = json.loads(engine_here("status", str(project), "--json").stdout)["stages"]

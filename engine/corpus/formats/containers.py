@@ -4,6 +4,7 @@ all that look into one.
 
 from __future__ import annotations
 
+import lzma
 import struct
 import zipfile
 import zlib
@@ -13,6 +14,7 @@ from io import BytesIO
 DAMAGED = (
     zipfile.BadZipFile,
     zlib.error,
+    lzma.LZMAError,
     NotImplementedError,
     RuntimeError,
     EOFError,

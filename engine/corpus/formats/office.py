@@ -76,13 +76,15 @@ READER = OfficeReader()
 
 def _parsed(path: Path, content: bytes, format: str) -> Node:
     """The document as office_oxide represents it. Raises UnreadableFileError with its reason."""
-    from office_oxide import Document, OfficeOxideError
+    from office_oxide import Document
 
     name = cast(Literal["docx", "xlsx", "pptx", "doc", "xls", "ppt"], format)
     try:
         document = Document.from_bytes(_numbered(content) if format == "docx" else content, name)
         return cast(Node, json.loads(document.to_ir_json()))
-    except (OfficeOxideError, ValueError, RuntimeError, OSError) as error:
+    except (KeyboardInterrupt, SystemExit, MemoryError):
+        raise
+    except BaseException as error:  # a panic of the library is no Exception
         if "password" in str(error).lower():
             raise UnreadableFileError(path, why_closed(), "encrypted") from error
         raise UnreadableFileError(path, damaged(clean(str(error))), "damaged") from error

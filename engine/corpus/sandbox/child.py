@@ -19,7 +19,7 @@ from typing import Any
 from engine.core.records import Kind
 from engine.core.subprocesses import import_path
 from engine.corpus.sandbox.fork_server import ForkedProcess
-from engine.corpus.sandbox.outcome import HEADER, MAX_FRAME_LENGTH, Limits, Outcome, finding
+from engine.corpus.sandbox.outcome import HEADER, MAX_FRAME_LENGTH, Limits, Outcome, finding, known_kind
 from engine.corpus.sandbox.tesseract import Tesseract
 
 _STDERR_KEPT = 4000
@@ -84,13 +84,13 @@ class Child:
         clock: Clock,
     ) -> None:  # fmt: skip
         """Read one file into `outcome`. Raises WorkerDiedError where the process is lost by it."""
-        self.used, self.member, self._clock = self.used + 1, "", clock
+        self.used, self.member, self._clock, self._ocr_seconds = self.used + 1, "", clock, 0.0
         asked = {"path": str(path), "format": format, "without": without, "passwords": passwords}
         self._send({**asked, "ocr": self._limits.ocr_seconds if self._ocr else None})
         try:
             while self._take(self._next(min(time.monotonic() + self._limits.seconds, clock.end)), outcome, done):
                 pass
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             raise WorkerDiedError("damaged", "its reader answered nonsense") from None
 
     def _send(self, message: dict[str, Any]) -> None:
@@ -106,9 +106,13 @@ class Child:
         picture = base64.b64decode(message["data"])
         if self._ocr is None:
             raise ValueError("OCR is off")
+        if self._ocr_seconds > self._limits.ocr_seconds + self._limits.seconds:
+            raise ValueError("it asks for more OCR than it may")
         started = time.monotonic()
         text, problem = self._ocr.read(picture, self._limits.memory, self._limits.seconds)
-        self._clock.end += time.monotonic() - started
+        taken = time.monotonic() - started
+        self._ocr_seconds += taken
+        self._clock.end += taken
         self._send({"text": text, "problem": problem})
 
     def _take(self, message: dict[str, Any], outcome: Outcome, done: set[str]) -> bool:
@@ -126,7 +130,7 @@ class Child:
             case "failed":
                 if message["kind"] == "out of memory":
                     raise WorkerDiedError("out of memory", self._out_of_memory())
-                outcome.give_up(message["kind"], str(message["reason"]))
+                outcome.give_up(known_kind(message["kind"]), str(message["reason"]))
                 return False
             case "closed":
                 outcome.closed, outcome.reason = True, str(message["reason"]).lower()

@@ -28,7 +28,7 @@ class NodesPool(Pool):
         self, processes: int, limits: Limits, passwords: Sequence[str], ocr: Tesseract | None, check: Callable[[], None]
     ) -> None:
         """Raises as `Nodes`."""
-        self.nodes = Nodes[_Sent, Outcome](open_reading, (limits, passwords), check, one_a_core=True)
+        self.nodes = Nodes[_Sent, Outcome | None](open_reading, (limits, passwords), check, one_a_core=True)
         super().__init__(self.nodes.capacity + processes, limits, passwords, ocr)
         self._here = threading.Semaphore(processes)
 
@@ -36,8 +36,8 @@ class NodesPool(Pool):
         """See `Pool`."""
         if not (self._ocr and format in _BY_OCR):
             with suppress(OSError):
-                if path.stat().st_size <= _MAX_SENT:
-                    return self.nodes((path.name, format, path.read_bytes()))
+                if path.stat().st_size <= _MAX_SENT and (found := self.nodes((path.name, format, path.read_bytes()))):
+                    return found
         with self._here:
             return super().read(path, format)
 
@@ -47,14 +47,17 @@ class NodesPool(Pool):
         super().close()
 
 
-def open_reading(given: tuple[Limits, Sequence[str]]) -> Callable[[_Sent], Outcome]:
-    """On a node: what files are read by, each in a temporary folder of its own."""
+def open_reading(given: tuple[Limits, Sequence[str]]) -> Callable[[_Sent], Outcome | None]:
+    """On a node: what files are read by, each in a temporary folder of its own; None where that has no room."""
     pool = Pool(os.cpu_count() or 1, *given)
 
-    def read(file: _Sent) -> Outcome:
+    def read(file: _Sent) -> Outcome | None:
         name, format, content = file
-        with TemporaryDirectory(prefix="bmembed-") as folder:
-            (Path(folder) / name).write_bytes(content)
-            return pool.read(Path(folder) / name, format)
+        try:
+            with TemporaryDirectory(prefix="bmembed-") as folder:
+                (Path(folder) / name).write_bytes(content)
+                return pool.read(Path(folder) / name, format)
+        except OSError:
+            return None
 
     return read

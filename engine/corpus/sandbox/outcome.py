@@ -5,6 +5,7 @@ ever run or unpickled.
 from __future__ import annotations
 
 import json
+import math
 import struct
 from dataclasses import asdict, dataclass, field
 from typing import Any, cast, get_args
@@ -14,6 +15,8 @@ from engine.corpus.formats import LeftOut
 
 MAX_FRAME_LENGTH = 2**30
 HEADER = struct.Struct(">I")
+MOST_TEXT, MOST_FINDINGS = 2**29, 2**18
+"""Of a file: characters and findings, more than a reading process that keeps to its own limits ever sends."""
 _PLAIN = ("title", "text", "format", "author", "created", "changed", "member", "note")
 
 
@@ -47,12 +50,16 @@ class Outcome:
     reason: str = ""
     closed: bool = False
     _seen: set[str] = field(default_factory=set)
+    _characters: int = 0
 
     def keep(self, found: ReadDocument | LeftOut) -> None:
         """Add a finding; one that is known already, as a second reading of a file does, changes nothing."""
         if found.member in self._seen:
             return
         self._seen.add(found.member)
+        self._characters += len(found.text) if isinstance(found, ReadDocument) else 0
+        if self._characters > MOST_TEXT or len(self._seen) > MOST_FINDINGS:
+            raise ValueError("more than a file may hold")
         if isinstance(found, LeftOut):
             self.left_out.append(found)
         else:
@@ -94,17 +101,40 @@ def as_message(found: ReadDocument | LeftOut) -> dict[str, Any]:
 def finding(message: dict[str, Any]) -> ReadDocument | LeftOut:
     """The finding that a message holds. Raises ValueError, KeyError or TypeError for one that was tampered with."""
     if message["type"] == "left out":
-        return LeftOut(str(message["member"]), str(message["state"]), message["kind"], str(message["reason"]))
+        member, state, reason = (_text(message[name]) for name in ("member", "state", "reason"))
+        if state not in ("skipped", "quarantined"):
+            raise ValueError("a state that there is none of")
+        return LeftOut(member, state, known_kind(message["kind"]), reason)
     for name in ("title", "text", "format", "author", "member", "note"):
-        if not isinstance(message[name], str):
-            raise TypeError(name)
+        _text(message[name])
+    for name in ("created", "changed"):
+        if message[name] is not None and not math.isfinite(message[name]):
+            raise ValueError("a date that is none")
     length = len(message["text"])
     return ReadDocument(
         **{name: message[name] for name in _PLAIN},
-        headings=tuple(Heading(_within(s, length), int(level), str(title)) for s, level, title in message["headings"]),
-        pages=tuple(Page(_within(start, length), int(number), str(name)) for start, number, name in message["pages"]),
-        marked=tuple(Marked(_origin(origin), str(text), str(target)) for origin, text, target in message["marked"]),
+        headings=tuple(
+            Heading(_within(s, length), _within(level, 2**31), _text(title)) for s, level, title in message["headings"]
+        ),
+        pages=tuple(
+            Page(_within(start, length), _within(page, 2**31), _text(name)) for start, page, name in message["pages"]
+        ),
+        marked=tuple(Marked(_origin(origin), _text(text), _text(target)) for origin, text, target in message["marked"]),
     )
+
+
+def known_kind(kind: Any) -> Kind:
+    """A kind that a message names. Raises ValueError for what is none."""
+    if kind not in get_args(Kind):
+        raise ValueError("a kind that there is none of")
+    return cast(Kind, kind)
+
+
+def _text(text: Any) -> str:
+    if not isinstance(text, str):
+        raise TypeError("a text that is none")
+    text.encode()  # half a character is a ValueError
+    return text
 
 
 def _origin(origin: Any) -> Origin:

@@ -52,7 +52,7 @@ _CALLS = {
     "x86_64": _Calls(
         0xC000003E,
         (
-            41, 42, 49, 50, 101,  # socket, connect, bind, listen, ptrace
+            41, 42, 49, 50, 53, 44, 46, 307, 101,  # socket, connect, bind, listen, socketpair, sendto, sendmsg, sendmmsg, ptrace
             85, 82, 264, 316, 87, 263, 84, 86, 265, 88, 266, 133, 259,  # creat, rename …, unlink …, link …, mknod …
             76, 77, 285, 90, 91, 268, 92, 93, 94, 260, 132, 235, 280, 261,  # truncate …, chmod …, chown …, utime …
             188, 189, 190, 197, 198, 199, 304,  # setxattr …, removexattr …, open_by_handle_at
@@ -68,7 +68,7 @@ _CALLS = {
     "aarch64": _Calls(
         0xC00000B7,
         (
-            198, 203, 200, 201, 117,
+            198, 203, 200, 201, 199, 206, 211, 269, 117,
             38, 276, 35, 37, 36, 33,
             45, 46, 47, 52, 53, 54, 55, 88,
             5, 6, 7, 14, 15, 16, 265,

@@ -262,7 +262,7 @@ def test_one_is_chosen_among_those_on_this_machine_or_on_a_server(
         )
         warned = note_of(pane, "model-note").splitlines()
         assert [line[0] for line in warned] == ["✓", "✗"]
-        assert " en " in warned[1]
+        assert "English" in warned[1]
 
         change = pane.query_one(ChangeLine)
         await choose(pilot, "model-encoder", "server")

@@ -23,10 +23,12 @@ from fixtures.shown_numbers import numbers
 
 import engine
 from engine.core.records import Marked
+from engine.corpus.formats import LeftOut
 from engine.corpus.sandbox import fork_server as forking
+from engine.corpus.sandbox import outcome as outcome_module
 from engine.corpus.sandbox import pool as pooling
 from engine.corpus.sandbox.fork_server import ForkedProcess, ForkServer
-from engine.corpus.sandbox.outcome import Limits, as_message, finding
+from engine.corpus.sandbox.outcome import Limits, Outcome, as_message, finding
 from engine.corpus.sandbox.pool import Pool
 
 ROW = b"<tr><td rowspan=50 colspan=50>a tern"  # which takes long for its length
@@ -429,9 +431,29 @@ def test_nonsense_from_a_reading_process_is_not_believed(tmp_path: Path, pool: C
         {"text": 5},
         {"headings": [["0", 1, "x"]]},
         {"marked": [["x", "", ""]]},
+        {"pages": [[0, 10**30, "page 1"]]},
+        {"headings": [[0, 1, 5]]},
+        {"created": [1]},
+        {"changed": float("nan")},
+        {"text": "half a character: \ud800"},
     ):
         with pytest.raises((ValueError, TypeError)):
             finding({**message, **change})
+    left = as_message(LeftOut("a.bin", "skipped", "binary", "it is binary"))
+    assert finding(left) == LeftOut("a.bin", "skipped", "binary", "it is binary")
+    for change in ({"kind": ["x"]}, {"state": "elsewhere"}, {"reason": None}):
+        with pytest.raises((ValueError, TypeError)):
+            finding({**left, **change})
+
+
+def test_a_reading_process_cannot_say_more_than_a_file_may_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outcome_module, "MOST_TEXT", 5)
+    monkeypatch.setattr(outcome_module, "MOST_FINDINGS", 3)
+    outcome = Outcome()
+    for number in range(3):
+        outcome.keep(LeftOut(f"{number}", "skipped", "binary", ""))
+    with pytest.raises(ValueError, match="more than"):
+        outcome.keep(LeftOut("3", "skipped", "binary", ""))
 
 
 def test_no_text_is_kept_outside_the_project(
