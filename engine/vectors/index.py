@@ -352,7 +352,9 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
     try:
         manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
         if manifest["version"] != FORMAT_VERSION:
-            raise _damaged(folder, f"its format is version {manifest['version']}")
+            raise _damaged(
+                folder, f"its format is version {manifest['version']}, that of another version of the program"
+            )
         numbers = [manifest[key] for key in ("count", "dimension", "removed")]
         form = index_form(manifest)
         if (

@@ -53,7 +53,7 @@ def test_a_session_is_kept_and_continued(project: ProjectFolder) -> None:
     assert re.findall(r"Query 1 of 1, hit (\d) of 4", first.stderr) == ["1", "2", "3", "4"]
     found = json.loads(first.stdout)
     assert found["next"].startswith(f"engine judge {project.path} "), "too few questions for any other proof"
-    assert found["judged_needed"] == 197
+    assert found["judged_needed"] == 219
     again = judge(project, "nyq")
     assert re.findall(r"hit (\d) of 4", again.stderr) == ["2", "4"], "what was judged is not asked again"
     assert counts(again) == ("done", 1, 1, 0, 0, 1)

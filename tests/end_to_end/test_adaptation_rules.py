@@ -47,7 +47,7 @@ def test_queries_made_anew_within_the_threshold_are_never_joined_to_former_ranki
     assert after["generate"] == "done", "what was made just now is up to date"
     assert after["rank"] == "stale"
     code, error = error_of("train", str(project))
-    assert (code, error["code"], error["stage"], error["command"]) == (3, "rankings-outdated", "rank", "rank")
+    assert (code, error["code"], error["stage"], error["command"]) == (3, "rankings-outdated", "rank", "adapt")
 
 
 def test_a_changed_recipe_is_up_to_date_after_one_run_within_the_threshold(project: Path) -> None:

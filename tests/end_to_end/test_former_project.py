@@ -9,21 +9,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from fixtures.pipeline import engine_here
-from numpy.typing import NDArray
 
 from engine.api import Project
 from engine.core.former_systems import former_name, with_former_names
-from engine.core.similarity import COSINE, Cosine
 from engine.evaluation.reporting.parts import tables_of
 from engine.evaluation.reporting.report import read_report
 from engine.project.folder import ProjectFolder
 from engine.project.store.artifact_info import FORMER_KEYS, VectorsInfo
 from engine.training.history import FILE as HISTORY
-from engine.vectors.forms import FormerCsls
-from engine.vectors.index import VectorIndex
 
 FORMERLY_MISSING = {"corpus": ["tokenizer"], "queries": ["encoder"], "vectors": ["pooling"]}
 CURVES = {"losses": [[2, 1.5]], "held_out": [[0, 60.0], [2, 61.5]]}
@@ -117,36 +112,21 @@ def test_it_opens_searches_shows_its_report_and_runs_on(former: Path) -> None:
     assert read_report(Path(again["folder"]))["training"] == curves
 
 
-class CslsRows(FormerCsls):
-    """Of an index of before CSLS was removed, whose offsets are all 0.2."""
-
-    def rows(self, chunks: NDArray[np.float32], precision: type[np.floating]) -> NDArray[np.float32]:
-        added = np.tile(np.array([-0.2, 0.96**0.5], np.float32), (len(chunks), 1))
-        return np.column_stack([chunks, added]) / np.float32(2**0.5)
-
-
-class WithCsls(Cosine):
-    index_form = CslsRows()
-
-
 def semantic_scores(project: Path) -> list[float]:
     answer = engine_here("search", str(project), "leave of absence", "--mode", "semantic", "--top", "20", "--json")
     return [hit["score"] for hit in json.loads(answer.stdout)["hits"]]
 
 
-def test_an_index_with_csls_is_searched_by_cosines_and_made_anew_by_the_next_embed(project: Path) -> None:
+def test_a_former_index_leaves_keyword_search_and_is_made_anew_by_the_next_run(project: Path) -> None:
     plain = semantic_scores(project)
     with closing(ProjectFolder(project).store()) as store:
         artifact = store.artifact(VectorsInfo)
         assert artifact is not None
-        index = VectorIndex.open(project / artifact.folder)
-        keys, rows = index.stored()
-        VectorIndex.build(project / artifact.folder, keys, rows.astype(np.float32), similarity=WithCsls())
-        store.put_artifact(replace(artifact, fingerprint="with its queries' key"))
-    assert semantic_scores(project) == pytest.approx(plain, abs=2e-3)
-    engine_here("embed", str(project))
-    with closing(ProjectFolder(project).store()) as store:
-        artifact = store.artifact(VectorsInfo)
-    assert artifact is not None
-    assert VectorIndex.open(project / artifact.folder).form is COSINE.index_form
+        manifest = project / artifact.folder / "manifest.json"
+        manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"version": 1}))
+        store.put_artifact(replace(artifact, fingerprint="of a version before"))
+    found = json.loads(engine_here("search", str(project), "leave of absence", "--json").stdout)
+    assert found["hits"]
+    assert all(set(hit["rankers"]) == {"bm25"} for hit in found["hits"])
+    engine_here("run", str(project))
     assert semantic_scores(project) == pytest.approx(plain, abs=1e-5)

@@ -33,7 +33,7 @@ def test_errors_are_typed(tmp_path: Path) -> None:
         project.search("x", mode="bm25")
     with pytest.raises(NotBuiltError) as caught:
         project.report()
-    assert "evaluate" in str(caught.value)
+    assert (caught.value.code, caught.value.stage) == ("not-built", "evaluate")
     with fails(UsageError, "stage-unknown", "'bake'"):
         project.run(["bake"])
     project.close()

@@ -25,6 +25,7 @@ VALUES: dict[str, Any] = {
     "search.hubs": False,
     "search.csls": False,
     "search.term_weights": False,
+    "vectors.expansion_search": 64,
     "training.quantisation": "4-bit",
     "training.query_steps": 100,
     "training.query_learning_rate": 5e-4,

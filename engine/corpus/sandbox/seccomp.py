@@ -24,6 +24,7 @@ _X32 = 0x40000000
 _ARCHITECTURE, _NUMBER, _ARGUMENTS = 4, 0, 16  # where they lie in what the filter is given
 _CHANGES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _THREAD = 0x10000  # CLONE_THREAD
+_NO_STREAM = 0xE  # of the type of a socket: SOCK_STREAM is 1
 
 Step = tuple[int, int, int, int]
 
@@ -32,7 +33,8 @@ class _Calls(NamedTuple):
     """Numbers of system calls on an architecture. `opening`: call → which argument holds the flags.
 
     `folders`: what makes folders. Libraries that want one ask for it whether it is there or not, and take EEXIST alone for yes.
-    `to_itself`: calls whose first argument is a process, 0 for the caller.
+    `to_itself`: calls whose first argument is a process, 0 for the caller. `socketpair`: of streams alone, which libraries wake
+    their threads by; one of datagrams could send to any other socket of this machine.
     """
 
     architecture: int
@@ -46,13 +48,14 @@ class _Calls(NamedTuple):
     fcntl: int
     ioctl: int
     seccomp: int
+    socketpair: int
 
 
 _CALLS = {
     "x86_64": _Calls(
         0xC000003E,
         (
-            41, 42, 49, 50, 53, 44, 46, 307, 101,  # socket, connect, bind, listen, socketpair, sendto, sendmsg, sendmmsg, ptrace
+            41, 42, 49, 50, 101,  # socket, connect, bind, listen, ptrace
             85, 82, 264, 316, 87, 263, 84, 86, 265, 88, 266, 133, 259,  # creat, rename …, unlink …, link …, mknod …
             76, 77, 285, 90, 91, 268, 92, 93, 94, 260, 132, 235, 280, 261,  # truncate …, chmod …, chown …, utime …
             188, 189, 190, 197, 198, 199, 304,  # setxattr …, removexattr …, open_by_handle_at
@@ -63,12 +66,12 @@ _CALLS = {
             321, 298, 323, 300,  # bpf, perf_event_open, userfaultfd, fanotify_init
         ),
         (83, 258), (59, 322), {2: 1, 257: 2}, 56, 234,
-        (302, 142, 144, 203, 314), 72, 16, 317,  # prlimit64, sched_set…
+        (302, 142, 144, 203, 314), 72, 16, 317, 53,  # prlimit64, sched_set…
     ),
     "aarch64": _Calls(
         0xC00000B7,
         (
-            198, 203, 200, 201, 199, 206, 211, 269, 117,
+            198, 203, 200, 201, 117,
             38, 276, 35, 37, 36, 33,
             45, 46, 47, 52, 53, 54, 55, 88,
             5, 6, 7, 14, 15, 16, 265,
@@ -79,7 +82,7 @@ _CALLS = {
             280, 241, 282, 262,
         ),
         (34,), (221, 281), {56: 2}, 220, 131,
-        (261, 118, 119, 122, 274), 25, 29, 277,
+        (261, 118, 119, 122, 274), 25, 29, 277, 199,
     ),
 }  # fmt: skip
 # From here on all architectures have the same numbers. What is not named below is unknown to the process: clone3, whose flags
@@ -119,6 +122,7 @@ def _program(calls: _Calls, *, programs: bool) -> bytes:
         (_LOAD, 0, 0, _NUMBER), (_AT_LEAST, 0, 1, _X32), (_RETURN, 0, 0, _REFUSE),
         *_unless(calls.clone, 0, (_ANY_OF, 1, 0, _THREAD)),
         *_unless(calls.to_own_thread, 0, (_EQUAL, 1, 0, os.getpid())),
+        *_unless(calls.socketpair, 1, (_ANY_OF, 0, 1, _NO_STREAM)),
     ]  # fmt: skip
     for number, argument in calls.opening.items():
         steps += _unless(number, argument, (_ANY_OF, 0, 1, _CHANGES))

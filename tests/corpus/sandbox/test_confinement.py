@@ -47,7 +47,8 @@ path, here = kept.encode(), -100
 place = struct.pack("QQ", id(path), 1)
 tried = {
     "internet": lambda: socket.socket(socket.AF_INET), "unix socket": lambda: socket.socket(socket.AF_UNIX),
-    "socket pair": lambda: socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM),
+    "datagrams": lambda: socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM),
+    "packets": lambda: socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET),
     "program": lambda: os.execv("/bin/true", ["true"]), "fork": os.fork, "subprocess": lambda: subprocess.run(["true"]),
     "new": lambda: open(kept + "2", "w"), "empty": lambda: open(kept, "w"), "append": lambda: open(kept, "a"),
     "both": lambda: open(kept, "r+"), "mapped": mapped, "unnamed": lambda: os.open(os.path.dirname(kept), os.O_TMPFILE | os.O_RDWR),
