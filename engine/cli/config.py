@@ -81,7 +81,6 @@ def list_settings(
     as_json: AsJson = False,
 ) -> None:
     """List the settings that project.toml sets. The others have their defaults."""
-
     found = _current(name)
     shown = [one for one in found if every or one.set]
     if as_json:

@@ -51,9 +51,8 @@ class Nodes(Generic[Shard, Result]):
         """
         check_ray()
         self._check, self._closed = check, False
-        self._free: queue.SimpleQueue[Any] = (
-            queue.SimpleQueue()
-        )  # an actor stands there once for each shard that it may take
+        # an actor stands there once for each shard that it may take
+        self._free: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._ray = _connected(cluster_address())
         try:
             self._packed = self._ray.put(pickle.dumps((opener, shared)))  # for workers that begin anew, too

@@ -35,7 +35,7 @@ class Worker:
             self._work = _answered(opener, shared)
 
     def says(self) -> tuple[str, str, Failed | None]:
-        """The version of the program here, how the node was told to authenticate, and why nothing could be opened."""
+        """The version of the program here, how the node authenticates, and why nothing could be opened."""
         problem = self._work if isinstance(self._work, Failed) else None
         return __version__, os.environ.get(AUTHENTICATION, ""), problem
 

@@ -24,7 +24,7 @@ from engine.queries.choosing import resolve_backend
 from engine.settings.schema import EncoderSettings, Settings
 
 PACKAGES = (
-    "torch", "transformers", "sentence-transformers", "peft", "tantivy", "textual",
+    "torch", "transformers", "sentence-transformers", "peft", "tantivy", "usearch", "textual",
     "semantic-text-splitter", "platformdirs", "matplotlib",
 )  # fmt: skip
 MIN_FREE_GB, MIN_MEMORY_GB = 2.0, 3.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
+from typing import Concatenate, ParamSpec, TypeVar
 from unicodedata import category
 
 from engine.core.characters import visible
@@ -26,9 +26,6 @@ from engine.search.rankers import Rankers, Rankings, codes_first, without_weak
 from engine.search.reranked import Reranking, unfinished, with_scores
 from engine.search.syntax import ParsedQuery, parse
 from engine.search.typed import TypedQueries, without_names
-
-if TYPE_CHECKING:
-    pass
 
 SNIPPET_WIDTH = 300  # characters
 EMPTY, NO_WORD = "The query is empty.", "The query has no words: type a word or a number to look for."

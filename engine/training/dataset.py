@@ -64,9 +64,8 @@ def training_data(context: StageContext, config: TrainingConfig) -> TrainingData
             "The rankings do not fit the queries.", "Other queries were ranked.", "Run 'engine rank --force'.",
             code="rankings-outdated", stage="rank", command="rank --force",
         )  # fmt: skip
-    if (
-        config.method != "FT"
-    ):  # the masked words of all documents are learnt, and titles of some decide what comes into use
+    if config.method != "FT":
+        # the masked words of all documents are learnt, and titles of some decide what comes into use
         chunks = stripped(chunks, untrained(context, chunks))
     rows = train_rows(context.settings, queries, chunks)
     position = {chunk.id: place for place, chunk in enumerate(chunks)}

@@ -75,7 +75,7 @@ class VectorIndex:
         _check_ids(ids, vectors)
         form = similarity.index_form
         starts = range(0, len(ids), BLOCK)
-        if not form.of_cosines or not starts:
+        if not form.of_cosines:
             for start in starts or (0,):
                 form = form.fitted(vectors[start : start + BLOCK])
         width = form.rows(vectors[:0], _precision(dtype)).shape[1]

@@ -28,9 +28,11 @@ def embedding_on_nodes(
     context: StageContext, encoder: Encoder, adapter: Path | None, weight: float
 ) -> Callable[[Iterable[Texts]], Iterator[NDArray[np.float32]]] | None:
     """What encodes shards of chunks' texts as the loaded `encoder` does, in their order; None where that is done here."""
+    if not cluster_address():
+        return None
     chosen = context.settings.encoder
     source = encoder_source(chosen)
-    if not cluster_address() or (weights := source.weights) is None:
+    if (weights := source.weights) is None:
         return None
 
     def vectors(shards: Iterable[Texts]) -> Iterator[NDArray[np.float32]]:

@@ -1,7 +1,7 @@
 """An encoder as one ONNX graph: token ids and mask → unit vectors, compared with torch before it is given away.
 
 It is made in a process of its own, `python -m engine.encoders.graph.onnx_file MODEL FOLDER`, as who exports may have loaded
-anything before.
+anything before (`engine.encoders.graph.native_libraries`).
 """
 
 from __future__ import annotations
