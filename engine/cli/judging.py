@@ -46,7 +46,7 @@ def judge(
 ) -> None:
     """Judge hits as right or wrong. Keys: y(es), n(o), s(kip), u(ndo), q(uit). Answers count in the next 'engine adapt'.
 
-    Hits of keyword, semantic and hybrid search, and of the encoder before adaptation, are mixed, and you do not see which of them
+    Hits of keyword, semantic and hybrid search, and of the encoder that is not in use, are mixed, and you do not see which of them
     found a hit. A hit that nobody judges counts as wrong. Every answer is saved at once, and the next 'engine judge' goes on with
     the hits that are left.
     Without --query and --queries it asks about the project's own queries: judged ones with unjudged hits, then held-out ones that

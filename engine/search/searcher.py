@@ -177,21 +177,22 @@ class Searcher:
         return unsearchable(parsed.text) and "The query needs a word to look for besides those to leave out."
 
     @_with_run_hints
-    def search_base(self, query: str, top: int) -> tuple[Hit, ...]:
-        """What the base encoder finds, where search uses another, so that people judge its hits as well.
+    def search_unused(self, query: str, top: int) -> tuple[Hit, ...]:
+        """What the encoders that are not in use find, base and adapted, `top` hits each, so that people judge these as well.
 
-        Nothing where its vectors are not at hand. Raises as `search`.
+        Nothing where their vectors are not at hand. Raises as `search`.
         """
         self._loaded.follow_repair()
         query, settings = _clean(query), self._loaded.settings().search
         if unsearchable(query):
             return ()
         documents, match = self._match(query, None, settings.named_documents)
-        ranking = self._explainer.base_ranking(match.text, 2 * top, self._typed.chunks_of(documents))
-        if ranking is None:
-            return ()
-        fused, presence = fuse({"base": ranking}, settings), Presence(self.project.path)
-        return self._listing.hits(match.text, {"base": ranking}, fused, top, SNIPPET_WIDTH, presence)
+        presence, hits = Presence(self.project.path), dict[int, Hit]()
+        for ranking in self._explainer.unused_rankings(match.text, 2 * top, self._typed.chunks_of(documents)):
+            fused = fuse({"semantic": ranking}, settings)
+            found = self._listing.hits(match.text, {"semantic": ranking}, fused, top, SNIPPET_WIDTH, presence)
+            hits |= {hit.chunk_id: hit for hit in found}
+        return tuple(hits.values())
 
     @_with_run_hints
     def document(self, document_id: int) -> Document | None:

@@ -1,6 +1,6 @@
 """Hits of all rankers for one query, joined for a person to judge: without a word on who found them, in a blind order.
 
-The encoder before adaptation is one of the rankers.
+The encoders that are not in use are among the rankers.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class PooledHit:
 
 
 class Pooler:
-    """Searches by BM25, by meaning and by both, and by meaning with the untouched encoder, `depth` hits each: a hit that nobody is
-    shown counts as wrong. `notes`: what the user should know, each once."""
+    """Searches by BM25, by meaning and by both, and by meaning with the untouched and the adapted encoder, `depth` hits each: a hit
+    that nobody is shown counts as wrong. `notes`: what the user should know, each once."""
 
     def __init__(self, project: ProjectFolder, depth: int) -> None:
         self._project, self._depth = project, depth
@@ -59,7 +59,7 @@ class Pooler:
         if len(failures) == len(MODES):
             raise failures[0]
         with suppress(EngineError):  # without an index of vectors there is nothing to add
-            hits = {hit.chunk_id: hit for hit in self._searcher.search_base(query, self._depth)} | hits
+            hits = {hit.chunk_id: hit for hit in self._searcher.search_unused(query, self._depth)} | hits
         return self._blind(query, hits)
 
     def _blind(self, query: str, hits: dict[int, Hit]) -> tuple[PooledHit, ...]:

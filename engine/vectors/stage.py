@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine.core.errors import DamagedError, NotBuiltError, TooLittleTextError
+from engine.core.errors import DamagedError, ModelError, NotBuiltError, TooLittleTextError
 from engine.core.events import Warned
 from engine.encoders.for_project import (
     check_device,
@@ -23,7 +24,7 @@ from engine.encoders.kinds.augmented import AugmentedEncoder
 from engine.encoders.kinds.chosen import encoder_source
 from engine.encoders.kinds.given import GivenEncoder
 from engine.project.stage import ProjectSnapshot, Stage, StageContext
-from engine.project.store.artifact_info import CorpusInfo, EvaluationInfo, LexicalInfo, VectorsInfo
+from engine.project.store.artifact_info import AdapterInfo, CorpusInfo, EvaluationInfo, LexicalInfo, VectorsInfo
 from engine.project.store.artifacts import Artifact
 
 if TYPE_CHECKING:
@@ -232,5 +233,9 @@ def _tidy(context: StageContext, in_use: str) -> None:
     lexical = context.store.artifact(LexicalInfo)
     if lexical and lexical.info.chunks_fingerprint == context.store.corpus_fingerprint():
         context.store.purge_dead()
-    base = encoder_fingerprint_of(context, None, 1.0)
-    open_cache(context).drop_others({base, in_use})
+    keep = {in_use, encoder_fingerprint_of(context, None, 1.0)}
+    if (trained := context.store.artifact(AdapterInfo)) and trained.info.adapter:  # judged and compared again, later
+        of_chunks = chunk_adapter(context.project.path / trained.info.adapter, trained.info.adapter_scope)
+        with suppress(ModelError):  # an unsound one that is not in use stops nothing
+            keep.add(encoder_fingerprint_of(context, of_chunks, 1.0))
+    open_cache(context).drop_others(keep)

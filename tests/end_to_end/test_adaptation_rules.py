@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from engine.encoders.transformer import TransformerEncoder
 from engine.project.folder import ProjectFolder
 from engine.project.store.artifact_info import AdapterInfo, EvaluationInfo, InUseInfo, QueriesInfo, VectorsInfo
 from engine.queries.rejection import Reason
+from engine.search.searcher import Searcher
 
 
 def set_key(project: Path, key: str, value: object) -> None:
@@ -107,6 +109,30 @@ def test_an_adapter_of_another_model_is_not_used(project: Path, tmp_path: Path) 
         code, error = error_of(stage, str(project))
         assert (code, error["code"]) == (3, "adapter-mismatch")
     assert json.loads(engine_here("search", str(project), "door", "--mode", "semantic", "--json").stdout)["hits"]
+
+
+def test_hits_of_an_adapter_that_is_not_in_use_are_there_to_be_judged(project: Path) -> None:
+    opened = Project.open(project)
+    with closing(opened.folder.store()) as store:
+        trained, vectors = store.artifact(AdapterInfo), store.artifact(VectorsInfo)
+        texts = {chunk.id: chunk.embedded_text for chunk in store.chunks()}
+    assert trained
+    assert vectors
+    assert (vectors.info.adapter, trained.info.adapter_scope) == (None, "queries")
+    stir(project / (trained.info.adapter or ""), seed=1)
+    model = resolve_model(opened.settings().encoder.model)
+    hardware, longest = choose_hardware("cpu", "float32"), opened.settings().encoder.max_tokens
+    base = TransformerEncoder.load(model, hardware=hardware, max_tokens=longest)
+    adapted = TransformerEncoder.load(
+        model, adapter=project / (trained.info.adapter or ""), hardware=hardware, max_tokens=longest
+    )
+    found = base.encode_chunks(list(texts.values())) @ adapted.encode_queries(["customer complaint"])[0]
+    scores = dict(zip(texts, found.tolist(), strict=True))
+    with closing(Searcher(opened.folder)) as searcher:
+        hits = searcher.search_unused("customer complaint", 5)
+    opened.close()
+    assert [hit.score for hit in hits] == pytest.approx(sorted(scores.values(), reverse=True)[:5], abs=2e-3)
+    assert all(abs(scores[hit.chunk_id] - hit.score) < 2e-3 for hit in hits)
 
 
 @pytest.mark.slow

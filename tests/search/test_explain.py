@@ -20,11 +20,13 @@ from engine.encoders.embedding_cache import VectorCache, hash_keys
 from engine.project.folder import ProjectFolder
 from engine.search.loaded import Loaded
 from engine.search.searcher import Searcher
+from engine.search.unused import UnusedEncoder
 from engine.vectors.forms import INDEX_FORMS
 
 TEXTS = ["alpha", "beta", "gamma", "delta"]
 SERVED = [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0], [-1.0, 0.0]]
 BASE = [[0.0, 1.0], [0.8, 0.6], [1.0, 0.0], [0.6, 0.8]]
+TRAINED = [[0.8, 0.6], [0.0, 1.0], [0.6, 0.8], [1.0, 0.0]]
 NOWHERE = dict.fromkeys(("base_rank", "base_cosine", "in_use_rank", "in_use_cosine"))
 
 
@@ -45,7 +47,7 @@ class Table:
 
 @pytest.fixture
 def encoders(monkeypatch: pytest.MonkeyPatch) -> dict[str, Table]:
-    made = {"in_use": Table("in_use", SERVED), "base": Table("base", BASE)}
+    made = {"in_use": Table("in_use", SERVED), "base": Table("base", BASE), "trained": Table("trained", TRAINED)}
     monkeypatch.setattr(Loaded, "query_encoder", lambda self, artifact: made["in_use"])
     monkeypatch.setattr(Loaded, "base_encoder", lambda self, artifact: made["base"])
     monkeypatch.setattr("engine.search.explaining.Explainer.base_fingerprint", lambda self, artifact: "base")
@@ -71,7 +73,7 @@ def cache_base(project: ProjectFolder, encoder: Table, texts: list[str]) -> None
     hashes = {chunk.text: chunk.content_hash for chunk in store.chunks()}
     store.close()
     keys = hash_keys([hashes[text] for text in texts])
-    VectorCache(project.path / "cache" / "base", 2).append(keys, encoder.encode_chunks(texts))
+    VectorCache(project.path / "cache" / encoder.fingerprint, 2).append(keys, encoder.encode_chunks(texts))
 
 
 @pytest.fixture
@@ -141,15 +143,26 @@ def test_a_similarity_that_is_no_dot_product_explains_itself(
     assert (base.base_rank, base.base_cosine) == (1, None), "a cosine says nothing beside a distance"
 
 
-def test_the_untouched_encoders_hits_can_be_looked_at_for_judging(
-    searcher: Searcher, adapted: Any, project: ProjectFolder, encoders: dict[str, Table]
+def test_hits_of_encoders_that_are_not_in_use_can_be_looked_at_for_judging(
+    searcher: Searcher,
+    adapted: Any,
+    project: ProjectFolder,
+    encoders: dict[str, Table],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert searcher.search_base("anything", 2) == ()  # its vectors are not at hand
+    assert searcher.search_unused("anything", 2) == ()  # their vectors are not at hand
+    ids = adapted.ids
     cache_base(project, encoders["base"], TEXTS)
-    hits = searcher.search_base("anything", 2)
-    assert [hit.chunk_id for hit in hits] == [adapted.ids["gamma"], adapted.ids["beta"]]
+    hits = searcher.search_unused("anything", 2)
+    assert [hit.chunk_id for hit in hits] == [ids["gamma"], ids["beta"]]
     assert [hit.score for hit in hits] == pytest.approx([1.0, 0.8], abs=1e-3)
-    assert searcher.search_base("  ", 2) == ()
+    trained = UnusedEncoder("trained", 2, lambda: encoders["trained"])
+    monkeypatch.setattr(Loaded, "trained_encoder", lambda self: trained)
+    assert len(searcher.search_unused("anything", 2)) == 2  # of the adapted one nothing is cached
+    cache_base(project, encoders["trained"], TEXTS)
+    found = searcher.search_unused("anything", 2)
+    assert [hit.chunk_id for hit in found] == [ids["gamma"], ids["beta"], ids["delta"], ids["alpha"]]
+    assert searcher.search_unused("  ", 2) == ()
 
 
 def test_where_base_is_in_use_both_are_equal_and_no_second_model_is_loaded(

@@ -165,7 +165,7 @@ def test_hits_of_the_encoder_before_adaptation_are_in_the_pool(
     other = next(chunk for chunk in store.chunks() if chunk.id not in known)
     store.close()
     hit = SimpleNamespace(chunk_id=other.id, path="other.md", page_name="", headings=())
-    monkeypatch.setattr(Searcher, "search_base", lambda self, query, top: (hit,))
+    monkeypatch.setattr(Searcher, "search_unused", lambda self, query, top: (hit,))
     assert other.id in {row for one in pool(project, depth=2) for row in one.chunk_ids}
     assert len(pool(project, depth=2)) == len(found) + 1
 
