@@ -6,6 +6,7 @@ import errno
 import itertools
 import os
 import sys
+from copy import copy
 from typing import Any, NoReturn
 
 import typer
@@ -73,7 +74,7 @@ def main() -> None:
 def _run() -> None:
     try:
         _help_the_leader()
-        code = app(prog_name="engine", standalone_mode=False)  # of a command that ends with `typer.Exit`
+        code = _wanted()(prog_name="engine", standalone_mode=False)  # of a command that ends with `typer.Exit`
         sys.stdout.flush()
     except EngineError as error:
         _end_with(error)
@@ -90,6 +91,14 @@ def _run() -> None:
     except Exception as error:
         _end_with(_explained(error))
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _wanted() -> typer.Typer:
+    """The application with the command that is named, or with all: to prepare them takes a while."""
+    wanted, all_of_them = copy(app), app.registered_commands
+    named = [one for one in all_of_them if one.callback and sys.argv[1:2] == [one.name or one.callback.__name__]]
+    wanted.registered_commands = named or all_of_them
+    return wanted
 
 
 def _help_the_leader() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from functools import lru_cache
+from itertools import chain
 
 JOINERS = "-./\u2010\u2011"
 _TYPED_JOINERS = JOINERS + "\uff0d\uff0e\uff0f"
@@ -37,7 +38,8 @@ def compound_pattern() -> re.Pattern[str]:
 
 @lru_cache(maxsize=1)
 def _word() -> str:
-    marks = (chr(code) for code in range(0x300, 0xFFFF) if unicodedata.category(chr(code)) in ("Mn", "Mc"))
+    alphabets = chain(range(0x300, 0x3400), range(0xA600, 0xAC00), range(0xFB00, 0xFE30))
+    marks = (char for char in map(chr, alphabets) if unicodedata.category(char) in ("Mn", "Mc"))
     return rf"\w[\w{''.join(marks)}]*"
 
 

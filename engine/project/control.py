@@ -12,12 +12,14 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from engine.core.errors import EngineError, UsageError
-from engine.core.events import Emit, Paused, Resumed, RunStarted, decode
-from engine.core.messages.project import RunRecord
-from engine.core.messages.wire import from_json
 from engine.project.folder import ProjectFolder
+
+if TYPE_CHECKING:
+    from engine.core.events import Emit
+    from engine.core.messages.project import RunRecord
 
 POLL_SECONDS = 0.05
 CANCEL, PAUSE, FINISH = "cancel", "pause", "finish"
@@ -25,6 +27,9 @@ CANCEL, PAUSE, FINISH = "cancel", "pause", "finish"
 
 def run_records(project: ProjectFolder) -> Iterator[RunRecord]:
     """Every readable run.json, the newest first."""
+    from engine.core.messages.project import RunRecord
+    from engine.core.messages.wire import from_json
+
     for path in sorted((project.path / "runs").glob("*/run.json"), reverse=True):
         with suppress(OSError, ValueError, TypeError, RecursionError):
             yield from_json(RunRecord, {**json.loads(path.read_text(encoding="utf-8")), "folder": str(path.parent)})
@@ -72,6 +77,8 @@ def with_run_hint(project: ProjectFolder, error: EngineError) -> EngineError:
 
 def _stages_of(folder: Path) -> list[str]:
     """The stages that the run in that folder brings up to date; empty where its log does not say yet."""
+    from engine.core.events import RunStarted, decode
+
     with suppress(OSError), (folder / "events.jsonl").open(encoding="utf-8", errors="replace") as log:
         first = decode(log.readline())
         return list(first.stages) if isinstance(first, RunStarted) else []
@@ -196,6 +203,8 @@ class Gate:
     def _wait(self) -> None:
         if self._stopping() or not is_paused(self._folder):
             return  # another thread has waited for both
+        from engine.core.events import Paused, Resumed
+
         started = time.monotonic()
         self._emit(Paused(stage=self._stage))
         while is_paused(self._folder) and not self._stopping():

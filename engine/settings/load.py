@@ -15,7 +15,6 @@ from engine.core.errors import SettingsError, nearest
 from engine.settings.renamed import with_current_names
 from engine.settings.schema import Settings, sections
 from engine.settings.section import is_common
-from engine.settings.values import every_setting
 
 
 def load(path: Path) -> Settings:
@@ -63,6 +62,8 @@ def validate(data: dict[str, Any], origin: str = "project.toml") -> Settings:
 
 
 def _explain(error: ValidationError, origin: str) -> SettingsError:
+    from engine.settings.values import every_setting
+
     problems, advice = [], []
     for item in error.errors():
         key = ".".join(str(part) for part in item["loc"])

@@ -7,15 +7,17 @@ import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import fields
 from types import MappingProxyType
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from engine.core.messages.documents import FileOutcome
 from engine.core.records import Chunk, Document
 from engine.project.store.artifact_info import CorpusInfo
 from engine.project.store.artifacts import INCOMPLETE, ArtifactTables
 from engine.project.store.connection import damaged, guarded
 from engine.project.store.positions import positions
 from engine.project.store.records import FileRecord, LeftOutRecord, PartRecord
+
+if TYPE_CHECKING:
+    from engine.core.messages.documents import FileOutcome
 
 _CHUNK = "document_id, ordinal, start, end, text, headings, tokens, embedded_text, content_hash, id, pages, line, page"
 _FILE = tuple(column.name for column in fields(FileRecord))
@@ -110,6 +112,8 @@ class DocumentTables(ArtifactTables):
 
     def ledger(self, state: str | None = None) -> list[FileOutcome]:
         """What became of every file and of what is inside it, by path; of one state where it is named."""
+        from engine.core.messages.documents import FileOutcome
+
         rows = self._rows(
             f"""SELECT source, path, coalesce(
                     (SELECT own.format FROM documents own WHERE file_id = files.id AND own.path = files.path AND live), format
