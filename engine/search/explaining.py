@@ -17,12 +17,13 @@ from engine.project.store.artifacts import Artifact
 from engine.search.fusing import Ranking
 from engine.search.latest import Latest
 from engine.search.loaded import Loaded
-from engine.search.unused import UnusedEncoder, UnusedRanker
+from engine.search.unused import UnusedEncoder, UnusedRanker, trained_encoder
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from engine.encoders.encoder import Encoder
     from engine.vectors.index import VectorIndex
 
 Place = tuple[int, float | None]
@@ -56,6 +57,7 @@ class Explainer:
         self._loaded = loaded
         self._stored, self._population = Latest[Stored](), Latest[Population]()
         self._fingerprint, self._similarities = Latest[str](), Latest["NDArray[np.float32]"]()
+        self._trained: Latest[Encoder] = Latest()
         cache = loaded.project.path / "cache"
         self._unused: defaultdict[str, UnusedRanker] = defaultdict(lambda: UnusedRanker(cache))
 
@@ -97,7 +99,7 @@ class Explainer:
         in_use, encoders = encoder_name(artifact.info), {}
         if in_use != "base":
             encoders["base"] = self._base(artifact, index)
-        if in_use != "adapted" and (trained := self._loaded.trained_encoder()):
+        if in_use != "adapted" and (trained := trained_encoder(self._loaded, self._trained)):
             encoders["adapted"] = trained
         population = self._chunks(artifact, self._stored_rows(artifact, index).keys)
         rankings = []

@@ -13,25 +13,17 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from engine.core.errors import DamagedError, EngineError, ModelError, NotBuiltError
 from engine.core.records import Document
 from engine.project.folder import ProjectFolder
-from engine.project.store.artifact_info import (
-    AdapterInfo,
-    ArtifactInfo,
-    EvaluationInfo,
-    FusionInfo,
-    LexicalInfo,
-    VectorsInfo,
-)
+from engine.project.store.artifact_info import ArtifactInfo, EvaluationInfo, FusionInfo, LexicalInfo, VectorsInfo
 from engine.project.store.artifacts import INCOMPLETE, Artifact, Info
 from engine.project.store.store import Store
 from engine.search.latest import Latest
-from engine.search.unused import UnusedEncoder
 from engine.settings.schema import SearchSettings, Settings
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from engine.encoders.encoder import Encoder, EncoderSource, QueryEncoder
+    from engine.encoders.encoder import Encoder, QueryEncoder
     from engine.lexical.filenames import DocumentNames
     from engine.lexical.index import LexicalIndex
     from engine.vectors.index import VectorIndex
@@ -228,46 +220,21 @@ class Loaded:
         """The same model without an adapter."""
         return self._encoder("base", artifact.info, None, 1.0)
 
-    def trained_encoder(self) -> UnusedEncoder | None:
-        """project.toml's model with the adapter that was trained last; None where there is none, or its vectors of chunks were not
-        kept, or are not compared by cosine. Raises ModelError for an unsound adapter."""
-        from engine.encoders.embedding_cache import EmbeddingCache
-        from engine.encoders.for_project import chunk_adapter
-        from engine.encoders.kinds.chosen import encoder_source
-
-        artifact, chosen = self.artifact(AdapterInfo), self.settings().encoder
-        source = encoder_source(chosen)
-        if not artifact or not artifact.info.adapter or artifact.info.model not in ("", source.fingerprint):
-            return None
-        folder = self.project.path / artifact.info.adapter
-        of_chunks = chunk_adapter(folder, artifact.info.adapter_scope)
-        vectors = source.vectors_fingerprint(chosen.max_tokens, of_chunks)
-        if not (width := EmbeddingCache(self.project.path / "cache").width_of(vectors)):
-            return None
-        encoder = cast("Encoder", self._encoders["trained"].get(
-            (artifact.fingerprint, vectors), lambda: self._loaded_whole(source, chosen.max_tokens, folder, 1.0)
-        ))  # fmt: skip
-        return UnusedEncoder(vectors, width, lambda: encoder) if encoder.similarity.index_form.of_cosines else None
-
     def _encoder(
         self, role: str, info: VectorsInfo, adapter: str | None, weight: float,
         graph: Callable[[], QueryEncoder | None] = lambda: None,
     ) -> QueryEncoder:  # fmt: skip
         def load() -> QueryEncoder:
-            from engine.encoders.for_project import source_of
+            from engine.encoders.for_project import source_of, with_kept_queries
 
             folder = self.project.path / adapter if adapter else None
-            return self._loaded_whole(source_of(info, self.settings()), info.max_tokens, folder, weight)
+            source = source_of(info, self.settings())
+            encoder = source.load(info.max_tokens, folder, weight)
+            return with_kept_queries(self.project, encoder) if source.server else encoder
 
         return self._encoders[role].get(
             (info.encoder, info.model, adapter, weight, info.max_tokens), lambda: graph() or load()
         )
-
-    def _loaded_whole(self, source: EncoderSource, max_tokens: int, adapter: Path | None, weight: float) -> Encoder:
-        from engine.encoders.for_project import with_kept_queries
-
-        encoder = source.load(max_tokens, adapter, weight)
-        return with_kept_queries(self.project, encoder) if source.server else encoder
 
     def fusion(self, settings: SearchSettings) -> SearchSettings:
         """The settings with `auto` fusion replaced by what the last evaluation chose, the equal-weight sum before one."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from engine.project.store.artifact_info import AdapterInfo
 from engine.search.latest import Latest
 
 if TYPE_CHECKING:
@@ -14,7 +15,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from engine.encoders.embedding_cache import VectorCache
-    from engine.encoders.encoder import QueryEncoder
+    from engine.encoders.encoder import Encoder, QueryEncoder
+    from engine.search.loaded import Loaded
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,30 @@ class CachedChunks:
     def missing(self) -> int:
         """How many chunks have none."""
         return int((self.places < 0).sum())
+
+
+def trained_encoder(loaded: Loaded, kept: Latest[Encoder]) -> UnusedEncoder | None:
+    """project.toml's model with the adapter that was trained last, `kept` once it is loaded; None where there is none, or its
+    vectors of chunks were not kept, or are not compared by cosine. Raises ModelError for an unsound adapter."""
+    from engine.encoders.embedding_cache import EmbeddingCache
+    from engine.encoders.for_project import chunk_adapter, with_kept_queries
+    from engine.encoders.kinds.chosen import encoder_source
+
+    artifact, chosen, project = loaded.artifact(AdapterInfo), loaded.settings().encoder, loaded.project
+    source = encoder_source(chosen)
+    if not artifact or not artifact.info.adapter or artifact.info.model not in ("", source.fingerprint):
+        return None
+    folder = project.path / artifact.info.adapter
+    vectors = source.vectors_fingerprint(chosen.max_tokens, chunk_adapter(folder, artifact.info.adapter_scope))
+    if not (width := EmbeddingCache(project.path / "cache").width_of(vectors)):
+        return None
+
+    def load() -> Encoder:
+        encoder = source.load(chosen.max_tokens, folder)
+        return with_kept_queries(project, encoder) if source.server else encoder
+
+    encoder = kept.get((artifact.fingerprint, vectors), load)
+    return UnusedEncoder(vectors, width, lambda: encoder) if encoder.similarity.index_form.of_cosines else None
 
 
 class UnusedRanker:

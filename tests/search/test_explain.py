@@ -157,7 +157,7 @@ def test_hits_of_encoders_that_are_not_in_use_can_be_looked_at_for_judging(
     assert [hit.chunk_id for hit in hits] == [ids["gamma"], ids["beta"]]
     assert [hit.score for hit in hits] == pytest.approx([1.0, 0.8], abs=1e-3)
     trained = UnusedEncoder("trained", 2, lambda: encoders["trained"])
-    monkeypatch.setattr(Loaded, "trained_encoder", lambda self: trained)
+    monkeypatch.setattr("engine.search.explaining.trained_encoder", lambda loaded, kept: trained)
     assert len(searcher.search_unused("anything", 2)) == 2  # of the adapted one nothing is cached
     cache_base(project, encoders["trained"], TEXTS)
     found = searcher.search_unused("anything", 2)
