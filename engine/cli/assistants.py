@@ -37,9 +37,10 @@ def mcp(
 
     A cloud assistant sends the hits, which are text of your documents, to its provider.
     """
+    from engine.project.folder import ProjectFolder  # before the handshake: the first search has less to import then
+
     if install or skill:
         from engine.assistants import install as installing
-        from engine.project.folder import ProjectFolder
 
         folders = [ProjectFolder.open(name).path for name in names or ()]
         changes = [installing.installation(install, folders)] if install else []

@@ -105,43 +105,16 @@ def share(
 
 
 @app.command()
-def verify(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="a file that 'engine bundle' made, or a project")],
-    password_file: PasswordFile = None,
-    as_json: AsJson = False,
-) -> None:
-    """Check a bundle or a project for damage.
-
-    It compares the files that have a checksum with it: all of a bundle; of a project not project.db,
-    project.toml, reports and runs. It does not find forgery."""
+def verify(file: BundleFile, password_file: PasswordFile = None, as_json: AsJson = False) -> None:
+    """Check a bundle for damage: every file is compared with its checksum. It does not find forgery."""
     from engine.export.bundle.unpack import verify as check
 
-    if not file.is_file():
-        _verify_project(str(file), as_json)
-        return
     found = check(file, partial(_password, password_file, ask=False))
     if as_json:
         print_json(found)
         return
     inside = f"{found.files} files" if found.files else "encrypted; with its password the content is checked, too"
     print(harmless(f"{found.file}: undamaged, {inside}\nsha256 {found.sha256}"))
-
-
-def _verify_project(name: str, as_json: bool) -> None:
-    from engine.core.errors import DamagedError
-    from engine.export.verifying import verify_project
-    from engine.project.folder import ProjectFolder
-
-    found = verify_project(ProjectFolder.open(name))
-    if as_json:
-        print_json(found)
-    else:
-        print(f"{found.undamaged} files are undamaged.")
-        print("".join(harmless(f"damaged: {one}: {why}") + "\n" for one, why in found.damaged.items()), end="")
-        without = ", ".join(f"{one} ({count})" for one, count in found.without_digest.items())
-        print(harmless(f"No digest was recorded of: {without}"))
-    if found.damaged:
-        raise typer.Exit(DamagedError.exit_code)
 
 
 def _password(file: Path | None, *, new: bool = False, ask: bool = True) -> str | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import shlex
 import sys
@@ -14,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from engine.cli.app import AsJson, ProjectName, Texts, agree, app, handling, one_of, opened, print_json
+from engine.cli.app import AsJson, ProjectName, Texts, app, handling, one_of, opened, print_json
 from engine.core.messages.documents import STATE_WORDS, FileOutcome
 from engine.core.text import harmless
 
@@ -96,6 +95,8 @@ def _counts(rows: Iterable[FileOutcome]) -> str:
 
 def _csv(rows: Iterable[FileOutcome]) -> str:
     """Rows for a spreadsheet: text that one would take for a formula begins with an apostrophe; none steers a terminal."""
+    import csv
+
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(field.name for field in fields(FileOutcome))
@@ -110,12 +111,11 @@ def _csv(rows: Iterable[FileOutcome]) -> str:
 def watch(
     name: ProjectName,
     install: Annotated[bool, typer.Option("--install", help="start it at every login, as a systemd user unit")] = False,
-    uninstall: Annotated[bool, typer.Option("--uninstall", help="remove the systemd unit")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="do not ask")] = False,
 ) -> None:
     """Keep a project up to date while files change. Changes are searchable within seconds. Ctrl-C stops it."""
-    if install or uninstall:
-        _change_unit(name, yes, remove=uninstall)
+    if install:
+        _install_unit(name, yes)
         return
     import signal
     import threading
@@ -135,10 +135,9 @@ def watch(
         keep_watching(project.folder, report=say, on_event=warn, stop=stop)
 
 
-def _change_unit(name: str, yes: bool, *, remove: bool) -> None:
+def _install_unit(name: str, yes: bool) -> None:
     from engine.assistants.install import Change, own_command
     from engine.cli.assistants import write_change
-    from engine.core.disk import disk_errors
     from engine.core.errors import UsageError
     from engine.project.folder import ProjectFolder
     from engine.runs.unit import unit_path, unit_text
@@ -147,14 +146,9 @@ def _change_unit(name: str, yes: bool, *, remove: bool) -> None:
         raise UsageError("There is no systemd here.", "It comes with Linux.", "", code="systemd-missing")
     project = ProjectFolder.open(name)
     path = unit_path(project)
-    if not remove:
-        then = f"Start it: systemctl --user daemon-reload && systemctl --user enable --now {path.name}"
-        before = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else None
-        write_change(Change(path, before, unit_text(project, own_command())), yes, "watch", then)
-        return
-    if not path.is_file():
-        raise UsageError(f"There is no unit {path}.", "", "Nothing is to be done.", code="unit-missing")
-    agree(harmless(f"Remove {path}?"), yes, "watch")
-    with disk_errors(f"{path} could not be removed."):
-        path.unlink()
-    print(harmless(f"Removed. Stop it: systemctl --user disable --now {path.name}"), file=sys.stderr)
+    then = (
+        f"Start it: systemctl --user daemon-reload && systemctl --user enable --now {path.name}. "
+        f"To be rid of it: systemctl --user disable --now {path.name}, then delete the file."
+    )
+    before = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else None
+    write_change(Change(path, before, unit_text(project, own_command())), yes, "watch", then)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.export.parquet import chunk_table
-from engine.export.serving import Block, blocks, described
+from engine.export.serving import Block, blocks, described, search_facts
 from engine.export.source import Source
 
 
@@ -20,7 +20,7 @@ def write_lance(source: Source, folder: Path) -> None:
     import pyarrow
     from lancedb.index import BTree
 
-    place = described(source, folder, "lancedb")
+    place = described(search_facts(source), folder, "lancedb")
     database = lancedb.connect(str(place))
     kinds = {
         "term": pyarrow.string(),

@@ -24,8 +24,8 @@ _KINDS = {
 
 def write_opensearch(source: Source, folder: Path) -> None:
     """`opensearch/`: `index.json`, `pipeline.json` of the fusion, and `bulk-0001.ndjson` and so on."""
-    place = described(source, folder, "opensearch")
     facts = search_facts(source)
+    place = described(facts, folder, "opensearch")
     _write(place / "index.json", index_body(source.index.width))
     if facts["mode"] == "hybrid":
         _write(place / "pipeline.json", pipeline_body(facts))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from engine.export.serving import Block, blocks, described
+from engine.export.serving import Block, blocks, described, search_facts
 from engine.export.source import Source
 
 _TYPES = {"start": "int64", "end": "int64", "chunk_id": "int64", "page": "int64", "modified": "float64"}
@@ -15,7 +15,7 @@ def write_parquet(source: Source, folder: Path) -> None:
     """`parquet/chunks.parquet`: a row for each chunk, with `vector`, and `terms` beside their `impacts`."""
     from pyarrow import parquet
 
-    place = described(source, folder, "parquet")
+    place = described(search_facts(source), folder, "parquet")
     tables = (with_terms(block) for block in blocks(source))
     first = next(tables)
     with parquet.ParquetWriter(str(place / "chunks.parquet"), first.schema) as file:

@@ -15,7 +15,7 @@ from engine.core.errors import EngineError
 from engine.core.messages.project import Elsewhere, Purged, Removed
 from engine.endpoint.servers import RECORD as SERVERS
 from engine.endpoint.servers import known_servers
-from engine.export.folder import RECORD, finished_exports, known_exports, tidied, unfinished_exports
+from engine.export.folder import RECORD, known_exports, unfinished_exports
 from engine.project.cached import overlapping
 from engine.project.folder import OWN_FOLDERS, ProjectFolder
 
@@ -95,7 +95,8 @@ def remove(path: Path) -> Removed:
 def _unfinished_removed(project: ProjectFolder) -> list[Removed]:
     """What killed exports left elsewhere."""
     sizes = {path: _size(path) for path in unfinished_exports(project)}
-    tidied(project)
+    for path in sizes:
+        shutil.rmtree(path, ignore_errors=True)
     return [Removed(UNFINISHED, str(path), *size) for path, size in sizes.items() if not path.exists()]
 
 
@@ -128,11 +129,10 @@ def _elsewhere(project: ProjectFolder) -> Iterator[Elsewhere]:
     with suppress(EngineError):  # settings that cannot be read name no documents
         for source in project.sources(project.settings()):
             yield Elsewhere("your documents", "They are yours, and were only read.", str(source), source.exists())
-    for entry in finished_exports(project):
+    for entry in known_exports(project):
         there = Path(entry["folder"]).exists()
         kinds = ", ".join(entry["kinds"])
-        yield Elsewhere("an export", f"It holds: {kinds}." if there else "It was moved.", entry["folder"], there)
-    yield from _unfinished_left(project)
+        yield Elsewhere("an export", f"It holds: {kinds}." if there else "It is not there now.", entry["folder"], there)
     for name in OWN_FOLDERS:
         if (project.path / name).is_symlink():
             where = str((project.path / name).resolve())
@@ -170,16 +170,6 @@ def _servers(project: ProjectFolder) -> Iterator[Elsewhere]:
             yield Elsewhere(
                 "the server in queries.endpoint", "It may have been sent text by a former version of this program.", url
             )
-
-
-def _unfinished_left(project: ProjectFolder) -> Iterator[Elsewhere]:
-    """Exports that were killed, and whose folders are not there now, or are none of ours by their names."""
-    ours = {*map(str, unfinished_exports(project))}
-    finished = {entry["folder"] for entry in finished_exports(project)}
-    for entry in known_exports(project):
-        place = str(entry.get("building") or "")
-        if place and place not in ours and entry["folder"] not in finished:
-            yield Elsewhere(UNFINISHED, "It was killed; its disk may not be here now.", place, os.path.lexists(place))
 
 
 def _leftovers() -> Iterator[Path]:

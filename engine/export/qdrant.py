@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from engine.export.serving import Block, blocks, described, fields_of
+from engine.export.serving import Block, blocks, described, fields_of, search_facts
 from engine.export.source import Source
 
 COLLECTION = "chunks"
@@ -23,7 +23,7 @@ def write_qdrant(source: Source, folder: Path) -> None:
     from qdrant_client import QdrantClient, models
     from qdrant_client.local.persistence import CollectionPersistence
 
-    place = described(source, folder, "qdrant")
+    place = described(search_facts(source), folder, "qdrant")
     with closing(QdrantClient(path=str(place))) as client:
         client.create_collection(
             COLLECTION,

@@ -117,13 +117,12 @@ def search_facts(source: Source) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def described(source: Source, folder: Path, target: str) -> Path:
-    """`folder/target`, with a README that holds the code of a query there, and a manifest."""
+def described(facts: dict[str, Any], folder: Path, target: str) -> Path:
+    """`folder/target`, with a README that holds the code of a query there, and a manifest of the `search_facts`."""
     from jinja2 import Environment, StrictUndefined
 
     place = folder / target
     place.mkdir()
-    facts = search_facts(source)
     environment = Environment(autoescape=False, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     text = environment.from_string(asset_path(_TEMPLATE).read_text(encoding="utf-8")).render(target=target, **facts)
     (place / "README.md").write_text(text, encoding="utf-8")

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from engine.core.records import Chunk, Document
 from engine.evaluation.judgments import Judgment, from_queries, relevant_chunks
+from engine.export.serving import fields_of
 from engine.export.source import Source
 
 Rows = Iterable[Mapping[str, Any]]
@@ -18,15 +18,8 @@ Rows = Iterable[Mapping[str, Any]]
 def write_chunks(source: Source, folder: Path) -> None:
     """`chunks.jsonl`: every chunk with its document's path, title and place."""
     documents = {document.id: document for document in source.store.documents()}
-    _write_lines(folder / "chunks.jsonl", (_chunk(one, documents[one.document_id]) for one in source.store.chunks()))
-
-
-def _chunk(chunk: Chunk, document: Document) -> dict[str, Any]:
-    return {
-        "chunk_id": chunk.id, "path": document.path, "title": document.title, "headings": chunk.headings,
-        "start": chunk.start, "end": chunk.end, "tokens": chunk.tokens, "text": chunk.text,
-        "content_hash": chunk.content_hash,
-    }  # fmt: skip
+    rows = ({**fields_of(one, documents[one.document_id]), "tokens": one.tokens} for one in source.store.chunks())
+    _write_lines(folder / "chunks.jsonl", rows)
 
 
 def write_beir(source: Source, folder: Path) -> None:

@@ -11,7 +11,7 @@ from engine.project.folder import ProjectFolder
 from engine.search.searcher import Searcher
 
 Job = Callable[[], None]
-HEAVY = ("numpy", "engine.lexical.index", "engine.vectors.index", "engine.ranking", "engine.encoders.hardware")
+HEAVY = ("numpy", "engine.lexical.index")
 _loading = threading.Lock()
 heavy_loaded = False
 

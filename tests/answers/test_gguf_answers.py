@@ -39,10 +39,8 @@ def test_nonsense_is_marked_sentence_by_sentence(project: ProjectFolder):
     assert all(found.sentences[0].text.startswith(text.rstrip("\N{REPLACEMENT CHARACTER}")) for text in growing)
 
 
-@pytest.mark.flaky(
-    reruns=1, reason="llama.cpp gets the cores that are free, and rounds otherwise with another number of them"
-)
-def test_the_process_of_its_own_gives_what_this_one_would(project: ProjectFolder):
+def test_the_process_of_its_own_gives_what_this_one_would(project: ProjectFolder, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")  # llama.cpp rounds otherwise with another number of threads
     chunks = chunk_ids(project, *THINGS)
     assert answer(project, QUESTION, chunks) == answer_here(project, QUESTION, chunks, lambda _: None, bool)
 

@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 from fixtures.errors import error_of
 from fixtures.pipeline import ROOT, engine_here, environment
 from fixtures.shown_numbers import numbers
@@ -21,7 +22,7 @@ from engine.core.errors import ProjectBusyError
 from engine.core.messages.project import Purged
 from engine.endpoint.servers import note_server
 from engine.export import purge as purging
-from engine.export.folder import RECORD, known_exports
+from engine.export.folder import LOCK, RECORD, remember
 from engine.export.purge import UNFINISHED, extent, purge
 from engine.export.take import export_project
 from engine.project.folder import ProjectFolder
@@ -68,64 +69,51 @@ def test_no_word_of_the_documents_is_left(project: Path, tmp_path: Path) -> None
     assert not [path for path in project.rglob("*") if path.is_file()]
 
 
+def half_export(place: Path, name: str) -> Path:
+    """What a killed export to `name` leaves."""
+    half = place / f".{name}.12ab34cd.part"
+    half.mkdir(parents=True)
+    (half / LOCK).touch()
+    (half / "chunks.jsonl").write_text("secret")
+    return half
+
+
 def test_exports_are_named_and_unfinished_ones_removed(project: Path, tmp_path: Path) -> None:
     folder = ProjectFolder.open(project)
     export_project(folder, tmp_path / "taken", ["chunks"])
-    half = tmp_path / ".other.12ab34cd.part"
-    half.mkdir()
-    (half / "chunks.jsonl").write_text("secret")
-    entries = [*known_exports(folder), {"folder": str(tmp_path / "other"), "building": str(half), "kinds": ["chunks"]}]
-    (project / RECORD).write_text(json.dumps(entries))
+    half = half_export(tmp_path, "other")
+    remember(folder, tmp_path / "other", ["chunks"])
+    remember(folder, tmp_path / "stick" / "away", ["chunks"])
     done = purge(folder)
     assert not half.exists()
-    assert [(one.path, one.files) for one in done.removed if one.what == UNFINISHED] == [(str(half), 1)]
+    assert [(one.path, one.files) for one in done.removed if one.what == UNFINISHED] == [(str(half), 2)]
     assert (tmp_path / "taken" / "chunks.jsonl").is_file()
-    (entry,) = (one for one in done.elsewhere if one.what == "an export")
-    assert (entry.path, entry.why, entry.found) == (str(tmp_path / "taken"), "It holds: chunks.", True)
+    named = {one.path: (one.why, one.found) for one in done.elsewhere if one.what == "an export"}
+    assert named.pop(str(tmp_path / "taken")) == ("It holds: chunks.", True)
+    assert {(path, there) for path, (_, there) in named.items()} == {
+        (str(tmp_path / "other"), False), (str(tmp_path / "stick" / "away"), False)
+    }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("folder", "building"),
-    [
-        ("nothing", "victim"),  # no name of ours
-        ("nothing", "elsewhere/.nothing.12ab34cd.part"),  # not beside its target
-        ("other", ".nothing.12ab34cd.part"),  # of another target
-        ("nothing", "link/.nothing.12ab34cd.part"),
-        ("gone", ".gone.12ab34cd.part"),  # a link
-    ],
-)
 @pytest.mark.parametrize("way", ["purge", "export"])
-def test_a_record_that_names_other_folders_removes_none(
-    project: Path, tmp_path: Path, way: str, folder: str, building: str
-) -> None:
-    """Such as a project that came from somebody else, or whose record is damaged."""
+def test_a_record_that_names_other_folders_removes_none(project: Path, tmp_path: Path, way: str) -> None:
+    """Such as a project that came from somebody else, or whose record is damaged. An export that goes on stays as well."""
     place = tmp_path / "place"
     for name in ("victim", "elsewhere/.nothing.12ab34cd.part", ".nothing.12ab34cd.part", "kept"):
         (place / name).mkdir(parents=True, exist_ok=True)
         (place / name / "own").write_text("mine")
+    (place / "kept" / LOCK).touch()
     (place / ".gone.12ab34cd.part").symlink_to(place / "kept")
-    (place / "link").symlink_to(place / "elsewhere")
-    entry = {"folder": str(place / folder), "building": str(place / building), "kinds": ["chunks"]}
-    (project / RECORD).write_text(json.dumps([entry]))
+    busy = half_export(place, "busy")
+    names = ["victim", "nothing", "gone", "busy", "elsewhere/../victim", "nul\0", "*"]
+    (project / RECORD).write_text(json.dumps([{"folder": str(place / name), "kinds": ["chunks"]} for name in names]))
     before = sorted(place.rglob("*"))
-    if way == "export":
-        export_project(ProjectFolder.open(project), tmp_path / "taken", ["chunks"])
-    else:
-        done = purge(ProjectFolder.open(project))
-        assert found(done)[str(place / building)] == UNFINISHED
-        assert UNFINISHED not in {one.what for one in done.removed}
+    with FileLock(busy / LOCK):
+        if way == "export":
+            export_project(ProjectFolder.open(project), tmp_path / "taken", ["chunks"])
+        else:
+            assert UNFINISHED not in {one.what for one in purge(ProjectFolder.open(project)).removed}
     assert sorted(place.rglob("*")) == before
-
-
-def test_an_unfinished_export_on_a_disk_that_is_away_is_remembered_and_listed(project: Path, tmp_path: Path) -> None:
-    half = tmp_path / "stick" / ".other.12ab34cd.part"
-    entry = {"folder": str(half.with_name("other")), "building": str(half), "kinds": ["chunks"]}
-    (project / RECORD).write_text(json.dumps([entry]))
-    folder = ProjectFolder.open(project)
-    export_project(folder, tmp_path / "taken", ["chunks"])
-    assert [one["building"] for one in known_exports(folder)] == [str(half), None]
-    told = [one for one in purge(folder).elsewhere if one.what == UNFINISHED]
-    assert [(one.path, one.found) for one in told] == [(str(half), False)]
 
 
 def test_the_list_of_recents_forgets_it_alone(project: Path) -> None:

@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from fixtures.errors import error_of
 from fixtures.pipeline import engine_here
 
 from engine.assistants.install import own_command
@@ -51,7 +50,7 @@ def test_systemd_finds_nothing_wrong(tmp_path: Path) -> None:
     assert [line for line in done.stderr.splitlines() if "bmembed-watch" in line] == []
 
 
-def test_it_is_shown_written_and_removed(project: ProjectFolder) -> None:
+def test_it_is_shown_and_written(project: ProjectFolder) -> None:
     name, path = str(project.path), unit_path(project)
     done = engine_here("watch", name, "--install", "--yes")
     assert path.read_text() == unit_text(project, own_command())
@@ -59,10 +58,3 @@ def test_it_is_shown_written_and_removed(project: ProjectFolder) -> None:
     assert path.name in done.stderr
     again = engine_here("watch", name, "--install")
     assert again.stdout == ""
-    code, error = error_of("watch", name, "--uninstall")
-    assert (code, error["code"]) == (2, "confirmation-impossible")
-    assert path.exists()
-    engine_here("watch", name, "--uninstall", "--yes")
-    assert not path.exists()
-    code, error = error_of("watch", name, "--uninstall", "--yes")
-    assert (code, error["code"]) == (2, "unit-missing")

@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
-from urllib.parse import parse_qs
 
 from engine.assistants.http.listener import Answer, Refused, Request, error_body
 from engine.assistants.projects import labelled, no_project
@@ -25,9 +24,6 @@ MAX_TEXTS = 2048  # OpenAI's
 WORK_SECONDS = 300.0
 STATUS = {2: 400, 3: 409, 4: 503, 6: 503}
 """Of an error's exit code; 500 of others."""
-_LISTS = frozenset({"paths", "types", "authors", "languages"})
-_LITERALS = frozenset({"top", "facets", "syntax", "by_document", "by_date", "min_score", "rerank"})
-Params = dict[str, Any]
 Body = TypeVar("Body")
 
 
@@ -61,17 +57,22 @@ class LocalApi:
 
     def __init__(self, names: Sequence[str]) -> None:
         self._projects = {label: _Worker(folder) for label, folder in labelled(names).items()}
-        self._routes: dict[str, dict[str, Callable[[Params], Any]]] = {
-            "/v1/models": {"GET": self._models},
-            "/v1/embeddings": {"POST": self._embeddings},
-            "/v1/rerank": {"POST": self._rerank},
-            "/search": {"GET": self._search, "POST": self._search},
+        self._routes: dict[str, tuple[str, Callable[[Request], Any]]] = {
+            "/v1/models": ("GET", self._models),
+            "/v1/embeddings": ("POST", self._embeddings),
+            "/v1/rerank": ("POST", self._rerank),
+            "/search": ("POST", self._search),
         }
 
     def answer(self, request: Request) -> Answer:
         """Whatever goes wrong is answered, too."""
         try:
-            return Answer(200, self._result(request))
+            method, handler = self._routes.get(request.path, ("", None))
+            if handler is None:
+                raise Refused(404, "path-unknown", f"There are {', '.join(self._routes)}.")
+            if request.method != method:
+                raise Refused(405, "method-not-allowed", f"It takes {method}.", Allow=method)
+            return Answer(200, handler(request))
         except Refused as refused:
             return refused.answer
         except EngineError as error:
@@ -83,30 +84,22 @@ class LocalApi:
             text = f"The engine had an internal fault ({type(fault).__name__})."
             return Answer(500, error_body(500, "internal-fault", text))
 
-    def _result(self, request: Request) -> Any:
-        methods = self._routes.get(request.path)
-        if methods is None:
-            raise Refused(404, "path-unknown", f"There are {', '.join(self._routes)}.")
-        if request.method not in methods:
-            allowed = ", ".join(methods)
-            raise Refused(405, "method-not-allowed", f"It takes {allowed}.", Allow=allowed)
-        params = _read(_from_query if request.method == "GET" else _from_body, request)
-        return methods[request.method](params)
-
-    def _models(self, _params: Params) -> Any:
+    def _models(self, _request: Request) -> Any:
         names = [name for label in self._projects for name in (label, f"{label}:query", f"{label}:document")]
         return {
             "object": "list",
             "data": [{"id": name, "object": "model", "created": 0, "owned_by": "bmembed"} for name in names],
         }
 
-    def _search(self, params: Params) -> Any:
+    def _search(self, request: Request) -> Any:
+        params = _read(_from_body, request)
         label = params.pop("project", None)
         task = _read(lambda given: task_of("search", given), {"by_document": True, **params})
         worker = self._worker(label)
         return worker.do(task, light=is_light("search", params, worker.folder))
 
-    def _embeddings(self, params: Params) -> Any:
+    def _embeddings(self, request: Request) -> Any:
+        params = _read(_from_body, request)
         if isinstance(params.get("input"), str):
             params["input"] = [params["input"]]
         asked = _read(lambda given: from_json(Embeddings, given, strict=True), params)
@@ -131,7 +124,8 @@ class LocalApi:
         usage = {"prompt_tokens": found.tokens, "total_tokens": found.tokens}
         return {"object": "list", "data": data, "model": asked.model, "usage": usage, **terms}
 
-    def _rerank(self, params: Params) -> Any:
+    def _rerank(self, request: Request) -> Any:
+        params = _read(_from_body, request)
         if isinstance(given := params.get("documents"), list):
             params["documents"] = [one.get("text") if isinstance(one, dict) else one for one in given]
         asked = _read(lambda given: from_json(Rerank, given, strict=True), params)
@@ -199,20 +193,11 @@ def _read(read: Callable[[Any], Body], data: Any) -> Body:
         raise _wrong(str(error)) from None
 
 
-def _from_body(request: Request) -> Params:
+def _from_body(request: Request) -> dict[str, Any]:
     data = json.loads(request.body)
     if not isinstance(data, dict):
         raise TypeError("the body must be a JSON object")
     return data
-
-
-def _from_query(request: Request) -> Params:
-    """Repeated names are lists; numbers, true and false are written as in JSON."""
-    found = parse_qs(request.query, keep_blank_values=True, errors="strict", max_num_fields=100)
-    return {
-        name: values if name in _LISTS else json.loads(values[-1]) if name in _LITERALS else values[-1]
-        for name, values in found.items()
-    }
 
 
 def _check_count(name: str, texts: Sequence[str]) -> None:

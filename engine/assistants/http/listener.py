@@ -31,11 +31,10 @@ LINGER_SECONDS, MAX_LINGER = 1.0, 1_000_000  # what a refused client still sends
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """`path` and `query` as they were sent."""
+    """`path` as it was sent, without a query."""
 
     method: str
     path: str
-    query: str
     body: bytes
 
 
@@ -190,8 +189,8 @@ class _Conversation:
         body = bytearray()
         while isinstance(event := self._event(), h11.Data):
             body += event.data
-        path, _, query = head.target.decode("ascii").partition("?")
-        return Request(head.method.decode("ascii"), path, query, bytes(body))
+        path = head.target.decode("ascii").partition("?")[0]
+        return Request(head.method.decode("ascii"), path, bytes(body))
 
     def _check(self, head: h11.Request) -> None:
         fields: dict[bytes, list[bytes]] = {}

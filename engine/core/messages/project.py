@@ -245,16 +245,6 @@ class Bundled:
 
 
 @dataclass(frozen=True, slots=True)
-class Verified:
-    """A project's files: how many are what their digests say; what is damaged, and why; and how many files of what have none."""
-
-    project: Path
-    undamaged: int
-    damaged: dict[str, str]
-    without_digest: dict[str, int]
-
-
-@dataclass(frozen=True, slots=True)
 class Unbundled:
     """The project that was made of a bundle, with its number of files and bytes."""
 

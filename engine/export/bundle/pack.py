@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -26,7 +26,7 @@ from engine.export.bundle.archive import (
     seal,
 )
 from engine.export.bundle.password import check_password, encrypt
-from engine.export.folder import checked_target, remember_bundle, workplace
+from engine.export.folder import checked_target, remember, workplace
 from engine.project.folder import KEPT, ProjectFolder
 from engine.project.store.artifact_info import ArtifactInfo, LexicalInfo, VectorsInfo
 from engine.project.store.artifacts import Artifact
@@ -75,7 +75,8 @@ def bundle_project(
         made.chmod(0o600)
         made.rename(final)
         sync_folder(final.parent)
-    remember_bundle(project, final)
+    with suppress(OSError):  # a project that cannot be written to is not purged
+        remember(project, final, ["bundle"])
     manifest, notes = written
     return Bundled(final, size, digest, password is not None, len(manifest.files), search_only, notes)
 
