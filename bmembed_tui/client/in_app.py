@@ -19,6 +19,7 @@ WAYS = {
     "embed": "F2 in step 7, Search, reads and embeds",
     "status": "the top line and the sidebar show it",
     "cancel": "x in step 5, Train, stops a run",
+    "models": "Ctrl+S opens the settings, queries.model and queries.endpoint among them",
     "new": "n on the first screen makes a project",
 }
 """By command. Those that force work which is up to date have no key."""
@@ -27,6 +28,7 @@ CODES = {
     "run-not-training": ("status", "cancel"),
     "adapter-mismatch": (),
     "language-model-no-answer": (),
+    "language-model-not-chosen": ("models",),
     "no-queries-to-judge": (),
 }
 """Codes of errors that advise other commands than the one they name, or none."""

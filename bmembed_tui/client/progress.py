@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import math
 
-from bmembed_tui.client.project_status import at_work
 from bmembed_tui.client.run_state import RunState
+from engine.core.messages.project import STAGE_WORDS
 
 STOPPED = "stopped unexpectedly; run again to resume"
 BAR = 12
-DOING = {
-    "ingest": "reading the documents", "index": "building the keyword index", "generate": "making the queries",
-    "rank": "ranking chunks for the queries",
-}  # fmt: skip
 
 
 def count(number: int, noun: str) -> str:
@@ -27,8 +23,8 @@ def bar(share: float, columns: int = BAR) -> str:
 
 
 def doing(run: RunState) -> str:
-    """`▶ reading the documents ███░ 3 of 4 files`."""
-    what = DOING.get(run.current) or at_work(run)
+    """`▶ Reading the documents ███░ 3 of 4 files`."""
+    what = STAGE_WORDS.get(run.current, "starting")
     return f"{'‖ paused:' if run.paused else '▶'} {what}{format_progress(run, ' ', with_bar=True) or ' …'}"
 
 

@@ -145,6 +145,14 @@ def newest_run(project: Path) -> Path | None:
         return None
 
 
+def settings_time(project: Path) -> float:
+    """When project.toml was written, in seconds since the epoch; 0 where it cannot be seen."""
+    try:
+        return (project / "project.toml").stat().st_mtime
+    except OSError:
+        return 0.0
+
+
 def is_held(project: ProjectFolder) -> bool:
     """Whether some process holds the project; true also where that is not known."""
     try:

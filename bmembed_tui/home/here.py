@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from bmembed_tui.home.recents import Known
 
 if TYPE_CHECKING:
     from engine.project.folder import ProjectFolder
@@ -20,17 +22,18 @@ def here() -> Path | None:
     return None if too_much else current
 
 
-def project_over(folder: Path) -> ProjectFolder:
-    """The project over that folder alone, made where there is none. Raises EngineError."""
-    from bmembed_tui.home.recents import recent
-    from engine.core.errors import EngineError
-    from engine.project.folder import ProjectFolder, known_projects, projects_root
+def over(folder: Path, projects: Iterable[Known]) -> list[Path]:
+    """Those of `projects` that are over that folder alone."""
+    return [known.path for known in projects if known.documents == (folder,)]
 
-    for path in (*recent(), *known_projects()):
-        with suppress(EngineError):  # its settings are wrong
-            project = ProjectFolder(path)
-            if project.settings().corpus.paths == [str(folder)]:
-                return project
+
+def project_over(folder: Path) -> ProjectFolder:
+    """The project over that folder alone, of several the one that was used last, made where there is none. Raises EngineError."""
+    from bmembed_tui.home.projects import known
+    from engine.project.folder import ProjectFolder, projects_root
+
+    for path in over(folder, known()):
+        return ProjectFolder(path)
     return ProjectFolder.create(projects_root() / suggested_name(folder), {"corpus": {"paths": [str(folder)]}})
 
 

@@ -15,19 +15,19 @@ from engine.project.folder import ProjectFolder, known_projects
 
 
 def known() -> list[Known]:
-    """Projects opened lately, then the others of the user's data folder. Never raises."""
+    """Projects opened lately, then the others of the user's data folder, the newest run first. Never raises."""
     paths = list(recent())
     with suppress(OSError, EngineError):
-        paths += known_projects()
+        paths += sorted(known_projects(), key=lambda path: getattr(newest_run(path), "name", ""), reverse=True)
     return [look_at(path) for path in dict.fromkeys(paths)]
 
 
 def look_at(path: Path) -> Known:
     """What can be said of a project without opening it."""
-    project, running, problem, documents = ProjectFolder(path), False, "", tuple[str, ...]()
+    project, running, problem, documents = ProjectFolder(path), False, "", tuple[Path, ...]()
     try:
         running = project.is_running()
-        documents = tuple(project.settings().corpus.paths)
+        documents = tuple(project.sources(project.settings()))
     except (EngineError, OSError, ValueError) as error:
         problem = getattr(error, "what", "") or str(error)
     return Known(path, running, run_doing(path) if running else "", problem, documents)

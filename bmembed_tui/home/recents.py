@@ -20,7 +20,7 @@ class Known:
     running: bool = False
     doing: str = ""
     problem: str = ""
-    documents: tuple[str, ...] = ()
+    documents: tuple[Path, ...] = ()
 
 
 def recents_file() -> Path:

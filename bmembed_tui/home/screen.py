@@ -15,7 +15,7 @@ from textual.content import Content
 from textual.screen import Screen
 from textual.widgets import OptionList
 
-from bmembed_tui.home.here import here, project_over
+from bmembed_tui.home.here import here, over, project_over
 from bmembed_tui.home.recents import Known, listed
 from bmembed_tui.widgets.key_line import KeyLine
 from bmembed_tui.widgets.plain import plain
@@ -126,8 +126,9 @@ A run in progress stands first: closing the app does not end it."""
 
     def _over(self, folder: Path) -> str:
         """The folder, and the project that there is for it."""
-        names = [known.path.name for known in self._known.values() if known.documents == (str(folder),)]
-        return f"{folder}: opens its project {names[0]}" if names else str(folder)
+        paths = over(folder, self._known.values())
+        last = f", the last used of {len(paths)}" if len(paths) > 1 else ""
+        return f"{folder}: opens its project {paths[0].name}{last}" if paths else str(folder)
 
     @staticmethod
     def _stood_on(choices: SafeOptions, came: bool) -> str | None:

@@ -36,11 +36,13 @@ class RunLine(SafeStatic):
 def _activity(status: ProjectStatus, run: RunState, requested: str) -> str:
     if run.running or (status.running and not run.over):
         how = requested.removesuffix(" …") or ("paused" if run.paused else "running")
-        return f"{how}: {at_work(run)}{format_progress(run)}{_whole(run)}" if run.current else "starting …"
+        return f"{how}: {at_work(run)}{format_progress(run)}{_whole(run)}" if run.current else requested or "starting …"
     if requested:
         return requested
     if run.state in ENDINGS:
         return f"the last run {ENDINGS[run.state]}"
+    if status.problem:
+        return f"✗ {status.problem.what}"
     counts = status.counts
     parts = (count(counts.get(f"{noun}s", 0), noun) for noun in ("document", "chunk"))
     return " · ".join(parts) if counts else ""

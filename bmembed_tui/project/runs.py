@@ -15,13 +15,16 @@ from bmembed_tui.client.progress import STOPPED
 from bmembed_tui.client.project_status import SEARCH, STAGES, step_of
 from bmembed_tui.client.run_history import History, read_history
 from bmembed_tui.client.run_state import RunState
-from bmembed_tui.client.run_watch import RunWatch, error_of, is_held, newest_run
-from engine.core.errors import EngineError, StageError
+from bmembed_tui.client.run_watch import RunWatch, error_of, is_held, newest_run, settings_time
+from engine.core.errors import EngineError, ProjectBusyError, StageError
 from engine.core.messages.project import ProjectStatus, RunRecord
 from engine.project.folder import ProjectFolder
 
 LOOK_SECONDS = 1.0  # between two looks at whether a run goes on
-REQUESTED = {"pause": "pausing …", "resume": "going on …", "finish": "ending the training …", "cancel": "stopping …"}
+REQUESTED = {
+    "pause": "pausing …", "resume": "going on …", "finish": "ending the training …", "cancel": "stopping …",
+    "wait": "waiting for the other program …",
+}  # fmt: skip
 RECORD_SECONDS = 2.0  # that a failed run may take to write its record after its last event
 
 
@@ -34,11 +37,12 @@ class RunScreen(Screen[None]):
         self.status = ProjectStatus(project=str(project.path), name=project.name)
         self.run_state = RunState()
         self.history = History()
-        self.requested = ""
+        self.requested = self.problem = ""  # the latter: of the status, shown already
         self._following = self._awaiting_search = False
         self.is_starting, self._live, self._looking, self._known = False, False, False, False
         self.is_settling = False  # a run has ended that the status does not show yet
         self._signature: tuple[object, ...] = ()
+        self.settings_time = 0.0  # when project.toml was written last
         self._watch: RunWatch | None = None
 
     def on_mount(self) -> None:
@@ -126,7 +130,7 @@ class RunScreen(Screen[None]):
 
     @property
     def activity(self) -> str:
-        return "starting …" if self.is_starting else REQUESTED.get(self.requested, "")
+        return REQUESTED.get(self.requested) or ("starting …" if self.is_starting else "")
 
     @property
     def waits(self) -> bool:
@@ -172,6 +176,9 @@ class RunScreen(Screen[None]):
             return
         state.error = error or StageError("The run failed.", "", "Run again.")
         self.draw_run()
+        if self._shows(state.error):
+            return
+        self.problem = str(state.error)
         choices = [("retry", "Run again"), ("settings", "Settings")]
         answer = await self.app.push_screen_wait(ErrorDialog(state.error, choices, unprompted=True))
         if answer == "retry":
@@ -180,7 +187,7 @@ class RunScreen(Screen[None]):
             self.action_settings()
 
     def _look(self) -> None:
-        """Notice a run that was started elsewhere, and one that has ended without a word."""
+        """Notice a run that was started elsewhere, one that has ended without a word, and settings edited by hand."""
         if not self._looking:
             self._looking = True
             self._look_once()
@@ -194,8 +201,12 @@ class RunScreen(Screen[None]):
 
     async def _look_at_runs(self) -> None:
         newest = await asyncio.to_thread(newest_run, self.project.path)
+        written, before = await asyncio.to_thread(settings_time, self.project.path), self.settings_time
         if not self.alive or self.is_starting or not self._known:
             return  # before the first answer it is not known what is new
+        self.settings_time = written or before
+        if before and before != self.settings_time:
+            self.load()
         if newest is not None and self._is_newer(newest):
             self.follow_run(newest)
             self.load()
@@ -240,19 +251,36 @@ class RunScreen(Screen[None]):
 
     @work(group="run")
     async def _start(self, stages: Sequence[str], follow: bool, force: bool) -> None:
+        from bmembed_tui.dialogs.confirmations import ErrorDialog
+
         arguments = ["run", str(self.project.path), "--only", ",".join(stages), "--detach", "--json"]
         try:
-            started = parsed(RunRecord, await order(*arguments, *(["--force"] if force else [])))
-            if self.alive:
-                self._following = follow
-                self.follow_run(started.folder)
-                await self.refresh_status()
+            while busy := await self._started(follow, *arguments, *(["--force"] if force else [])):
+                if await self.app.push_screen_wait(ErrorDialog(busy, [("wait", "Wait, then run")])) != "wait":
+                    break
+                self.requested = "wait"
+                self.draw_run()
+                while await asyncio.to_thread(is_held, self.project):
+                    await asyncio.sleep(LOOK_SECONDS)
+                self.requested = ""
         except EngineError as error:
             self.show_error(error)
         finally:
             self.is_starting = False
             if self.alive:
                 self.draw_run()
+
+    async def _started(self, follow: bool, *arguments: str) -> ProjectBusyError | None:
+        """Start a run; what keeps it from beginning now."""
+        try:
+            started = parsed(RunRecord, await order(*arguments))
+        except ProjectBusyError as error:
+            return error
+        if self.alive:
+            self._following = follow
+            self.follow_run(started.folder)
+            await self.refresh_status()
+        return None
 
     @work(group="control")
     async def control(self, what: str) -> None:
@@ -274,10 +302,15 @@ class RunScreen(Screen[None]):
     def show_error(self, error: EngineError) -> None:
         from bmembed_tui.dialogs.confirmations import ErrorDialog
 
-        if not self.alive:
+        if not self.alive or self._shows(error):
             return
         if isinstance(self.app.screen, ErrorDialog):
             self.notify(error.what, markup=False, severity="error")
             return
         with suppress(LookupError):
             self.app.push_screen(ErrorDialog(error))
+
+    def _shows(self, error: EngineError) -> bool:
+        from bmembed_tui.dialogs.confirmations import ErrorDialog
+
+        return isinstance(shown := self.app.screen, ErrorDialog) and str(shown.error) == str(error)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
@@ -70,7 +71,6 @@ class ProjectScreen(RunScreen):
         self.client.on_end = self._engine_ended
         self._first_step = step
         self._seen: set[str] = set()
-        self._problem: object = None
         self._stale, self._loading = False, False
         self._run_line, self._sidebar = RunLine(project.name, id="run-line"), Sidebar(id="sidebar")
         self._opening = SafeStatic(f"Opening {project.name} …", id="opening")
@@ -199,7 +199,13 @@ class ProjectScreen(RunScreen):
     def action_settings(self) -> None:
         from bmembed_tui.settings.screen import SettingsScreen
 
-        self.app.push_screen(SettingsScreen(self.client, self.project), lambda _changed: self.load())
+        self.app.push_screen(SettingsScreen(self.client, self.project), self._settings_left)
+
+    def _settings_left(self, error: EngineError | None) -> None:
+        if error:
+            self.problem = str(error)  # the status would say it again
+            self.show_error(error)
+        self.load()
 
     def action_export(self) -> None:
         from bmembed_tui.dialogs.export import ExportScreen
@@ -262,20 +268,17 @@ class ProjectScreen(RunScreen):
         except EngineError as error:
             self._known, self.is_settling = True, False
             if self.alive:
-                if error.as_dict() != self._problem:
-                    self._problem = error.as_dict()
-                    self.show_error(error)
+                self._show_problem(error)
                 self._enter_first()
                 self.draw_run()
             return
         if not self.alive:
             return
+        if status.problem and not status.stages:  # they stand where they stood, as far as is known
+            status = replace(status, stages=self.status.stages)
         self.status = status
         self.is_settling = self.is_settling and self._stale
-        problem = status.problem.as_dict() if status.problem else None
-        if status.problem and problem != self._problem:
-            self.show_error(status.problem)
-        self._problem = problem
+        self._show_problem(status.problem)
         self._follow_newest()
         self._known = True
         self._enter_first()
@@ -283,6 +286,11 @@ class ProjectScreen(RunScreen):
         for pane in self._panes():
             with suppress(NoMatches):  # a screen that is left is taken apart from its leaves
                 pane.show_status(self.status)
+
+    def _show_problem(self, error: EngineError | None) -> None:
+        before, self.problem = self.problem, str(error or "")
+        if error and self.problem != before:
+            self.show_error(error)
 
     def _engine_ended(self) -> None:
         """The search process has died; the next request starts it again."""

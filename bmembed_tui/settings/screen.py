@@ -15,7 +15,7 @@ from textual.screen import Screen
 from textual.widgets import Input, OptionList
 
 from bmembed_tui.client.engine_client import EngineClient
-from bmembed_tui.dialogs.confirmations import ErrorDialog, QuestionDialog
+from bmembed_tui.dialogs.confirmations import QuestionDialog
 from bmembed_tui.widgets.change_line import ChangeLine
 from bmembed_tui.widgets.fields import Field
 from bmembed_tui.widgets.key_line import KeyLine
@@ -32,8 +32,8 @@ DEFAULT = "-default"  # is no setting's value
 ALL, COMMON = "All settings", "Common settings"
 
 
-class SettingsScreen(Screen[bool]):
-    """Closes with whether something was changed."""
+class SettingsScreen(Screen[EngineError]):
+    """Closes with the error where the settings cannot be read."""
 
     HELP = """The settings of this project, the same as in its project.toml: those that people change, and those that are set here.
 Type to find any other, or press "All settings". Enter edits one; an empty value goes back to the default.
@@ -53,7 +53,6 @@ What is searchable now stays searchable until then."""
         self._written: set[str] = set()
         self._all = False
         self._preset: Mapping[str, Any] = {}
-        self._written_once = False
         self._shown_value: str | None = ""  # None: what the field holds was refused
         self._edited: Setting | None = None
 
@@ -83,7 +82,7 @@ What is searchable now stays searchable until then."""
             found = await self.client.ask(ReadSettings())
         except EngineError as error:
             if self.is_attached:
-                self.app.push_screen(ErrorDialog(error), lambda _: self.dismiss(self._written_once))
+                self.dismiss(error)
             return
         if not self.is_attached:
             return
@@ -219,7 +218,6 @@ What is searchable now stays searchable until then."""
 
     @on(ChangeLine.Written)
     def _changed(self) -> None:
-        self._written_once = True
         self._close_value()
         self.load()
 
@@ -242,7 +240,7 @@ What is searchable now stays searchable until then."""
             self._close_value()
             self.query_one(ChangeLine).clear()
         else:
-            self.dismiss(self._written_once)
+            self.dismiss()
 
 
 def _value_text(value: Any, kind: str) -> str:

@@ -18,8 +18,9 @@ from textual.widgets import Input
 
 from bmembed_tui.widgets.plain import visible
 
-_EDITS = {"backspace": "delete_left", "delete": "delete_right", "left": "cursor_left", "right": "cursor_right", "home": "home",
-          "end": "end"}  # fmt: skip
+_EDITS = {
+    binding.key: binding.action for binding in Binding.make_bindings(Input.BINDINGS) if binding.action != "submit"
+}
 MAX_ENTRIES = 20_000  # entries of a folder that a completion looks at
 
 
@@ -40,10 +41,9 @@ class Field(Input):
 
     async def _on_key(self, event: events.Key) -> None:
         """Edit at once, as letters do: a binding comes up through all ancestors, behind letters that were typed meanwhile."""
-        if action := _EDITS.get(event.key):
+        if (action := _EDITS.get(event.key)) and await self.app.run_action(action, self):
             event.stop()
             event.prevent_default()
-            getattr(self, f"action_{action}")()
 
     def refresh(self, *regions: Region, repaint: bool = True, layout: bool = False, recompose: bool = False) -> Self:
         """Draw anew. Its size does not depend on its text: a letter typed lays nothing out."""

@@ -27,7 +27,7 @@ def format_status(
     """How far the documents are, and what to do next."""
     if is_reading:
         return plain(doing(run) if run.current in STAGES else "▶ starting …", "bold $text-accent")
-    if error is None and any(run.stage(stage).state == "failed" for stage in STAGES):
+    if error is None and not status.done(*STAGES) and any(run.stage(stage).state == "failed" for stage in STAGES):
         error = run.error
     if error is not None:
         return error_text(error)

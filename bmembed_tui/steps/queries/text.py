@@ -43,7 +43,7 @@ def format_state(state: str, status: ProjectStatus, run: RunState) -> Content:
     if state == "unread":
         return plain("· Queries are made from the documents' chunks. The documents have not been read yet.")
     if state == "running":
-        return format_run(run)
+        return plain(doing(run), "bold $text-accent")
     if state == "busy":
         return plain(
             f"▶ A run is in progress ({at_work(run)}). Queries can be changed when it has ended.", "$text-accent"
@@ -58,13 +58,6 @@ def format_state(state: str, status: ProjectStatus, run: RunState) -> Content:
     if state == "stale":
         return plain(f"~ Out of date: {reason}. Generate the queries again.", "$text-warning")
     return Content("")
-
-
-def format_run(run: RunState) -> Content:
-    """The stage that goes on, and how far it is."""
-    if not (run.running and run.current):
-        return plain("▶ starting …", "$text-accent")
-    return plain(doing(run), "bold $text-accent")
 
 
 def format_generation(run: RunState, history: History) -> Content:

@@ -39,8 +39,6 @@ class HitActions(SearchView):
         """What is done with a hit is done among the hits: in a field + and - are typed."""
         if action in HIT_ACTIONS:
             return self.is_attached and isinstance(self.screen.focused, HitList)
-        if action == "ask":
-            return self._answers
         if action == "close_answer":
             return self.is_attached and self.query_one(AnswerPanel).display
         return super().check_action(action, parameters)

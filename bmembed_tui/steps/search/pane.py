@@ -118,6 +118,8 @@ class SearchPane(HitActions):
             if there and self.host.pane is self:
                 self._open(focus=self.screen.focused is None or self in self.screen.focused.ancestors)
                 self._look()
+        elif there and (answer := self.searching.answer(self.active)) and answer.error:
+            self._look()  # what was in the way may be mended
         self._draw_frame()
         self.refresh_bindings()
 

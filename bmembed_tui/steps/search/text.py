@@ -90,10 +90,10 @@ def found_by(mode: str, answer: Answer) -> str:
     return FOUND_BY.get(rankers.pop(), "") if len(rankers) == 1 and mode not in rankers else ""
 
 
-def no_hits(answer: Answer, *, by_words_only: bool = False) -> str:
-    """What stands where hits would be. `by_words_only`: the documents are still being embedded."""
-    if by_words_only:
-        return "No hits yet: no document holds these words. Hits by meaning come as the documents are embedded."
+def no_hits(answer: Answer, *, by_meaning_follows: bool = False) -> str:
+    """What stands where hits would be. `by_meaning_follows`: the encoder is still asked, or the documents are being embedded."""
+    if by_meaning_follows:
+        return "No hits yet: no document holds these words. Hits by meaning follow."
     if answer.note:
         return answer.note
     if answer.question.filters.count:

@@ -54,7 +54,7 @@ class SearchView(StepPane):
         self._lists: dict[str, HitList] = {mode: HitList(mode) for mode in MODES}
         self._heads: dict[str, SafeStatic] = {mode: SafeStatic("", classes="search-head") for mode in MODES}
         self._drawn: dict[str, Answer] = {}
-        self._flash, self._problem, self._early, self._answers = "", "", "", False
+        self._flash, self._problem, self._early = "", "", ""
         self._written: dict[str, str] = {}
         self._delays: dict[str, Timer] = {}
         self._built: dict[str, object] = {}
@@ -100,8 +100,6 @@ class SearchView(StepPane):
             settings = self.host.project.settings()
             self.mode = self.mode or settings.search.mode
             self.searching.rerank_pause = SERVER_PAUSE if settings.search.reranker.startswith("http") else 0.0
-            queries = settings.queries
-            self._answers = bool(queries.endpoint or queries.model or queries.backend == "auto")
         except EngineError:
             self.mode = MODES[0]
         if self.mode != ALL:
@@ -186,9 +184,9 @@ class SearchView(StepPane):
                 continue
             self._drawn[mode] = answer
             self.judgments.of(answer.question.query)
-            message = answer.error or texts.no_hits(
-                answer, by_words_only=self.host.going and not self.host.status.done("embed")
-            )
+            embedding = self.host.going and not self.host.status.done("embed")
+            follows = mode != "bm25" and (embedding or mode in self.searching.pending)
+            message = answer.error or texts.no_hits(answer, by_meaning_follows=follows)
             self._lists[mode].show_hits(answer.hits, self.judgments.judged, message)
         self._draw_side()
         answer = self.searching.answer(self.active)

@@ -32,9 +32,9 @@ class TrainPane(StepPane):
     lead = "The encoder learns which chunks answer which queries."
     help_text = """Loss: how far the encoder's ranking is from its teacher's; it should fall. A dot is a step, the line their mean.
 Hit@10: how many of the held-out queries, which it does not learn from, find their chunk among the first ten; it should rise. \
-They are titles and headings, or, where those are few, queries by a language model, whose figures f shows; where there are \
-neither, the last step counts. nDCG@10, in the numbers: how near to the top they find it, 100 % for always first. It chooses the \
-adapter that is kept, which the vertical line and ◆ mark.
+They are titles and headings, or, where those are few, queries by a language model; where there are neither, the last step \
+counts. nDCG@10, in the numbers: how near to the top they find it, 100 % for always first. It chooses the adapter that is kept, \
+which the vertical line and ◆ mark. f shows these figures, and what was chosen automatically.
 
 Pause: the run waits, and keeps its memory. Keep best: training ends now with the best adapter, and the next steps follow.
 Stop: the run ends; the next one resumes there. Detach: leave it running and go back to the projects.
@@ -44,7 +44,7 @@ Closing the app or losing the connection does not stop a run."""
         Binding("k", "keep", "keep best", id="train.keep"),
         Binding("x", "stop", "stop", id="train.stop"),
         Binding("d", "detach", "detach", id="train.detach"),
-        Binding("f", "figures", "held-out figures", id="train.figures"),
+        Binding("f", "figures", "figures", id="train.figures"),
     ]
 
     def __init__(self, **options: Any) -> None:
@@ -82,9 +82,9 @@ Closing the app or losing the connection does not stop a run."""
         curve = self._curve
         going = state.running and state.current == "train"
         self.set_class(not (curve.steps or curve.held_out or going), "empty")
-        self.query_one(LossChart).show(curve, with_checks=self._unfolded or not curve.synthetic)
+        self.query_one(LossChart).show(curve, with_checks=self._unfolded)
         stage = history.reported(state, "train")
-        choices, warnings = stage.choices, [*stage.warnings, *state.warnings]
+        choices, warnings = stage.choices if self._unfolded else {}, [*stage.warnings, *state.warnings]
         self.query_one("#train-choices", SafeStatic).update(format_details(choices, warnings))
         self.query_one("#train-more").display = bool(choices or warnings)
 
@@ -96,7 +96,7 @@ Closing the app or losing the connection does not stop a run."""
         host, state = self.host, self.host.run_state
         offered = (
             host.going, host.has_run, state.current, host.waits, host.status.done("train"), self._broken_off,
-            self._is_first, self._curve.synthetic,
+            self._is_first,
         )  # fmt: skip
         if offered == self._offered:
             return
@@ -145,8 +145,6 @@ Closing the app or losing the connection does not stop a run."""
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in ("pause", "stop", "detach", "keep"):
             return self._has_meaning(action)
-        if action == "figures":
-            return self._curve.synthetic
         return super().check_action(action, parameters)
 
     def _has_meaning(self, action: str) -> bool:
@@ -156,7 +154,7 @@ Closing the app or losing the connection does not stop a run."""
         return host.has_run and (action != "keep" or host.run_state.current == "train")
 
     def action_figures(self) -> None:
-        """Show or hide the figures of queries that were made from the documents."""
+        """Show or hide details."""
         self._unfolded = not self._unfolded
         self.draw()
 

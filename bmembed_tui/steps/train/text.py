@@ -36,17 +36,17 @@ ENDED = {
 def format_status(
     status: ProjectStatus, state: RunState, history: History, requested: str, *, unfolded: bool = False
 ) -> Content:
-    """The lines above the chart. `unfolded`: with the figures of synthetic queries."""
+    """The lines above the chart. `unfolded`: with figures that only experts read, and those of held-out queries."""
     curve = history.curve(state, current=status.done("train"))
     if state.running and state.current == "train":
-        lines = list(_at_work(state, curve, requested))
+        lines = list(_at_work(state, curve, requested, unfolded=unfolded))
     else:
         lines = [plain(f"▶ {at_work(state)}{format_progress(state)}", "bold")] if state.running else []
         lines += _at_rest(status, state, curve, history.record(state, "train"))
-    return Content("\n").join([*lines, *(_held_out(curve) if unfolded or not curve.synthetic else _folded(curve))])
+    return Content("\n").join([*lines, *(_held_out(curve) if unfolded else _folded(curve))])
 
 
-def _at_work(state: RunState, curve: Curve, requested: str) -> Iterator[Content]:
+def _at_work(state: RunState, curve: Curve, requested: str, *, unfolded: bool) -> Iterator[Content]:
     last = curve.steps[-1] if curve.steps else None
     how = requested or ("paused" if state.paused else "")
     if not state.steps or last is None:
@@ -59,17 +59,18 @@ def _at_work(state: RunState, curve: Curve, requested: str) -> Iterator[Content]
             plain(f"step {last.step:,} of {last.steps:,}  ", "bold"), plain(bar(share), "$text-primary"),
             plain(f" {100 * share:.0f} %  "), plain(left, style),
         )  # fmt: skip
-        yield plain(
-            f"loss {last.loss:.3f} · learning rate {last.learning_rate:.2g} · {last.tokens_per_second:,.0f} tokens/s · "
-            f"{last.memory_mb:,.0f} MB"
-        )
+        if unfolded:
+            yield plain(
+                f"loss {last.loss:.3f} · learning rate {last.learning_rate:.2g} · {last.tokens_per_second:,.0f} tokens/s · "
+                f"{last.memory_mb:,.0f} MB"
+            )
 
 
 def _held_out(curve: Curve) -> Iterator[Content]:
     first, best = next(iter(curve.held_out), None), curve.best
     if first is None or best is None:
         return
-    of = "Held-out queries by a language model" if curve.synthetic else "Held-out titles and headings"
+    of = f"Held-out {_kind(curve)}"
     if best.step == 0:
         yield plain(f"{of}: Hit@10 {first.hit_at_10:.1f} %, nDCG@10 {first.ndcg_at_10:.1f} %. No step was better.")
         return
@@ -82,7 +83,11 @@ def _held_out(curve: Curve) -> Iterator[Content]:
 def _folded(curve: Curve) -> Iterator[Content]:
     if (best := curve.best) is not None:
         place = f"step {best.step:,} is the best so far" if best.step else "no step was better than the start so far"
-        yield plain(f"By held-out queries of a language model, {place}. f shows figures.")
+        yield plain(f"By held-out {_kind(curve)}, {place}. f shows figures.")
+
+
+def _kind(curve: Curve) -> str:
+    return "queries by a language model" if curve.synthetic else "titles and headings"
 
 
 def _at_rest(status: ProjectStatus, state: RunState, curve: Curve, record: StageRun | None) -> Iterator[Content]:

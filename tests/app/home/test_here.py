@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from textual.pilot import Pilot
 from textual.widgets import OptionList
 
 from bmembed_tui.home.here import here, project_over
+from bmembed_tui.home.recents import remember
 from bmembed_tui.home.screen import HERE
 from engine.project.folder import ProjectFolder
 
@@ -45,6 +47,28 @@ def test_a_folder_has_one_project(papers: Path, projects: Path) -> None:
     assert (made.path.parent, made.settings().corpus.paths) == (projects, [str(papers)])
     assert project_over(papers) == made
     assert project_over(papers.parent) != made
+
+
+def test_of_two_projects_over_the_folder_the_one_used_last_is_named_and_opened(
+    papers: Path, projects: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bmembed_tui.home.screen.here", lambda: papers)
+    made = [
+        ProjectFolder.create(projects / name, {"corpus": {"paths": [path]}})
+        for name, path in (("one", f"{papers}/"), ("two", str(papers)), ("three", str(papers.parent)))
+    ]
+    for project, run in zip(made, ("20260101", "20260201", "20260301"), strict=True):
+        (project.path / "runs" / run).mkdir()
+
+    async def shown(pilot: Pilot[Any]) -> str:
+        await until(pilot, lambda: not pilot.app.workers, "the look at the projects")
+        return str(pilot.app.screen.query_one("#home-choices", OptionList).get_option(HERE).prompt)
+
+    assert re.search(r" two\W.* 2$", drive(shown, size=(200, 40)))
+    assert project_over(papers) == made[1]
+    remember(made[0].path)
+    assert re.search(r" one\W.* 2$", drive(shown, size=(200, 40)))
+    assert project_over(papers) == made[0]
 
 
 def test_a_project_that_the_folder_has_is_named_before_enter(

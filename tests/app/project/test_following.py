@@ -19,8 +19,9 @@ from textual.pilot import Pilot
 from bmembed_tui.client.progress import STOPPED
 from bmembed_tui.dialogs.confirmations import ErrorDialog
 from bmembed_tui.project.run_line import ENDINGS
+from bmembed_tui.project.runs import REQUESTED
 from bmembed_tui.steps.train.loss_chart import LossChart
-from engine.core.errors import ResourceError
+from engine.core.errors import ResourceError, SettingsError
 from engine.core.events import (
     EventLog,
     RunFinished,
@@ -238,6 +239,53 @@ def test_a_run_that_fails_between_two_stages_shows_the_error_of_its_record(
         await until_text(pilot, error.what)
 
     error = ResourceError("Full [/.", "w", "Free some.", code="disk-full")
+    drive(story, finished_project)
+
+
+def test_a_slip_in_the_settings_is_said_once_and_loses_no_states(finished_project: Path) -> None:
+    file = finished_project / "project.toml"
+    text = file.read_text()
+
+    async def story(pilot: Pilot[Any]) -> None:
+        screen = await opened(pilot)
+        before = screen.status.stages
+        await until(pilot, lambda: screen.settings_time, "a look at the settings")
+        file.write_text(text + "\n[serach]\n")
+        shown = await dialog(pilot)
+        assert isinstance(shown.error, SettingsError)
+        await pilot.press("enter")
+        await until(pilot, lambda: pilot.app.screen is screen, "the project")
+        assert screen.status.stages == before
+        assert shown.error.what[:60] in head_line(pilot)
+        await pilot.press("ctrl+s")  # asked for, it is said again
+        assert (await dialog(pilot)).error.as_dict() == shown.error.as_dict()
+        await pilot.press("enter")
+        await until(pilot, lambda: pilot.app.screen is screen and not screen.workers, "the status")
+        assert pilot.app.screen is screen
+        file.write_text(text)
+        await until(pilot, lambda: not screen.status.problem, "what is mended")
+        assert screen.status.stages == before
+        assert "✗" not in head_line(pilot)
+
+    drive(story, finished_project)
+
+
+def test_a_run_waits_for_another_program(finished_project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bmembed_tui.project.runs.LOOK_SECONDS", 0.05)
+
+    async def story(pilot: Pilot[Any]) -> None:
+        screen = await opened(pilot)
+        await until(pilot, lambda: screen.run_state.over, "the history")
+        before = screen.run_state.run
+        with ProjectFolder(finished_project).locked():
+            screen.start_run(("index",))
+            assert (await dialog(pilot)).error.code == "project-busy"
+            await pilot.press("enter")
+            await until(pilot, lambda: REQUESTED["wait"] in head_line(pilot), "the waiting")
+            assert screen.run_state.run == before
+        await until(pilot, lambda: screen.run_state.run != before and screen.run_state.over, "the run")
+        assert screen.run_state.state == "done"
+
     drive(story, finished_project)
 
 

@@ -15,6 +15,7 @@ from fixtures.fake_endpoint import Raw, last, part, serving
 from fixtures.search_step import answered, focused, search_for, searching, shown
 from textual.pilot import Pilot
 
+from bmembed_tui.client.in_app import WAYS
 from bmembed_tui.steps.search.answer import AnswerPanel
 from bmembed_tui.steps.search.pane import SearchPane
 from engine.project.folder import ProjectFolder
@@ -39,7 +40,6 @@ def panel(pane: SearchPane) -> AnswerPanel:
 async def with_hits(pilot: Pilot[Any]) -> SearchPane:
     pane = await searching(pilot)
     await search_for(pilot, pane, "oil changed")
-    await until(pilot, lambda: pane.check_action("ask", ()), "the model to be known")
     assert len(pane.active_list.hits) == 6
     return pane
 
@@ -108,13 +108,14 @@ def test_an_answer_that_fails_says_why_and_keeps_what_has_come(project: ProjectF
         drive(story, project.path)
 
 
-def test_without_a_language_model_there_is_no_such_key(project: ProjectFolder) -> None:
+def test_without_a_language_model_the_key_says_what_is_missing(project: ProjectFolder) -> None:
     async def story(pilot: Pilot[Any]) -> None:
-        pane = await searching(pilot)
-        await search_for(pilot, pane, "oil changed")
-        assert not pane.check_action("ask", ())
-        assert "f10" not in shown(pilot)
+        pane = await with_hits(pilot)
         await pilot.press("f10")
-        assert not panel(pane).display
+        await until(pilot, lambda: panel(pane).answer.state == "failed", "the answer")
+        problem = panel(pane).answer.problem
+        assert problem is not None
+        assert problem.code == "language-model-not-chosen"
+        assert WAYS["models"] in " ".join(text_of(pilot, "#search-answer-text").split())
 
     drive(story, project.path)

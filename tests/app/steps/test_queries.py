@@ -24,7 +24,7 @@ from bmembed_tui.project.screen import ProjectScreen
 from bmembed_tui.steps.queries.edit_query import EditQueryDialog, QueryText
 from bmembed_tui.steps.queries.source import IMPORT_STALE, IMPORTED
 from bmembed_tui.steps.queries.table import QueryTable
-from bmembed_tui.steps.queries.text import format_generation, format_run, format_state, queries_state
+from bmembed_tui.steps.queries.text import format_generation, format_state, queries_state
 from bmembed_tui.widgets.choice_row import ChoiceRow
 from engine.core.errors import StageError
 from engine.core.events import Choice, Progress, RunStarted, StageStarted
@@ -326,7 +326,7 @@ def test_where_the_queries_stand() -> None:
                    StageStarted(stage="generate", fingerprint="", reason=""),
                    Progress(stage="generate", done=30, total=120, unit="chunks")])  # fmt: skip
     assert queries_state(done, run, True) == "running"
-    line = format_run(run).plain
+    line = format_state("running", done, run).plain
     assert (numbers(line), line.startswith("▶"), f" {'█' * 3}{'░' * 9} " in line) == ([30, 120], True, True)
     run.apply(StageStarted(stage="train", fingerprint="", reason=""))
     assert queries_state(done, run, True) == "busy"

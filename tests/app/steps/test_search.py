@@ -236,7 +236,7 @@ def test_nothing_to_search_yet_offers_to_read_and_what_is_read_is_embedded(new_p
         await answered(pilot, pane)
         answer = pane.searching.answers["bm25"]
         assert (answer.question.query, answer.hits) == ("zzzqqq", ())
-        assert any(no_hits(answer, by_words_only=one)[:40] in shown(pilot) for one in (True, False))
+        assert any(no_hits(answer, by_meaning_follows=one)[:40] in shown(pilot) for one in (True, False))
         await pilot.press("f5")
         pane.search_for("ferry pallet")
         await until(pilot, lambda: pilot.app.screen.status.done("embed"), "the vector index")  # type: ignore[attr-defined]
