@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 
 from bmembed_tui.client.engine_client import command
@@ -13,11 +12,6 @@ from engine.project.folder import SAMPLE_TRAINING, ProjectFolder, projects_root
 NAME = "sample"
 
 
-async def sample_project() -> ProjectFolder:
-    """The sample project; made when it is not there yet. Raises EngineError where it cannot be made."""
-    return await asyncio.to_thread(_made)
-
-
 async def import_questions(project: ProjectFolder) -> None:
     """Give it the judged questions, once. Raises EngineError."""
     if not any((project.path / "imports").glob("judgments-*.jsonl")):
@@ -25,8 +19,8 @@ async def import_questions(project: ProjectFolder) -> None:
         await command("import-judgments", str(project.path), str(questions))
 
 
-def _made() -> ProjectFolder:
-    """The first of sample, sample-2 … that is the sample project, or that is free."""
+def sample_project() -> ProjectFolder:
+    """The first of sample, sample-2 … that is the sample project, or that is free. Raises EngineError where it cannot be made."""
     documents = str(asset_path("sample/documents"))
     for number in itertools.count(1):
         path = projects_root() / (NAME if number == 1 else f"{NAME}-{number}")

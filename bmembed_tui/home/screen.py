@@ -23,6 +23,7 @@ from bmembed_tui.widgets.safe import SafeOptions, SafeStatic
 
 if TYPE_CHECKING:
     from engine.core.errors import EngineError
+    from engine.core.messages.search import Hit
     from engine.project.folder import ProjectFolder
 
 PITCH = "Searches your documents on this machine, offline, and learns their words."
@@ -32,13 +33,16 @@ LOOK_AGAIN_SECONDS = 2.0  # while a run goes on somewhere
 
 
 class ProjectOpener(Protocol):
-    """What the first screen asks of the app."""
+    """What the first screen, and the search in all projects, ask of the app."""
 
     def open_project(
         self, project: ProjectFolder, step: str | None = None, then: Callable[[Any], object] | None = None,
         keys: Iterable[events.Key] = (),
     ) -> None:  # fmt: skip
         """Show a project. `then`: what to do once its status is known. `keys`: typed for it while it was being opened."""
+
+    def open_hit(self, project: Path, query: str, hit: Hit) -> None:
+        """Show the document of a hit in its project."""
 
     def action_search_all(self) -> None:
         """Show the search in all projects."""
@@ -141,8 +145,8 @@ A run in progress stands first: closing the app does not end it."""
         key = str(event.option_id)
         if key == SAMPLE:
             self.open_sample()
-        elif key == HERE and self._here:
-            self.open_here(self._here)
+        elif key == HERE and (folder := self._here):
+            self._open(str(folder), lambda: project_over(folder), "search", lambda screen: screen.make_searchable())
         elif key == NEW:
             self.action_new()
         elif key == OTHER:
@@ -206,56 +210,48 @@ A run in progress stands first: closing the app does not end it."""
         if path is not None:
             self.open(str(path))
 
-    @work(group="open")
-    async def open_sample(self) -> None:
-        from bmembed_tui.home.sample import import_questions, sample_project
+    def open_sample(self) -> None:
+        from bmembed_tui.home.sample import sample_project
+
+        self._open("the sample", sample_project, then=lambda screen: self.give_questions(screen.project))
+
+    @work(group="questions")
+    async def give_questions(self, sample: ProjectFolder) -> None:
+        """It takes a process, and nobody needs to wait for it."""
+        from bmembed_tui.home.sample import import_questions
         from engine.core.errors import EngineError
 
-        if self._opening:
-            return
-        self._begin("Creating the sample project …")
         try:
-            project = await sample_project()
-            self.bmembed.open_project(project, keys=self._typed)
-            self._end()
-            await import_questions(project)  # which takes a process, and nobody needs to wait for
+            await import_questions(sample)
         except EngineError as error:
             self.bmembed.show_error(error)
-        finally:
-            self._end()
+
+    def open(self, name: str, step: str | None = None) -> None:
+        self._open(name, lambda: _opened(name), step)
 
     @work(group="open")
-    async def open(self, name: str, step: str | None = None) -> None:
+    async def _open(
+        self, what: str, find: Callable[[], ProjectFolder], step: str | None = None,
+        then: Callable[[Any], object] | None = None,
+    ) -> None:  # fmt: skip
+        """Show the project that `find` gives, in a thread. `then`: as `open_project` has it."""
         from engine.core.errors import EngineError
 
         if self._opening:
             return
-        self._begin(f"Opening {name} …")
+        self._opening = True
+        self._typed.clear()
+        note = self.query_one("#home-note", SafeStatic)
+        note.update(f"Opening {what} …")
         try:
-            project = await asyncio.to_thread(_opened, name)
-            self.bmembed.open_project(project, step, keys=self._typed)
+            self.bmembed.open_project(await asyncio.to_thread(find), step, then, self._typed)
         except EngineError as error:
             self.bmembed.show_error(error)
             self.load()
         finally:
-            self._end()
-
-    @work(group="open")
-    async def open_here(self, folder: Path) -> None:
-        from engine.core.errors import EngineError
-
-        if self._opening:
-            return
-        self._begin(f"Opening {folder} …")
-        try:
-            self.bmembed.open_project(
-                await asyncio.to_thread(project_over, folder), "search", lambda screen: screen.make_searchable(),
-                self._typed,
-            )  # fmt: skip
-        except EngineError as error:
-            self.bmembed.show_error(error)
-        finally:
-            self._end()
+            self._opening = False
+            if note.is_attached:
+                note.update("")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """One project is searched in its step Search."""
@@ -273,16 +269,6 @@ A run in progress stands first: closing the app does not end it."""
         else:
             return False
         return True
-
-    def _begin(self, text: str) -> None:
-        self._opening = True
-        self._typed.clear()
-        self.query_one("#home-note", SafeStatic).update(text)
-
-    def _end(self) -> None:
-        self._opening = False
-        if self.is_attached and self.query("#home-note"):
-            self.query_one("#home-note", SafeStatic).update("")
 
     def palette_commands(self) -> Mapping[str, tuple[str, str]]:
         return {

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import ClassVar, Protocol, cast
+from typing import ClassVar, cast
 
 from textual import on, work
 from textual.app import ComposeResult
@@ -15,6 +14,7 @@ from textual.widgets import Input, OptionList
 
 from bmembed_tui.client.engine_client import command, parsed
 from bmembed_tui.home.recents import recent
+from bmembed_tui.home.screen import ProjectOpener
 from bmembed_tui.steps.search import text as texts
 from bmembed_tui.steps.search.hit_list import HitList, Results
 from bmembed_tui.steps.search.view import QueryInput
@@ -22,13 +22,6 @@ from bmembed_tui.widgets.key_line import KeyLine
 from bmembed_tui.widgets.safe import SafeStatic
 from engine.core.errors import EngineError
 from engine.core.messages.search import MODES, FoundIn, Hit
-
-
-class HitOpener(Protocol):
-    """What the screen asks of the app."""
-
-    def open_hit(self, project: Path, query: str, hit: Hit) -> None:
-        """Show the document of a hit in its project."""
 
 
 class AllProjectsScreen(Screen[None]):
@@ -111,4 +104,4 @@ class AllProjectsScreen(Screen[None]):
     def _open(self, event: OptionList.OptionSelected) -> None:
         if self.found:
             one, hit = self.found[event.option_index]
-            cast(HitOpener, self.app).open_hit(one.path, self._query, hit)
+            cast(ProjectOpener, self.app).open_hit(one.path, self._query, hit)

@@ -82,8 +82,8 @@ def _held_out(curve: Curve) -> Iterator[Content]:
 
 def _folded(curve: Curve) -> Iterator[Content]:
     if (best := curve.best) is not None:
-        place = f"step {best.step:,} is the best so far" if best.step else "no step was better than the start so far"
-        yield plain(f"By held-out {_kind(curve)}, {place}. f shows figures.")
+        place = f"step {best.step:,}" if best.step else "the start, before any step"
+        yield plain(f"Best by held-out {_kind(curve)}: {place}. f shows figures.")
 
 
 def _kind(curve: Curve) -> str:

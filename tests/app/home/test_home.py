@@ -155,7 +155,7 @@ def test_the_sample_takes_a_free_name_where_its_own_is_taken_and_is_found_again(
     (projects_root() / "sample-2" / "letter.txt").write_text("mine")
     (projects_root() / "sample-3").mkdir()
 
-    made = [asyncio.run(sample_project()).path for _ in range(2)]
+    made = [sample_project().path for _ in range(2)]
 
     assert made == [projects_root() / "sample-3"] * 2
 
@@ -166,7 +166,7 @@ def test_the_samples_questions_are_imported_once(monkeypatch: pytest.MonkeyPatch
     async def note(*arguments: str) -> None:
         commands.append(arguments)
 
-    project = asyncio.run(sample_project())
+    project = sample_project()
     monkeypatch.setattr("bmembed_tui.home.sample.command", note)
     asyncio.run(import_questions(project))
     (project.path / "imports" / "judgments-1.jsonl").write_text("{}")
@@ -242,13 +242,15 @@ def test_remembering_a_project_looks_at_no_other(tmp_path: Path, monkeypatch: py
 
 
 def test_leaving_while_the_sample_is_made_opens_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    making = asyncio.Event()
+    making, left = threading.Event(), threading.Event()
 
-    async def never() -> None:
+    def make() -> ProjectFolder:
         making.set()
-        await asyncio.Event().wait()
+        assert left.wait(60)
+        return ProjectFolder(Path("sample"))
 
-    monkeypatch.setattr("bmembed_tui.home.sample.sample_project", never)
+    monkeypatch.setattr("bmembed_tui.home.sample.sample_project", make)
+    monkeypatch.setattr("bmembed_tui.app.BmembedApp.on_unmount", lambda _app: left.set())
     opened: list[Path] = []
     monkeypatch.setattr(
         "bmembed_tui.app.BmembedApp.open_project", lambda _app, project, *_, **__: opened.append(project.path)
@@ -257,9 +259,10 @@ def test_leaving_while_the_sample_is_made_opens_nothing(monkeypatch: pytest.Monk
     async def story(pilot: Pilot[Any]) -> None:
         await until_offered(pilot)
         await pilot.press("enter")
-        await asyncio.wait_for(making.wait(), 60)
+        await until(pilot, making.is_set, "the making")
 
     drive(story)
+    assert left.is_set()
     assert not opened
 
 
