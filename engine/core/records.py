@@ -18,6 +18,7 @@ Kind = Literal[
     "too large",
     "timed out",
     "out of memory",
+    "crashed",
     "unsupported",
     "refused",
     "no access",

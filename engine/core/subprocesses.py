@@ -74,10 +74,8 @@ def run_in_subprocess(
     except ValueError:
         if stopped:
             raise CancelledError(f"{what} was cancelled.", "", "Nothing was changed.") from None
-        code = child.returncode
-        name = signal.Signals(-code).name if code < 0 else f"exit code {code}"
         raise StageError(
-            f"{what} crashed ({name}).", "Native code of a model library crashed.", "Try another model.",
+            f"{what} crashed ({how_it_ended(child.returncode)}).", "Native code of a model library crashed.", "Try another model.",
             code="model-crashed",
         ) from None  # fmt: skip
     if child.returncode:
@@ -138,6 +136,11 @@ def exit_with_parent() -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
+def how_it_ended(code: int) -> str:
+    """`SIGSEGV` or `exit code 3`. `code` as subprocess gives it."""
+    return signal.Signals(-code).name if code < 0 else f"exit code {code}"
+
+
 def crash(stage: str, code: int, folder: Path) -> EngineError:
     """The error of a stage that ended without one. `code` as subprocess gives it; `folder` of the run."""
     log = folder / f"{stage}.log"
@@ -147,9 +150,8 @@ def crash(stage: str, code: int, folder: Path) -> EngineError:
             "Close other programs, or lower queries_per_step or max_tokens in project.toml, and run again: it resumes.",
             code="memory-full", stage=stage, command="run",
         )  # fmt: skip
-    name = signal.Signals(-code).name if code < 0 else f"exit code {code}"
     return StageError(
-        f"{STAGE_WORDS[stage]} crashed ({name}).", f"Its output is in {log}.",
+        f"{STAGE_WORDS[stage]} crashed ({how_it_ended(code)}).", f"Its output is in {log}.",
         "Run again: it resumes from the last checkpoint.", code="stage-crashed", stage=stage, command="run",
     )  # fmt: skip
 

@@ -64,6 +64,20 @@ class BeirReader:
 READER = BeirReader()
 
 
+def begins_corpus(path: Path) -> bool:
+    """Whether the first line of a corpus.jsonl is an entry of a BEIR data set; one that is closed to us is taken for it."""
+    try:
+        with path.open("rb") as file:
+            first = next(filter(bytes.strip, iter(lambda: file.readline(_MAX_LINE_LENGTH), b"")), b"")
+    except OSError:
+        return True
+    try:
+        entry = json.loads(first.decode("utf-8-sig"))
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(entry, dict) and "_id" in entry and bool({"text", "title"} & entry.keys())
+
+
 def read_beir_judgments(folder: Path, split: str = "test") -> list[JudgedQuery]:
     """The judged queries of a BEIR folder: queries.jsonl with qrels/`split`.tsv, in the order of queries.jsonl.
 

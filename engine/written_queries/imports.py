@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from engine.core.disk import write_text
 from engine.core.errors import DatasetError
 from engine.core.records import JudgedQuery
 from engine.project.folder import ProjectFolder
+from engine.project.stage import StageContext
 from engine.project.store.store import Store
 from engine.written_queries.beir import (
     ImportedQuery,
@@ -115,6 +117,22 @@ def restore_judgments(project: ProjectFolder, store: Store) -> None:
     for path in sorted((project.path / "imports").glob("judgments-*.jsonl")):
         if fresh := [query for query in read_judgments(path) if query.key not in known]:
             store.put_judged(fresh)
+
+
+def import_beside(context: StageContext, corpora: Iterable[Path]) -> int:
+    """Bring in the judgments that lie beside BEIR corpora, and those of the imports folder; returns how many there are then."""
+    restore_judgments(context.project, context.store)
+    for corpus in corpora:
+        folder = corpus.parent
+        if (folder / "queries.jsonl").is_file() and (folder / "qrels" / "test.tsv").is_file():
+            try:
+                judged = read_beir_judgments(folder)
+            except DatasetError as error:
+                context.warn(f"The judgments beside {corpus} are left out. {error.what} {error.why}")
+                continue
+            context.store.put_judged(judged)
+            context.choose("judgments", len(judged), f"queries.jsonl and qrels/test.tsv lie beside {corpus}")
+    return context.store.counts()["judged_queries"]
 
 
 def imported_queries(project: ProjectFolder) -> list[ImportedQuery]:

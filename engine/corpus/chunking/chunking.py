@@ -57,14 +57,9 @@ class Chunker:
     """
 
     def __init__(
-        self,
-        tokenizer_file: Path,
-        chunk_tokens: int = 256,
-        overlap_sentences: int = 1,
-        context: Context = "none",
-        special_tokens: int = 2,
-        check: Callable[[], None] = lambda: None,
-    ) -> None:
+        self, tokenizer_file: Path, chunk_tokens: int = 256, overlap_sentences: int = 1, context: Context = "none",
+        special_tokens: int = 2, check: Callable[[], None] = lambda: None,
+    ) -> None:  # fmt: skip
         self._budget = chunk_tokens - special_tokens
         if self._budget < _MIN_TOKENS:
             raise UsageError(
@@ -235,21 +230,12 @@ class Chunker:
             for ordinal, (span, text, tokens) in enumerate(zip(spans, embedded, counts, strict=True))
         ]
 
-    def _make(
-        self, document: ReadDocument, document_id: int, ordinal: int, span: Span, embedded: str, tokens: int
-    ) -> Chunk:
+    def _make(self, document: ReadDocument, key: int, ordinal: int, span: Span, embedded: str, tokens: int) -> Chunk:
         return Chunk(
-            document_id=document_id,
-            ordinal=ordinal,
-            start=span[0],
-            end=span[1],
-            text=document.text[span[0] : span[1]],
-            headings=self._path(document, span[0]),
-            tokens=tokens + self._special,
-            embedded_text=embedded,
-            content_hash=sha256(embedded.encode()).hexdigest(),
+            key, ordinal, *span, text=document.text[slice(*span)], headings=self._path(document, span[0]),
+            tokens=tokens + self._special, embedded_text=embedded, content_hash=sha256(embedded.encode()).hexdigest(),
             pages=_pages(document, span),
-        )
+        )  # fmt: skip
 
 
 def _pages(document: ReadDocument, span: Span) -> tuple[tuple[int, int, str], ...]:

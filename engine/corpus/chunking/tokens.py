@@ -28,12 +28,11 @@ class TokenCounter:
         try:
             self._tokenizer = Tokenizer.from_str(tokenizer_file.read_text(encoding="utf-8"))
         except Exception as error:  # tokenizers raises bare Exception
-            raise ModelError(
+            what, to_do = (
                 f"The tokenizer {tokenizer_file} cannot be used.",
-                str(error),
                 "Name a complete model folder in encoder.model.",
-                code="tokenizer-invalid",
-            ) from error
+            )
+            raise ModelError(what, str(error), to_do, code="tokenizer-invalid") from error
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
         self.splitter = lru_cache(maxsize=64)(self._new_splitter)
@@ -50,9 +49,7 @@ class TokenCounter:
         return [len(found) for found in self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]
 
     def count_long(self, text: str, check: Callable[[], None] = lambda: None) -> int:
-        """Tokens of a text of any length, counted a piece at a time: a word that is parted by that counts as its parts. `check` is
-        called before each piece, and may raise.
-        """
+        """Tokens of a long text, a piece at a time: a word parted by that counts as its parts. `check` may raise."""
         count = 0
         for start in range(0, len(text), COUNTED_AT_ONCE):
             check()

@@ -1,9 +1,10 @@
-"""What a reader is, and which one reads a format. A new format is one `register_reader` call away."""
+"""What a reader is, and which one reads a format."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Protocol
@@ -12,21 +13,17 @@ from engine.core.errors import InputError
 from engine.core.records import Kind, ReadDocument
 
 MAX_FILE = 512 * 2**20
-OWN_TEXT = "its own text"
-"""What is left out of a file that itself cannot be read where the files inside it can."""
+_OWN_TEXT, _FILES_INSIDE = "its own text", "files inside"  # of a file, where one of the two cannot be read
 
 
 class UnreadableFileError(InputError):
-    """One file cannot be read; `why` holds the reason in a few words, `kind` what sort of reason it is. The others are
-    not affected.
-    """
+    """One file cannot be read: `why` in a few words, `kind` for programs. The others are not affected."""
 
     code = "file-unreadable"
 
     def __init__(self, path: Path, reason: str, kind: Kind = "") -> None:
-        super().__init__(
-            f"{path.name} cannot be read.", reason, "Convert the file, or leave it out with corpus.exclude."
-        )
+        to_do = "Convert the file, or leave it out with corpus.exclude."
+        super().__init__(f"{path.name} cannot be read.", reason, to_do)
         self.kind: Kind = kind or ("empty" if reason == "empty" else "damaged")
 
 
@@ -67,9 +64,23 @@ class Reader(Protocol):
         """
 
 
+def beside(inside: Iterator[Found], failed: UnreadableFileError | None) -> Iterator[Found]:
+    """The files inside a file; where its own text `failed`, first why. Raises `failed` where there is no file."""
+    try:
+        for found in inside:
+            if failed is not None and isinstance(found, Member):
+                yield LeftOut(_OWN_TEXT, "quarantined", failed.kind, failed.why or failed.what)
+                failed = None
+            yield found
+    except UnreadableFileError as error:
+        yield LeftOut(_FILES_INSIDE, "quarantined", error.kind, error.why or error.what)
+    if failed is not None:
+        raise failed
+
+
 OFFICE = ("pdf", "docx", "doc", "pptx", "ppt", "xlsx", "xls", "odt", "ods", "odp", "rtf", "epub")
 _HERE = "engine.corpus.formats"
-_BUILT_IN = {
+_READERS = {
     "txt": f"{_HERE}.plain", "md": f"{_HERE}.markdown", "html": f"{_HERE}.html", "eml": f"{_HERE}.mail",
     "mbox": f"{_HERE}.mail", "msg": f"{_HERE}.outlook", "zip": f"{_HERE}.archive", "pdf": f"{_HERE}.pdf",
     "beir": "engine.written_queries.beir",
@@ -78,37 +89,18 @@ _BUILT_IN = {
     **dict.fromkeys(("docx", "doc", "pptx", "ppt", "xlsx", "xls"), f"{_HERE}.office"),
     **dict.fromkeys(("odt", "ods", "odp", "rtf", "epub"), f"{_HERE}.general"),
 }  # fmt: skip
-_readers: dict[str, Reader] = {}
 
 
-def register_reader(reader: Reader) -> None:
-    """Makes a reader the one for its formats, in place of any before it."""
-    _readers.update(dict.fromkeys(reader.formats, reader))
-
-
+@cache
 def reader_for(format: str) -> Reader:
-    """The reader of a format. Raises InputError for a format that none reads."""
-    if format not in _readers and format in _BUILT_IN:
-        module = import_module(_BUILT_IN[format])
-        for reader in getattr(module, "READERS", None) or (module.READER,):
-            register_reader(reader)
-    if format not in _readers:
-        raise InputError(
-            f"There is no reader for the format '{format}'.", "", "Leave such files out with corpus.exclude.",
-            code="format-unknown",
-        )  # fmt: skip
-    return _readers[format]
-
-
-def is_registered(format: str) -> bool:
-    """Whether a reader that is not one of the product's own reads this format: such a one works in this process."""
-    return format in _readers and type(_readers[format]).__module__ not in _BUILT_IN.values()
+    """The reader of a format, one of those that a scan names."""
+    module = import_module(_READERS[format])
+    readers: Sequence[Reader] = getattr(module, "READERS", None) or (module.READER,)
+    return next(reader for reader in readers if format in reader.formats)
 
 
 def read_bytes(path: Path, data: bytes | None = None) -> bytes:
-    """The bytes of a file, or `data` where they are at hand. Raises OSError when it is missing or closed to us,
-    UnreadableFileError when too large or empty.
-    """
+    """The bytes of a file, or `data`. Raises OSError, and UnreadableFileError when too large or empty."""
     if (path.stat().st_size if data is None else len(data)) > MAX_FILE:
         raise UnreadableFileError(path, f"larger than {MAX_FILE // 2**20} MB", "too large")
     data = path.read_bytes() if data is None else data

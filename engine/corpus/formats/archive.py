@@ -12,7 +12,7 @@ from engine.corpus.formats import Found, LeftOut, Member, UnreadableFileError
 from engine.corpus.formats.damage import damaged
 from engine.corpus.formats.locked import known, why_closed
 from engine.corpus.formats.plain import guess_encoding_of_names
-from engine.corpus.formats.recognition import MAX_UNPACKED, open_zip, refuse_bomb
+from engine.corpus.formats.recognition import MAX_UNPACKED, is_bomb, open_zip
 
 MAX_MEMBER = 256 * 2**20
 _PIECE = 2**20
@@ -31,7 +31,6 @@ class ZipReader:
         """See `Reader.read`."""
         with open_zip(path, data) as archive:
             members = [member for member in archive.infolist() if not member.is_dir()]
-            refuse_bomb(path, members)
             if not members:
                 raise UnreadableFileError(path, "an archive without files", "empty")
             left, hidden = MAX_UNPACKED, True
@@ -57,13 +56,18 @@ def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str, left: 
     if stat.S_ISLNK(member.external_attr >> 16):
         return LeftOut(name, "skipped", "link", "a link inside an archive")
     locked = bool(member.flag_bits & _ENCRYPTED)
+    if is_bomb(member.compress_size, member.file_size):
+        return LeftOut(
+            name, "quarantined", "too large", f"it unpacks to {member.file_size / 1e6:,.0f} MB, as a ZIP bomb does"
+        )
     try:
         content = _unlocked(archive, member, min(left, MAX_MEMBER), known() if locked else (None,))
         if content is None:
             return LeftOut(name, "quarantined", "encrypted", why_closed())
         return Member(name, content)
     except OverflowError:
-        return LeftOut(name, "quarantined", "too large", f"it unpacks to more than {MAX_MEMBER // 2**20} MB")
+        what, most = ("it unpacks", MAX_MEMBER) if left >= MAX_MEMBER else ("the archive unpacks", MAX_UNPACKED)
+        return LeftOut(name, "quarantined", "too large", f"{what} to more than {most // 2**20:,} MB")
     except NotImplementedError:  # a RuntimeError as well
         return LeftOut(
             name, "quarantined", "unsupported", f"packed by method {member.compress_type}, which is not unpacked"
@@ -101,9 +105,7 @@ def _for_aes(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> tuple[zipfile
 
 
 def names_of(members: Sequence[zipfile.ZipInfo]) -> list[str]:
-    """The names of members as they were written: in UTF-8, as the archive says or as they just are; else in the code page that
-    fits them all best.
-    """
+    """Members' names: in UTF-8, where they say or are so; else in the code page that fits them all best."""
     stored = [_stored_name(member) for member in members]
     encoding = guess_encoding_of_names(b"\n".join(sorted({name for name in stored if isinstance(name, bytes)})))
     return [_decoded_name(name, encoding) if isinstance(name, bytes) else name for name in stored]
@@ -131,6 +133,8 @@ def _decoded_name(name: bytes, encoding: str) -> str:
 def _unpacked(archive: zipfile.ZipFile, member: zipfile.ZipInfo, most: int, password: str | None = None) -> bytes:
     """The bytes of a member, whatever size it claims. Raises OverflowError where there are more than `most`."""
     pieces, size = [], 0
+    if member.file_size > most:
+        raise OverflowError
     with archive.open(member, pwd=None if password is None else password.encode()) as file:
         while piece := file.read(_PIECE):
             size += len(piece)

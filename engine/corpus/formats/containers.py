@@ -12,16 +12,9 @@ from functools import lru_cache
 from io import BytesIO
 
 DAMAGED = (
-    zipfile.BadZipFile,
-    zlib.error,
-    lzma.LZMAError,
-    NotImplementedError,
-    RuntimeError,
-    EOFError,
-    ValueError,
-    OSError,
+    zipfile.BadZipFile, zlib.error, lzma.LZMAError, NotImplementedError, RuntimeError, EOFError, ValueError, OSError,
     struct.error,
-)
+)  # fmt: skip
 """What looking into a damaged package, or one that is locked, may raise."""
 
 
@@ -32,11 +25,14 @@ def package_of(content: bytes) -> zipfile.ZipFile:
 
 
 class CompoundFile:
-    """The streams of a compound file. Raises ValueError for what is none or is damaged beyond reading."""
+    """The streams of a compound file, and why one of them was `lost`. Raises ValueError for what is none or is damaged beyond
+    reading.
+    """
 
     def __init__(self, data: bytes) -> None:
         from olefile import OleFileIO
 
+        self.lost = ""
         try:
             self._file = OleFileIO(BytesIO(data))
             self._names = {name.lower(): name for name in map("/".join, self._file.listdir())}
@@ -61,7 +57,8 @@ class CompoundFile:
             return bytes(self._file.openstream(name.split("/")).read(most))
         except MemoryError:
             raise
-        except Exception:  # as above
+        except Exception as error:  # as above
+            self.lost = str(error)
             return b""
 
 

@@ -11,7 +11,7 @@ _WORDS = (
     (r"\bCRC\b|checksum", "some of it was changed: a checksum does not fit"),
     (r"\butf-8\b|codec can't|cannot decode", "some of its text is not in the encoding that it should be in"),
     (r"deflate|decompress|compression method", "its compressed content cannot be unpacked"),
-    (r"\bXML error|parse PART:|tag expected", "a part of it is not sound XML"),
+    (r"\bXML error|parse PART:|tag expected|well-formed", "a part of it is not sound XML"),
     (r"\bnot found\b|missing|no item named|no such", "a part of it is missing"),
     (r"\bend (?:of|of file)\b|EOCD|not a zip|truncated|boundary|file has only|whole buffer|not a compound file",
      "it ends before it should: it is cut or damaged"),

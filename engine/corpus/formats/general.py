@@ -7,38 +7,41 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 from engine.core.characters import clean
-from engine.core.records import ReadDocument
-from engine.corpus.formats import UnreadableFileError, read_bytes
+from engine.corpus.formats import Found, LeftOut, UnreadableFileError, read_bytes
+from engine.corpus.formats.containers import package_of
 from engine.corpus.formats.damage import damaged, without_names
 from engine.corpus.formats.locked import why_closed
 from engine.corpus.text.blocks import NOTES, Builder, Text, from_slides, rows_as_text
 from engine.corpus.text.metadata import document_of
 
 _OOXML = "application/vnd.openxmlformats-officedocument."
+_ODF = "application/vnd.oasis.opendocument."
 MIME = {
-    "docx": f"{_OOXML}wordprocessingml.document",
-    "doc": "application/msword",
-    "pptx": f"{_OOXML}presentationml.presentation",
-    "ppt": "application/vnd.ms-powerpoint",
-    "xlsx": f"{_OOXML}spreadsheetml.sheet",
-    "xls": "application/vnd.ms-excel",
-    "odt": "application/vnd.oasis.opendocument.text",
-    "ods": "application/vnd.oasis.opendocument.spreadsheet",
-    "odp": "application/vnd.oasis.opendocument.presentation",
-    "rtf": "application/rtf",
-    "epub": "application/epub+zip",
-    "msg": "application/vnd.ms-outlook",
-}
+    "docx": f"{_OOXML}wordprocessingml.document", "doc": "application/msword",
+    "pptx": f"{_OOXML}presentationml.presentation", "ppt": "application/vnd.ms-powerpoint",
+    "xlsx": f"{_OOXML}spreadsheetml.sheet", "xls": "application/vnd.ms-excel",
+    "odt": f"{_ODF}text", "ods": f"{_ODF}spreadsheet", "odp": f"{_ODF}presentation",
+    "rtf": "application/rtf", "epub": "application/epub+zip", "msg": "application/vnd.ms-outlook",
+}  # fmt: skip
 _SHEETS, _SLIDES = ("ods", "xlsx", "xls"), ("odp", "pptx", "ppt")
 _RTF_SIGN = re.compile(rb"\\([\\~_])")  # which xberg shows as they are written
 _RTF_SIGNS = {b"\\": rb"\\", b"~": b" ", b"_": b"-"}
 _DAY = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.\d+)?")
 _TIME = re.compile(r"DURATION: PT(\d+)H(\d+)M(\d+)(?:\.\d+)?S")
+_QUOTED = re.compile(r"'([^']+)'")
+_OF_PARTS = (
+    "epub",
+    "excel",
+    "pptx",
+)  # who warns of sheets, slides and chapters; other warnings are about pictures and objects
+_MANIFEST = "META-INF/manifest.xml"
 _REFERENCE = re.compile(r"\[\^\w+\]:?")  # to a note, as Markdown writes it
 
 
@@ -47,30 +50,46 @@ class GeneralReader:
 
     formats = frozenset({"odt", "ods", "odp", "rtf", "epub"})
 
-    def read(self, path: Path, data: bytes | None = None) -> Iterator[ReadDocument]:
+    def read(self, path: Path, data: bytes | None = None) -> Iterator[Found]:
         """See `Reader.read`."""
         format = path.suffix.lstrip(".").lower()
-        text, metadata = extracted(path, read_bytes(path, data), format)
-        if not text.text.strip():
-            raise UnreadableFileError(path, "it holds no text", "empty")
-        yield document_of(path, format, text, metadata)
+        text, metadata, lost = extracted(path, read_bytes(path, data), format)
+        yield document_of(path, format, with_text(path, text, lost), metadata)
+        yield from lost
 
 
 READER = GeneralReader()
 
 
-def extracted(path: Path, content: bytes, format: str) -> tuple[Text, Mapping[str, Any]]:
-    """The text of a document and what it says of itself. Raises UnreadableFileError with xberg's reason."""
+def with_text(path: Path, text: Text, lost: Sequence[LeftOut], why: str = "it holds no text") -> Text:
+    """The text of a document. Raises UnreadableFileError where there is none: because of what was lost, else `why`."""
+    if not text.text.strip():
+        raise UnreadableFileError(path, *((lost[0].reason, lost[0].kind) if lost else (why, "empty")))
+    return text
+
+
+def extracted(path: Path, content: bytes, format: str) -> tuple[Text, Mapping[str, Any], list[LeftOut]]:
+    """A document's text, what it says of itself, and lost parts. Raises UnreadableFileError."""
     if format == "rtf":
         content = _RTF_SIGN.sub(lambda found: _RTF_SIGNS[found[1]], content)
+    if format == "ods" and _MANIFEST not in package_of(content).namelist():
+        file = BytesIO(content)  # xberg wants that part, which says nothing of cells
+        with ZipFile(file, "a") as made:
+            made.writestr(_MANIFEST, "<manifest/>")
+        content = file.getvalue()
     found = extract(path, content, format)
-    nodes = (
-        [] if found.document is None else [(json.loads(str(node.content)), node.page) for node in found.document.nodes]
-    )
+    nodes = [(json.loads(str(node.content)), node.page) for node in (found.document.nodes if found.document else ())]
     said = found.metadata
     metadata = {"title": said.title, "authors": said.authors or said.created_by, "created_at": said.created_at,
                 "modified_at": said.modified_at}  # fmt: skip
-    return _text(nodes, format), metadata
+    return _text(nodes, format), metadata, [*_lost(path, found.processing_warnings)]
+
+
+def _lost(path: Path, warnings: Iterable[Any]) -> Iterator[LeftOut]:
+    for warning in warnings:
+        if warning.source in _OF_PARTS:
+            error, part = _failed(path, warning.message), _QUOTED.search(warning.message)
+            yield LeftOut(part[1] if part else "some of its parts", "quarantined", error.kind, error.why)
 
 
 def extract(path: Path, content: bytes, format: str) -> Any:
@@ -80,7 +99,7 @@ def extract(path: Path, content: bytes, format: str) -> Any:
 
     config = ExtractionConfig(
         use_cache=False, enable_quality_processing=False, disable_ocr=True, include_document_structure=True,
-        concurrency=ConcurrencyConfig(max_threads=1),
+        max_archive_depth=0, concurrency=ConcurrencyConfig(max_threads=1),
     )  # fmt: skip
 
     async def answer() -> Any:
@@ -96,14 +115,17 @@ def extract(path: Path, content: bytes, format: str) -> Any:
 
 
 def _failed(path: Path, message: str) -> UnreadableFileError:
-    if "password" in without_names(message).lower() or "encrypted" in without_names(message).lower():
+    said, rest = without_names(message).lower(), clean(message.partition(": ")[2] or message)
+    if "(drm)" in said:
+        return UnreadableFileError(path, f"encrypted: {rest}", "encrypted")
+    if "password" in said or "encrypted" in said:
         return UnreadableFileError(path, why_closed(), "encrypted")
-    return UnreadableFileError(path, damaged(clean(message.partition(": ")[2] or message)), "damaged")
+    return UnreadableFileError(path, damaged(rest), "damaged")
 
 
 def _text(nodes: Iterable[tuple[Mapping[str, Any], int | None]], format: str) -> Text:
     if format in _SLIDES:
-        return from_slides(_by_slide(nodes))
+        return from_slides(_by_slide(nodes, is_titled=format != "odp"))
     built, sheets = Builder(), 0
     for node, _ in nodes:
         if format in _SHEETS and node["node_type"] == "heading":
@@ -115,11 +137,13 @@ def _text(nodes: Iterable[tuple[Mapping[str, Any], int | None]], format: str) ->
     return built.done()
 
 
-def _by_slide(nodes: Iterable[tuple[Mapping[str, Any], int | None]]) -> dict[int, str]:
+def _by_slide(nodes: Iterable[tuple[Mapping[str, Any], int | None]], *, is_titled: bool) -> dict[int, str]:
     slides: dict[int, Builder] = {}
     number = 1
     for node, page in nodes:
         number = page or (node.get("number") if node["node_type"] == "slide" else None) or number
+        if node["node_type"] == "slide" and not is_titled:  # by its title, or by a name that nobody sees
+            continue
         _add(slides.setdefault(number, Builder()), node)
     return {at: slides[at].done().text for at in sorted(slides)}
 
@@ -137,6 +161,8 @@ def _add(built: Builder, node: Mapping[str, Any]) -> None:
         case "image":
             said = clean(node.get("description") or "")
             built.block(said if " " in said else "")
+        case "slide":
+            built.block(clean(node.get("title") or ""))
         case "raw_block":
             notes = str(node.get("format")).endswith("notes")
             built.block(f"{NOTES}\n{_line(node)}" if notes else _line(node))

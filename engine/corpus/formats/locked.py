@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from functools import lru_cache
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ NO_PASSWORD = "encrypted: it needs a password. Put it into a file, and name that
 NONE_FITS = "encrypted: no password in corpus.passwords_file opens it"
 _known: tuple[str, ...] = ()
 _seconds = 30.0
+_MAX_LENGTH = 300  # of a reason
 _OPEN_TO_ALL = "VelvetSweatshop"  # what Excel locks with where it must lock and was given no password
 
 
@@ -61,9 +61,8 @@ def unlocked(path: Path, data: bytes) -> bytes:
     passwords = [*known(), _OPEN_TO_ALL] if path.suffix.lower().startswith(".xl") else [*known()]
     for password in passwords:
         if tried and time.monotonic() > end:
-            raise _locked(
-                path, f"the first {tried:,} of {len(passwords):,} passwords do not open it; the others take too long"
-            )
+            shown = f"the first {tried:,} of {len(passwords):,} passwords"
+            raise _locked(path, f"{shown} do not open it; the others take too long")
         tried += 1
         try:
             return _opened(data, password)
@@ -76,26 +75,16 @@ def unlocked(path: Path, data: bytes) -> bytes:
         except MemoryError:
             raise
         except Exception as error:  # its parsers raise whatever a damaged file leads them to
-            raise _locked(path, f"its kind of encryption is not supported ({type(error).__name__})") from error
+            raise _locked(path, f"it cannot be decrypted ({type(error).__name__}: {error})"[:_MAX_LENGTH]) from error
     raise UnreadableFileError(path, why_closed(), "encrypted")
 
 
 def _opened(data: bytes, password: str) -> bytes:
     import msoffcrypto
     from msoffcrypto.format import doc97, ppt97, xls97
-    from msoffcrypto.method.ecma376_agile import ECMA376Agile
-    from msoffcrypto.method.ecma376_standard import ECMA376Standard
 
     for module in (doc97, ppt97, xls97):
         module.tempfile = _InMemory  # this process may write no file
-    for method, name in (
-        (ECMA376Agile, "_derive_iterated_hash_from_password"),
-        (ECMA376Standard, "makekey_from_password"),
-    ):
-        if not hasattr(
-            derived := getattr(method, name), "cache_info"
-        ):  # asked for twice with each password, and slow by design
-            setattr(method, name, staticmethod(lru_cache(maxsize=1)(derived)))
     file: Any = msoffcrypto.OfficeFile(BytesIO(data))
     if file.format == "ooxml":
         file.load_key(password=password, verify_password=True)

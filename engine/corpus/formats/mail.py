@@ -15,7 +15,7 @@ from typing import BinaryIO
 
 from engine.core.characters import clean
 from engine.core.records import ReadDocument
-from engine.corpus.formats import Found, LeftOut, Member, UnreadableFileError, read_bytes
+from engine.corpus.formats import Found, LeftOut, Member, UnreadableFileError, beside, read_bytes
 from engine.corpus.formats.general import MIME
 from engine.corpus.formats.plain import decode_as
 from engine.corpus.scan.formats import FORMATS, IMAGES, ending_of, is_header, is_mail
@@ -57,14 +57,14 @@ class MailReader:
         body = read.of(message)
         lines = [f"{name}: {text}" for name, text in header.items() if text]
         text = "\n\n".join(filter(None, ("\n".join(lines), body)))
-        if not text.strip():
-            raise UnreadableFileError(path, "it holds no text", "empty")
-        date = _date(header["Date"])
-        yield ReadDocument(
-            header["Subject"] or title_from_name(path), text, format="eml", author=header["From"], created=date,
-            note="; ".join(dict.fromkeys(read.notes)),
-        )  # fmt: skip
-        yield from _attachments([(number, part) for number, part in enumerate(leaves, 1) if id(part) not in read.shown])
+        if text.strip():
+            yield ReadDocument(
+                header["Subject"] or title_from_name(path), text, format="eml", author=header["From"],
+                created=_date(header["Date"]), note="; ".join(dict.fromkeys(read.notes)),
+            )  # fmt: skip
+        failed = None if text.strip() else UnreadableFileError(path, "it holds no text", "empty")
+        left = [(number, part) for number, part in enumerate(leaves, 1) if id(part) not in read.shown]
+        yield from beside(_attachments(left), failed)
 
 
 class MailboxReader:
@@ -146,9 +146,7 @@ def _leaves(message: email.message.Message, depth: int = 0) -> Iterator[email.me
 
 
 class _Body:
-    """What a mail shows. `shown` holds the ids of the parts that need not be read for themselves, `notes` what the ledger is to
-    say of their encodings.
-    """
+    """What a mail shows. `shown`: ids of the parts that are not files; `notes`: of encodings, for the ledger."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

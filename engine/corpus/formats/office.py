@@ -1,7 +1,4 @@
-"""Word, Excel and PowerPoint files, old and new, through office_oxide. Only ever called in a sandboxed child process.
-
-Where it finds no text or gives up, `general` is asked: that is another library.
-"""
+"""Word, Excel and PowerPoint files, old and new, through office_oxide, else by `general`. Only called in a sandboxed process."""
 
 from __future__ import annotations
 
@@ -11,18 +8,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, cast
 from xml.sax.saxutils import unescape
 from zipfile import ZipFile
 
 from engine.core.characters import clean
-from engine.core.records import ReadDocument
-from engine.corpus.formats import UnreadableFileError, read_bytes
+from engine.corpus.formats import Found, LeftOut, UnreadableFileError, read_bytes
 from engine.corpus.formats.containers import DAMAGED, package_of
 from engine.corpus.formats.damage import damaged
-from engine.corpus.formats.general import extracted
+from engine.corpus.formats.general import extracted, with_text
 from engine.corpus.formats.html import shown_text, source_of
-from engine.corpus.formats.locked import why_closed
+from engine.corpus.formats.locked import unlocked
 from engine.corpus.formats.word_numbers import with_numbers
 from engine.corpus.text.blocks import NOTES, Builder, Text, from_slides, lacking_in, rows_as_text, with_more
 from engine.corpus.text.metadata import document_of
@@ -39,6 +35,9 @@ _FIELDS = re.compile(r"[^\t\n]*&\[Pages?\][^\t\n]*|&\[\w+\]")
 _PACKAGES = ("docx", "xlsx", "pptx")
 _DRAWING = re.compile(r"\w+/(?:charts/chart|diagrams/data|drawings/drawing)\d*\.xml")
 _PAGE = re.compile(r"word/afchunk\d*\.x?html?")
+# of these office_oxide says nothing where they do not unpack; for a sheet or a slide it has a line in its place
+_PASSED_OVER = re.compile(r"\w+/(?:comments|threadedC|notesSlides|footnotes|endnotes|header|footer|sharedS)[\w/]*\.xml")
+_LOST = re.compile(r"\[unreadable (?:sheet|slide) \".*\": (.*)\]", re.DOTALL)
 _PARAGRAPH = re.compile(rb"<a:p>.*?</a:p>|<c:v>[^<]*</c:v>", re.DOTALL)
 _WORDS = re.compile(rb"<(?:a:t|c:v)>([^<]*)<")
 
@@ -50,25 +49,32 @@ class OfficeReader:
 
     formats = frozenset({"docx", "doc", *_SLIDES, *_SHEETS})
 
-    def read(self, path: Path, data: bytes | None = None) -> Iterator[ReadDocument]:
+    def read(self, path: Path, data: bytes | None = None) -> Iterator[Found]:
         """See `Reader.read`."""
         format, content = path.suffix.lstrip(".").lower(), read_bytes(path, data)
         failed: UnreadableFileError | None = None
-        text, metadata = Text(""), cast(Node, {})
+        found: Node = {"metadata": {}}
+        text, metadata, lost = Text(""), cast(Node, {}), list[LeftOut]()
         try:
             found = _parsed(path, content, format)
-            text, metadata = _text(found["sections"], format), _metadata(found)
+            text, metadata = _text(_sections(found, format, lost), format), _metadata(found)
         except UnreadableFileError as error:
+            if error.kind == "encrypted":
+                raise
             failed = error
         if format in _PACKAGES:
-            lines = _drawn(path, content, numbers=format != "xlsx")  # a sheet's charts show its own
+            lines = _drawn(path, content, lost, numbers=format != "xlsx")  # a sheet's charts show its own
             text = with_more(text, lacking_in(text.text, lines))
+        if found["metadata"].get("text_truncated") and not lost:
+            lost.append(LeftOut("some of its parts", "quarantined", "damaged", damaged("")))
         if not text.text.strip():
             with suppress(UnreadableFileError):
-                text, metadata = extracted(path, content, format)
-        if not text.text.strip():
-            raise failed or UnreadableFileError(path, _NO_TEXT[format in _PACKAGES], "empty")
-        yield document_of(path, format, text, metadata)
+                text, metadata, more = extracted(path, content, format)
+                lost = more or lost
+        if failed and not text.text.strip():
+            raise failed
+        yield document_of(path, format, with_text(path, text, lost, _NO_TEXT[format in _PACKAGES]), metadata)
+        yield from lost
 
 
 READER = OfficeReader()
@@ -78,15 +84,14 @@ def _parsed(path: Path, content: bytes, format: str) -> Node:
     """The document as office_oxide represents it. Raises UnreadableFileError with its reason."""
     from office_oxide import Document
 
-    name = cast(Literal["docx", "xlsx", "pptx", "doc", "xls", "ppt"], format)
     try:
-        document = Document.from_bytes(_numbered(content) if format == "docx" else content, name)
+        document = Document.from_bytes(_numbered(content) if format == "docx" else content, cast(Any, format))
         return cast(Node, json.loads(document.to_ir_json()))
     except (KeyboardInterrupt, SystemExit, MemoryError):
         raise
     except BaseException as error:  # a panic of the library is no Exception
         if "password" in str(error).lower():
-            raise UnreadableFileError(path, why_closed(), "encrypted") from error
+            return _parsed(path, unlocked(path, content), format)
         raise UnreadableFileError(path, damaged(clean(str(error))), "damaged") from error
 
 
@@ -103,6 +108,17 @@ def _numbered(content: bytes) -> bytes:
                         made.writestr(name, changed if name == _WORD_BODY else package.read(name))
             return file.getvalue()
     return content
+
+
+def _sections(found: Node, format: str, lost: list[LeftOut]) -> list[Node]:
+    """The sheets, slides or sections of a document; those that cannot be read are empty, and noted in `lost`."""
+    sections: list[Node] = [*found["sections"]]
+    for at, section in enumerate(sections if found["metadata"].get("text_truncated") else ()):
+        if why := _LOST.fullmatch(_blocks(section["elements"]).text):
+            name = f"slide {at + 1}" if format in _SLIDES else f"sheet {section.get('title')}"
+            lost.append(LeftOut(name, "quarantined", "damaged", damaged(why[1])))
+            sections[at] = {**section, "elements": ()}
+    return sections
 
 
 def _metadata(found: Node) -> Node:
@@ -207,19 +223,26 @@ def _description(picture: Node) -> str:
     return said if len(said.split()) >= _MIN_WORDS and not said.startswith("Embedded ") else ""
 
 
-def _drawn(path: Path, content: bytes, *, numbers: bool) -> Iterator[str]:
-    """The words of charts, diagrams and embedded web pages, which stand in parts of their own."""
-    with suppress(*DAMAGED):
+def _drawn(path: Path, content: bytes, lost: list[LeftOut], *, numbers: bool) -> Iterator[str]:
+    """The words of charts, diagrams and web pages, which are parts of their own; `lost` takes what does not unpack."""
+    try:
         package = package_of(content)
-        for name in package.namelist():
-            if _PAGE.fullmatch(name):
-                with suppress(*DAMAGED, UnreadableFileError):
-                    yield from shown_text(source_of(package.read(name), path)[0]).split("\n")
-            elif _DRAWING.fullmatch(name):
-                with suppress(*DAMAGED):
-                    for line in map(_drawn_line, _PARAGRAPH.findall(package.read(name))):
-                        if numbers or any(map(str.isalpha, line)):
-                            yield line
+    except DAMAGED:
+        return
+    for name in package.namelist():
+        is_page, is_drawing = _PAGE.fullmatch(name), _DRAWING.fullmatch(name)
+        try:
+            part = package.read(name) if is_page or is_drawing or _PASSED_OVER.fullmatch(name) else b""
+        except DAMAGED as error:
+            lost.append(LeftOut(name, "quarantined", "damaged", damaged(error)))
+            continue
+        if is_page:
+            with suppress(UnreadableFileError):
+                yield from shown_text(source_of(part, path)[0]).split("\n")
+        elif is_drawing:
+            for line in map(_drawn_line, _PARAGRAPH.findall(part)):
+                if numbers or any(map(str.isalpha, line)):
+                    yield line
 
 
 def _drawn_line(paragraph: bytes) -> str:

@@ -10,11 +10,11 @@ from engine.core.characters import clean
 from engine.core.records import ReadDocument
 from engine.corpus.formats import (
     OFFICE,
-    OWN_TEXT,
     Found,
     LeftOut,
     Member,
     UnreadableFileError,
+    beside,
     read_bytes,
     reader_for,
 )
@@ -42,12 +42,14 @@ MAX_TEXT_LENGTH = 64 * 2**20  # characters
 MAX_TEXT = 4 * MAX_TEXT_LENGTH  # of a file and all in it: they are held at once
 _MAX_NAME_LENGTH = 200
 _MAX_ENDING_LENGTH = 10
-_FILES_INSIDE = "files inside"
+
+
+Findings = Iterator[ReadDocument | LeftOut]
 
 
 def everything_in(
     path: Path, format: str, *, without: Collection[str] = (), begin: Callable[[str], None] = lambda _member: None
-) -> Iterator[ReadDocument | LeftOut]:
+) -> Findings:
     """The documents of a file and of all files inside it, and what is left out, in order.
 
     `begin` is called with each member before it is read; those in `without` are passed over. Raises as `Reader.read` where the
@@ -69,13 +71,11 @@ class _Opening:
     characters: int = 0
     names: dict[str, int] = field(default_factory=dict)  # how often each was met
 
-    def file(self, path: Path, format: str) -> Iterator[ReadDocument | LeftOut]:
+    def file(self, path: Path, format: str) -> Findings:
         self.size = path.stat().st_size  # what lies in it as it is, as mails in a mailbox do, unpacks nothing
         yield from self._read(path, format, None, "", 0)
 
-    def _read(
-        self, path: Path, format: str, data: bytes | None, within: str, depth: int
-    ) -> Iterator[ReadDocument | LeftOut]:
+    def _read(self, path: Path, format: str, data: bytes | None, within: str, depth: int) -> Findings:
         if data is None and format in OFFICE:
             data = read_bytes(path)  # once, for what it is and for what is in it
         found_format, data = _unlocked_format(path, format, data)
@@ -94,11 +94,9 @@ class _Opening:
             if not within:
                 self.begin("")  # what it has given stays, whatever becomes of this
             inside = _guarded(files_inside(data), path)
-            yield from self._all_of(_beside(inside, failed), path, within, depth)
+            yield from self._all_of(beside(inside, failed), path, within, depth)
 
-    def _all_of(
-        self, findings: Iterator[Found], path: Path, within: str, depth: int
-    ) -> Iterator[ReadDocument | LeftOut]:
+    def _all_of(self, findings: Iterator[Found], path: Path, within: str, depth: int) -> Findings:
         for found in findings:
             if isinstance(found, Member):
                 yield from self._member(found, within, depth + 1)
@@ -108,7 +106,7 @@ class _Opening:
                 member = self._unique(_joined(within, found.member)) if found.member else within
                 yield from self._document(replace(found, member=member), path)
 
-    def _document(self, found: ReadDocument, path: Path) -> Iterator[ReadDocument | LeftOut]:
+    def _document(self, found: ReadDocument, path: Path) -> Findings:
         found = made_visible(found)
         self.characters += len(found.text)
         if found.member and self.characters > MAX_TEXT:
@@ -121,7 +119,7 @@ class _Opening:
         else:
             raise UnreadableFileError(path, _too_long(found), "too large")
 
-    def _member(self, member: Member, within: str, depth: int) -> Iterator[ReadDocument | LeftOut]:
+    def _member(self, member: Member, within: str, depth: int) -> Findings:
         name = self._unique(_joined(within, member.path))
         self.members += 1
         self.unpacked += len(member.data)
@@ -174,22 +172,6 @@ def _unlocked_format(path: Path, format: str, data: bytes | None) -> tuple[str, 
         return true_format(path, format, content), content
 
 
-def _beside(inside: Iterator[Found], failed: UnreadableFileError | None) -> Iterator[Found]:
-    """The files inside a file; where its own text could not be read and there are some, first why. Raises `failed` where there
-    are none.
-    """
-    try:
-        for found in inside:
-            if failed is not None and isinstance(found, Member):
-                yield LeftOut(OWN_TEXT, "quarantined", failed.kind, failed.why or failed.what)
-                failed = None
-            yield found
-    except UnreadableFileError as error:
-        yield LeftOut(_FILES_INSIDE, "quarantined", error.kind, error.why or error.what)
-    if failed is not None:
-        raise failed
-
-
 def _guarded(found: Iterator[Found], path: Path) -> Iterator[Found]:
     """What a reader finds; a fault of the reader's own, or a panic of its library, is a reason like any other."""
     while True:
@@ -200,7 +182,7 @@ def _guarded(found: Iterator[Found], path: Path) -> Iterator[Found]:
         except (UnreadableFileError, OSError, MemoryError, KeyboardInterrupt, SystemExit, GeneratorExit):
             raise
         except BaseException as error:  # a panic is no Exception
-            raise UnreadableFileError(path, f"its reader failed ({type(error).__name__})", "damaged") from error
+            raise UnreadableFileError(path, f"its reader failed ({type(error).__name__})", "crashed") from error
         yield item
 
 

@@ -1,19 +1,22 @@
-"""Outlook's .msg files, out of their compound file; their dates and bodies in RTF through xberg. [MS-OXMSG] 2.2"""
+"""Outlook's .msg files, out of their compound file; a body in RTF through xberg. [MS-OXMSG] 2.2, [MS-OXRTFCP]"""
 
 from __future__ import annotations
 
 import re
 import struct
 from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
 
 from engine.core.characters import clean
-from engine.core.records import ReadDocument
-from engine.corpus.formats import Found, LeftOut, Member, UnreadableFileError, read_bytes
+from engine.core.records import Kind
+from engine.corpus.formats import Found, LeftOut, Member, UnreadableFileError, beside, read_bytes
 from engine.corpus.formats.containers import CompoundFile, compound_of
 from engine.corpus.formats.damage import damaged
-from engine.corpus.formats.general import extract
+from engine.corpus.formats.general import extracted
 from engine.corpus.formats.html import shown_text, source_of
 from engine.corpus.text.blocks import Text
 from engine.corpus.text.metadata import document_of
@@ -25,9 +28,19 @@ _INNER_MAIL = "__substg1.0_3701000D/"
 _PROPERTIES = "__properties_version1.0"
 _SUBJECT, _SENDER, _TO, _CC, _BODY, _PAGE = "0037", "0C1A", "0E04", "0E03", "1000", "1013"
 _ADDRESSES = ("5D01", "0C1F")  # by SMTP, and of whichever kind
-_HEAD = 32  # bytes
-_ROW = struct.Struct("<I4xI4x")  # of a property: its name and kind, and its value
+_BODY_IN_RTF = "__substg1.0_10090102"
+_HEAD, _HEAD_INSIDE = 32, 24  # bytes before the properties of a file, and of a mail in it
+_ROW = struct.Struct("<I4xQ")  # of a property: its name and kind, and its value
 _CODE_PAGES = (0x3FFD0003, 0x3FDE0003)
+_SENT, _ARRIVED = 0x00390040, 0x0E060040
+_EPOCH = datetime(1601, 1, 1, tzinfo=UTC)
+_RTF_HEAD = 16  # bytes
+_RTF_BEGUN = (
+    rb"{\rtf1\ansi\mac\deff0\deftab720{\fonttbl;}{\f0\fnil \froman \fswiss \fmodern \fscript \fdecor MS Sans SerifSymbolArial"
+    rb"Times New RomanCourier{\colortbl\red0\green0\blue0" b"\r\n" rb"\par \pard\plain\f0\fs20\b\i\u\tab\tx"
+)  # fmt: skip
+"""What packed RTF may refer to before it has said anything."""
+_RTF_REACH = 4096  # bytes
 
 
 class OutlookReader:
@@ -37,23 +50,11 @@ class OutlookReader:
 
     def read(self, path: Path, data: bytes | None = None) -> Iterator[Found]:
         """See `Reader.read`."""
-        content = read_bytes(path, data)
         try:
-            mail = _Mail(compound_of(content), "", path)
+            mail = _Mail(compound_of(read_bytes(path, data)), "", path)
         except ValueError as error:
             raise UnreadableFileError(path, damaged(error)) from error
-        said, failed = None, None
-        try:
-            said = extract(path, content, "msg")
-        except UnreadableFileError as error:
-            failed = error
-        created = said.metadata.created_at if said else None
-        text = mail.text(created or "") or (clean(said.content).strip() if said else "")
-        if not text:
-            raise failed or UnreadableFileError(path, "it holds no text", "empty")
-        metadata = {"title": mail.property(_SUBJECT), "authors": mail.property(_SENDER), "created_at": created}
-        yield document_of(path, "msg", Text(text), metadata)
-        yield from mail.attachments()
+        yield from mail.found()
 
 
 READER = OutlookReader()
@@ -66,7 +67,29 @@ class _Mail(NamedTuple):
     folder: str
     path: Path
 
-    def attachments(self, within: str = "") -> Iterator[Found]:
+    def found(self, name: str = "") -> Iterator[Found]:
+        """This mail as a document, under its `name` where it is attached to another, and what is attached to it."""
+        within = f"{name}/" if name else ""
+        try:
+            body = self.property(_BODY).strip() or self.page() or self.in_rtf()
+        except (LookupError, ValueError, UnreadableFileError):
+            body, self.compound.lost = "", "its body in RTF"
+        text = "\n\n".join(filter(None, (self.head(), body)))
+        failed = None if text else UnreadableFileError(self.path, *self.problem("it holds no text")[::-1])
+        if text:
+            said = {"title": self.property(_SUBJECT), "authors": self.property(_SENDER), "created_at": self.date()}
+            yield replace(document_of(Path(name or self.path), "msg", Text(text), said), member=name)
+        elif name:
+            yield LeftOut(name, "quarantined", *self.problem("it holds no text"))
+        yield from self.attachments(within) if name else beside(self.attachments(within), failed)
+        if self.compound.lost and not name:
+            yield LeftOut("some of its parts", "quarantined", "damaged", damaged(self.compound.lost))
+
+    def problem(self, empty: str) -> tuple[Kind, str]:
+        """Why nothing was found: because of damage, else what is `empty`."""
+        return ("damaged", damaged(self.compound.lost)) if self.compound.lost else ("empty", empty)
+
+    def attachments(self, within: str) -> Iterator[Found]:
         """The files attached, and the mails, each with its own after it."""
         names = [name.removeprefix(self.folder) for name in self.compound.names() if name.startswith(self.folder)]
         folders = sorted({found[0] for name in names if (found := _ATTACHMENT.match(name))})
@@ -78,38 +101,34 @@ class _Mail(NamedTuple):
                 yield Member(name, content)
             elif any(other.startswith(folder + _INNER_MAIL) for other in names):
                 name = name if name.lower().endswith(".msg") else f"{name}.msg"
-                yield from self._replace(folder=f"{inner.folder}{_INNER_MAIL}").as_attached(name)
+                yield from self._replace(folder=f"{inner.folder}{_INNER_MAIL}").found(name)
             else:
-                yield LeftOut(name, "quarantined", "empty", "an attachment without content")
+                yield LeftOut(name, "quarantined", *self.problem("an attachment without content"))
 
-    def as_attached(self, name: str) -> Iterator[Found]:
-        """This mail as a document inside another, and what is attached to it."""
-        if text := self.text():
-            title, sender = " ".join(self.property(_SUBJECT).split()), " ".join(self.property(_SENDER).split())
-            yield ReadDocument(title or name, text, format="msg", author=sender, member=name)
-        else:
-            yield LeftOut(name, "quarantined", "empty", "it holds no text")
-        yield from self.attachments(f"{name}/")
-
-    def text(self, date: str = "") -> str:
-        """The head and the body of the mail; empty where it has no body but one in RTF."""
-        body = self.property(_BODY).strip() or self.page()
+    def head(self) -> str:
+        """Who wrote to whom about what, and when."""
         address = next(filter(None, map(self.property, _ADDRESSES)), "")
         sender = f"{self.property(_SENDER)} <{address}>" if "@" in address else self.property(_SENDER)
-        fields = {
-            "Subject": self.property(_SUBJECT),
-            "From": sender,
-            "To": self.property(_TO),
-            "Cc": self.property(_CC),
-            "Date": date.replace("T", " "),
-        }
-        head = (f"{field}: {' '.join(said.split())}" for field, said in fields.items() if said.strip())
-        return "\n".join(head) + f"\n\n{body}" if body else ""
+        fields = {"Subject": self.property(_SUBJECT), "From": sender, "To": self.property(_TO), "Cc": self.property(_CC),
+                  "Date": self.date()}  # fmt: skip
+        return "\n".join(f"{field}: {' '.join(said.split())}" for field, said in fields.items() if said.strip())
 
     def page(self) -> str:
         """The body as a web page, as text; empty where there is none."""
         source = self.compound.read(f"{self.folder}__substg1.0_{_PAGE}0102")
         return shown_text(source_of(source, self.path)[0]) if source.strip() else ""
+
+    def in_rtf(self) -> str:
+        """The body in RTF as text. Raises LookupError, ValueError or UnreadableFileError where it is damaged."""
+        packed = self.compound.read(f"{self.folder}{_BODY_IN_RTF}")
+        return extracted(self.path, unpacked_rtf(packed).rstrip(b"\0"), "rtf")[0].text if packed else ""
+
+    def date(self) -> str:
+        """When it was sent, else when it arrived: UTC, to the second; empty where that is not known."""
+        ticks = next(filter(None, map(self._numbers().get, (_SENT, _ARRIVED))), 0)
+        with suppress(OverflowError):
+            return (_EPOCH + timedelta(microseconds=ticks // 10)).isoformat(" ", "seconds") if ticks else ""
+        return ""
 
     def name(self) -> str:
         """An attachment's name."""
@@ -128,7 +147,35 @@ class _Mail(NamedTuple):
 
     def _code_page(self) -> str:
         """That of texts that are not in Unicode: the message's own, else the one that it was sent in."""
-        rows = self.compound.read(_PROPERTIES)[_HEAD:]
-        properties = dict(_ROW.unpack_from(rows, at) for at in range(0, len(rows) - _ROW.size + 1, _ROW.size))
-        number = next((properties[name] for name in _CODE_PAGES if properties.get(name)), 1252)
+        properties = self._replace(folder="")._numbers()
+        number = next((properties[name] & 0xFFFFFFFF for name in _CODE_PAGES if properties.get(name)), 1252)
         return {65001: "utf-8", 936: "gbk", 28591: "cp1252"}.get(number, f"cp{number}")
+
+    def _numbers(self) -> dict[int, int]:
+        """The properties that are numbers, by name and kind."""
+        rows = self.compound.read(self.folder + _PROPERTIES)[_HEAD_INSIDE if self.folder else _HEAD :]
+        return dict(_ROW.iter_unpack(rows[: len(rows) // _ROW.size * _ROW.size]))
+
+
+def unpacked_rtf(packed: bytes) -> bytes:
+    """RTF as [MS-OXRTFCP] packs it. Raises ValueError or LookupError for what is damaged."""
+    kind = packed[8:12]
+    if kind == b"MELA":
+        return packed[_RTF_HEAD:]
+    if kind != b"LZFu":
+        raise ValueError("a body in RTF that is packed in an unknown way")
+    text, at = bytearray(_RTF_BEGUN), _RTF_HEAD
+    while at < len(packed):
+        flags, at = packed[at], at + 1
+        for bit in range(8):
+            if not flags >> bit & 1:
+                text += packed[at : at + 1]
+                at += 1
+                continue
+            reference, at = int.from_bytes(packed[at : at + 2], "big"), at + 2
+            back = (len(text) - (reference >> 4)) % _RTF_REACH
+            if not back:
+                return bytes(text[len(_RTF_BEGUN) :])
+            for _ in range((reference & 15) + 2):
+                text.append(text[-back])
+    return bytes(text[len(_RTF_BEGUN) :])

@@ -16,12 +16,9 @@ from engine.corpus.formats import UnreadableFileError, read_bytes
 from engine.corpus.text.metadata import title_from_name
 
 _MARKS = (
-    (codecs.BOM_UTF8, "utf-8-sig"),
-    (codecs.BOM_UTF32_LE, "utf-32"),
-    (codecs.BOM_UTF32_BE, "utf-32"),
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
-)
+    (codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF32_LE, "utf-32"), (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"),
+)  # fmt: skip
 _MAX_TITLE_LENGTH = 100
 _CONTROL = re.compile("[\x01-\x08\x0e-\x1a\x1c-\x1f\x7f]")
 _MAX_CONTROL = 0.02
@@ -201,9 +198,7 @@ def _detected(data: bytes, among: Iterable[str] | None = None) -> tuple[str, flo
 
 
 def informative_sample(data: bytes) -> bytes:
-    """The beginning of the lines that hold bytes beyond ASCII; of long ones what is near to the first of these. All of a text
-    without any.
-    """
+    """The beginnings of lines that hold bytes beyond ASCII, from near the first of these; else of the text."""
     found = ((line, _BEYOND.search(line)) for line in data.splitlines())
     pieces = (line[max(0, at.start() - _AROUND) : at.start() + 10 * _AROUND] for line, at in found if at)
     return b"\n".join(islice(pieces, _MAX_LINES))[:_MAX_SAMPLE_LENGTH] or data[:_MAX_SAMPLE_LENGTH]

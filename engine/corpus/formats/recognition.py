@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 import zipfile
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
-from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from io import BytesIO
+from operator import attrgetter
 from pathlib import Path
 
 from engine.corpus.formats import MAX_FILE, UnreadableFileError, read_bytes
-from engine.corpus.formats.containers import DAMAGED, CompoundFile, compound_of, package_of
+from engine.corpus.formats.containers import DAMAGED, compound_of, package_of
 from engine.corpus.formats.damage import damaged
 from engine.corpus.formats.general import MIME
 from engine.corpus.formats.locked import why_closed
@@ -89,13 +89,9 @@ def open_zip(path: Path, data: bytes | None = None) -> zipfile.ZipFile:
         raise UnreadableFileError(path, damaged(error)) from error
 
 
-def refuse_bomb(path: Path, members: Iterable[zipfile.ZipInfo]) -> None:
-    """Raises UnreadableFileError for an archive that says it unpacks to more than a document would."""
-    packed = unpacked = 0
-    for member in members:
-        packed, unpacked = packed + member.compress_size, unpacked + member.file_size
-    if unpacked > MAX_UNPACKED or (unpacked > _UNSUSPICIOUS and unpacked > _SUSPICIOUS_RATIO * max(1, packed)):
-        raise UnreadableFileError(path, f"it unpacks to {unpacked / 1e6:,.0f} MB, as a ZIP bomb does", "too large")
+def is_bomb(packed: int, unpacked: int) -> bool:
+    """Whether so many bytes unpack to more than those of documents would."""
+    return unpacked > _UNSUSPICIOUS and unpacked > _SUSPICIOUS_RATIO * max(1, packed)
 
 
 def _zip_format(path: Path, format: str, data: bytes | None) -> str:
@@ -109,7 +105,9 @@ def _zip_format(path: Path, format: str, data: bytes | None) -> str:
             if format in BINARY - {"zip"}:
                 raise UnreadableFileError(path, f"its content is a ZIP archive, not a .{format} file", "damaged")
             return "zip"
-        refuse_bomb(path, archive.infolist())
+        packed, unpacked = (sum(map(attrgetter(f"{size}_size"), archive.infolist())) for size in ("compress", "file"))
+        if unpacked > MAX_UNPACKED or is_bomb(packed, unpacked):
+            raise UnreadableFileError(path, f"it unpacks to {unpacked / 1e6:,.0f} MB", "too large")
         if kind.startswith("od") and b"encryption-data" in _part(archive, "META-INF/manifest.xml", MAX_FILE // 16):
             raise UnreadableFileError(path, "encrypted: passwords of OpenDocument files are not tried", "encrypted")
     if data is None and path.stat().st_size > MAX_FILE:
@@ -147,29 +145,4 @@ def _compound_format(path: Path, data: bytes | None) -> str:
         return "msg"
     if not kind:
         raise UnreadableFileError(path, "a compound file that holds no document", "damaged")
-    if _is_locked(kind, compound):
-        raise UnreadableFileError(path, why_closed(), "encrypted")
     return kind
-
-
-def _is_locked(kind: str, compound: CompoundFile) -> bool:
-    if kind == "doc":
-        flags = compound.read("WordDocument", 12)
-        return len(flags) == 12 and flags[:2] == b"\xec\xa5" and bool(flags[11] & 1)
-    if kind == "ppt":
-        user = compound.read("Current User", 16)
-        return "EncryptedSummary" in compound or user[12:16] == b"\xdf\xc4\xd1\xf3"
-    return _has_record(compound.read("Workbook") or compound.read("Book"), 0x2F)
-
-
-def _has_record(stream: bytes, wanted: int) -> bool:
-    """Whether a workbook's globals, its records up to the first end mark, hold one of a kind."""
-    at = 0
-    while at + 4 <= len(stream):
-        kind, size = int.from_bytes(stream[at : at + 2], "little"), int.from_bytes(stream[at + 2 : at + 4], "little")
-        if kind == wanted:
-            return True
-        if kind == 0x0A:
-            return False
-        at += 4 + size
-    return False

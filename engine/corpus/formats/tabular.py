@@ -43,9 +43,7 @@ class CsvReader:
 
 
 class JsonReader:
-    """Reads .json files, and .jsonl files with one value a line: every value on a line, after the path of its keys. What is no
-    JSON is kept as it stands.
-    """
+    """Reads .json and .jsonl: each value on a line, after its keys. What is no JSON is kept as it stands."""
 
     formats = frozenset({"json", "jsonl"})
 

@@ -23,7 +23,9 @@ BY_OCR = "OCR"  # the kind of a file that was read so, in part at least
 def reading_limits(context: StageContext) -> dict[str, int]:
     """Kind of failure → the limit that it was met at: where that is raised, such files are worth another try."""
     corpus = context.settings.corpus
-    limits = {"timed out": corpus.reading_seconds, "out of memory": corpus.reading_memory_mb}
+    limits = {"timed out": corpus.reading_seconds} | dict.fromkeys(
+        ("out of memory", "crashed"), corpus.reading_memory_mb
+    )
     return limits | ({"needs OCR": corpus.ocr_seconds} if corpus.ocr else {})
 
 
@@ -74,11 +76,6 @@ def is_closed(record: FileRecord, closed: Set[tuple[str, str]]) -> bool:
     return any((record.source, place) in closed for place in ("", record.path, *(record.path[:end] for end in ends)))
 
 
-def system_reason(error: OSError) -> str:
-    """What the system says of a file that it does not let us read."""
-    return (error.strerror or str(error)).lower()
-
-
 def record_of(
     file: ScannedFile, content_hash: str, state: str, reason: str, chunking: str, kind: str = ""
 ) -> FileRecord:
@@ -123,13 +120,10 @@ class Former:
         file that has taken the name of another one may be as long and as old.
         """
         record = self.record_of(file)
-        return (
-            record is None
-            or record.state not in ("read", "quarantined")  # what was closed to us may be open now
-            or record.chunking != self._chunking
-            or record.id in self._reopening
-            or (record.size, record.mtime_ns, record.ctime_ns) != (file.size, file.mtime_ns, file.ctime_ns)
-        )
+        if record is None or record.state not in ("read", "quarantined"):  # what was closed to us may be open now
+            return True
+        same = (record.size, record.mtime_ns, record.ctime_ns) == (file.size, file.mtime_ns, file.ctime_ns)
+        return not same or record.chunking != self._chunking or record.id in self._reopening
 
     def is_known(self, record: FileRecord, content_hash: str) -> bool:
         """Whether what is stored of a file is of this content, and all that can be made of it."""

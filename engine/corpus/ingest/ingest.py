@@ -1,4 +1,7 @@
-"""Brings documents and chunks of project.db in line with the files that a scan found."""
+"""Brings documents and chunks of project.db in line with the files that a scan found.
+
+More than 300 lines: all of them decide, over one state, what becomes of a file that was looked at and of its line in the ledger.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import itertools
 import os
 import stat
 import time
+from collections import Counter
 from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,15 +19,15 @@ from typing import cast
 from engine.cluster.nodes import cluster_address
 from engine.core.errors import DatasetError, NoDocumentsError
 from engine.core.records import Document, Kind, ReadDocument
-from engine.corpus.formats import MAX_FILE, UnreadableFileError, is_registered, reader_for
+from engine.corpus.formats import MAX_FILE, UnreadableFileError, reader_for
 from engine.corpus.formats.locked import read_passwords
-from engine.corpus.ingest.former import BY_OCR, Former, document_of, is_closed, passwords_file, record_of, system_reason
+from engine.corpus.ingest.former import BY_OCR, Former, document_of, is_closed, passwords_file, record_of
 from engine.corpus.sandbox.nodes import NodesPool
 from engine.corpus.sandbox.outcome import Limits, Outcome
 from engine.corpus.sandbox.pool import Pool
 from engine.corpus.sandbox.tesseract import Tesseract
 from engine.corpus.scan.formats import PICTURES, STREAMED
-from engine.corpus.scan.scan import Scan, ScannedFile, Skipped
+from engine.corpus.scan.scan import Scan, ScannedFile, Skipped, system_reason
 from engine.corpus.text.blocks import made_visible
 from engine.project.stage import StageContext
 from engine.project.store.artifact_info import CorpusInfo
@@ -34,17 +38,6 @@ from engine.written_queries.document_queries import queries_in, query_of_name
 FILES_PER_TRANSACTION = 50
 SECONDS_PER_TRANSACTION = 1.0
 _BY_OCR = frozenset({"pdf", *PICTURES.values()})  # whose notes are about OCR; those of others are about the encoding
-
-
-@dataclass
-class Tally:
-    """What one ingest did."""
-
-    read: int = 0
-    unchanged: int = 0
-    removed: int = 0
-    renamed: int = 0
-    new_chunks: int = 0
 
 
 @dataclass
@@ -66,31 +59,28 @@ class Ingest:
         corpus = context.settings.corpus
         self._context, self._store, self._chunking, self._ocr = context, context.store, chunking, ocr
         self._chunker = Chunker(
-            tokenizer,
-            chunk_tokens=corpus.chunk_tokens,
-            overlap_sentences=corpus.overlap_sentences,
-            context=corpus.context,
+            tokenizer, chunk_tokens=corpus.chunk_tokens, overlap_sentences=corpus.overlap_sentences, context=corpus.context,
             check=context.check_stop,
-        )
-        self._tally = Tally()
+        )  # fmt: skip
+        self._tally = Counter[str]()  # of files, and of chunks that are new
         self._unopened: list[FileRecord] = []
         self._unreadable: list[tuple[FileRecord, list[PartRecord]]] = []
 
-    def bring_in_line(self, found: Scan) -> Tally:
+    def bring_in_line(self, found: Scan) -> Counter[str]:
         """Read what is new or changed, a batch of files per transaction; then forget what is gone. Raises NoDocumentsError when
         nothing would be left to search: files that are still there then keep what was read of them before.
         """
         self._former = Former(self._context, self._chunking, self._ocr, found)
         changed = [file for file in found.files if self._former.is_changed(file)]
         same = {(file.source, file.path) for file in found.files} - {(file.source, file.path) for file in changed}
-        self._tally.unchanged = sum(self._former.files[key].state == "read" for key in same)
+        self._tally["unchanged"] = sum(self._former.files[key].state == "read" for key in same)
         self._pool = self._reading_pool(given_out=bool(changed))
         try:
             self._read_all(changed)
         finally:
             self._pool.close()
         with self._store.transaction():
-            self._tally.removed += forget_deleted(self._context, self._former.files, found)
+            self._tally["removed"] += forget_deleted(self._context, self._former.files, found)
             self._note_unread()
         unread = [*self._unopened, *(record for record, _ in self._unreadable)]
         why = reasons([Skipped(record.path, record.reason) for record in unread] + found.skipped)
@@ -136,8 +126,7 @@ class Ingest:
     def _look(self, file: ScannedFile) -> Looked:
         """Hash a file, and read it unless its content is known. Done in a thread of the pool: it leaves the store alone."""
         if file.size > MAX_FILE and file.format not in STREAMED | {"beir"}:
-            reason = f"larger than {MAX_FILE // 2**20} MB"
-            return Looked(file, outcome=Outcome(kind="too large", reason=reason))
+            return Looked(file, outcome=Outcome(kind="too large", reason=f"larger than {MAX_FILE // 2**20} MB"))
         try:
             content_hash = hash_file(file.absolute)
         except OSError as error:
@@ -146,7 +135,7 @@ class Ingest:
         record = self._former.record_of(file)
         if record and self._former.is_known(record, content_hash):
             return looked
-        if self._former.is_elsewhere(content_hash) or file.format == "beir" or is_registered(file.format):
+        if self._former.is_elsewhere(content_hash) or file.format == "beir":
             return looked
         looked.outcome = self._pool.read(file.absolute, file.format)
         return looked
@@ -155,17 +144,15 @@ class Ingest:
         """Bring the database in line with one file that was looked at."""
         record = self._former.record_of(looked.file)
         former = record if record and record.state != "gone" else None
-        if looked.outcome and looked.outcome.closed:
-            looked.closed = looked.outcome.reason
-        if looked.closed:
-            self._leave_closed(looked.file, former, looked.closed)
+        if closed := looked.closed or (looked.outcome.reason if looked.outcome and looked.outcome.closed else ""):
+            self._leave_closed(looked.file, former, closed)
         elif former and self._former.is_known(former, looked.content_hash):
             state = former.state if former.state == "quarantined" else "read"
             reason, kind = ("", "") if former.state == "skipped" else (former.reason, former.kind)
             self._store.put_file(record_of(looked.file, looked.content_hash, state, reason, self._chunking, kind))
-            self._tally.unchanged += state == "read"
+            self._tally["unchanged"] += state == "read"
         elif former is None and self._is_renamed(looked):
-            self._tally.renamed += 1
+            self._tally["renamed"] += 1
         else:
             self._read(looked, former)
 
@@ -174,8 +161,7 @@ class Ingest:
         renamed = self._former.renamed(looked.file, looked.content_hash)
         if renamed is not None:
             self._store.move_file(*renamed)
-            own = self._store.documents_of(renamed[0].id).get(looked.file.path)
-            if own is not None:
+            if own := self._store.documents_of(renamed[0].id).get(looked.file.path):
                 self._store.replace_document_queries(own[0], query_of_name(looked.file.path, own[0]), "filename")
         return renamed is not None
 
@@ -186,16 +172,15 @@ class Ingest:
             with self._store.savepoint():
                 new_chunks = self._keep(looked, former, parts)
         except UnreadableFileError as error:
-            unread = record_of(
-                file, looked.content_hash, "quarantined", error.why or error.what, self._chunking, error.kind
-            )
+            why = error.why or error.what
+            unread = record_of(file, looked.content_hash, "quarantined", why, self._chunking, error.kind)
             self._unreadable.append((unread, parts))
             self._report_unread(unread, former)
         except OSError as error:
             self._leave_closed(file, former, system_reason(error))
         else:
-            self._tally.read += 1
-            self._tally.new_chunks += new_chunks
+            self._tally["read"] += 1
+            self._tally["new_chunks"] += new_chunks
 
     def _leave_closed(self, file: ScannedFile, former: FileRecord | None, reason: str) -> None:
         """What the system does not let us open stays as it was, and is tried again next time. Its line in the ledger is lost by
@@ -242,7 +227,7 @@ class Ingest:
         outcome = looked.outcome
         if outcome is None:
             file = looked.file
-            if file.format != "beir" and not is_registered(file.format):  # a second file with the content of a lost one
+            if file.format != "beir":  # a second file with the content of a lost one
                 outcome = self._pool.read(file.absolute, file.format)
         if outcome is None:
             yield from _read_here(looked.file)
@@ -298,7 +283,7 @@ def _length(looked: Looked) -> int:
 
 
 def _read_here(file: ScannedFile) -> Iterator[ReadDocument]:
-    """The documents of a file whose reader works in this process: a BEIR data set's, or one that was registered."""
+    """The documents of a BEIR data set, whose reader works in this process."""
     try:
         for found in reader_for(file.format).read(file.absolute):
             if isinstance(found, ReadDocument):
@@ -331,14 +316,9 @@ def forget_deleted(
     """Within a transaction: files of `sources` (None: of all, also of former ones) that are gone leave search; returns how many
     of these were read. What the system does not let us look at is not gone."""
     present, closed = {(file.source, file.path) for file in found.files}, set(found.closed)
-    gone = [
-        record
-        for key, record in known.items()
-        if key not in present
-        and record.state != "gone"
-        and not is_closed(record, closed)
-        and (sources is None or record.source in sources)
-    ]
+    there = [record for key, record in known.items() if key not in present and record.state != "gone"]
+    mine = (record for record in there if sources is None or record.source in sources)
+    gone = [record for record in mine if not is_closed(record, closed)]
     for record in gone:
         context.store.forget_file(record.id)
     if gone:
@@ -349,12 +329,8 @@ def forget_deleted(
 def no_documents(what: str, why: str, context: StageContext) -> NoDocumentsError:
     """The error of a project that nothing can be searched in."""
     kept = " What was searchable before stays so." if context.store.counts()["chunks"] else ""
-    return NoDocumentsError(
-        what,
-        why,
-        "Put documents that hold text there (text, office files, PDF, emails, or a BEIR folder), or name another folder in "
-        f"project.toml.{kept}",
-    )
+    to_do = "Put documents that hold text there (text, office files, PDF, emails, or a BEIR folder), or name another folder in"
+    return NoDocumentsError(what, why, f"{to_do} project.toml.{kept}")
 
 
 def reasons(skipped: list[Skipped]) -> str:

@@ -8,10 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine.core.errors import DatasetError, UsageError
+from engine.core.errors import UsageError
 from engine.corpus.ingest.former import ocr_mark, passwords_mark, reading_limits, wanted_tesseract
 from engine.corpus.ingest.ingest import Ingest, forget_deleted, no_documents, reasons
-from engine.corpus.scan.scan import Scan, ScannedFile, Skipped, scan
+from engine.corpus.scan.scan import Scan, Skipped, scan
 from engine.encoders.kinds.chosen import base_source
 from engine.encoders.tokenizer import chunk_tokenizer
 from engine.encoders.warnings import warnings_of
@@ -19,13 +19,12 @@ from engine.project.stage import ProjectSnapshot, Stage, StageContext, fingerpri
 from engine.project.store.artifact_info import CorpusInfo
 from engine.project.store.artifacts import Artifact
 from engine.project.store.records import LeftOutRecord
-from engine.written_queries.beir import read_beir_judgments
-from engine.written_queries.imports import restore_judgments
+from engine.written_queries.imports import import_beside
 
 if TYPE_CHECKING:
     from engine.settings.schema import Settings
 
-VERSION = 9
+VERSION = 10
 
 
 class IngestStage(Stage):
@@ -62,22 +61,19 @@ class IngestStage(Stage):
         tesseract = wanted_tesseract(context)
         _report_left_out(context, found.skipped)
         tally = Ingest(context, tokenizer.path, chunking, tesseract).bring_in_line(found)
-        judged = _import_judgments(context, found.files)
+        judged = import_beside(context, [file.absolute for file in found.files if file.format == "beir"])
         info = CorpusInfo(
-            chunks=context.store.corpus_fingerprint(),
-            passwords=passwords_mark(context),
-            ocr=ocr_mark(context, tesseract),
-            limits=reading_limits(context),
-            tokenizer=tokenizer.fingerprint,
-        )
+            context.store.corpus_fingerprint(), passwords=passwords_mark(context), ocr=ocr_mark(context, tesseract),
+            limits=reading_limits(context), tokenizer=tokenizer.fingerprint,
+        )  # fmt: skip
         made_from = {"corpus": _recipe(context.settings), "tokenizer": tokenizer.fingerprint}
         context.store.put_artifact(Artifact(info, stage_fingerprint("ingest", VERSION, made_from)))
         counts = context.store.counts()
         return {
-            "files_read": tally.read, "files_unchanged": tally.unchanged, "files_removed": tally.removed,
+            "files_read": tally["read"], "files_unchanged": tally["unchanged"], "files_removed": tally["removed"],
             "files_skipped": counts["skipped"], "files_quarantined": counts["quarantined"],
-            "new_chunks": tally.new_chunks, "documents": counts["documents"], "chunks": counts["chunks"],
-            "judged_queries": judged, "files_renamed": tally.renamed, "left_out_inside_files": len(context.store.unread_parts()),
+            "new_chunks": tally["new_chunks"], "documents": counts["documents"], "chunks": counts["chunks"],
+            "judged_queries": judged, "files_renamed": tally["renamed"], "left_out_inside_files": len(context.store.unread_parts()),
         }  # fmt: skip
 
 
@@ -142,19 +138,3 @@ def _report_left_out(context: StageContext, skipped: list[Skipped]) -> None:
 
 def _record_of(item: Skipped) -> LeftOutRecord:
     return LeftOutRecord(item.source, item.path, item.kind, item.reason)
-
-
-def _import_judgments(context: StageContext, files: list[ScannedFile]) -> int:
-    """Judgments that lie beside a BEIR corpus, and those of the imports folder when the database is new."""
-    restore_judgments(context.project, context.store)
-    for file in (one for one in files if one.format == "beir"):
-        folder = file.absolute.parent
-        if (folder / "queries.jsonl").is_file() and (folder / "qrels" / "test.tsv").is_file():
-            try:
-                judged = read_beir_judgments(folder)
-            except DatasetError as error:
-                context.warn(f"The judgments beside {file.path} are left out. {error.what} {error.why}")
-                continue
-            context.store.put_judged(judged)
-            context.choose("judgments", len(judged), f"queries.jsonl and qrels/test.tsv lie beside {file.path}")
-    return context.store.counts()["judged_queries"]

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.core.records import Kind
-from engine.core.subprocesses import import_path
+from engine.core.subprocesses import how_it_ended, import_path
 from engine.corpus.sandbox.fork_server import ForkedProcess
 from engine.corpus.sandbox.outcome import HEADER, MAX_FRAME_LENGTH, Limits, Outcome, finding, known_kind
 from engine.corpus.sandbox.tesseract import Tesseract
@@ -26,14 +26,9 @@ _STDERR_KEPT = 4000
 _PIECE = 2**16  # bytes: what a pipe holds; room for more would be taken from the system and given back at every read
 _START_SECONDS = 60.0
 _END_SECONDS = 3.0
-_NEAR_THE_LIMIT = 1 / 3  # a library that crashes where it gets no memory mostly wanted twice what it had, or more
 _ONE_THREAD = (
-    "RAYON_NUM_THREADS",
-    "TOKIO_WORKER_THREADS",
-    "OMP_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "MALLOC_ARENA_MAX",
-)
+    "RAYON_NUM_THREADS", "TOKIO_WORKER_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MALLOC_ARENA_MAX",
+)  # fmt: skip
 _PASSED_ON = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "HOME", "TMPDIR", "TEMP", "TMP", "SYSTEMROOT", "VIRTUAL_ENV")
 
 
@@ -69,7 +64,7 @@ class Child:
         self._listener.start()
         self._heard = bytearray()
         try:
-            self.offline = bool(self._next(time.monotonic() + _START_SECONDS).get("offline"))
+            self._next(time.monotonic() + _START_SECONDS)
         except (WorkerDiedError, ValueError):
             self.end()
             raise RuntimeError(f"the reading process did not start: {self._said.decode('utf-8', 'replace')}") from None
@@ -176,17 +171,14 @@ class Child:
         self._listener.join(1)
         said = self._said.decode("utf-8", "replace")
         if isinstance(self.process, ForkedProcess) and self.process.is_orphan:
-            return WorkerDiedError("damaged", "the process that its reader came from ended", by_file=False)
+            return WorkerDiedError("crashed", "the process that its reader came from ended", by_file=False)
         if code == -signal.SIGXCPU:
             return WorkerDiedError("timed out", f"it was not read within {self._limits.seconds} s of computing")
-        if "memory allocation of" in said or "MemoryError" in said or code == -signal.SIGKILL:
+        if "memory allocation of" in said or "MemoryError" in said:
             return WorkerDiedError("out of memory", self._out_of_memory())
-        name = signal.Signals(-code).name if code < 0 else f"exit code {code}"
-        peak = self.process.peak if isinstance(self.process, ForkedProcess) and code < 0 else 0
-        if peak > _NEAR_THE_LIMIT * self._limits.memory:
-            crash = f"its reader crashed with {_mb(peak)} ({name})"
-            return WorkerDiedError("out of memory", f"{self._out_of_memory()}, it seems: {crash}")
-        return WorkerDiedError("damaged", f"its reader crashed ({name})")
+        peak = self.process.peak if isinstance(self.process, ForkedProcess) else 0
+        held = f"; it held {_mb(peak)} of {_mb(self._limits.memory)} at most" if peak else ""
+        return WorkerDiedError("crashed", f"its reader ended for an unknown reason ({how_it_ended(code)}){held}")
 
     def _out_of_memory(self) -> str:
         return f"reading it needs more than {_mb(self._limits.memory)} of memory"

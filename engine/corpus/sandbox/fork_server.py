@@ -29,9 +29,7 @@ _END_SECONDS = 1.0
 
 
 class ForkedProcess:
-    """A reading process; it is used as a `subprocess.Popen` is. `peak`: bytes of memory that it held at most, once it has ended, 0
-    where that is not known.
-    """
+    """A reading process, used as a `subprocess.Popen`. `peak`: bytes that it held at most, 0 where not known."""
 
     def __init__(self, pid: int, handle: int, status: socket.socket, pipes: Sequence[int]) -> None:
         self.pid, self.peak = pid, 0

@@ -27,12 +27,9 @@ def confine(memory: int, *, programs: bool = False) -> bool:
     """
     import resource
 
-    with suppress(ValueError, OSError):
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    with suppress(ValueError, OSError):
-        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
-    with suppress(ValueError, OSError):
-        resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+    for kind, most in ((resource.RLIMIT_CORE, 0), (resource.RLIMIT_FSIZE, 0), (resource.RLIMIT_AS, memory)):
+        with suppress(ValueError, OSError):
+            resource.setrlimit(kind, (most, most))
     give_up_writing(programs=programs)
     drop_rights()
     return refuse_calls(programs=programs)

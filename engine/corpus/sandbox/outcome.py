@@ -1,5 +1,5 @@
 """What a reading process may use, and what came of a file; and how it says so to its parent: JSON in frames, of which nothing is
-ever run or unpickled.
+ever run or unpickled. Between the nodes of a cluster Ray pickles outcomes: these trust each other (docs/CLUSTER.md).
 """
 
 from __future__ import annotations
@@ -113,14 +113,10 @@ def finding(message: dict[str, Any]) -> ReadDocument | LeftOut:
     length = len(message["text"])
     return ReadDocument(
         **{name: message[name] for name in _PLAIN},
-        headings=tuple(
-            Heading(_within(s, length), _within(level, 2**31), _text(title)) for s, level, title in message["headings"]
-        ),
-        pages=tuple(
-            Page(_within(start, length), _within(page, 2**31), _text(name)) for start, page, name in message["pages"]
-        ),
+        headings=tuple(Heading(_within(at, length), _within(n, 2**31), _text(title)) for at, n, title in message["headings"]),
+        pages=tuple(Page(_within(at, length), _within(n, 2**31), _text(name)) for at, n, name in message["pages"]),
         marked=tuple(Marked(_origin(origin), _text(text), _text(target)) for origin, text, target in message["marked"]),
-    )
+    )  # fmt: skip
 
 
 def known_kind(kind: Any) -> Kind:

@@ -64,7 +64,6 @@ class Pool:
         self._slots: list[WorkerSlot] = []
         self._free: list[WorkerSlot] = []
         self._closed = False
-        self.offline = True
 
     def map(
         self, work: Callable[[Item], Result], items: Iterable[Item], while_waiting: Callable[[], None] = lambda: None,
@@ -126,7 +125,6 @@ class Pool:
         while not self._closed:
             child = slot.taken()
             clock = clock or Clock(self._limits.of_whole(_size(path)))
-            self.offline = self.offline and child.offline
             if self._closed:
                 break
             try:

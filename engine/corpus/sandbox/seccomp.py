@@ -16,7 +16,7 @@ import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
-_NO_NEW_PRIVILEGES, _SET_SECCOMP, _FILTER = 38, 22, 2
+_NO_NEW_PRIVILEGES = 38
 _LOAD, _EQUAL, _AT_LEAST, _ANY_OF, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06  # BPF
 _ALLOW, _REFUSE = 0x7FFF0000, 0x00050001  # go on; fail with EPERM
 _EXISTS, _UNKNOWN = 0x00050011, 0x00050026  # fail with EEXIST; with ENOSYS
@@ -109,9 +109,7 @@ def refuse_calls(*, programs: bool) -> bool:
     if libc.prctl(_NO_NEW_PRIVILEGES, ctypes.c_ulong(1), zero, zero, zero) != 0:
         return False
     of_all_threads = (ctypes.c_long(known.seccomp), ctypes.c_ulong(1), ctypes.c_ulong(1), header)
-    if libc.syscall(*of_all_threads) == 0:
-        return True
-    return bool(libc.prctl(_SET_SECCOMP, ctypes.c_ulong(_FILTER), header, zero, zero) == 0)
+    return bool(libc.syscall(*of_all_threads) == 0)
 
 
 def _program(calls: _Calls, *, programs: bool) -> bytes:

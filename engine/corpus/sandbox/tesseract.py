@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -16,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from engine.core.errors import SettingsError
-from engine.core.subprocesses import import_path
+from engine.core.subprocesses import how_it_ended, import_path
 
 _MAX_TEXT_LENGTH = 2**24  # bytes
 _NO_LANGUAGES = ("osd", "equ")  # data for other things than text
@@ -62,8 +63,9 @@ class Tesseract:
             self.running.discard(process)
         if code == 0:
             return text.decode("utf-8", "replace"), ""
-        late = time.monotonic() - started >= seconds or code < 0
-        return "", f"tesseract was ended after {seconds} s" if late else f"tesseract failed (exit code {code})"
+        if code == -signal.SIGXCPU or time.monotonic() - started >= seconds:
+            return "", f"tesseract was ended after {seconds} s"
+        return "", f"tesseract failed ({how_it_ended(code)})"
 
     def stop(self) -> None:
         """End what is at work."""

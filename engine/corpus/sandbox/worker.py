@@ -39,7 +39,8 @@ def main(arguments: list[str]) -> int:
         _become_fork_server()
     answers = os.dup(1)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what a library prints must not mix with the answers
-    _send(answers, encoded({"type": "ready", "offline": confine(memory)}))
+    confine(memory)
+    _send(answers, encoded({"type": "ready"}))
     for line in sys.stdin.buffer:
         _answer(answers, json.loads(line), seconds)
     return 0
@@ -106,11 +107,8 @@ def _answer(answers: int, asked: dict[str, Any], seconds: int) -> None:
     except OSError as error:
         end = {"type": "closed", "errno": error.errno or 0, "reason": error.strerror or str(error)}
     except Exception as error:  # a fault of our own: this file's, not that of all after it
-        end = {
-            "type": "failed",
-            "kind": "damaged",
-            "reason": f"its reader failed ({type(error).__name__}: {error})"[:300],
-        }
+        reason = f"its reader failed ({type(error).__name__}: {error})"
+        end = {"type": "failed", "kind": "crashed", "reason": reason[:300]}
     send(end)
 
 

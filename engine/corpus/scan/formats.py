@@ -46,9 +46,7 @@ def names_no_format(ending: str) -> bool:
 
 
 def format_of_head(head: bytes) -> str:
-    """The format of a file whose name has none, by its first bytes; empty where they have none either. Containers are looked
-    into later, by `true_format`.
-    """
+    """The format of a file by its first bytes, empty where they have none; `true_format` looks into containers."""
     start = head.removeprefix(BOM_UTF8).lstrip()
     if start.startswith(b"%PDF-"):
         return "pdf"

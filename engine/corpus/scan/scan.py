@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import stat
 from collections import deque
@@ -14,14 +13,13 @@ from typing import TYPE_CHECKING
 from engine.core.errors import InputError, UsageError
 from engine.core.records import Kind
 from engine.corpus.scan.formats import FORMATS, IMAGES, PICTURES, ending_of, format_of_head, names_no_format
-from engine.written_queries.beir import BEIR_CORPUS
+from engine.written_queries.beir import BEIR_CORPUS, begins_corpus
 
 if TYPE_CHECKING:
     from pathspec import PathSpec
     from pathspec.pattern import Pattern
 
 OWN_FILES = {"project.toml", "project.db"}
-_MAX_ENTRY_LENGTH = 16 * 2**20  # bytes
 _BEIR_COMPANIONS = {"queries.jsonl", "qrels"}
 
 
@@ -47,9 +45,7 @@ class ScannedFile:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A file or folder that is left out, and why: in words, and by its kind. `path` is relative to its
-    source folder, `source`.
-    """
+    """What is left out, and why: in words, and by its kind. `path` is relative to its folder, `source`."""
 
     path: str
     reason: str
@@ -70,13 +66,9 @@ class Scan:
 
 
 def scan(
-    sources: Sequence[Path],
-    include: Sequence[str] = ("**/*",),
-    exclude: Sequence[str] = (),
-    *,
-    follow_links: bool = False,
+    sources: Sequence[Path], include: Sequence[str] = ("**/*",), exclude: Sequence[str] = (), *, follow_links: bool = False,
     pictures: bool = False,
-) -> Scan:
+) -> Scan:  # fmt: skip
     """The documents under `sources` (folders or files), by path.
 
     `include` and `exclude` are patterns as in .gitignore, matched against paths relative to the source; a file named as
@@ -106,12 +98,8 @@ def _patterns(lines: Sequence[str]) -> PathSpec[Pattern]:
     try:
         return GitIgnoreSpec.from_lines(lines)
     except (ValueError, TypeError, re.error) as error:
-        raise UsageError(
-            "A pattern in corpus.include or corpus.exclude is not valid.",
-            str(error),
-            "Write it as in a .gitignore file.",
-            code="pattern-invalid",
-        ) from error
+        what = "A pattern in corpus.include or corpus.exclude is not valid."
+        raise UsageError(what, str(error), "Write it as in a .gitignore file.", code="pattern-invalid") from error
 
 
 class _Walk:
@@ -181,7 +169,7 @@ class _Walk:
         try:
             status = absolute.stat()
         except FileNotFoundError as error:
-            self._skip(path, f"broken link: {_reason(error)}", "broken link")
+            self._skip(path, f"broken link: {system_reason(error)}", "broken link")
             return
         except OSError as error:
             self._closed(path, error, "broken link")
@@ -201,12 +189,8 @@ class _Walk:
 
     def _is_beir(self, prefix: str, found: dict[str, os.DirEntry[str]]) -> bool:
         path = prefix + BEIR_CORPUS
-        return (
-            BEIR_CORPUS in found
-            and found[BEIR_CORPUS].is_file()
-            and self._matches(path)
-            and _begins_beir(Path(self._source, path))
-        )
+        wanted = BEIR_CORPUS in found and found[BEIR_CORPUS].is_file() and self._matches(path)
+        return wanted and begins_corpus(Path(self._source, path))
 
     def _beir_only(self, prefix: str, found: dict[str, os.DirEntry[str]]) -> dict[str, os.DirEntry[str]]:
         for name, entry in found.items():
@@ -233,7 +217,7 @@ class _Walk:
             self._skip(path, "not a regular file", "unsupported")
             return
         format = self._formats.get(ending)
-        if path.rpartition("/")[2] == BEIR_CORPUS and _begins_beir(Path(self._source, path)):
+        if path.rpartition("/")[2] == BEIR_CORPUS and begins_corpus(Path(self._source, path)):
             format = "beir"
         if format is None and names_no_format(ending) and status.st_size:
             format = _format_of(Path(self._source, path))
@@ -249,25 +233,11 @@ class _Walk:
 
     def _closed(self, path: str, error: OSError, kind: Kind = "no access") -> None:
         self._result.closed.append((self._source, readable_path(path)))
-        reason = _reason(error) if kind == "no access" else f"{kind}: {_reason(error)}"
+        reason = system_reason(error) if kind == "no access" else f"{kind}: {system_reason(error)}"
         self._skip(path, reason, kind)
 
     def _skip(self, path: str, reason: str, kind: Kind) -> None:
         self._result.skipped.append(Skipped(readable_path(path) or ".", reason, self._source, kind))
-
-
-def _begins_beir(path: Path) -> bool:
-    """Whether the first line of a corpus.jsonl is an entry of a BEIR data set; one that is closed to us is taken for it."""
-    try:
-        with path.open("rb") as file:
-            first = next(filter(bytes.strip, iter(lambda: file.readline(_MAX_ENTRY_LENGTH), b"")), b"")
-    except OSError:
-        return True
-    try:
-        entry = json.loads(first.decode("utf-8-sig"))
-    except (ValueError, RecursionError):
-        return False
-    return isinstance(entry, dict) and "_id" in entry and bool({"text", "title"} & entry.keys())
 
 
 def _format_of(path: Path) -> str | None:
@@ -283,5 +253,6 @@ def readable_path(path: str) -> str:
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
-def _reason(error: OSError) -> str:
+def system_reason(error: OSError) -> str:
+    """What the system says of a file that it does not let us read."""
     return (error.strerror or str(error)).lower()

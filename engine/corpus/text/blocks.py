@@ -177,13 +177,9 @@ def made_visible(document: ReadDocument) -> ReadDocument:
     cuts = sorted({0, len(text), *(one.start for one in document.headings), *(one.start for one in document.pages)})
     pieces = [visible(text[start:end]) for start, end in pairwise(cuts)]
     places = dict(zip(cuts, accumulate(map(len, pieces), initial=0), strict=True))
+    headings = (replace(one, start=places[one.start], title=visible(one.title)) for one in document.headings)
+    pages = (replace(one, start=places[one.start], name=visible(one.name)) for one in document.pages)
     return replace(
-        document,
-        title=visible(document.title),
-        author=visible(document.author),
-        text="".join(pieces),
-        headings=tuple(
-            replace(heading, start=places[heading.start], title=visible(heading.title)) for heading in document.headings
-        ),
-        pages=tuple(replace(page, start=places[page.start], name=visible(page.name)) for page in document.pages),
-    )
+        document, title=visible(document.title), author=visible(document.author), text="".join(pieces),
+        headings=tuple(headings), pages=tuple(pages),
+    )  # fmt: skip

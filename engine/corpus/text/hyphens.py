@@ -29,9 +29,7 @@ def with_breaks(page: str) -> str:
 
 
 def unwrapped(page: str) -> str:
-    """A page's text without the blanks that end its lines, with a `BREAK` in each word that a line end parts, which is put behind
-    the word.
-    """
+    """A page's lines without the blanks that end them, with a `BREAK` in each word that a line end parts."""
     lines = "\n".join(line.rstrip() for line in page.strip("\n").split("\n"))
     lines = re.sub(r"\u00ad\n(?=[^\W\d_])(\S+)[ ]?", r"\1\n", lines).replace("\u00ad", "")
     return _LINE_END.sub(lambda found: found[0] if found[1][0].isupper() else f"{BREAK}{found[1]}\n", lines)
@@ -70,9 +68,7 @@ def _whole(parted: str, known: Mapping[str, int], *, follows: bool) -> str:
 
 
 def _has_hyphen(left: str, right: str, known: Mapping[str, int], *, follows: bool) -> bool:
-    """Whether a hyphen between two parts is the word's own. `follows`: another part, on the left one; `known`: how often the
-    document has each word within a line.
-    """
+    """Whether a hyphen is the word's own. `follows`: another part, on the left one; `known`: counts of words."""
     whole, parted = known.get((left + right).lower(), 0), known.get(f"{left}-{right}".lower(), 0)
     if whole or parted:
         return parted > whole

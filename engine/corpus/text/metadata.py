@@ -50,10 +50,7 @@ def moment(text: str) -> float | None:
     with_dots, year_first = "." in words.partition(" ")[0], words[:4].isdecimal()
     found = set()
     with suppress(ValueError, OverflowError):
-        for year, day_first in (
-            (2000, with_dots),
-            (2001, not year_first),
-        ):  # where nothing names the year, these differ
+        for year, day_first in ((2000, with_dots), (2001, not year_first)):  # they differ where nothing names the year
             noon = datetime(year, 1, 1, _NOON, tzinfo=UTC)
             moment = parse(words, default=noon, dayfirst=day_first and not year_first)
             found.add(moment.replace(microsecond=0).timestamp())

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from fixtures import office
 from fixtures.errors import unreadable
+from fixtures.shown_numbers import numbers
 
 from engine.core.records import ReadDocument
 from engine.corpus import formats as readers
@@ -66,15 +67,30 @@ def test_links_in_an_archive_are_not_followed(tmp_path: Path) -> None:
     assert (found.state, found.kind) == ("skipped", "link")
 
 
-@pytest.mark.parametrize("name", ["a.zip", "a.docx"])
-def test_a_bomb_is_refused_by_the_size_that_it_declares(tmp_path: Path, name: str) -> None:
-    inside = (
-        {"bomb.txt": bytes(80 * 2**20)}
-        if name == "a.zip"
-        else {"[Content_Types].xml": "<Types/>", "word/document.xml": bytes(80 * 2**20)}
-    )
+def test_a_bomb_is_refused_by_the_size_that_it_declares(tmp_path: Path) -> None:
     with unreadable("too large"):
-        opened(tmp_path, name, office.zipped(inside))
+        opened(
+            tmp_path,
+            "a.docx",
+            office.zipped({"[Content_Types].xml": "<Types/>", "word/document.xml": bytes(80 * 2**20)}),
+        )
+    found = opened(tmp_path, "a.zip", office.zipped({"bomb.txt": bytes(80 * 2**20), "a.txt": "fine"}))
+    assert [(item.member, getattr(item, "kind", "")) for item in found] == [("bomb.txt", "too large"), ("a.txt", "")]
+
+
+def test_of_an_archive_above_the_limit_what_fits_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from engine.corpus.formats import archive
+
+    monkeypatch.setattr(archive, "MAX_UNPACKED", 2**20)
+    files = {"a.txt": "x " * 2**18, "b.txt": "y " * 2**19, "c.txt": "fine"}
+    found = opened(tmp_path, "a.zip", office.zipped(files))
+    assert [(item.member, getattr(item, "kind", "")) for item in found] == [
+        ("a.txt", ""),
+        ("b.txt", "too large"),
+        ("c.txt", ""),
+    ]
+    assert isinstance(found[1], LeftOut)
+    assert numbers(found[1].reason) == [1]
 
 
 def test_a_bomb_that_lies_about_its_size_is_stopped_while_it_unpacks(
@@ -186,7 +202,7 @@ def test_a_fault_of_a_reader_is_a_reason_like_any_other(tmp_path: Path, monkeypa
         raise PanicError
 
     monkeypatch.setattr(reading, "read_bytes", fail)
-    with unreadable("damaged", "PanicError"):
+    with unreadable("crashed", "PanicError"):
         opened(tmp_path, "a.docx", office.docx())
     found = opened(tmp_path, "a.zip", office.zipped({"a.docx": office.docx(), "b.txt": "The heron."}))
     assert [item.member for item in found] == ["a.docx", "b.txt"]

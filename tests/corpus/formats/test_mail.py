@@ -17,6 +17,7 @@ from engine.core.records import ReadDocument
 from engine.corpus.formats import LeftOut
 from engine.corpus.formats.containers import CompoundFile
 from engine.corpus.formats.opening import everything_in
+from engine.corpus.formats.outlook import unpacked_rtf
 
 HEADER = "Subject: Piers\nFrom: ada@quay.example\nDate: Tue, 04 Mar 2031 05:06:07 +0000\n"
 PICTURE = b"\x89PNG" + bytes(20_000)
@@ -261,3 +262,56 @@ def test_names_of_attachments_are_in_the_code_page_of_their_message(
     (tmp_path / "a.msg").write_bytes(compound_file(streams))
     _, attached = everything_in(tmp_path / "a.msg", "msg")
     assert attached.member == f"{name}.txt"
+
+
+def packed_rtf(text: bytes) -> bytes:
+    """RTF as Outlook packs it, each byte for itself, with what ends it."""
+    pieces = [text[at : at + 8] for at in range(0, len(text), 8)]
+    end = ((207 + len(text)) % 4096 << 4).to_bytes(2, "big")
+    body = b"".join(b"\0" + piece for piece in pieces[:-1]) + bytes([1 << len(pieces[-1])]) + pieces[-1] + end
+    assert len(pieces[-1]) < 8
+    return struct.pack("<II4sI", len(body) + 12, len(text), b"LZFu", 0) + body
+
+
+def test_a_body_in_rtf_is_unpacked(tmp_path: Path) -> None:
+    """First the example of [MS-OXRTFCP], which refers to what is known before it begins."""
+    sample = bytes.fromhex(
+        "2d0000002b0000004c5a4675f1c5c7a7 03000a00 7263706731323542 320af32068656c 0900 20627705b06c647d 0a800fa0"
+    )
+    assert unpacked_rtf(sample) == b"{\\rtf1\\ansi\\ansicpg1252\\pard hello world}\r\n"
+    opened = CompoundFile(office.msg({"plan.txt": b"The heron."}))
+    streams = {name: opened.read(name) for name in opened.names() if "_1000" not in name}
+    streams["__substg1.0_10090102"] = packed_rtf(rb"{\rtf1\ansi The pelican boards at dawn.} ")
+    for name in ("a.msg", "b.msg"):
+        (tmp_path / name).write_bytes(compound_file(streams))
+        document, *others = everything_in(tmp_path / name, "msg")
+        assert isinstance(document, ReadDocument)
+        assert document.text.partition("\n\n")[2] == ("The pelican boards at dawn." if name == "a.msg" else "")
+        assert [(other.member, getattr(other, "kind", "")) for other in others] == [
+            ("plan.txt", ""), *([("some of its parts", "damaged")] if name == "b.msg" else []),
+        ]  # fmt: skip
+        streams["__substg1.0_10090102"] = b"\0" * 8 + b"what?" + b"\0" * 8
+
+
+def test_a_mail_that_says_nothing_keeps_what_is_attached(tmp_path: Path) -> None:
+    mail = b'Content-Type: text/plain; name="plan.txt"\nContent-Disposition: attachment; filename="plan.txt"\n\nThe heron.\n'
+    boundary = b"MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=x\n\n--x\n" + mail + b"--x--\n"
+    opened = CompoundFile(office.msg({"plan.txt": b"The heron."}))
+    silent = {name: opened.read(name) for name in opened.names() if name.startswith(("__attach", "__properties"))}
+    for name, content in (("a.eml", boundary), ("a.msg", compound_file(silent))):
+        (tmp_path / name).write_bytes(content)
+        left, attached = everything_in(tmp_path / name, name[2:])
+        assert (left.member, getattr(left, "kind", "")) == ("its own text", "empty")
+        assert isinstance(attached, ReadDocument)
+        assert (attached.member, attached.text.strip()) == ("plan.txt", "The heron.")
+
+
+def test_an_attachment_of_a_message_without_a_body_is_read_once(tmp_path: Path) -> None:
+    opened = CompoundFile(office.msg({"plan.txt": b"The heron."}))
+    streams = {name: opened.read(name) for name in opened.names() if "_1000" not in name}
+    (tmp_path / "a.msg").write_bytes(compound_file(streams))
+    mail, attached = everything_in(tmp_path / "a.msg", "msg")
+    assert isinstance(mail, ReadDocument)
+    assert isinstance(attached, ReadDocument)
+    assert (mail.text.splitlines()[0], "heron" in mail.text) == ("Subject: Harbour plan", False)
+    assert attached.text == "The heron."

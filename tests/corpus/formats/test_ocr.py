@@ -25,7 +25,7 @@ from engine.doctor.doctor import examine
 from engine.project.folder import ProjectFolder
 
 PROGRAM = f"""#!{sys.executable}
-import socket, sys, time
+import signal, socket, sys, time
 asked = sys.argv[1:]
 if asked == ["--version"]:
     print("tesseract 9.1\\n leptonica-1.2")
@@ -36,6 +36,8 @@ else:
     picture = sys.stdin.buffer.read()
     if picture == b"slow":
         time.sleep(60)
+    if picture == b"killed":
+        signal.raise_signal(signal.SIGTERM)
     if picture == b"broken":
         sys.exit(1)
     try:
@@ -225,6 +227,11 @@ def test_a_page_that_takes_too_long_is_given_up(found: Tesseract) -> None:
     text, problem = found.read(b"slow", 2**31, 1)
     assert (text, numbers(problem)) == ("", [1])
     assert not found.running
+
+
+def test_a_signal_from_outside_is_not_taken_for_its_own_limit(found: Tesseract) -> None:
+    text, problem = found.read(b"killed", 2**31, 60)
+    assert (text, "SIGTERM" in problem, numbers(problem)) == ("", True, [])
 
 
 def test_pages_read_by_ocr_are_recorded_and_switching_it_takes_effect(tmp_path: Path, program: Path) -> None:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from fixtures.errors import fails, unreadable
+from fixtures.errors import unreadable
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engine.core.errors import InputError
 from engine.core.records import Kind, ReadDocument
-from engine.corpus.formats import UnreadableFileError, reader_for, register_reader
+from engine.corpus.formats import UnreadableFileError, reader_for
 from engine.corpus.formats.markdown import find_headings
 
 
@@ -183,17 +181,3 @@ def test_any_bytes_give_clean_text_or_a_reason(tmp_path: Path, data: bytes, name
     assert "\r" not in document.text
     (document.text + document.title).encode()
     assert all(0 <= h.start < len(document.text) for h in document.headings)
-
-
-def test_a_new_format_plugs_in(tmp_path: Path) -> None:
-    class Shout:
-        formats = frozenset({"shout"})
-
-        def read(self, path: Path) -> Iterator[ReadDocument]:
-            yield ReadDocument("loud", path.read_text().upper(), format="shout")
-
-    with fails(InputError, "format-unknown"):
-        reader_for("shout")
-    register_reader(Shout())
-    (tmp_path / "x").write_text("hey")
-    assert [document.text for document in reader_for("shout").read(tmp_path / "x")] == ["HEY"]

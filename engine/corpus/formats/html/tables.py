@@ -35,9 +35,7 @@ class Tables:
                 self._held[element.parent] = self._held.get(element.parent, 0) | holds
 
     def text(self, table: Element) -> str | None:
-        """The caption of a table, what stands in it outside its cells, and its rows; None where it shows none, but only places
-        what is in it.
-        """
+        """The caption of a table, what is outside its cells, and its rows; None where it only places things."""
         holds = self._held.get(table, 0)
         if table.get("role") in ("presentation", "none") or holds & _NO_CELLS:
             return None
@@ -81,9 +79,8 @@ def _told(rows: list[_Row]) -> str:
         line, above = _line(cells, above)
         if any(line):
             if not lines:
-                headed = (
-                    (group is not None and group.name == "thead") or all(cell.name == "th" for cell in cells)
-                ) or None
+                named = group is not None and group.name == "thead"
+                headed = named or all(cell.name == "th" for cell in cells) or None
             lines.append(line)
     headed = headed and len(lines) > 1 and len(lines[0]) > 1
     return rows_as_text(lines, headed=headed)

@@ -16,7 +16,7 @@ from typing import Any
 
 from engine.core.characters import clean
 from engine.core.records import Kind, ReadDocument
-from engine.corpus.formats import OWN_TEXT, Found, LeftOut, UnreadableFileError, pictures, read_bytes
+from engine.corpus.formats import Found, LeftOut, UnreadableFileError, beside, pictures, read_bytes
 from engine.corpus.formats.locked import why_closed
 from engine.corpus.formats.pdf.forms import Beside, form_of
 from engine.corpus.formats.pdf.outline import headings_of, outline
@@ -46,17 +46,14 @@ class PdfReader:
         content = read_bytes(path, data)
         with closing(_document(path, content)) as document:
             with form_of(document) as form:
-                beside = Beside(form)
-                pages = _pages(document, beside)
-            files = attached(document, beside.pinned)
+                notes = Beside(form)
+                pages = _pages(document, notes)
+            failed: UnreadableFileError | None = None
             try:
                 yield from _own_text(path, content, document, pages)
             except UnreadableFileError as error:
-                if (first := next(files, None)) is None:
-                    raise
-                yield LeftOut(OWN_TEXT, "quarantined", error.kind, error.why or error.what)
-                yield first
-            yield from files
+                failed = error
+            yield from beside(attached(document, notes.pinned), failed)
 
 
 READER = PdfReader()
@@ -74,9 +71,8 @@ def _own_text(path: Path, content: bytes, document: Any, pages: _Pages) -> Itera
     if pages.damaged:
         yield _pages_left_out(pages.damaged, pages.count, "damaged", "damaged or missing")
     if is_cut(content):
-        yield LeftOut(
-            "the rest of it", "quarantined", "damaged", "it ends before it should, and something may be missing"
-        )
+        why = "it ends before it should, and something may be missing"
+        yield LeftOut("the rest of it", "quarantined", "damaged", why)
     if not pages.whole:
         yield LeftOut(_NOTES, "quarantined", "timed out", "there are so many that not all of them were read")
     if unread:
@@ -109,13 +105,13 @@ class _Pages:
     damaged: list[int] = field(default_factory=list)
 
 
-def _pages(document: Any, beside: Beside) -> _Pages:
+def _pages(document: Any, notes: Beside) -> _Pages:
     found = _Pages(len(document))
     for number in range(1, found.count + 1):
         try:
             with page_of(document, number - 1) as page:
                 text = with_breaks(clean(text_of(page)))
-                if more := clean(beside.of(page, number - 1, text)):
+                if more := clean(notes.of(page, number - 1, text)):
                     found.beside[number] = more
                 if is_scan(page, text):
                     found.scans.append(number)
@@ -124,14 +120,12 @@ def _pages(document: Any, beside: Beside) -> _Pages:
         else:
             found.texts.update(dict.fromkeys(range(len(found.texts) + 1, number), ""))
             found.texts[number] = text
-    found.whole = beside.whole
+    found.whole = notes.whole
     return found
 
 
 def _with_scans(document: Any, found: _Pages) -> tuple[dict[int, str], str, dict[int, str]]:
-    """The pages with what OCR recognises where it is on; what to say of that; and which pages are pictures that nobody has read,
-    each with what prevented OCR.
-    """
+    """The pages with what OCR recognises, a note of that, and the pictures left unread with the reason."""
     if not pictures.on():
         return found.texts, "", dict.fromkeys(found.scans, "")
     silent = {number for number, text in found.texts.items() if not any(map(str.isalnum, text))}
@@ -152,12 +146,8 @@ def _metadata(document: Any) -> Mapping[str, str]:
     title, author, created, modified = (
         said(partial(document.get_metadata_value, key)) for key in ("Title", "Author", "CreationDate", "ModDate")
     )
-    return {
-        "title": title,
-        "authors": ", ".join(filter(None, map(str.strip, author.split(";")))),
-        "created_at": iso_date(created),
-        "modified_at": iso_date(modified),
-    }
+    authors = ", ".join(filter(None, map(str.strip, author.split(";"))))
+    return {"title": title, "authors": authors, "created_at": iso_date(created), "modified_at": iso_date(modified)}
 
 
 def _pages_left_out(numbers: Sequence[int], pages: int, kind: Kind, why: str) -> LeftOut:

@@ -18,10 +18,7 @@ _CATALOG = re.compile(rb"/Type\s*/Catalog\b")
 _OBJECT = re.compile(rb"(?<!\d)(\d{1,9})\s+(\d{1,5})\s+obj\b")
 _LOCK = re.compile(rb"/Encrypt\b|/Filter\s*/Standard\b")
 _MAX_CATALOG_LENGTH = 10_000  # bytes
-_WHY = {
-    3: "its structure is not that of a PDF that can be read",
-    6: "its pages cannot be found",
-}
+_WHY = {3: "its structure is not that of a PDF that can be read", 6: "its pages cannot be found"}
 _DATE = re.compile(r"(?:D:)?(\d{8})(\d{6})?([+-]\d\d)?'?(\d\d)?")
 
 
@@ -84,9 +81,7 @@ def page_of(document: Any, index: int) -> Iterator[Any]:
 
 
 def attached(document: Any, pinned: Iterable[tuple[int, int]]) -> Iterator[Member | LeftOut]:
-    """The files attached to a document as a whole, then those that are `pinned` to its pages: the index of the page, and that
-    of the note on it.
-    """
+    """The files attached to a document, then those `pinned` to its pages: index of the page and of the note."""
     from pypdfium2 import PdfAttachment, raw
 
     for number in range(document.count_attachments()):

@@ -1,0 +1,110 @@
+"""Parts of files that cannot be read: each has its line in the ledger, and no library's words for it are text."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fixtures import office
+from fixtures.errors import unreadable
+from fixtures.read_files import opened
+
+from engine.core.records import ReadDocument
+from engine.corpus.formats import LeftOut
+
+
+def with_part(source: bytes, part: str, content: bytes | None) -> bytes:
+    """A package in which a part is another, or is missing."""
+    with zipfile.ZipFile(io.BytesIO(source)) as archive:
+        parts: dict[str, str | bytes] = {name: archive.read(name) for name in archive.namelist()}
+    return office.zipped({name: one for name, one in {**parts, part: content}.items() if one is not None})
+
+
+def with_a_changed_byte(source: bytes, part: str) -> bytes:
+    """A package of which a part was changed where it is packed."""
+    with zipfile.ZipFile(io.BytesIO(source)) as archive:
+        member = archive.getinfo(part)
+    at = member.header_offset + 30 + len(part) + member.compress_size // 2
+    return source[:at] + bytes([source[at] ^ 0x55]) + source[at + 1 :]
+
+
+def broken(source: bytes, part: str) -> Iterator[bytes]:
+    """A package without a part, with half of it, and with one that was changed."""
+    yield with_part(source, part, None)
+    with zipfile.ZipFile(io.BytesIO(source)) as archive:
+        content = archive.read(part)
+    yield with_part(source, part, content[: len(content) // 2])
+    yield with_a_changed_byte(source, part)
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "part", "lost", "kept"),
+    [
+        ("a.xlsx", office.xlsx(), "xl/worksheets/sheet1.xml", "sheet Berths", "heron"),
+        ("a.pptx", office.pptx(), "ppt/slides/slide1.xml", "slide 1", "heron"),
+        ("a.epub", office.epub(), "a.xhtml", "a.xhtml", "heron"),
+    ],
+)
+def test_a_sheet_a_slide_or_a_chapter_that_is_lost_is_listed(
+    tmp_path: Path, name: str, source: bytes, part: str, lost: str, kept: str
+) -> None:
+    for content in broken(source, part):
+        document, left = opened(tmp_path, name, content)
+        assert isinstance(document, ReadDocument)
+        assert kept in document.text
+        assert "pelican" not in document.text
+        assert part not in document.text
+        assert "[" not in document.text
+        assert isinstance(left, LeftOut)
+        assert (left.member, left.state, left.kind) == (lost, "quarantined", "damaged")
+
+
+def test_where_all_parts_are_lost_the_reason_is_that_of_the_first(tmp_path: Path) -> None:
+    source = with_part(with_part(office.epub(), "a.xhtml", None), "b.xhtml", None)
+    with unreadable("damaged"):
+        opened(tmp_path, "a.epub", source)
+
+
+def test_chapters_that_rights_management_locks_are_not_called_damaged(tmp_path: Path) -> None:
+    def listed(*chapters: str) -> bytes:
+        named = "".join(
+            f'<e:EncryptedData><e:CipherData><e:CipherReference URI="{name}"/></e:CipherData></e:EncryptedData>'
+            for name in chapters
+        )
+        return f'<encryption xmlns="urn:oasis:names:tc:opendocument:xmlns:container" xmlns:e="http://www.w3.org/2001/04/xmlenc#">{named}</encryption>'.encode()
+
+    document, left = opened(tmp_path, "a.epub", with_part(office.epub(), "META-INF/encryption.xml", listed("a.xhtml")))
+    assert isinstance(document, ReadDocument)
+    assert isinstance(left, LeftOut)
+    assert left.kind == "encrypted"
+    with unreadable("encrypted"):
+        opened(tmp_path, "b.epub", with_part(office.epub(), "META-INF/encryption.xml", listed("a.xhtml", "b.xhtml")))
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "part"),
+    [
+        ("a.docx", office.docx(), "word/comments.xml"), ("a.docx", office.docx(), "word/charts/chart1.xml"),
+        ("a.xlsx", office.xlsx(), "xl/comments1.xml"), ("a.pptx", office.pptx(), "ppt/notesSlides/notesSlide1.xml"),
+    ],
+)  # fmt: skip
+def test_comments_notes_and_charts_that_do_not_unpack_are_listed(
+    tmp_path: Path, name: str, source: bytes, part: str
+) -> None:
+    whole = with_part(source, part, b"<x>The tern rests on the pier.</x>")
+    document, left = opened(tmp_path, name, with_a_changed_byte(whole, part))
+    assert isinstance(document, ReadDocument)
+    assert "pelican" in document.text
+    assert isinstance(left, LeftOut)
+    assert (left.member, left.kind) == (part, "damaged")
+
+
+def test_a_spreadsheet_without_the_list_of_its_parts_is_read(tmp_path: Path) -> None:
+    whole, without = (
+        opened(tmp_path, "a.ods", content)
+        for content in (office.ods(), with_part(office.ods(), "META-INF/manifest.xml", None))
+    )
+    assert whole == without
