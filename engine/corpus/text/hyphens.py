@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from itertools import chain
 
 LINE_END = "\x02"  # PDFium's sign for a hyphen that ends a line
@@ -40,7 +41,8 @@ def put_together(pages: Sequence[str]) -> list[str]:
     if not any(BREAK in page for page in pages):
         return list(pages)
     known = _words(pages)
-    return [_PARTED.sub(lambda found: _parts_of(found[0], known), page).replace(BREAK, "-") for page in pages]
+    put = partial(_PARTED.sub, lambda found: _parts_of(found[0], known))
+    return [put(page).replace(BREAK, "-") if BREAK in page else page for page in pages]
 
 
 def _words(pages: Iterable[str]) -> Counter[str]:

@@ -157,7 +157,7 @@ def test_a_fault_in_looking_for_files_is_listed_and_costs_nothing_else(
     monkeypatch.setattr(opening, "files_inside", faulty)
     content = with_parts(office.docx(), {"word/embeddings/a.bin": b"x"})
     assert reported(found_in(tmp_path, "a.zip", office.zipped({"a.docx": content, "b.txt": "The tern."}))) == [
-        ("a.docx", "docx"), ("a.docx/a.txt", "txt"), ("a.docx/files inside", "damaged"), ("b.txt", "txt"),
+        ("a.docx", "docx"), ("a.docx/a.txt", "txt"), ("a.docx/files inside", "crashed"), ("b.txt", "txt"),
     ]  # fmt: skip
 
 

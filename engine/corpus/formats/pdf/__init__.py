@@ -30,7 +30,6 @@ _PICTURE = re.compile(rb"/Subtype\s*/Image\b|/Filter\s*\[?\s*/(?:DCT|CCITTFax|JP
 _NOTES = "comments and fields of its form"
 _MIN_COVERED = 0.05  # of a page without any text that pictures cover: less is a logo
 _WHOLE = 0.7  # of a page with some text that pictures cover: less is an illustration
-_ENOUGH = 2000  # characters: a page with as many says more than a stamp
 _STAMP = 40  # letters and digits that a scan may have as text: a number, or when it came in
 _MAX_PROBLEMS = 3
 _MAX_DEPTH = 4  # forms in forms
@@ -173,7 +172,7 @@ def _without_text(
 
 def is_scan(page: Any, text: str) -> bool:
     """Whether a page, as pypdfium2 has it, shows a picture and says nothing, or next to nothing, as text."""
-    if _letters(text[:_ENOUGH]) > _STAMP or (letters := _letters(text)) > _STAMP:
+    if _letters(text[: 4 * _STAMP]) > _STAMP or (letters := _letters(text)) > _STAMP:
         return False
     return _covered(page) >= (_WHOLE if letters else _MIN_COVERED)
 
