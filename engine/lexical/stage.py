@@ -18,6 +18,9 @@ from engine.project.store.artifact_info import CorpusInfo, LexicalInfo
 from engine.project.store.artifacts import Artifact
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from engine.lexical.index import LexicalIndex
 
 VERSION = 5
@@ -50,7 +53,7 @@ class IndexStage(Stage):
         """Build or update the index, then make it the current one."""
         former = context.store.artifact(LexicalInfo)
         _note_languages(context, anew=former is not None and former.info.version != VERSION)
-        live, wanted = {row for row, _ in context.store.chunk_owners()}, _wanted(context)
+        live, wanted = context.store.chunk_ids(), _wanted(context)
         with context.project.building("lexical", context.fingerprint) as building:
             updated = _update(context, building.folder, former, live, wanted)
             if updated is None:
@@ -192,7 +195,7 @@ def _texts(context: StageContext, chunks: Iterable[Chunk], titles: Mapping[int, 
 
 
 def _update(
-    context: StageContext, folder: Path, former: Artifact[LexicalInfo] | None, live: set[int], wanted: _Wanted
+    context: StageContext, folder: Path, former: Artifact[LexicalInfo] | None, live: NDArray[np.int64], wanted: _Wanted
 ) -> tuple[int, int] | None:
     """(added, removed) when the index could be made from the former one; None when it must be built.
 
@@ -202,19 +205,20 @@ def _update(
         return None
     if (former.info.language, former.info.version) != (wanted.language, VERSION):
         return None
+    import numpy as np
+
     from engine.lexical.index import LexicalIndex
 
     source = context.project.path / former.folder
     try:
         index = LexicalIndex.open(source)
-        known = set(index.ids().tolist())
-        others = _otherwise_indexed(context, source, wanted)
-        added, removed = (live - known) | (live & others), known - live
+        known, others = index.ids(), np.fromiter(_otherwise_indexed(context, source, wanted), np.int64)
+        added, removed = np.union1d(np.setdiff1d(live, known), np.intersect1d(live, others)), np.setdiff1d(known, live)
         if len(added) > max(BATCH, len(known)):  # what is added is held in memory
             return None
-        chunks = context.store.chunks_by_id(added)
-        fresh = _texts(context, [chunks[key] for key in sorted(added)], wanted.titles)
-        index.updated(folder, fresh, sorted(removed), _of_chunks(context, wanted))
+        chunks = context.store.chunks_by_id(added.tolist())
+        fresh = _texts(context, [chunks[key] for key in added.tolist()], wanted.titles)
+        index.updated(folder, fresh, removed.tolist(), _of_chunks(context, wanted))
     except DamagedError as error:
         context.warn(f"{error.what} It is built again.")
         shutil.rmtree(folder)

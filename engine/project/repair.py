@@ -11,6 +11,7 @@ from pathlib import Path
 
 from engine.core.disk import sync_folder
 from engine.core.errors import DamagedError, UsageError
+from engine.project.store.connection import COPY
 from engine.project.store.store import Store
 
 
@@ -40,7 +41,7 @@ def repair(folder: Path) -> Repair | None:
     The caller holds the project's lock. None where the database is sound; a damaged one stays, set aside. A large one that has just
     been copied, page by page, is only opened. Raises OSError, and UsageError for a newer version's database.
     """
-    database, backup = folder / "project.db", folder / "project.db.bak"
+    database, backup = folder / "project.db", folder / COPY
     try:
         Store.open(database, check=not Store.is_fresh(database, backup)).close()
         return None

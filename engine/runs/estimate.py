@@ -19,6 +19,8 @@ from engine.encoders.for_project import encoder_fingerprint_of
 from engine.encoders.kinds.chosen import encoder_source
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot
+from engine.project.store.artifact_info import VectorsInfo
+from engine.project.store.artifacts import INCOMPLETE
 from engine.queries.choosing import MODELS, resolve_backend
 from engine.training.config import TrainingConfig
 from engine.training.dataset import MIN_QUERIES
@@ -136,10 +138,13 @@ def _unknown(snapshot: ProjectSnapshot, stage: str) -> bool:
 def _cached(snapshot: ProjectSnapshot) -> int:
     from engine.encoders.embedding_cache import VectorCache
 
-    model = encoder_source(snapshot.settings.encoder).folder
+    model, base = encoder_source(snapshot.settings.encoder).folder, encoder_fingerprint_of(snapshot, None, 1.0)
     if model is None or model.dimension is None:
         return 0
-    folder = snapshot.project.path / "cache" / encoder_fingerprint_of(snapshot, None, 1.0)
+    index = snapshot.store.artifact(VectorsInfo)
+    if index and index.fingerprint != INCOMPLETE and index.info.chunk_encoder == base:
+        return index.info.chunks  # of the cache all files would be read, and texts that occur twice count once there
+    folder = snapshot.project.path / "cache" / base
     return len(VectorCache(folder, model.dimension, reading=True)) if folder.is_dir() else 0
 
 

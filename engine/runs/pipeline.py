@@ -26,6 +26,7 @@ from engine.project.sharing import follow
 from engine.project.stage import ORDER, SEARCH, ProjectSnapshot, Stage, stage_fingerprint
 from engine.project.store.artifact_info import EvaluationInfo, VectorsInfo
 from engine.project.store.artifacts import INCOMPLETE
+from engine.project.store.connection import COPY
 from engine.project.store.store import Store
 from engine.queries.heldout import MIN_TO_DECIDE
 from engine.training.compute import launch
@@ -132,7 +133,7 @@ class Run:
                     self.run_stage(stage, forced=stage in forced)
                     if stage == "index":
                         self._look_at_languages()
-                self._tidy()
+                self._tidy(stages)
                 state = "done"
             except CancelledError as stopped:
                 state, stopped.to_do = "cancelled", _going_on(self.project, stages, forced)
@@ -300,11 +301,13 @@ class Run:
         self._report_failure(stage, error)
         raise error
 
-    def _tidy(self) -> None:
+    def _tidy(self, stages: Sequence[str]) -> None:
         """Keep a good copy of the database; drop artifacts that nothing names and the oldest run records."""
         with closing(self.project.store()) as store:
-            copy = self.project.path / "project.db.bak"
-            if not store.is_fresh(store.path, copy):
+            copy = self.project.path / COPY
+            if set(stages) - set(SEARCH) or not store.is_fresh(
+                store.path, copy
+            ):  # what was learnt takes longest to make again
                 store.backup(copy)
             self.project.sweep(in_use(store))
         for folder in sorted((self.project.path / "runs").iterdir())[:-KEPT_RUNS]:

@@ -6,12 +6,12 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
-from unicodedata import category
 
 from engine.lexical.characters import LINE_WITHIN
 
 Span = tuple[int, int]
-_LINE_WITHIN = re.compile(LINE_WITHIN)
+_BLANK = r"\s\x00-\x1f\x7f-\x9f"  # control characters, too
+_PIECE = re.compile(rf"(?P<shown>[^{_BLANK}]+)|{LINE_WITHIN}|(?P<blank>[{_BLANK}]+)")
 
 
 def snippet(text: str, matches: Sequence[Span], width: int = 300) -> tuple[str, tuple[Span, ...]]:
@@ -88,19 +88,14 @@ def _fold(text: str) -> tuple[str, list[int]]:
     """`text` with runs of white space and control characters as one blank and stripped, and for each old position its new one.
     Where a line ends within Chinese or Japanese words, which go on over it, no blank stands.
     """
-    folded: list[str] = []
-    positions = []
-    within = {at for found in _LINE_WITHIN.finditer(text) for at in range(*found.span())} if "\n" in text else set()
-    for at, char in enumerate(text):
-        if at in within:
-            positions.append(max(0, len(folded) - 1))
-        elif char.isspace() or category(char) == "Cc":
-            if folded and folded[-1] != " ":
-                folded.append(" ")
-            positions.append(max(0, len(folded) - 1))
-        else:
-            folded.append(char)
-            positions.append(len(folded) - 1)
-    while folded and folded[-1] == " ":
-        folded.pop()
-    return "".join(folded), positions
+    folded, positions = "", list[int]()
+    for piece in _PIECE.finditer(text):
+        size = len(piece[0])
+        if piece["shown"]:
+            positions += range(len(folded), len(folded) + size)
+            folded += piece[0]
+            continue
+        if piece["blank"] and folded:
+            folded += " "
+        positions += [max(0, len(folded) - 1)] * size
+    return folded.rstrip(" "), positions

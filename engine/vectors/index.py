@@ -271,7 +271,9 @@ class VectorIndex:
         import numpy as np
 
         wanted = np.unique(ids)
-        return self._places[np.isin(self._keys, wanted, assume_unique=True)]
+        at = np.searchsorted(self._keys, wanted)
+        at = at[at < len(self._keys)]  # those beyond are the last of `wanted`
+        return np.asarray(self._places[at[self._keys[at] == wanted[: len(at)]]])
 
     def _rows(self, places: NDArray[np.int64]) -> NDArray[Any]:
         return self._of_parts(places, lambda part: part.rows)

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 FIRST_SECONDS = 2.0
 """What is embedded sooner has its whole index at once."""
+WORTHWHILE = 0.1
+"""Of what is searched by meaning already, the share that must be added to it: less has its place at the end."""
 NEXT_SECONDS = 10.0
 SHARE = 20  # so many times as long as it took to write the last one must pass before the next
 
@@ -44,27 +46,30 @@ class PartialIndex:
     """Is called with the cache whenever it has gained vectors; now and then puts an unfinished index in place.
 
     Only where that finds more than the present index: one of another encoder, or that is forced anew, stays until the end.
+    `index`: the latest one, on which the next is built; `ids` (n,): the chunks that are embedded now.
     """
 
     def __init__(
-        self, context: StageContext, ids: NDArray[np.int64], similarity: Similarity, dtype: str,
+        self, context: StageContext, index: VectorIndex | None, ids: NDArray[np.int64], similarity: Similarity, dtype: str,
         info: Callable[[int], VectorsInfo],
     ) -> None:  # fmt: skip
         self._context, self._ids, self._similarity, self._dtype, self._info = context, ids, similarity, dtype, info
         former = context.store.artifact(VectorsInfo)
         self._former = former if former and former.folder else None
-        self._due = time.monotonic() + FIRST_SECONDS
+        self.index, self._due = index, time.monotonic() + FIRST_SECONDS
+        self._worthwhile = index is None or len(ids) >= WORTHWHILE * index.count
 
     def __call__(self, cache: VectorCache, keys: NDArray[np.bytes_]) -> None:
-        """`keys` (n,): the content hashes of all chunks."""
+        """`keys` (n,): the content hashes of the chunks."""
         started = time.monotonic()
-        if started < self._due:
+        if started < self._due or not self._worthwhile:
             return
         places = cache.find(keys)
         there = places >= 0
-        if there.all() or not self._finds_more(int(there.sum())):
-            return
-        self._put(self._ids[there], CachedRows(cache, places[there], self._similarity))
+        known = self.index.keys() if self.index else self._ids[:0]
+        fresh = there & ~np.isin(self._ids, known)
+        if not there.all() and self._finds_more(len(known) + int(fresh.sum())):
+            self._put(self._ids[fresh], CachedRows(cache, places[fresh], self._similarity))
         took = time.monotonic() - started
         self._due = time.monotonic() + max(NEXT_SECONDS, SHARE * took)
 
@@ -76,11 +81,15 @@ class PartialIndex:
         return same and former.fingerprint != self._context.fingerprint and count > former.info.chunks
 
     def _put(self, ids: NDArray[np.int64], vectors: CachedRows) -> None:
-        context = self._context
+        context, count = self._context, len(ids) + (self.index.count if self.index else 0)
         # no name is used twice: searchers take an index of the same name for the one that they have
-        with context.project.building("vectors", f"{context.fingerprint}-{len(ids)}") as building:
-            VectorIndex.build(building.folder, ids, vectors, similarity=self._similarity, dtype=self._dtype)
-        former, self._former = self._former, Artifact(self._info(len(ids)), INCOMPLETE, building.name)
+        with context.project.building("vectors", f"{context.fingerprint}-{count}") as building:
+            if self.index is None:
+                VectorIndex.build(building.folder, ids, vectors, similarity=self._similarity, dtype=self._dtype)
+            elif self.index.updated(building.folder, ids, vectors, ()) is None:
+                return  # the whole index is built anew at the end
+        self.index = VectorIndex.open(context.project.path / building.name)
+        former, self._former = self._former, Artifact(self._info(count), INCOMPLETE, building.name)
         context.store.put_artifact(self._former)
         if former is not None and former.fingerprint == INCOMPLETE:  # searchers have it in memory
             shutil.rmtree(context.project.path / former.folder, ignore_errors=True)

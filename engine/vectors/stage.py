@@ -34,10 +34,12 @@ if TYPE_CHECKING:
     from engine.encoders.embedding_cache import CachedRows
     from engine.encoders.encoder import Encoder
     from engine.project.store.store import Store
+    from engine.vectors.index import VectorIndex
 
 
 VERSION = 2
 SAMPLES = 5  # chunks that the graph of the query encoder is compared on
+FEW = 10_000  # chunks that may be embedded in any order
 
 
 class EmbedStage(Stage):
@@ -79,14 +81,15 @@ class EmbedStage(Stage):
         """Embed what is new, build or update the index, make it current, and drop what nothing names any more."""
         import numpy as np
 
+        from engine.vectors.index import VectorIndex
         from engine.vectors.nodes import embedding_on_nodes
         from engine.vectors.partial import PartialIndex, newest_and_smallest_first
 
         adapter, weight, scope = _in_use(context)
         of_chunks = chunk_adapter(adapter, scope)
         encoder = load_encoder(context, *((of_chunks, weight) if of_chunks else ()))  # of the chunks
-        chunks = context.store.chunk_hashes()
-        if not chunks:
+        ids = context.store.chunk_ids()
+        if not len(ids):
             raise TooLittleTextError(
                 "There is nothing to embed.", "No document holds any text.", "Add documents and run again."
             )
@@ -97,29 +100,43 @@ class EmbedStage(Stage):
         info = VectorsInfo(
             settings.model, settings.max_tokens, (settings.query_prompt, settings.document_prompt),
             _named(context, adapter), _named(context, of_chunks), weight, encoder_fingerprint_of(context, adapter, weight),
-            encoder.fingerprint, VERSION, encoder.dimension, len(chunks), settings.pooling, settings.endpoint,
+            encoder.fingerprint, VERSION, encoder.dimension, len(ids), settings.pooling, settings.endpoint,
             settings.endpoint_model, settings.small_model if beside else "", beside, settings.vectors if beside else "",
         )  # fmt: skip
-        ids, hashes = np.array([row for row, _ in chunks], np.int64), [content_hash for _, content_hash in chunks]
-        texts, cache = _Texts(context.store, ids), open_cache(context)
+        cache, dtype = open_cache(context), _storage_type(context, encoder)
         cached = len(cache.vectors_of(encoder.fingerprint, encoder.dimension))
-        dtype = _storage_type(context, encoder)
-        partial = PartialIndex(context, ids, encoder.similarity, dtype, lambda count: replace(info, chunks=count))
-        order = newest_and_smallest_first(
-            [owner for _, owner in sorted(context.store.chunk_owners())], context.store.documents()
-        )
+        index = _former(context, encoder, dtype)
         shards = embedding_on_nodes(context, encoder, of_chunks, weight)
-        vectors = chunk_rows(context, encoder, hashes, texts, cache, order=order, stored=partial, encode_shards=shards)
-        if isinstance(encoder, GivenEncoder):
-            _report_missing(context, encoder, hashes)
+
+        def embed(wanted: NDArray[np.int64]) -> tuple[CachedRows, VectorIndex | None]:
+            """The vectors of these chunks (n,), in ascending order, and the index that has become of `index` meanwhile."""
+            partial = PartialIndex(
+                context, index, wanted, encoder.similarity, dtype, lambda count: replace(info, chunks=count)
+            )
+            hashes, order = _hashes(context.store, wanted), None
+            if len(wanted) > FEW:
+                owners = dict(context.store.chunk_owners())
+                order = newest_and_smallest_first([owners[row] for row in wanted.tolist()], context.store.documents())
+            rows = chunk_rows(
+                context, encoder, hashes, _Texts(context.store, wanted), cache, order=order, stored=partial,
+                encode_shards=shards,
+            )  # fmt: skip
+            if isinstance(encoder, GivenEncoder):
+                _report_missing(context, encoder, hashes)
+            return rows, partial.index
+
+        wanted = ids if index is None else np.setdiff1d(ids, index.keys(), assume_unique=True)
+        vectors, index = embed(wanted)
         with context.project.building("vectors", context.fingerprint) as building:
-            _write(context, building.folder, ids, vectors, encoder, dtype)
-            _keep_query_graph(context, building.folder, info, texts, encoder)
+            if index is None or not _updated(index, building.folder, ids, wanted, vectors):
+                rows = vectors if wanted is ids else embed(ids)[0]
+                VectorIndex.build(building.folder, ids, rows, similarity=encoder.similarity, dtype=dtype)
+            _keep_query_graph(context, building.folder, info, _Texts(context.store, ids), encoder)
         context.store.put_artifact(Artifact(info, context.fingerprint, building.name))
         embedded = len(cache.vectors_of(encoder.fingerprint, encoder.dimension)) - cached
         _tidy(context, encoder.fingerprint)
         return {
-            "chunks": len(chunks),
+            "chunks": len(ids),
             "embedded": embedded,
             "dimension": encoder.dimension,
             "encoder": "adapted" if adapter else "base",
@@ -187,30 +204,46 @@ def _storage_type(context: StageContext, encoder: Encoder) -> str:
     return "f16"
 
 
-def _write(
-    context: StageContext, folder: Path, ids: NDArray[np.int64], vectors: CachedRows, encoder: Encoder, dtype: str
-) -> None:
-    """Write the index, built upon the former one where that is of the same encoder and kind."""
-    import numpy as np
-
+def _former(context: StageContext, encoder: Encoder, dtype: str) -> VectorIndex | None:
+    """The present index, where it is of the same encoder and kind, so that the next can be built upon it."""
     from engine.vectors.index import VectorIndex
 
-    similarity = encoder.similarity
     former = context.store.artifact(VectorsInfo)
-    # forced, or damaged: not to be built upon
-    forced = context.forced or (former is not None and former.fingerprint == context.fingerprint)
     made = (former.info.chunk_encoder, former.info.version) if former else ()
-    if former and not forced and made == (encoder.fingerprint, VERSION):
-        try:
-            old = VectorIndex.open(context.project.folder_of(former))
-            if (old.form.name, old.manifest["dtype"]) == (similarity.index_form.name, dtype):
-                known = old.keys()
-                fresh = ~np.isin(ids, known)
-                if old.updated(folder, ids[fresh], vectors[fresh], np.setdiff1d(known, ids)):
-                    return
-        except DamagedError as error:
-            context.warn(f"{error.what} It is built again.")
-    VectorIndex.build(folder, ids, vectors, similarity=similarity, dtype=dtype)
+    # forced, or damaged: not to be built upon
+    if (
+        not former
+        or context.forced
+        or former.fingerprint == context.fingerprint
+        or made != (encoder.fingerprint, VERSION)
+    ):
+        return None
+    try:
+        index = VectorIndex.open(context.project.folder_of(former))
+    except DamagedError as error:
+        context.warn(f"{error.what} It is built again.")
+        return None
+    same = (index.form.name, index.manifest["dtype"]) == (encoder.similarity.index_form.name, dtype)
+    return index if same else None
+
+
+def _updated(
+    index: VectorIndex, folder: Path, ids: NDArray[np.int64], embedded: NDArray[np.int64], vectors: CachedRows
+) -> bool:
+    """Write an index of the chunks `ids` that builds upon another, where that holds most of them; `vectors`: of those that are
+    `embedded` now, which an update takes into memory."""
+    import numpy as np
+
+    fresh = np.isin(embedded, index.keys(), invert=True)
+    if fresh.sum() > index.count:
+        return False
+    return index.updated(folder, embedded[fresh], vectors[fresh], np.setdiff1d(index.keys(), ids)) is not None
+
+
+def _hashes(store: Store, wanted: NDArray[np.int64]) -> list[str]:
+    """Content hashes of chunks (n,), ascending: those that are new have the highest ids."""
+    rows = set(wanted.tolist())
+    return [content_hash for row, content_hash in store.chunk_hashes(first=min(rows, default=0)) if row in rows]
 
 
 def _keep_query_graph(

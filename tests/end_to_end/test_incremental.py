@@ -18,6 +18,7 @@ from fixtures.pipeline import SAMPLE, engine_here, ingest_here
 from fixtures.shown_numbers import numbers
 
 from engine.core.errors import CancelledError
+from engine.core.messages.search import MODES
 from engine.corpus.ingest import ingest as corpus_ingest
 from engine.project.folder import ProjectFolder
 from engine.project.store.artifact_info import LexicalInfo
@@ -83,6 +84,32 @@ def test_one_changed_file_is_all_that_is_read_indexed_and_embedded(project: Path
     assert (indexed["added"], indexed["removed"], indexed["updated"]) == (1, 0, True)
     assert summary("embed", str(project))["embedded"] == 1
     assert paths(project, "zanzibar everything")[0] == "policies/new.txt"
+
+
+def test_an_updated_index_finds_what_one_built_anew_does(project: Path) -> None:
+    set_threshold(project, 0.9)
+    documents = project / "documents"
+    for round_ in ("first", "second"):
+        (documents / "policies" / "new.txt").write_text(POLICY.format(round_))
+        (documents / "policies" / f"{round_}.txt").write_text(POLICY.format("every order of the yard"))
+        shutil.rmtree(documents / "incidents", ignore_errors=True)
+        engine_here("run", str(project))
+
+    def found() -> list[list[tuple[str, float]]]:
+        searches = [(mode, query) for mode in MODES for query in ("quarry warden", "freezer door", "first order")]
+        answers = [
+            json.loads(engine_here("search", str(project), query, "--mode", mode, "--passages", "--json").stdout)[
+                "hits"
+            ]
+            for mode, query in searches
+        ]
+        return [[(hit["path"], round(hit["score"], 5)) for hit in hits] for hits in answers]
+
+    updated = found()
+    engine_here("index", str(project), "--force")
+    assert summary("embed", str(project), "--force")["embedded"] == 0
+    assert all(updated)
+    assert updated == found()
 
 
 def test_a_file_touched_without_change_makes_nothing_stale(project: Path) -> None:

@@ -29,10 +29,13 @@ def info_of(count: int) -> VectorsInfo:
     return VectorsInfo(model="none", max_tokens=64, encoder="fake", chunk_encoder="fake", chunks=count)
 
 
-def put(project: ProjectFolder, store: Store, cache: Any, encoder: Any, chunks: list[Chunk], new: list[Chunk]) -> None:
+def put(
+    project: ProjectFolder, store: Store, cache: Any, encoder: Any, chunks: list[Chunk], new: list[Chunk],
+    index: VectorIndex | None = None,
+) -> None:  # fmt: skip
     """Embed the `new` of the `chunks`, and tell the index so."""
     context = StageContext(project, project.settings(), store, "embed", "f", "r", [].append, lambda: False)
-    told = PartialIndex(context, np.array([one.id for one in chunks]), COSINE, "f16", info_of)
+    told = PartialIndex(context, index, np.array([one.id for one in chunks]), COSINE, "f16", info_of)
     cache.append(hash_keys([one.content_hash for one in new]), encoder.encode_chunks([one.text for one in new]))
     told(cache, hash_keys([one.content_hash for one in chunks]))
 
@@ -76,6 +79,28 @@ def test_the_index_is_noted_as_unfinished_and_its_forerunner_is_gone(embedded_in
     assert (artifact.fingerprint, artifact.info.chunks) == (INCOMPLETE, 4)
     assert [folder.name for folder in (project.path / "vectors").iterdir()] == ["f-4"]
     assert VectorIndex.open(project.folder_of(artifact)).count == 4
+
+
+@pytest.mark.parametrize(("share", "folder", "known"), [(0.5, "f-5", [0, 1, 2, 3, 4]), (0.6, "f-4", [0, 1, 2, 3])])
+def test_what_is_new_is_added_to_the_present_index_where_it_is_worth_it(
+    embedded_in_part: Any,
+    fake_encoder: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    share: float,
+    folder: str,
+    known: list[int],
+) -> None:
+    """Two chunks are wanted beside the four that it holds, and one of them is embedded."""
+    monkeypatch.setattr(partial, "WORTHWHILE", share)
+    project = embedded_in_part.project
+    with closing(project.store()) as store:
+        chunks, present = store.chunks(), store.artifact(VectorsInfo)
+        assert present is not None
+        index = VectorIndex.open(project.folder_of(present))
+        cache = EmbeddingCache(project.path / "cache").vectors_of("f" * 64, 32)
+        put(project, store, cache, fake_encoder, chunks[4:], chunks[4:5], index)
+    assert [path.name for path in (project.path / "vectors").iterdir()] == [folder]
+    assert VectorIndex.open(project.path / "vectors" / folder).keys().tolist() == [chunks[row].id for row in known]
 
 
 def test_an_index_that_finds_as_much_stays(indexed: Any, fake_encoder: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,9 +16,9 @@ from engine.project.store.schema import MIGRATIONS, SCHEMA, SCHEMA_VERSION
 
 SETTLE_SECONDS = 5.0  # so long one who may only read waits for a writer that sets up the log
 BUSY_SECONDS = 30.0  # so long a writer waits for another
-SMALL = 100_000_000  # bytes: what a copy or a check takes no notable time of
-SECONDS_A_BYTE = 1e-8  # that they take of a large database
-SHARE = 20  # so many times as long as the last copy took must pass before the next
+SMALL = 100_000_000  # bytes: what a copy or a check takes no notable time of; of a large database they take 10 s a GB
+KEPT_SECONDS = 7 * 86_400.0  # so long a copy of a large one will do, unless damage is met
+COPY = "project.db.bak"
 _NOT_WRITTEN, _FREE_SPACE = "The project's database could not be written.", "Free some disk space and run again."
 _NO_ROOM_FOR_A_LOG = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR}
 
@@ -139,7 +139,7 @@ class Database:
             size, age = path.stat().st_size, time.time() - copy.stat().st_mtime
         except OSError:
             return False
-        return size > SMALL and 0 <= age < SHARE * SECONDS_A_BYTE * size
+        return size > SMALL and 0 <= age < KEPT_SECONDS
 
     def backup(self, target: Path) -> None:
         """Write a consistent copy to `target`, replacing a former one only when it is complete and on the disk."""
@@ -243,7 +243,9 @@ def check_schema(connection: sqlite3.Connection, path: Path, every_page: bool) -
 
 
 def damaged(path: Path, detail: str) -> DamagedError:
-    """The error of a database that cannot be trusted."""
+    """The error of a database that cannot be trusted. The next run looks at every page of it, however young the last copy is."""
+    with suppress(OSError):
+        os.utime(path.with_name(COPY), (0, 0))
     to_do = "Run 'engine run': it restores the last good copy and builds the rest again."
     return DamagedError(f"{path} is damaged.", f"SQLite says: {detail}.", to_do, code="database-damaged", command="run")
 

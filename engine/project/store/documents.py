@@ -17,6 +17,9 @@ from engine.project.store.positions import positions
 from engine.project.store.records import FileRecord, LeftOutRecord, PartRecord
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from engine.core.messages.documents import FileOutcome
 
 _CHUNK = "document_id, ordinal, start, end, text, headings, tokens, embedded_text, content_hash, id, pages, line, page"
@@ -242,8 +245,9 @@ class DocumentTables(ArtifactTables):
     def purge_dead(self) -> int:
         """Delete rows that no current index names any more. Returns the number of chunks removed."""
         with self.transaction(), guarded(self.path):
-            removed = self._db.execute("DELETE FROM chunks WHERE NOT live").rowcount
-            self._db.execute("DELETE FROM documents WHERE NOT live")
+            dead = "DELETE FROM {0} WHERE id IN (SELECT id FROM {0} INDEXED BY {0}_overview WHERE NOT live)"
+            removed = self._db.execute(dead.format("chunks")).rowcount
+            self._db.execute(dead.format("documents"))
             self._db.execute("DELETE FROM files WHERE state = 'gone'")
         return removed
 
@@ -344,13 +348,22 @@ class DocumentTables(ArtifactTables):
         """Texts of about `count` live chunks, spread evenly over the corpus."""
         total = int(self._rows("SELECT count(*) FROM chunks WHERE live")[0][0])
         step = max(1, total // max(1, count))
-        sql = "SELECT text FROM (SELECT text, row_number() OVER (ORDER BY id) AS place FROM chunks WHERE live) WHERE place % ? = 0"
+        sql = """SELECT text FROM chunks WHERE id IN (SELECT id FROM
+            (SELECT id, row_number() OVER (ORDER BY id) AS place FROM chunks WHERE live) WHERE place % ? = 0) ORDER BY id"""
         return [row[0] for row in self._rows(sql, (step,))]
 
-    def chunk_hashes(self, *, superseded: bool = False) -> list[tuple[int, str]]:
-        """(id, content hash) of all live chunks, in order of id; with `superseded`, of all that `chunks_by_id` finds."""
+    def chunk_ids(self) -> NDArray[np.int64]:
+        """The ids of all live chunks (n,), ascending."""
+        import numpy as np
+
+        return np.array([row for (row,) in self._rows("SELECT id FROM chunks WHERE live ORDER BY id")], np.int64)
+
+    def chunk_hashes(self, *, superseded: bool = False, first: int = 0) -> list[tuple[int, str]]:
+        """(id, content hash) of all live chunks from id `first` on, in order of id; with `superseded`, of all that `chunks_by_id`
+        finds."""
         which = "document_id IN (SELECT id FROM documents WHERE live)" if superseded else "live"
-        return cast(list[tuple[int, str]], self._rows(f"SELECT id, content_hash FROM chunks WHERE {which} ORDER BY id"))
+        sql = f"SELECT id, content_hash FROM chunks WHERE {which} AND id >= ? ORDER BY id"
+        return cast(list[tuple[int, str]], self._rows(sql, (first,)))
 
     def chunk_owners(self, *, superseded: bool = False) -> list[tuple[int, int]]:
         """(chunk id, document id) of all live chunks; with `superseded`, also of what `chunks_by_id` still finds."""

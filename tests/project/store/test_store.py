@@ -364,9 +364,23 @@ def test_only_a_large_database_is_spared_another_copy(
     store.backup(copy)
     assert not store.is_fresh(store.path, copy)
     monkeypatch.setattr(connection, "SMALL", 0)
-    monkeypatch.setattr(connection, "SECONDS_A_BYTE", 1.0)
     assert store.is_fresh(store.path, copy)
     os.utime(copy, (1, 1))
+    assert not store.is_fresh(store.path, copy)
+
+
+def test_damage_makes_the_next_run_look_at_every_page(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "SMALL", 0)
+    copy = store.path.with_name("project.db.bak")
+    put_document(store, ["one"])
+    store.backup(copy)
+    assert store.is_fresh(store.path, copy)
+    with sqlite3.connect(store.path) as other:
+        other.execute("UPDATE chunks SET headings = 'no JSON'")
+    with fails(DamagedError, "database-damaged"):
+        store.chunks()
     assert not store.is_fresh(store.path, copy)
 
 
