@@ -15,9 +15,15 @@ def _forget_current_folder() -> None:
         sys.path[:] = [entry for entry in sys.path if os.path.realpath(entry) != current]
 
 
-_forget_current_folder()
+def main() -> None:
+    """Run the command. Ctrl-C while it is still being loaded ends it without a traceback."""
+    try:
+        from engine.cli import main as run
+    except KeyboardInterrupt:
+        sys.exit(130)
+    run()
 
-from engine.cli import main  # noqa: E402
 
 if __name__ == "__main__":
+    _forget_current_folder()
     main()

@@ -135,7 +135,7 @@ class Project:
         min_score: float | None = None,
         rerank: bool | None = None,
     ) -> Found:
-        """The best chunks for `query`: mode `hybrid`, `semantic` or `bm25`; models stay loaded between calls.
+        """The best chunks for `query`: mode `hybrid`, `semantic` or `keywords` (also `bm25`); models stay loaded between calls.
 
         `"phrases"`, `-word`, `word*`, `title:word` and `like:document` mean what they do for a user, unless `syntax` is False.
         `by_document`: the best chunk of each document. `by_date`: newest first. `min_score`: the least of a hit.
@@ -146,7 +146,7 @@ class Project:
         if self._searcher is None:
             self._searcher = Searcher(self.folder)
         return self._searcher.search(
-            query, mode=mode, top=top, where=where, with_facets=with_facets,
+            query, mode="bm25" if mode == "keywords" else mode, top=top, where=where, with_facets=with_facets,
             syntax=syntax, by_document=by_document, by_date=by_date, min_score=min_score, rerank=rerank,
         )  # fmt: skip
 
@@ -238,7 +238,7 @@ class Project:
             found["fusion"],
             tables_of(found),
             folder,
-            verdict_of(found, settings.search.mode, self.folder.argument),
+            verdict_of(found, settings.search.mode_in_json, self.folder.argument),
             rung_of(found),
             gate_of(found),
         )

@@ -45,7 +45,7 @@ class ServedProject:
     @property
     def mode(self) -> Mode:
         """How a search is answered now."""
-        return self.folder.settings().search.mode if self._loaded else "bm25"
+        return self.folder.settings().search.mode_in_json if self._loaded else "bm25"
 
     def search(self, **params: Any) -> Found:
         """What is found. Raises EngineError."""
@@ -54,7 +54,7 @@ class ServedProject:
             return self._thread.submit(task, self._full).result()  # type: ignore[no-any-return]
         keywords = {**params, "mode": "bm25"}
         found: Found = HANDLERS[Search](params_of(Search, {**keywords, "rerank": False}))(self._light)
-        if self.folder.settings().search.mode == "bm25":
+        if self.folder.settings().search.mode == "keywords":
             if not found.can_rerank:
                 return found
             task = HANDLERS[Search](params_of(Search, keywords))

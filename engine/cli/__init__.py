@@ -176,4 +176,7 @@ def _wrong_use(error: Any) -> UsageError:
             sys.exit(UsageError.exit_code)
         return UsageError("No command was given.", "", "Try 'engine --help'.")
     command = getattr(getattr(error, "ctx", None), "command_path", "engine")
-    return UsageError(error.format_message(), "", f"Try '{command} --help'.")
+    to_do = f"Try '{command} --help'."
+    if command.removeprefix("engine ") in ("search", "find", "ask"):
+        to_do += f" A query that begins with a minus goes last, after two: {command} … -- '-draft budget'"
+    return UsageError(error.format_message(), "", to_do)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -59,7 +60,7 @@ def new(
         sections["encoder"] = {"model": str(model_path(model))}
     made = Project.create(name, documents, **sections)
     print(made.path)
-    print(f"Settings are in {made.path / 'project.toml'}. Next: engine run {shlex.quote(name)}", file=sys.stderr)
+    print(f"Next: engine run {shlex.quote(name)}", file=sys.stderr)
 
 
 @app.command()
@@ -114,11 +115,15 @@ def adapt(
 
 
 def _offer(name: str, as_json: bool) -> None:
+    from engine.cli.console import progress_console
     from engine.core.text import harmless
     from engine.service.offer import adaptation_offer
 
-    print("Measuring how fast this machine is …", file=sys.stderr)
-    with opened(name) as project:
+    console, waiting = progress_console(), "Measuring how fast this machine is …"
+    moving = console.color_system is not None  # else no terminal, or one without escapes
+    if not moving:
+        print(waiting, file=sys.stderr)
+    with opened(name) as project, console.status(waiting) if moving else nullcontext():
         found = adaptation_offer(project.folder)
     if as_json:
         print_json(found)

@@ -156,8 +156,13 @@ def _change(name: str, key: str, value: Any) -> None:
     before = _shown(name, key)
     with opened(name) as project:
         effect = what_if(project.folder, WhatIf({key: value}))
-        project.folder.change_settings({key: value})
+        settings = project.folder.change_settings({key: value})
+        missing = (
+            [path for path in project.folder.sources(settings) if not path.exists()] if key == "corpus.paths" else []
+        )
     print(harmless(f"{key} = {_shown(name, key)} (was {before})"), file=sys.stderr)
+    for path in missing:
+        print(harmless(f"{path} does not exist: 'engine run' cannot read it."), file=sys.stderr)
     stale = [stage.stage for stage in effect.stages if stage.before == "done"]
     if stale:
         again = f"'engine {'run' if set(stale) <= set(SEARCH) else 'adapt'} {shlex.quote(name)}'"

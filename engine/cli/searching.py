@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from engine.cli.app import AsJson, MaybeProject, Texts, app, one_of, opened, print_json
-from engine.core.errors import EngineError, SettingsError, UsageError
+from engine.core.errors import CancelledError, EngineError, ProjectBusyError, SettingsError, UsageError
 from engine.core.messages.search import Found, FoundIn
 from engine.core.text import harmless, short_names
 
@@ -115,7 +115,7 @@ def search(
 
     def look(project: Project) -> Found:
         return project.search(
-            asked, mode="bm25" if mode == "keywords" else mode, top=top, where=where, with_facets=facets,
+            asked, mode=mode, top=top, where=where, with_facets=facets,
             syntax=not literal or like is not None, by_document=not passages, by_date=sort == "date", min_score=min_score,
             rerank=rerank,
         )  # fmt: skip
@@ -152,7 +152,14 @@ def find(
                 if isinstance(event, Progress):
                     view(event)
 
-            project.run(("ingest", "index"), on_event=show, should_stop=stop)
+            try:
+                project.run(("ingest", "index"), on_event=show, should_stop=stop)
+            except (
+                CancelledError,
+                ProjectBusyError,
+            ) as error:  # its project is in the cache, where nobody should look for it
+                error.to_do, error.command = "Search the folder again: what was read is kept.", "find"
+                raise
         where = SearchFilter(formats=tuple(file_type or ()))
         return project.search(words, mode="bm25", top=top, where=where, by_document=True)
 

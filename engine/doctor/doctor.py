@@ -54,7 +54,7 @@ def examine(project: ProjectFolder | None = None, model: str | None = None, *, o
         lambda: _ocr(settings),
         lambda: _model(chosen),
         lambda: _languages(project, chosen) if project else [],
-        lambda: [] if chosen.endpoint else needs(project, settings, chosen.model),
+        lambda: needs(project, settings, chosen.model) if (project or model) and not chosen.endpoint else [],
         lambda: reranker(project, settings),
         lambda: _permissions(project),
         _offline,
@@ -67,7 +67,8 @@ def examine(project: ProjectFolder | None = None, model: str | None = None, *, o
             _python, packages, shipped, lambda: _model(chosen), lambda: _llm(settings, chosen), lambda: _ocr(settings),
             lambda: extra("desktop", "desktop windows"), lambda: extra("parquet", "exports as Parquet"),
             lambda: extra("qdrant", "exports for Qdrant"), lambda: extra("lancedb", "exports for LanceDB"),
-            lambda: extra("age", "bundles with a password"), lambda: extra("gguf", "exports as GGUF"), _offline,
+            lambda: extra("age", "bundles with a password"), lambda: extra("gguf", "exports as GGUF"),
+            lambda: extra("ray", "runs on a Ray cluster"), _offline,
         )  # fmt: skip
     return [finding for check in checks for finding in check()]
 
@@ -115,8 +116,9 @@ def _disk(project: ProjectFolder | None) -> list[Finding]:
     free = shutil.disk_usage(place).free / 1e9
     found = f"{free:.1f} GB free at {place}"
     if free >= MIN_FREE_GB:
-        follows = "'engine doctor PROJECT' says whether it is enough for a run"
-        return [Finding("disk", "good", found, "'disk need' says what a run needs" if project else follows)]
+        return (
+            [Finding("disk", "good", found, "'engine doctor PROJECT' says how much a run needs")] if not project else []
+        )
     return [Finding("disk", "problem", found, f"less than {MIN_FREE_GB:.0f} GB: free some space before a run")]
 
 
@@ -135,11 +137,9 @@ def _ocr(settings: Settings) -> list[Finding]:
     except EngineError as error:
         return [Finding("ocr", "problem", error.what.rstrip("."), f"{error.why} {error.to_do}")]
     if found is None:
-        todo = "install tesseract with your system's own packages"
-        todo += "" if corpus.ocr else ", and set corpus.ocr = true"
-        state = "problem" if corpus.ocr else "good"
-        asked = "no tesseract was found" + ("" if corpus.ocr else ", and the settings ask for none")
-        return [Finding("ocr", state, asked, f"scanned pages and pictures are left out; {todo}, to have them read")]
+        todo = "to read scans and pictures, install tesseract from your system's packages"
+        todo += "" if corpus.ocr else " and set corpus.ocr = true"
+        return [Finding("ocr", "problem" if corpus.ocr else "absent", "tesseract is not installed", todo)]
     off = "OCR is off: set corpus.ocr = true to read scans and pictures with it"
     follows = "scanned pages and pictures are read" if corpus.ocr else off
     return [Finding("ocr", "good", f"{found.version} at {found.program}, languages {found.languages}", follows)]
@@ -169,7 +169,7 @@ def _model(chosen: EncoderSettings) -> list[Finding]:
     if (folder := source.folder) is None:
         return [Finding("model", "good", f"{source.name}, {where}", "no adapter can be trained for it or exported")]
     found = f"{folder.name}, {folder.dimension} dimensions, at most {folder.max_tokens} tokens, in {folder.path}"
-    return [Finding("model", "good", found, "weights are complete safetensors; no network is needed")]
+    return [Finding("model", "good", found, "complete; no network is needed")]
 
 
 def _languages(project: ProjectFolder, chosen: EncoderSettings) -> list[Finding]:
@@ -190,7 +190,7 @@ def _permissions(project: ProjectFolder | None) -> list[Finding]:
         folder, own = project.path, (project.path / name for name in OWN_FOLDERS)
         files = (path for path in folder.iterdir() if path.is_file())
         paths = [folder, *files, *(path for part in own for path in (part, *part.rglob("*")))]
-        found, to_do = f"{folder} and what the engine keeps there", f"run 'engine share {project.argument} --off'"
+        found, to_do = f"the project's files in {folder}", f"run 'engine share {project.argument} --off'"
     else:
         state = user_state_path("bmembed", appauthor=False)
         paths = [*known_projects(), *([state, *sorted(state.iterdir())] if state.is_dir() else [])]
@@ -226,20 +226,17 @@ def _versions() -> list[Finding]:
             installed.append(f"{name} {importlib.metadata.version(name)}")
         except importlib.metadata.PackageNotFoundError:
             findings.append(Finding("versions", "problem", f"{name} is missing", "install bmembed-tui again"))
-    return [Finding("versions", "good", ", ".join(installed), "installed"), *findings]
+    return [Finding("versions", "good", ", ".join(installed), "all there"), *findings]
 
 
 def _project(project: ProjectFolder) -> list[Finding]:
     """One project's settings, its database, and its size."""
-    folder, findings = project.path, []
     try:
         project.settings()
         with closing(project.store(check=True)) as store:
             counts = store.counts()
-        found = f"{counts['chunks']} chunks, {counts['queries']} queries"
-        findings.append(Finding("project", "good", found, "the database is sound"))
     except EngineError as error:
-        findings.append(Finding("project", "problem", error.what.rstrip("."), f"{error.why} {error.to_do}"))
-    size = sum(map(file_size, folder.rglob("*"))) / 1e6
-    found = f"{size:,.0f} MB on disk in {folder}"
-    return [*findings, Finding("project", "good", found, "what a copy of the project needs")]
+        return [Finding("project", "problem", error.what.rstrip("."), f"{error.why} {error.to_do}")]
+    size = sum(map(file_size, project.path.rglob("*"))) / 1e6
+    found = f"{counts['chunks']:,} chunks, {counts['queries']:,} queries, {size:,.0f} MB in {project.path}"
+    return [Finding("project", "good", found, "the database is sound")]

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from engine.encoders.model_folder import ModelFolder
     from engine.training.config import TrainingConfig
 
-WITH_A_GPU = "not needed; with one, training and embedding are faster, and encoders of billions of parameters practical"
-NOT_KNOWN = "not known yet"
+WITH_A_GPU = "none is needed; with one, training and embedding are faster, and large encoders practical"
+NOT_KNOWN, ENOUGH = "not known yet", "that is enough"
 BYTES_PER_TOKEN = 4  # of English text; markup has more
 TEXT_COPIES = 18  # measured: database and BM25 index together up to 9 times small documents, and a copy is made of both
 
@@ -115,11 +115,11 @@ def _memory_need(model: ModelFolder, config: TrainingConfig, hardware: Hardware,
 
     free, where = free_memory(hardware)
     need = training_need(model_size(model), config, hardware, chunks, free)
-    found = f"about {megabytes(need.bytes)} for training with {model.name}, of {megabytes(free)} free{where}"
-    if need.bytes <= free:
-        return Finding("memory need", "good", found, need.formula)
+    found = f"about {megabytes(need)} for training with {model.name}, of {megabytes(free)} free{where}"
+    if need <= free:
+        return Finding("memory need", "good", found, ENOUGH)
     todo = "lower training.queries_per_step, training.graph_memory_mb or encoder.max_tokens, or close programs"
-    return Finding("memory need", "problem", found, f"{need.formula}; {todo}")
+    return Finding("memory need", "problem", found, todo)
 
 
 def free_memory(hardware: Hardware) -> tuple[int, str]:
@@ -147,12 +147,12 @@ def _disk_need(
         if not size:
             return Finding("disk need", "good", NOT_KNOWN, "there are no documents to read yet")
         chunks, copied = max(1, size // (BYTES_PER_TOKEN * settings.corpus.chunk_tokens)), TEXT_COPIES * size
-        guess = f"nothing is read yet: guessed from {megabytes(size)} of documents; "
+        guess = f"nothing is read yet: estimated from {megabytes(size)} of documents; "
     need = disk_need(model_size(model), config, settings, chunks, copied)
-    found = f"{'at most' if known else 'about'} {megabytes(need.bytes)} for a whole run, of {megabytes(free)} free"
-    if need.bytes <= free:
-        return Finding("disk need", "good", found, guess + need.formula)
-    return Finding("disk need", "problem", found, f"{guess}{need.formula}; free some space before a run")
+    found = f"{'at most' if known else 'about'} {megabytes(need)} for a whole run, of {megabytes(free)} free"
+    if need <= free:
+        return Finding("disk need", "good", found, f"{guess}{ENOUGH}")
+    return Finding("disk need", "problem", found, f"{guess}free some space before a run")
 
 
 def _documents_size(project: ProjectFolder, settings: Settings) -> int:

@@ -1,11 +1,10 @@
-"""What a run of a project needs of memory and disk: estimates, each with its formula."""
+"""What a run of a project needs of memory and disk: estimates, in bytes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from engine.core.text import megabytes
 from engine.settings.schema import Settings
 from engine.training.config import CPU_SLACK, TrainingConfig
 
@@ -22,15 +21,7 @@ ADAPTERS_AT_ONCE = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Need:
-    """An estimate in bytes, and how it was made."""
-
-    bytes: int
-    formula: str
-
-
-def training_need(size: ModelSize, config: TrainingConfig, hardware: Hardware, chunks: int, free: int) -> Need:
+def training_need(size: ModelSize, config: TrainingConfig, hardware: Hardware, chunks: int, free: int) -> int:
     """Memory of the stage that needs most, on the device that it runs on. `free`: bytes that are free there.
 
     A step's graphs are kept as far as `graph_memory_mb` allows; beyond it, those of the micro-batches that run side by side. On a
@@ -38,16 +29,11 @@ def training_need(size: ModelSize, config: TrainingConfig, hardware: Hardware, c
     """
     on_gpu, weight = hardware.device != "cpu", WEIGHT_BYTES[hardware.dtype]
     weights = size.parameters * weight
-    weights_formula = f"{size.parameters / 1e6:,.1f} million parameters × {weight} bytes = {megabytes(weights)}"
     graphs = _graphs(size, config, hardware, max(0, free - weights) if on_gpu else free)
-    parts = [weights_formula, f"a training step's graphs {megabytes(graphs)}"]
     if on_gpu:
-        return Need(weights + graphs, " + ".join(parts))
+        return weights + graphs
     vectors = chunks * size.width * 4
-    parts[-1] += f" × {CPU_SLACK}, as memory is not given back at once"
-    parts.append(f"{chunks:,} chunks × {size.width} dimensions × 4 bytes = {megabytes(vectors)}")
-    parts.append(f"the program itself {megabytes(PROGRAM_BYTES)}")
-    return Need(weights + CPU_SLACK * graphs + vectors + PROGRAM_BYTES, " + ".join(parts))
+    return weights + CPU_SLACK * graphs + vectors + PROGRAM_BYTES
 
 
 @dataclass(slots=True)
@@ -76,7 +62,7 @@ def _graphs(size: ModelSize, config: TrainingConfig, hardware: Hardware, free: i
     return int(min(step, max(plan.graph_bytes, side_by_side)))
 
 
-def disk_need(size: ModelSize, config: TrainingConfig, settings: Settings, chunks: int, copied: int) -> Need:
+def disk_need(size: ModelSize, config: TrainingConfig, settings: Settings, chunks: int, copied: int) -> int:
     """Disk space that a whole run from the beginning takes up at most, beside what is there.
 
     `copied`: bytes of the database and the BM25 index, of which a second copy is made.
@@ -88,13 +74,4 @@ def disk_need(size: ModelSize, config: TrainingConfig, settings: Settings, chunk
     rankings = queries * min(settings.ranking.k, chunks) * 12
     adapter = 4 * size.adapter_parameters(config.lora_rank)
     adapters = ADAPTERS_AT_ONCE * (2 if config.method == "PT-FT" else 1)
-    parts = [
-        f"vectors of {encoders} encoders that are compared: {encoders} × {chunks:,} chunks × ({size.width} dimensions × "
-        f"2 bytes + 32) = {megabytes(cached)}",
-        f"vector index {chunks:,} × ({size.width} × {INDEX_BYTES[settings.vectors.dtype] + 1} bytes + {LINK_BYTES}) = "
-        f"{megabytes(index)}",
-        f"rankings {queries:,} queries × {min(settings.ranking.k, chunks):,} × 12 bytes = {megabytes(rankings)}",
-        f"adapter and checkpoints {adapters} × {megabytes(adapter)}",
-        f"copies of the database and the keyword index {megabytes(copied)}",
-    ]
-    return Need(cached + index + rankings + adapters * adapter + copied, " + ".join(parts))
+    return cached + index + rankings + adapters * adapter + copied

@@ -28,7 +28,7 @@ class Choosing:
         self, settings: Settings, sets: Sequence[QuerySet], fuser: HybridFusion, document_of: DocumentOf
     ) -> None:
         self._settings, self._sets, self._fuser, self._document_of = settings, sets, fuser, document_of
-        mode = settings.search.mode
+        mode = settings.search.mode_in_json
         self.mode = "hybrid" if mode == "bm25" else mode
         """The default search mode, by which the gate goes; where that is BM25, an encoder is for hybrid search."""
 

@@ -118,7 +118,7 @@ def _advice(context: StageContext, fusion: FusionChoice, compared: Compared) -> 
     from engine.evaluation.reporting.advice import advice
 
     judged = next((comparison.table for one, comparison in compared if one.kind == "judged"), None)
-    return advice(judged, fusion.method, context.settings.search.mode)
+    return advice(judged, fusion.method, context.settings.search.mode_in_json)
 
 
 def _query_set_reports(

@@ -110,7 +110,7 @@ def _adapter(source: Source) -> dict[str, Any] | None:
 def _stale(source: Source) -> list[str]:
     from engine.runs.pipeline import all_status
 
-    return [status.stage for status in all_status(source) if status.state != "done"]
+    return [status.stage for status in all_status(source) if status.state == "stale"]
 
 
 def _sizes(source: Source) -> dict[str, int]:

@@ -105,7 +105,7 @@ def search_facts(source: Source) -> dict[str, Any]:
     with closing(Loaded(source.project)) as loaded:
         chosen = loaded.fusion(source.settings.search)
     return {
-        "project": source.project.name, "mode": chosen.mode, "fusion": chosen.fusion, "weight": chosen.weight,
+        "project": source.project.name, "mode": chosen.mode_in_json, "fusion": chosen.fusion, "weight": chosen.weight,
         "rrf_k": chosen.rrf_k, "depth": MIN_DEPTH, "chunks": source.index.count, "dimension": source.index.width,
         "similarity": "cosine" if form.of_cosines else form.name, "stored_as": source.index.manifest["dtype"],
         "language": lexical.info.language, "other_languages": [*lexical.info.languages],

@@ -14,6 +14,7 @@ from typing import Any
 
 from engine.core.disk import complete_folder, disk_errors, file_mode, write_text
 from engine.core.errors import DamagedError, EngineError, ProjectBusyError, UsageError, nearest
+from engine.project.holder import holder_of, record_holder
 from engine.project.repair import Repair, repair
 from engine.project.store.artifact_info import ArtifactInfo
 from engine.project.store.artifacts import Artifact
@@ -130,7 +131,8 @@ class ProjectFolder:
         text = settings_module.template(chosen)
         if _is_file(path / "project.toml"):
             raise UsageError(
-                f"{path} already holds a project.", "A project is created only once.", f"Use 'engine run {path}'.",
+                f"{path} already holds a project.", "A project is created only once.",
+                f"To read its documents: 'engine run {cls(path).argument}'. For another project, choose another name.",
                 code="project-exists", command="run",
             )  # fmt: skip
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
@@ -193,7 +195,7 @@ class ProjectFolder:
 
     def renamed_settings(self) -> str:
         """A note on keys of project.toml that were renamed or removed; empty where there are none. Raises SettingsError."""
-        old = old_names(settings_module.tables(self.settings_text()))
+        old = old_names(settings_module.tables(self.settings_text(), str(self.path / "project.toml")))
         names = ", ".join(f"{key} is now {new}" if new else f"{key} has no effect" for key, new in old.items())
         return f"project.toml uses old names, which the next version will not read: {names}." if names else ""
 
@@ -250,12 +252,13 @@ class ProjectFolder:
                 code="project-not-locked",
             ) from error  # fmt: skip
         try:
+            record_holder(self.path / f"{name}.lock")
             yield
         finally:
             lock.release()
 
     def _busy(self, name: str) -> ProjectBusyError:
-        stop = f"stop it ('engine cancel {self.argument}')"
+        stop = f"'engine cancel {self.argument}' stops a run early; what it has done so far stays."
         if name in ("settings", "judging"):
             what = (
                 f"Another program is changing {'the settings' if name == 'settings' else 'the marks'} of {self.name}."
@@ -266,10 +269,12 @@ class ProjectFolder:
                 f"A study or sweep of {self.name} is running.",
                 "Both would train in the same copy of the project.",
             )
-            return ProjectBusyError(what, why, f"Wait for it, or {stop}; it can be resumed.", command="cancel")
+            return ProjectBusyError(what, why, f"Wait for it. {stop}", command="cancel")
+        holder = holder_of(self.path / f"{name}.lock") or "another command"
         return ProjectBusyError(
-            f"Another command is changing the project {self.name}.", "Two at once would overwrite each other's work.",
-            f"Wait until it has finished ('engine status {self.argument}' shows how far it is), or {stop}.", command="status",
+            f"The project {self.name} is in use by {holder}.", "Two changes at once would overwrite each other.",
+            f"Wait until it has finished: 'engine status {self.argument}' shows how far it is. {stop}",
+            command="status",
         )  # fmt: skip
 
     def is_running(self) -> bool:

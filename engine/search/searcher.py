@@ -102,7 +102,7 @@ class Searcher:
         query = _clean(query)
         parsed = parse(query) if syntax else ParsedQuery(query)
         settings = self._loaded.settings().search
-        mode, top = mode or settings.mode, settings.top if top is None else top
+        mode, top = mode or settings.mode_in_json, settings.top if top is None else top
         _check(mode, top)
         like = self._typed.like(parsed) if parsed.like else None
         if problem := unsearchable(query) or self._unclear(parsed, like):
@@ -275,7 +275,7 @@ def _clean(query: str) -> str:
 def _check(mode: str, top: int) -> None:
     if mode not in MODES:
         raise UsageError(
-            f"There is no search mode '{mode}'.", "The modes are hybrid, semantic, keywords (bm25).", "Choose one of these.",
+            f"There is no search mode '{mode}'.", "The modes are hybrid, semantic, keywords.", "Choose one of these.",
             code="search-mode-unknown",
         )  # fmt: skip
     if top < 1:

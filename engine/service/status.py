@@ -93,7 +93,7 @@ def report(project: ProjectFolder, _request: ReadReport) -> EvaluationReport:
 def _mode(project: ProjectFolder) -> str:
     """The default search mode; empty where project.toml is wrong now."""
     try:
-        return project.settings().search.mode
+        return project.settings().search.mode_in_json
     except SettingsError:
         return ""
 

@@ -92,6 +92,9 @@ def with_current_names(tables: Mapping[str, Any]) -> dict[str, Any]:
     for (key, value), current in VALUES.items():
         if isinstance(training, dict) and training.get(key) == value:
             training.update(current)
+    search = result.get("search")
+    if isinstance(search, dict) and search.get("mode") == "bm25":
+        search["mode"] = "keywords"
     return result
 
 

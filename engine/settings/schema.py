@@ -179,7 +179,7 @@ class VectorSettings(Section):
 class SearchSettings(Section):
     """Search defaults."""
 
-    mode: Literal["hybrid", "semantic", "bm25"] = key("hybrid", "default search mode", common=True)
+    mode: Literal["hybrid", "semantic", "keywords"] = key("hybrid", "default search mode", common=True)
     fusion: Literal["auto", "rrf", "weighted"] = key(
         "auto",
         "fusion of both rankings: by rrf, weighted scores, or auto (equal weights, unless another proves better)",
@@ -198,6 +198,11 @@ class SearchSettings(Section):
     )
     rerank_seconds: float = key(1.0, "time for reranking, in seconds a search; as many passages as fit", gt=0, le=600)
     hide_weak: bool = key(False, "hide semantic hits that are less similar to the query than evaluation found useful")
+
+    @property
+    def mode_in_json(self) -> Literal["hybrid", "semantic", "bm25"]:
+        """The mode as messages, reports and exports name it."""
+        return "bm25" if self.mode == "keywords" else self.mode
 
 
 class Settings(Section):

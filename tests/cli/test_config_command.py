@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tomllib
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -37,15 +38,28 @@ def test_a_value_is_set_read_and_unset(project: ProjectFolder) -> None:
     former = file.read_text()
     assert config("get", project, "search.mode").stdout == "hybrid\n"
     (changed,) = config("set", project, "search.mode", "bm25").stderr.splitlines()
-    assert [part in changed for part in ("search.mode", '"bm25"', '"hybrid"')] == [True, True, True]
+    assert [part in changed for part in ("search.mode", '"keywords"', '"hybrid"')] == [True, True, True]
     config("set", project, "corpus.exclude", "drafts/**, *.tmp")
     config("set", project, "queries.endpoint_model", "7")
-    assert config("get", project, "search.mode").stdout == "bm25\n"
+    assert config("get", project, "search.mode").stdout == "keywords\n"
     settings = project.settings()
     assert (settings.corpus.exclude, settings.queries.endpoint_model) == (["drafts/**", "*.tmp"], "7")
     for key in ("search.mode", "corpus.exclude", "queries.endpoint_model"):
         config("unset", project, key)
     assert file.read_text() == former
+
+
+def test_both_names_of_a_search_by_keyword_count(project: ProjectFolder) -> None:
+    for name in ("keywords", "bm25"):
+        config("set", project, "search.mode", name)
+        search = project.settings().search
+        assert (search.mode, search.mode_in_json) == ("keywords", "bm25")
+
+
+def test_a_folder_of_documents_that_is_not_there_is_named(project: ProjectFolder, tmp_path: Path) -> None:
+    (_, missing, *_) = config("set", project, "corpus.paths", f"{tmp_path}, {tmp_path / 'nope'}").stderr.splitlines()
+    assert missing.startswith(str(tmp_path / "nope "))
+    assert str(tmp_path) not in "".join(config("set", project, "corpus.paths", str(tmp_path)).stderr.splitlines()[1:])
 
 
 def test_a_change_names_the_stages_that_it_makes_stale(project: ProjectFolder) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
+from importlib import import_module
 from pathlib import Path
 
 import pytest
-from fixtures.errors import fails
+from fixtures.errors import error_of, fails
 from fixtures.pipeline import engine_here
 
-from engine.core.errors import InputError
+from engine.core.errors import CancelledError, InputError
 from engine.core.events import StageFinished, read
 from engine.export.purge import FOUND, purge
 from engine.project.cached import cache_root, cached_project, existing_cached_project
@@ -52,6 +54,15 @@ def test_a_folder_is_searched_and_followed(folder: Path, cache: Path) -> None:
     assert read_files == 1, "what has not changed is not read again"
     assert project.stat().st_mode & 0o077 == 0
     assert engine_here("find", str(folder / "nothing"), "roof", check=False).returncode == InputError.exit_code
+
+
+def test_a_stopped_search_does_not_send_anybody_into_the_cache(
+    folder: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(import_module("engine.cli.app"), "stoppable", lambda: nullcontext(lambda: True))
+    code, error = error_of("find", str(folder), "roof")
+    assert (code, error["code"], error["command"]) == (CancelledError.exit_code, "cancelled", "find")
+    assert str(cache) not in json.dumps(error)
 
 
 def test_what_is_kept_of_a_folder_goes_with_a_purge(folder: Path, cache: Path, tmp_path: Path) -> None:

@@ -29,10 +29,9 @@ TOKEN = 2 * (24 * 10 + 2 * 2 * 8) * 4  # bytes of a graph for each token: 2176
 
 def test_memory_of_micro_batches_side_by_side() -> None:
     need = training_need(SIZE, RECIPE, CPU, chunks=50, free=10**9)
-    assert need.bytes == 1000 * 4 + 3 * 2 * 16 * TOKEN + 50 * 10 * 4 + 500_000_000
-    assert "50 chunks × 10 dimensions × 4 bytes" in need.formula
+    assert need == 1000 * 4 + 3 * 2 * 16 * TOKEN + 50 * 10 * 4 + 500_000_000
     tight = training_need(SIZE, RECIPE, CPU, chunks=50, free=3 * 16 * TOKEN)  # half of it holds one
-    assert need.bytes - tight.bytes == 3 * 16 * TOKEN
+    assert need - tight == 3 * 16 * TOKEN
 
 
 def test_memory_of_whole_steps() -> None:
@@ -40,14 +39,12 @@ def test_memory_of_whole_steps() -> None:
         queries_per_step=4, negatives_per_query=1, max_tokens=8, micro_batch_tokens=16, graph_memory_mb=512
     )
     need = training_need(SIZE, whole, CPU, chunks=0, free=10**9)
-    assert need.bytes == 1000 * 4 + 3 * 4 * 3 * 8 * TOKEN + 500_000_000  # far less than 512 MB
+    assert need == 1000 * 4 + 3 * 4 * 3 * 8 * TOKEN + 500_000_000  # far less than 512 MB
 
 
 def test_memory_of_a_gpu_holds_weights_and_graphs() -> None:
     need = training_need(SIZE, RECIPE, CUDA, chunks=50, free=10**9)
-    assert need.bytes == 1000 * 2 + 4 * 3 * 8 * TOKEN // 2  # a micro-batch of 512 tokens would hold the whole step
-    assert "2 bytes" in need.formula
-    assert "program" not in need.formula
+    assert need == 1000 * 2 + 4 * 3 * 8 * TOKEN // 2  # a micro-batch of 512 tokens would hold the whole step
 
 
 def test_a_gpu_that_is_small_for_the_model_holds_less_at_a_time() -> None:
@@ -55,11 +52,11 @@ def test_a_gpu_that_is_small_for_the_model_holds_less_at_a_time() -> None:
     many = replace(RECIPE, queries_per_step=1000, graph_memory_mb=512)
     token = TOKEN // 2
     free = 2 * 100 * token  # half of it holds 100 tokens, between 64 and 512
-    assert training_need(SIZE, many, CUDA, chunks=0, free=2000 + free).bytes == 2000 + 100 * token
+    assert training_need(SIZE, many, CUDA, chunks=0, free=2000 + free) == 2000 + 100 * token
     tight = 2 * 63 * token  # fewer than the least micro-batch
-    assert training_need(SIZE, many, CUDA, chunks=0, free=2000 + tight).bytes == 2000 + 63 * token
+    assert training_need(SIZE, many, CUDA, chunks=0, free=2000 + tight) == 2000 + 63 * token
     plain = replace(many, gradient_checkpointing="off")
-    assert training_need(SIZE, plain, CUDA, chunks=0, free=2000 + tight).bytes == 2000 + 64 * token
+    assert training_need(SIZE, plain, CUDA, chunks=0, free=2000 + tight) == 2000 + 64 * token
 
 
 def test_disk() -> None:
@@ -71,8 +68,7 @@ def test_disk() -> None:
     index = 50 * (3 * 10 + 160)
     rankings = 70 * 40 * 12
     adapter = 3 * 100 * 4
-    assert need.bytes == vectors + index + rankings + 14 * adapter + 1234
-    assert "70 queries × 40 × 12 bytes" in need.formula
+    assert need == vectors + index + rankings + 14 * adapter + 1234
 
 
 @pytest.mark.parametrize(("count", "text"), [(0, "0.0 MB"), (1_250_000, "1.2 MB"), (10**9, "1.0 GB")])
@@ -84,7 +80,6 @@ def test_the_next_run_of_a_project(project: ProjectFolder, monkeypatch: pytest.M
     (project.path / "project.toml").write_text('[encoder]\ndevice = "cpu"\ndtype = "float32"\n')
     memory, disk = needs(project, project.settings(), "all-MiniLM-L6-v2")
     assert (memory.topic, memory.state) == ("memory need", "good")
-    assert "× 4 bytes = 90.9 MB" in memory.follows
     assert (disk.topic, disk.state, disk.found) == ("disk need", "good", findings.NOT_KNOWN)
     monkeypatch.setattr(findings, "free_memory", lambda _hardware: (300_000_000, ""))
     monkeypatch.setattr(findings, "corpus_extent", lambda _project: (1_000_000, 10**9))
@@ -95,7 +90,6 @@ def test_the_next_run_of_a_project(project: ProjectFolder, monkeypatch: pytest.M
     assert "300.0 MB free" in memory.found
     assert "graph_memory_mb" in memory.follows
     assert "1.0 GB free" in disk.found
-    assert "3 × 1,000,000 chunks × (384 dimensions × 2 bytes + 32) = 2.4 GB" in disk.follows
 
 
 def test_disk_need_before_anything_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,8 +102,6 @@ def test_disk_need_before_anything_is_read(tmp_path: Path, monkeypatch: pytest.M
     _, disk = needs(folder, folder.settings(), "all-MiniLM-L6-v2")
     assert disk.state == "good"
     assert "2.0 MB of documents" in disk.follows
-    assert "3 × 2,000 chunks" in disk.follows
-    assert "keyword index 36.9 MB" in disk.follows
     usage = namedtuple("usage", "total used free")
     monkeypatch.setattr(findings.shutil, "disk_usage", lambda _path: usage(0, 0, 30_000_000))
     _, disk = needs(folder, folder.settings(), "all-MiniLM-L6-v2")

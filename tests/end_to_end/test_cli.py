@@ -82,6 +82,8 @@ def test_without_a_command_the_help_is_shown() -> None:
         (["frobnicate"], 2, "wrong-use", "frobnicate"),
         (["search", "PROJECT"], 2, "wrong-use", "engine search --help"),
         (["search", "PROJECT", "x", "--colour"], 2, "wrong-use", "--colour"),
+        (["search", "PROJECT", "-drill door"], 2, "wrong-use", "engine search … -- "),
+        (["find", "PROJECT", "-drill"], 2, "wrong-use", "engine find … -- "),
         (["search", "PROJECT", "x", "--mode", "foo"], 2, "search-mode-unknown", "hybrid, semantic, keywords"),
         (["search", "PROJECT", "x", "--mode", "bm25", "--top", "0"], 2, "hits-too-few", "1"),
         (["search", "PROJECT", "x", "--mode", "bm25", "--after", "soon"], 2, "date-invalid", "YYYY-MM-DD"),

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from fixtures.project_files import mode
 
 from engine.core.errors import EngineError, ProjectBusyError
 from engine.project.folder import ProjectFolder
+from engine.project.holder import holder_of
 
 ROOT = str(Path(__file__).resolve().parents[2])
 
@@ -25,6 +27,7 @@ def holder(project: ProjectFolder) -> Iterator[subprocess.Popen[bytes]]:
     """Another process that holds the project."""
     code = (
         "import sys, time\nfrom pathlib import Path\nfrom engine.project.folder import ProjectFolder\n"
+        "sys.argv[0] = '/somewhere/bin/engine'\n"
         "with ProjectFolder(Path(sys.argv[1])).locked():\n    print('held', flush=True)\n    time.sleep(60)"
     )
     child = subprocess.Popen(
@@ -40,7 +43,8 @@ def holder(project: ProjectFolder) -> Iterator[subprocess.Popen[bytes]]:
 def test_the_lock_is_held_against_another_process_and_freed_by_its_death(
     project: ProjectFolder, holder: subprocess.Popen[bytes]
 ) -> None:
-    with fails(ProjectBusyError, "project-busy", command="status") as caught, project.locked():
+    command = f"engine {project.path} (process {holder.pid}, since {date.today()}"
+    with fails(ProjectBusyError, "project-busy", command, command="status") as caught, project.locked():
         pass
     assert caught.value.exit_code == 4
     assert project.is_running()
@@ -51,6 +55,15 @@ def test_the_lock_is_held_against_another_process_and_freed_by_its_death(
     assert not project.is_running()
     with project.locked():
         assert project.is_running()
+
+
+def test_a_process_that_is_gone_holds_nothing(tmp_path: Path) -> None:
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    for text in (f"{gone.pid} 2026-11-28 13:05 engine run x", "", "4711"):
+        (tmp_path / "run.lock").write_text(text)
+        assert holder_of(tmp_path / "run.lock") == ""
+    assert holder_of(tmp_path / "none.lock") == ""
 
 
 def test_the_lock_is_released_by_an_exception(project: ProjectFolder) -> None:

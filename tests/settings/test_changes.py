@@ -160,7 +160,7 @@ def test_what_was_written_by_hand_meanwhile_stays(project: ProjectFolder) -> Non
     assert project.change_settings({"search.top": 3}).search.top == 3
     file.write_text(file.read_text().replace("[search]", "[search]\nweight = 0.25   # by hand"))
     settings = project.change_settings({"search.mode": "bm25"})
-    assert (settings.search.top, settings.search.weight, settings.search.mode) == (3, 0.25, "bm25")
+    assert (settings.search.top, settings.search.weight, settings.search.mode) == (3, 0.25, "keywords")
     assert project.settings() == settings
     assert "weight = 0.25   # by hand\n" in file.read_text()
     assert stat.S_IMODE(file.stat().st_mode) == 0o600

@@ -212,7 +212,7 @@ CHOSEN: dict[str, dict[str, Any]] = {
     "queries": {"kinds": ["title"]},
     "training": {"preset": "quick", "learning_rate": 1e-5, "steps": 12, "seed": 3},
     "evaluation": {"use_judged": False, "interpolation_weights": []},
-    "search": {"mode": "bm25", "top": 3},
+    "search": {"mode": "keywords", "top": 3},
 }
 
 

@@ -98,7 +98,7 @@ class SearchView(StepPane):
     def _set_usual_mode(self) -> None:
         try:
             settings = self.host.project.settings()
-            self.mode = self.mode or settings.search.mode
+            self.mode = self.mode or settings.search.mode_in_json
             self.searching.rerank_pause = SERVER_PAUSE if settings.search.reranker.startswith("http") else 0.0
         except EngineError:
             self.mode = MODES[0]

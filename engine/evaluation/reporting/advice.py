@@ -5,7 +5,7 @@ from __future__ import annotations
 from engine.core.figures import FigureTable
 from engine.core.systems import BM25, IN_USE
 
-HOW = "To search so by default: engine config set PROJECT search.mode bm25 (in the app: Ctrl+S, search.mode)."
+HOW = "To search so by default: engine config set PROJECT search.mode keywords (in the app: Ctrl+S, search.mode)."
 
 
 def advice(judged: FigureTable | None, method: str, mode: str) -> str:

@@ -34,6 +34,6 @@ def gate_of(report: Mapping[str, Any]) -> GateTable | None:
     mode = (report["settings"].get("search") or {}).get("mode", "hybrid")
     rung = decision["rung"] or decision["ladder"][0]["rung"]
     return GateTable(
-        rung, decision["queries"], "hybrid" if mode == "bm25" else mode,
+        rung, decision["queries"], mode if mode == "semantic" else "hybrid",
         from_json(tuple[GateRow, ...], decision["candidates"]),
     )  # fmt: skip

@@ -18,7 +18,8 @@ QUESTIONS = {
     "synthetic": "questions by a language model",
 }  # fmt: skip
 CHANGED: Mapping[str, str] = {
-    "better": "search after adaptation is better than before", "as good": "search after adaptation is as good as before",
+    "better": "search after adaptation is better than before",
+    "as good": "no difference is shown between search before and after adaptation",
     "worse": "search after adaptation is worse than before",
 }  # fmt: skip
 

@@ -28,8 +28,8 @@ from engine.export.bundle.archive import (
 from engine.export.bundle.password import check_password, encrypt
 from engine.export.folder import checked_target, remember, workplace
 from engine.project.folder import KEPT, ProjectFolder
-from engine.project.store.artifact_info import ArtifactInfo, LexicalInfo, VectorsInfo
-from engine.project.store.artifacts import Artifact
+from engine.project.store.artifact_info import ArtifactInfo, CorpusInfo, LexicalInfo, VectorsInfo
+from engine.project.store.artifacts import INCOMPLETE, Artifact
 from engine.project.store.store import Store
 from engine.reranking.chosen import is_server
 from engine.settings.schema import Settings
@@ -94,7 +94,7 @@ def _write(
         with closing(Store.open(database)) as copy:
             before = in_use(copy)
             names = _search_half(project, copy) if search_only else sorted(before)
-            vectors = copy.artifact(VectorsInfo)
+            vectors, lacking = copy.artifact(VectorsInfo), unfinished(copy)
             if search_only:
                 copy.keep_search_only()
                 copy.backup(work / "half.db")
@@ -122,7 +122,7 @@ def _write(
                 raise
         if in_use(store) != before:
             return None
-        return manifest, _notes(vectors.info if vectors else None, settings.search.reranker, places)
+        return manifest, lacking + _notes(vectors.info if vectors else None, settings.search.reranker, places)
 
 
 def _search_half(project: ProjectFolder, store: Store) -> list[str]:
@@ -183,6 +183,22 @@ def _of_models(models: dict[str, tuple[str, Path]]) -> Iterator[tuple[str, Path]
             for file in sorted(folder.iterdir()) if folder.is_dir() else ():
                 if file.is_file() and file.suffix in _OF_MODELS:
                     yield f"{place}/{file.relative_to(path).as_posix()}", file
+
+
+def unfinished(store: Store) -> tuple[ExportNote, ...]:
+    """What a run has yet to do, by the database of a bundled project: read, index or embed."""
+    corpus, chunks = store.artifact(CorpusInfo), store.counts()["chunks"]
+    lexical, vectors = store.artifact(LexicalInfo), store.artifact(VectorsInfo)
+    embedded = vectors.info.chunks if vectors else 0
+    lacking = []
+    if corpus is None or corpus.fingerprint == INCOMPLETE:
+        lacking.append("Not all documents are read.")
+    if lexical is None:
+        lacking.append("There is no keyword index.")
+    if embedded < chunks:
+        lacking.append(f"{embedded:,} of {chunks:,} chunks are embedded: search by meaning finds no others.")
+    to_do = "'engine run' completes the project; then bundle it again."
+    return tuple(ExportNote(code="bundle-unfinished", what=what, to_do=to_do) for what in lacking)
 
 
 def _notes(info: VectorsInfo | None, reranker: str, places: dict[str, str]) -> tuple[ExportNote, ...]:

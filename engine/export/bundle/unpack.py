@@ -26,6 +26,7 @@ from engine.export.bundle.archive import (
     reading,
     sealed,
 )  # fmt: skip
+from engine.export.bundle.pack import unfinished
 from engine.export.bundle.password import BODY, check_password, decrypt, is_encrypted
 from engine.export.folder import workplace
 from engine.project.folder import ProjectFolder, locate, projects_root
@@ -184,6 +185,7 @@ def _notes(project: ProjectFolder) -> Iterator[ExportNote]:
     settings = project.settings()
     with closing(project.store()) as store:
         vectors = store.artifact(VectorsInfo)
+        yield from unfinished(store)
     embedding, reranker = settings.encoder.endpoint, settings.search.reranker
     servers = [("encoder.endpoint", embedding), ("queries.endpoint", settings.queries.endpoint)]
     if is_server(reranker):

@@ -94,7 +94,7 @@ def test_every_choice_stands_with_its_reason(finished_project: Path, size: tuple
         assert note_of(pane, "dtype-note").startswith("✓ float32")
         assert 32 in numbers(note_of(pane, "model-note"))  # dimensions
         assert numbers(note_of(pane, "preset-note")) == [12, 8]  # steps, queries a step
-        for topic in ("gpu:", "memory:", "memory need:", "disk:", "disk need:"):
+        for topic in ("gpu:", "memory:", "memory need:", "disk need:"):
             assert topic in note_of(pane, "machine")
         pane.query_one("#model-dtype").scroll_visible(animate=False)  # at 80 columns the list of models is above it
         await until(pilot, lambda: "● float32" in screen_text(pilot.app), "the precision")  # type: ignore[arg-type]

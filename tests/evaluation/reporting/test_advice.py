@@ -30,7 +30,7 @@ def test_bm25_that_is_better_is_advised_with_its_figures() -> None:
     table = compared(in_use=(-20.0, -25.0, -15.0, "worse"), weighted_in_use=FAR, rrf_in_use=UNSURE)
     assert numbers(advice(table, "weighted", "hybrid").removesuffix(HOW)) == [60, 63, 100, 55]
     assert numbers(advice(table, "weighted", "semantic").removesuffix(HOW)) == [60, 63, 100, 43]
-    assert "search.mode bm25" in HOW
+    assert "search.mode keywords" in HOW
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,14 @@ from __future__ import annotations
 from contextlib import closing
 from pathlib import Path
 
-from engine.export.bundle.pack import bundle_project
+from fixtures.shown_numbers import numbers
+from fixtures.stored import put_document
+
+from engine.export.bundle.pack import bundle_project, unfinished
 from engine.export.bundle.unpack import unbundle
 from engine.project.folder import ProjectFolder
-from engine.project.store.artifact_info import EvaluationInfo, RerankerInfo, VectorsInfo
-from engine.project.store.artifacts import Artifact
+from engine.project.store.artifact_info import CorpusInfo, EvaluationInfo, LexicalInfo, RerankerInfo, VectorsInfo
+from engine.project.store.artifacts import INCOMPLETE, Artifact
 
 RERANKER = RerankerInfo(used=True, fingerprint="forged")
 
@@ -45,6 +48,22 @@ def test_no_server_gets_text_without_a_note(tmp_path: Path) -> None:
         evaluation = store.artifact(EvaluationInfo)
     assert evaluation is not None
     assert (evaluation.info.reranker, evaluation.info.reason, evaluation.fingerprint) == (None, "why", "")
+
+
+def test_what_no_run_has_finished_is_named(tmp_path: Path) -> None:
+    """The chunks of a project are read, and half of them are embedded."""
+    project = ProjectFolder.create(tmp_path / "made", {})
+    with closing(project.store()) as store:
+        put_document(store, ["one", "two"])
+        store.put_artifact(Artifact(CorpusInfo(), "c", ""))
+        store.put_artifact(Artifact(LexicalInfo(), "l", "lexical/l"))
+        store.put_artifact(Artifact(VectorsInfo(chunks=1), INCOMPLETE, "vectors/v"))
+        (note,) = unfinished(store)
+        assert (note.code, numbers(note.what)) == ("bundle-unfinished", [1, 2])
+        store.put_artifact(Artifact(VectorsInfo(chunks=2), "v", "vectors/v"))
+        assert unfinished(store) == ()
+        store.put_artifact(Artifact(CorpusInfo(), INCOMPLETE, ""))
+        assert [note.code for note in unfinished(store)] == ["bundle-unfinished"]
 
 
 def test_a_reranker_s_folder_is_named_and_stays_in_use(tmp_path: Path) -> None:
