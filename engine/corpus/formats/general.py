@@ -41,6 +41,7 @@ _OF_PARTS = (
     "excel",
     "pptx",
 )  # who warns of sheets, slides and chapters; other warnings are about pictures and objects
+_UNBOUNDED = ("max_archive_size", "max_compression_ratio", "max_content_size", "max_iterations", "max_table_cells")
 _MANIFEST = "META-INF/manifest.xml"
 _REFERENCE = re.compile(r"\[\^\w+\]:?")  # to a note, as Markdown writes it
 
@@ -94,12 +95,13 @@ def _lost(path: Path, warnings: Iterable[Any]) -> Iterator[LeftOut]:
 
 def extract(path: Path, content: bytes, format: str) -> Any:
     """xberg's document for some bytes. Raises UnreadableFileError with the reason that it gives."""
-    from xberg import ConcurrencyConfig, ExtractInput, ExtractionConfig, XbergError
+    from xberg import ConcurrencyConfig, ExtractInput, ExtractionConfig, SecurityLimits, XbergError
     from xberg import extract as ask
 
     config = ExtractionConfig(
         use_cache=False, enable_quality_processing=False, disable_ocr=True, include_document_structure=True,
         max_archive_depth=0, concurrency=ConcurrencyConfig(max_threads=1),
+        security_limits=SecurityLimits(**dict.fromkeys(_UNBOUNDED, 2**40)),  # memory, time and sizes are bounded around it
     )  # fmt: skip
 
     async def answer() -> Any:

@@ -15,7 +15,9 @@ from engine.corpus.scan.formats import FORMATS, MAGIC, ending_of
 
 Inner = Member | LeftOut
 _OFFICE = ("docx", "pptx", "xlsx")
-_EMBEDDED = re.compile(r"[^/]+/embeddings/([^/]+)")
+_EMBEDDED = re.compile(
+    r"(?:[^/]+/embeddings/|word/(?=[^/]+\.(?:mht|mhtml|rtf|docx|txt)$))([^/]+)"
+)  # and what Word merges
 _OF_CHART = re.compile(r"[^/]+/charts/_rels/[^/]+\.rels")
 _TARGET = re.compile(rb"embeddings/([^\"'/]+)[\"']")
 _NATIVE, _WHOLE = "\x01Ole10Native", ("Package", "CONTENTS", "EmbeddedOdf")

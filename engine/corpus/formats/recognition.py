@@ -18,6 +18,7 @@ from engine.corpus.formats.locked import why_closed
 from engine.corpus.scan.formats import BINARY, MAGIC, PAGE, RTF, is_mail
 
 MAX_UNPACKED = 2**30
+_PACKAGES = frozenset({"docx", "pptx", "xlsx", "odt", "ods", "odp", "epub"})
 _SUSPICIOUS_RATIO = 200
 _UNSUSPICIOUS = 2**26
 _FOLDERS = (("word/", "docx"), ("ppt/", "pptx"), ("xl/", "xlsx"))
@@ -39,7 +40,7 @@ def true_format(path: Path, format: str, data: bytes | None = None) -> str:
     if head.startswith(MAGIC):
         return _compound_format(path, data)
     start = head.removeprefix(BOM_UTF8).lstrip()
-    if start.startswith(b"%PDF-") or (format in BINARY and b"%PDF-" in head[:1024]):
+    if start.startswith(b"%PDF-") or (format in BINARY and b"%PDF" in head[:1024]):
         return "pdf"
     if RTF.match(start):
         return "rtf"
@@ -102,7 +103,7 @@ def _zip_format(path: Path, format: str, data: bytes | None) -> str:
             declared = _part(archive, "mimetype", 200).decode("ascii", "replace").strip()
             kind = _DECLARED.get(declared.removesuffix("-template"), "")
         if not kind:
-            if format in BINARY - {"zip"}:
+            if format in _PACKAGES:
                 raise UnreadableFileError(path, f"its content is a ZIP archive, not a .{format} file", "damaged")
             return "zip"
         packed, unpacked = (sum(map(attrgetter(f"{size}_size"), archive.infolist())) for size in ("compress", "file"))
@@ -144,5 +145,5 @@ def _compound_format(path: Path, data: bytes | None) -> str:
     if not kind and "__properties_version1.0" in compound:
         return "msg"
     if not kind:
-        raise UnreadableFileError(path, "a compound file that holds no document", "damaged")
+        raise UnreadableFileError(path, "a compound file that holds no document of a kind that is read", "unsupported")
     return kind

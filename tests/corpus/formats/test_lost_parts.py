@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from fixtures import office
 from fixtures.errors import unreadable
-from fixtures.read_files import opened
+from fixtures.read_files import changed, only, opened
 
 from engine.core.records import ReadDocument
 from engine.corpus.formats import LeftOut
@@ -108,3 +108,35 @@ def test_a_spreadsheet_without_the_list_of_its_parts_is_read(tmp_path: Path) -> 
         for content in (office.ods(), with_part(office.ods(), "META-INF/manifest.xml", None))
     )
     assert whole == without
+
+
+def test_a_spreadsheet_that_says_the_same_again_and_again_is_no_bomb(tmp_path: Path) -> None:
+    row = f"<table:table-row>{'<table:table-cell><text:p>The tern rests.</text:p></table:table-cell>' * 10}</table:table-row>"
+    source = changed(
+        office.ods(),
+        "content.xml",
+        '<table:table table:name="Pilots">',
+        '<table:table table:name="Pilots">' + row * 11_000,
+    )
+    document = only(opened(tmp_path, "a.ods", source))
+    assert document.text.count("The tern rests.") == 110_000
+    assert "heron" in document.text
+
+
+@pytest.mark.parametrize("name", ["afchunk.mht", "merged.txt"])
+def test_what_word_merges_when_it_opens_a_file_is_a_file_inside(tmp_path: Path, name: str) -> None:
+    content = b"The tern rests on the pier." if name.endswith("txt") else office.eml(text="The tern rests on the pier.")
+    _, inside = opened(tmp_path, "a.docx", with_part(office.docx(), f"word/{name}", content))
+    assert isinstance(inside, ReadDocument)
+    assert (inside.member, "tern" in inside.text) == (name, True)
+
+
+def test_a_pdf_with_a_slip_in_its_first_line_is_read(tmp_path: Path) -> None:
+    content = office.pdf("The pelican boards at dawn.")
+    assert content.startswith(b"%PDF-1.")
+    assert "pelican" in only(opened(tmp_path, "a.pdf", content.replace(b"%PDF-1.", b"%PDF.1.", 1))).text
+
+
+def test_an_archive_that_is_named_as_another_file_is_read_as_one(tmp_path: Path) -> None:
+    (found,) = opened(tmp_path, "a.pdf", office.zipped({"a.txt": "The tern."}))
+    assert (found.member, getattr(found, "text", "")) == ("a.txt", "The tern.")
