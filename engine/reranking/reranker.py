@@ -14,23 +14,16 @@ if TYPE_CHECKING:
 
 
 class Reranker(Protocol):
-    """For one thread at a time."""
+    """For one thread at a time. `name`: its folder's name, or the server's address; `fingerprint` names its scores.
 
-    @property
-    def name(self) -> str:
-        """Its folder's name, or the server's address."""
+    `batch_share`: the share of a time budget that one batch may take: what is under way cannot be broken off, unless a server
+    does it. `first_batch`: passages of a batch while nothing is known of its speed.
+    """
 
-    @property
-    def fingerprint(self) -> str:
-        """Names its scores."""
-
-    @property
-    def batch_share(self) -> float:
-        """The share of a time budget that one batch may take: what is under way cannot be broken off, unless a server does it."""
-
-    @property
-    def first_batch(self) -> int:
-        """Passages of a batch while nothing is known of its speed."""
+    name: str
+    fingerprint: str
+    batch_share: float
+    first_batch: int
 
     def load(self) -> None:
         """Make it ready. Raises as `scores`."""

@@ -32,15 +32,10 @@ Made = TypeVar("Made")
 
 
 class Server:
-    """Reads requests, hands them to workers, writes answers. One instance per process.
-
-    ValueError when `extra` names a method that the server has itself.
-    """
+    """Reads requests, hands them to workers, writes answers. One instance per process."""
 
     def __init__(self, project: ProjectFolder, output: TextIO, extra: Extra | None = None) -> None:
         self._project, self._extra = project, dict(extra or {})
-        if taken := sorted(self._extra.keys() & {*METHODS, "shutdown"}):
-            raise ValueError(f"the server has methods of its own named {', '.join(taken)}")
         self._answers = Answers(output)
         self.waiting: dict[tuple[str, bool], Ticket] = {}
         self._turns = threading.Lock()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import io
 import json
 import threading
 from collections.abc import Iterator
@@ -177,12 +176,6 @@ def test_other_tasks_run_in_order_in_one_thread_of_their_own(project: ProjectFol
     assert [number for number, _ in seen] == list(range(20))
     assert len({name for _, name in seen}) == 1
     assert seen[0][1] != threading.current_thread().name
-
-
-@pytest.mark.parametrize("name", ["search", "shutdown", "ping"])
-def test_an_extra_method_cannot_replace_one_of_the_servers_own(project: ProjectFolder, name: str) -> None:
-    with pytest.raises(ValueError, match=name):
-        Server(project, io.StringIO(), {name: lambda: lambda: None})
 
 
 # what is loaded when
