@@ -100,6 +100,8 @@ def prove(target: Path, model: str | None, report: Callable[[str], None]) -> Pro
     `report` gets the name of each step as it begins. Raises UsageError where a file is there already, ResourceError where the
     kernel cannot refuse sockets, StageError where a command fails.
     """
+    from engine.evaluation.reporting.page import pages
+
     data = target.with_suffix(".json")
     for path in (target, data):
         if path.exists():
@@ -121,9 +123,22 @@ def prove(target: Path, model: str | None, report: Callable[[str], None]) -> Pro
             seconds = round(time.monotonic() - began, 1)
             steps.append(ProofStep(does, f"engine {' '.join(words)}", seconds, tuple(watched[-1].sockets)))
         places = _places(watched, Path(folder), weights)
-    proof = _proof(source.name, weights, refused, tuple(steps), places)
+    files = sorted(path for path in weights.rglob("*") if path.is_file()) if weights else []
+    proof = Proof(
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        version=__version__,
+        system=f"{platform.system()} {platform.release()} {platform.machine()}",
+        python=platform.python_version(),
+        packages=tuple(sorted({f"{one.name} {one.version}" for one in metadata.distributions()}, key=str.lower)),
+        model=source.name,
+        hashes={str(path): remembered_sha256(path) for path in files},
+        code=_code_hash(),
+        refused=refused,
+        steps=tuple(steps),
+        places=places,
+    )
     with disk_errors(f"The proof could not be written to {target}."):
-        write_text(target, _page(proof))
+        write_text(target, pages().get_template("proof.html.j2").render(proof=proof))
         write_text(data, json.dumps(asdict(proof), indent=1, ensure_ascii=False))
     return proof
 
@@ -187,37 +202,8 @@ def _place(path: str, roots: Mapping[str, Sequence[Path]]) -> str:
     )
 
 
-def _proof(
-    model: str,
-    weights: Path | None,
-    refused: tuple[SocketAttempt, ...],
-    steps: tuple[ProofStep, ...],
-    places: tuple[Place, ...],
-) -> Proof:
-    files = sorted(path for path in weights.rglob("*") if path.is_file()) if weights else []
-    return Proof(
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
-        version=__version__,
-        system=f"{platform.system()} {platform.release()} {platform.machine()}",
-        python=platform.python_version(),
-        packages=tuple(sorted({f"{one.name} {one.version}" for one in metadata.distributions()}, key=str.lower)),
-        model=model,
-        hashes={str(path): remembered_sha256(path) for path in files},
-        code=_code_hash(),
-        refused=refused,
-        steps=steps,
-        places=places,
-    )
-
-
 def _code_hash() -> str:
     root = Path(__file__).parents[2]
     files = sorted(path for name in ("engine", "bmembed_tui") for path in (root / name).rglob("*.py"))
     lines = (f"{remembered_sha256(path)}  {path.relative_to(root).as_posix()}\n" for path in files)
     return hashlib.sha256("".join(lines).encode()).hexdigest()
-
-
-def _page(proof: Proof) -> str:
-    from engine.evaluation.reporting.page import pages
-
-    return pages().get_template("proof.html.j2").render(proof=proof)

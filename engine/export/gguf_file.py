@@ -1,9 +1,8 @@
 """An encoder of BERT's architecture as GGUF: tokenizer, pooling and length limit in one file with the weights, for llama.cpp and
-what is built on it. Made with the package gguf of the same makers; the names are those that llama.cpp reads."""
+what is built on it. Made with the package gguf of the same makers, which also knows what llama.cpp calls the weights."""
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,13 +18,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _POOLING = {"mean": 1, "cls": 2, "lasttoken": 3}  # llama.cpp's numbers
-_NAMES = {
-    "embeddings.word_embeddings": "token_embd", "embeddings.position_embeddings": "position_embd",
-    "embeddings.token_type_embeddings": "token_types", "embeddings.LayerNorm": "token_embd_norm",
-    "attention.self.query": "attn_q", "attention.self.key": "attn_k", "attention.self.value": "attn_v",
-    "attention.output.dense": "attn_output", "attention.output.LayerNorm": "attn_output_norm",
-    "intermediate.dense": "ffn_up", "output.dense": "ffn_down", "output.LayerNorm": "layer_output_norm",
-}  # fmt: skip
 _UNUSED = ("pooler.", "embeddings.position_ids")
 _ALWAYS_FLOAT32 = ("position_embd.weight", "token_types.weight")
 _NORMAL, _UNKNOWN, _CONTROL, _NO_TOKEN = 1, 2, 3, 5
@@ -68,28 +60,25 @@ def save_gguf(model: ModelFolder, folder: Path) -> None:
     """Write `model-f32.gguf` and `model-f16.gguf` of a saved encoder into `folder`, which is made. The context is as long
     as the model's limit. Raises UsageError for a model that is no BERT, ResourceError when the disk is full.
     """
+    from gguf import MODEL_ARCH, get_tensor_name_map
     from safetensors.numpy import load_file
 
-    bert = check_bert(model)
-    weights = {_renamed(name, model): one for name, one in load_file(model.transformer_path / "model.safetensors").items()
-               if not name.startswith(_UNUSED)}  # fmt: skip
+    bert, weights = check_bert(model), dict[str, "NDArray[np.float32]"]()
+    names = get_tensor_name_map(MODEL_ARCH.BERT, bert.config["num_hidden_layers"])
+    for name, values in load_file(model.transformer_path / "model.safetensors").items():
+        if name.startswith(_UNUSED):
+            continue
+        if (known := names.get_name(name, (".weight", ".bias"))) is None:
+            raise UsageError(
+                f"The model {model.name} cannot be written as GGUF.", f"BERT has no weights named {name}.",
+                "Export it as ONNX: --only onnx.", code="gguf-unsupported", command="export",
+            )  # fmt: skip
+        weights[known] = values
     weights["position_embd.weight"] = weights["position_embd.weight"][: model.max_tokens]
     with disk_errors(f"{folder} could not be written."):
         folder.mkdir()
         for precision in ("f32", "f16"):
             _write(folder / f"model-{precision}.gguf", model, bert, weights, half=precision == "f16")
-
-
-def _renamed(name: str, model: ModelFolder) -> str:
-    part, _, ending = name.rpartition(".")
-    layer = re.match(r"encoder\.layer\.(\d+)\.", part)
-    known = _NAMES.get(part[layer.end() :] if layer else part)
-    if known is None or ending not in ("weight", "bias"):
-        raise UsageError(
-            f"The model {model.name} cannot be written as GGUF.", f"BERT has no weights named {name}.",
-            "Export it as ONNX: --only onnx.", code="gguf-unsupported", command="export",
-        )  # fmt: skip
-    return f"blk.{layer[1]}.{known}.{ending}" if layer else f"{known}.{ending}"
 
 
 def _write(path: Path, model: ModelFolder, bert: _Bert, weights: dict[str, NDArray[np.float32]], *, half: bool) -> None:

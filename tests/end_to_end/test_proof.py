@@ -12,6 +12,7 @@ from fixtures.pipeline import ROOT, engine_here
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)
 def test_the_page_says_what_was_run_opened_and_refused(
     tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
