@@ -55,8 +55,9 @@ class VectorIndex:
         self.folder, self.manifest, self.form = folder, manifest, index_form(manifest)
         self._parts, self._gone = parts, gone
         self._starts = np.cumsum([0, *(len(part.ids) for part in parts)])
-        places = np.arange(self._starts[-1])
-        places = np.delete(places, gone)
+        self._there = np.ones(self._starts[-1], bool)
+        self._there[gone] = False
+        places = np.flatnonzero(self._there)
         ids = np.concatenate([np.empty(0, np.int64), *(part.ids for part in parts)])[places]
         order = np.argsort(ids, kind="stable")
         self._keys: NDArray[np.int64] = ids[order]
@@ -264,7 +265,8 @@ class VectorIndex:
             count = len(part.ids)
             places = np.arange(count) if part.graph is None else candidates(part.graph, query_row, min(wanted, count))
             named.append(start + places)
-        return np.setdiff1d(np.concatenate(named), self._gone)
+        found = np.sort(np.concatenate(named))
+        return np.asarray(found[self._there[found]])
 
     def _places_of(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
         """Where those of `ids` lie that the index holds, each once."""
