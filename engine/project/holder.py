@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 from contextlib import suppress
 from datetime import datetime
@@ -11,17 +10,16 @@ from pathlib import Path
 
 
 def record_holder(lock: Path) -> None:
-    """Name this process in the file of a lock that it holds. A full disk leaves it without a name."""
-    program = Path(sys.argv[0]).name
-    command = (
-        shlex.join(["engine", *sys.argv[1:]]) if program in ("engine", "__main__.py") else "a run in the background"
-    )
+    """Name this process in the file of a lock that it holds: its command, without arguments: they may be a query. A full disk
+    leaves it without a name."""
+    own = "engine" in Path(sys.argv[0]).parts[-2:] and len(sys.argv) > 1
+    command = f"engine {sys.argv[1]}" if own else "a run in the background"
     with suppress(OSError):
         lock.write_text(f"{os.getpid()} {datetime.now():%Y-%m-%d %H:%M} {command}", encoding="utf-8", errors="replace")
 
 
 def holder_of(lock: Path) -> str:
-    """`engine run handbook (process 4711, since 2026-11-28 13:05)`; empty where that is not known."""
+    """`engine run (process 4711, since 2026-11-28 13:05)`; empty where that is not known."""
     import psutil
 
     with suppress(OSError, ValueError):

@@ -27,7 +27,7 @@ def holder(project: ProjectFolder) -> Iterator[subprocess.Popen[bytes]]:
     """Another process that holds the project."""
     code = (
         "import sys, time\nfrom pathlib import Path\nfrom engine.project.folder import ProjectFolder\n"
-        "sys.argv[0] = '/somewhere/bin/engine'\n"
+        "sys.argv = ['/somewhere/bin/engine', sys.argv[1], 'a query']\n"
         "with ProjectFolder(Path(sys.argv[1])).locked():\n    print('held', flush=True)\n    time.sleep(60)"
     )
     child = subprocess.Popen(
@@ -47,6 +47,7 @@ def test_the_lock_is_held_against_another_process_and_freed_by_its_death(
     with fails(ProjectBusyError, "project-busy", command, command="status") as caught, project.locked():
         pass
     assert caught.value.exit_code == 4
+    assert "a query" not in (project.path / "run.lock").read_text()
     assert project.is_running()
     with project.locked("stage"):
         pass
