@@ -25,11 +25,6 @@ class Opened(NamedTuple):
     at_page: bool = False
 
 
-def open_file(path: Path) -> str:
-    """See `open_at`; returns what went wrong, or an empty text."""
-    return open_at(path).problem
-
-
 def open_at(path: Path, page: int | None = None) -> Opened:
     """Hand `path` to the system's viewer, without a shell. It may take seconds.
 

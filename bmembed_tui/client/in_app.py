@@ -24,7 +24,6 @@ WAYS = {
 }
 """By command. Those that force work which is up to date have no key."""
 CODES = {
-    "project-busy": ("status", "cancel"),
     "run-not-training": ("status", "cancel"),
     "adapter-mismatch": (),
     "language-model-no-answer": (),

@@ -42,10 +42,8 @@ class Entry(NamedTuple):
 
 
 class FolderTree(SafeTree[Place]):
-    """The folders and files under some roots. Opening a folder lists it; of a large one the first thousand are shown.
-
-    `files`: whether files are shown, too. A file's size stands behind its name.
-    """
+    """The folders and files under some roots. Opening a folder lists it; of a large one the first thousand are shown. A file's
+    size stands behind its name."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("right", "open", "open", show=False),
@@ -69,18 +67,17 @@ class FolderTree(SafeTree[Place]):
 
         character: str
 
-    def __init__(self, *, files: bool = True, hidden: bool = False, **options: Any) -> None:
+    def __init__(self, **options: Any) -> None:
         super().__init__("", **options)
         self.show_root, self.guide_depth, self.auto_expand = False, 2, False
-        self._files, self._hidden = files, hidden
 
-    def show_roots(self, roots: Sequence[tuple[str, Path]], *, opened: bool = True) -> None:
-        """Show these (label, path) and nothing else. With `opened` the first one is listed at once."""
+    def show_roots(self, roots: Sequence[tuple[str, Path]]) -> None:
+        """Show these (label, path) and nothing else. The first one is listed at once."""
         self.workers.cancel_group(self, "listing")
         self.clear()
         for number, (label, path) in enumerate(roots):
             node = self.root.add(rich_text(label), Place(path, "folder"))
-            if opened and not number:
+            if not number:
                 node.expand()
         self.root.expand()
         self.cursor_line = 0
@@ -131,7 +128,7 @@ class FolderTree(SafeTree[Place]):
         place = node.data
         assert place is not None
         try:
-            entries, total = await asyncio.to_thread(list_entries, place.path, self._files, self._hidden)
+            entries, total = await asyncio.to_thread(list_entries, place.path)
         except NotADirectoryError:
             self._note(node, "a file")
             return
@@ -139,7 +136,7 @@ class FolderTree(SafeTree[Place]):
             self._note(node, f"✗ {(error.strerror or str(error)).lower()}")
             return
         if not entries:
-            self._note(node, "empty" if self._files else "no folders")
+            self._note(node, "empty")
         elif self.is_attached and node.children:  # else the tree shows something else by now
             node.remove_children()
             for entry in entries:
@@ -156,16 +153,16 @@ class FolderTree(SafeTree[Place]):
             node.children[-1].set_label(rich_text(text))
 
 
-def list_entries(folder: Path, files: bool = True, hidden: bool = False) -> tuple[list[Entry], int]:
+def list_entries(folder: Path) -> tuple[list[Entry], int]:
     """The first of what is in a folder, sorted, and how many there are in all. Raises OSError where it cannot be listed."""
     counted = 0
 
     def entries(found: Iterator[os.DirEntry[str]]) -> Iterator[Entry]:
         nonlocal counted
         for entry in found:
-            if (hidden or not entry.name.startswith(".")) and ((is_folder := _is_folder(entry)) or files):
+            if not entry.name.startswith("."):
                 counted += 1
-                yield Entry(not is_folder, entry.name.casefold(), entry.name)
+                yield Entry(not _is_folder(entry), entry.name.casefold(), entry.name)
 
     with os.scandir(folder) as found:
         first = heapq.nsmallest(SHOWN, entries(found))  # entry by entry: a sort of all would hold up every other thread

@@ -99,9 +99,6 @@ class SafeTable(DataTable[Any]):
     def update_cell(self, row_key: Any, column_key: Any, value: Any, **options: Any) -> None:
         super().update_cell(row_key, column_key, _cell(value), **options)
 
-    def update_cell_at(self, coordinate: Any, value: Any, **options: Any) -> None:
-        super().update_cell_at(coordinate, _cell(value), **options)
-
 
 class SafeTree(Tree[Data]):
     """A `Tree` whose labels are shown as typed."""

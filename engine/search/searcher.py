@@ -174,7 +174,7 @@ class Searcher:
         """Why nothing can be looked for in a query with operators."""
         if parsed.like:
             return "" if like else f"There is no document {parsed.like}: name its id or its path."
-        return unsearchable(parsed.text) and "Add a word to look for to those to leave out: report -draft"
+        return unsearchable(parsed.text) and "Type a word to look for as well, as in: report -draft"
 
     @_with_run_hints
     def search_unused(self, query: str, top: int) -> tuple[Hit, ...]:

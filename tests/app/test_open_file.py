@@ -26,12 +26,12 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
     made: Calls = []
     loop = threading.current_thread()
 
-    def open_file(path: Path, page: int | None = None) -> str:
+    def open_at(path: Path, page: int | None = None) -> Opened:
         made.append((path.name, page, threading.current_thread() is loop))
-        return "There is no viewer."
+        return Opened("There is no viewer.")
 
-    monkeypatch.setattr("bmembed_tui.steps.result.pane.open_file", open_file)
-    monkeypatch.setattr("bmembed_tui.steps.search.hit_text.open_at", lambda path, page: Opened(open_file(path, page)))
+    for module in ("result.pane", "search.hit_text"):
+        monkeypatch.setattr(f"bmembed_tui.steps.{module}.open_at", open_at)
     return made
 
 

@@ -130,7 +130,7 @@ are made again; ranking and training are then out of date."""
     def load(self, *, anew: bool = False) -> None:
         """Read anew what is seen. `anew`: what was typed and not used is forgotten."""
         if self._table_shown:
-            self.query_one(QueryList).reload()
+            self.query_one(QueryList).read()
         self.query_one(QuerySource).load(anew=anew)
 
     # How they are made

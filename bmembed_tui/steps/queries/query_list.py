@@ -99,7 +99,7 @@ class QueryList(Vertical):
             self._changed("Query changed.")
 
     def _changed(self, text: str) -> None:
-        self.reload()
+        self.read()
         self.post_message(self.Changed(f"{text} {STALE_NOW}"))
 
     def delete(self) -> None:
@@ -132,9 +132,6 @@ class QueryList(Vertical):
 
     # Reading
 
-    def reload(self) -> None:
-        self._fetch()
-
     @property
     def _request(self) -> ReadQueries:
         kind, split = (self.query_one(f"#list-{name}", ChoiceRow).value for name in ("kind", "split"))
@@ -145,7 +142,7 @@ class QueryList(Vertical):
         )  # fmt: skip
 
     @work(exclusive=True, group="pages")
-    async def _fetch(self, wait: float = 0, *, more: bool = False) -> None:
+    async def read(self, wait: float = 0, *, more: bool = False) -> None:
         """Read as many queries as are shown anew, or the next page."""
         self._fetching = True
         try:
@@ -190,7 +187,7 @@ class QueryList(Vertical):
     @on(QueryTable.Wanted)
     def _wanted(self) -> None:
         if not self._fetching:
-            self._fetch(more=True)
+            self.read(more=True)
 
     @on(DataTable.RowHighlighted)
     def _show_detail(self) -> None:
@@ -217,7 +214,7 @@ class QueryList(Vertical):
 
     def _filter(self, wait: float) -> None:
         self.table.forget()
-        self._fetch(wait)
+        self.read(wait)
 
 
 def table_row(row: QueryRow, number: int) -> QueryRow:

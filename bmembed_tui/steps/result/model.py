@@ -9,6 +9,7 @@ from engine.core.messages.project import ProjectStatus
 from engine.core.messages.report import QuerySetReport
 from engine.core.systems import IN_USE, is_own, ordered, system_of, twins
 
+FLATTERING = "Made from your documents: they are easier than what people ask, and flatter the adapted encoder."
 METRICS = ("ndcg@10", "hit@1", "hit@10", "mrr@10", "recall@10")
 VERDICT_SIGNS = {"better": "▲", "worse": "▼", "no difference shown": "=", "proves nothing": "·"}
 
@@ -50,5 +51,5 @@ def outdated_because(status: ProjectStatus) -> str:
 def caution(queries: QuerySetReport) -> str:
     """Why the figures of these queries may mislead; empty where nothing is known against them."""
     if queries.kind == "synthetic" or queries.comparison.synthetic:
-        return "Made from your documents: they are easier than what people ask, and flatter the adapted encoder."
+        return FLATTERING
     return ""

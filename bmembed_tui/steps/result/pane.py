@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any, ClassVar
 
 from textual import events, on, work
@@ -14,15 +15,10 @@ from textual.widgets import OptionList
 
 from bmembed_tui.client.project_status import STAGES
 from bmembed_tui.client.run_state import RunState
-from bmembed_tui.open_file import open_file
+from bmembed_tui.open_file import open_at
 from bmembed_tui.steps.base import StepPane
 from bmembed_tui.steps.result.interval_chart import interval_chart
-from bmembed_tui.steps.result.model import (
-    METRICS,
-    caution,
-    figures,
-    outdated_because,
-)
+from bmembed_tui.steps.result.model import METRICS, caution, figures, outdated_because
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeButton, SafeOptions, SafeStatic
 from engine.core.errors import EngineError, NotBuiltError
@@ -131,6 +127,7 @@ Export writes the adapter and the encoder to folders for peft and sentence-trans
         self._problem = None
         if self.is_attached:
             self.draw()
+            self.refresh_bindings()
 
     # Drawing
 
@@ -202,6 +199,11 @@ Export writes the adapter and the encoder to folders for peft and sentence-trans
 
     # Doing
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action in ("details", "metric", "queries", "changes", "open_report", "copy_path"):
+            return self._result is not None
+        return super().check_action(action, parameters)
+
     def action_primary(self) -> None:
         if self.host.status.done("evaluate", "embed"):
             self.host.go("search")
@@ -248,15 +250,18 @@ Export writes the adapter and the encoder to folders for peft and sentence-trans
 
     @work(exclusive=True, group="open")
     async def action_open_report(self) -> None:
-        if self._result is not None:
-            problem = await asyncio.to_thread(open_file, self._result.folder / "report.html")
-            if problem and self.is_attached:
-                self.notify(problem, markup=False, severity="warning")
+        problem = (await asyncio.to_thread(open_at, self._report)).problem
+        if problem and self.is_attached:
+            self.notify(problem, markup=False, severity="warning")
 
     def action_copy_path(self) -> None:
-        if self._result is not None:
-            self.app.copy_to_clipboard(str(self._result.folder / "report.html"))
-            self.notify("The report's path is on the clipboard.", markup=False)
+        self.app.copy_to_clipboard(str(self._report))
+        self.notify("The report's path is on the clipboard.", markup=False)
+
+    @property
+    def _report(self) -> Path:
+        assert self._result is not None
+        return self._result.folder / "report.html"
 
 
 def verdict_content(verdict: ReportVerdict, width: int) -> Content:

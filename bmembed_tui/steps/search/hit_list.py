@@ -103,7 +103,7 @@ class HitList(Results):
             return Content.assemble(*head)
         place = f" · {place_of(hit)}" if place_of(hit) else ""
         path = fitted(hit.path, room - len(place), keep_end=True)
-        where = " · ".join(part for part in (f"{path}{place}", more_of(hit), heading_of(hit), origin_of(hit)) if part)
+        where = " · ".join(part for part in (f"{path}{place}", more_of(hit), origin_of(hit), heading_of(hit)) if part)
         return Content.assemble(
             *head, plain(f"\n{INDENT}{fitted(where, room)}", "$text-muted", lines=True), *snippet_rows(hit, room),
         )  # fmt: skip

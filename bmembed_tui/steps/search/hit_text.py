@@ -60,11 +60,11 @@ def heading_of(hit: Hit) -> str:
 
 
 def origin_of(hit: Hit) -> str:
-    """Author and day, as far as the document says them."""
+    """Day and author, as far as the document says them."""
     dated, day = hit.changed or hit.created, ""
     with suppress(ValueError, OverflowError, OSError):
         day = date.fromtimestamp(dated).isoformat() if dated is not None else ""
-    return " · ".join(part for part in (hit.author, day) if part)
+    return " · ".join(part for part in (day, hit.author) if part)
 
 
 def ranker_score(ranker: str, score: float) -> str:

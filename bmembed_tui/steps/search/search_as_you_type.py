@@ -131,7 +131,7 @@ class Searching:
 
 def answer_of(question: Question, found: Found, started: float) -> Answer:
     """What was found, since `started` on the clock."""
-    note = with_ways(" ".join(found.notes), found.commands) + (" (F4)" if found.suggestion else "")
+    note = with_ways(" ".join(found.notes), found.commands) + (" F4 takes the correction." if found.suggestion else "")
     return Answer(
         question, found.mode, found.hits, note, time.perf_counter() - started, facets=found.facets,
         suggestion=found.suggestion, reranked=found.reranked, reranking=found.can_rerank,

@@ -96,7 +96,7 @@ Closing the app or losing the connection does not stop a run."""
         host, state = self.host, self.host.run_state
         offered = (
             host.going, host.has_run, state.current, host.waits, host.status.done("train"), self._broken_off,
-            self._is_first,
+            self._is_first, bool(self._curve.steps),
         )  # fmt: skip
         if offered == self._offered:
             return
@@ -145,6 +145,8 @@ Closing the app or losing the connection does not stop a run."""
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in ("pause", "stop", "detach", "keep"):
             return self._has_meaning(action)
+        if action == "figures":
+            return bool(self._curve.steps)
         return super().check_action(action, parameters)
 
     def _has_meaning(self, action: str) -> bool:

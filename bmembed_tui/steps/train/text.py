@@ -12,6 +12,7 @@ from bmembed_tui.client.progress import STOPPED, bar, format_progress
 from bmembed_tui.client.project_status import at_work
 from bmembed_tui.client.run_history import Curve, History
 from bmembed_tui.client.run_state import RunState, StageRun
+from bmembed_tui.steps.result.model import FLATTERING
 from bmembed_tui.widgets.plain import plain
 from engine.core.events import Choice
 from engine.core.messages.project import ProjectStatus
@@ -23,9 +24,6 @@ documents' own words. The encoder itself is not changed: a small adapter is trai
 
 Every now and then the adapter is tested on held-out queries, which it never learns from, and the best one is kept. You may \
 pause, stop, or close the app at any time: nothing is lost."""
-FLATTERING = (
-    "These queries were made from your documents: they are easier than what people ask, and flatter the adapter."
-)
 ENDED = {
     "all steps": "all steps are done",
     "no gain": "held-out queries showed no further gain",

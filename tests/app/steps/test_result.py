@@ -168,6 +168,8 @@ def test_before_an_evaluation_the_step_explains_it(new_project: Path) -> None:
         screen = await opened(pilot, "result")
         await until(pilot, lambda: screen.pane is not None and screen.pane.step == "result", "the step")
         assert text_of(pilot, "#verdict") == NOTHING
+        pane = pilot.app.screen.query_one(ResultPane)
+        assert not any(pane.check_action(name, ()) for name in ("details", "metric", "queries", "open_report"))
         assert pilot.app.focused is screen.query_one("#result #primary")
 
     drive(story, new_project, size=(80, 24))

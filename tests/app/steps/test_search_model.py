@@ -117,7 +117,7 @@ def test_a_hit_shows_where_it_stands() -> None:
     assert heading_of(hit()) == "C › D"  # the title is not said twice
     assert heading_of(hit(place="sheet D")) == "C"  # nor is the name of the sheet
     assert origin_of(hit()) == ""
-    assert origin_of(hit(author="Ada", changed=1.9e9)) == "Ada · 2030-03-17"
+    assert origin_of(hit(author="Ada", changed=1.9e9)) == "2030-03-17 · Ada"
     assert str(file_of(hit())) == "/docs/a/b.md"
 
 

@@ -15,7 +15,7 @@ from fixtures.app import drive, screen_text, text_of, until
 from fixtures.shown_numbers import numbers
 from textual.pilot import Pilot
 
-from bmembed_tui.open_file import Opened, open_at, open_file
+from bmembed_tui.open_file import Opened, open_at
 from bmembed_tui.steps.search.document_view import DocumentView
 from bmembed_tui.steps.search.hit_text import open_hit
 from bmembed_tui.steps.search.preview import PreviewScreen
@@ -126,9 +126,9 @@ def test_without_a_display_the_path_is_shown(tmp_path: Path, monkeypatch: pytest
     for name in ("DISPLAY", "WAYLAND_DISPLAY"):
         monkeypatch.delenv(name, raising=False)
     file = tmp_path / "a.txt"
-    gone = open_file(file)
+    gone = open_at(file).problem
     file.write_text("text")
-    without_display = open_file(file)
+    without_display = open_at(file).problem
     assert str(file) in gone
     assert str(file) in without_display
     assert gone != without_display
