@@ -178,5 +178,5 @@ def _wrong_use(error: Any) -> UsageError:
     command = getattr(getattr(error, "ctx", None), "command_path", "engine")
     to_do = f"Try '{command} --help'."
     if command.removeprefix("engine ") in ("search", "find", "ask"):
-        to_do += f" A query that begins with a minus goes last, after two: {command} … -- '-draft budget'"
+        to_do += " A query of several words needs quotation marks; one that begins with a minus goes last, after '--'."
     return UsageError(error.format_message(), "", to_do)

@@ -39,7 +39,7 @@ def gpu() -> list[Finding]:
             for gpu in gpus.usable
         ]  # fmt: skip
     why = "torch finds no card or no driver" if gpus.built_for_cuda else "this torch is built for CPUs only"
-    found = f"no CUDA GPU that can be used: {why}"
+    found = f"no CUDA GPU can be used, as {why}"
     if gpus.cards:
         advice = "its driver is needed" if gpus.built_for_cuda else "a CUDA build of torch is needed"
         found += f", though the system lists {gpus.cards} NVIDIA card{'s' if gpus.cards > 1 else ''} ({advice})"

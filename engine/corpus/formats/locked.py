@@ -15,7 +15,7 @@ from engine.corpus.formats import UnreadableFileError
 from engine.corpus.formats.damage import damaged
 
 MAX_PASSWORDS = 1000
-NO_PASSWORD = "encrypted: it needs a password. Put it into a file, and name that in corpus.passwords_file"
+NO_PASSWORD = "encrypted: write its password into a file, and name that file in corpus.passwords_file"
 NONE_FITS = "encrypted: no password in corpus.passwords_file opens it"
 _known: tuple[str, ...] = ()
 _seconds = 30.0

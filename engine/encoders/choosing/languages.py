@@ -62,8 +62,8 @@ def language_finding(store: Store, source: EncoderSource) -> Finding | None:
         return None
     listed = ", ".join(f"{language_name(code)} {share:.0%}" for code, share in shares.items() if share >= MIN_SHOWN)
     share = sum(shares.values())
-    found = f"{share:.0%} of the documents' text is in languages that {source.name} was not trained on: {listed}"
-    follows = "semantic search finds little of it: choose a model for them in encoder.model ('engine encoders' lists those found)"
+    found = f"{share:.0%} of the documents' text is in languages that {source.name} was not trained on ({listed})"
+    follows = "semantic search finds little of it; for another model, see 'engine encoders', then set encoder.model"
     return Finding("languages", "problem", found, follows, "languages-unknown")
 
 
