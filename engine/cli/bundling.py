@@ -106,7 +106,7 @@ def share(
 
 @app.command()
 def verify(file: BundleFile, password_file: PasswordFile = None, as_json: AsJson = False) -> None:
-    """Check a bundle for damage: every file is compared with its checksum. It does not find forgery."""
+    """Check every file of a bundle for damage. It does not find forgery."""
     from engine.export.bundle.unpack import verify as check
 
     found = check(file, partial(_password, password_file, ask=False))

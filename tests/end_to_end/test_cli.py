@@ -280,7 +280,7 @@ def test_that_nothing_was_found_goes_to_standard_error(finished: Path) -> None:
 def test_doctor_as_json(finished: Path) -> None:
     done = engine("doctor", str(finished), "--json", check=False)
     findings = json.loads(done.stdout)
-    assert {"python", "device", "memory", "disk", "model", "network", "project"} <= {item["topic"] for item in findings}
+    assert {"python", "device", "memory", "model", "network", "project"} <= {item["topic"] for item in findings}
     problems = [item for item in findings if item["state"] == "problem"]
     assert done.returncode == (3 if problems else 0)
     assert all(item["follows"] for item in findings)
