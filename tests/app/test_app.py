@@ -241,7 +241,7 @@ def test_commands_that_help_are_followed_by_what_does_the_same_in_the_app() -> N
     damaged = DamagedError("Broken.", "", "Mend it.", stage="index", command="run")
     assert set(ways("Mend it.", advice(damaged))) == {"run", "embed", "index", "rank"}  # two ways for four
     busy = ProjectBusyError("Busy.", "", "Wait.", command="status")
-    assert ways("Wait.", advice(busy)) == ["status", "cancel"]
+    assert ways("Wait.", advice(busy)) == ["status"]
     assert advice(DamagedError("Broken.", "", "Mend it.", command="evaluate --force")) == "Mend it."
     assert advice(DamagedError("Broken.", command="run")) == ""
     assert ways("2 are gone.", with_ways("2 are gone.", ["ingest"])) == ["ingest"]

@@ -64,8 +64,8 @@ def test_an_error_is_one_line_of_json(empty: Path, arguments: list[str], status:
 def test_an_unexpected_fault_has_the_same_shape(fault: str, status: int, kind: str, code: str, value: str) -> None:
     failing = (
         "import engine.cli as cli\n"
-        f"def app(**_): raise {fault}\n"
-        "cli.app = app\n"
+        f"def copy(_): raise {fault}\n"
+        "cli.copy = copy\n"
         "cli.main()"
     )  # fmt: skip
     ended, error, before = error_of(code=failing)
@@ -84,8 +84,8 @@ def test_an_error_is_printed_once_and_in_sentences(empty: Path) -> None:
 def test_a_fault_does_not_steer_the_terminal() -> None:
     code = (
         "import engine.cli as cli\n"
-        "def app(**_): raise ValueError('a\\x1b[2Jb')\n"
-        "cli.app = app\n"
+        "def copy(_): raise ValueError('a\\x1b[2Jb')\n"
+        "cli.copy = copy\n"
         "cli.main()"
     )  # fmt: skip
     done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=False)

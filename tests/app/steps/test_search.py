@@ -101,7 +101,7 @@ def test_three_side_by_side_and_one_below_the_other_where_it_is_narrow(finished_
         await search_for(pilot, pane, "ferry pallet")
         await pilot.press("escape")
         assert pilot.app.screen.focused is pilot.app.screen.query_one("#sidebar")
-        await pilot.press("f10", "f8")  # one that means nothing, and one of the step
+        await pilot.press("f11", "f8")  # one that means nothing, and one of the step
         await until(pilot, lambda: len(pane.searching.answers) == 3 and not pane.searching.pending)
         await pilot.pause()
         assert pane.mode == ALL
