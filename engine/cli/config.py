@@ -157,9 +157,8 @@ def _change(name: str, key: str, value: Any) -> None:
     with opened(name) as project:
         effect = what_if(project.folder, WhatIf({key: value}))
         settings = project.folder.change_settings({key: value})
-        missing = (
-            [path for path in project.folder.sources(settings) if not path.exists()] if key == "corpus.paths" else []
-        )
+        sources = project.folder.sources(settings) if key == "corpus.paths" else ()
+        missing = [path for path in sources if not path.exists()]
     print(harmless(f"{key} = {_shown(name, key)} (was {before})"), file=sys.stderr)
     for path in missing:
         print(harmless(f"{path} does not exist: 'engine run' cannot read it."), file=sys.stderr)

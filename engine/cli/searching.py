@@ -154,10 +154,8 @@ def find(
 
             try:
                 project.run(("ingest", "index"), on_event=show, should_stop=stop)
-            except (
-                CancelledError,
-                ProjectBusyError,
-            ) as error:  # its project is in the cache, where nobody should look for it
+            except (CancelledError, ProjectBusyError) as error:
+                # its project is in the cache, where nobody should look for it
                 error.to_do, error.command = "Search the folder again: what was read is kept.", "find"
                 raise
         where = SearchFilter(formats=tuple(file_type or ()))

@@ -305,9 +305,8 @@ class Run:
         """Keep a good copy of the database; drop artifacts that nothing names and the oldest run records."""
         with closing(self.project.store()) as store:
             copy = self.project.path / COPY
-            if set(stages) - set(SEARCH) or not store.is_fresh(
-                store.path, copy
-            ):  # what was learnt takes longest to make again
+            has_learnt = bool(set(stages) - set(SEARCH))  # which takes longest to make again
+            if has_learnt or not store.is_fresh(store.path, copy):
                 store.backup(copy)
             self.project.sweep(in_use(store))
         for folder in sorted((self.project.path / "runs").iterdir())[:-KEPT_RUNS]:

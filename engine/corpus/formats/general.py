@@ -36,11 +36,7 @@ _RTF_SIGNS = {b"\\": rb"\\", b"~": b" ", b"_": b"-"}
 _DAY = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.\d+)?")
 _TIME = re.compile(r"DURATION: PT(\d+)H(\d+)M(\d+)(?:\.\d+)?S")
 _QUOTED = re.compile(r"'([^']+)'")
-_OF_PARTS = (
-    "epub",
-    "excel",
-    "pptx",
-)  # who warns of sheets, slides and chapters; other warnings are about pictures and objects
+_OF_PARTS = ("epub", "excel", "pptx")  # who warns of sheets, slides and chapters; others of pictures and objects
 _UNBOUNDED = ("max_archive_size", "max_compression_ratio", "max_content_size", "max_iterations", "max_table_cells")
 _MANIFEST = "META-INF/manifest.xml"
 _REFERENCE = re.compile(r"\[\^\w+\]:?")  # to a note, as Markdown writes it

@@ -15,9 +15,8 @@ from engine.corpus.scan.formats import FORMATS, MAGIC, ending_of
 
 Inner = Member | LeftOut
 _OFFICE = ("docx", "pptx", "xlsx")
-_EMBEDDED = re.compile(
-    r"(?:[^/]+/embeddings/|word/(?=[^/]+\.(?:mht|mhtml|rtf|docx|txt)$))([^/]+)"
-)  # and what Word merges
+_MERGED = r"word/(?=[^/]+\.(?:mht|mhtml|rtf|docx|txt)$)"  # by Word
+_EMBEDDED = re.compile(rf"(?:[^/]+/embeddings/|{_MERGED})([^/]+)")
 _OF_CHART = re.compile(r"[^/]+/charts/_rels/[^/]+\.rels")
 _TARGET = re.compile(rb"embeddings/([^\"'/]+)[\"']")
 _NATIVE, _WHOLE = "\x01Ole10Native", ("Package", "CONTENTS", "EmbeddedOdf")
