@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Collection, Iterable, Mapping
-from pathlib import PurePath
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from rich.console import Console
@@ -16,7 +16,7 @@ from engine.core.errors import CancelledError, EngineError
 from engine.core.messages.report import EVIDENCE, QUERY_SETS, SCALE, GateTable, ReportVerdict
 from engine.core.messages.search import LINED
 from engine.core.systems import ADAPTED, IN_USE, SYSTEMS, is_own, label_of, twins
-from engine.core.text import day, duration, harmless, metric_name
+from engine.core.text import day, duration, harmless, metric_name, short_names
 
 if TYPE_CHECKING:
     from engine.core.figures import Difference, Differences, FigureTable, Interval
@@ -147,9 +147,9 @@ def show_found(found: Found, console: Console, sources: Iterable[str] = (), *, d
     `sources`: the project's folders. Where there are several, a path begins with the name of its own.
     """
     show_notes(found)
-    names = source_names({*sources, *(hit.source for hit in found.hits)})
+    names = short_names({Path(source) for source in (*sources, *(hit.source for hit in found.hits))})
     for hit in found.hits:
-        console.print(_heading(hit, names[hit.source] if len(names) > 1 else "", dated))
+        console.print(_heading(hit, names[Path(hit.source)] if len(names) > 1 else "", dated))
         body = Text("   " + harmless(hit.snippet))
         for start, end in hit.marks:
             body.stylize("bold yellow", start + 3, end + 3)
@@ -163,19 +163,6 @@ def show_notes(found: Found) -> None:
     if found.reranked:
         passages = f"{found.reranked.passages} passage{'' if found.reranked.passages == 1 else 's'}"
         progress_console().print(Text(f"{passages} reranked in {duration(found.reranked.seconds)}", style="dim"))
-
-
-def source_names(sources: Collection[str]) -> dict[str, str]:
-    """The last part of each folder's path; of those that would look alike, as many parts as make them differ."""
-    parts = {source: PurePath(source).parts for source in sources}
-
-    def name(source: str) -> str:
-        own = parts[source]
-        others = [other for key, other in parts.items() if key != source]
-        lengths = (n for n in range(1, len(own) + 1) if all(other[-n:] != own[-n:] for other in others))
-        return PurePath(*own[-next(lengths, len(own)) :]).as_posix()
-
-    return {source: name(source) for source in sources}
 
 
 def _heading(hit: Hit, source: str, dated: bool) -> Text:

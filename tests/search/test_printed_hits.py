@@ -12,7 +12,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from engine.cli.app import app
-from engine.cli.console import output, show_found, source_names
+from engine.cli.console import output, show_found
 from engine.cli.run_view import RunView
 from engine.core.disk import write_text
 from engine.core.events import Progress
@@ -68,20 +68,6 @@ def test_several_sources_are_named() -> None:
 def test_one_of_several_sources_is_named_though_the_others_have_no_hit() -> None:
     assert shown(HIT, sources=("/data/left/docs", "/data/mail")).startswith("1. docs/a/lease.md:7")
     assert shown(HIT, sources=("/data/left/docs",)).startswith("1. a/lease.md:7")
-
-
-@pytest.mark.parametrize(
-    ("sources", "wanted"),
-    [
-        (["/a/docs", "/b/mail"], ["docs", "mail"]),
-        (["/a/docs", "/b/docs"], ["a/docs", "b/docs"]),
-        (["/x/a/docs", "/y/a/docs", "/z"], ["x/a/docs", "y/a/docs", "z"]),
-        (["/docs", "/a/docs"], ["/docs", "a/docs"]),
-        (["/", "/a"], ["/", "a"]),
-    ],
-)
-def test_names_tell_folders_apart(sources: list[str], wanted: list[str]) -> None:
-    assert [source_names(sources)[source] for source in sources] == wanted
 
 
 def test_the_root_folder_as_a_source() -> None:
