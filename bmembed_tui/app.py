@@ -24,8 +24,8 @@ from bmembed_tui.dialogs.confirmations import QuestionDialog, ask
 from bmembed_tui.garbage import PAUSE_SECONDS, IdleCollector
 from bmembed_tui.home.screen import HomeScreen
 from bmembed_tui.theme import chosen_theme, keep_theme
-from bmembed_tui.widgets.plain import visible
 from engine.core.errors import EngineError
+from engine.core.text import visible
 
 if TYPE_CHECKING:
     from textual.command import Provider

@@ -17,11 +17,11 @@ from textual.widgets import TextArea
 
 from bmembed_tui.client.engine_client import command, parsed
 from bmembed_tui.client.run_state import RunState
-from bmembed_tui.widgets.plain import visible
 from bmembed_tui.widgets.safe import SafeButton, SafeStatic
 from engine import __version__
 from engine.core.errors import EngineError
 from engine.core.messages.project import Finding, ProjectStatus
+from engine.core.text import visible
 
 TERMINAL = ("TERM", "COLORTERM", "TERM_PROGRAM", "TMUX", "NO_COLOR", "LANG", "LC_ALL")
 DOCTOR_CODES = (0, 3)  # all is well, or something is a problem

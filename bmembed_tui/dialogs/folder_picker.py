@@ -15,8 +15,9 @@ from textual.widgets import Input
 
 from bmembed_tui.widgets.fields import PathField
 from bmembed_tui.widgets.folder_tree import FolderTree
-from bmembed_tui.widgets.plain import plain, visible
+from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeButton, SafeStatic
+from engine.core.text import visible
 
 
 class FolderPicker(ModalScreen[Path | None]):

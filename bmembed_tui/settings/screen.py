@@ -19,10 +19,11 @@ from bmembed_tui.dialogs.confirmations import QuestionDialog
 from bmembed_tui.widgets.change_line import ChangeLine
 from bmembed_tui.widgets.fields import Field
 from bmembed_tui.widgets.key_line import KeyLine
-from bmembed_tui.widgets.plain import plain, visible
+from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeButton, SafeOptions, SafeStatic
 from engine.core.errors import EngineError
 from engine.core.messages.project import ReadSettings
+from engine.core.text import visible
 from engine.project.folder import ProjectFolder
 from engine.settings.described import described_sections
 from engine.settings.values import Setting, every_setting, from_text, to_text

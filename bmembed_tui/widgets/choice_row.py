@@ -14,7 +14,8 @@ from textual.geometry import Size
 from textual.message import Message
 from textual.widget import Widget
 
-from bmembed_tui.widgets.plain import plain, visible
+from bmembed_tui.widgets.plain import plain
+from engine.core.text import visible
 
 LABEL_WIDTH = 10
 

@@ -16,7 +16,7 @@ from textual.geometry import Region
 from textual.suggester import Suggester
 from textual.widgets import Input
 
-from bmembed_tui.widgets.plain import visible
+from engine.core.text import visible
 
 _EDITS = {
     binding.key: binding.action for binding in Binding.make_bindings(Input.BINDINGS) if binding.action != "submit"

@@ -6,40 +6,14 @@ Markup would let a document crash the app or run its actions; a control characte
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterable
 
 from rich.text import Text
 from textual.content import Content, Span
 
+from engine.core.text import visible
+
 Mark = tuple[int, int]
-_BIDI = frozenset(map(chr, (*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F, 0x061C)))
-
-
-def visible(text: str, *, lines: bool = False) -> str:
-    """`text` with every character that steers a terminal or reorders a line replaced by one that shows it.
-
-    Replaced one for one, so that offsets into `text` stay true. Line ends and tabs stay where `lines` is set, else they
-    become spaces. Lone surrogates become U+FFFD.
-    """
-    if text.isascii() and text.isprintable():
-        return text
-    return "".join(_shown(char, lines) for char in text)
-
-
-def _shown(char: str, lines: bool) -> str:
-    code = ord(char)
-    if char in "\n\t":
-        return char if lines else " "
-    if code < 0x20:
-        return " " if char in "\r\f\v" else chr(0x2400 + code)  # the pictures of the control characters
-    if code == 0x7F:
-        return "\u2421"
-    if 0x80 <= code < 0xA0 or char in _BIDI or 0xD800 <= code < 0xE000:
-        return "\ufffd"
-    if unicodedata.category(char) in ("Zl", "Zp"):
-        return "\n" if lines else " "
-    return char
 
 
 def plain(text: str, style: str = "", *, lines: bool = False) -> Content:

@@ -14,12 +14,13 @@ from rich.cells import cell_len, get_character_cell_size, set_cell_size
 from rich.segment import Segment
 from rich.style import Style
 
-from bmembed_tui.widgets.plain import visible
+from engine.core.text import visible
 
 Span = tuple[int, int]
 # Characters of one column each that steer nothing: most lines of most documents hold no others.
 NARROW = re.compile(
-    "[ -~\u00a1-\u00ac\u00ae-\u02ff\u0370-\u0377\u0384-\u0482\u048a-\u052f\u2010-\u2027\u2030-\u205e\u20a0-\u20bf]*"
+    "[ -~\u00a1-\u00ac\u00ae-\u02ff\u0370-\u0377\u0384-\u038a\u038c\u038e-\u03a1\u03a3-\u0482"
+    "\u048a-\u052f\u2010-\u2027\u2030-\u205e\u20a0-\u20bf]*"
 )
 
 

@@ -235,7 +235,7 @@ class JudgingSession:
         counted = f"{self._counted(one)}, hit {place + 1} of {len(one.hits)}: "
         self._console.print(Text.assemble(counted, (harmless(one.query.text), "bold")))
         self._say(" › ".join(harmless(part) for part in (hit.path, hit.place, *hit.headings) if part), "cyan")
-        self._console.print(Text(visible(hit.text)))
+        self._console.print(Text(visible(hit.text, lines=True)))
 
     def _say(self, text: str, style: str = "") -> None:
         from rich.text import Text

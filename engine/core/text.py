@@ -121,19 +121,20 @@ def _harmless_character(char: str) -> str:
     return char if unicodedata.category(char) == "Cf" and char not in BIDI_CONTROLS else "�"
 
 
-def visible(text: str) -> str:
-    """As `harmless`, but what steers a terminal is shown as what it is, and lines stay lines: for whole texts to judge."""
-    return "".join(char if char == "\n" else _visible_character(char) for char in text.replace("\r\n", "\n"))
+def visible(text: str, *, lines: bool = False) -> str:
+    """As `harmless`, one character for one, but control characters are shown by their pictures. Line ends and tabs stay where
+    `lines` is set."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(_visible_character(char, lines) for char in text)
 
 
-def _visible_character(char: str) -> str:
-    code = ord(char)
-    if code < 0x20 and char != "\t":
-        return chr(0x2400 + code)  # the pictures of the control characters
-    if code == 0x7F:
-        return "\u2421"
-    shown = _harmless_character(char)
-    return shown if shown != "�" or char == "�" else f"<U+{code:04X}>"
+def _visible_character(char: str, lines: bool) -> str:
+    if lines and char in "\n\t\u2028\u2029":
+        return "\t" if char == "\t" else "\n"
+    if char < " " and not char.isspace():
+        return chr(0x2400 + ord(char))
+    return "\u2421" if char == "\x7f" else _harmless_character(char)
 
 
 def megabytes(count: float) -> str:

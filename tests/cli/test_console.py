@@ -35,9 +35,9 @@ def test_one_character_for_one_and_what_scripts_need_stays() -> None:
 
 
 def test_whole_texts_show_what_would_steer_the_terminal_and_keep_their_lines() -> None:
-    shown = "a␛[2J␛]0;title␇<U+009B>31m<U+202E>gpj.exe<U+2066>␡<U+DCFF>\u200b"
-    assert visible(EVIL) == shown
-    assert visible("a\r\nb\tc\rd\n�") == "a\nb c␍d\n�"
+    shown = "a␛[2J␛]0;title␇�31m�gpj.exe�␡�\u200b"
+    assert visible(EVIL, lines=True) == shown
+    assert visible("a\nb\tc\u2028d", lines=True) == "a\nb\tc\nd"
     assert is_harmless(shown)
 
 

@@ -22,10 +22,11 @@ from bmembed_tui.widgets.choice_row import ChoiceRow
 from bmembed_tui.widgets.fields import Field, PathField
 from bmembed_tui.widgets.hanging import HangingStatic
 from bmembed_tui.widgets.model_list import ModelList
-from bmembed_tui.widgets.plain import plain, visible
+from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeButton, SafeStatic
 from engine.core.messages.encoders import EncoderFile
 from engine.core.messages.project import Examine, Finding, ProjectStatus, ReadSettings
+from engine.core.text import visible
 from engine.settings.load import validate
 from engine.settings.schema import DEFAULT_MODEL, EncoderSettings, Settings
 

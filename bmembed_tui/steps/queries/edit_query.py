@@ -16,11 +16,12 @@ from bmembed_tui.client.engine_client import Ask
 from bmembed_tui.dialogs.confirmations import ask
 from bmembed_tui.steps.queries.text import chunk_text
 from bmembed_tui.widgets.change_line import answer_or_error, error_text
-from bmembed_tui.widgets.plain import plain, visible
+from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeButton, SafeStatic
 from engine.core.errors import EngineError
 from engine.core.messages.queries import EditQuery, QueryInChunk, QueryRow, ReadQuery
 from engine.core.records import query_label
+from engine.core.text import visible
 
 
 class QueryText(TextArea):

@@ -20,10 +20,11 @@ from bmembed_tui.widgets.change_line import ChangeLine, answer_or_error
 from bmembed_tui.widgets.choice_row import ChoiceRow
 from bmembed_tui.widgets.fields import Field, PathField
 from bmembed_tui.widgets.model_list import ModelList
-from bmembed_tui.widgets.plain import plain, visible
+from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeButton, SafeLabel, SafeStatic
 from engine.core.extras import lack
 from engine.core.messages.project import ReadSettings
+from engine.core.text import visible
 from engine.settings.load import validate
 from engine.settings.schema import QuerySettings
 

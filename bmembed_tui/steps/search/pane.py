@@ -17,11 +17,11 @@ from bmembed_tui.steps.search.model import ALL, NAMES
 from bmembed_tui.steps.search.search_as_you_type import SERVER_PAUSE
 from bmembed_tui.steps.search.view import KEYS, QueryInput
 from bmembed_tui.widgets.choice_row import ChoiceRow
-from bmembed_tui.widgets.plain import visible
 from bmembed_tui.widgets.safe import SafeOptions
 from engine.core.errors import EngineError
 from engine.core.messages.project import ProjectStatus
 from engine.core.messages.queries import ReadExamples
+from engine.core.text import visible
 
 DEBOUNCE = 0.15  # seconds without a key before a search
 AGAIN = 5.0  # seconds between two looks whether what is embedded by now holds hits

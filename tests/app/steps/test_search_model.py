@@ -22,10 +22,10 @@ from bmembed_tui.steps.search.model import Answer, Filters, Question, find_terms
 from bmembed_tui.steps.search.search_as_you_type import Searching
 from bmembed_tui.steps.search.text import FOUND_BY, found_by
 from bmembed_tui.widgets import text_rows
-from bmembed_tui.widgets.plain import visible
 from bmembed_tui.widgets.text_rows import TextRows, fitted, line_cuts, segments, spans_within
 from engine.core.messages.search import Explained, Found, Hit, RankComparison, Search
 from engine.core.messages.wire import from_json
+from engine.core.text import visible
 
 
 def hit(**parts: Any) -> Hit:
