@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import fcntl
 import os
 import platform
@@ -19,18 +20,17 @@ import struct
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from engine.core.errors import ResourceError
+from engine.core.seccomp import ALLOW, EQUAL, ERRNO, RETURN, install, machine
 from engine.core.subprocesses import end, spawn
 
-_NO_NEW_PRIVILEGES, _FILTER, _NEW_LISTENER = 38, 1, 8
-_LOAD, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06  # BPF
-_ALLOW, _REFUSE, _NOTIFY = 0x7FFF0000, 0x00050001, 0x7FC00000
-_X32 = 0x40000000
+_NEW_LISTENER = 8
+_REFUSE, _NOTIFY = ERRNO + errno.EPERM, 0x7FC00000
 _RECEIVE, _SEND, _SET_FLAGS, _SAME_CORE = 0xC0502100, 0xC0182101, 0x40082104, 1  # ioctl
 _NOTICE, _ANSWER = struct.Struct("QIIiIQ6Q"), struct.Struct("QqiI")  # seccomp_notif, seccomp_notif_resp
 _CONTINUE, _EPERM = (0, 1), (-1, 0)
@@ -51,8 +51,6 @@ class _Named(NamedTuple):
 class _Calls(NamedTuple):
     """Numbers of system calls. `paths`: those that open, execute, cut or rename a file; of a renamed one the new name counts."""
 
-    architecture: int
-    seccomp: int
     socket: int
     paths: dict[int, _Named]
 
@@ -67,7 +65,7 @@ _ARM = {
     56: _Named(0, 1, "flags"), 437: _Named(0, 1, "how"), 221: _Named(None, 0), 281: _Named(0, 1),
     45: _Named(None, 0, "written"), 38: _Named(2, 3, "written"), 276: _Named(2, 3, "written"),
 }  # fmt: skip
-_CALLS = {"x86_64": _Calls(0xC000003E, 317, 41, _X86), "aarch64": _Calls(0xC00000B7, 277, 198, _ARM)}
+_CALLS = {"x86_64": _Calls(41, _X86), "aarch64": _Calls(198, _ARM)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +122,7 @@ def unavailable() -> ResourceError:
 
 def _attend(listener: int, found: Watched) -> None:
     """Answer the kernel's notices until the last process under the filter has ended."""
-    calls = _CALLS[platform.machine()]
+    calls = _CALLS[machine()]
     with contextlib.suppress(OSError):  # before Linux 6.6
         fcntl.ioctl(listener, _SET_FLAGS, _SAME_CORE)
     poll = select.poll()
@@ -184,28 +182,17 @@ def _memory(process: int, address: int, size: int) -> bytes:
         return memory.read(size)
 
 
-def _filter(calls: _Calls) -> Iterator[tuple[int, int, int, int]]:
-    """Calls of another architecture, and those in x32 guise, are refused, all of them."""
-    yield from [(_LOAD, 0, 0, 4), (_EQUAL, 1, 0, calls.architecture), (_RETURN, 0, 0, _REFUSE)]
-    yield from [(_LOAD, 0, 0, 0), (_AT_LEAST, 0, 1, _X32), (_RETURN, 0, 0, _REFUSE)]
-    for number in (calls.socket, _URING, *calls.paths):
-        yield from [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, _NOTIFY)]
-    yield (_RETURN, 0, 0, _ALLOW)
-
-
 def _listener() -> int:
     """Put the filter on this process; the file descriptor of its notices, below 0 where there is none."""
-    calls = _CALLS.get(platform.machine())
-    if sys.platform != "linux" or calls is None or _kernel() < (5, 5):  # older ones cannot let a call go on
+    calls = _CALLS.get(machine())
+    if calls is None or _kernel() < (5, 5):  # older ones cannot let a call go on
         return -1
-    program = b"".join(struct.pack("HBBI", *step) for step in _filter(calls))
-    code = ctypes.create_string_buffer(program, len(program))
-    header = struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(code))
-    libc, zero = ctypes.CDLL(None), ctypes.c_ulong(0)
-    libc.prctl(_NO_NEW_PRIVILEGES, ctypes.c_ulong(1), zero, zero, zero)
-    return int(
-        libc.syscall(ctypes.c_long(calls.seccomp), ctypes.c_ulong(_FILTER), ctypes.c_ulong(_NEW_LISTENER), header)
-    )
+    steps = [
+        step
+        for number in (calls.socket, _URING, *calls.paths)
+        for step in ((EQUAL, 0, 1, number), (RETURN, 0, 0, _NOTIFY))
+    ]
+    return install([*steps, (RETURN, 0, 0, ALLOW)], _REFUSE, _NEW_LISTENER)
 
 
 def _kernel() -> tuple[int, ...]:

@@ -8,25 +8,18 @@ another process' memory cannot be opened in /proc is Landlock's doing (`landlock
 
 from __future__ import annotations
 
-import ctypes
+import errno
 import os
-import platform
-import struct
-import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
-_NO_NEW_PRIVILEGES = 38
-_LOAD, _EQUAL, _AT_LEAST, _ANY_OF, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06  # BPF
-_ALLOW, _REFUSE = 0x7FFF0000, 0x00050001  # go on; fail with EPERM
-_EXISTS, _UNKNOWN = 0x00050011, 0x00050026  # fail with EEXIST; with ENOSYS
-_X32 = 0x40000000
-_ARCHITECTURE, _NUMBER, _ARGUMENTS = 4, 0, 16  # where they lie in what the filter is given
+from engine.core.seccomp import ALLOW, ANY_OF, ARGUMENTS, AT_LEAST, EQUAL, ERRNO, LOAD, RETURN, Step, install, machine
+
+_REFUSE, _EXISTS, _UNKNOWN = ERRNO + errno.EPERM, ERRNO + errno.EEXIST, ERRNO + errno.ENOSYS
 _CHANGES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _THREAD = 0x10000  # CLONE_THREAD
 _NO_STREAM = 0xE  # of the type of a socket: SOCK_STREAM is 1
-
-Step = tuple[int, int, int, int]
+_OF_ALL_THREADS = 1  # a flag of seccomp(2)
 
 
 class _Calls(NamedTuple):
@@ -37,7 +30,6 @@ class _Calls(NamedTuple):
     their threads by; one of datagrams could send to any other socket of this machine.
     """
 
-    architecture: int
     refused: tuple[int, ...]
     folders: tuple[int, ...]
     starting: tuple[int, ...]
@@ -47,13 +39,11 @@ class _Calls(NamedTuple):
     to_itself: tuple[int, ...]
     fcntl: int
     ioctl: int
-    seccomp: int
     socketpair: int
 
 
 _CALLS = {
     "x86_64": _Calls(
-        0xC000003E,
         (
             41, 42, 49, 50, 101,  # socket, connect, bind, listen, ptrace
             85, 82, 264, 316, 87, 263, 84, 86, 265, 88, 266, 133, 259,  # creat, rename …, unlink …, link …, mknod …
@@ -66,10 +56,9 @@ _CALLS = {
             321, 298, 323, 300,  # bpf, perf_event_open, userfaultfd, fanotify_init
         ),
         (83, 258), (59, 322), {2: 1, 257: 2}, 56, 234,
-        (302, 142, 144, 203, 314), 72, 16, 317, 53,  # prlimit64, sched_set…
+        (302, 142, 144, 203, 314), 72, 16, 53,  # prlimit64, sched_set…
     ),
     "aarch64": _Calls(
-        0xC00000B7,
         (
             198, 203, 200, 201, 117,
             38, 276, 35, 37, 36, 33,
@@ -82,7 +71,7 @@ _CALLS = {
             280, 241, 282, 262,
         ),
         (34,), (221, 281), {56: 2}, 220, 131,
-        (261, 118, 119, 122, 274), 25, 29, 277, 199,
+        (261, 118, 119, 122, 274), 25, 29, 199,
     ),
 }  # fmt: skip
 # From here on all architectures have the same numbers. What is not named below is unknown to the process: clone3, whose flags
@@ -98,56 +87,43 @@ _ASKING = (0x5401, 0x5413, 0x5450, 0x5451, 0x541B, 0x5421)
 
 def refuse_calls(*, programs: bool) -> bool:
     """Put the filter on this process; `programs` leaves the right to become another one. Returns whether it is in place."""
-    known = _CALLS.get(platform.machine())
-    if sys.platform != "linux" or known is None or sys.maxsize < 2**32:
-        return False
-    program = _program(known, programs=programs)
-    code = ctypes.create_string_buffer(program, len(program))
-    header = struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(code))
-    libc = ctypes.CDLL(None, use_errno=True)
-    zero = ctypes.c_ulong(0)
-    if libc.prctl(_NO_NEW_PRIVILEGES, ctypes.c_ulong(1), zero, zero, zero) != 0:
-        return False
-    of_all_threads = (ctypes.c_long(known.seccomp), ctypes.c_ulong(1), ctypes.c_ulong(1), header)
-    return bool(libc.syscall(*of_all_threads) == 0)
+    known = _CALLS.get(machine())
+    return known is not None and install(_steps(known, programs=programs), _REFUSE, _OF_ALL_THREADS) == 0
 
 
-def _program(calls: _Calls, *, programs: bool) -> bytes:
-    """The filter. Calls of another architecture, and those in x32 guise, are refused, all of them."""
+def _steps(calls: _Calls, *, programs: bool) -> list[Step]:
     refused = calls.refused if programs else calls.refused + calls.starting
     steps: list[Step] = [
-        (_LOAD, 0, 0, _ARCHITECTURE), (_EQUAL, 1, 0, calls.architecture), (_RETURN, 0, 0, _REFUSE),
-        (_LOAD, 0, 0, _NUMBER), (_AT_LEAST, 0, 1, _X32), (_RETURN, 0, 0, _REFUSE),
-        *_unless(calls.clone, 0, (_ANY_OF, 1, 0, _THREAD)),
-        *_unless(calls.to_own_thread, 0, (_EQUAL, 1, 0, os.getpid())),
-        *_unless(calls.socketpair, 1, (_ANY_OF, 0, 1, _NO_STREAM)),
+        *_unless(calls.clone, 0, (ANY_OF, 1, 0, _THREAD)),
+        *_unless(calls.to_own_thread, 0, (EQUAL, 1, 0, os.getpid())),
+        *_unless(calls.socketpair, 1, (ANY_OF, 0, 1, _NO_STREAM)),
     ]  # fmt: skip
     for number, argument in calls.opening.items():
-        steps += _unless(number, argument, (_ANY_OF, 0, 1, _CHANGES))
+        steps += _unless(number, argument, (ANY_OF, 0, 1, _CHANGES))
     for number in calls.to_itself:
-        steps += _unless(number, 0, (_EQUAL, 1, 0, 0))
-    steps += _by_what(calls.fcntl, _SIGNALLING, named=_REFUSE, other=_ALLOW)
-    steps += _by_what(calls.ioctl, _ASKING, named=_ALLOW, other=_REFUSE)
+        steps += _unless(number, 0, (EQUAL, 1, 0, 0))
+    steps += _by_what(calls.fcntl, _SIGNALLING, named=_REFUSE, other=ALLOW)
+    steps += _by_what(calls.ioctl, _ASKING, named=ALLOW, other=_REFUSE)
     for number in (*refused, *calls.folders):
-        steps += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, _EXISTS if number in calls.folders else _REFUSE)]
+        steps += [(EQUAL, 0, 1, number), (RETURN, 0, 0, _EXISTS if number in calls.folders else _REFUSE)]
     for number in _HARMLESS:
-        steps += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, _ALLOW)]
-    steps += [(_AT_LEAST, 0, 1, _SAME_EVERYWHERE), (_RETURN, 0, 0, _UNKNOWN), (_RETURN, 0, 0, _ALLOW)]
-    return b"".join(struct.pack("HBBI", *step) for step in steps)
+        steps += [(EQUAL, 0, 1, number), (RETURN, 0, 0, ALLOW)]
+    steps += [(AT_LEAST, 0, 1, _SAME_EVERYWHERE), (RETURN, 0, 0, _UNKNOWN), (RETURN, 0, 0, ALLOW)]
+    return steps
 
 
 def _unless(number: int, argument: int, test: Step) -> Sequence[Step]:
     """Steps that refuse a call unless `test` of its argument jumps over the refusal."""
     return [
-        (_EQUAL, 0, 4, number), (_LOAD, 0, 0, _ARGUMENTS + 8 * argument), test, (_RETURN, 0, 0, _REFUSE),
-        (_RETURN, 0, 0, _ALLOW),
+        (EQUAL, 0, 4, number), (LOAD, 0, 0, ARGUMENTS + 8 * argument), test, (RETURN, 0, 0, _REFUSE),
+        (RETURN, 0, 0, ALLOW),
     ]  # fmt: skip
 
 
 def _by_what(number: int, commands: Sequence[int], *, named: int, other: int) -> Sequence[Step]:
     """Steps that answer a call by its second argument: what it is to do."""
-    tests = [(_EQUAL, len(commands) - at, 0, command) for at, command in enumerate(commands)]
+    tests = [(EQUAL, len(commands) - at, 0, command) for at, command in enumerate(commands)]
     return [
-        (_EQUAL, 0, len(commands) + 3, number), (_LOAD, 0, 0, _ARGUMENTS + 8), *tests, (_RETURN, 0, 0, other),
-        (_RETURN, 0, 0, named),
+        (EQUAL, 0, len(commands) + 3, number), (LOAD, 0, 0, ARGUMENTS + 8), *tests, (RETURN, 0, 0, other),
+        (RETURN, 0, 0, named),
     ]  # fmt: skip
