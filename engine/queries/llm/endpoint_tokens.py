@@ -2,8 +2,8 @@
 
 llama.cpp's server and vLLM count at `/tokenize`, llama-cpp-python's at `/extras/tokenize/count`. The former give their context
 at `/props` and `/v1/models`. Ollama counts nowhere, and cuts silently what is too long; from 0.10 on it gives the context of a
-model that is loaded at `/api/ps`, and an `/api/generate` without a prompt loads one. A server that offers nothing gets no more
-such requests.
+model that is loaded at `/api/ps`, and an `/api/generate` without a prompt loads one. A server that has not counted a text gets no
+more such requests.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from contextlib import suppress
+from functools import lru_cache
 from typing import Any
 
 from engine.endpoint.address import Address
@@ -20,9 +21,7 @@ from engine.queries.llm.cost import Patience
 SECONDS = 5.0  # that a count may take
 LOADING_SECONDS = 300.0  # that a large model may take to come into memory
 POLL_SECONDS = 0.05
-TRIES = 3  # that may fail before no more are made
 KEPT = 16  # counts
-NOT_OFFERED = frozenset({400, 404, 405, 415, 422, 501})
 
 
 def estimated(text: str) -> int:
@@ -49,23 +48,24 @@ class ServersTokens:
         self._address, self._model, self._key, self._patience = address, model, key, patience
         self._root = address.path.removesuffix("/v1")
         self._ways = [self._tokenize, self._extras]
-        self._failures = 0
-        self._known: dict[str, int] = {}
+        self.count = lru_cache(KEPT)(self._count)
         self.cuts = False
 
-    def count(self, text: str) -> int | None:
-        """Tokens of a text; None where the server does not say."""
-        while self._ways and text not in self._known:
-            if not self._counted(text):
-                return None
-        return self._known.get(text)
+    def _count(self, text: str) -> int | None:
+        """`count`: tokens of a text; None where the server does not say."""
+        for way in self._ways:
+            if found := way(text):
+                self._ways = [way]
+                return found
+        self._ways = []
+        return None
 
     def context(self) -> int:
         """Tokens that it reads and writes at once; 0 where it does not say."""
-        _, props = self._answer(f"{self._root}/props")
+        props = self._answer(f"{self._root}/props")
         found = [_number(_field(_field(props, "default_generation_settings"), "n_ctx"))]
         if not found[0]:
-            _, found = self._answer(f"{self._address.path}/models")
+            found = self._answer(f"{self._address.path}/models")
             rows = _field(found, "data")
             rows = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
             named = [row for row in rows if row.get("id") == self._model] or rows
@@ -75,11 +75,11 @@ class ServersTokens:
     def _ollamas(self) -> int:
         """The context that Ollama has loaded the model with; 0 where it does not say, or is another server."""
         loaded = f"{self._root}/api/ps"
-        _, found = self._answer(loaded)
+        found = self._answer(loaded)
         if not isinstance(_field(found, "models"), list):
             return 0
         self._answer(f"{self._root}/api/generate", {"model": self._model, "stream": False}, LOADING_SECONDS)
-        _, found = self._answer(loaded)
+        found = self._answer(loaded)
         rows = _field(found, "models")
         names = {self._model, f"{self._model}:latest"}
         found = [
@@ -90,36 +90,18 @@ class ServersTokens:
         self.cuts = not any(found)
         return max(found, default=0)
 
-    def _counted(self, text: str) -> bool:
-        """Count in the way that is thought to be the server's; whether it makes sense to go on."""
-        status, found = self._ways[0](text)
-        if found:
-            if len(self._known) >= KEPT:
-                self._known.clear()
-            self._known[text] = found
-            self._failures = 0
-            return True
-        if status in NOT_OFFERED or status == 200:
-            self._ways.pop(0)
-            return True
-        self._failures += 1
-        if self._failures >= TRIES:
-            self._ways = []
-        return False
-
-    def _tokenize(self, text: str) -> tuple[int, int]:
+    def _tokenize(self, text: str) -> int:
         """`content` is llama.cpp's word for it, `prompt` vLLM's."""
         request: dict[str, Any] = {"content": text, "prompt": text} | ({"model": self._model} if self._model else {})
-        status, found = self._answer(f"{self._root}/tokenize", request)
+        found = self._answer(f"{self._root}/tokenize", request)
         tokens = _field(found, "tokens")
-        return status, _number(_field(found, "count")) or (len(tokens) if isinstance(tokens, list) else 0)
+        return _number(_field(found, "count")) or (len(tokens) if isinstance(tokens, list) else 0)
 
-    def _extras(self, text: str) -> tuple[int, int]:
-        status, found = self._answer(f"{self._root}/extras/tokenize/count", {"input": text})
-        return status, _number(_field(found, "count"))
+    def _extras(self, text: str) -> int:
+        return _number(_field(self._answer(f"{self._root}/extras/tokenize/count", {"input": text}), "count"))
 
-    def _answer(self, path: str, request: dict[str, Any] | None = None, seconds: float = 0.0) -> tuple[int, Any]:
-        """(status, JSON) of an answer; (0, None) where there is none in `seconds`, `SECONDS` if that is 0."""
+    def _answer(self, path: str, request: dict[str, Any] | None = None, seconds: float = 0.0) -> Any:
+        """The JSON of an answer; None where there is none in `seconds`, `SECONDS` if that is 0."""
         seconds = seconds or SECONDS
         body = None if request is None else json.dumps(request).encode()
         exchange = Exchange(self._address, body, seconds, self._key, path, self._sending)
@@ -129,15 +111,13 @@ class ServersTokens:
             while not exchange.done.wait(POLL_SECONDS):
                 self._patience.check()
                 if self._patience.clock() > until:
-                    return 0, None
+                    return None
         finally:
             exchange.abandon()
-        with suppress(ExchangeError):
+        with suppress(ExchangeError, ValueError, RecursionError):
             response = exchange.result()
-            with suppress(ValueError, RecursionError):
-                return response.status, json.loads(response.body) if response.status == 200 else None
-            return response.status, None
-        return 0, None
+            return json.loads(response.body) if response.status == 200 else None
+        return None
 
 
 def _field(found: Any, name: str) -> Any:
