@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import typer
 
-from engine.cli import (
+from engine.cli import (  # noqa: F401 - their commands are registered by it
     asking,
     assistants,
     building,
@@ -30,26 +30,6 @@ from engine.cli import (
 from engine.cli.app import Plain, app
 from engine.core import environment
 from engine.core.errors import CancelledError, EngineError, InputError, ResourceError, UsageError
-
-__all__ = [
-    "app",
-    "asking",
-    "assistants",
-    "building",
-    "bundling",
-    "config",
-    "documents",
-    "encoders",
-    "judging",
-    "looking",
-    "main",
-    "queries",
-    "searching",
-    "serving",
-    "studying",
-    "taking",
-]
-
 
 for command in (*app.registered_commands, *config.config.registered_commands):
     command.cls = Plain
