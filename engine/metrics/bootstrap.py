@@ -63,17 +63,15 @@ def cluster_sums(values: Floats, clusters: ArrayLike | None) -> tuple[Floats, Fl
     return sums, np.bincount(places).astype(np.float64)
 
 
-def interval(values: Floats, means: Floats, confidence: float = CONFIDENCE) -> Interval:
+def interval(values: Floats, means: Floats) -> Interval:
     """The interval of `values` (n,) from its bootstrap `means` (samples,)."""
-    low, high = bounds(means, confidence)
+    low, high = bounds(means)
     return Interval(float(values.mean()), low, high)
 
 
-def bounds(means: Floats, confidence: float = CONFIDENCE) -> tuple[float, float]:
-    """The percentile interval of bootstrap `means` (samples,). ValueError for a confidence outside (0, 1)."""
-    if not 0 < confidence < 1:
-        raise ValueError(f"confidence must lie between 0 and 1, not {confidence}")
-    tail = (1 - confidence) / 2
+def bounds(means: Floats) -> tuple[float, float]:
+    """The percentile interval of bootstrap `means` (samples,)."""
+    tail = (1 - CONFIDENCE) / 2
     low, high = np.quantile(means, [tail, 1 - tail])
     return float(low), float(high)
 

@@ -20,9 +20,8 @@ MIN_QUERIES = 6
 
 
 def paired_difference(
-    a: ArrayLike, b: ArrayLike, samples: int = SAMPLES, seed: int = 0, confidence: float = CONFIDENCE,
-    clusters: ArrayLike | None = None,
-) -> Difference:  # fmt: skip
+    a: ArrayLike, b: ArrayLike, samples: int = SAMPLES, seed: int = 0, clusters: ArrayLike | None = None
+) -> Difference:
     """Mean of a - b over the same n queries, with the verdict of `difference`.
 
     `a`, `b`: (n,) per-query values in the same order; `clusters` (n,): which of them belong together. ValueError for empty, NaN or
@@ -33,21 +32,21 @@ def paired_difference(
         raise ValueError(f"paired values must be as many: {len(first)} and {len(second)}")
     gap = first - second
     p_value = float(randomisation_p(gap, samples, seed, clusters)[0])
-    return difference(gap[:, 0], bootstrap_means(gap, samples, seed, clusters)[:, 0], p_value, confidence)
+    return difference(gap[:, 0], bootstrap_means(gap, samples, seed, clusters)[:, 0], p_value)
 
 
-def difference(gap: Floats, means: Floats, p_value: float, confidence: float = CONFIDENCE) -> Difference:
+def difference(gap: Floats, means: Floats, p_value: float) -> Difference:
     """The verdict on per-query differences `gap` (n,) from their bootstrap `means` (samples,) and the randomisation test.
 
-    `better` or `worse` where the interval excludes 0 and `p_value` is at most 1 − `confidence`.
+    `better` or `worse` where the interval excludes 0 and `p_value` is at most 1 − `CONFIDENCE`.
     """
-    return difference_of(float(gap.mean()), means, p_value, confidence)
+    return difference_of(float(gap.mean()), means, p_value)
 
 
-def difference_of(value: float, resampled: Floats, p_value: float, confidence: float = CONFIDENCE) -> Difference:
+def difference_of(value: float, resampled: Floats, p_value: float) -> Difference:
     """As `difference`, of any figure: its observed difference and those of the resamples (samples,)."""
-    low, high = bounds(resampled, confidence)
+    low, high = bounds(resampled)
     ahead = float(np.mean(resampled > 0) + 0.5 * np.mean(resampled == 0))
-    shown = p_value <= 1 - confidence + 1e-12
+    shown = p_value <= 1 - CONFIDENCE + 1e-12
     verdict: Verdict = "better" if shown and low > 0 else "worse" if shown and high < 0 else "no difference shown"
     return Difference(value, low, high, ahead, verdict, p_value)

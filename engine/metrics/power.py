@@ -18,21 +18,19 @@ from engine.metrics.relevance import Floats
 POWER = 0.8
 
 
-def queries_needed(
-    gap: ArrayLike, confidence: float = CONFIDENCE, power: float = POWER, clusters: ArrayLike | None = None
-) -> int | None:
-    """Queries at which a difference as large as the mean of `gap` (n,) would be shown with probability `power`.
+def queries_needed(gap: ArrayLike, clusters: ArrayLike | None = None) -> int | None:
+    """Queries at which a difference as large as the mean of `gap` (n,) would be shown with probability `POWER`.
 
     The mean of N differences is about normal with standard error s/√N, s the `spread` of the observed ones. It is
-    shown where it lies z(1 − α/2) standard errors from 0, α = 1 − confidence. If the true difference is the observed d, that
-    happens with probability `power` when d √N / s = z(1 − α/2) + z(power), so N = ((z(1 − α/2) + z(power)) s / d)²: with the
-    defaults 7.85 (s/d)². None where d is 0 or there are fewer than two queries: nothing can be said then.
+    shown where it lies z(1 − α/2) standard errors from 0, α = 1 − `CONFIDENCE`. If the true difference is the observed d, that
+    happens with that probability when d √N / s = z(1 − α/2) + z(power), so N = ((z(1 − α/2) + z(power)) s / d)² = 7.85 (s/d)².
+    None where d is 0 or there are fewer than two queries: nothing can be said then.
     """
     values = np.asarray(gap, dtype=np.float64)
     mean = abs(float(values.mean())) if len(values) else 0.0
     if len(values) < 2 or mean < 1e-12:
         return None
-    return queries_to_show(mean, spread(values, clusters), confidence, power)
+    return queries_to_show(mean, spread(values, clusters))
 
 
 def spread(gap: Floats, clusters: ArrayLike | None = None) -> float:
@@ -46,12 +44,10 @@ def spread(gap: Floats, clusters: ArrayLike | None = None) -> float:
     return max(alone, math.sqrt(count / (count - 1) * float((sums**2).sum()) / len(gap)))
 
 
-def queries_to_show(gain: float, deviation: float, confidence: float = CONFIDENCE, power: float = POWER) -> int:
+def queries_to_show(gain: float, deviation: float) -> int:
     """As `queries_needed`, of a `gain` above 0; `deviation` is the `spread` of per-query differences, in the same unit."""
-    if not (0 < confidence < 1 and 0 < power < 1):
-        raise ValueError(f"confidence {confidence} and power {power} must lie between 0 and 1")
     normal = NormalDist()
-    reach = normal.inv_cdf((1 + confidence) / 2) + normal.inv_cdf(power)
+    reach = normal.inv_cdf((1 + CONFIDENCE) / 2) + normal.inv_cdf(POWER)
     return max(MIN_QUERIES, math.ceil((reach * deviation / gain) ** 2))
 
 

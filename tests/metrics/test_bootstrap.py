@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from engine.core.figures import Interval
-from engine.metrics.bootstrap import CONFIDENCE, SAMPLES, bootstrap_means, checked_column, interval
+from engine.metrics.bootstrap import SAMPLES, bootstrap_means, checked_column, interval
 from engine.metrics.differences import paired_difference
 
 
-def mean_interval(values, samples: int = SAMPLES, seed: int = 0, confidence: float = CONFIDENCE) -> Interval:
+def mean_interval(values, samples: int = SAMPLES, seed: int = 0) -> Interval:
     column = checked_column(values)
-    return interval(column[:, 0], bootstrap_means(column, samples, seed)[:, 0], confidence)
+    return interval(column[:, 0], bootstrap_means(column, samples, seed)[:, 0])
 
 
 def test_means_of_two_rows_have_the_binomial_distribution():
@@ -115,11 +115,9 @@ def test_what_cannot_be_resampled_is_refused(values):
         mean_interval(values)
 
 
-def test_unequal_lengths_and_wild_confidence_are_refused():
+def test_unequal_lengths_are_refused():
     with pytest.raises(ValueError, match="as many: 2 and 3"):
         paired_difference([1, 2], [1, 2, 3])
-    with pytest.raises(ValueError, match="confidence"):
-        mean_interval([1.0, 2.0], confidence=95)
 
 
 def test_memory_stays_bounded_at_full_size():
