@@ -1,4 +1,5 @@
-"""HTTP/1.1 on a loopback address: a thread for each connection, and a limit to everything. h11 parses and writes the protocol.
+"""HTTP/1.1 on a loopback address: a connection and a thread for each request, and a limit to everything. h11 parses and writes the
+protocol.
 
 A request is refused before its body is read where `Host` or `Origin` shows that a web page sends it (DNS rebinding), and where it
 has not the token. Bodies of unknown length are not taken: so no length can be read in two ways.
@@ -24,7 +25,6 @@ from engine.core.errors import UsageError
 MAX_CONNECTIONS = 32
 MAX_HEAD, MAX_BODY = 16_384, 16_000_000  # bytes
 HEAD_SECONDS, BODY_SECONDS, SEND_SECONDS = 3.0, 60.0, 60.0  # for a whole head, body or answer
-IDLE_SECONDS = 15.0  # of a connection that has sent the token before
 GLANCE_SECONDS = 0.5  # between two looks at whether to stop
 LINGER_SECONDS, MAX_LINGER = 1.0, 1_000_000  # what a refused client still sends is read, or it would not get the answer
 
@@ -117,49 +117,36 @@ class Listener:
     def _talk(self, client: socket.socket) -> None:
         try:
             with client, suppress(OSError):
-                conversation = _Conversation(self, client)
-                while conversation.one_exchange():
-                    pass
+                _Conversation(self, client).hold()
         finally:
             self._free.release()
 
 
 class _Conversation:
     def __init__(self, listener: Listener, client: socket.socket) -> None:
-        self._listener, self._client, self._until, self._begun = listener, client, 0.0, False
-        self._patience = HEAD_SECONDS
+        self._listener, self._client, self._begun = listener, client, False
+        self._until = time.monotonic() + HEAD_SECONDS
         self._http = h11.Connection(h11.SERVER, MAX_HEAD)
 
-    def one_exchange(self) -> bool:
-        """Whether another request may follow. Raises OSError where the client is gone."""
+    def hold(self) -> None:
+        """Answer a request. Raises OSError where the client is gone."""
         head = None
         try:
-            self._begun = bool(self._http.trailing_data[0])
-            self._until = time.monotonic() + (HEAD_SECONDS if self._begun else self._patience)
             head = self._event()
-            if not isinstance(head, h11.Request):
-                return False
-            answer = self._listener.respond(self._request(head))
+            if isinstance(head, h11.Request):
+                self._send(self._listener.respond(self._request(head)), bare=head.method == b"HEAD")
         except Refused as refused:
             self.refuse(refused, bare=isinstance(head, h11.Request) and head.method == b"HEAD")
-            return False
         except h11.RemoteProtocolError as error:
             self.refuse(Refused(error.error_status_hint, "request-malformed", "This is not a request by HTTP/1.1."))
-            return False
         except TimeoutError:
-            if self._begun:  # else a connection that was kept open is not used any more
+            if self._begun:
                 self.refuse(Refused(408, "request-too-slow", "The request did not come in time."))
-            return False
-        self._send(answer, bare=head.method == b"HEAD")
-        if self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
-            return False
-        self._http.start_next_cycle()
-        return True
 
     def refuse(self, refused: Refused, *, bare: bool = False) -> None:
         """Answer, and let the client read that although it may still be sending."""
         with suppress(h11.LocalProtocolError):  # half an answer was given
-            self._send(refused.answer, bare=bare, close=True)
+            self._send(refused.answer, bare=bare)
         self._client.shutdown(socket.SHUT_WR)
         self._until, room = time.monotonic() + LINGER_SECONDS, MAX_LINGER
         while room > 0 and (data := self._received()):
@@ -168,8 +155,7 @@ class _Conversation:
     def _event(self) -> Any:
         while (event := self._http.next_event()) is h11.NEED_DATA:
             data = self._received()
-            if data and not self._begun:
-                self._begun, self._until = True, min(self._until, time.monotonic() + HEAD_SECONDS)
+            self._begun = self._begun or bool(data)
             self._http.receive_data(data)
         return event
 
@@ -183,7 +169,7 @@ class _Conversation:
     def _request(self, head: h11.Request) -> Request:
         """With its body, where it may be asked. Raises Refused."""
         self._check(head)
-        self._begun, self._until, self._patience = True, time.monotonic() + BODY_SECONDS, IDLE_SECONDS
+        self._until = time.monotonic() + BODY_SECONDS
         if self._http.they_are_waiting_for_100_continue:
             self._write(self._http.send(h11.InformationalResponse(status_code=100, headers=[])))
         body = bytearray()
@@ -212,11 +198,11 @@ class _Conversation:
         if not head.target.startswith(b"/"):
             raise Refused(400, "request-malformed", "The target of the request must be a path.")
 
-    def _send(self, answer: Answer, *, bare: bool = False, close: bool = False) -> None:
+    def _send(self, answer: Answer, *, bare: bool) -> None:
         data = json.dumps(answer.data).encode()
         headers = [
             ("Content-Type", "application/json"), ("Content-Length", str(len(data))), ("Cache-Control", "no-store"),
-            ("X-Content-Type-Options", "nosniff"), *(answer.headers or {}).items(), *([("Connection", "close")] if close else []),
+            ("X-Content-Type-Options", "nosniff"), ("Connection", "close"), *(answer.headers or {}).items(),
         ]  # fmt: skip
         events = (h11.Response(status_code=answer.status, headers=headers), *(() if bare else (h11.Data(data=data),)))
         self._write(b"".join(self._http.send(one) or b"" for one in (*events, h11.EndOfMessage())))
