@@ -15,7 +15,7 @@ from engine.core.errors import EngineError
 from engine.core.messages.offer import AdaptationOffer
 from engine.project.folder import ProjectFolder
 
-NOW, BY_STEPS = "now", "steps"
+NOW, BY_STEPS, NOT_NOW = "now", "steps", "no"
 WHAT = "The encoder learns the words of your documents from queries made from them. You can search meanwhile."
 
 
@@ -23,7 +23,7 @@ class AdaptDialog(QuestionDialog):
     """Closes with `NOW`, `BY_STEPS` or None. Nothing can be started before the estimate is there to read."""
 
     def __init__(self, project: ProjectFolder) -> None:
-        answers = [(NOW, "Adapt now"), (BY_STEPS, "Step by step"), ("no", "Not now")]
+        answers = [(NOW, "Adapt now"), (BY_STEPS, "Step by step"), (NOT_NOW, "Not now")]
         super().__init__("Make search better?", f"{WHAT}\n\nEstimating how long it takes on this machine …", answers)
         self._project = project
 
@@ -38,20 +38,27 @@ class AdaptDialog(QuestionDialog):
     @work
     async def look(self) -> None:
         """Ask the engine, which measures for some seconds."""
+        advised = NOW
         try:
             offer = parsed(AdaptationOffer, await command("adapt", str(self._project.path), "--dry-run", "--json"))
             text = "\n".join(by_steps(offer).lines())
+            advised = NOW if offer.provable else NOT_NOW
         except EngineError as error:
-            text = f"✗ {error.what} {error.why}"
+            text = f"{WHAT}\n\n✗ {error.what} {error.why}"
         if self.is_attached:
-            self.query_one(".dialog-body > SafeStatic", SafeStatic).update(plain(f"{WHAT}\n\n{text}", lines=True))
-            self.set_timer(QUIET_SECONDS, self._allow)  # Enter pressed while it was awaited is not for it
+            self.query_one(".dialog-body > SafeStatic", SafeStatic).update(plain(text, lines=True))
+            self.set_timer(
+                QUIET_SECONDS, lambda: self._allow(advised)
+            )  # Enter pressed while it was awaited is not for it
 
-    def _allow(self) -> None:
-        button, focused = self._start_button, self.focused
-        button.disabled = False
+    def _allow(self, advised: str) -> None:
+        """Let the user start. Where nothing can come into use, Enter does not."""
+        focused = self.focused
+        for button in self.query(SafeButton):
+            button.disabled = False
+            button.variant = "primary" if button.id == f"answer-{advised}" else "default"
         if focused is None or not isinstance(focused, SafeButton):
-            button.focus()
+            self.query_one(f"#answer-{advised}").focus()
 
 
 def by_steps(offer: AdaptationOffer) -> AdaptationOffer:

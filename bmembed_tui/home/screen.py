@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from engine.core.messages.search import Hit
     from engine.project.folder import ProjectFolder
 
-PITCH = "Searches your documents on this machine, offline, and learns their words."
+PITCH = "Searches your documents on this machine, offline."
 SAMPLE, HERE, NEW, OTHER, ALL = "sample", "here", "new", "other", "all"
 AT = "at:"  # then a project's path: the id of its line
 LOOK_AGAIN_SECONDS = 2.0  # while a run goes on somewhere

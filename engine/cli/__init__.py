@@ -35,6 +35,15 @@ for command in (*app.registered_commands, *config.config.registered_commands):
     command.cls = Plain
 
 
+# by pydantic's type of error; of another one the choices are named
+_TAKES = {
+    "float_parsing": "a number",
+    "int_parsing": "a whole number",
+    "greater_than_equal": "{ge} or more",
+    "less_than_equal": "{le} or less",
+}
+
+
 class InternalFault(EngineError):
     """A fault of the engine's own, shown without a traceback."""
 
@@ -157,6 +166,19 @@ def _wrong_use(error: Any) -> UsageError:
         return UsageError("No command was given.", "", "Try 'engine --help'.")
     command = getattr(getattr(error, "ctx", None), "command_path", "engine")
     to_do = f"Try '{command} --help'."
-    if command.removeprefix("engine ") in ("search", "find", "ask"):
+    is_value = type(error).__name__ == "BadParameter"
+    if command.removeprefix("engine ") in ("search", "find", "ask") and not is_value:
         to_do += " A query of several words needs quotation marks; one that begins with a minus goes last, after '--'."
-    return UsageError(error.format_message(), "", to_do)
+    return UsageError((is_value and _wrong_value(error)) or error.format_message(), "", to_do)
+
+
+def _wrong_value(error: Any) -> str:
+    """What an option takes, and what it was given; empty where the library's own message has to do."""
+    from pydantic import ValidationError
+
+    if not isinstance(error.__cause__, ValidationError):
+        return ""
+    found = error.__cause__.errors()[0]
+    choices = " or ".join((error.param.metavar or "").split("|"))
+    takes = _TAKES.get(found["type"], choices).format(**found.get("ctx", {}))
+    return f"{error.param.opts[0]} takes {takes}, not '{found['input']}'."

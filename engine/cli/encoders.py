@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from engine.cli.app import AsJson, MaybeProject, Texts, app, one_of, opened, print_json, stoppable
-from engine.core.text import harmless, megabytes
+from engine.core.text import about_count, harmless, megabytes
 
 if TYPE_CHECKING:
     from engine.core.messages.encoders import EncoderComparison, EncoderFile
@@ -101,4 +101,4 @@ def _show_comparison(found: EncoderComparison, project: str) -> None:
             "Extractive queries favour keyword search and prove nothing about encoders. Judge questions of your own: engine judge."
         )
     elif found.needed:
-        print(f"Too few to decide: that takes about {found.needed:,}. 'engine judge' collects questions.")
+        print(f"Too few to decide: that takes about {about_count(found.needed)}. 'engine judge' collects questions.")

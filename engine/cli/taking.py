@@ -77,7 +77,9 @@ def purge(
 
 def _show(done: Purged) -> None:
     lines = [f"Deleted from {done.project}:"]
-    lines += [f"  {one.path}: {one.what} ({one.files} files, {one.bytes / 1e6:,.1f} MB)" for one in done.removed]
+    lines += [
+        f"  {one.path}: {one.what} ({one.files} files, {one.bytes / 1e6:,.1f} MB)" for one in done.removed if one.files
+    ]
     if done.kept:
         lines.append(f"Kept, because this program did not make it: {', '.join(done.kept)}")
     lines.append("Not deleted:")

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
+from engine.core.text import about_count
+
 Verdict = Literal["better", "worse", "no difference shown", "proves nothing"]
 MILLION = 1_000_000
 
@@ -65,7 +67,8 @@ class Difference:
         """For the end of a sentence: how many queries would be needed; empty where nothing is known of it."""
         if self.needed is None:
             return ""
-        return f"; {'over a million' if self.needed > MILLION else f'about {self.needed:,}'} queries would show one as large"
+        count = "over a million" if self.needed > MILLION else f"about {about_count(self.needed)}"
+        return f"; {count} queries would show one as large"
 
 
 Figures = Mapping[str, Mapping[str, Interval]]

@@ -72,6 +72,12 @@ def about(seconds: float, nearly: str = "about") -> str:
     return f"{nearly} {minutes} minute{'s' if minutes > 1 else ''}"
 
 
+def about_count(count: int) -> str:
+    """An estimated number of queries, upwards to two digits: `220` of 219."""
+    unit: int = 10 ** max(0, len(str(count)) - 2)
+    return f"{-(-count // unit) * unit:,}"
+
+
 def estimate_line(seconds: Mapping[str, float], unknown: Sequence[str], rough: bool = False) -> str:
     """`about 8 minutes on this machine: train 5 min, evaluate 3 min; not known: generate`. By stage where several take a minute.
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from engine.core.figures import Difference
 from engine.core.messages.report import EVIDENCE
 from engine.core.systems import system_of
+from engine.core.text import about_count
 from engine.evaluation.evidence import CERTIFYING, DIFFERENCE, RungName
 from engine.evaluation.gate import MAX_RISK, TOLERANCE, CandidateResult, Decision
 
@@ -31,7 +32,8 @@ def verdict(
         "not shown": "is worse" if best.default.verdict == "worse" else "shows no gain", "risky": "may make search worse",
         "excluded": f"is worse on {EVIDENCE[best.excluded_by or 'judged']}",
     }[best.outcome]  # fmt: skip
-    needed = f" {decision.judged_needed or 0:,} {EVIDENCE['judged']} would probably show a gain of {DIFFERENCE:g} points. {JUDGE}"
+    count = about_count(decision.judged_needed or 0)
+    needed = f" About {count} {EVIDENCE['judged']} would probably show a gain of {DIFFERENCE:g} points. {JUDGE}"
     more = "" if decision.rung == "judged" else needed
     return f"{kept} stays in use: {label(best.name)} {why} ({measured}, {_figures(best, mode)}).{more}"
 
@@ -55,7 +57,7 @@ def _missing(decision: Decision) -> str:
     needed: dict[RungName, int] = {"judged": decision.judged_needed or 0}
     needed |= {rung: one.needed for rung, one in able.items() if rung != "judged"}
     there = {rung: f" (there are {one.queries:,})" for rung, one in able.items()}
-    short = [f"{count:,} {EVIDENCE[rung]}{there.get(rung, '')}" for rung, count in needed.items()]
+    short = [f"about {about_count(count)} {EVIDENCE[rung]}{there.get(rung, '')}" for rung, count in needed.items()]
     only = "" if able else "; extractive queries prove nothing"
     return f"there are too few queries to show a gain of {DIFFERENCE:g} points of nDCG@10. That takes {' or '.join(short)}{only}"
 

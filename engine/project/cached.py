@@ -22,9 +22,7 @@ def cached_project(folder: Path) -> ProjectFolder:
     """The one over `folder`, made where there is none. Raises InputError where nothing is there."""
     source = folder.expanduser().resolve()
     if not source.exists():
-        raise InputError(
-            f"{folder} does not exist.", "Nothing can be searched there.", "Check the path.", code="path-missing"
-        )
+        raise InputError(f"{folder} does not exist.", "", "Check the path.", code="path-missing")
     path = _place(source)
     if (path / "project.toml").is_file():
         return ProjectFolder(path)

@@ -38,7 +38,8 @@ class ProjectSnapshot:
         """The current artifact of a kind. Raises NotBuiltError that names the stage to run."""
         artifact, stage = self.store.artifact(kind), kind.stage
         command = command_for(stage)
-        run = f"run 'engine {command} {self.project.argument}'."
+        ask = "; with --dry-run it says first how long that takes, and what it can show" if command == "adapt" else ""
+        run = f"run 'engine {command} {self.project.argument}'{ask}."
         if artifact is None:
             raise NotBuiltError(
                 f"The project {self.project.name} has no {kind.called} yet.", "",

@@ -216,6 +216,6 @@ def parse_date(text: str) -> float:
         return (found if found.tzinfo else found.astimezone()).astimezone(UTC).timestamp()
     except (ValueError, OverflowError, OSError):
         raise UsageError(
-            f"'{text}' is not a date.", "Dates are written as YYYY-MM-DD.", "Write it like 2031-04-30.",
+            f"'{text}' is not a date.", "", "Write it like 2031-04-30.",
             code="date-invalid",
         ) from None  # fmt: skip

@@ -77,8 +77,8 @@ class Rankers:
                 failures.append(with_run_hint(self.loaded.project, error))
         if not rankings.by_ranker:
             raise failures[0]
-        only = " and ".join(rankings.by_ranker)
-        rankings.notes += [f"{only} only: {error.what} {error.to_do}" for error in failures]
+        only = {"bm25": "By keywords only", "semantic": "By meaning only"}[next(iter(rankings.by_ranker))]
+        rankings.notes += [f"{only}: {error.what} {error.to_do}" for error in failures]
         rankings.commands += [command for error in failures for command in error.commands]
         return rankings
 

@@ -80,7 +80,7 @@ def _explain(error: ValidationError, origin: str) -> SettingsError:
     return SettingsError(
         f"{origin} has {len(problems)} problem{'s' if len(problems) > 1 else ''}.",
         "; ".join(problems) + ".",
-        " ".join(advice) or "Correct the value and run again.",
+        " ".join(advice) or "Correct the value.",
         code="settings-unknown-key" if advice else "settings-invalid",
     ).at(key=".".join(str(part) for part in error.errors()[0]["loc"]))
 

@@ -169,5 +169,5 @@ def test_what_is_in_use_is_compared_with_p_and_the_queries_that_would_show_a_dif
     console.show_differences(console.differences_in_use(found), out)
     first, second = out.file.getvalue().splitlines()  # type: ignore[attr-defined]
     assert numbers(first) == [2.4, 1.4, 3.4, 0.001]  # difference, its interval, p
-    assert numbers(second) == [0.5, 0.5, 1.5, 0.25, 1250]  # and the queries that would show it
+    assert numbers(second) == [0.5, 0.5, 1.5, 0.25, 1_300]  # and the queries that would show it
     assert all(one in second for one in ("+0.50", "-0.50", "+1.50", "no difference shown"))

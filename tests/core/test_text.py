@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.core.text import about, duration, estimate_line, short_names
+from engine.core.text import about, about_count, duration, estimate_line, short_names
 
 
 @pytest.mark.parametrize(
@@ -32,6 +32,10 @@ def test_durations(seconds: float, shown: str) -> None:
 )  # fmt: skip
 def test_lengths_of_time_that_are_estimates_are_round(seconds: float, shown: str) -> None:
     assert about(seconds) == shown
+
+
+def test_estimated_numbers_of_queries_are_rounded_upwards_to_two_digits() -> None:
+    assert [about_count(count) for count in (7, 99, 100, 219, 1001)] == ["7", "99", "100", "220", "1,100"]
 
 
 def test_an_estimate_names_the_stages_that_take_a_minute_and_those_that_nobody_knows() -> None:

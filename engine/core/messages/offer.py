@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from engine.core.text import estimate_line
+from engine.core.text import about_count, estimate_line
 
 Help = Literal["judge", "language-model", "encoder"]
 HELPS: dict[Help, str] = {
@@ -55,7 +55,7 @@ class AdaptationOffer:
         """What so many judged questions can show: that falls with the root of their number."""
         least = max(self.judged_least, self.queries if self.rung == "judged" else 0)
         few = self.points * math.sqrt(self.judged_needed / least)
-        more = f", about {self.judged_needed:,} one of {self.points:g}" if self.judged_needed > least else ""
+        more = f", about {about_count(self.judged_needed)} one of {self.points:g}" if self.judged_needed > least else ""
         return f"{least} show a gain or loss of {few:.0f} points{more}"
 
     def lines(self) -> Iterator[str]:
@@ -63,7 +63,7 @@ class AdaptationOffer:
         short = f"a minute or two{', longer while this machine is as busy as now' if self.rough else ''}"
         time = estimate_line(self.seconds, self.unknown, self.rough) if self.seconds or self.unknown else short
         yield f"Time: {'none, as nothing has changed since the last adaptation' if self.up_to_date else time}."
-        needed = f"To prove a gain of {self.points:g} points of 100 takes about {self.needed:,}."
+        needed = f"To prove a gain of {self.points:g} points of 100 takes about {about_count(self.needed)}."
         yield f"Evidence ({KINDS[self.rung]}): {self.queries:,}. {needed}"
         if self.provable:
             yield "Outlook: such a gain can be proved. The adapted encoder is then used automatically."

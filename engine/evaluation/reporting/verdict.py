@@ -7,6 +7,7 @@ from typing import Any
 
 from engine.core.messages.report import EVIDENCE, Bar, GateRow, Outcome, QuerySetKind, QuerySetReport, ReportVerdict
 from engine.core.systems import ADAPTED, BASE, BM25, IN_USE
+from engine.core.text import about_count
 from engine.evaluation.reporting.parts import gate_of, query_sets_of, rung_of
 
 SET_OF: Mapping[str, QuerySetKind] = {
@@ -130,7 +131,7 @@ def _to_do(report: Mapping[str, Any], mode: str, project: str) -> str:
         return f"Try another encoder: 'engine encoders' lists them, 'engine encoders compare {project} NAME' compares them."
     count = decision.get("judged_needed")
     many = (
-        f"About {count:,} in all can show whether adaptation helps"
+        f"About {about_count(count)} in all can show whether adaptation helps"
         if count
         else "They can show whether adaptation helps"
     )

@@ -320,7 +320,7 @@ def ordered(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_one_key_embeds_and_then_offers_to_adapt(
     new_project: Path, ordered: list[str], monkeypatch: pytest.MonkeyPatch, no_encoder: None
 ) -> None:
-    offer = AdaptationOffer({"train": 900.0}, (), "document", 12, 197, 4.0, 20, 197, ("judge",))
+    offer = AdaptationOffer({"train": 900.0}, (), "document", 212, 197, 4.0, 20, 197, ("judge",))
     measured = asyncio.Event()
 
     async def estimate(*_: str) -> Any:
@@ -348,7 +348,7 @@ def test_one_key_embeds_and_then_offers_to_adapt(
                 assert (pilot.app.screen, dialog.query_one("#answer-now").disabled) == (dialog, True)
             measured.set()
             await until(pilot, lambda dialog=dialog: dialog.query_one("#answer-now").has_focus, "that it can start")  # type: ignore[misc]
-            assert {12, 15, 197} <= set(numbers(screen_text(pilot.app)))  # type: ignore[arg-type]
+            assert {212, 15, 200} <= set(numbers(screen_text(pilot.app)))  # type: ignore[arg-type]
             await pilot.press(*(["tab", "enter"] if keys == "right" else ["enter"]))
             if step == "search":
                 await until_screen(pilot, ErrorDialog)

@@ -255,11 +255,12 @@ def test_stop_and_detach(long_project: Path) -> None:
     assert state_of(long_project) == "cancelled"
 
 
+@pytest.mark.parametrize(("queries", "advised"), [(12, "no"), (200, "now")])
 def test_before_a_first_training_it_is_said_what_that_takes_and_could_show(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    queries: int, advised: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pictures.play_record(monkeypatch, tmp_path)
-    offer = AdaptationOffer({"train": 900.0}, (), "document", 12, 197, 4.0, 20, 197, ("judge",))
+    offer = AdaptationOffer({"train": 900.0}, (), "document", queries, 197, 4.0, 20, 197, ("judge",))
     ordered: list[str] = []
 
     async def estimate(*_: str) -> Any:
@@ -281,9 +282,11 @@ def test_before_a_first_training_it_is_said_what_that_takes_and_could_show(
         await until(pilot, lambda: screen.is_at("train") and pilot.app.focused, "the step")
         await pilot.press("enter")
         dialog = await until_screen(pilot, AdaptDialog)
-        await until(pilot, lambda: dialog.query_one("#answer-now").has_focus, "the estimate")
-        assert {12, 197} <= set(numbers(screen_text(pilot.app)))  # type: ignore[arg-type]
+        await until(pilot, lambda: dialog.query_one(f"#answer-{advised}").has_focus, "the estimate")
+        assert {queries, 200} <= set(numbers(screen_text(pilot.app)))  # type: ignore[arg-type]
         assert ordered == []
+        if advised == "no":
+            await pilot.press("shift+tab", "shift+tab")
         await pilot.press("enter")
         await until(pilot, lambda: ordered == ["run"], "the run")
 
