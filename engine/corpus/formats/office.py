@@ -38,6 +38,7 @@ _PAGE = re.compile(r"word/afchunk\d*\.x?html?")
 # of these office_oxide says nothing where they do not unpack; for a sheet or a slide it has a line in its place
 _PASSED_OVER = re.compile(r"\w+/(?:comments|threadedC|notesSlides|footnotes|endnotes|header|footer|sharedS)[\w/]*\.xml")
 _LOST = re.compile(r"\[unreadable (?:sheet|slide) \".*\": (.*)\]", re.DOTALL)
+_DEEPER = re.compile(r"\[nested table deeper than \d+ levels not shown [^\]]{1,40}\]")
 _PARAGRAPH = re.compile(rb"<a:p>.*?</a:p>|<c:v>[^<]*</c:v>", re.DOTALL)
 _WORDS = re.compile(rb"<(?:a:t|c:v)>([^<]*)<")
 
@@ -86,7 +87,9 @@ def _parsed(path: Path, content: bytes, format: str) -> Node:
 
     try:
         document = Document.from_bytes(_numbered(content) if format == "docx" else content, cast(Any, format))
-        return cast(Node, json.loads(document.to_ir_json()))
+        said, deeper = _DEEPER.subn("", document.to_ir_json())
+        found = cast(Node, json.loads(said))
+        return {**found, "metadata": {**found["metadata"], "text_truncated": True}} if deeper else found
     except (KeyboardInterrupt, SystemExit, MemoryError):
         raise
     except BaseException as error:  # a panic of the library is no Exception

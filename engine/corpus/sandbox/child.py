@@ -19,7 +19,16 @@ from typing import Any
 from engine.core.records import Kind
 from engine.core.subprocesses import how_it_ended, import_path
 from engine.corpus.sandbox.fork_server import ForkedProcess
-from engine.corpus.sandbox.outcome import HEADER, MAX_FRAME_LENGTH, Limits, Outcome, finding, known_kind
+from engine.corpus.sandbox.outcome import (
+    HEADER,
+    MAX_FRAME_LENGTH,
+    MOST_NAMES,
+    Limits,
+    Outcome,
+    finding,
+    known_kind,
+    text_of,
+)
 from engine.corpus.sandbox.tesseract import Tesseract
 
 _STDERR_KEPT = 4000
@@ -79,7 +88,7 @@ class Child:
         clock: Clock,
     ) -> None:  # fmt: skip
         """Read one file into `outcome`. Raises WorkerDiedError where the process is lost by it."""
-        self.used, self.member, self._clock, self._ocr_seconds = self.used + 1, "", clock, 0.0
+        self.used, self.member, self._clock, self._ocr_seconds, self._named = self.used + 1, "", clock, 0.0, 0
         asked = {"path": str(path), "format": format, "without": without, "passwords": passwords}
         self._send({**asked, "ocr": self._limits.ocr_seconds if self._ocr else None})
         try:
@@ -114,7 +123,10 @@ class Child:
         """Note what a message says; returns whether more are to come."""
         match message.get("type"):
             case "begin":
-                begun = str(message["member"])
+                begun = text_of(message["member"])
+                self._named += len(begun)
+                if self._named > MOST_NAMES:
+                    raise ValueError("more names than a file may hold")
                 if self.member and not begun.startswith(f"{self.member}/"):
                     done.add(self.member)
                 self.member = begun
@@ -125,10 +137,10 @@ class Child:
             case "failed":
                 if message["kind"] == "out of memory":
                     raise WorkerDiedError("out of memory", self._out_of_memory())
-                outcome.give_up(known_kind(message["kind"]), str(message["reason"]))
+                outcome.give_up(known_kind(message["kind"]), text_of(message["reason"]))
                 return False
             case "closed":
-                outcome.closed, outcome.reason = True, str(message["reason"]).lower()
+                outcome.closed, outcome.reason = True, text_of(message["reason"]).lower()
                 return False
             case _:
                 return False

@@ -5,7 +5,6 @@ ever run or unpickled. Between the nodes of a cluster Ray pickles outcomes: thes
 from __future__ import annotations
 
 import json
-import math
 import struct
 from dataclasses import asdict, dataclass, field
 from typing import Any, cast, get_args
@@ -13,10 +12,12 @@ from typing import Any, cast, get_args
 from engine.core.records import Heading, Kind, Marked, Origin, Page, ReadDocument
 from engine.corpus.formats import LeftOut
 
-MAX_FRAME_LENGTH = 2**30
+MAX_FRAME_LENGTH = 2**29  # a text of 64 M characters, and more than a picture
 HEADER = struct.Struct(">I")
 MOST_TEXT, MOST_FINDINGS = 2**29, 2**18
 """Of a file: characters and findings, more than a reading process that keeps to its own limits ever sends."""
+MOST_NAMES = 2**26  # characters of the names of what is inside a file, and of reasons
+_EARLIEST, _LATEST = -62_135_596_800, 253_402_300_799  # the years 1 to 9999
 _PLAIN = ("title", "text", "format", "author", "created", "changed", "member", "note")
 
 
@@ -101,21 +102,21 @@ def as_message(found: ReadDocument | LeftOut) -> dict[str, Any]:
 def finding(message: dict[str, Any]) -> ReadDocument | LeftOut:
     """The finding that a message holds. Raises ValueError, KeyError or TypeError for one that was tampered with."""
     if message["type"] == "left out":
-        member, state, reason = (_text(message[name]) for name in ("member", "state", "reason"))
+        member, state, reason = (text_of(message[name]) for name in ("member", "state", "reason"))
         if state not in ("skipped", "quarantined"):
             raise ValueError("a state that there is none of")
         return LeftOut(member, state, known_kind(message["kind"]), reason)
     for name in ("title", "text", "format", "author", "member", "note"):
-        _text(message[name])
+        text_of(message[name])
     for name in ("created", "changed"):
-        if message[name] is not None and not math.isfinite(message[name]):
+        if message[name] is not None and not _EARLIEST <= message[name] <= _LATEST:
             raise ValueError("a date that is none")
     length = len(message["text"])
     return ReadDocument(
         **{name: message[name] for name in _PLAIN},
-        headings=tuple(Heading(_within(at, length), _within(n, 2**31), _text(title)) for at, n, title in message["headings"]),
-        pages=tuple(Page(_within(at, length), _within(n, 2**31), _text(name)) for at, n, name in message["pages"]),
-        marked=tuple(Marked(_origin(origin), _text(text), _text(target)) for origin, text, target in message["marked"]),
+        headings=tuple(Heading(_within(at, length), _within(n, 2**31), text_of(title)) for at, n, title in message["headings"]),
+        pages=tuple(Page(_within(at, length), _within(n, 2**31), text_of(name)) for at, n, name in message["pages"]),
+        marked=tuple(Marked(_origin(origin), text_of(text), text_of(target)) for origin, text, target in message["marked"]),
     )  # fmt: skip
 
 
@@ -126,7 +127,8 @@ def known_kind(kind: Any) -> Kind:
     return cast(Kind, kind)
 
 
-def _text(text: Any) -> str:
+def text_of(text: Any) -> str:
+    """A text in a message. Raises TypeError or ValueError for what is none."""
     if not isinstance(text, str):
         raise TypeError("a text that is none")
     text.encode()  # half a character is a ValueError

@@ -53,7 +53,7 @@ _CALLS = {
             141, 251, 248, 249, 250, 240, 241, 244,  # setpriority, ioprio_set, add_key …, mq_open …
             29, 30, 31, 64, 65, 66, 220, 68, 69, 70, 71,  # shmget …, semget …, msgget …
             57, 58, 272, 308, 165, 166, 161, 155,  # fork, vfork, unshare, setns, mount, umount2, chroot, pivot_root
-            321, 298, 323, 300,  # bpf, perf_event_open, userfaultfd, fanotify_init
+            321, 298, 323, 300, 73,  # bpf, perf_event_open, userfaultfd, fanotify_init, flock
         ),
         (83, 258), (59, 322), {2: 1, 257: 2}, 56, 234,
         (302, 142, 144, 203, 314), 72, 16, 53,  # prlimit64, sched_set…
@@ -68,7 +68,7 @@ _CALLS = {
             140, 30, 217, 218, 219, 180, 181, 184,
             194, 195, 196, 190, 191, 192, 193, 186, 187, 188, 189,
             97, 268, 40, 39, 51, 41,
-            280, 241, 282, 262,
+            280, 241, 282, 262, 32,
         ),
         (34,), (221, 281), {56: 2}, 220, 131,
         (261, 118, 119, 122, 274), 25, 29, 199,
@@ -79,8 +79,9 @@ _CALLS = {
 _SAME_EVERYWHERE = 424
 # close_range, faccessat2, epoll_pwait2, landlock_…, futex_waitv, cachestat, map_shadow_stack, futex_…, mseal
 _HARMLESS = (436, 439, 441, 444, 445, 446, 449, 451, 453, 454, 455, 456, 462)
-# Of fcntl: F_SETOWN, F_SETSIG, F_SETOWN_EX, F_SETLEASE, F_NOTIFY, which have signals sent
-_SIGNALLING = (8, 10, 15, 1024, 1026)
+# Of fcntl: F_SETOWN, F_SETSIG, F_SETOWN_EX, F_SETLEASE, F_NOTIFY, which have signals sent; F_SETLK, F_SETLKW and those of open
+# files, as other programs wait for whoever has locked the project or its database
+_REACHING = (8, 10, 15, 1024, 1026, 6, 7, 37, 38)
 # Of ioctl: is it a terminal, and how large; close on exec; how much there is to read; do not wait
 _ASKING = (0x5401, 0x5413, 0x5450, 0x5451, 0x541B, 0x5421)
 
@@ -102,7 +103,7 @@ def _steps(calls: _Calls, *, programs: bool) -> list[Step]:
         steps += _unless(number, argument, (ANY_OF, 0, 1, _CHANGES))
     for number in calls.to_itself:
         steps += _unless(number, 0, (EQUAL, 1, 0, 0))
-    steps += _by_what(calls.fcntl, _SIGNALLING, named=_REFUSE, other=ALLOW)
+    steps += _by_what(calls.fcntl, _REACHING, named=_REFUSE, other=ALLOW)
     steps += _by_what(calls.ioctl, _ASKING, named=ALLOW, other=_REFUSE)
     for number in (*refused, *calls.folders):
         steps += [(EQUAL, 0, 1, number), (RETURN, 0, 0, _EXISTS if number in calls.folders else _REFUSE)]

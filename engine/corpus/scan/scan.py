@@ -122,7 +122,10 @@ class _Walk:
         if not Path(self._real).is_dir():
             named = Path(self._source)
             self._source = str(named.parent)
-            self._take(named.name, named.stat(), self._real)
+            try:
+                self._take(named.name, named.stat(), self._real)
+            except OSError as error:
+                self._closed(named.name, error)
             return
         self._folders.append(("", self._real))
         while self._folders or self._links:
@@ -164,16 +167,14 @@ class _Walk:
             self._closed(path, error)
 
     def _follow(self, path: str) -> None:
-        absolute = Path(self._source, path)
-        real = os.path.realpath(absolute)
         try:
-            status = absolute.stat()
+            self._follow_to(path, os.path.realpath(f"{self._source}/{path}"), Path(self._source, path).stat())
         except FileNotFoundError as error:
             self._skip(path, f"broken link: {system_reason(error)}", "broken link")
-            return
         except OSError as error:
             self._closed(path, error, "broken link")
-            return
+
+    def _follow_to(self, path: str, real: str, status: os.stat_result) -> None:
         if not self._follow_links and os.path.commonpath([real, self._real]) != self._real:
             if self._matches(path):
                 self._skip(path, "a link that leads out of the folder", "refused")

@@ -102,6 +102,14 @@ def test_comments_notes_and_charts_that_do_not_unpack_are_listed(
     assert (left.member, left.kind) == (part, "damaged")
 
 
+def test_tables_inside_too_many_others_are_listed(tmp_path: Path) -> None:
+    table, end = "<w:tbl><w:tr><w:tc>", "<w:p/></w:tc></w:tr></w:tbl>"
+    deep = table * 150 + "<w:p><w:r><w:t>heron</w:t></w:r></w:p>" + end * 150 + "</w:body>"
+    found = opened(tmp_path, "a.docx", changed(office.docx(), "word/document.xml", "</w:body>", deep))
+    assert [type(one) for one in found] == [ReadDocument, LeftOut]
+    assert "100" not in found[0].text  # type: ignore[union-attr]
+
+
 def test_a_spreadsheet_without_the_list_of_its_parts_is_read(tmp_path: Path) -> None:
     whole, without = (
         opened(tmp_path, "a.ods", content)

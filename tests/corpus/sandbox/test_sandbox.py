@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import random
 import shutil
@@ -15,6 +16,8 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import psutil
 import pytest
@@ -434,6 +437,7 @@ def test_nonsense_from_a_reading_process_is_not_believed(tmp_path: Path, pool: C
         {"headings": [[0, 1, 5]]},
         {"created": [1]},
         {"changed": float("nan")},
+        {"created": 10**400},
         {"text": "half a character: \ud800"},
     ):
         with pytest.raises((ValueError, TypeError)):
@@ -453,6 +457,25 @@ def test_a_reading_process_cannot_say_more_than_a_file_may_hold(monkeypatch: pyt
         outcome.keep(LeftOut(f"{number}", "skipped", "binary", ""))
     with pytest.raises(ValueError, match="more than"):
         outcome.keep(LeftOut("3", "skipped", "binary", ""))
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"type": "begin", "member": "n" * 11},
+        {"type": "begin", "member": "\ud800"},
+        {"type": "failed", "kind": "damaged", "reason": "\ud800"},
+        {"type": "closed", "reason": 5},
+    ],
+)
+def test_names_and_reasons_are_texts_of_a_length_that_is_bounded(
+    message: dict[str, Any], pool: Callable[..., Pool], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.corpus.sandbox.child.MOST_NAMES", 10)
+    answers = SimpleNamespace(loads=lambda _: message, dumps=json.dumps)
+    monkeypatch.setattr("engine.corpus.sandbox.child.json", answers)
+    outcome = pool().read(write(tmp_path / "a.txt", b"pelican"), "txt")
+    assert (outcome.kind, outcome.documents, outcome.closed) == ("damaged", [], False)
 
 
 def test_no_text_is_kept_outside_the_project(

@@ -100,6 +100,20 @@ def test_links_stay_inside_and_loops_end(tmp_path: Path) -> None:
     assert kinds(scan([inside], exclude=["again.txt", "loop"])).keys() == {"out", "out.txt", "self"}
 
 
+def test_a_link_to_a_file_that_cannot_be_opened_is_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path, "a.txt", ".store/contract")
+
+    def closed(path: Path, *_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "open", closed)
+    (tmp_path / "contract").symlink_to(tmp_path / ".store/contract")
+    found = scan([tmp_path])
+    assert paths(found) == ["a.txt"]
+    assert kinds(found) == {"contract": "broken link"}
+    assert kinds(scan([tmp_path / ".store/contract"])) == {"contract": "no access"}
+
+
 def test_a_prefix_of_the_folder_name_is_not_inside(tmp_path: Path) -> None:
     write(tmp_path, "docs/a.txt", "docs-private/b.txt")
     (tmp_path / "docs/link.txt").symlink_to(tmp_path / "docs-private/b.txt")
