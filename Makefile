@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 QUIET := -qq --progress-bar off --log $(VENV)/pip.log
 COLLECT := $(PIP) wheel --constraint constraints.txt --find-links wheelhouse --wheel-dir wheelhouse
 COMPILER = $(firstword $(foreach name,$(CXX) c++ g++ clang++,$(shell command -v $(name) 2> /dev/null)))
-WITHOUT_LLM := Everything works without it but language and embedding models in GGUF files. To add it later: make llm
+WITHOUT_LLM := Only GGUF models need it; everything else works. To add it later: make llm
 # Quantised models crash on CPUs with AMX when llama.cpp is built with these paths by GCC 12.
 export CMAKE_ARGS ?= -DGGML_AMX_TILE=OFF -DGGML_AMX_INT8=OFF
 

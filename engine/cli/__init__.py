@@ -7,7 +7,7 @@ import itertools
 import os
 import sys
 from copy import copy
-from typing import Any, NoReturn
+from typing import Any, NoReturn, get_args, get_type_hints
 
 import typer
 
@@ -179,6 +179,7 @@ def _wrong_value(error: Any) -> str:
     if not isinstance(error.__cause__, ValidationError):
         return ""
     found = error.__cause__.errors()[0]
-    choices = " or ".join((error.param.metavar or "").split("|"))
-    takes = _TAKES.get(found["type"], choices).format(**found.get("ctx", {}))
-    return f"{error.param.opts[0]} takes {takes}, not '{found['input']}'."
+    kind = get_type_hints(error.cmd.callback)[error.param.name]
+    choices = [one for part in (kind, *get_args(kind)) for one in get_args(part) if isinstance(one, str)]
+    takes = _TAKES.get(found["type"], " or ".join(choices)).format(**found.get("ctx", {}))
+    return f"{error.param.opts[0]} takes {takes}, not '{found['input']}'." if takes else ""

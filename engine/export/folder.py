@@ -29,7 +29,7 @@ def checked_target(project: ProjectFolder, target: Path, *, file: bool = False) 
         parent = path.parent.resolve()
         if not parent.is_dir():
             raise InputError(
-                f"{path.parent} is not a folder.", "The export goes into that folder.", "Create it, or choose another.",
+                f"{path.parent} is not a folder.", "", "Create it, or choose another.",
                 code="path-missing",
             )  # fmt: skip
         if path.is_symlink() or (path.exists() and (file or not path.is_dir() or any(path.iterdir()))):

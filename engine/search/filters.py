@@ -101,7 +101,7 @@ def languages_of_no_document(wanted: Iterable[str], documents: Iterable[Document
 def unmet(where: SearchFilter, documents: Iterable[Document]) -> list[str]:
     """What a filter asks for that no document has, a sentence each."""
     known = list(documents)
-    problems = [f"Nothing has the file type '{one}' is read here." for one in unknown_formats(where.formats, known)]
+    problems = [f"No document has the file type '{one}'." for one in unknown_formats(where.formats, known)]
     problems += [f"No document is in the language '{one}'." for one in languages_of_no_document(where.languages, known)]
     for one in where.authors:
         if not any(_is_author(one, document.author) for document in known):
@@ -216,6 +216,6 @@ def parse_date(text: str) -> float:
         return (found if found.tzinfo else found.astimezone()).astimezone(UTC).timestamp()
     except (ValueError, OverflowError, OSError):
         raise UsageError(
-            f"'{text}' is not a date.", "", "Write it like 2031-04-30.",
+            f"'{text}' is not a date.", "", "Write it as YYYY-MM-DD, such as 2031-04-30.",
             code="date-invalid",
         ) from None  # fmt: skip

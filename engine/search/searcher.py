@@ -280,6 +280,6 @@ def _check(mode: str, top: int) -> None:
         )  # fmt: skip
     if top < 1:
         raise UsageError(
-            f"{top} hits cannot be shown.", "", "Ask for one or more.",
+            f"{top} hits cannot be shown.", "", "Ask for 1 or more.",
             code="hits-too-few",
         )  # fmt: skip

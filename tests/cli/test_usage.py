@@ -13,6 +13,7 @@ from fixtures.errors import error_of
         (("search", "p", "door", "--min-score", "abc"), ("--min-score", "abc")),
         (("judge", "p", "--depth", "0"), ("--depth", "1", "0")),
         (("judge", "p", "--depth", "101"), ("--depth", "100", "101")),
+        (("mcp", "p", "--install", "gpt"), ("--install", "claude", "lmstudio", "gpt")),
         (("search", "p", "door", "--nothing"), ("--nothing",)),
         (("search", "p", "two", "words"), ("words",)),
     ],
