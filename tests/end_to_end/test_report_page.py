@@ -6,6 +6,7 @@ import copy
 import dataclasses
 import itertools
 import json
+import math
 import re
 import shutil
 from collections.abc import Callable, Iterator
@@ -217,6 +218,9 @@ def roundings(report: dict[str, Any]) -> set[str]:
         ways |= {f"{value}", f"{value:g}", f"{value:,}", f"{value:.0f}", f"{value:.1f}", f"{value:.3f}"}
         if path in (("threshold", "hidden"), ("threshold", "accuracy"), ("threshold", "unthresholded")):
             ways.add(f"{100 * value:.1f}")
+        if path[-1] in ("needed", "judged_needed"):
+            unit = 10 ** max(0, len(f"{value:.0f}") - 2)
+            ways.add(f"{math.ceil(value / unit) * unit:,}")
     return ways | {f"+{way}" for way in ways if way[0] not in "-+"}
 
 
