@@ -69,8 +69,8 @@ def test_the_evidence_is_that_which_the_report_goes_by(
 def test_enough_evidence_can_prove_a_gain() -> None:
     assert not OFFER.provable
     assert replace(OFFER, queries=197).provable
-    assert numbers(OFFER.judged_show) == [20, 13, 197, 4], "4 · √(197 / 20) = 12.6"
-    assert numbers(replace(OFFER, rung="judged", queries=100).judged_show) == [100, 6, 197, 4], "4 · √(197 / 100) = 5.6"
+    assert numbers(OFFER.judged_show) == [20, 13, 200, 4], "4 · √(197 / 20) = 12.6"
+    assert numbers(replace(OFFER, rung="judged", queries=100).judged_show) == [100, 6, 200, 4], "4 · √(197 / 100) = 5.6"
     assert numbers(replace(OFFER, judged_needed=20).judged_show) == [20, 4]
     assert [len(list(one.lines())) for one in (OFFER, replace(OFFER, helps=()))] == [6, 3]
     idle, *rest = replace(OFFER, up_to_date=True).lines()
