@@ -28,12 +28,8 @@ class AdaptDialog(QuestionDialog):
         self._project = project
 
     def on_mount(self) -> None:
-        self._start_button.disabled = True
+        self.query_one(f"#answer-{NOW}").disabled = True
         self.look()
-
-    @property
-    def _start_button(self) -> SafeButton:
-        return self.query_one(f"#answer-{NOW}", SafeButton)
 
     @work
     async def look(self) -> None:
@@ -47,9 +43,8 @@ class AdaptDialog(QuestionDialog):
             text = f"{WHAT}\n\n✗ {error.what} {error.why}"
         if self.is_attached:
             self.query_one(".dialog-body > SafeStatic", SafeStatic).update(plain(text, lines=True))
-            self.set_timer(
-                QUIET_SECONDS, lambda: self._allow(advised)
-            )  # Enter pressed while it was awaited is not for it
+            # Enter pressed while it was awaited is not for it
+            self.set_timer(QUIET_SECONDS, lambda: self._allow(advised))
 
     def _allow(self, advised: str) -> None:
         """Let the user start. Where nothing can come into use, Enter does not."""

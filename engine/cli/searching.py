@@ -96,13 +96,13 @@ def search(
     """
     from engine.search.filters import SearchFilter, parse_date
 
-    if all_projects and name and query:
-        raise UsageError(
-            "--all takes no project.", f"It would search all of them, not '{name}' alone.",
-            "Give the query alone, in quotation marks if it has several words: engine search --all QUERY.",
-            code="options-conflict",
-        )  # fmt: skip
     if all_projects:
+        if name and query:
+            raise UsageError(
+                "--all takes no project.", f"It would search all of them, not '{name}' alone.",
+                "Give the query alone, in quotation marks if it has several words: engine search --all QUERY.",
+                code="options-conflict",
+            )  # fmt: skip
         name, query = None, query or name
     where = SearchFilter(
         tuple(path or ()),

@@ -15,10 +15,8 @@ ALLOW, ERRNO = 0x7FFF0000, 0x00050000
 ARGUMENTS = 16  # where they begin in what a filter is given, 8 bytes each
 _ARCHITECTURE, _NUMBER = 4, 0
 _NO_NEW_PRIVILEGES, _SET_FILTER, _X32 = 38, 1, 0x40000000
-_MACHINES = {
-    "x86_64": (0xC000003E, 317),
-    "aarch64": (0xC00000B7, 277),
-}  # number of the architecture, of the call seccomp
+# number of the architecture, of the call seccomp
+_MACHINES = {"x86_64": (0xC000003E, 317), "aarch64": (0xC00000B7, 277)}
 
 Step = tuple[int, int, int, int]
 

@@ -28,10 +28,8 @@ def checked_target(project: ProjectFolder, target: Path, *, file: bool = False) 
         path = target.expanduser().absolute()
         parent = path.parent.resolve()
         if not parent.is_dir():
-            raise InputError(
-                f"{path.parent} is not a folder.", "", "Create it, or choose another.",
-                code="path-missing",
-            )  # fmt: skip
+            to_do = "Create it, or choose another."
+            raise InputError(f"{path.parent} is not a folder.", "", to_do, code="path-missing")
         if path.is_symlink() or (path.exists() and (file or not path.is_dir() or any(path.iterdir()))):
             raise UsageError(
                 f"{path} exists already.", "Nothing is overwritten.", "Choose another name, or delete it.",

@@ -215,7 +215,5 @@ def parse_date(text: str) -> float:
         found = datetime.fromisoformat(text)
         return (found if found.tzinfo else found.astimezone()).astimezone(UTC).timestamp()
     except (ValueError, OverflowError, OSError):
-        raise UsageError(
-            f"'{text}' is not a date.", "", "Write it as YYYY-MM-DD, such as 2031-04-30.",
-            code="date-invalid",
-        ) from None  # fmt: skip
+        to_do = "Write it as YYYY-MM-DD, such as 2031-04-30."
+        raise UsageError(f"'{text}' is not a date.", "", to_do, code="date-invalid") from None

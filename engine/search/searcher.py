@@ -279,7 +279,4 @@ def _check(mode: str, top: int) -> None:
             code="search-mode-unknown",
         )  # fmt: skip
     if top < 1:
-        raise UsageError(
-            f"{top} hits cannot be shown.", "", "Ask for 1 or more.",
-            code="hits-too-few",
-        )  # fmt: skip
+        raise UsageError(f"{top} hits cannot be shown.", "", "Ask for 1 or more.", code="hits-too-few")

@@ -53,3 +53,17 @@ def test_folders_of_one_name_are_named_with_the_folders_that_tell_them_apart() -
     folders = [Path(one) for one in ("/a/x/sample", "/b/x/sample", "/b/y/sample", "/b/notes", "sample")]
     assert list(short_names(folders).values()) == ["a/x/sample", "b/x/sample", "y/sample", "notes", "sample"]
     assert short_names([]) == {}
+
+
+@pytest.mark.parametrize(
+    ("folders", "wanted"),
+    [
+        (["/a/docs", "/b/mail"], ["docs", "mail"]),
+        (["/a/docs", "/b/docs"], ["a/docs", "b/docs"]),
+        (["/x/a/docs", "/y/a/docs", "/z"], ["x/a/docs", "y/a/docs", "z"]),
+        (["/docs", "/a/docs"], ["/docs", "a/docs"]),
+        (["/", "/a"], ["/", "a"]),
+    ],
+)
+def test_short_names_tell_folders_apart(folders: list[str], wanted: list[str]) -> None:
+    assert list(short_names([Path(folder) for folder in folders]).values()) == wanted

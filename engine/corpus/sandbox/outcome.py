@@ -16,7 +16,7 @@ MAX_FRAME_LENGTH = 2**29  # a text of 64 M characters, and more than a picture
 HEADER = struct.Struct(">I")
 MOST_TEXT, MOST_FINDINGS = 2**29, 2**18
 """Of a file: characters and findings, more than a reading process that keeps to its own limits ever sends."""
-MOST_NAMES = 2**26  # characters of the names of what is inside a file, and of reasons
+MOST_NAMES = 2**26  # characters of the names of what is inside a file
 _EARLIEST, _LATEST = -62_135_596_800, 253_402_300_799  # the years 1 to 9999
 _PLAIN = ("title", "text", "format", "author", "created", "changed", "member", "note")
 

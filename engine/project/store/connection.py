@@ -121,7 +121,7 @@ class Database:
                 try:
                     return self._db.execute(sql, values).fetchall()
                 except sqlite3.OperationalError as error:
-                    # One who may only read, and looks while a commit is being written, is told to repair what is none.
+                    # A reader without the right to write gets this error, too, while a commit is being written.
                     if _primary_code(error) != sqlite3.SQLITE_READONLY or time.monotonic() > until:
                         raise
                 time.sleep(0.01)
