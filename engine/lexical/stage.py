@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.core.errors import DamagedError, SettingsError, nearest
 from engine.core.records import Chunk
+from engine.core.text import language_name
 from engine.lexical.languages import analysed_in
 from engine.project.stage import ProjectSnapshot, Stage, StageContext
 from engine.project.store.artifact_info import CorpusInfo, LexicalInfo
@@ -125,7 +126,9 @@ def _wanted(context: StageContext) -> _Wanted:
     analysed = {key: analysed_in(code, length, language) for key, code, length in context.store.languages_but(language)}
     others = {key: code for key, code in analysed.items() if code != language}
     if others:
-        counts = ", ".join(f"{count:,} in {code}" for code, count in Counter(others.values()).most_common())
+        counts = ", ".join(
+            f"{count:,} in {language_name(code)}" for code, count in Counter(others.values()).most_common()
+        )
         context.choose(
             "other languages", counts, "word endings follow each document's language; a query is tried in all of them"
         )

@@ -140,6 +140,14 @@ def test_languages_are_named_and_those_of_a_few_words_left_out() -> None:
     assert [name in found.found for name in ("German 50%", "English", "la ")] == [True, False, False]
 
 
+@pytest.mark.parametrize(("english", "said"), [(10, False), (9, True)])
+def test_one_long_document_in_another_language_is_no_news_among_many(english: int, said: bool) -> None:
+    rows = [(0, "de", 900), *((row, "en", 10) for row in range(1, english + 1))]
+    store: Any = SimpleNamespace(languages_but=lambda _: rows)
+    source: Any = SimpleNamespace(folder=None, name="all-MiniLM-L6-v2")
+    assert (language_finding(store, source) is not None) is said
+
+
 def test_languages_that_an_encoder_does_not_know_are_told_from_a_fifth_of_the_text_on() -> None:
     known = frozenset({"en"})
     assert foreign_shares(known, {"en": 60, "de": 30, "fr": 10}) == {"de": 0.3, "fr": 0.1}

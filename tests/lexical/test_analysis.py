@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.core.text import LANGUAGES
 from engine.lexical.analysis import Analyzer, matched_spans
-from engine.lexical.languages import detect_language, language_of, supported_languages
+from engine.lexical.languages import SAME_AS, detect_language, language_of, supported_languages
 
 ENGLISH = Analyzer("en")
 PLAIN = Analyzer("none")
@@ -208,3 +209,14 @@ def test_a_table_of_numbers_is_in_no_language() -> None:
     prose = "On 2031-04-01 the technician replaced KL_4400_7, since its fan had stopped in the night of 31 March."
     assert language_of(prose) == "en"
     assert detect_language([prose, *rows])[0] == "en"
+
+
+def test_every_language_that_is_recognised_has_a_name() -> None:
+    import py3langid
+
+    assert (
+        language_of("The harbour master closes the quay at night.") == "en"
+    )  # which limits py3langid to such languages
+    codes = {SAME_AS.get(code, code) for code, _ in py3langid.rank(b"")}
+    assert "qu" in codes
+    assert [code for code in codes if code not in LANGUAGES] == []

@@ -15,8 +15,9 @@ from engine.project.store.store import Store
 if TYPE_CHECKING:
     from engine.encoders.encoder import EncoderSource
 
-MIN_SHARE = 0.2
-"""Share of the documents' text that must be in other languages than the encoder's to be worth a word."""
+MIN_SHARE, MIN_DOCUMENTS = 0.2, 0.1
+"""Shares of the documents' text, and of the documents, that must be in other languages than the encoder's to be worth a word: one
+long document is not."""
 MIN_SHOWN = 0.01  # of one of them: less is most often a mistake
 MAX_CARD_SIZE = 1 << 16
 _HEAD = re.compile(r"---\s*\n(.*?)\n---", re.DOTALL)
@@ -55,10 +56,12 @@ def language_finding(store: Store, source: EncoderSource) -> Finding | None:
     """What to say of documents in languages that an encoder does not know."""
     if not (known := languages_of(source)):
         return None
+    documents = store.languages_but("und")
     lengths: Counter[str] = Counter()
-    for _, code, length in store.languages_but("und"):
+    for _, code, length in documents:
         lengths[code] += length
-    if not (shares := foreign_shares(known, lengths)):
+    shares = foreign_shares(known, lengths)
+    if not shares or sum(code in shares for _, code, _ in documents) < MIN_DOCUMENTS * len(documents):
         return None
     listed = ", ".join(f"{language_name(code)} {share:.0%}" for code, share in shares.items() if share >= MIN_SHOWN)
     share = sum(shares.values())

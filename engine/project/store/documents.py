@@ -257,13 +257,17 @@ class DocumentTables(ArtifactTables):
         rows = self._rows(f"SELECT {_document_columns(text)} FROM documents WHERE live ORDER BY path, id")
         return [Document(*row) for row in rows]
 
-    def documents_without_language(self, most: int, start: int = 300, length: int = 900) -> list[tuple[int, str]]:
-        """(id, a piece of the text) of up to `most` live documents whose language is not known yet; BEIR sets apart."""
+    def documents_without_language(self, most: int, length: int = 900) -> list[tuple[int, str]]:
+        """(id, `length` characters of the text) of up to `most` live documents whose language is not known yet; BEIR sets apart.
+
+        Longer texts give three pieces, around 1/4, 1/2 and 3/4: one may be a list of languages, a menu or a bibliography.
+        """
+        pieces = " || ' ' || ".join(f"substr(text, length(text) * {part} / 4 - ?1 / 6, ?1 / 3)" for part in (1, 2, 3))
         rows = self._rows(
-            """SELECT id, CASE WHEN length(text) > ?1 + ?2 THEN substr(text, ?1, ?2) ELSE substr(text, 1, ?2) END
+            f"""SELECT id, CASE WHEN length(text) > 2 * ?1 THEN {pieces} ELSE substr(text, 1, ?1) END
             FROM documents WHERE id IN (SELECT id FROM documents INDEXED BY documents_overview
-            WHERE live AND language = '' AND format <> 'beir' ORDER BY id LIMIT ?3) ORDER BY id""",
-            (start, length, most),
+            WHERE live AND language = '' AND format <> 'beir' ORDER BY id LIMIT ?2) ORDER BY id""",
+            (length, most),
         )
         return cast(list[tuple[int, str]], rows)
 

@@ -13,6 +13,7 @@ from fixtures.stored import ARTIFACT, chunk, document, live, put_document, put_f
 
 from engine.core.errors import DamagedError, EngineError, InputError
 from engine.core.records import JudgedQuery, Query
+from engine.lexical.languages import language_of
 from engine.project.store import connection, documents
 from engine.project.store.artifact_info import CorpusInfo, QueriesInfo
 from engine.project.store.artifacts import INCOMPLETE, Artifact
@@ -44,6 +45,19 @@ def test_records_come_back_as_they_were(store: Store) -> None:
     assert store.document(99) is None
     with fails(DamagedError, "database-damaged", "project.db"):
         store.document_card(99)
+
+
+def test_a_list_of_languages_at_the_top_of_a_page_does_not_decide_its_language(store: Store) -> None:
+    listed = "Qhichwa simi Runa Shimi Aymar aru Avañe'ẽ Gàidhlig na h-Alba Gaeilge Brezhoneg Kernowek " * 20
+    prose = "The tufted duck is a diving bird that breeds in the north and winters on sheltered lakes. " * 80
+    file_id = put_file(store)
+    page = store.put_document(file_id, document(path="page.html", text=listed + prose))
+    short = store.put_document(file_id, document(path="short.html", text=prose[:1800]))
+    pieces = dict(store.documents_without_language(5))
+    assert pieces[short] == prose[:900]
+    assert len(pieces[page]) == 902
+    assert {language_of(listed), language_of(pieces[page])} == {"gd", "en"}
+    assert [row for row, _ in store.documents_without_language(1)] == [page]
 
 
 def test_put_file_keeps_the_id(store: Store) -> None:
