@@ -129,12 +129,12 @@ class LexicalIndex:
         others, known = languages or {}, self.ids()
         added = list(analysed(add, self.manifest, others))
         fresh = np.array([key for key, _, _ in added], np.int64)
-        gone = np.intersect1d(known, np.union1d(fresh, np.fromiter(remove, np.int64)))
+        gone = known[np.isin(known, np.concatenate([fresh, np.fromiter(remove, np.int64)]))]
         if self.count >= LARGE and self._deleted + len(gone) <= MAX_DELETED * self._counted:
             target = storage.files_folder(folder)
             storage.link_files(self._files, target)
             write_segment(target, added, gone.tolist())
-            ids = np.union1d(np.setdiff1d(known, gone), fresh)
+            ids = np.sort(np.concatenate([known[~np.isin(known, gone)], fresh]))
             put_manifest(folder, ids, self.manifest, others)
             return LexicalIndex.open(folder)
         removed = set(gone.tolist())

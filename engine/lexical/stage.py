@@ -165,8 +165,7 @@ def _language(context: StageContext) -> str:
             )  # fmt: skip
         return language
 
-    chunks = context.store.sample_chunk_texts(SAMPLE)
-    detected, reason = detect_language(chunks)
+    detected, reason = detect_language(context.store.sample_chunk_texts(SAMPLE))
     context.choose("language", detected, reason)
     return detected
 
@@ -216,7 +215,7 @@ def _update(
     try:
         index = LexicalIndex.open(source)
         known, others = index.ids(), np.fromiter(_otherwise_indexed(context, source, wanted), np.int64)
-        added, removed = np.union1d(np.setdiff1d(live, known), np.intersect1d(live, others)), np.setdiff1d(known, live)
+        added, removed = live[~np.isin(live, known) | np.isin(live, others)], known[~np.isin(known, live)]
         if len(added) > max(BATCH, len(known)):  # what is added is held in memory
             return None
         chunks = context.store.chunks_by_id(added.tolist())
@@ -237,7 +236,7 @@ def _otherwise_indexed(context: StageContext, source: Path, wanted: _Wanted) -> 
     other |= {
         key for key in languages.keys() | wanted.languages.keys() if languages.get(key) != wanted.languages.get(key)
     }
-    return {chunk for chunk, document in context.store.chunk_owners() if document in other} if other else set()
+    return set(context.store.chunk_ids_in(other))
 
 
 def _kept(file: Path) -> dict[int, str]:

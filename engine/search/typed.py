@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from engine.core.errors import EngineError
+from engine.core.ids import distinct
 from engine.core.records import Document
 from engine.lexical.characters import word_pattern
 from engine.search.filters import SearchFilter, unmet
@@ -129,7 +130,7 @@ class TypedQueries:
             candidates, certain = _candidates(index, clause, ids)
             found, unread = (candidates, ids[:0]) if certain else (ids[:0], candidates)
             if self._loaded.behind("bm25"):
-                unread = np.union1d(unread, ids[~np.isin(ids, index.ids())])
+                unread = distinct(np.concatenate([unread, ids[~np.isin(ids, index.ids())]]))
         read = self._read(clause, unread[np.isin(unread, ids)].tolist())
         return np.concatenate([found, np.fromiter(read, np.int64)])
 
@@ -218,7 +219,7 @@ def _candidates(index: LexicalIndex, clause: Clause, ids: NDArray[np.int64]) -> 
     beginning = words[-1][: max(3, len(words[-1]) - 3)]  # a stem may be shorter than what was typed
     found = index.holding_any(index.stems(beginning))
     rest = index.holding(" ".join(words[:-1])) if words[1:] else None
-    return (found if rest is None else np.intersect1d(found, rest)), False
+    return (found if rest is None else np.intersect1d(found, rest, assume_unique=True)), False
 
 
 def _telling(index: LexicalIndex, document: Document) -> list[str]:

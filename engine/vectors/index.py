@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from engine.core.disk import file_sha256, write_text
 from engine.core.errors import DamagedError, EngineError, ResourceError
+from engine.core.ids import distinct
 from engine.core.similarity import COSINE, IndexForm, Similarity
 from engine.vectors.forms import index_form
 
@@ -98,13 +99,14 @@ class VectorIndex:
         from engine.vectors.graph import graph_of
 
         _check_ids(add, vectors)
-        known = self._places_of(np.union1d(np.fromiter(remove, np.int64), add))
+        known = self._places_of(np.concatenate([np.fromiter(remove, np.int64), add]))
         removed = int(self.manifest["removed"]) + len(known)
         fresh = vectors[0 : len(add)]
         _refuse_not_finite(fresh)
         if removed > REBUILD_SHARE * max(1, self.count) or not self.form.takes(fresh):
             return None
-        gone, names, ids = np.union1d(self._gone, known), list(self.manifest["parts"]), [add]
+        gone = distinct(np.concatenate([self._gone, known]))
+        names, ids = list(self.manifest["parts"]), [add]
         blocks = [_stored(self.form, fresh, self.manifest["dtype"])] if len(add) else []
         while names and len(self._parts[len(names) - 1].ids) <= sum(map(len, ids)):
             part, start = self._parts[len(names) - 1], self._starts[len(names) - 1]
@@ -272,7 +274,7 @@ class VectorIndex:
         """Where those of `ids` lie that the index holds, each once."""
         import numpy as np
 
-        wanted = np.unique(ids)
+        wanted = distinct(ids)
         at = np.searchsorted(self._keys, wanted)
         at = at[at < len(self._keys)]  # those beyond are the last of `wanted`
         return np.asarray(self._places[at[self._keys[at] == wanted[: len(at)]]])
@@ -333,11 +335,9 @@ def _precision(dtype: str) -> type[np.floating]:
 
 
 def _check_ids(ids: NDArray[np.int64], vectors: Rows) -> None:
-    import numpy as np
-
     if len(ids) != vectors.shape[0]:
         raise ValueError(f"{len(ids)} ids do not fit vectors of shape {vectors.shape}")
-    if len(np.unique(ids)) != len(ids) or (len(ids) and ids.min() < 0):
+    if len(distinct(ids)) != len(ids) or (len(ids) and ids.min() < 0):
         raise ValueError("ids must be unique and not negative")
 
 

@@ -237,7 +237,8 @@ def _updated(
     fresh = np.isin(embedded, index.keys(), invert=True)
     if fresh.sum() > index.count:
         return False
-    return index.updated(folder, embedded[fresh], vectors[fresh], np.setdiff1d(index.keys(), ids)) is not None
+    gone = index.keys()[np.isin(index.keys(), ids, invert=True)]
+    return index.updated(folder, embedded[fresh], vectors[fresh], gone) is not None
 
 
 def _hashes(store: Store, wanted: NDArray[np.int64]) -> list[str]:

@@ -350,17 +350,23 @@ class DocumentTables(ArtifactTables):
 
     def sample_chunk_texts(self, count: int) -> list[str]:
         """Texts of about `count` live chunks, spread evenly over the corpus."""
-        total = int(self._rows("SELECT count(*) FROM chunks WHERE live")[0][0])
-        step = max(1, total // max(1, count))
-        sql = """SELECT text FROM chunks WHERE id IN (SELECT id FROM
-            (SELECT id, row_number() OVER (ORDER BY id) AS place FROM chunks WHERE live) WHERE place % ? = 0) ORDER BY id"""
-        return [row[0] for row in self._rows(sql, (step,))]
+        one = "(SELECT id FROM chunks WHERE live ORDER BY id {} LIMIT 1)"
+        ((first, last),) = self._rows(f"SELECT {one.format('ASC')}, {one.format('DESC')}")
+        if first is None:
+            return []
+        sql = "SELECT id, text FROM chunks WHERE live AND id >= ? ORDER BY id LIMIT 1"
+        places = range(first, last + 1, max(1, (last + 1 - first) // max(1, count)))
+        return list(dict(self._rows(sql, (place,))[0] for place in places).values())
 
     def chunk_ids(self) -> NDArray[np.int64]:
         """The ids of all live chunks (n,), ascending."""
         import numpy as np
 
         return np.array([row for (row,) in self._rows("SELECT id FROM chunks WHERE live ORDER BY id")], np.int64)
+
+    def chunk_ids_in(self, documents: Iterable[int]) -> list[int]:
+        """The ids of the live chunks of some documents."""
+        return [row[0] for row in self._among("SELECT id FROM chunks WHERE live AND document_id IN ({0})", documents)]
 
     def chunk_hashes(self, *, superseded: bool = False, first: int = 0) -> list[tuple[int, str]]:
         """(id, content hash) of all live chunks from id `first` on, in order of id; with `superseded`, of all that `chunks_by_id`
@@ -383,12 +389,16 @@ class DocumentTables(ArtifactTables):
         return dict(self._found("id, document_id", ids))
 
     def _found(self, columns: str, ids: Iterable[int]) -> Iterator[Any]:
+        sql = f"""SELECT {columns} FROM chunks WHERE id IN ({{0}})
+            AND EXISTS (SELECT 1 FROM documents WHERE documents.id = chunks.document_id AND documents.live)"""
+        return self._among(sql, ids)
+
+    def _among(self, sql: str, ids: Iterable[int]) -> Iterator[Any]:
+        """What a statement finds of `ids`, of which it gets 500 at a time in place of {0}."""
         wanted = list(ids)
         for first in range(0, len(wanted), 500):
             block = wanted[first : first + 500]
-            sql = f"""SELECT {columns} FROM chunks WHERE id IN ({_marks(block)})
-                AND EXISTS (SELECT 1 FROM documents WHERE documents.id = chunks.document_id AND documents.live)"""
-            yield from self._rows(sql, block)
+            yield from self._rows(sql.format(_marks(block)), block)
 
     def corpus_fingerprint(self) -> str:
         """Hash over the live chunks' ids and contents. Unchanged content means an unchanged value. What a finished ingest has noted
