@@ -87,7 +87,7 @@ class Ingest:
         nothing_left = no_documents("None of the files could be read.", why, self._context)
         with self._store.transaction():
             self._drop_unreadable()
-            if not self._store.counts()["chunks"]:
+            if not self._store.has_chunks():
                 raise nothing_left
         return self._tally
 
@@ -328,7 +328,7 @@ def forget_deleted(
 
 def no_documents(what: str, why: str, context: StageContext) -> NoDocumentsError:
     """The error of a project that nothing can be searched in."""
-    kept = " What was searchable before stays so." if context.store.counts()["chunks"] else ""
+    kept = " What was searchable before stays so." if context.store.has_chunks() else ""
     to_do = "Put documents that hold text there (text, office files, PDF, emails, or a BEIR folder), or name another folder in"
     return NoDocumentsError(what, why, f"{to_do} project.toml.{kept}")
 

@@ -189,10 +189,13 @@ class DocumentTables(ArtifactTables):
         )
         self._rows("UPDATE files SET state = 'gone' WHERE id = ?", (file_id,))
 
-    def has_chunks(self, file_id: int) -> bool:
-        """Whether anything of a file can be found."""
-        sql = "SELECT 1 FROM chunks WHERE live AND document_id IN (SELECT id FROM documents WHERE file_id = ?) LIMIT 1"
-        return bool(self._rows(sql, (file_id,)))
+    def has_chunks(self, file_id: int | None = None) -> bool:
+        """Whether anything can be found, or anything of one file."""
+        sql = "SELECT 1 FROM chunks WHERE live{} LIMIT 1"
+        if file_id is None:
+            return bool(self._rows(sql.format("")))
+        own = " AND document_id IN (SELECT id FROM documents WHERE file_id = ?)"
+        return bool(self._rows(sql.format(own), (file_id,)))
 
     def documents_of(self, file_id: int) -> dict[str, tuple[int, str]]:
         """Live documents of a file: path → (id, content hash)."""
