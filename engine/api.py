@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.core import environment
 from engine.core.events import Event
+from engine.core.messages.search import MODE_OF_NAME
 from engine.core.systems import own_system
 from engine.project.folder import ProjectFolder, locate
 from engine.project.stage import ORDER, SEARCH, ProjectSnapshot
@@ -146,7 +147,7 @@ class Project:
         if self._searcher is None:
             self._searcher = Searcher(self.folder)
         return self._searcher.search(
-            query, mode="bm25" if mode == "keywords" else mode, top=top, where=where, with_facets=with_facets,
+            query, mode=MODE_OF_NAME.get(mode, mode), top=top, where=where, with_facets=with_facets,
             syntax=syntax, by_document=by_document, by_date=by_date, min_score=min_score, rerank=rerank,
         )  # fmt: skip
 

@@ -33,6 +33,8 @@ def ask(
     with opened(name) as project:
         with_model(project.folder)  # without one, nothing is looked for
         found, stop, printer = project.search(question), threading.Event(), _Printer()
+        if found.problem:
+            raise found.problem
         if not as_json:
             show_notes(found)
         with handling(lambda *_: stop.set(), signal.SIGINT, signal.SIGTERM):

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from engine.core.errors import CancelledError, EngineError
 from engine.core.messages.report import EVIDENCE, QUERY_SETS, SCALE, GateTable, ReportVerdict
-from engine.core.messages.search import LINED
+from engine.core.messages.search import LINED, MODE_NAMES
 from engine.core.systems import ADAPTED, IN_USE, SYSTEMS, is_own, label_of, twins
 from engine.core.text import day, duration, harmless, metric_name, short_names
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from engine.core.messages.search import Found, Hit
 
 BAR_WIDTH = 40  # columns of 100 percent
-RANKERS = {"bm25": "keywords"}  # what users call them
 METRICS = ("hit@1", "hit@4", "hit@10", "mrr@10", "ndcg@10")
 
 
@@ -170,7 +169,7 @@ def _heading(hit: Hit, source: str, dated: bool) -> Text:
     page = hit.page_name
     line = f", {harmless(page)}" if page else f":{hit.line}" if hit.format in LINED else ""
     place = " › ".join(dict.fromkeys(part for part in (hit.title, *hit.headings) if part))
-    ranks = {RANKERS.get(name, name): one.document_rank or one.rank for name, one in sorted(hit.rankers.items())}
+    ranks = {MODE_NAMES[name]: one.document_rank or one.rank for name, one in sorted(hit.rankers.items())}
     found = ", ".join(f"{name} #{rank}" for name, rank in ranks.items())
     date = day(hit.date if dated else hit.changed or hit.created)
     said = "".join(f"  {harmless(part)}" for part in (hit.author, date) if part)

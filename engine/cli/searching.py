@@ -12,8 +12,15 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from engine.cli.app import AsJson, MaybeProject, Texts, app, one_of, opened, print_json
-from engine.core.errors import CancelledError, EngineError, ProjectBusyError, SettingsError, UsageError
-from engine.core.messages.search import Found, FoundIn
+from engine.core.errors import (
+    CancelledError,
+    EngineError,
+    NoDocumentsError,
+    ProjectBusyError,
+    SettingsError,
+    UsageError,
+)
+from engine.core.messages.search import MODE_OF_NAME, Found, FoundIn
 from engine.core.text import harmless, short_names
 
 if TYPE_CHECKING:
@@ -29,6 +36,11 @@ class Shown:
     dated: bool = False
 
 
+Top = Annotated[int | None, typer.Option(metavar="N", help="number of hits")]
+Types = Annotated[Texts, typer.Option("--type", metavar="TYPE", help="only this file type, such as md; may repeat")]
+Files = Annotated[bool, typer.Option("--files", help="print only the paths of the documents found")]
+
+
 @app.command()
 def search(
     name: MaybeProject = None,
@@ -39,11 +51,11 @@ def search(
         str | None,
         typer.Option(
             metavar="MODE",
-            autocompletion=one_of("hybrid", "semantic", "keywords"),
+            autocompletion=one_of(*MODE_OF_NAME),
             help="hybrid, semantic or keywords; search.mode of the project if left out",
         ),
     ] = None,
-    top: Annotated[int | None, typer.Option(metavar="N", help="number of hits")] = None,
+    top: Top = None,
     all_projects: Annotated[bool, typer.Option("--all", help="search all projects")] = False,
     also: Annotated[
         list[Path] | None,
@@ -56,7 +68,7 @@ def search(
     passages: Annotated[
         bool, typer.Option("--passages", help="show every passage, not the best of each document")
     ] = False,
-    files: Annotated[bool, typer.Option("--files", help="print only the paths of the documents found")] = False,
+    files: Files = False,
     min_score: Annotated[
         float | None, typer.Option(metavar="SCORE", help="no hits with a lower score; scales differ by mode")
     ] = None,
@@ -68,9 +80,7 @@ def search(
             help="only paths that match, such as 'contracts/**' ('contracts/./': not its subfolders); may repeat",
         ),
     ] = None,
-    file_type: Annotated[
-        Texts, typer.Option("--type", metavar="TYPE", help="only this file type, such as md; may repeat")
-    ] = None,
+    file_type: Types = None,
     same_type: Annotated[Texts, typer.Option("--format", hidden=True)] = None,
     author: Annotated[Texts, typer.Option(metavar="NAME", help="only documents by such an author; may repeat")] = None,
     language: Annotated[
@@ -97,26 +107,15 @@ def search(
     from engine.search.filters import SearchFilter, parse_date
 
     if all_projects:
-        if name and query:
-            raise UsageError(
-                "--all takes no project.", f"It would search all of them, not '{name}' alone.",
-                "Give the query alone, in quotation marks if it has several words: engine search --all QUERY.",
-                code="options-conflict",
-            )  # fmt: skip
-        name, query = None, query or name
-    where = SearchFilter(
-        tuple(path or ()),
-        (*(file_type or ()), *(same_type or ())),
-        parse_date(after) if after else None,
-        parse_date(before) if before else None,
-        tuple(author or ()),
-        tuple(language or ()),
-    )
+        name, query = None, _for_all(name, query)
     if not (query or like) or not (name or all_projects):
         raise UsageError(
             "There is nothing to look for.", "A project and a query are needed; --all needs no project, --like no query.",
-            "Try 'engine search --help'.",
+            "Try 'engine search --help'.", code="query-empty",
         )  # fmt: skip
+    types = (*(file_type or ()), *(same_type or ()))
+    start, end = (parse_date(day) if day else None for day in (after, before))
+    where = SearchFilter(tuple(path or ()), types, start, end, tuple(author or ()), tuple(language or ()))
     asked = f'like:"{like}" {query or ""}' if like else query or ""
 
     def look(project: Project) -> Found:
@@ -130,45 +129,65 @@ def search(
     _end(_in_one(name, look, shown) if name else _in_all(look, shown, also or ()), shown)
 
 
+def _for_all(name: str | None, query: str | None) -> str | None:
+    """The query of a search of all projects, which is its only argument. Raises UsageError."""
+    if name and query:
+        raise UsageError(
+            "--all takes no project.", f"It would search all of them, not '{name}' alone.",
+            "Give the query alone, in quotation marks if it has several words: engine search --all QUERY.",
+            code="options-conflict",
+        )  # fmt: skip
+    return query or name
+
+
 @app.command()
 def find(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="a folder of documents, or one file")],
+    folder: Annotated[str, typer.Argument(metavar="FOLDER", help="a folder of documents, or one file")],
     words: Annotated[str, typer.Argument(metavar="WORDS", help="what to look for, as for 'engine search'")],
-    top: Annotated[int | None, typer.Option(metavar="N", help="number of hits")] = None,
-    file_type: Annotated[
-        Texts, typer.Option("--type", metavar="TYPE", help="only this file type, such as md; may repeat")
-    ] = None,
-    files: Annotated[bool, typer.Option("--files", help="print only the paths of the documents found")] = False,
+    top: Top = None,
+    file_type: Types = None,
+    files: Files = False,
     as_json: AsJson = False,
 ) -> None:
-    """Search a folder without a project, by keyword.
+    """Search a folder without a project, by keyword. 'engine find WORDS FOLDER' does the same.
 
     Its index is kept in your cache folder and follows the files. 'engine purge FOLDER' deletes it.
     """
-    from engine.cli.app import stoppable
-    from engine.cli.run_view import RunView
-    from engine.core.events import Event, Progress
     from engine.project.cached import cached_project
     from engine.search.filters import SearchFilter
 
+    if not Path(folder).expanduser().exists() and Path(words).expanduser().exists():  # as grep has them
+        folder, words = words, folder
+
     def look(project: Project) -> Found:
-        with stoppable() as stop, RunView() as view:
-
-            def show(event: Event) -> None:
-                if isinstance(event, Progress):
-                    view(event)
-
-            try:
-                project.run(("ingest", "index"), on_event=show, should_stop=stop)
-            except (CancelledError, ProjectBusyError) as error:
-                # its project is in the cache, where nobody should look for it
-                error.to_do, error.command = "Search the folder again: what was read is kept.", "find"
-                raise
+        _read(project, folder)
         where = SearchFilter(formats=tuple(file_type or ()))
         return project.search(words, mode="bm25", top=top, where=where, by_document=True)
 
     shown = Shown(files, as_json)
-    _end(_in_one(str(cached_project(folder).path), look, shown), shown)
+    _end(_in_one(str(cached_project(Path(folder)).path), look, shown), shown)
+
+
+def _read(project: Project, folder: str) -> None:
+    """Bring a project of the cache, in which nobody should look for it, in line with its folder."""
+    from engine.cli.app import stoppable
+    from engine.cli.run_view import RunView
+    from engine.core.events import Event, Progress
+
+    with stoppable() as stop, RunView() as view:
+
+        def show(event: Event) -> None:
+            if isinstance(event, Progress):
+                view(event)
+
+        try:
+            project.run(("ingest", "index"), on_event=show, should_stop=stop)
+        except (CancelledError, ProjectBusyError) as error:
+            error.to_do, error.command = "Search the folder again: what was read is kept.", "find"
+            raise
+        except NoDocumentsError as error:
+            what, why = f"Nothing in {folder} can be searched.", error.why if project.skipped() else "There is no file."
+            raise NoDocumentsError(what, why, "Name a folder with text, office files, PDFs or emails.") from None
 
 
 def _end(found_any: bool, shown: Shown) -> None:
@@ -179,6 +198,8 @@ def _end(found_any: bool, shown: Shown) -> None:
 def _in_one(name: str, look: Callable[[Project], Found], shown: Shown) -> bool:
     with opened(name) as project:
         found = look(project)
+        if found.problem:
+            raise found.problem
         _show(found, project, shown)
     return bool(found.hits or found.notes)
 
@@ -204,6 +225,9 @@ def _in_all(look: Callable[[Project], Found], shown: Shown, also: Iterable[Path]
                 print(harmless(f"{name}: {error.what}"), file=sys.stderr)
         else:
             answers.append(FoundIn(name, folder, found))
+    problems = [one.found.problem for one in answers if one.found]
+    if problems and all(problems):  # what one project lacks, another may have
+        raise next(filter(None, problems))
     if shown.as_json:
         print_json(answers)
     return any(one.found and one.found.hits for one in answers)

@@ -37,17 +37,19 @@ def projects_root() -> Path:
 
 
 def locate(name_or_path: str | os.PathLike[str]) -> Path:
-    """The folder of a project given by path, or by name in `projects_root()`."""
+    """The folder of a project given by path, or by name in `projects_root()`. A name that no project there has may be that of a
+    folder here: so a name means the same project wherever one is."""
     text = os.fspath(name_or_path)
-    path = _expanded(text)
-    if _is_file(path / "project.toml") or path.is_absolute() or os.sep in text or text.startswith("."):
+    path, named = _expanded(text), projects_root() / text
+    is_here = _is_file(path / "project.toml") and not _is_file(named / "project.toml")
+    if is_here or path.is_absolute() or os.sep in text or text.startswith("."):
         return path.absolute()
     if not text or any(char in text for char in '\\:*?"<>|\0'):
         raise UsageError(
             f"'{text}' is not a project name.", "It is also the name of a folder.", "Use letters, digits, - and _.",
             code="project-name-invalid",
         )  # fmt: skip
-    return projects_root() / text
+    return named
 
 
 def _expanded(text: str) -> Path:

@@ -11,7 +11,7 @@ from itertools import dropwhile, takewhile
 from typing import TYPE_CHECKING
 from unicodedata import normalize
 
-from engine.core.errors import UsageError
+from engine.core.errors import UsageError, unknown
 from engine.core.messages.search import MAX_FACETS
 from engine.core.records import Document
 from engine.core.text import day
@@ -83,6 +83,13 @@ def unknown_formats(wanted: Iterable[str], documents: Iterable[Document]) -> lis
     """Those file types that no document has, and that nothing is read from either."""
     known = {*FORMATS.values(), *PICTURES.values(), *(document.format for document in documents)}
     return [text for text in wanted if format_named(text) not in known]
+
+
+def unknown_format(wanted: Iterable[str], documents: Iterable[Document]) -> UsageError | None:
+    """The error of the first of these; None where there is none."""
+    valid = sorted({*FORMATS.values(), *PICTURES.values()})
+    errors = (unknown("file type", one, valid, code="type-unknown") for one in unknown_formats(wanted, documents))
+    return next(errors, None)
 
 
 def language_named(text: str) -> str:

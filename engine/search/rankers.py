@@ -40,6 +40,11 @@ class Rankings:
         """Length of the longest ranking."""
         return max((len(ids) for ids, _ in self.by_ranker.values()), default=0)
 
+    @property
+    def without_words(self) -> bool:
+        """Whether both rankers were asked, and no chunk holds a word of the query."""
+        return len(self.by_ranker) > 1 and not len(self.by_ranker["bm25"][0])
+
 
 @dataclass(frozen=True)
 class Rankers:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from engine.core.errors import EngineError, UsageError
@@ -24,6 +24,16 @@ if TYPE_CHECKING:
 Stop = Callable[[], bool]
 POLL_SECONDS = 0.02
 PASSAGES_AT_ONCE = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Ordered:
+    """`fused` in the reranker's order, where one was asked, with its `scores` by chunk; the rest as in `Found`."""
+
+    fused: Fused
+    scores: dict[int, float] = field(default_factory=dict)
+    reranked: Reranked | None = None
+    can_rerank: bool = False
 
 
 class Reranking:
@@ -64,7 +74,13 @@ class Reranking:
         fits = chosen.used and (chosen.mode, chosen.seconds) == (mode, settings.rerank_seconds)
         return chosen if fits else None
 
-    def order(self, query: str, fused: Fused, stop: Stop) -> tuple[Fused, dict[int, float], Reranked]:
+    def order(self, mode: str, asked: bool | None, query: str, fused: Fused, stop: Stop) -> Ordered:
+        """What was found for `query`, reranked where that is `wanted`. Raises UsageError as that does."""
+        if not self.wanted(mode, asked):
+            return Ordered(fused, can_rerank=asked is False and self.decided(mode) is not None)
+        return Ordered(*self._order(query, fused, stop))
+
+    def _order(self, query: str, fused: Fused, stop: Stop) -> tuple[Fused, dict[int, float], Reranked]:
         """The first passages as the reranker orders them, then all others as they were; its scores by chunk; how many there are.
 
         Loading is not counted in the time. `stop` is asked again and again; the answer has what was done by then.
@@ -128,9 +144,10 @@ class Reranking:
         return True
 
 
-def unfinished(reranked: Reranked) -> str:
+def unfinished(reranked: Reranked | None) -> str:
     """Why not all that the time allows for was reranked; empty where it was."""
-    return f"Reranking ended early: {reranked.problem.what} {reranked.problem.to_do}" if reranked.problem else ""
+    problem = reranked and reranked.problem
+    return f"Reranking ended early: {problem.what} {problem.to_do}" if problem else ""
 
 
 def with_scores(hits: tuple[Hit, ...], scores: dict[int, float]) -> tuple[Hit, ...]:

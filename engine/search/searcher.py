@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 from unicodedata import category
 
 from engine.core.characters import visible
 from engine.core.errors import EngineError, UsageError
-from engine.core.messages.search import MODES, Explained, Found, Hit, Mode, RankComparison
+from engine.core.messages.search import MODE_OF_NAME, MODES, Explained, Found, Hit, Mode, RankComparison
 from engine.core.records import Document
 from engine.corpus.scan.formats import STREAMED
 from engine.lexical.filenames import FilenameMatch
@@ -17,15 +17,19 @@ from engine.project.control import run_hints
 from engine.project.folder import ProjectFolder
 from engine.search.encoding import EncodersInUse
 from engine.search.explaining import Explainer, encoder_name
-from engine.search.filters import SearchFilter, facets, unmet
+from engine.search.filters import SearchFilter, facets, unknown_format, unmet
 from engine.search.fusing import fuse
 from engine.search.listing import MIN_DEPTH, Listing, newest_first, undated
 from engine.search.loaded import Loaded
 from engine.search.presence import Presence
 from engine.search.rankers import Rankers, Rankings, codes_first, without_weak
-from engine.search.reranked import Reranking, unfinished, with_scores
+from engine.search.reranked import Ordered, Reranking, unfinished, with_scores
 from engine.search.syntax import ParsedQuery, parse
-from engine.search.typed import TypedQueries, without_names
+from engine.search.typed import TypedQueries, Wording, without_names
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 SNIPPET_WIDTH = 300  # characters
 EMPTY, NO_WORD = "The query is empty.", "The query has no words: type a word or a number to look for."
@@ -105,62 +109,65 @@ class Searcher:
         mode, top = mode or settings.mode_in_json, settings.top if top is None else top
         _check(mode, top)
         like = self._typed.like(parsed) if parsed.like else None
-        if problem := unsearchable(query) or self._unclear(parsed, like):
-            return Found(query, mode, (), (problem,))
+        if problem := self._unclear(query, parsed, like):
+            return Found(query, mode, (), (problem.what,), problem=problem)
         documents, match = self._match(parsed.text, where, settings.named_documents)
         parsed = without_names(parsed, match.names)
-        depth = max(MIN_DEPTH, 5 * top)
         wording = self._typed.wording(parsed, match.text, like)
         allowed = self._typed.allowed(parsed, documents, like)
-        rankings = self._rankers.rank(wording, mode, depth, allowed, all_matching=with_facets)
-        while (
-            by_document
-            and rankings.longest >= depth
-            and self._listing.count_documents(rankings.by_ranker.values()) < top
-        ):
-            depth *= 10  # one long document has all the places
-            rankings = self._rankers.rank(wording, mode, depth, allowed, all_matching=with_facets)
-        found, notes, commands = rankings.by_ranker, rankings.notes, rankings.commands
+        rankings, depth = self._ranked(wording, mode, top, allowed, by_document, with_facets)
         if settings.hide_weak and mode == "semantic":
-            least, reason = self._loaded.threshold()
-            found["semantic"], note = without_weak(found["semantic"], top, least, reason)
-            notes.append(note)
-            commands += ["evaluate"] if least is None else []
-        self._note(rankings, match, where)
-        if parsed.unclosed:
-            notes.append(f"The quotation mark is not closed: {parsed.unclosed} is taken as a phrase.")
+            self._hide_weak(rankings, top)
+        self._note(rankings, parsed, match, where)
         suggestion, note = self._typed.corrected(query, match.text) if syntax else ("", "")
-        notes.append(note)
         fusion = self._loaded.fusion(settings)
-        fused = fuse(self._rankers.cross_scored(wording, rankings, fusion), fusion)
-        scores, reranked, can_rerank = dict[int, float](), None, False
+        ordered = Ordered(fuse(self._rankers.cross_scored(wording, rankings, fusion), fusion))
         if not by_date and like is None:
-            if self.reranking.wanted(mode, rerank):
-                fused, scores, reranked = self.reranking.order(wording.meaning, fused, stop)
-                notes.append(unfinished(reranked))
-            can_rerank = rerank is False and self.reranking.decided(mode) is not None
-        fused = codes_first(fused, match.text, rankings, allowed).down_to(min_score)
+            ordered = self.reranking.order(mode, rerank, wording.meaning, ordered.fused, stop)
+        fused = codes_first(ordered.fused, match.text, rankings, allowed).down_to(min_score)
         presence = Presence(self.project.path)
         shown = depth if by_date and (parsed.required or parsed.titles) else top
         hits = self._listing.hits(
-            wording.keywords, found, fused, shown, snippet_width, presence, by_document=by_document
+            wording.keywords, rankings.by_ranker, fused, shown, snippet_width, presence, by_document=by_document
         )
-        hits = newest_first(hits)[:top] if by_date else with_scores(hits, scores)
-        notes.append(undated(hits) if by_date else "")
+        hits = newest_first(hits)[:top] if by_date else with_scores(hits, ordered.scores)
+        rankings.notes += [note, unfinished(ordered.reranked), undated(hits) if by_date else ""]
         if not hits:
-            notes.append(self._typed.why_nothing(parsed, where, documents, allowed, min_score))
-        elif like is None and len(found) > 1 and not len(found["bm25"][0]):
-            notes.append("No document has a word of the query: these are the nearest by meaning.")
+            rankings.notes.append(self._typed.why_nothing(parsed, where, documents, allowed, min_score))
+        elif like is None and rankings.without_words:
+            rankings.notes.append("No document has a word of the query: these are the nearest by meaning.")
         if outdated := presence.notes(self.project.argument):
-            notes += outdated
-            commands.append("ingest")
-        facets_found = self._facets(rankings) if with_facets else {}
+            rankings.notes += outdated
+            rankings.commands.append("ingest")
         return Found(
-            query, mode, hits, tuple(filter(None, notes)), facets_found, tuple(commands), suggestion, reranked, can_rerank
+            query, mode, hits, tuple(filter(None, rankings.notes)), self._facets(rankings) if with_facets else {},
+            tuple(rankings.commands), suggestion, ordered.reranked, ordered.can_rerank,
+            unknown_format(where.formats, self._loaded.documents().values()) if where else None,
         )  # fmt: skip
 
-    def _note(self, rankings: Rankings, match: FilenameMatch, where: SearchFilter | None) -> None:
-        """Say where was looked, and what the indexes do not know yet."""
+    def _ranked(
+        self, wording: Wording, mode: Mode, top: int, allowed: NDArray[np.int64] | None, by_document: bool, all_matching: bool
+    ) -> tuple[Rankings, int]:  # fmt: skip
+        """The rankings, and how many chunks of each were asked for: more where one long document has all the places."""
+        depth = max(MIN_DEPTH, 5 * top)
+        while True:
+            found = self._rankers.rank(wording, mode, depth, allowed, all_matching=all_matching)
+            if (
+                not by_document
+                or found.longest < depth
+                or self._listing.count_documents(found.by_ranker.values()) >= top
+            ):
+                return found, depth
+            depth *= 10
+
+    def _hide_weak(self, rankings: Rankings, top: int) -> None:
+        least, reason = self._loaded.threshold()
+        rankings.by_ranker["semantic"], note = without_weak(rankings.by_ranker["semantic"], top, least, reason)
+        rankings.notes.append(note)
+        rankings.commands += ["evaluate"] if least is None else []
+
+    def _note(self, rankings: Rankings, parsed: ParsedQuery, match: FilenameMatch, where: SearchFilter | None) -> None:
+        """Say where was looked, what the indexes do not know yet, and how the query was taken."""
         if match.names:
             rankings.notes.insert(0, f"Only in {' and '.join(match.names)}, which the query names.")
         for ranker in rankings.by_ranker:
@@ -169,12 +176,18 @@ class Searcher:
                 rankings.commands += [behind.command] if behind.command else []
         if where is not None and not where.empty:
             rankings.notes += unmet(where, self._loaded.documents().values())
+        if parsed.unclosed:
+            rankings.notes.append(f"The quotation mark is not closed: {parsed.unclosed} is taken as a phrase.")
 
-    def _unclear(self, parsed: ParsedQuery, like: Document | None) -> str:
-        """Why nothing can be looked for in a query with operators."""
+    def _unclear(self, query: str, parsed: ParsedQuery, like: Document | None) -> UsageError | None:
+        """Why nothing can be looked for; None where something can."""
+        if why := unsearchable(query):
+            return UsageError(why, code="query-empty")
         if parsed.like:
-            return "" if like else f"There is no document {parsed.like}: name its id or its path."
-        return unsearchable(parsed.text) and "Type a word to look for as well, as in: report -draft"
+            what = f"There is no document {parsed.like}: name its id or its path."
+            return None if like else UsageError(what, code="document-missing")
+        what = "The query only says what to leave out. Type a word to look for as well, as in: report -draft"
+        return UsageError(what, code="query-empty") if unsearchable(parsed.text) else None
 
     @_with_run_hints
     def search_unused(self, query: str, top: int) -> tuple[Hit, ...]:
@@ -275,7 +288,7 @@ def _clean(query: str) -> str:
 def _check(mode: str, top: int) -> None:
     if mode not in MODES:
         raise UsageError(
-            f"There is no search mode '{mode}'.", "The modes are hybrid, semantic, keywords.", "Choose one of these.",
+            f"There is no search mode '{mode}'.", f"The modes are {', '.join(MODE_OF_NAME)}.", "Choose one of these.",
             code="search-mode-unknown",
         )  # fmt: skip
     if top < 1:

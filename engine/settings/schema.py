@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from engine.core.messages.search import MODE_OF_NAME, Mode
 from engine.settings.section import MAX_WHOLE_NUMBER, Prompt, Section, key
 from engine.settings.training_schema import TrainingSettings
 
@@ -200,9 +201,9 @@ class SearchSettings(Section):
     hide_weak: bool = key(False, "hide semantic hits that are less similar to the query than evaluation found useful")
 
     @property
-    def mode_in_json(self) -> Literal["hybrid", "semantic", "bm25"]:
+    def mode_in_json(self) -> Mode:
         """The mode as messages, reports and exports name it."""
-        return "bm25" if self.mode == "keywords" else self.mode
+        return MODE_OF_NAME[self.mode]
 
 
 class Settings(Section):

@@ -56,6 +56,28 @@ def test_a_folder_is_searched_and_followed(folder: Path, cache: Path) -> None:
     assert engine_here("find", str(folder / "nothing"), "roof", check=False).returncode == InputError.exit_code
 
 
+def test_words_may_stand_before_the_folder(folder: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    assert engine_here("find", "roof", ".", "--files").stdout.split() == [str(folder / "roof.md")]
+    (folder / "roof").mkdir()  # where both are there, the first is the folder
+    (folder / "roof" / "flat.md").write_text("A flat roof: see rent.txt.")
+    assert engine_here("find", "roof", "rent.txt", "--files").stdout.split() == [str(folder / "roof" / "flat.md")]
+    code, error = error_of("find", "nothing", "nowhere")
+    assert (code, error["code"]) == (InputError.exit_code, "path-missing")
+
+
+def test_of_an_empty_folder_no_settings_are_spoken(folder: Path, cache: Path) -> None:
+    for path in folder.iterdir():
+        path.unlink()
+    code, error = error_of("find", str(folder), "roof")
+    assert (code, error["code"]) == (InputError.exit_code, "no-documents")
+    assert str(folder) in error["what"]
+    for inner in (str(cache), "project.toml", "corpus.include"):
+        assert inner not in json.dumps(error)
+    (folder / "picture.qqq").write_bytes(b"\0\1")
+    assert "picture.qqq" in error_of("find", str(folder), "roof")[1]["why"]
+
+
 def test_a_stopped_search_does_not_send_anybody_into_the_cache(
     folder: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

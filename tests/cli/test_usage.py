@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 from fixtures.errors import error_of
+from fixtures.pipeline import engine_here, stage_here
+
+from engine.project.folder import ProjectFolder
 
 
 @pytest.mark.parametrize(
@@ -24,6 +30,49 @@ def test_a_wrong_argument_is_named_with_what_may_stand_there(
     code, error = error_of(*arguments)
     assert code == 2
     assert all(word in error["what"] for word in named)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (("",), "query-empty"),
+        (("!!!",), "query-empty"),
+        (("--", "-door"), "query-empty"),
+        (("like:nowhere",), "document-missing"),
+        (("--like", "nowhere"), "document-missing"),
+        (("door", "--type", "pfd"), "type-unknown"),
+        (("door", "--type", "md", "--type", "pfd"), "type-unknown"),
+    ],
+)
+def test_what_cannot_be_looked_for_is_wrong_use(
+    project: ProjectFolder, arguments: tuple[str, ...], expected: str
+) -> None:
+    code, error = error_of("search", "--mode", "keywords", str(project.path), *arguments)
+    assert (code, error["code"]) == (2, expected)
+
+
+@pytest.mark.parametrize("options", [(), ("--type", "pdf"), ("--author", "nobody"), ("--language", "fr")])
+def test_to_find_nothing_is_no_error(project: ProjectFolder, options: tuple[str, ...]) -> None:
+    done = engine_here("search", str(project.path), "xylophone", "--mode", "keywords", *options)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr
+
+
+def test_a_document_of_one_project_is_looked_for_in_all(
+    project: ProjectFolder, built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    empty = ProjectFolder.create(tmp_path / "without", {"corpus": {"paths": [str(tmp_path / "one")]}})
+    (tmp_path / "one").mkdir()
+    (tmp_path / "one" / "a.md").write_text("A door.")
+    for stage in ("ingest", "index"):
+        stage_here(empty.path, stage)
+    (like,) = {row.path for row in project.store().documents()[:1]}
+    every = ("--mode", "keywords", "--all", "--also", str(empty.path), "--also", str(project.path), "--json")
+    answers = json.loads(engine_here("search", *every, "--like", like).stdout)
+    assert [bool(one["found"]["hits"]) for one in answers] == [False, True]
+    code, error = error_of("search", *every, "--like", "nowhere")
+    assert (code, error["code"]) == (2, "document-missing")
 
 
 def test_a_search_of_all_projects_takes_no_project() -> None:

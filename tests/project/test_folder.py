@@ -114,6 +114,19 @@ def test_names_lie_in_the_users_data_folder(tmp_path: Path, monkeypatch: pytest.
     assert known_projects() == []
 
 
+def test_a_name_means_the_same_project_wherever_one_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    ProjectFolder.create(here / "handbook", {})
+    assert ProjectFolder.open("handbook").path == here / "handbook"
+    named = ProjectFolder.create(projects_root() / "handbook", {})
+    assert ProjectFolder.open("handbook").path == named.path
+    assert ProjectFolder.open("./handbook").path == here / "handbook"
+    assert named.argument == "handbook"
+
+
 def test_open_by_path(project: ProjectFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("project", "./project", str(tmp_path / "project"), tmp_path / "project"):

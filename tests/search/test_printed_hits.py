@@ -15,6 +15,7 @@ from engine.cli.app import app
 from engine.cli.console import output, show_found
 from engine.cli.run_view import RunView
 from engine.core.disk import write_text
+from engine.core.errors import UsageError
 from engine.core.events import Progress
 from engine.core.messages.search import Found, Hit, Ranked, Reranked
 from engine.core.records import Chunk, Document
@@ -106,8 +107,8 @@ def test_the_command_distinguishes_two_files_of_one_name(project: ProjectFolder,
     assert "1. left/docs/same.md:3  Same  [keywords #1]" in done.stdout
     assert "2. right/docs/same.md:3  Same  [keywords #2]" in done.stdout
     done = CliRunner().invoke(app, ["search", str(project.path), "!!!"])
-    assert (done.exit_code, done.stdout) == (0, "")
-    assert len(done.stderr.splitlines()) == 1  # why nothing was found
+    assert isinstance(done.exception, UsageError)
+    assert (done.exception.code, done.stdout) == ("query-empty", "")
 
 
 def test_it_says_how_many_passages_were_reranked(capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,6 +12,9 @@ from engine.core.messages.wire import AtLeast, Request, RowId
 
 Mode = Literal["hybrid", "semantic", "bm25"]
 MODES: tuple[Mode, ...] = get_args(Mode)
+MODE_OF_NAME: dict[str, Mode] = {"hybrid": "hybrid", "semantic": "semantic", "keywords": "bm25"}
+"""The modes by what users call them, and the rankers that two of them are named after."""
+MODE_NAMES = {str(mode): name for name, mode in MODE_OF_NAME.items()}
 LINED = frozenset({"txt", "md", "csv"})  # formats whose lines are those of the file
 MAX_FACETS = 20  # values of each facet, the most frequent ones: where so many are listed, there may be more
 
@@ -100,6 +103,7 @@ class Found:
     `commands`: the `engine` commands that the notes advise. `suggestion`: the query with words that no document holds in the
     spelling of documents; empty where there is nothing to correct. `reranked`: None where no reranker was asked. `can_rerank`:
     none was, but evaluation has put one into use, and the same search may put these hits in order where it does not say no.
+    `problem`: where the query has nothing to look for, or names a document or a file type that there is not, which `notes` say.
     """
 
     query: str
@@ -111,6 +115,7 @@ class Found:
     suggestion: str = ""
     reranked: Reranked | None = None
     can_rerank: bool = False
+    problem: EngineError | None = None
 
 
 @dataclass(frozen=True, slots=True)
