@@ -54,6 +54,11 @@ class Report:
         return own_system(self.in_use.name)
 
     @property
+    def way(self) -> str:
+        """What stands before an encoder's name where it searches in the default mode."""
+        return f"{self.fusion['method']}_" if self.fusion and not (self.gate and self.gate.mode == "semantic") else ""
+
+    @property
     def served(self) -> InUseInfo:
         """`in_use`, as it was called before 0.2."""
         return self.in_use

@@ -15,7 +15,7 @@ from rich.text import Text
 from engine.core.errors import CancelledError, EngineError
 from engine.core.messages.report import EVIDENCE, QUERY_SETS, SCALE, GateTable, ReportVerdict
 from engine.core.messages.search import LINED, MODE_NAMES
-from engine.core.systems import ADAPTED, IN_USE, SYSTEMS, is_own, label_of, twins
+from engine.core.systems import ADAPTED, BASE, IN_USE, SYSTEMS, is_own, label_of, twins
 from engine.core.text import day, duration, harmless, metric_name, short_names
 
 if TYPE_CHECKING:
@@ -61,6 +61,8 @@ def show_tables(
                 label = f"{label_of(name)} (in use)" if hidden and is_own(name, own) else label_of(name)
                 shown.add_row(label, *(_cell(figures[metric]) for metric in METRICS))
         console.print(shown)
+        if table.format_lopsided:
+            console.print(table.format_lopsided)
 
 
 def show_verdict(found: ReportVerdict, console: Console) -> None:
@@ -108,14 +110,16 @@ def show_differences(rows: Differences, console: Console) -> None:
         )
 
 
-def differences_in_use(table: FigureTable) -> Differences:
+def differences_in_use(table: FigureTable, way: str) -> Differences:
     """What is in use against base, and the further pairs, as `show_differences` takes them; the adapted encoder where base
-    itself is in use."""
+    itself is in use, in the default mode alone. `way`: what stands before an encoder's name in that mode."""
     same = IN_USE in table.systems and table.systems[IN_USE] == table.systems.get(table.base)
     name = ADAPTED if same and ADAPTED in table.differences else IN_USE
+    pair = f"{way}{name} − {way}{BASE}"
+    if same and pair in table.pairs:
+        return {pair: table.pairs[pair]}
     row = table.differences.get(name)
-    pairs = {} if same else table.pairs
-    return {**({f"{name} − {table.base}": row} if row else {}), **pairs}
+    return {**({f"{name} − {table.base}": row} if row else {}), **({} if same else table.pairs)}
 
 
 def show_study(found: Mapping[str, Any], console: Console) -> None:

@@ -167,7 +167,9 @@ class JudgingSession:
         if learnt := trained_on(self._project, [one.query for one in self._subjects]):
             self._say(f"{learnt} of these are used for training, so the evaluation leaves them out.", "yellow")
         if hits := sum(len(one.open) for one in self._subjects):
-            self._say(f"{hits:,} {'hit' if hits == 1 else 'hits'} to judge. Every answer is saved at once.")
+            known = sum(len(one.hits) for one in self._subjects) - hits
+            judged = f", {known:,} judged before" if known else ""
+            self._say(f"{hits:,} {'hit' if hits == 1 else 'hits'} to judge{judged}. Every answer is saved at once.")
             self._say(f"{HELP}.")
 
         for one in self._subjects:
@@ -232,7 +234,7 @@ class JudgingSession:
 
         hit = one.hits[place]
         self._console.print()
-        counted = f"{self._counted(one)}, hit {place + 1} of {len(one.hits)}: "
+        counted = f"{self._counted(one)}, hit {one.open.index(place) + 1} of {len(one.open)}: "
         self._console.print(Text.assemble(counted, (harmless(one.query.text), "bold")))
         self._say(" › ".join(harmless(part) for part in (hit.path, hit.place, *hit.headings) if part), "cyan")
         self._console.print(Text(visible(hit.text, lines=True)))
@@ -273,7 +275,8 @@ def _show_summary(summary: Summary) -> None:
     if not summary.queries:
         print("Every hit of the project's queries is marked. Use --query to judge others.", file=sys.stderr)
     elif summary.open:
-        print(f"{summary.open} hits have no mark yet; the same command continues with them.", file=sys.stderr)
+        left = f"{summary.open} hit{' is' if summary.open == 1 else 's are'} left to judge"
+        print(f"{left}; the same command continues there.", file=sys.stderr)
     if summary.judged_queries < summary.judged_needed:
         print(
             f"Of your own questions, {summary.judged_show}. A question counts once a hit of it is judged right.",

@@ -99,7 +99,7 @@ def report(
     if full:
         for kind, table in found.tables.items():
             show_tables({kind: table}, output(), found.own_system)
-            show_differences(differences_in_use(table), output())
+            show_differences(differences_in_use(table, found.way), output())
         if found.gate:
             show_gate(found.gate, output())
         print(found.reason)

@@ -13,6 +13,8 @@ from engine.core.text import about_count
 
 Verdict = Literal["better", "worse", "no difference shown", "proves nothing"]
 MILLION = 1_000_000
+LOPSIDED = 0.2
+"""Share of the queries that are of one document from which on intervals are explained."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,7 @@ class Difference:
         if self.needed is None:
             return ""
         count = "over a million" if self.needed > MILLION else f"about {about_count(self.needed)}"
-        return f"; {count} queries would show one as large"
+        return f"; to show one this small takes {count} queries"
 
 
 Figures = Mapping[str, Mapping[str, Interval]]
@@ -79,7 +81,8 @@ Differences = Mapping[str, Mapping[str, Difference]]
 class FigureTable:
     """System → metric → figure, in percent, and the paired differences to `base` and of further `pairs` ("one − another").
 
-    `left_out`: queries without an answer in the corpus; `synthetic`: of those measured, how many were made from the documents.
+    `left_out`: queries without an answer in the corpus; `synthetic`: of those measured, how many were made from the documents;
+    `one_document`: how many are of one document, of that with most.
     """
 
     base: str
@@ -89,6 +92,17 @@ class FigureTable:
     differences: Differences
     pairs: Differences = field(default_factory=dict)
     synthetic: int = 0
+    one_document: int = 0
+
+    @property
+    def format_lopsided(self) -> str:
+        """Why intervals are wide and off-centre; empty where they are not: resamples draw documents, with all their queries."""
+        if self.one_document < max(2, LOPSIDED * self.queries):
+            return ""
+        return (
+            f"{self.one_document:,} of the {self.queries:,} queries are about one document. The intervals allow for that by "
+            "drawing whole documents, so they are wide, and their middle is not the mean."
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form."""

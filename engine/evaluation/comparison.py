@@ -64,10 +64,12 @@ def compare(
     values = {name: measure(_rows(ids, kept, len(judgments)), usable, document_of) for name, ids in systems.items()}
     wanted = [(name, base) for name in values if name != base]
     cells = dict.fromkeys([*wanted, *pairs], tuple(values[base]))
-    figures, gaps = compared(values, cells, samples, seed, clusters_of(usable))
+    clusters = clusters_of(usable)
+    figures, gaps = compared(values, cells, samples, seed, clusters)
     table = FigureTable(
         base, len(usable), len(judgments) - len(usable), figures, {name: gaps[name, base] for name, _ in wanted},
         {f"{name} − {other}": gaps[name, other] for name, other in pairs}, synthetic * len(usable),
+        int(np.unique(clusters, return_counts=True)[1].max()),
     )  # fmt: skip
     return Comparison(
         tuple(judgment.key for judgment in usable), tuple(judgment.text for judgment in usable), values, table

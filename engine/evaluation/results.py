@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from engine.core.systems import ADAPTED, BASE, BM25, FUSED, IN_USE, INTERPOLATED, ordered
+from engine.core.systems import ADAPTED, BASE, BM25, FUSED, IN_USE, INTERPOLATED, WAYS, ordered
 from engine.encoders.for_project import encoder_fingerprint_of, model_fingerprint
 from engine.evaluation.query_sets import QuerySet
 from engine.project.stage import StageContext
@@ -25,12 +25,6 @@ if TYPE_CHECKING:
     from engine.evaluation.studies.fusion import FusionChoice
 
     Compared = Sequence[tuple[QuerySet, Comparison]]
-
-PAIRS = (
-    *((f"{way}{IN_USE}", other) for way in FUSED for other in (f"{way}{BASE}", BM25)),
-    (IN_USE, BM25),
-)
-"""Compared besides each system with base: what is in use with hybrid base and BM25."""
 
 
 def publish_results(
@@ -76,10 +70,13 @@ def _compare(context: StageContext, work: Evaluation, one: QuerySet, selection: 
     from engine.evaluation.comparison import compare
 
     order = ordered(name for name in one.rankings if not name.startswith(INTERPOLATED))
+    after = (IN_USE,) if selection.weight else (IN_USE, ADAPTED)
+    pairs = [(f"{way}{name}", f"{way}{BASE}") for way in FUSED for name in after]
+    pairs += [(f"{way}{IN_USE}", BM25) for way in WAYS]
     found = compare(
         {name: one.rankings[name] for name in order}, one.judgments, work.rankers.document_of,
         samples=context.settings.evaluation.bootstrap_samples, seed=context.settings.training.seed,
-        pairs=[pair for pair in PAIRS if set(pair) <= set(order) and pair[1] != BASE],
+        pairs=[pair for pair in pairs if set(pair) <= set(order)],
         synthetic=one.synthetic,
     )  # fmt: skip
     flatters = one.synthetic and (one.rung or "") != selection.decision.rung

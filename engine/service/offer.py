@@ -51,7 +51,7 @@ def adaptation_offer(project: ProjectFolder, timed: bool = True) -> AdaptationOf
     return AdaptationOffer(
         dict(found.seconds) if found else {}, tuple(found.unknown) if found else (), rung, counts[rung], needed[rung],
         DIFFERENCE, MIN_TO_CHOOSE, needed["judged"], tuple(name for name, does in helps.items() if does), not due,
-        max(counts.values()) >= MIN_TO_DECIDE, found.rough if found else busy(),
+        max(counts.values()) >= MIN_TO_DECIDE, found.rough if found else busy(), planned is not None,
     )  # fmt: skip
 
 

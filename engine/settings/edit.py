@@ -25,7 +25,7 @@ def change(text: str, changes: Mapping[str, Any], origin: str = "project.toml") 
     changes = current_changes(before, changes)
     with suppress(SettingsError):
         validate(before)
-        origin = "The change"  # what is wrong then is not in the file
+        origin = ""  # what is wrong then is not in the file
     settings = validate(with_changes(before, changes), origin)
     text = text if text.endswith("\n") or not text else text + "\n"
     for dotted, value in changes.items():

@@ -77,9 +77,12 @@ def _explain(error: ValidationError, origin: str) -> SettingsError:
         advice.append(
             f"Did you mean {near}?" if near else "Remove it; 'engine config list PROJECT --all' shows every key."
         )
+    several = len(problems) > 1
     return SettingsError(
-        f"{origin} has {len(problems)} problem{'s' if len(problems) > 1 else ''}.",
-        "; ".join(problems) + ".",
+        f"{origin or 'The change'} has {len(problems)} problems."
+        if several
+        else f"{origin}: {problems[0]}.".removeprefix(": "),
+        "; ".join(problems) + "." if several else "",
         " ".join(advice) or "Correct the value.",
         code="settings-unknown-key" if advice else "settings-invalid",
     ).at(key=".".join(str(part) for part in error.errors()[0]["loc"]))

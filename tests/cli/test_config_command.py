@@ -93,5 +93,5 @@ def test_a_wrong_key_or_value_changes_nothing(
     action, *rest = words
     returned, error = error_of("config", action, str(project.path), *rest)
     assert (returned, error["code"]) == (2, code)
-    assert named in error["why"] + error["to_do"]
+    assert named in error["what"] + error["to_do"]
     assert (project.path / "project.toml").read_bytes() == before

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 
 import pytest
 from fixtures.shown_numbers import numbers
@@ -153,20 +154,33 @@ def test_what_is_in_use_stands_once_and_is_marked() -> None:
     assert shown["base"] == [name for name in marked if name not in (label_of("in_use"), label_of("rrf_in_use"))]
 
 
+@pytest.mark.parametrize(("of_one", "lines"), [(12, 1), (11, 0)])
+def test_intervals_are_explained_where_a_fifth_of_the_queries_is_about_one_document(of_one: int, lines: int) -> None:
+    found = replace(table({}, {}), one_document=of_one)
+    out = Console(file=io.StringIO(), width=200)
+    console.show_tables({"judged": found}, out, "base")
+    shown = [line for line in out.file.getvalue().splitlines() if numbers(line)[:2] == [of_one, 60]]  # type: ignore[attr-defined]
+    assert len(shown) == lines
+
+
 def test_where_base_is_in_use_the_adapted_encoder_is_compared() -> None:
     found = table(
         {"adapted": gap(-0.8), "in_use": gap(0)}, {"rrf_in_use − rrf_base": gap(0)}, base=40, adapted=39, in_use=40
     )
-    assert list(console.differences_in_use(found)) == ["adapted − base"]
+    assert list(console.differences_in_use(found, "rrf_")) == ["adapted − base"], "a report of before"
+    pairs = {f"rrf_{name} − rrf_base": gap(0) for name in ("in_use", "adapted")}
+    both = replace(found, pairs=pairs)
+    assert list(console.differences_in_use(both, "rrf_")) == ["rrf_adapted − rrf_base"], "as users search"
+    assert list(console.differences_in_use(both, "")) == ["adapted − base"]
     alone = table({"in_use": gap(0)}, {}, base=40, in_use=40)
-    assert list(console.differences_in_use(alone)) == ["in_use − base"]
+    assert list(console.differences_in_use(alone, "")) == ["in_use − base"]
 
 
 def test_what_is_in_use_is_compared_with_p_and_the_queries_that_would_show_a_difference() -> None:
     pairs = {"rrf_in_use − rrf_base": gap(0.5, "no difference shown", 0.25, 1_250)}
     found = table({"bm25": gap(9), "in_use": gap(2.4, p=0.0001)}, pairs)
     out = Console(file=io.StringIO(), width=200)
-    console.show_differences(console.differences_in_use(found), out)
+    console.show_differences(console.differences_in_use(found, "rrf_"), out)
     first, second = out.file.getvalue().splitlines()  # type: ignore[attr-defined]
     assert numbers(first) == [2.4, 1.4, 3.4, 0.001]  # difference, its interval, p
     assert numbers(second) == [0.5, 0.5, 1.5, 0.25, 1_300]  # and the queries that would show it

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from fixtures.pipeline import engine_here, environment, stage_here
+from fixtures.shown_numbers import numbers
 
 from engine.core.messages.offer import AdaptationOffer
 from engine.evaluation.marks import read_marks
@@ -55,7 +56,10 @@ def test_a_session_is_kept_and_continued(project: ProjectFolder) -> None:
     assert found["next"].startswith(f"engine judge {project.path} "), "too few questions for any other proof"
     assert found["judged_needed"] == 219
     again = judge(project, "nyq")
-    assert re.findall(r"hit (\d) of 4", again.stderr) == ["2", "4"], "what was judged is not asked again"
+    assert re.findall(r"hit (\d) of 2", again.stderr) == ["1", "2"], (
+        "what was judged is neither asked again nor counted"
+    )
+    assert [2, 2] in map(numbers, again.stderr.splitlines())
     assert counts(again) == ("done", 1, 1, 0, 0, 1)
     assert len(marks(project)) == 4
     assert counts(judge(project, "")) == ("done", 0, 0, 0, 0, 1)

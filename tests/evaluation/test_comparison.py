@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -46,6 +47,15 @@ def test_figures_by_hand_in_percent():
     assert found.values["other"]["hit@1"].tolist() == [0, 1]
     assert found.table.differences["other"]["mrr@10"].value == pytest.approx(-25.0)
     assert "base" not in found.table.differences
+
+
+def test_queries_of_the_document_with_most_are_counted():
+    judgments = [replace(by_chunk(key, 1), source=source) for key, source in zip("abcd", (7, 8, 7, 7), strict=True)]
+    assert compare({"base": [[1]] * 4}, judgments, document_of, samples=10).table.one_document == 3
+    assert (
+        compare({"base": [[1]] * 4}, [by_chunk(key, 1) for key in "abcd"], document_of, samples=10).table.one_document
+        == 1
+    )
 
 
 def test_document_judgments_are_measured_on_documents():

@@ -46,6 +46,7 @@ def test_the_evidence_is_counted_and_what_it_takes_is_estimated(
     assert (found.needed, found.judged_needed, found.judged_least) == (219, 219, 20)
     assert len(titles) == len(written)  # else those of one text would be measured together
     assert found.queries == max(len(written), judged)
+    assert not found.measured
     assert not found.provable
     assert found.helps[:2] == ("judge", "language-model")
 
@@ -72,6 +73,7 @@ def test_enough_evidence_can_prove_a_gain() -> None:
     assert numbers(OFFER.judged_show) == [20, 13, 200, 4], "4 · √(197 / 20) = 12.6"
     assert numbers(replace(OFFER, rung="judged", queries=100).judged_show) == [100, 6, 200, 4], "4 · √(197 / 100) = 5.6"
     assert numbers(replace(OFFER, judged_needed=20).judged_show) == [20, 4]
+    assert OFFER.judged_show != replace(OFFER, measured=True).judged_show
     assert [len(list(one.lines())) for one in (OFFER, replace(OFFER, helps=()))] == [6, 3]
     idle, *rest = replace(OFFER, up_to_date=True).lines()
     assert [idle != next(OFFER.lines()), rest == [*OFFER.lines()][1:]] == [True, True]

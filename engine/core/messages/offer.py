@@ -29,7 +29,8 @@ class AdaptationOffer:
 
     `rung`: the best kind of evidence, with `queries` of them; `needed` show a gain of `points` of nDCG@10. Judged questions can
     forbid from `judged_least` on, and decide from `judged_needed` on. `helps`: what would help more, the best first. `possible`:
-    whether any kind has as many queries as it takes to decide at all.
+    whether any kind has as many queries as it takes to decide at all; `measured`: whether an evaluation has found out how many are
+    needed here, which are those that are usual else.
     """
 
     seconds: dict[str, float]
@@ -44,6 +45,7 @@ class AdaptationOffer:
     up_to_date: bool = False
     possible: bool = True
     rough: bool = False
+    measured: bool = False
 
     @property
     def provable(self) -> bool:
@@ -56,15 +58,19 @@ class AdaptationOffer:
         least = max(self.judged_least, self.queries if self.rung == "judged" else 0)
         few = self.points * math.sqrt(self.judged_needed / least)
         more = f", about {about_count(self.judged_needed)} one of {self.points:g}" if self.judged_needed > least else ""
-        return f"{least} show a gain or loss of {few:.0f} points{more}"
+        return f"{least}{self._usually} show a gain or loss of {few:.0f} points{more}"
+
+    @property
+    def _usually(self) -> str:
+        return "" if self.measured else " usually"
 
     def lines(self) -> Iterator[str]:
         """What the user should know, a line each."""
         short = f"a minute or two{', longer while this machine is as busy as now' if self.rough else ''}"
         time = estimate_line(self.seconds, self.unknown, self.rough) if self.seconds or self.unknown else short
         yield f"Time: {'none, as nothing has changed since the last adaptation' if self.up_to_date else time}."
-        needed = f"To prove a gain of {self.points:g} points of 100 takes about {about_count(self.needed)}."
-        yield f"Evidence ({KINDS[self.rung]}): {self.queries:,}. {needed}"
+        needed = f"To prove a gain of {self.points:g} points of 100{self._usually} takes about {about_count(self.needed)} of these."
+        yield f"Evidence: {self.queries:,} {KINDS[self.rung]}. {needed}"
         if self.provable:
             yield "Outlook: such a gain can be proved. The adapted encoder is then used automatically."
         elif not self.possible:

@@ -23,6 +23,7 @@ from engine.core.systems import (
 )
 from engine.evaluation.reporting.charts import Bar, Line, bar_chart, change_chart, line_chart
 from engine.evaluation.reporting.encoder_diagnostics import KINDS
+from engine.evaluation.reporting.parts import query_sets_of
 from engine.evaluation.reporting.verdict import verdict_of
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ def render(report: Mapping[str, Any], template: Path | None = None) -> str:
     return environment.from_string(source).render(
         report=report, headline=verdict_of(report), scale=SCALE, hidden=hidden, main=MAIN, rungs=EVIDENCE,
         charts={name: Markup(svg) for name, svg in _curves(report).items()},  # charts.py escapes every label
+        lopsided=[one.comparison.format_lopsided for one in query_sets_of(report)],
         bars=[Markup(_bars(part, report)) for part in report["query_sets"]],
         shifts=[Markup(_shift(part, report)) for part in report["query_sets"]],
         blows={name: Markup(svg) for name, svg in _robustness(report).items()},

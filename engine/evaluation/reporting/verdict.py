@@ -131,11 +131,12 @@ def _to_do(report: Mapping[str, Any], mode: str, project: str) -> str:
         return f"Try another encoder: 'engine encoders' lists them, 'engine encoders compare {project} NAME' compares them."
     count = decision.get("judged_needed")
     many = (
-        f"About {about_count(count)} in all can show whether adaptation helps"
+        f"About {about_count(count)} judged questions in all can show whether adaptation helps"
         if count
         else "They can show whether adaptation helps"
     )
+    more = "more questions" if any(one.kind == "judged" for one in query_sets_of(report)) else "questions"
     return (
-        f"Judge more questions of your own: mark hits in the app, or run 'engine judge {project} --query QUESTION'. {many}. "
+        f"Judge {more} of your own: mark hits in the app, or run 'engine judge {project} --query QUESTION'. {many}. "
         f"'engine adapt {project}' then compares again."
     )
