@@ -143,8 +143,9 @@ class Analyzer:
 
     def _spans_in(self, raw: str, terms: set[str]) -> list[tuple[int, int]]:
         """Spans within one compound, ascending by start."""
-        found = self.terms(raw)
-        in_words, in_codes = not terms.isdisjoint(found.words), not terms.isdisjoint(found.codes)
+        compound = _plain(raw)
+        words, codes = self._cache.get(compound) or self._remember(compound)
+        in_words, in_codes = not terms.isdisjoint(words), not terms.isdisjoint(codes)
         if not in_words and not in_codes:
             return []
         if "\n" in raw:
