@@ -18,7 +18,7 @@ Rows = Iterable[Mapping[str, Any]]
 def write_chunks(source: Source, folder: Path) -> None:
     """`chunks.jsonl`: every chunk with its document's path, title and place."""
     documents = {document.id: document for document in source.store.documents()}
-    rows = ({**fields_of(one, documents[one.document_id]), "tokens": one.tokens} for one in source.store.chunks())
+    rows = ({**fields_of(one, documents[one.document_id]), "tokens": one.tokens} for one in source.store.each_chunk())
     _write_lines(folder / "chunks.jsonl", rows)
 
 

@@ -58,7 +58,8 @@ def forget_gone(snapshot: ProjectSnapshot) -> None:
         return
     titles = snapshot.store.titles()
     forget_others(
-        snapshot.project, {passage_key(chunk, titles.get(chunk.document_id, "")) for chunk in snapshot.store.chunks()}
+        snapshot.project,
+        {passage_key(chunk, titles.get(chunk.document_id, "")) for chunk in snapshot.store.each_chunk()},
     )
 
 
