@@ -142,7 +142,9 @@ A run in progress stands first: closing the app does not end it."""
 
     @on(OptionList.OptionSelected, "#home-choices")
     def _chosen(self, event: OptionList.OptionSelected) -> None:
-        key = str(event.option_id)
+        self._choose(str(event.option_id))
+
+    def _choose(self, key: str) -> None:
         if key == SAMPLE:
             self.open_sample()
         elif key == HERE and (folder := self._here):
@@ -229,18 +231,22 @@ A run in progress stands first: closing the app does not end it."""
     def open(self, name: str, step: str | None = None) -> None:
         self._open(name, lambda: _opened(name), step)
 
-    @work(group="open")
-    async def _open(
+    def _open(
         self, what: str, find: Callable[[], ProjectFolder], step: str | None = None,
         then: Callable[[Any], object] | None = None,
     ) -> None:  # fmt: skip
         """Show the project that `find` gives, in a thread. `then`: as `open_project` has it."""
+        if not self._opening:
+            self._opening = True
+            self._typed.clear()
+            self._show(what, find, step, then)
+
+    @work(group="open")
+    async def _show(
+        self, what: str, find: Callable[[], ProjectFolder], step: str | None, then: Callable[[Any], object] | None
+    ) -> None:
         from engine.core.errors import EngineError
 
-        if self._opening:
-            return
-        self._opening = True
-        self._typed.clear()
         note = self.query_one("#home-note", SafeStatic)
         note.update(f"Opening {what} …")
         try:
@@ -261,8 +267,11 @@ A run in progress stands first: closing the app does not end it."""
         self.bmembed.action_search_all()
 
     def take_late_key(self, event: events.Key) -> bool:
-        """What is typed while a project is being opened is for its search."""
-        if self._opening and event.is_printable:
+        """What is typed while a project is being opened is for its search, from the letter right after Enter on."""
+        choices = self.query_one("#home-choices", SafeOptions)
+        if event.key == "enter" and choices.has_focus and (chosen := self._stood_on(choices, came=False)):
+            self._choose(chosen)
+        elif self._opening and event.is_printable:
             self._typed.append(event)
         elif self._opening and event.key == "backspace":
             del self._typed[-1:]

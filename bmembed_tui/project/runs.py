@@ -38,7 +38,7 @@ class RunScreen(Screen[None]):
         self.run_state = RunState()
         self.history = History()
         self.requested = self.problem = ""  # the latter: of the status, shown already
-        self._following = self._awaiting_search = False
+        self._following = False
         self.is_starting, self._live, self._looking, self._known = False, False, False, False
         self.is_settling = False  # a run has ended that the status does not show yet
         self._signature: tuple[object, ...] = ()
@@ -66,10 +66,6 @@ class RunScreen(Screen[None]):
         """Read the project's status anew, and wait for it."""
 
     def go(self, step: str) -> None: ...
-
-    def is_at(self, step: str) -> bool:
-        """Whether that step is shown."""
-        raise NotImplementedError
 
     def action_settings(self) -> None: ...
 
@@ -150,10 +146,6 @@ class RunScreen(Screen[None]):
             self._following and state.current and not (state.current == "embed" and measured)
         ):  # there the result is read
             self.go(step_of(state.current))
-        if self._awaiting_search and (state.over or state.stage("index").state in ("done", "skipped")):
-            self._awaiting_search = False
-            if state.state in ("running", "done") and self.is_at("documents"):
-                self.go("search")
         if not state.over:
             return
         following, self._following, self._live = self._following, False, False
@@ -234,10 +226,11 @@ class RunScreen(Screen[None]):
             self.start_run(follow=True)
 
     def make_searchable(self) -> None:
-        """Read, index and embed. For the first time, who stays at the documents is led to the search once it finds something."""
+        """Read, index and embed. The first time, search is shown: it takes what is typed meanwhile."""
         if not self.going:
-            self._awaiting_search = not self.status.built("index")
             self.start_run(SEARCH)
+            if not self.status.built("index"):
+                self.go("search")
 
     def start_run(self, stages: Sequence[str] = STAGES, *, follow: bool = False, force: bool = False) -> None:
         """Start a run of `stages` in a process of its own, and follow it. `follow`: show the step of each stage.

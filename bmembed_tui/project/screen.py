@@ -150,7 +150,10 @@ class ProjectScreen(RunScreen):
         """A key that nothing took is for the step: typed while it was still being shown, or beside it."""
         known = event.key in self.active_bindings
         if not known and (self.pane is None or self._early):
-            self._early.append(event)
+            if event.key == "backspace":
+                del self._early[-1:]
+            else:
+                self._early.append(event)
             return True
         if event.is_printable and event.character:
             return self._type(event.character)
@@ -304,10 +307,12 @@ class ProjectScreen(RunScreen):
         return [pane for pane in self._steps.query_children(StepPane) if pane.is_ready]
 
     def _enter_first(self) -> None:
-        """Once: the step that the user left off at. A run that goes on is followed from there, as if nobody had been away."""
+        """Once: the search where something was typed, else the step that the user left off at. A run that goes on is followed
+        from there, as if nobody had been away."""
         if self._steps.current is None:
-            self._following = self._following or (self.status.running and self._first_step is None)
-            self.go(self._first_step or self._likely_step())
+            is_typed = any(event.character and event.character.isalpha() for event in self._early)
+            self._following |= self.status.running and self._first_step is None and not is_typed
+            self.go("search" if is_typed else self._first_step or self._likely_step())
             if self._then is not None:
                 self._then(self)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -12,12 +14,13 @@ from textual.widget import Widget
 from textual.widgets import Button, Input
 
 from bmembed_tui.steps.documents.view import WIDE, DocumentsView
+from bmembed_tui.widgets.change_line import ChangeLine
 from bmembed_tui.widgets.dropped import dropped_path
 from bmembed_tui.widgets.fields import PatternField
 from bmembed_tui.widgets.folder_tree import FolderTree
 from engine.core.errors import EngineError
 from engine.core.messages.documents import ReadSkipped, Retry, Scan
-from engine.core.messages.project import ChangeSettings, Effect, ProjectStatus, WhatIf
+from engine.core.messages.project import ProjectStatus
 from engine.settings.schema import CorpusSettings
 
 if TYPE_CHECKING:
@@ -140,44 +143,25 @@ After reading, search by keywords works at once, and by meaning as the documents
         else:
             self.focus_primary()
 
-    @work(exclusive=True, group="change")
-    async def keep(self) -> None:
-        if await self._keep():
-            self.focus_primary()
-
-    async def _keep(self) -> bool:
+    def keep(self, then: Callable[[], object] | None = None) -> None:
+        """Save the patterns. `then`: what to do once they are."""
         if self._scan_error is not None and self.scanned == self._wanted:
             self.host.show_error(self._scan_error)
-            return False
-        changes = {
-            f"corpus.{field.id}": field.patterns or None for field in self.query(PatternField) if field.is_changed
-        }
-        return await self._change(changes)
+            return
+        fields = [field for field in self.query(PatternField) if field.is_changed]
+        self._change({f"corpus.{field.id}": field.patterns or None for field in fields}, then or self.focus_primary)
 
-    async def _change(self, changes: dict[str, Any]) -> bool:
-        """Write them; what makes stages stale is confirmed first. Whether they were written."""
-        host = self.host
-        try:
-            if not await self._agreed(await self.ask(WhatIf(changes))):
-                return False
-            await self.ask(ChangeSettings(changes))
-        except EngineError as error:
-            host.show_error(error)
-            return False
-        if host.alive:
-            host.load()
-        return self.is_attached
+    def _change(self, changes: dict[str, Any], then: Callable[[], object]) -> None:
+        self._then = then
+        self.query_one(ChangeLine).propose(changes)
 
-    async def _agreed(self, found: Effect) -> bool:
-        """Whether the user agrees to a change with such an effect; no question for one that is refused anyway."""
-        from bmembed_tui.dialogs.confirmations import QuestionDialog
-        from bmembed_tui.widgets.change_line import format_effect
+    @on(ChangeLine.Written)
+    def _written(self) -> None:
+        self.host.load()
+        self._then()
 
-        if not self.is_attached or found.problem or not found.makes_stale:
-            return self.is_attached
-        answers = [("apply", "Apply"), ("keep", "Do not change")]
-        question = QuestionDialog("Apply this change?", format_effect(found.stages).plain, answers)
-        return await self.app.push_screen_wait(question) == "apply"
+    def left(self) -> None:
+        self.query_one(ChangeLine).clear()
 
     def action_add(self) -> None:
         from bmembed_tui.dialogs.folder_picker import FolderPicker
@@ -197,27 +181,18 @@ After reading, search by keywords works at once, and by meaning as the documents
 
     def _added(self, path: Path | None) -> None:
         if path is not None and self.corpus is not None and str(path) not in self.corpus.paths:
-            self.change_paths([*self.corpus.paths, str(path)])
+            self._change({"corpus.paths": [*self.corpus.paths, str(path)]}, self.query_one(FolderTree).focus)
 
-    @work(exclusive=True, group="remove")
-    async def action_remove(self) -> None:
+    def action_remove(self) -> None:
         """Read a folder no longer: the one that the tree's cursor is in."""
-        from bmembed_tui.dialogs.confirmations import QuestionDialog
-
-        number = self.query_one(FolderTree).root_number()
+        tree = self.query_one(FolderTree)
+        number = tree.root_number()
         if self.corpus is None or number is None or number >= len(self.corpus.paths):
             self.notify("There is no folder to remove.", markup=False)
             return
         paths = list(self.corpus.paths)
-        gone = paths.pop(number)
-        text = "The folder itself is not changed. Its documents are removed from search at the next reading."
-        answers = [("remove", "Remove"), ("keep", "Keep")]
-        if await self.app.push_screen_wait(QuestionDialog(f"Stop reading {gone}?", text, answers)) == "remove":
-            self.change_paths(paths)
-
-    @work(exclusive=True, group="change")
-    async def change_paths(self, paths: list[str]) -> None:
-        await self._change({"corpus.paths": paths})
+        said = f"{paths.pop(number)} is no longer searched after the next reading. The folder itself stays as it is."
+        self._change({"corpus.paths": paths}, lambda: self.notify(said, markup=False))
 
     # Reading
 
@@ -237,14 +212,18 @@ After reading, search by keywords works at once, and by meaning as the documents
         if not self.is_reading():
             self.read(anew=True)
 
+    def read(self, *, anew: bool = False) -> None:
+        """Start reading, with the patterns that were typed. `anew`: also those that could not be read and did not change."""
+        if self._is_changed():
+            self.keep(partial(self._start, anew))
+        else:
+            self._start(anew)
+
     @work(exclusive=True, group="reading")
-    async def read(self, *, anew: bool = False) -> None:
-        """Start reading. `anew`: also those that could not be read and did not change."""
+    async def _start(self, anew: bool) -> None:
         self._starting = True
         self.draw()
         try:
-            if self._is_changed() and not await self._keep():
-                return
             if anew:
                 await self.ask(Retry())
             self.host.make_searchable()

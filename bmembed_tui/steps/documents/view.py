@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from textual import events, on
@@ -19,7 +19,7 @@ from bmembed_tui.steps.documents.text import (
     left_out_title,
     skipped_rows,
 )
-from bmembed_tui.widgets.change_line import error_text
+from bmembed_tui.widgets.change_line import ChangeLine, error_text
 from bmembed_tui.widgets.fields import PatternField
 from bmembed_tui.widgets.folder_tree import FolderTree
 from bmembed_tui.widgets.plain import plain, rich_text
@@ -48,6 +48,8 @@ class DocumentsView(StepPane):
         self._wanted: Scan | None = None
         self.scanned: Scan | None = None
         self._scanning = self._starting = False
+        self._then: Callable[[], object] = self.focus_primary
+        """What to do once a change is written."""
 
     def compose_body(self) -> ComposeResult:
         with VerticalScroll(id="documents-body", can_focus=False):
@@ -69,6 +71,7 @@ class DocumentsView(StepPane):
                     yield SafeButton("Try again", id="retry")
                 yield SafeTable(id="skipped", cursor_type="row")
                 yield SafeStatic("", id="skipped-why")
+        yield ChangeLine(self.ask)
 
     def compose_buttons(self) -> ComposeResult:
         yield SafeButton("Read the documents", id="primary", variant="primary")

@@ -66,26 +66,17 @@ class SearchPane(HitActions):
         self._open(focus=True)
 
     def focus_primary(self) -> None:
-        if self.host.status.built("index"):
-            self.query_one(QueryInput).focus()
-        else:
-            super().focus_primary()
-
-    def left(self) -> None:
-        self._early = ""
+        button = self.query_one("#primary")
+        self.screen.set_focus(button if button.display and not self.question.query else self.query_one(QueryInput))
 
     def typed(self, character: str) -> bool:
-        """What was typed before the field had the focus stands in it. It is kept while there is nothing to search yet."""
-        field, status = self.query_one(QueryInput), self.host.status
-        if self.screen.focused not in (None, field):
+        """What was typed before the field had the focus stands in it; so does a letter beside the button that reads."""
+        field, focused = self.query_one(QueryInput), self.screen.focused
+        if focused not in (None, field) and not (focused is self.query_one("#primary") and character.isalpha()):
             return False
-        if not status.stages or (self.host.going and not status.built("index")):
-            self._early += "" if character.isdigit() else character  # digits go to the steps
-            self._draw_frame()
-            return not character.isdigit()
-        if status.built("index"):
-            field.insert_text_at_cursor(character)
-        return status.built("index")
+        field.focus()
+        field.insert_text_at_cursor(character)
+        return True
 
     def _open(self, *, focus: bool) -> None:
         self._set_usual_mode()
@@ -93,12 +84,8 @@ class SearchPane(HitActions):
         if self.host.status.built("index"):
             self.searching.warm_up()
             self._offer()
-            if focus:
-                self.focus_primary()
-            self.query_one(QueryInput).insert_text_at_cursor(self._early)
-            self._early = ""
             self.call_after_refresh(self._draw_modes)
-        elif focus:
+        if focus:
             self.focus_primary()
 
     def on_resize(self, _event: events.Resize) -> None:
@@ -212,7 +199,9 @@ class SearchPane(HitActions):
     @on(Input.Submitted, "#search-query")
     def _to_hits(self, event: Input.Submitted) -> None:
         event.stop()
-        if not self.question.empty:
+        if not self.host.status.built("index"):
+            self.host.make_searchable()
+        elif not self.question.empty:
             self._look()
             self.active_list.focus()
         elif self.offered:
@@ -295,8 +284,9 @@ class SearchPane(HitActions):
         self.host.action_improve()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Adaptation is offered where there is something to search and to gain."""
-        if action == "improve":
+        """Nothing is asked before there is an index. Adaptation is offered where there is something to gain."""
+        if action in ("improve", "filters", "ask", "mode", "next_mode"):
             status = self.host.status
-            return self.is_attached and status.built("index") and bool(texts.offer(status, ""))
+            is_offered = action != "improve" or bool(texts.offer(status, ""))
+            return self.is_attached and status.built("index") and is_offered
         return super().check_action(action, parameters)

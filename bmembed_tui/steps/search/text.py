@@ -39,10 +39,9 @@ NO_OFFER = "\nHits come while you type."
 FOUND_BY = {"bm25": " by keywords", "semantic": " by meaning"}
 
 
-def nothing(run: RunState, running: bool, early: str) -> str:
-    """What stands there before anything can be searched. `early`: what was typed already."""
-    typed = f"\nThen this is searched for: {early}\n" if early else ""
-    return (f"{doing(run)}\n\nSearch by keyword opens once the documents are read.\n" if running else NOTHING) + typed
+def nothing(run: RunState, running: bool) -> str:
+    """What stands there before anything can be searched."""
+    return f"{doing(run)}\n\nHits by keyword come once the documents are read.\n" if running else NOTHING
 
 
 def offer(status: ProjectStatus, key: str) -> str:

@@ -54,7 +54,7 @@ class SearchView(StepPane):
         self._lists: dict[str, HitList] = {mode: HitList(mode) for mode in MODES}
         self._heads: dict[str, SafeStatic] = {mode: SafeStatic("", classes="search-head") for mode in MODES}
         self._drawn: dict[str, Answer] = {}
-        self._flash, self._problem, self._early = "", "", ""
+        self._flash, self._problem = "", ""
         self._written: dict[str, str] = {}
         self._delays: dict[str, Timer] = {}
         self._built: dict[str, object] = {}
@@ -62,11 +62,11 @@ class SearchView(StepPane):
     # What is there
 
     def compose_body(self) -> ComposeResult:
+        yield QueryInput(placeholder="words or a question", id="search-query")
         with Vertical(id="search-nothing"):
             yield SafeStatic("", id="search-nothing-text")
             yield SafeButton("Read the documents", id="primary", variant="primary")
         with Vertical(id="search-all"):
-            yield QueryInput(placeholder="words or a question", id="search-query")
             yield ChoiceRow("", (), id="search-modes")
             yield FilterRow(id="search-filters")
             yield SafeStatic("", id="search-improve")
@@ -153,8 +153,11 @@ class SearchView(StepPane):
     def _draw_nothing(self) -> None:
         """What stands there before anything can be searched: how to begin, or how far the run is."""
         running = self.host.going
-        self._write("#search-nothing-text", texts.nothing(self.host.run_state, running, self._early))
-        self.query_one("#primary").display = not running
+        self._write("#search-nothing-text", texts.nothing(self.host.run_state, running))
+        button = self.query_one("#primary")
+        button.display = not (running or self.host.status.built("index"))
+        if running and button.has_focus:
+            self.query_one(QueryInput).focus()
 
     def _draw_offer(self) -> None:
         """What search lacks, and the key that gives it; among hits only how far embedding is."""

@@ -9,12 +9,14 @@ from typing import Any
 
 import pytest
 from fixtures.app import drive, opened, until
+from textual.events import Key
 from textual.pilot import Pilot
 from textual.widgets import OptionList
 
 from bmembed_tui.home.here import here, project_over
 from bmembed_tui.home.recents import remember
 from bmembed_tui.home.screen import HERE
+from bmembed_tui.steps.search.view import QueryInput
 from engine.project.folder import ProjectFolder
 
 
@@ -85,7 +87,7 @@ def test_a_project_that_the_folder_has_is_named_before_enter(
     assert "landlord-files" in drive(shown)
 
 
-def test_a_key_searches_the_folder_that_the_app_was_started_in(
+def test_a_key_searches_the_folder_that_the_app_was_started_in_and_takes_what_is_typed_meanwhile(
     papers: Path, projects: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ordered: list[tuple[str, ...]] = []
@@ -99,9 +101,14 @@ def test_a_key_searches_the_folder_that_the_app_was_started_in(
 
     async def story(pilot: Pilot[Any]) -> None:
         await until(pilot, lambda: pilot.app.screen.query(OptionList), "the first screen")
-        await pilot.press("down", "enter")
-        await opened(pilot, "search")
-        await until(pilot, lambda: ordered, "the run")
+        await pilot.press("down")
+        for key in ("enter", *"neap"):  # as fast as the terminal sends it; n makes a new project otherwise
+            pilot.app.post_message(Key(key, None))
+        screen = await opened(pilot, "search")
+        await until(pilot, lambda: ordered and isinstance(screen.focused, QueryInput), "the run")
         assert "ingest,index,embed" in ordered[0]
+        await pilot.press("backspace", *"r1")
+        assert screen.pane.question.query == "near1"
+        assert not {"f5", "f9", "f10"} & screen.active_bindings.keys()  # there is nothing to ask yet
 
     drive(story)

@@ -19,13 +19,13 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 from textual.widgets.tree import TreeNode
 
-from bmembed_tui.dialogs.confirmations import ErrorDialog, QuestionDialog
+from bmembed_tui.dialogs.confirmations import ErrorDialog
 from bmembed_tui.dialogs.folder_picker import FolderPicker
 from bmembed_tui.project.screen import ProjectScreen
 from bmembed_tui.steps.documents.pane import DocumentsPane
 from bmembed_tui.steps.documents.text import skipped_rows
 from bmembed_tui.widgets import folder_tree
-from bmembed_tui.widgets.change_line import error_text
+from bmembed_tui.widgets.change_line import ChangeLine, error_text
 from bmembed_tui.widgets.fields import join_patterns, split_patterns
 from bmembed_tui.widgets.folder_tree import Entry, list_entries, size_text
 from bmembed_tui.widgets.safe import SafeTable
@@ -86,9 +86,9 @@ def test_enter_reads_the_documents_and_enter_goes_on(new_project: Path) -> None:
         pane = await _at_documents(pilot)
         await until_files(pilot, 24)
         await pilot.press("enter")
-        await until(pilot, pane.is_reading, "the reading")
-        await until(pilot, lambda: pilot.app.screen.is_at("search"), "the search, once it finds something")
-        assert pane.host.status.built("index")
+        await until(pilot, lambda: pilot.app.screen.is_at("search"), "the search")
+        await pilot.press("a", "x")  # which have a meaning beside the documents
+        await until(pilot, lambda: pilot.app.screen.pane.question.query == "ax", "what is typed meanwhile")
         pilot.app.screen.action_go("documents")
         await until(pilot, lambda: pane.is_read() and not pane.is_reading(), "its end")
         await until(pilot, lambda: numbers(text_of(pilot, "#documents-status"))[:1] == [24], "the documents")
@@ -177,8 +177,6 @@ def test_folders_are_added_and_removed(new_project: Path, tmp_path: Path) -> Non
         assert _labels(pane)[0] == "documents"
         assert ProjectFolder(new_project).settings().corpus.paths == ["documents", str(more)]
         await pilot.press("x")
-        await until_screen(pilot, QuestionDialog)
-        await pilot.press("enter")
         await until_files(pilot, 1)
 
     drive(story, new_project, (160, 40))
@@ -187,20 +185,26 @@ def test_folders_are_added_and_removed(new_project: Path, tmp_path: Path) -> Non
 
 def test_a_change_that_makes_stages_stale_is_confirmed_before_it_is_written(new_project: Path, tmp_path: Path) -> None:
     engine_here("run", str(new_project), "--only", "ingest,index")
-    (tmp_path / "more").mkdir()
+    (more := tmp_path / "more").mkdir()
+    project = ProjectFolder(new_project)
 
     async def story(pilot: Pilot[Any]) -> None:
         pane = await _at_documents(pilot)
         field = pane.query_one("#exclude", Input)
-        for answer in ("escape", "enter"):
-            field.focus()
-            field.value = "incidents/"
-            await pilot.press("enter")
-            await until_screen(pilot, QuestionDialog)
-            assert ProjectFolder(new_project).settings().corpus.exclude == []
-            await pilot.press(answer)
-            await until(pilot, lambda: isinstance(pilot.app.screen, ProjectScreen))
-        await until(pilot, lambda: ProjectFolder(new_project).settings().corpus.exclude == ["incidents/"])
+        field.value = "incidents/"
+        for changes, keys in (
+            (lambda: pane.take_dropped(str(more)), ("tab", "enter")),
+            (pane.keep, ("tab", "enter")),
+            (pane.keep, ("enter",)),
+        ):
+            changes()
+            await until(pilot, lambda: pilot.app.focused and pilot.app.focused.id == "change-apply", "the question")
+            corpus = project.settings().corpus
+            assert (corpus.paths, corpus.exclude) == (["documents"], [])
+            await pilot.press(*keys)
+            await until(pilot, lambda: not pane.query_one(ChangeLine).display, "the answer")
+        await until(pilot, lambda: project.settings().corpus.exclude == ["incidents/"])
+        assert project.settings().corpus.paths == ["documents"]
         await until(pilot, lambda: pane.host.status.state("ingest") == "stale")
 
     drive(story, new_project, (160, 40))
