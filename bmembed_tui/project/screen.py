@@ -128,8 +128,13 @@ class ProjectScreen(RunScreen):
         return self.pane is not None and self.pane.step == step
 
     def _enter(self, pane: StepPane) -> None:
-        """The focus goes to the step, and so do the keys that came before it could take any."""
+        """The focus goes to the step, and so do the keys that came before it could take any. Letters that came while the
+        project was being opened go to the search."""
         if not pane.is_attached:
+            return
+        is_typed = any(event.character and event.character.isalpha() for event in self._early)
+        if is_typed and self._panes() == [pane] and pane.step != "search":
+            self.action_go("search")
             return
         early, self._early = self._early, []
         for event in early:
@@ -307,12 +312,10 @@ class ProjectScreen(RunScreen):
         return [pane for pane in self._steps.query_children(StepPane) if pane.is_ready]
 
     def _enter_first(self) -> None:
-        """Once: the search where something was typed, else the step that the user left off at. A run that goes on is followed
-        from there, as if nobody had been away."""
+        """Once: the step that the user left off at. A run that goes on is followed from there, as if nobody had been away."""
         if self._steps.current is None:
-            is_typed = any(event.character and event.character.isalpha() for event in self._early)
-            self._following |= self.status.running and self._first_step is None and not is_typed
-            self.go("search" if is_typed else self._first_step or self._likely_step())
+            self._following |= self.status.running and self._first_step is None
+            self.go(self._first_step or self._likely_step())
             if self._then is not None:
                 self._then(self)
 

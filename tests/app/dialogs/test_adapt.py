@@ -1,0 +1,39 @@
+"""The offer to adapt: what it says must be seen before it is accepted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fixtures import pictures
+from fixtures.app import drive, until, until_screen
+from textual.pilot import Pilot
+
+from bmembed_tui.dialogs.adapt import AdaptDialog
+from engine.core.messages.offer import AdaptationOffer
+from engine.core.messages.wire import to_json
+
+STEPS = {"index": 400.0, "generate": 4000.0, "rank": 500.0, "train": 40_000.0, "embed": 900.0, "evaluate": 4000.0}
+HELPS = ("judge", "language-model", "encoder")
+
+
+def test_all_of_it_is_seen_on_a_small_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pictures.play_record(monkeypatch, tmp_path)
+    offer = AdaptationOffer(STEPS, ("train",), "model", 1017, 2220, 4.0, 20, 2220, HELPS, rough=True)
+
+    async def estimate(*_: str) -> Any:
+        return to_json(offer)
+
+    monkeypatch.setattr("bmembed_tui.dialogs.adapt.command", estimate)
+
+    async def story(pilot: Pilot[Any]) -> None:
+        pilot.app.push_screen(AdaptDialog(pictures.RecordedProject(pictures.PROJECT)))
+        dialog = await until_screen(pilot, AdaptDialog)
+        await until(pilot, lambda: dialog.query_one("#answer-no").has_focus, "the estimate")
+        body, button = dialog.query_one(".dialog-body"), dialog.query_one("#answer-no")
+        assert body.region.height > 8
+        assert body.max_scroll_y == 0
+        assert (button.region.height, button.region.bottom < 24) == (1, True)
+
+    drive(story, size=(80, 24))
