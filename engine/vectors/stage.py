@@ -93,16 +93,7 @@ class EmbedStage(Stage):
             raise TooLittleTextError(
                 "There is nothing to embed.", "No document holds any text.", "Add documents and run again."
             )
-        settings = context.settings.encoder
-        beside = 0
-        if isinstance(encoder, AugmentedEncoder | GivenEncoder):
-            beside = encoder.dimension - encoder.black_box.dimension
-        info = VectorsInfo(
-            settings.model, settings.max_tokens, (settings.query_prompt, settings.document_prompt),
-            _named(context, adapter), _named(context, of_chunks), weight, encoder_fingerprint_of(context, adapter, weight),
-            encoder.fingerprint, VERSION, encoder.dimension, len(ids), settings.pooling, settings.endpoint,
-            settings.endpoint_model, settings.small_model if beside else "", beside, settings.vectors if beside else "",
-        )  # fmt: skip
+        info = _info(context, encoder, adapter, of_chunks, weight, len(ids))
         cache, dtype = open_cache(context), _storage_type(context, encoder)
         cached = len(cache.vectors_of(encoder.fingerprint, encoder.dimension))
         index = _former(context, encoder, dtype)
@@ -145,6 +136,21 @@ class EmbedStage(Stage):
 
 
 STAGE = EmbedStage()
+
+
+def _info(
+    context: StageContext, encoder: Encoder, adapter: Path | None, of_chunks: Path | None, weight: float, chunks: int
+) -> VectorsInfo:
+    """What is noted of the index of so many chunks, which `encoder` embeds."""
+    settings, beside = context.settings.encoder, 0
+    if isinstance(encoder, AugmentedEncoder | GivenEncoder):
+        beside = encoder.dimension - encoder.black_box.dimension
+    return VectorsInfo(
+        settings.model, settings.max_tokens, (settings.query_prompt, settings.document_prompt),
+        _named(context, adapter), _named(context, of_chunks), weight, encoder_fingerprint_of(context, adapter, weight),
+        encoder.fingerprint, VERSION, encoder.dimension, chunks, settings.pooling, settings.endpoint,
+        settings.endpoint_model, settings.small_model if beside else "", beside, settings.vectors if beside else "",
+    )  # fmt: skip
 
 
 def _chunk_scope(snapshot: ProjectSnapshot, adapter: Path | None, weight: float, scope: str) -> dict[str, Any]:
