@@ -227,7 +227,7 @@ def handling(handler: Callable[[int, Any], object], *numbers: int) -> Iterator[N
 
 @contextmanager
 def stoppable() -> Iterator[Callable[[], bool]]:
-    """Ctrl-C or SIGTERM asks for a stop at the next safe point; a second Ctrl-C ends at once."""
+    """Ctrl-C, SIGTERM or the end of the terminal asks for a stop at the next safe point; a second Ctrl-C ends at once."""
     asked = 0
 
     def ask(number: int, _frame: object) -> None:
@@ -235,9 +235,13 @@ def stoppable() -> Iterator[Callable[[], bool]]:
         asked += 1
         if asked > 1 and number == signal.SIGINT:
             raise KeyboardInterrupt
+        if number == signal.SIGHUP:
+            for stream in (1, 2):  # nobody reads them any more, and what is written there would be an error
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
         print("Stopping at the next safe point …", file=sys.stderr)
 
-    with handling(ask, signal.SIGINT, signal.SIGTERM):
+    hangup = [signal.SIGHUP] if signal.getsignal(signal.SIGHUP) == signal.SIG_DFL else []  # nohup has it ignored
+    with handling(ask, signal.SIGINT, signal.SIGTERM, *hangup):
         yield lambda: asked > 0
 
 

@@ -18,7 +18,7 @@ from engine.core.text import duration, estimate_line, harmless, language_name
 
 NEVER_LEFT_OUT = ("kept", "queries")  # of a stage's summary: without queries nothing can be trained
 DETAILS = frozenset((
-    "new_chunks", "added", "kinds", "k", "dimension", "adapter", "adapter_scope", "best_step", "ended", "fingerprint",
+    "new_chunks", "added", "embedded", "kinds", "k", "dimension", "adapter", "adapter_scope", "best_step", "ended", "fingerprint",
 ))  # fmt: skip
 """Of a stage's summary: shown with --verbose."""
 ENCODERS = {BASE: "not adapted"}

@@ -36,7 +36,8 @@ class Status:
     """How far every stage is, what is in the project, how the run does that goes on. Its fields are the keys of `--json`.
 
     `in_use` is None before the first evaluation, `progress` where no run goes on, `resumes_at` where no training waits to be
-    resumed, `sweep` (engine.experiments.study.workspace.unfinished) and `sweep_progress` where no sweep goes on.
+    resumed, `broken_off` where the last run was not stopped or killed (else how far it was, and `to_resume` says what to do),
+    `sweep` (engine.experiments.study.workspace.unfinished) and `sweep_progress` where no sweep goes on.
     """
 
     project: Path
@@ -49,6 +50,8 @@ class Status:
     sweep_progress: RunProgress | None = None
     resumes_at: ResumePoint | None = None
     in_use: InUse | None = None
+    broken_off: RunProgress | None = None
+    to_resume: str = ""
     skipped: Mapping[str, str] = field(default_factory=dict)
     quarantined: Mapping[str, str] = field(default_factory=dict)
 
@@ -57,7 +60,9 @@ def status_of(project: Project) -> Status:
     """The status now."""
     from engine.core.errors import EngineError
     from engine.experiments.study.workspace import sweeping, unfinished
-    from engine.project.control import latest_run, running
+    from engine.project.control import latest_run, running, stages_of
+    from engine.project.stage import SEARCH
+    from engine.runs.pipeline import how_to_resume
     from engine.runs.progress import progress_of
 
     current, is_running, sweep, in_sweep = None, False, None, None
@@ -65,17 +70,22 @@ def status_of(project: Project) -> Status:
         current, is_running = running(project.folder), project.folder.is_running()
         sweep = unfinished(project.folder)
         in_sweep = running(sweeping(project.folder)) if sweep and sweep["running"] else None
+    last = latest_run(project.folder)
+    # of one that was killed, run.json says "running" for ever
+    broken = last if last and not is_running and last.state in ("running", "cancelled") else None
     return Status(
         project.path,
         is_running,
         project.counts(),
         project.status(),
-        latest_run(project.folder),
+        last,
         progress_of(current.folder) if current else None,
         sweep,
         progress_of(in_sweep.folder) if in_sweep else None,
         None if current else _resumes_at(project),
         _in_use(project),
+        progress_of(broken.folder) if broken else None,
+        how_to_resume(project.folder, stages_of(broken.folder) or SEARCH) if broken else "",
         project.skipped(),
         project.quarantined(),
     )
@@ -116,8 +126,12 @@ def as_text(found: Status, name: str) -> Iterator[str]:
         yield f"  in use    {_format_in_use(found.in_use)}"
     if not found.running and (last := found.latest_run) and last.state == "failed":
         yield "  The last run failed. " + (str(last.error).replace("\n", " ") if last.error else "")
+    if found.broken_off and found.latest_run:
+        how = "stopped" if found.latest_run.state == "cancelled" else "killed"
+        yield f"  The last run was {how} ({', '.join(_place(found.broken_off))}). {found.to_resume}"
     if point := found.resumes_at:
-        yield f"  Training would resume at step {point.step} of {point.steps}: engine train {quoted}"
+        command = "" if found.broken_off else f": engine train {quoted}"
+        yield f"  Training would resume at step {point.step} of {point.steps}{command}"
     if found.sweep:
         done = f"{found.sweep['finished']} cell{'' if found.sweep['finished'] == 1 else 's'} finished"
         resumes = f"  A study or sweep was stopped, {done}; the same command resumes it."
@@ -137,12 +151,15 @@ def _format_in_use(in_use: InUse) -> str:
     return f"{label_of(in_use.encoder)} · hybrid: {fusion} · {evidence}"
 
 
+def _place(progress: RunProgress) -> list[str]:
+    where = [progress.stage or "before its first stage"]
+    return [*where, f"{progress.done} of {progress.total} {progress.unit}"] if progress.total else where
+
+
 def _progress(progress: RunProgress, quoted: str) -> Iterator[str]:
     from engine.core.text import duration
 
-    parts = [progress.stage or "before its first stage"]
-    if progress.total:
-        parts.append(f"{progress.done} of {progress.total} {progress.unit}")
+    parts = _place(progress)
     if progress.loss is not None:
         parts.append(f"loss {progress.loss:.3f}")
     if progress.seconds_left is not None:

@@ -63,7 +63,7 @@ def with_run_hint(project: ProjectFolder, error: EngineError) -> EngineError:
         current = running(project)
     if current is None:
         return error
-    hint, stages = copy.copy(error), _stages_of(current.folder)
+    hint, stages = copy.copy(error), stages_of(current.folder)
     if error.stage and stages and error.stage not in stages:
         hint.to_do = f"The current run does not do that. After it: {error.to_do}"
         return hint
@@ -75,7 +75,7 @@ def with_run_hint(project: ProjectFolder, error: EngineError) -> EngineError:
     return hint
 
 
-def _stages_of(folder: Path) -> list[str]:
+def stages_of(folder: Path) -> list[str]:
     """The stages that the run in that folder brings up to date; empty where its log does not say yet."""
     from engine.core.events import RunStarted, decode
 

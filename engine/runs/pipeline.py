@@ -136,7 +136,7 @@ class Run:
                 self._tidy(stages)
                 state = "done"
             except CancelledError as stopped:
-                state, stopped.to_do = "cancelled", _going_on(self.project, stages, forced)
+                state, stopped.to_do = "cancelled", how_to_resume(self.project, stages, forced)
                 stopped.command = stages[0] if len(stages) == 1 else "adapt" if tuple(stages) == ORDER else "run"
                 raise
             except EngineError as failure:
@@ -362,7 +362,7 @@ def _in_vain(project: ProjectFolder, most: int) -> str:
     )
 
 
-def _going_on(project: ProjectFolder, stages: Sequence[str], forced: Collection[str]) -> str:
+def how_to_resume(project: ProjectFolder, stages: Sequence[str], forced: Collection[str] = ()) -> str:
     """The command that goes on with a run of these stages."""
     if len(stages) == 1:
         command = f"engine {stages[0]} {project.argument}"

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from engine.core.events import Choice, HeldOut, Warned
+from engine.core.events import Choice, HeldOut, Progress, Warned
 from engine.encoders.geometry import OwnLengths
 from engine.training import checkpoint
 from engine.training.compute import faults, optimizer
@@ -171,6 +171,7 @@ class Loop(ABC):
         """From the last checkpoint, or what was made ready, to the adapter."""
         self._resume()
         self.prepared = True
+        self.emit(Progress(stage=STAGE, done=self.state.step, total=self.steps, unit="steps"))
         state = self.state
         while True:
             if self._check_is_due():

@@ -147,6 +147,47 @@ def test_cancel_lock_and_resume(project: Path) -> None:
     assert steps[0] > 1, "training began again instead of resuming"
 
 
+@pytest.mark.skipif(os.name == "nt", reason="there are no pseudo-terminals on Windows")
+@pytest.mark.parametrize(("way", "state"), [("closed", "cancelled"), ("killed", "running")])
+def test_a_training_whose_terminal_is_closed_or_that_is_killed_leaves_a_trace(
+    project: Path, way: str, state: str
+) -> None:
+    import fcntl
+    import pty
+    import termios
+
+    ProjectFolder(project).change_settings({"training.steps": 200, "training.eval_every": 200})
+    before = set((project / "runs").iterdir())
+    leader, follower = pty.openpty()
+    run = subprocess.Popen(
+        [sys.executable, "-m", "engine", "train", str(project)], env={**environment(), "TERM": "xterm-256color"},
+        stdin=follower, stdout=follower, stderr=follower, start_new_session=True, text=True,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+    )  # fmt: skip
+    os.close(follower)
+    folder = wait_for(project, events.TrainStep, before, run)
+    made = [event for event, _ in events.read(folder / "events.jsonl")]
+    first = next(place for place, event in enumerate(made) if isinstance(event, events.TrainStep))
+    shown = [event for event in made[:first] if isinstance(event, events.Progress)][-1]
+    assert (shown.done, shown.total, shown.unit) == (0, 200, "steps"), (
+        "what came before it is not the training's progress"
+    )
+    if way == "killed":
+        run.kill()
+    os.close(leader)
+    run.wait(60)
+    assert json.loads((folder / "run.json").read_text())["state"] == state
+    while ProjectFolder(project).is_running():  # until the stage has seen it
+        time.sleep(0.05)
+    status = json.loads(engine_here("status", str(project), "--json").stdout)
+    stopped = status["broken_off"]
+    assert (stopped["stage"], stopped["total"], stopped["unit"]) == ("train", 200, "steps")
+    assert stopped["done"] >= 1
+    assert f"engine train {project}" in status["to_resume"]
+    if way == "closed":
+        assert status["resumes_at"]["step"] >= stopped["done"], "it came to a safe point"
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_stops_a_run_cleanly(project: Path, number: signal.Signals) -> None:
     before, folder = set((project / "runs").iterdir()), ProjectFolder(project)

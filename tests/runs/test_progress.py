@@ -12,7 +12,7 @@ from fixtures.shown_numbers import numbers
 
 from engine.cli.status_text import Status, as_text
 from engine.core import events
-from engine.core.messages.project import StageState
+from engine.core.messages.project import RunRecord, StageState
 from engine.runs.progress import ResumePoint, RunProgress, progress_of
 from engine.training.checkpoint import newest_step
 
@@ -97,6 +97,15 @@ def test_the_lines_for_a_terminal() -> None:
     resumes = shown(resumes_at=ResumePoint(40, 200))[-1]
     assert numbers(resumes)[:2] == [40, 200]
     assert "engine train 'my handbook'" in resumes
+    record = RunRecord("1", Path("/data/handbook/runs/1"), "running")
+    *_, killed, resumes = shown(
+        latest_run=record, broken_off=progress, to_resume="Run 'engine adapt x'.", resumes_at=ResumePoint(40, 200)
+    )
+    assert numbers(killed) == [40, 200]
+    assert "engine adapt x" in killed
+    assert "engine train" not in resumes, "one command is enough"
+    stopped = shown(latest_run=replace(record, state="cancelled"), broken_off=progress)[-1]
+    assert stopped != killed
 
 
 @pytest.mark.parametrize(("count", "more"), [(10, 0), (11, 1), (300, 290)])

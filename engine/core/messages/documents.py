@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 from engine.core.messages.wire import Request
 
-STATE_WORDS = {"quarantined": "unreadable", "files_quarantined": "files unreadable"}
+STATE_WORDS = {
+    "files": "files read", "quarantined": "unreadable", "files_quarantined": "files unreadable", "embedded": "newly embedded",
+}  # fmt: skip
 """States of files, and of counts of them, as users see them where that is another word."""
 
 
