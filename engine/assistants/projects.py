@@ -21,8 +21,7 @@ def labelled(names: Sequence[str]) -> dict[str, ProjectFolder]:
     return {names_of[one.path]: one for one in folders}
 
 
-def no_project(labels: Sequence[str]) -> UsageError:
-    """The error of a label that is none of these."""
-    return UsageError(
-        "There is no such project.", f"There are {', '.join(labels)}.", "Name one.", code="project-missing"
-    )
+def no_project(labels: Sequence[str], *, named: bool = True) -> UsageError:
+    """The error of a label that is none of these, or where one of several is to be `named`."""
+    what = "There is no such project here." if named else "No project is named, and there are several."
+    return UsageError(what, f"Projects: {', '.join(labels)}.", "Name one of these.", code="project-missing")

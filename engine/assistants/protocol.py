@@ -92,7 +92,9 @@ class ToolServer:
     def _later(self, key: Any, params: Mapping[str, Any], version: str | None) -> None:
         name, arguments = params.get("name"), params.get("arguments") or {}
         if not isinstance(name, str) or name not in self._tools:
-            self._answers.give(key, error=(INVALID_PARAMS, "Unknown tool", None))
+            self._answers.give(
+                key, error=(INVALID_PARAMS, f"Unknown tool. The tools are {', '.join(self._tools)}", None)
+            )
         elif not isinstance(arguments, dict):
             self._answers.give(key, error=(INVALID_PARAMS, "arguments must be an object", None))
         else:
@@ -103,7 +105,7 @@ class ToolServer:
         try:
             tools = self._opening.result()
             given = {key: value for key, value in arguments.items() if value is not None}
-            check(self._tools[name]["inputSchema"], given)
+            check(self._tools[name], given)
             text = _as_text(tools.call(name, given))
             return {
                 "content": [{"type": "text", "text": text}], "structuredContent": json.loads(text), "isError": False
@@ -112,7 +114,12 @@ class ToolServer:
             problem = error
         except BaseException as fault:  # even a panic of native code must not end the server
             print(fault_record(fault), file=sys.stderr)
-            problem = EngineError(f"The engine had an internal fault ({type(fault).__name__}).", code="internal-fault")
+            problem = EngineError(
+                f"The engine had an internal fault ({type(fault).__name__}).",
+                "",
+                "Its standard error says more.",
+                code="internal-fault",
+            )
         return {"content": [{"type": "text", "text": _as_text(problem.as_dict())}], "isError": True}
 
 
@@ -140,15 +147,17 @@ def _as_text(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace").decode()
 
 
-def check(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> None:
+def check(tool: Mapping[str, Any], arguments: Mapping[str, Any]) -> None:
     """Hold a tool's arguments against its input schema. Raises UsageError, which quotes no value."""
+    schema, name = tool["inputSchema"], tool["name"]
     known = schema["properties"]
-    problems = [f"{name} is missing" for name in schema.get("required", ()) if name not in arguments]
-    problems += [f"there are only {', '.join(known)}" for name in arguments if name not in known][:1]
-    problems += [f"{name} must be {_wanted(known[name])}" for name, value in arguments.items()
-                 if name in known and not _fits(known[name], value)]  # fmt: skip
+    problems = [f"The argument {one} is missing." for one in schema.get("required", ()) if one not in arguments]
+    problems += [f"{name} does not take all of these arguments." for one in arguments if one not in known]
+    problems += [f"The argument {one} must be {_wanted(known[one])}." for one, value in arguments.items()
+                 if one in known and not _fits(known[one], value)]  # fmt: skip
     if problems:
-        raise UsageError("The arguments are wrong.", f"{problems[0]}.", "Correct them.", code="arguments-invalid")
+        why, to_do = f"{name} takes {', '.join(known)}.", f"Call {name} again with the right arguments."
+        raise UsageError(problems[0], why, to_do, code="arguments-invalid")
 
 
 def _fits(kind: Mapping[str, Any], value: Any) -> bool:
@@ -165,7 +174,7 @@ def _fits(kind: Mapping[str, Any], value: Any) -> bool:
 
 def _wanted(kind: Mapping[str, Any]) -> str:
     if kind["type"] == "array":
-        return f"a list of at most {kind['maxItems']} texts"
+        return f"a list of at most {kind['maxItems']} strings"
     if kind["type"] == "integer":
         return f"a whole number from {kind['minimum']:,} to {kind['maximum']:,}"
-    return f"a text of at most {kind['maxLength']:,} characters"
+    return f"a string of at most {kind['maxLength']:,} characters"

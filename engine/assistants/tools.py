@@ -53,7 +53,8 @@ class ProjectTools:
         found: dict[ServedProject, Found | EngineError] = {}
         for one in self._named(project):
             try:
-                found[one] = one.search(query=query, top=top + 1, by_document=True, **filters)
+                answer = one.search(query=query, top=top + 1, by_document=True, **filters)
+                found[one] = answer.problem or answer
             except EngineError as error:
                 found[one] = error
         problems = [one for one in found.values() if isinstance(one, EngineError)]
@@ -79,7 +80,8 @@ class ProjectTools:
         end = start + LINES - 1 if end is None else end
         if not start <= min(end, len(lines)):
             raise UsageError(
-                "There are no such lines.", f"The document has {len(lines):,}.", "Ask for some of these.",
+                "There are no such lines.", f"The document has {len(lines):,} lines.",
+                f"Choose start and end from 1 to {len(lines):,}, start first.",
                 code="lines-missing",
             )  # fmt: skip
         wanted = lines[start - 1 : min(end, len(lines))]
@@ -133,8 +135,9 @@ class ProjectTools:
             if document := project.document(stable_id):
                 return project, document
         raise UsageError(
-            "There is no document of that id.", "It may have been deleted.", "Search again.", code="document-missing"
-        )
+            "There is no document with this id.", "Its file may have been moved or deleted, or the id is incomplete.",
+            "Search again, and take the whole id of a hit: PROJECT:ID.", code="document-missing",
+        )  # fmt: skip
 
 
 def _as_results(found: dict[ServedProject, Found | EngineError], top: int) -> dict[str, Any]:

@@ -58,7 +58,13 @@ def new(
         from engine.encoders.kinds.chosen import model_path
 
         sections["encoder"] = {"model": str(model_path(model))}
-    made = Project.create(name, documents, **sections)
+    named = {path.expanduser().resolve(): path for path in documents}
+    made = Project.create(name, named.values(), **sections)
+    if len(named) < len(documents):
+        print("A folder that is named twice is read once.", file=sys.stderr)
+    for place, path in named.items():
+        if place.is_dir() and os.access(place, os.R_OK) and not any(place.iterdir()):
+            print(f"Note: {path} is empty. Put documents there before you run it.", file=sys.stderr)
     print(made.path)
     print(f"Next: engine run {shlex.quote(name)}", file=sys.stderr)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from functools import partial
 from pathlib import Path
@@ -54,7 +55,7 @@ def bundle(
             )  # fmt: skip
     with cleaned_up():
         made = bundle_project(project, target, search_only=search_only, with_model=with_model, password=password)
-    _show(made, made.file, as_json)
+    _show(made, [str(made.file)], as_json, "in one file")
 
 
 @app.command()
@@ -72,7 +73,7 @@ def unbundle(
 
     with cleaned_up():
         made = unpack(file, name, model=model, password=partial(_password, password_file))
-    _show(made, made.folder, as_json)
+    _show(made, [str(made.folder)], as_json, "unpacked")
 
 
 @app.command()
@@ -95,10 +96,15 @@ def share(
     whose = f", group {group}" if group else ""
     for kind, count in (("folders", plan.folders), ("files", plan.files)):
         print(f"{count:>6} {kind} get the mode {plan.modes[kind]:04o}{whose}")
-    for folder in plan.closed:
-        mode = "g+x" if folder.stat().st_gid == plan.group else "o+x"
-        text = f"The group cannot pass {folder}: it needs 'chmod {mode}' there, or another place."
-        print(harmless(text), file=sys.stderr)
+    if plan.closed:
+        bits = {str(path): "g+x" if path.stat().st_gid == plan.group else "o+x" for path in plan.closed}
+        commands = [
+            shlex.join(["chmod", bit, *(path for path in bits if bits[path] == bit)])
+            for bit in dict.fromkeys(bits.values())
+        ]
+        text = "The group cannot reach the project: folders above it are closed to it. To let it through: {}. "
+        text += "Or move the project's folder to a place that the group can reach, and name it by its path."
+        print(harmless(text.format(" && ".join(commands))), file=sys.stderr)
     if plan.folders or plan.files:
         agree(harmless(f"Change {plan.project.path}?"), yes, "share")
         plan.apply()
@@ -109,12 +115,10 @@ def verify(file: BundleFile, password_file: PasswordFile = None, as_json: AsJson
     """Check every file of a bundle for damage. It does not find forgery."""
     from engine.export.bundle.unpack import verify as check
 
-    found = check(file, partial(_password, password_file, ask=False))
-    if as_json:
-        print_json(found)
-        return
+    with cleaned_up():
+        found = check(file, partial(_password, password_file, ask=False))
     inside = f"{found.files} files" if found.files else "encrypted; with its password the content is checked, too"
-    print(harmless(f"{found.file}: undamaged, {inside}\nsha256 {found.sha256}"))
+    _show(found, [f"{found.file}: undamaged, {inside}", f"sha256 {found.sha256}"], as_json)
 
 
 def _password(file: Path | None, *, new: bool = False, ask: bool = True) -> str | None:
@@ -135,11 +139,12 @@ def _password(file: Path | None, *, new: bool = False, ask: bool = True) -> str 
     return None
 
 
-def _show(made: Bundled | Unbundled, place: Path, as_json: bool) -> None:
+def _show(made: Bundled | Unbundled, lines: list[str], as_json: bool, form: str = "") -> None:
     for note in made.notes:
         print(harmless(f"Note: {note.what} {note.to_do}"), file=sys.stderr)
     if as_json:
         print_json(made)
         return
-    print(harmless(str(place)))
-    print(f"{made.files} files, {made.bytes / 1e6:,.1f} MB, with text of the documents.", file=sys.stderr)
+    print("\n".join(map(harmless, lines)))
+    if form:
+        print(f"{made.files} files, {made.bytes / 1e6:,.1f} MB {form}, with text of the documents.", file=sys.stderr)

@@ -108,10 +108,10 @@ def search(
 
     if all_projects:
         name, query = None, _for_all(name, query)
-    if not (query or like) or not (name or all_projects):
+    if (query is None and not like) or not (name or all_projects):
         raise UsageError(
             "There is nothing to look for.", "A project and a query are needed; --all needs no project, --like no query.",
-            "Try 'engine search --help'.", code="query-empty",
+            "Try 'engine search --help'.",
         )  # fmt: skip
     types = (*(file_type or ()), *(same_type or ()))
     start, end = (parse_date(day) if day else None for day in (after, before))

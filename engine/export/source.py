@@ -121,7 +121,7 @@ class Source(ProjectSnapshot):
 
     def notes(self, kinds: Collection[str]) -> tuple[ExportNote, ...]:
         """What to know of an export of these kinds."""
-        return (*self._of_geometry(kinds), *self._of_use(kinds), *self._of_model(kinds))
+        return (*self._of_geometry(kinds), *self._of_use(kinds))
 
     def _of_geometry(self, kinds: Collection[str]) -> tuple[ExportNote, ...]:
         of_use = {"model", "vectors", "parquet"} & {*kinds}
@@ -140,30 +140,18 @@ class Source(ProjectSnapshot):
         return (ExportNote(code="encoder-hyperbolic", what=what, to_do=to_do),)
 
     def _of_use(self, kinds: Collection[str]) -> tuple[ExportNote, ...]:
-        if "adapter" not in kinds or self.adapter()[1]:
-            return ()
-        if self.evaluation is None:
-            what, to_do = "Search does not use the adapter yet: it was not evaluated.", "Run 'engine adapt'."
-        else:
-            what = "Search does not use the adapter: it was not shown to help, and the base encoder is in use."
-            to_do = (
-                "For what search uses, take the model alone (--only model). Judged questions may show that the adapter helps: "
-                "'engine judge', then 'engine adapt'."
-            )
-        return (ExportNote(code="adapter-unused", what=what, to_do=to_do),)
-
-    def _of_model(self, kinds: Collection[str]) -> tuple[ExportNote, ...]:
         """Whether the encoder is adapted, and what the last evaluation found."""
         from engine.evaluation.reporting.report import read_report
         from engine.evaluation.reporting.verdict import verdict_of
 
-        if "model" not in kinds:
+        unused = "adapter" in kinds and not self.adapter()[1]
+        if not unused and "model" not in kinds:
             return ()
-        code = "model-adapted" if self.in_use.weight else "model-base"
-        what = (
-            f"The model is the encoder {'adapted to these documents' if self.in_use.weight else 'without adaptation'}."
-        )
-        if self.evaluation is None:
-            return (ExportNote(code=code, what=what, to_do="Nothing was measured."),)
-        report = read_report(self.project.folder_of(self.evaluation))
-        return (ExportNote(code=code, what=what, to_do=verdict_of(report).sentence),)
+        weight = self.in_use.weight if "model" in kinds else 0.0
+        what = f"The model is the {'adapted' if weight else 'base'} encoder."
+        what = what if "model" in kinds else "Search does not use this adapter."
+        found = "Nothing was measured yet."
+        if self.evaluation is not None:
+            found = verdict_of(read_report(self.project.folder_of(self.evaluation))).sentence
+        code = "model-adapted" if weight else "model-base"
+        return (ExportNote(code="adapter-unused" if unused else code, what=what, to_do=found),)

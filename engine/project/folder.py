@@ -133,9 +133,9 @@ class ProjectFolder:
         text = settings_module.template(chosen)
         if _is_file(path / "project.toml"):
             raise UsageError(
-                f"{path} already holds a project.", "A project is created only once.",
-                f"To read its documents: 'engine run {cls(path).argument}'. For another project, choose another name.",
-                code="project-exists", command="run",
+                f"{path} already holds a project.", "Nothing is overwritten.",
+                f"Choose another name. 'engine status {cls(path).argument}' shows what is there; 'engine purge' deletes it.",
+                code="project-exists", command="status",
             )  # fmt: skip
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
             raise UsageError(

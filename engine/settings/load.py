@@ -44,13 +44,18 @@ def file_text(path: Path) -> str:
 
 def tables(text: str, origin: str = "project.toml") -> dict[str, Any]:
     """The tables of a project.toml, unchecked. Raises SettingsError where the text is not TOML."""
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
     try:
-        return tomllib.loads(text.replace("\r\n", "\n").replace("\r", "\n"))
+        return tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # ValueError: also of a number with thousands of digits
-        place = re.search(r"at line (\d+)", str(error))  # tomllib says it in its message only
+        reason, _, place = str(error).partition(" (at ")  # tomllib says it in its message only
+        found = re.match(r"line (\d+)", place)
+        line, lines = int(found[1]) if found else 0, text.split("\n")
+        where, quoted = (f"Line {line}", f": {lines[line - 1].strip()[:80]}") if line else ("The end", ".")
         raise SettingsError(
-            f"{origin} is not valid TOML.", str(error), "Correct that line and run again.", code="settings-not-toml"
-        ).at(line=int(place[1]) if place else 0) from None
+            f"{origin} is not valid TOML.", f"{where} cannot be read ({reason[:1].lower()}{reason[1:]}){quoted}",
+            'Correct it. Text needs quotation marks, and a backslash in it another one: "C:\\\\docs".', code="settings-not-toml",
+        ).at(line=line) from None  # fmt: skip
 
 
 def validate(data: dict[str, Any], origin: str = "project.toml") -> Settings:
@@ -69,10 +74,10 @@ def _explain(error: ValidationError, origin: str) -> SettingsError:
         key = ".".join(str(part) for part in item["loc"])
         if item["type"] != "extra_forbidden":
             setting = every_setting().get(".".join(key.split(".")[:2]))
-            allowed = setting.allowed if setting else "a section of settings"
-            problems.append(f"{setting.name if setting else key} takes {allowed}, not {_shortened(item['input'])}")
+            takes = f"{setting.name} takes {setting.allowed}" if setting else f"[{key}] is a section of settings"
+            problems.append(f"{takes}, not {_shortened(item['input'])}")
             continue
-        problems.append(f"unknown key '{key}'")
+        problems.append(f"There is no setting '{key}'")
         near = _nearest_keys(tuple(str(part) for part in item["loc"]))
         advice.append(
             f"Did you mean {near}?" if near else "Remove it; 'engine config list PROJECT --all' shows every key."
@@ -89,7 +94,7 @@ def _explain(error: ValidationError, origin: str) -> SettingsError:
 
 
 def _shortened(value: Any) -> str:
-    text = repr(value)
+    text = toml_value(value)
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
@@ -113,7 +118,7 @@ def _nearest_keys(location: tuple[str, ...]) -> str | None:
 
 def toml_value(value: Any) -> str:
     """A value as project.toml holds it."""
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return json.dumps(value, ensure_ascii=False, default=str).replace("\x7f", "\\u007f")
 
 
 def value_of(text: str) -> Any:

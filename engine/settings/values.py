@@ -37,7 +37,7 @@ class Setting:
         """What it takes, in words, with an example where there is one: `a whole number (from 1), such as 10`."""
         key, bounds = self.key, self.range_text
         words = NOUNS.get(key.kind, "")
-        example = to_text(key.default, key.kind) if words and key.default is not None else ""
+        example = to_text(key.default, key.kind) if words and key.default not in (None, []) else ""
         return (f"{words} ({bounds})" if words and bounds else words or bounds) + (
             f", such as {example}" if example else ""
         )

@@ -82,7 +82,7 @@ def test_what_the_preset_decides_is_read_as_it_holds(project: ProjectFolder) -> 
         (("set", "search.top", "0"), "settings-invalid", "search.top"),
         (("set", "search.top", ""), "settings-invalid", "search.top"),
         (("set", "search.mode", "telepathy"), "settings-invalid", "hybrid"),
-        (("set", "training.steps", "ten"), "settings-invalid", "'ten'"),
+        (("set", "training.steps", "ten"), "settings-invalid", '"ten"'),
         (("set", "corpus.ocr", "perhaps"), "settings-invalid", "true or false"),
     ],
 )

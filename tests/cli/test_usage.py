@@ -75,6 +75,18 @@ def test_a_document_of_one_project_is_looked_for_in_all(
     assert (code, error["code"]) == (2, "document-missing")
 
 
+def test_a_new_project_names_each_folder_once_and_says_which_are_empty(tmp_path: Path) -> None:
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "a.md").write_text("A door.")
+    (tmp_path / "bare").mkdir()
+    (tmp_path / "link").symlink_to("full")
+    paths = [str(tmp_path / name) for name in ("full", "bare", "link", "full/../bare")]
+    done = engine_here("new", str(tmp_path / "project"), *paths)
+    assert len(ProjectFolder(tmp_path / "project").settings().corpus.paths) == 2
+    assert done.stdout == f"{tmp_path / 'project'}\n"
+    assert [str(tmp_path / "full/../bare") in line for line in done.stderr.splitlines()] == [False, True, False]
+
+
 def test_a_search_of_all_projects_takes_no_project() -> None:
     code, error = error_of("search", "--all", "handbook", "door")
     assert (code, error["code"]) == (2, "options-conflict")

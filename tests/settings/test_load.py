@@ -112,6 +112,13 @@ def test_long_values_are_not_repeated_in_full() -> None:
     assert len(caught.value.what) < 400
 
 
+def test_a_line_that_is_not_toml_is_shown(tmp_path: Path) -> None:
+    (tmp_path / "project.toml").write_bytes(b"[search]\r\n# \xe2\x80\xa8 one line\r\ntop = ten\r\n")
+    with fails(SettingsError, "settings-not-toml", "top = ten") as caught:
+        load(tmp_path / "project.toml")
+    assert caught.value.line == 3
+
+
 @pytest.mark.parametrize(
     "content",
     [

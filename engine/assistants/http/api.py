@@ -69,9 +69,9 @@ class LocalApi:
         try:
             method, handler = self._routes.get(request.path, ("", None))
             if handler is None:
-                raise Refused(404, "path-unknown", f"There are {', '.join(self._routes)}.")
+                raise Refused(404, "path-unknown", f"There is no such path. The paths are {', '.join(self._routes)}.")
             if request.method != method:
-                raise Refused(405, "method-not-allowed", f"It takes {method}.", Allow=method)
+                raise Refused(405, "method-not-allowed", f"{request.path} takes only {method}.", Allow=method)
             return Answer(200, handler(request))
         except Refused as refused:
             return refused.answer
@@ -107,11 +107,11 @@ class LocalApi:
         _check_count("input", asked.input)
         side = asked.input_type or side
         if asked.terms and side != "query":
-            raise _wrong("terms are those of a query")
+            raise _wrong('terms are for queries: also send "input_type": "query"')
         check = _until(time.monotonic() + WORK_SECONDS)
         found = self._worker(label).do(lambda own: own.ready().encoders.encode(asked.input, side, check))
         if asked.dimensions not in (None, found.vectors.shape[1]):
-            raise _wrong(f"dimensions can only be {found.vectors.shape[1]}")
+            raise _wrong(f"dimensions must be {found.vectors.shape[1]}, which the encoder has, or left out")
         as_text = asked.encoding_format == "base64"
         data = [
             {"object": "embedding", "index": index,
@@ -156,7 +156,7 @@ class LocalApi:
         if label is None and len(self._projects) == 1:
             return next(iter(self._projects.values()))
         if not isinstance(label, str) or label not in self._projects:
-            raise no_project([*self._projects])
+            raise no_project([*self._projects], named=label is not None)
         return self._projects[label]
 
 
@@ -189,20 +189,23 @@ def _terms(own: OwnSearcher, texts: Sequence[str], data: list[dict[str, Any]]) -
 def _read(read: Callable[[Any], Body], data: Any) -> Body:
     try:
         return read(data)
-    except (TypeError, ValueError, RecursionError) as error:
+    except (TypeError, ValueError) as error:
         raise _wrong(str(error)) from None
 
 
 def _from_body(request: Request) -> dict[str, Any]:
-    data = json.loads(request.body)
+    try:
+        data = json.loads(request.body)
+    except (ValueError, RecursionError):
+        data = None
     if not isinstance(data, dict):
-        raise TypeError("the body must be a JSON object")
+        raise TypeError("its body must be a JSON object")
     return data
 
 
 def _check_count(name: str, texts: Sequence[str]) -> None:
     if not 0 < len(texts) <= MAX_TEXTS:
-        raise _wrong(f"{name} must have 1 to {MAX_TEXTS:,} texts")
+        raise _wrong(f"{name} must hold 1 to {MAX_TEXTS:,} texts")
 
 
 def _until(end: float) -> Callable[[int], None]:
@@ -216,9 +219,9 @@ def _until(end: float) -> Callable[[int], None]:
 
 
 def _wrong(why: str) -> UsageError:
-    return UsageError("The request is wrong.", f"{why}.", "Correct it.", code="arguments-invalid")
+    return UsageError(f"The request is not valid: {why}.", code="arguments-invalid")
 
 
 def _too_long() -> ResourceError:
-    text = f"It takes more than {WORK_SECONDS:.0f} seconds."
-    return ResourceError("The request was given up.", text, "Ask for less at once.", code="request-too-long")
+    text = f"It took more than {WORK_SECONDS:.0f} seconds."
+    return ResourceError("The request was abandoned.", text, "Send less at once.", code="request-too-long")

@@ -71,10 +71,12 @@ def loopback_address(text: str) -> tuple[str, int]:
     except ValueError:
         loopback, number = True, -1
     if not 0 <= number < 65_536:
-        raise UsageError(f"'{text}' is no address.", "", "Write for example 127.0.0.1:8765.", code="address-invalid")
+        raise UsageError(
+            f"'{text}' is not an address with a port.", "", "Write it like 127.0.0.1:8765.", code="address-invalid"
+        )
     if not loopback:
         raise UsageError(
-            f"{host} is not a loopback address.", "Other machines could search the documents.", "Use 127.0.0.1.",
+            f"{host} is not a loopback address.", "Other machines could search the documents.", "Use 127.0.0.1 instead.",
             code="address-not-loopback",
         )  # fmt: skip
     return host, number
@@ -138,10 +140,10 @@ class _Conversation:
         except Refused as refused:
             self.refuse(refused, bare=isinstance(head, h11.Request) and head.method == b"HEAD")
         except h11.RemoteProtocolError as error:
-            self.refuse(Refused(error.error_status_hint, "request-malformed", "This is not a request by HTTP/1.1."))
+            self.refuse(Refused(error.error_status_hint, "request-malformed", "This is not a valid HTTP request."))
         except TimeoutError:
             if self._begun:
-                self.refuse(Refused(408, "request-too-slow", "The request did not come in time."))
+                self.refuse(Refused(408, "request-too-slow", "The request took too long to arrive."))
 
     def refuse(self, refused: Refused, *, bare: bool = False) -> None:
         """Answer, and let the client read that although it may still be sending."""
@@ -184,17 +186,17 @@ class _Conversation:
             fields.setdefault(name, []).append(value)
         ours, found = self._listener, fields.get
         if [one.lower() for one in found(b"host", [])] not in [[one] for one in ours.hosts]:
-            raise Refused(421, "host-foreign", "The Host of the request is not this server.")
+            raise Refused(421, "host-foreign", "The Host header does not name this server.")
         if not {one.lower() for one in found(b"origin", [])} <= ours.origins:
-            raise Refused(403, "origin-foreign", "Web pages may not use this server.")
+            raise Refused(403, "origin-foreign", "Web pages cannot use this server.")
         scheme, _, sent = b",".join(found(b"authorization", [])).partition(b" ")
         if scheme.lower() != b"bearer" or not hmac.compare_digest(sent, ours.token):
             text = "The token is missing or wrong: send it as Authorization: Bearer TOKEN."
             raise Refused(401, "token-wrong", text, **{"WWW-Authenticate": "Bearer"})
         if b"transfer-encoding" in fields:
-            raise Refused(411, "length-missing", "Send the body at once, with its Content-Length.")
+            raise Refused(411, "length-missing", "Send the body with a Content-Length, not in chunks.")
         if int(found(b"content-length", [b"0"])[0]) > MAX_BODY:
-            raise Refused(413, "request-too-large", f"A body may have {MAX_BODY:,} bytes.")
+            raise Refused(413, "request-too-large", f"The body is larger than {MAX_BODY:,} bytes.")
         if not head.target.startswith(b"/"):
             raise Refused(400, "request-malformed", "The target of the request must be a path.")
 

@@ -26,8 +26,8 @@ from engine.core.errors import EngineError
 A = TypeVar("A")
 T = TypeVar("T")
 _LEAVES: dict[Any, tuple[tuple[type, ...], str]] = {
-    str: ((str,), "text"), bool: ((bool,), "true or false"), int: ((int,), "a whole number"), float: ((int, float), "a number"),
-    Path: ((str,), "text"),
+    str: ((str,), "a string"), bool: ((bool,), "true or false"), int: ((int,), "a whole number"), float: ((int, float), "a number"),
+    Path: ((str,), "a string"),
 }  # fmt: skip
 
 OLD_NAMES = {"search": {"formats": "types"}}
@@ -85,7 +85,7 @@ def from_json(kind: type[T], data: Any, *, strict: bool = False) -> T:
     """The message that `to_json` gave; unknown keys are passed over, or refused where it is `strict`. Raises MessageError."""
     unknown = sorted(data.keys() - _hints(cast(Any, kind))) if strict and isinstance(data, dict) else []
     if unknown:
-        raise MessageError(f"no parameter is named {', '.join(map(repr, unknown))}")
+        raise MessageError(f"there is no parameter {' or '.join(map(repr, unknown))}")
     return cast(T, _read(kind, data, ""))
 
 
@@ -117,9 +117,9 @@ def _read(kind: Any, data: Any, where: str) -> Any:
     if origin is Annotated:
         bounds: AtLeast = parts[1]
         is_right = type(data) is int and bounds.least <= data <= bounds.most
-        return _checked(data, is_right, where, f"a whole number from {bounds.least} on")
+        return _checked(data, is_right, where, f"a whole number of {bounds.least} or more")
     if origin is Literal:
-        return _checked(data, isinstance(data, str) and data in parts, where, f"one of {parts}")
+        return _checked(data, isinstance(data, str) and data in parts, where, f"one of {', '.join(parts)}")
     if origin is tuple:
         return _sequence(parts, data, where)
     if origin is list:

@@ -93,6 +93,11 @@ def _write(
         store.backup(database)
         with closing(Store.open(database)) as copy:
             before = in_use(copy)
+            if not before and not any(copy.counts().values()):
+                raise NotBuiltError(
+                    f"There is nothing in the project {project.name} yet.", "Its documents were not read.",
+                    f"Run 'engine run {project.argument}' first.", stage="ingest",
+                )  # fmt: skip
             names = _search_half(project, copy) if search_only else sorted(before)
             vectors, lacking = copy.artifact(VectorsInfo), unfinished(copy)
             if search_only:
@@ -198,7 +203,7 @@ def unfinished(store: Store) -> tuple[ExportNote, ...]:
     if embedded < chunks:
         lacking.append(f"{embedded:,} of {chunks:,} chunks are embedded: search by meaning finds no others.")
     to_do = "'engine run' completes the project; then bundle it again."
-    return tuple(ExportNote(code="bundle-unfinished", what=what, to_do=to_do) for what in lacking)
+    return (ExportNote(code="bundle-unfinished", what=" ".join(lacking), to_do=to_do),) if lacking else ()
 
 
 def _notes(info: VectorsInfo | None, reranker: str, places: dict[str, str]) -> tuple[ExportNote, ...]:

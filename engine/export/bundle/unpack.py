@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from tempfile import TemporaryFile, gettempdir
+from tempfile import TemporaryDirectory, TemporaryFile, gettempdir
 from typing import IO
 from zipfile import ZipFile, ZipInfo
 
@@ -14,6 +14,7 @@ from engine.core.disk import disk_errors, sync_folder, sync_tree
 from engine.core.errors import EngineError, InputError, UsageError
 from engine.core.messages.project import Bundled, ExportNote, Unbundled
 from engine.export.bundle.archive import (
+    DATABASE,
     SETTINGS,
     Entry,
     Manifest,
@@ -31,6 +32,7 @@ from engine.export.bundle.password import BODY, check_password, decrypt, is_encr
 from engine.export.folder import workplace
 from engine.project.folder import ProjectFolder, locate, projects_root
 from engine.project.store.artifact_info import EvaluationInfo, VectorsInfo
+from engine.project.store.store import Store
 from engine.reranking.chosen import is_server, reranker_of
 
 _ALLOW_PUBLIC = ("encoder.endpoint_allow_public", "queries.endpoint_allow_public", "search.reranker_allow_public")
@@ -99,7 +101,20 @@ def verify(file: Path, password: Password = lambda: None) -> Bundled:
         for name in manifest.files if manifest else ():
             bundle.copy(name, None)
         count, half = (len(manifest.files), manifest.search_only) if manifest else (None, None)
-        return Bundled(file, file.stat().st_size, bundle.digest, bundle.encrypted, count, half)
+        notes = _unfinished(bundle) if manifest else ()
+        return Bundled(file, file.stat().st_size, bundle.digest, bundle.encrypted, count, half, notes)
+
+
+def _unfinished(bundle: _Opened) -> tuple[ExportNote, ...]:
+    """What its database says, where this version can read it."""
+    check_room(Path(gettempdir()), bundle.found[DATABASE].file_size)
+    with TemporaryDirectory() as place, suppress(EngineError):
+        path = Path(place) / DATABASE
+        with path.open("xb") as target:
+            bundle.copy(DATABASE, target)
+        with closing(Store.open(path)) as store:
+            return unfinished(store)
+    return ()
 
 
 def unbundle(file: Path, name: str, *, model: str = "", password: Password = lambda: None) -> Unbundled:

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from fixtures.errors import fails
 from fixtures.pipeline import engine_here, environment
+from fixtures.stored import put_document
 
 from engine.core.errors import DamagedError, NotBuiltError, ResourceError, UsageError
 from engine.core.messages.project import Bundled
@@ -111,8 +112,13 @@ def test_what_is_there_is_not_overwritten(halves: dict[str, Bundled], project: P
         bundle_project(project, project.path / "x.bundle")
 
 
-def test_nothing_to_search_cannot_be_bundled_for_search(tmp_path: Path) -> None:
+def test_what_is_not_there_cannot_be_bundled(tmp_path: Path) -> None:
     empty = ProjectFolder.create(tmp_path / "empty", {})
+    for search_only in (True, False):
+        with fails(NotBuiltError, "not-built", stage="ingest"):
+            bundle_project(empty, tmp_path / "x.bundle", search_only=search_only)
+    with closing(empty.store()) as store:
+        put_document(store, ["one"])
     with fails(NotBuiltError, "not-built", stage="index"):
         bundle_project(empty, tmp_path / "x.bundle", search_only=True)
     made = bundle_project(empty, tmp_path / "whole.bundle")

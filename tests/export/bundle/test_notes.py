@@ -9,7 +9,7 @@ from fixtures.shown_numbers import numbers
 from fixtures.stored import put_document
 
 from engine.export.bundle.pack import bundle_project, unfinished
-from engine.export.bundle.unpack import unbundle
+from engine.export.bundle.unpack import unbundle, verify
 from engine.project.folder import ProjectFolder
 from engine.project.store.artifact_info import CorpusInfo, EvaluationInfo, LexicalInfo, RerankerInfo, VectorsInfo
 from engine.project.store.artifacts import INCOMPLETE, Artifact
@@ -64,6 +64,14 @@ def test_what_no_run_has_finished_is_named(tmp_path: Path) -> None:
         assert unfinished(store) == ()
         store.put_artifact(Artifact(CorpusInfo(), INCOMPLETE, ""))
         assert [note.code for note in unfinished(store)] == ["bundle-unfinished"]
+        store.put_artifact(Artifact(VectorsInfo(chunks=1), INCOMPLETE, "vectors/v"))
+        (both,) = unfinished(store)
+        assert numbers(both.what) == [1, 2]
+    for folder in ("lexical/l", "vectors/v"):
+        (project.path / folder).mkdir(parents=True)
+    made = bundle_project(project, tmp_path / "x.bundle")
+    assert verify(made.file).notes == made.notes == (both,)
+    assert both in unbundle(made.file, str(tmp_path / "unpacked")).notes
 
 
 def test_a_reranker_s_folder_is_named_and_stays_in_use(tmp_path: Path) -> None:
