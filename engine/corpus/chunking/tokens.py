@@ -28,10 +28,8 @@ class TokenCounter:
         try:
             self._tokenizer = Tokenizer.from_str(tokenizer_file.read_text(encoding="utf-8"))
         except Exception as error:  # tokenizers raises bare Exception
-            what, to_do = (
-                f"The tokenizer {tokenizer_file} cannot be used.",
-                "Name a complete model folder in encoder.model.",
-            )
+            what = f"The tokenizer {tokenizer_file} cannot be used."
+            to_do = "Name a complete model folder in encoder.model."
             raise ModelError(what, str(error), to_do, code="tokenizer-invalid") from error
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()

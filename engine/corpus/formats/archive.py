@@ -57,9 +57,7 @@ def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str, left: 
         return LeftOut(name, "skipped", "link", "a link inside an archive")
     locked = bool(member.flag_bits & _ENCRYPTED)
     if is_bomb(member.compress_size, member.file_size):
-        return LeftOut(
-            name, "quarantined", "too large", f"it unpacks to {member.file_size / 1e6:,.0f} MB, as a ZIP bomb does"
-        )
+        return LeftOut(name, "quarantined", "too large", f"a ZIP bomb, of {member.file_size / 1e6:,.0f} MB unpacked")
     try:
         content = _unlocked(archive, member, min(left, MAX_MEMBER), known() if locked else (None,))
         if content is None:
@@ -69,9 +67,7 @@ def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str, left: 
         what, most = ("it unpacks", MAX_MEMBER) if left >= MAX_MEMBER else ("the archive unpacks", MAX_UNPACKED)
         return LeftOut(name, "quarantined", "too large", f"{what} to more than {most // 2**20:,} MB")
     except NotImplementedError:  # a RuntimeError as well
-        return LeftOut(
-            name, "quarantined", "unsupported", f"packed by method {member.compress_type}, which is not unpacked"
-        )
+        return LeftOut(name, "quarantined", "unsupported", f"its packing method {member.compress_type} is not known")
     except MemoryError:
         raise
     except Exception as error:  # whatever a damaged archive leads to

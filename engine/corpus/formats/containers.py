@@ -8,6 +8,7 @@ import lzma
 import struct
 import zipfile
 import zlib
+from collections.abc import Mapping
 from functools import lru_cache
 from io import BytesIO
 
@@ -22,6 +23,16 @@ DAMAGED = (
 def package_of(content: bytes) -> zipfile.ZipFile:
     """The package that some bytes are; the same for the same bytes until `forget`. Raises zipfile.BadZipFile for what is none."""
     return zipfile.ZipFile(BytesIO(content))
+
+
+def with_parts(package: zipfile.ZipFile, changed: Mapping[str, bytes], *, without: tuple[str, ...] = ()) -> bytes:
+    """A package with some parts changed or added, and `without` those whose names begin so. Raises as reading them does."""
+    file = BytesIO()
+    with zipfile.ZipFile(file, "w") as made:
+        for name in dict.fromkeys((*package.namelist(), *changed)):
+            if not name.startswith(without):
+                made.writestr(name, changed[name] if name in changed else package.read(name))
+    return file.getvalue()
 
 
 class CompoundFile:

@@ -8,14 +8,13 @@ import asyncio
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from io import BytesIO
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
-from zipfile import ZipFile
 
 from engine.core.characters import clean
 from engine.corpus.formats import Found, LeftOut, UnreadableFileError, read_bytes
-from engine.corpus.formats.containers import package_of
+from engine.corpus.formats.containers import DAMAGED, package_of, with_parts
 from engine.corpus.formats.damage import damaged, without_names
 from engine.corpus.formats.locked import why_closed
 from engine.corpus.text.blocks import NOTES, Builder, Text, from_slides, rows_as_text
@@ -38,6 +37,7 @@ _TIME = re.compile(r"DURATION: PT(\d+)H(\d+)M(\d+)(?:\.\d+)?S")
 _QUOTED = re.compile(r"'([^']+)'")
 _OF_PARTS = ("epub", "excel", "pptx")  # who warns of sheets, slides and chapters; others of pictures and objects
 _UNBOUNDED = ("max_archive_size", "max_compression_ratio", "max_content_size", "max_iterations", "max_table_cells")
+_MANY = re.compile(rb'(?<=-repeated=")\d{4,}(?=")')
 _MANIFEST = "META-INF/manifest.xml"
 _REFERENCE = re.compile(r"\[\^\w+\]:?")  # to a note, as Markdown writes it
 
@@ -69,11 +69,13 @@ def extracted(path: Path, content: bytes, format: str) -> tuple[Text, Mapping[st
     """A document's text, what it says of itself, and lost parts. Raises UnreadableFileError."""
     if format == "rtf":
         content = _RTF_SIGN.sub(lambda found: _RTF_SIGNS[found[1]], content)
-    if format == "ods" and _MANIFEST not in package_of(content).namelist():
-        file = BytesIO(content)  # xberg wants that part, which says nothing of cells
-        with ZipFile(file, "a") as made:
-            made.writestr(_MANIFEST, "<manifest/>")
-        content = file.getvalue()
+    with suppress(*DAMAGED, KeyError):
+        if (
+            format == "ods"
+        ):  # xberg wants the list of parts, which says nothing of cells, and makes as many as are said to be alike
+            package = package_of(content)
+            cells = _MANY.sub(b"1", package.read("content.xml"))
+            content = with_parts(package, {_MANIFEST: b"<manifest/>", "content.xml": cells})
     found = extract(path, content, format)
     nodes = [(json.loads(str(node.content)), node.page) for node in (found.document.nodes if found.document else ())]
     said = found.metadata

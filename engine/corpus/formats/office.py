@@ -6,20 +6,19 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from io import BytesIO
 from pathlib import Path
 from typing import Any, cast
 from xml.sax.saxutils import unescape
-from zipfile import ZipFile
 
 from engine.core.characters import clean
 from engine.corpus.formats import Found, LeftOut, UnreadableFileError, read_bytes
-from engine.corpus.formats.containers import DAMAGED, package_of
+from engine.corpus.formats.containers import DAMAGED, package_of, with_parts
 from engine.corpus.formats.damage import damaged
 from engine.corpus.formats.general import extracted, with_text
 from engine.corpus.formats.html import shown_text, source_of
 from engine.corpus.formats.locked import unlocked
 from engine.corpus.formats.word_numbers import with_numbers
+from engine.corpus.formats.workbooks import represented
 from engine.corpus.text.blocks import NOTES, Builder, Text, from_slides, lacking_in, rows_as_text, with_more
 from engine.corpus.text.metadata import document_of
 
@@ -38,7 +37,7 @@ _PAGE = re.compile(r"word/afchunk\d*\.x?html?")
 # of these office_oxide says nothing where they do not unpack; for a sheet or a slide it has a line in its place
 _PASSED_OVER = re.compile(r"\w+/(?:comments|threadedC|notesSlides|footnotes|endnotes|header|footer|sharedS)[\w/]*\.xml")
 _LOST = re.compile(r"\[unreadable (?:sheet|slide) \".*\": (.*)\]", re.DOTALL)
-_DEEPER = re.compile(r"\[nested table deeper than \d+ levels not shown [^\]]{1,40}\]")
+_CUT = re.compile(r"\[([^][\"]{9,50}) (?:not shown \W document truncated|truncated: [^][\"]{9,150})\]")
 _PARAGRAPH = re.compile(rb"<a:p>.*?</a:p>|<c:v>[^<]*</c:v>", re.DOTALL)
 _WORDS = re.compile(rb"<(?:a:t|c:v)>([^<]*)<")
 
@@ -66,7 +65,9 @@ class OfficeReader:
         if format in _PACKAGES:
             lines = _drawn(path, content, lost, numbers=format != "xlsx")  # a sheet's charts show its own
             text = with_more(text, lacking_in(text.text, lines))
-        if found["metadata"].get("text_truncated") and not lost:
+        if cut := found["metadata"].get("cut"):
+            lost.append(LeftOut("some of its parts", "quarantined", "too large", f"beyond a limit: {cut}"))
+        elif found["metadata"].get("text_truncated") and not lost:
             lost.append(LeftOut("some of its parts", "quarantined", "damaged", damaged("")))
         if not text.text.strip():
             with suppress(UnreadableFileError):
@@ -87,9 +88,10 @@ def _parsed(path: Path, content: bytes, format: str) -> Node:
 
     try:
         document = Document.from_bytes(_numbered(content) if format == "docx" else content, cast(Any, format))
-        said, deeper = _DEEPER.subn("", document.to_ir_json())
-        found = cast(Node, json.loads(said))
-        return {**found, "metadata": {**found["metadata"], "text_truncated": True}} if deeper else found
+        said = represented(document, content) if format == "xlsx" else document.to_ir_json()
+        found = cast(Node, json.loads(_CUT.sub("", said)))
+        cut = _CUT.search(said)
+        return {**found, "metadata": {**found["metadata"], "cut": cut[1]}} if cut else found
     except (KeyboardInterrupt, SystemExit, MemoryError):
         raise
     except BaseException as error:  # a panic of the library is no Exception
@@ -104,12 +106,7 @@ def _numbered(content: bytes) -> bytes:
         package = package_of(content)
         document = package.read(_WORD_BODY)
         if (changed := with_numbers(document, package)) is not document:
-            file = BytesIO()
-            with ZipFile(file, "w") as made:
-                for name in package.namelist():
-                    if not name.startswith(_UNREAD):
-                        made.writestr(name, changed if name == _WORD_BODY else package.read(name))
-            return file.getvalue()
+            return with_parts(package, {_WORD_BODY: changed}, without=_UNREAD)
     return content
 
 
@@ -187,7 +184,7 @@ def _add(built: Builder, nodes: Iterable[Node]) -> None:
             case "list":
                 _add_list(built, node)
             case "table":
-                built.block(rows_as_text(_rows(node)))
+                built.block(clean(rows_as_text(node.get("plain") or _rows(node))))
             case "page_break":
                 built.next_page()
             case "image":

@@ -8,32 +8,14 @@ from pathlib import Path, PurePosixPath
 
 from engine.core.characters import clean
 from engine.core.records import ReadDocument
-from engine.corpus.formats import (
-    OFFICE,
-    Found,
-    LeftOut,
-    Member,
-    UnreadableFileError,
-    beside,
-    read_bytes,
-    reader_for,
-)
+from engine.corpus.formats import OFFICE, Found, LeftOut, Member, UnreadableFileError, beside, read_bytes, reader_for
 from engine.corpus.formats.archive import MAX_MEMBER
 from engine.corpus.formats.containers import forget
 from engine.corpus.formats.inside import files_inside, may_hold_files
 from engine.corpus.formats.locked import unlocked
 from engine.corpus.formats.pictures import on
 from engine.corpus.formats.recognition import MAX_UNPACKED, true_format
-from engine.corpus.scan.formats import (
-    FORMATS,
-    IMAGES,
-    MAGIC,
-    PICTURES,
-    STREAMED,
-    ending_of,
-    format_of_head,
-    names_no_format,
-)
+from engine.corpus.scan.formats import FORMATS, IMAGES, PICTURES, STREAMED, ending_of, format_of_head, names_no_format
 from engine.corpus.text.blocks import made_visible
 
 MAX_MEMBERS = 100_000
@@ -81,7 +63,8 @@ class _Opening:
         found_format, data = _unlocked_format(path, format, data)
         inner = path
         if found_format != ending_of(path.name).lstrip(".") and found_format not in STREAMED:
-            data, inner = read_bytes(path, data), path.with_name(_named(path.stem, found_format))
+            # a reader of several formats goes by the ending
+            data, inner = read_bytes(path, data), path.with_name(f"{path.stem}.{found_format}")
         more = data is not None and may_hold_files(found_format, data)
         failed: UnreadableFileError | None = None
         try:
@@ -166,7 +149,7 @@ def _unlocked_format(path: Path, format: str, data: bytes | None) -> tuple[str, 
         if error.kind != "encrypted":
             raise
         data = read_bytes(path, data)
-        if not data.startswith(MAGIC):
+        if data.startswith(b"PK"):  # OpenDocument
             raise
         content = unlocked(path, data)
         return true_format(path, format, content), content
@@ -204,11 +187,6 @@ def _unsupported(name: str) -> LeftOut:
         why = "a picture of a kind that OCR does not read" if on() else "a picture: without OCR it holds no text"
         return LeftOut(name, "skipped", "needs OCR", why)
     return LeftOut(name, "skipped", "unsupported", f"format not supported: {ending or 'no ending'}")
-
-
-def _named(stem: str, format: str) -> str:
-    """A name whose ending names the true format: a reader of several formats goes by it."""
-    return f"{stem}.{format}"
 
 
 def _joined(within: str, name: str) -> str:

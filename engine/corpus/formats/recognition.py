@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import zipfile
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from io import BytesIO
 from operator import attrgetter
 from pathlib import Path
@@ -118,11 +118,9 @@ def _zip_format(path: Path, format: str, data: bytes | None) -> str:
 
 def _package(path: Path, data: bytes | None) -> AbstractContextManager[zipfile.ZipFile]:
     """As `open_zip`; what is in memory is opened for all who look into it after."""
-    try:
+    with suppress(*DAMAGED):
         if data is not None:
             return nullcontext(package_of(data))
-    except DAMAGED:
-        pass
     return open_zip(path, data)
 
 

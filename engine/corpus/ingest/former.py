@@ -5,12 +5,14 @@ decide whether files that gave nothing, or were read by OCR, are tried again.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Set
+from collections.abc import Container, Set
 from pathlib import Path
 
+from engine.core.errors import NoDocumentsError
 from engine.core.records import Document, ReadDocument
+from engine.corpus.formats.locked import read_passwords
 from engine.corpus.sandbox.tesseract import Tesseract, find_tesseract
-from engine.corpus.scan.scan import Scan, ScannedFile
+from engine.corpus.scan.scan import Scan, ScannedFile, Skipped
 from engine.corpus.text.metadata import named, title_from_name
 from engine.project.stage import StageContext
 from engine.project.store.artifact_info import CorpusInfo
@@ -20,18 +22,22 @@ _GONE = " (gone)"
 BY_OCR = "OCR"  # the kind of a file that was read so, in part at least
 
 
-def reading_limits(context: StageContext) -> dict[str, int]:
+def limits_of(context: StageContext) -> dict[str, int]:
     """Kind of failure → the limit that it was met at: where that is raised, such files are worth another try."""
     corpus = context.settings.corpus
-    limits = {"timed out": corpus.reading_seconds} | dict.fromkeys(
-        ("out of memory", "crashed"), corpus.reading_memory_mb
-    )
+    memory = corpus.reading_memory_mb
+    limits = {"timed out": corpus.reading_seconds, "out of memory": memory, "crashed": memory}
     return limits | ({"needs OCR": corpus.ocr_seconds} if corpus.ocr else {})
 
 
 def passwords_file(context: StageContext) -> Path:
     """Where the user's passwords lie; a relative path is taken from the project's folder."""
     return context.project.path / Path(context.settings.corpus.passwords_file).expanduser()
+
+
+def passwords(context: StageContext) -> tuple[str, ...]:
+    """The user's passwords. Raises InputError."""
+    return read_passwords(passwords_file(context)) if context.settings.corpus.passwords_file else ()
 
 
 def passwords_mark(context: StageContext) -> tuple[int, ...] | None:
@@ -170,4 +176,30 @@ def _worth_another_try(context: StageContext, ocr: Tesseract | None) -> set[str]
     gone = ocr is None and context.settings.corpus.ocr
     if not gone and info.ocr != ocr_mark(context, ocr):
         kinds |= {"needs OCR", BY_OCR}
-    return kinds | {kind for kind, limit in reading_limits(context).items() if limit > info.limits.get(kind, limit)}
+    return kinds | {kind for kind, limit in limits_of(context).items() if limit > info.limits.get(kind, limit)}
+
+
+def forget_gone(
+    context: StageContext, known: dict[tuple[str, str], FileRecord], found: Scan, sources: Container[str] | None = None
+) -> int:
+    """Within a transaction: files of `sources` (None: of all, also of former ones) that are gone leave search; returns how many
+    of these were read. What the system does not let us look at is not gone."""
+    present, closed = {(file.source, file.path) for file in found.files}, set(found.closed)
+    there = [record for key, record in known.items() if key not in present and record.state != "gone"]
+    mine = (record for record in there if sources is None or record.source in sources)
+    gone = [record for record in mine if not is_closed(record, closed)]
+    for record in gone:
+        context.store.forget_file(record.id)
+    if gone:
+        context.store.mark_incomplete(CorpusInfo)
+    return sum(record.state == "read" for record in gone)
+
+
+def no_documents(what: str, skipped: list[Skipped], context: StageContext) -> NoDocumentsError:
+    """The error of a project that nothing can be searched in, with the first few that were left out, and why."""
+    shown = "; ".join(f"{item.path}: {item.reason}" for item in skipped[:5])
+    more = f"; and {len(skipped) - 5} more" if len(skipped) > 5 else ""
+    why = f"Skipped: {shown}{more}." if skipped else "The folder is empty, or no file matches corpus.include."
+    kept = " What was searchable before stays so." if context.store.has_chunks() else ""
+    to_do = "Put documents that hold text there (text, office files, PDF, emails, or a BEIR folder), or name another folder in"
+    return NoDocumentsError(what, why, f"{to_do} project.toml.{kept}")

@@ -1,7 +1,4 @@
-"""Brings documents and chunks of project.db in line with the files that a scan found.
-
-More than 300 lines: all of them decide, over one state, what becomes of a file that was looked at and of its line in the ledger.
-"""
+"""Brings documents and chunks of project.db in line with the files that a scan found."""
 
 from __future__ import annotations
 
@@ -11,17 +8,16 @@ import os
 import stat
 import time
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
 from engine.cluster.nodes import cluster_address
-from engine.core.errors import DatasetError, NoDocumentsError
+from engine.core.errors import DatasetError
 from engine.core.records import Document, Kind, ReadDocument
 from engine.corpus.formats import MAX_FILE, UnreadableFileError, reader_for
-from engine.corpus.formats.locked import read_passwords
-from engine.corpus.ingest.former import BY_OCR, Former, document_of, is_closed, passwords_file, record_of
+from engine.corpus.ingest.former import BY_OCR, Former, document_of, forget_gone, no_documents, passwords, record_of
 from engine.corpus.sandbox.nodes import NodesPool
 from engine.corpus.sandbox.outcome import Limits, Outcome
 from engine.corpus.sandbox.pool import Pool
@@ -80,11 +76,11 @@ class Ingest:
         finally:
             self._pool.close()
         with self._store.transaction():
-            self._tally["removed"] += forget_deleted(self._context, self._former.files, found)
+            self._tally["removed"] += forget_gone(self._context, self._former.files, found)
             self._note_unread()
         unread = [*self._unopened, *(record for record, _ in self._unreadable)]
-        why = reasons([Skipped(record.path, record.reason) for record in unread] + found.skipped)
-        nothing_left = no_documents("None of the files could be read.", why, self._context)
+        left_out = [Skipped(record.path, record.reason) for record in unread] + found.skipped
+        nothing_left = no_documents("None of the files could be read.", left_out, self._context)
         with self._store.transaction():
             self._drop_unreadable()
             if not self._store.has_chunks():
@@ -95,16 +91,17 @@ class Ingest:
         corpus, context = self._context.settings.corpus, self._context
         processes = corpus.reading_processes or min(8, os.cpu_count() or 1)
         limits = Limits(corpus.reading_memory_mb * 2**20, corpus.reading_seconds, ocr_seconds=corpus.ocr_seconds)
-        passwords = read_passwords(passwords_file(context)) if corpus.passwords_file else ()
         if not (given_out and cluster_address()):
-            return Pool(processes, limits, passwords, self._ocr)
-        pool = NodesPool(processes, limits, passwords, self._ocr, context.check_stop)
+            return Pool(processes, limits, passwords(context), self._ocr)
+        pool = NodesPool(processes, limits, passwords(context), self._ocr, context.check_stop)
         context.choose("reading", f"on {pool.nodes.count} nodes", "files' bytes are sent to the cluster (--ray)")
         return pool
 
     def _read_all(self, changed: list[ScannedFile]) -> None:
         done = 0
-        looks = self._pool.map(self._look, changed, self._context.check_stop, _length)
+        looks = self._pool.map(
+            self._look, changed, self._context.check_stop, lambda one: one.outcome.length if one.outcome else 0
+        )
         while batch := self._some(looks):
             with self._store.transaction():
                 for looked in batch:
@@ -207,7 +204,8 @@ class Ingest:
         new_chunks = 0
         notes: list[str] = []
         by_ocr = False
-        for block in _blocks(self._documents(looked, parts), 512):
+        documents = self._documents(looked, parts)
+        while block := [*itertools.islice(documents, 512)]:
             notes += (found.note for found in block if found.note)
             by_ocr = by_ocr or any(found.note and found.format in _BY_OCR for found in block)
             new_chunks += self._keep_block(file, file_id, content_hash, block, former, same_chunking)
@@ -278,10 +276,6 @@ class Ingest:
             self._store.mark_incomplete(CorpusInfo)
 
 
-def _length(looked: Looked) -> int:
-    return looked.outcome.length if looked.outcome else 0
-
-
 def _read_here(file: ScannedFile) -> Iterator[ReadDocument]:
     """The documents of a BEIR data set, whose reader works in this process."""
     try:
@@ -302,39 +296,3 @@ def hash_file(path: Path) -> str:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise OSError(0, "not a regular file any more")
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _blocks(items: Iterable[ReadDocument], size: int) -> Iterator[list[ReadDocument]]:
-    iterator = iter(items)
-    while block := list(itertools.islice(iterator, size)):
-        yield block
-
-
-def forget_deleted(
-    context: StageContext, known: dict[tuple[str, str], FileRecord], found: Scan, sources: Container[str] | None = None
-) -> int:
-    """Within a transaction: files of `sources` (None: of all, also of former ones) that are gone leave search; returns how many
-    of these were read. What the system does not let us look at is not gone."""
-    present, closed = {(file.source, file.path) for file in found.files}, set(found.closed)
-    there = [record for key, record in known.items() if key not in present and record.state != "gone"]
-    mine = (record for record in there if sources is None or record.source in sources)
-    gone = [record for record in mine if not is_closed(record, closed)]
-    for record in gone:
-        context.store.forget_file(record.id)
-    if gone:
-        context.store.mark_incomplete(CorpusInfo)
-    return sum(record.state == "read" for record in gone)
-
-
-def no_documents(what: str, why: str, context: StageContext) -> NoDocumentsError:
-    """The error of a project that nothing can be searched in."""
-    kept = " What was searchable before stays so." if context.store.has_chunks() else ""
-    to_do = "Put documents that hold text there (text, office files, PDF, emails, or a BEIR folder), or name another folder in"
-    return NoDocumentsError(what, why, f"{to_do} project.toml.{kept}")
-
-
-def reasons(skipped: list[Skipped]) -> str:
-    """What was left out, and why: the first few."""
-    shown = "; ".join(f"{item.path}: {item.reason}" for item in skipped[:5])
-    more = f"; and {len(skipped) - 5} more" if len(skipped) > 5 else ""
-    return f"Skipped: {shown}{more}."

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.core.errors import UsageError
-from engine.corpus.ingest.former import ocr_mark, passwords_mark, reading_limits, wanted_tesseract
-from engine.corpus.ingest.ingest import Ingest, forget_deleted, no_documents, reasons
+from engine.corpus.ingest.former import forget_gone, limits_of, no_documents, ocr_mark, passwords_mark, wanted_tesseract
+from engine.corpus.ingest.ingest import Ingest
 from engine.corpus.scan.scan import Scan, Skipped, scan
 from engine.encoders.kinds.chosen import base_source
 from engine.encoders.tokenizer import chunk_tokenizer
@@ -64,7 +64,7 @@ class IngestStage(Stage):
         judged = import_beside(context, [file.absolute for file in found.files if file.format == "beir"])
         info = CorpusInfo(
             context.store.corpus_fingerprint(), passwords=passwords_mark(context), ocr=ocr_mark(context, tesseract),
-            limits=reading_limits(context), tokenizer=tokenizer.fingerprint,
+            limits=limits_of(context), tokenizer=tokenizer.fingerprint,
         )  # fmt: skip
         made_from = {"corpus": _recipe(context.settings), "tokenizer": tokenizer.fingerprint}
         context.store.put_artifact(Artifact(info, stage_fingerprint("ingest", VERSION, made_from)))
@@ -95,11 +95,10 @@ def _refuse_empty(found: Scan, sources: list[Path], context: StageContext) -> No
         return
     there = {_movable(str(source), context.project.path) for source in sources if not _is_bare(source)}
     with context.store.transaction():
-        forget_deleted(context, context.store.files(), found, there)
+        forget_gone(context, context.store.files(), found, there)
         context.store.put_left_out(map(_record_of, found.skipped))
     places = ", ".join(str(source) for source in sources)
-    why = reasons(found.skipped) if found.skipped else "The folder is empty, or no file matches corpus.include."
-    raise no_documents(f"No readable documents in {places}.", why, context)
+    raise no_documents(f"No readable documents in {places}.", found.skipped, context)
 
 
 def _is_bare(source: Path) -> bool:

@@ -19,16 +19,7 @@ from typing import Any
 from engine.core.records import Kind
 from engine.core.subprocesses import how_it_ended, import_path
 from engine.corpus.sandbox.fork_server import ForkedProcess
-from engine.corpus.sandbox.outcome import (
-    HEADER,
-    MAX_FRAME_LENGTH,
-    MOST_NAMES,
-    Limits,
-    Outcome,
-    finding,
-    known_kind,
-    text_of,
-)
+from engine.corpus.sandbox.outcome import HEADER, MAX_FRAME, MOST_NAMES, Limits, Outcome, finding, known_kind, text_of
 from engine.corpus.sandbox.tesseract import Tesseract
 
 _STDERR_KEPT = 4000
@@ -150,7 +141,7 @@ class Child:
         """The next message. Raises WorkerDiedError where it does not come in time, ValueError where it is none."""
         self._hear(HEADER.size, deadline)
         end = HEADER.size + HEADER.unpack_from(self._heard)[0]
-        if end > MAX_FRAME_LENGTH + HEADER.size:
+        if end > MAX_FRAME + HEADER.size:
             raise ValueError("too long an answer")
         self._hear(end, deadline)
         message = json.loads(self._heard[HEADER.size : end].decode())

@@ -12,7 +12,7 @@ from typing import Any, cast, get_args
 from engine.core.records import Heading, Kind, Marked, Origin, Page, ReadDocument
 from engine.corpus.formats import LeftOut
 
-MAX_FRAME_LENGTH = 2**29  # a text of 64 M characters, and more than a picture
+MAX_FRAME = 2**29  # a text of 64 M characters, and more than a picture
 HEADER = struct.Struct(">I")
 MOST_TEXT, MOST_FINDINGS = 2**29, 2**18
 """Of a file: characters and findings, more than a reading process that keeps to its own limits ever sends."""
@@ -82,7 +82,7 @@ class Outcome:
 def encoded(message: dict[str, Any]) -> bytes:
     """A message as a frame. Raises ValueError where it is longer than a frame may be."""
     data = json.dumps(message, ensure_ascii=False).encode("utf-8", "replace")
-    if len(data) > MAX_FRAME_LENGTH:
+    if len(data) > MAX_FRAME:
         raise ValueError("too long a message")
     return HEADER.pack(len(data)) + data
 

@@ -22,9 +22,8 @@ _CALLED = re.compile(
     re.IGNORECASE,
 )  # fmt: skip
 _DIGIT = re.compile(r"\d")
-_ASKS = re.compile(
-    r"(?:[:#\u2116\u00b0]|\b(?:no|nr|number|nummer)\.?)$", re.IGNORECASE
-)  # for the number in the next line
+# what asks for the number in the next line
+_ASKS = re.compile(r"(?:[:#\u2116\u00b0]|\b(?:no|nr|number|nummer)\.?)$", re.IGNORECASE)
 
 Lines = list[str]
 

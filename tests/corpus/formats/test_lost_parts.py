@@ -106,8 +106,22 @@ def test_tables_inside_too_many_others_are_listed(tmp_path: Path) -> None:
     table, end = "<w:tbl><w:tr><w:tc>", "<w:p/></w:tc></w:tr></w:tbl>"
     deep = table * 150 + "<w:p><w:r><w:t>heron</w:t></w:r></w:p>" + end * 150 + "</w:body>"
     found = opened(tmp_path, "a.docx", changed(office.docx(), "word/document.xml", "</w:body>", deep))
-    assert [type(one) for one in found] == [ReadDocument, LeftOut]
-    assert "100" not in found[0].text  # type: ignore[union-attr]
+    document, left = found
+    assert isinstance(document, ReadDocument)
+    assert "100" not in document.text
+    assert isinstance(left, LeftOut)
+    assert (left.state, left.kind) == ("quarantined", "too large")
+
+
+def test_a_text_box_inside_too_many_others_is_listed(tmp_path: Path) -> None:
+    box = '<w:p><w:r><w:pict><v:shape xmlns:v="urn:schemas-microsoft-com:vml"><v:textbox><w:txbxContent>'
+    end = "</w:txbxContent></v:textbox></v:shape></w:pict></w:r></w:p>"
+    deep = box * 30 + "<w:p><w:r><w:t>heron</w:t></w:r></w:p>" + end * 30 + "</w:body>"
+    document, left = opened(tmp_path, "a.docx", changed(office.docx(), "word/document.xml", "</w:body>", deep))
+    assert isinstance(document, ReadDocument)
+    assert "[" not in document.text
+    assert isinstance(left, LeftOut)
+    assert left.kind == "too large"
 
 
 def test_a_spreadsheet_without_the_list_of_its_parts_is_read(tmp_path: Path) -> None:

@@ -10,15 +10,7 @@ from engine.core.characters import clean
 from engine.core.records import Marked, Origin, ReadDocument
 from engine.corpus.formats import UnreadableFileError, read_bytes
 from engine.corpus.formats.html.head import declared_encoding, said_in
-from engine.corpus.formats.html.nodes import (
-    BLOCKS,
-    Element,
-    ParsedPage,
-    inline,
-    is_shown,
-    parsed,
-    preformatted,
-)
+from engine.corpus.formats.html.nodes import BLOCKS, Element, ParsedPage, inline, is_shown, parsed, preformatted
 from engine.corpus.formats.html.tables import Tables
 from engine.corpus.formats.plain import decode_as, decoded
 from engine.corpus.formats.word_numbers import in_figures, whole_number

@@ -1,0 +1,50 @@
+"""Sheets that are very long or wide: all of them is read, in memory that does not grow with what is empty."""
+
+from __future__ import annotations
+
+import re
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from fixtures import office
+from fixtures.read_files import changed, only, opened
+
+from engine.corpus.sandbox.outcome import Limits
+from engine.corpus.sandbox.pool import Pool
+
+
+@pytest.mark.parametrize(("rows", "column"), [(10_050, "C"), (100, "XFD")])
+def test_sheets_that_are_very_long_or_wide_are_read_to_their_ends(tmp_path: Path, rows: int, column: str) -> None:
+    cells = "".join(
+        f'<row r="{row}"><c r="A{row}" t="inlineStr"><is><t>mast{row}</t></is></c><c r="B{row}"><v>{row}</v></c></row>'
+        for row in range(4, rows + 4)
+    )
+    stray = f'<row r="{rows + 4}"><c r="{column}{rows + 4}" t="inlineStr"><is><t>stray</t></is></c></row>'
+    path = tmp_path / "a.xlsx"
+    path.write_bytes(changed(office.xlsx(), "xl/worksheets/sheet1.xml", "</sheetData>", f"{cells}{stray}</sheetData>"))
+    with closing(Pool(1, Limits(memory=512 * 2**20, seconds=600))) as reading:
+        outcome = reading.read(path, "xlsx")
+    (document,) = outcome.documents
+    assert not outcome.left_out
+    assert {*re.findall(r"mast\d+", document.text)} == {f"mast{row}" for row in range(4, rows + 4)}
+    first, second = document.pages
+    assert (first.name, second.name) == ("sheet Berths", "sheet Pilots")
+    assert document.text.index("stray") < second.start < document.text.index("heron")
+    assert "[" not in document.text
+
+
+@pytest.mark.parametrize(
+    "gap",
+    [
+        '<table:table-row><table:table-cell table:number-columns-repeated="16380"/>',
+        '<table:table-row table:number-rows-repeated="1048000"><table:table-cell/></table:table-row><table:table-row>',
+    ],
+)
+def test_a_cell_far_from_the_others_of_an_open_sheet_costs_none_of_them(tmp_path: Path, gap: str) -> None:
+    row = '<table:table-cell office:value-type="string"><text:p>{}</text:p></table:table-cell></table:table-row>'
+    more = "".join(f"<table:table-row>{row.format(f'mast{at}')}" for at in range(7_000))
+    end = "</table:table><table:table "
+    source = changed(office.ods(), "content.xml", end, more + gap + row.format("stray") + end)
+    document = only(opened(tmp_path, "a.ods", source))
+    assert {"mast6999", "stray", "pelican", "heron"} <= {*re.findall(r"\w+", document.text)}
