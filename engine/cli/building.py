@@ -125,7 +125,7 @@ def _offer(name: str, as_json: bool) -> None:
     from engine.core.text import harmless
     from engine.service.offer import adaptation_offer
 
-    console, waiting = progress_console(), "Measuring how fast this machine is …"
+    console, waiting = progress_console(), "Estimating how long it takes …"
     moving = console.color_system is not None  # else no terminal, or one without escapes
     if not moving:
         print(waiting, file=sys.stderr)

@@ -8,7 +8,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -37,13 +37,16 @@ class RunStarted(Event):
 class RunEstimated(Event):
     """About what the stages with work to do will take on this machine: `seconds` of each; of those in `unknown` nobody knows.
 
-    `rough`: the machine was busy when its speed was measured.
+    `rough`: the machine was busy when its speed was measured. `nominal`: the work of each with the `encoder`, in
+    seconds of a machine of given speed.
     """
 
     chunks: int
     seconds: dict[str, float]
     unknown: list[str]
     rough: bool = False
+    nominal: dict[str, float] = field(default_factory=dict)
+    encoder: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

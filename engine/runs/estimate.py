@@ -1,4 +1,5 @@
-"""About how long a run will take: what its stages have to encode, by how fast this machine encodes now.
+"""About how long a run will take: by how long the stages took in this project before, else by what they have to encode and how
+fast this machine encodes now.
 
 An encoding is a forward pass over a chunk of the project. What no encoder does goes by constants, measured on two cores
 (docs/log/run-time.md).
@@ -8,15 +9,17 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from engine.core.events import RunEstimated
+from engine.core.events import Choice, RunEstimated, StageFinished, read
 from engine.core.subprocesses import answer, run_in_subprocess
 from engine.encoders.for_project import encoder_fingerprint_of
 from engine.encoders.kinds.chosen import encoder_source
+from engine.project.control import run_records
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot
 from engine.project.store.artifact_info import VectorsInfo
@@ -26,17 +29,35 @@ from engine.training.config import TrainingConfig
 from engine.training.dataset import MIN_QUERIES
 from engine.training.recipe import resolve_config
 
+if TYPE_CHECKING:
+    from engine.encoders.hardware import Hardware
+    from engine.encoders.model_size import ModelSize
+
 MIN_ENCODINGS = 3000
 """Less is not worth a measurement, which takes as long as loading the encoder does."""
 QUERY = 0.15  # encodings: queries are shorter than chunks
-STEP = 3  # encodings for each text of a training step: forward, and backward, which takes two
-AGAIN = 1  # one more where chunks are trained, too: a step's graphs are too large to be kept
+STEP = 3  # passes over each text of a training step: forward, and backward, which takes two
 LOADING = 6.0  # seconds: a stage with an encoder imports torch and reads the weights
 ENCODING = ("train", "evaluate", "embed")
 SECONDS_A_CHUNK = {"index": 0.001, "embed": 0.001}
 SECONDS_A_QUERY = {"generate": 0.02, "rank": 0.0003}
 SECONDS_A_QUESTION = {"evaluate": 0.03}
 SAMPLE, WARM_UP, ENOUGH_SECONDS = 64, 8, 1.0
+MICRO_BATCH = 8  # texts of a training that go through the encoder together
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """Seconds for an `encoding`, and for a `pass` over a text in training, which cuts texts and computes several at a time.
+    `again`: whether training passes once more over each text, as there is no memory to keep a step's graphs."""
+
+    encoding: float
+    training: float
+    again: bool = False
+
+
+NOMINAL = Rates(0.01, 0.01)
+"""By these, the work of a stage in one run compares with that in another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,16 +77,17 @@ class Workload:
         """Of each of the `stages`, in their order; the base encoder's vectors belong to the first that wants them."""
         missing, found = float(self.chunks - self.cached), dict[str, float]()
         for stage in stages:
-            own = self._training() if stage == "train" else self._evaluation() if stage == "evaluate" else 0.0
+            own = self._evaluation() if stage == "evaluate" else 0.0
             if stage in ENCODING and (stage != "train" or self.config.needs_vectors):
                 own, missing = own + missing, 0.0
             found[stage] = own
         return found
 
-    def seconds(self, stages: Sequence[str], per_encoding: float) -> dict[str, float]:
+    def seconds(self, stages: Sequence[str], rates: Rates) -> dict[str, float]:
         """What each of the `stages` will take."""
         return {
-            stage: encodings * per_encoding
+            stage: encodings * rates.encoding
+            + (self.passes(again=rates.again) * rates.training if stage == "train" else 0)
             + (LOADING if stage in ENCODING else 0)
             + self.chunks * SECONDS_A_CHUNK.get(stage, 0)
             + self.queries * SECONDS_A_QUERY.get(stage, 0)
@@ -73,7 +95,8 @@ class Workload:
             for stage, encodings in self.encodings(stages).items()
         }
 
-    def _training(self) -> float:
+    def passes(self, *, again: bool = False) -> float:
+        """Of a training: passes over a text, forward or back."""
         config = self.config
         if self.queries < MIN_QUERIES:
             return 0
@@ -85,7 +108,7 @@ class Workload:
         pool = both * min(self.chunks, config.heldout_pool) + QUERY * config.heldout_queries
         masked = 0 if config.method == "FT" else config.pretrain_steps * config.pretrain_chunks_per_step
         tuned = 0 if config.method == "PT" else config.steps * texts
-        return (STEP + AGAIN * both) * (tuned + masked) + checks * pool
+        return (STEP + (again and both)) * (tuned + masked) + checks * pool
 
     def _evaluation(self) -> float:
         own_chunks = 0 if self.config.adapter_scope == "queries" else self.candidates - 1
@@ -112,20 +135,44 @@ def busy() -> bool:
 
 
 def estimate(snapshot: ProjectSnapshot, stages: Sequence[str], should_stop: Callable[[], bool]) -> RunEstimated | None:
-    """Of a run that has `stages` to do, by a measurement of a second; None where there is too little to do. Raises EngineError."""
+    """Of a run that has `stages` to do; None where there is too little to do. Where the project has not done all of them before, it
+    is measured for two seconds how fast this machine is. Raises EngineError."""
     work = workload(snapshot)
     settings = snapshot.settings
-    if sum(work.encodings(stages).values()) < MIN_ENCODINGS:
+    if sum(work.encodings(stages).values()) + ("train" in stages) * work.passes() < MIN_ENCODINGS:
         return None
     chosen = settings.encoder
     if chosen.small_model or chosen.vectors or not encoder_source(chosen).abilities.trains:
         return RunEstimated(chunks=work.chunks, seconds={}, unknown=list(stages))
-    arguments, rough = [str(snapshot.project.path)], busy()  # before the measurement's own work
-    per_encoding = float(run_in_subprocess("engine.runs.estimate", arguments, "The measurement", should_stop))
-    seconds = {stage: round(value, 1) for stage, value in work.seconds(stages, per_encoding).items()}
     unknown = [stage for stage in stages if _unknown(snapshot, stage)]
-    known: Mapping[str, float] = {stage: value for stage, value in seconds.items() if stage not in unknown}
-    return RunEstimated(chunks=work.chunks, seconds=dict(known), unknown=unknown, rough=rough)
+    known, encoder = [stage for stage in stages if stage not in unknown], encoder_fingerprint_of(snapshot, None, 1.0)
+    nominal, before = work.seconds(known, NOMINAL), seconds_before(snapshot.project, encoder)
+    seconds, rough = {stage: nominal[stage] * before[stage] for stage in known if stage in before}, False
+    if any(stage not in before and stage in ENCODING for stage in known):
+        rough = busy()  # before the measurement's own work
+        seconds = work.seconds(known, measured(snapshot.project, should_stop)) | seconds
+    return RunEstimated(
+        chunks=work.chunks, seconds={stage: round((nominal | seconds)[stage], 1) for stage in known}, unknown=unknown,
+        rough=rough, nominal={stage: round(value, 3) for stage, value in nominal.items()}, encoder=encoder,
+    )  # fmt: skip
+
+
+def seconds_before(project: ProjectFolder, encoder: str) -> dict[str, float]:
+    """Stage → seconds that it took for each nominal second of its work, in the newest run that foresaw it, with this `encoder`, and
+    did all of it."""
+    found: dict[str, float] = {}
+    for record in run_records(project):
+        nominal, resumed = dict[str, float](), False
+        for event, _ in read(record.folder / "events.jsonl"):
+            match event:
+                case RunEstimated():
+                    nominal = event.nominal if event.encoder == encoder else {}
+                case Choice():
+                    resumed |= event.setting.startswith("first step")
+                case StageFinished():
+                    if nominal.get(event.stage) and not (resumed and event.stage == "train"):
+                        found.setdefault(event.stage, event.seconds / nominal[event.stage])
+    return found
 
 
 def _unknown(snapshot: ProjectSnapshot, stage: str) -> bool:
@@ -148,20 +195,52 @@ def _cached(snapshot: ProjectSnapshot) -> int:
     return len(VectorCache(folder, model.dimension, reading=True)) if folder.is_dir() else 0
 
 
-def seconds_per_encoding(should_stop: Callable[[], bool], folder: str) -> float:
-    """Seconds that the project's base encoder takes for a chunk, measured on some of the project's own."""
+def measured(project: ProjectFolder, should_stop: Callable[[], bool]) -> Rates:
+    """The rates of the project's base encoder now. Raises EngineError."""
+    return Rates(*run_in_subprocess("engine.runs.estimate", [str(project.path)], "The measurement", should_stop))
+
+
+def measure_rates(should_stop: Callable[[], bool], folder: str) -> tuple[float, float, bool]:
+    """The fields of `Rates`, measured on some of the project's chunks."""
+    from engine.encoders.model_size import model_size
+    from engine.encoders.transformer import TransformerEncoder
+    from engine.training.compute.workers import Workers
+
     project = ProjectFolder(Path(folder))
     with closing(project.store()) as store:
         texts = store.sample_chunk_texts(SAMPLE)
+        config = resolve_config(ProjectSnapshot(project, project.settings(), store))
     chosen = project.settings().encoder
-    encoder = encoder_source(chosen).load(chosen.max_tokens)
+    source = encoder_source(chosen)
+    encoder = source.load(chosen.max_tokens)
     encoder.encode_chunks(texts[:WARM_UP])
-    done, started = 0, time.monotonic()
-    while not should_stop() and (not done or time.monotonic() - started < ENOUGH_SECONDS):
-        encoder.encode_chunks(texts)
-        done += len(texts)
-    return (time.monotonic() - started) / max(1, done)
+
+    def measure(work: Callable[[], object]) -> float:
+        done, started = 0, time.monotonic()
+        while not should_stop() and (not done or time.monotonic() - started < ENOUGH_SECONDS):
+            work()
+            done += len(texts)
+        return (time.monotonic() - started) / max(1, done)
+
+    encoding = measure(lambda: encoder.encode_chunks(texts))
+    if not isinstance(encoder, TransformerEncoder) or source.folder is None:
+        return encoding, encoding, False  # it is not trained
+    rows = [row[: config.max_tokens] for row in encoder.text_model.token_rows(texts)]
+    batches = [rows[start : start + MICRO_BATCH] for start in range(0, len(rows), MICRO_BATCH)]
+    side_by_side = encoder.hardware.threads if encoder.hardware.device == "cpu" else 1
+    with Workers(side_by_side) as workers:
+        training = measure(lambda: workers.map(lambda batch: encoder.forward(batch, 0), batches))
+    return encoding, training, _is_too_large(model_size(source.folder), config, encoder.hardware)
+
+
+def _is_too_large(size: ModelSize, config: TrainingConfig, hardware: Hardware) -> bool:
+    """Whether there is no memory for the graphs of a step."""
+    from engine.training.compute.plan import graph_bytes, look
+
+    per_token = size.graph_bytes_per_token(config.max_tokens, 4 if hardware.dtype == "float32" else 2)
+    tokens = config.queries_per_step * (2 + config.negatives_per_query) * config.max_tokens
+    return tokens * per_token > graph_bytes(config, hardware, look(hardware).free)
 
 
 if __name__ == "__main__":
-    answer(seconds_per_encoding)
+    answer(measure_rates)

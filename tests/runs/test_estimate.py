@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,7 @@ from engine.core.messages.project import StageState
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ORDER, ProjectSnapshot
 from engine.runs import estimate, pipeline
-from engine.runs.estimate import Workload
+from engine.runs.estimate import Rates, Workload
 from engine.training.config import TrainingConfig
 
 STAGES = ("index", "generate", "rank", "train", "evaluate", "embed")
@@ -28,20 +29,26 @@ WORK = Workload(
 
 
 def test_queries_alone_are_trained_against_vectors_that_are_encoded_once() -> None:
-    # train: 3 × 100 steps × 40 × 0.15, 3 checks × 200 × 0.15, 1000 chunks; evaluate: 3 × 400 × 0.15, 100 passages once
+    # train: 1000 chunks; evaluate: 3 × 400 × 0.15, 100 passages once
     assert WORK.encodings(STAGES) == pytest.approx(
-        {"index": 0, "generate": 0, "rank": 0, "train": 1800 + 90 + 1000, "evaluate": 180 + 100, "embed": 0}
+        {"index": 0, "generate": 0, "rank": 0, "train": 1000, "evaluate": 180 + 100, "embed": 0}
     )
+    assert (
+        WORK.passes() == WORK.passes(again=True) == pytest.approx(1800 + 90)
+    )  # 3 × 100 steps × 40 × 0.15, 3 checks × 200 × 0.15
 
 
 def test_each_candidate_encodes_the_chunks_where_these_are_trained_too() -> None:
     work = replace(WORK, config=RECIPE)
-    # train: 4 × 100 × 40 × (0.15 + 2), 3 × (800 + 30), 1000 of the teacher; evaluate: 180, 2 × 1000, 3 × 100
-    assert work.encodings(("train", "evaluate")) == pytest.approx({"train": 34_400 + 2490 + 1000, "evaluate": 2480})
+    # train: 1000 of the teacher; evaluate: 180, 2 × 1000, 3 × 100
+    assert work.encodings(("train", "evaluate")) == pytest.approx({"train": 1000, "evaluate": 2480})
+    # 3 × 100 × 40 × (0.15 + 2), 3 × (800 + 30); once more over each text where graphs are too large
+    assert (work.passes(), work.passes(again=True)) == pytest.approx((25_800 + 2490, 34_400 + 2490))
 
 
 def test_what_is_too_little_to_train_on_costs_the_vectors_alone() -> None:
-    assert replace(WORK, queries=19).encodings(("train",)) == {"train": 1000}
+    work = replace(WORK, queries=19)
+    assert (work.encodings(("train",)), work.passes()) == ({"train": 1000}, 0)
 
 
 def test_vectors_that_are_there_cost_nothing() -> None:
@@ -50,9 +57,36 @@ def test_vectors_that_are_there_cost_nothing() -> None:
 
 
 def test_seconds_are_those_of_encoding_and_of_all_else() -> None:
-    assert WORK.seconds(STAGES, 0.01) == pytest.approx(
-        {"index": 1, "generate": 40, "rank": 0.6, "train": 28.9 + 6, "evaluate": 2.8 + 6 + 12, "embed": 6 + 1}
+    assert WORK.seconds(STAGES, Rates(0.01, 0.002)) == pytest.approx(
+        {"index": 1, "generate": 40, "rank": 0.6, "train": 10 + 3.78 + 6, "evaluate": 2.8 + 6 + 12, "embed": 6 + 1}
     )
+
+
+def test_what_a_stage_took_in_the_newest_run_that_did_all_of_it_counts(tmp_path: Path) -> None:
+    project = ProjectFolder.create(tmp_path / "project", {})
+
+    def run(name: str, *made: events.Event) -> None:
+        folder = project.path / "runs" / name
+        folder.mkdir(parents=True)
+        (folder / "run.json").write_text(json.dumps({"run": name, "state": "done"}))
+        log = events.EventLog(folder / "events.jsonl")
+        for event in made:
+            log(event)
+        log.close()
+
+    def finished(stage: str, seconds: float) -> events.StageFinished:
+        return events.StageFinished(stage=stage, seconds=seconds, peak_memory_mb=1, summary={})
+
+    def foreseen(encoder: str = "this", **nominal: float) -> events.RunEstimated:
+        return events.RunEstimated(chunks=5, seconds={}, unknown=[], nominal=nominal, encoder=encoder)
+
+    run("1", foreseen(train=10, embed=4, rank=0), finished("train", 30), finished("embed", 2), finished("rank", 1))
+    resumed = events.Choice(stage="train", setting="first step", value="50", reason="")
+    run("2", foreseen(train=10, evaluate=8), resumed, finished("train", 5), finished("evaluate", 4))
+    run("3", foreseen(embed=4), finished("index", 1))  # broken off
+    run("4", finished("embed", 9))  # too little to foresee
+    run("5", foreseen("another", train=10), finished("train", 900))
+    assert estimate.seconds_before(project, "this") == {"train": 3, "embed": 0.5, "evaluate": 0.5}
 
 
 @pytest.fixture
@@ -126,6 +160,24 @@ def test_the_measurement_is_made_on_the_projects_own_chunks(
     assert list(found.seconds) == ["train", "evaluate"]
     assert all(seconds >= estimate.LOADING for seconds in found.seconds.values())
     assert found.unknown == []
+    assert found.nominal["train"] > 0
+
+
+def test_what_was_done_before_is_not_measured(finished_built: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(estimate, "MIN_ENCODINGS", 0)
+    monkeypatch.setattr(estimate, "seconds_before", lambda *_: {"train": 2.0, "embed": 3.0})
+    monkeypatch.setattr(estimate, "run_in_subprocess", lambda *_: pytest.fail("it measures"))
+    project = ProjectFolder(finished_built)
+    with closing(project.store()) as store:
+        found = estimate.estimate(
+            ProjectSnapshot(project, project.settings(), store), ["train", "embed"], lambda: False
+        )
+    assert found is not None
+    assert {stage: round(found.seconds[stage] / found.nominal[stage], 1) for stage in found.seconds} == {
+        "train": 2,
+        "embed": 3,
+    }
+    assert not found.rough
 
 
 def test_too_little_work_is_not_measured(finished_built: Path) -> None:

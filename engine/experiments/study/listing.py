@@ -7,14 +7,13 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 
 from engine.core.errors import EngineError
-from engine.core.subprocesses import run_in_subprocess
 from engine.experiments.study.catalogue import catalogue
 from engine.experiments.study.grid import changed_settings
 from engine.experiments.study.running import STAGES, StudyRun, study_cells
 from engine.experiments.study.workspace import basis_of
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot
-from engine.runs.estimate import workload
+from engine.runs.estimate import NOMINAL, Rates, measured, workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +46,7 @@ def listing(project: ProjectFolder | None) -> Iterator[Listed]:
     """Every study; of a project, with what it would take. The speed of its encoder is measured. Raises EngineError before the
     project has queries."""
     basis, chunks = basis_of(project) if project else (None, 0)
-    speed = run_in_subprocess("engine.runs.estimate", [str(project.path)], "The measurement", bool) if project else "0"
+    rates = measured(project, bool) if project else NOMINAL
     for study in catalogue().values():
         known = Listed(study.name, study.source, study.shows, study.differs, len(study.trainings))
         if project is None or basis is None:
@@ -58,17 +57,17 @@ def listing(project: ProjectFolder | None) -> Iterator[Listed]:
         except EngineError as error:
             yield replace(known, missing=f"{error.what} {error.to_do}")
             continue
-        seconds, more = _seconds(run, float(speed))
+        seconds, more = _seconds(run, rates)
         yield replace(known, to_do=len(run.to_do()), seconds=round(seconds, 1), more=more)
 
 
-def _seconds(run: StudyRun, speed: float) -> tuple[float, bool]:
+def _seconds(run: StudyRun, rates: Rates) -> tuple[float, bool]:
     """What the cells that are to do take, and whether something is not counted in it."""
     total, more = 0.0, False
     with closing(run.project.store()) as store:
         for cell in run.to_do():
             settings = changed_settings(run.project.settings(), cell.changes)
-            parts = workload(ProjectSnapshot(run.project, settings, store)).seconds(STAGES, speed)
+            parts = workload(ProjectSnapshot(run.project, settings, store)).seconds(STAGES, rates)
             total += sum(parts.values())
             more = more or run.study.by != "stages" or settings.evaluation.robustness
     return total, more
