@@ -127,7 +127,7 @@ def as_text(found: Status, name: str) -> Iterator[str]:
     if not found.running and (last := found.latest_run) and last.state == "failed":
         yield "  The last run failed. " + (str(last.error).replace("\n", " ") if last.error else "")
     if found.broken_off and found.latest_run:
-        how = "stopped" if found.latest_run.state == "cancelled" else "killed"
+        how = "stopped" if found.latest_run.state == "cancelled" else "interrupted"
         yield f"  The last run was {how} ({', '.join(_place(found.broken_off))}). {found.to_resume}"
     if point := found.resumes_at:
         command = "" if found.broken_off else f": engine train {quoted}"

@@ -128,6 +128,11 @@ def test_json_is_the_same_in_escapes(capsys: pytest.CaptureFixture[str]) -> None
     assert not set("\x1b\x07\x9b\x7f\udcff") & set(reported)
 
 
+@pytest.mark.parametrize(("verbose", "shown"), [(False, [603]), (True, [603, 574])])
+def test_what_a_resumed_run_embedded_itself_is_a_detail(verbose: bool, shown: list[float]) -> None:
+    assert numbers(summary_line({"chunks": 603, "embedded": 574}, verbose)) == shown
+
+
 def gap(value: float, verdict: Verdict = "better", p: float = 0.01, needed: int | None = None) -> dict[str, Difference]:
     return {"ndcg@10": Difference(value, value - 1, value + 1, 0.5, verdict, p, needed)}
 

@@ -87,6 +87,7 @@ def test_the_lines_for_a_terminal() -> None:
     assert [line.split() for line in shown()] == [
         ["/data/handbook"], ["judged", "queries:", "3"], ["train", "to", "do", "not", "built", "yet"],
     ]  # fmt: skip
+    assert shown(counts={"files": 55, "skipped": 1})[1].split(" · ") == ["files read: 55", "skipped: 1"]
     progress = RunProgress("train", "waiting", 40, 200, "steps", 0.7319, 95.0)
     *lines, paused = shown(running=True, progress=progress)[:4]
     assert lines[0] != shown()[0]  # a run goes on
