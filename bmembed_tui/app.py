@@ -19,6 +19,7 @@ from textual.binding import Binding, BindingType
 from textual.css.query import NoMatches
 from textual.dom import DOMNode
 from textual.theme import Theme
+from textual.widgets import Input
 
 from bmembed_tui.dialogs.confirmations import QuestionDialog, ask
 from bmembed_tui.garbage import PAUSE_SECONDS, IdleCollector
@@ -106,6 +107,10 @@ class BmembedApp(App[None]):
         """Keys arrive here that no widget took, in the order in which they were pressed, before they are looked up."""
         take = getattr(self.screen, "take_late_key", None)
         if take is not None and take(event):
+            event.stop()
+            event.prevent_default()
+        elif event.is_printable and event.character and isinstance(self.focused, Input):
+            self.focused.insert_text_at_cursor(event.character)  # it was pressed before the field had the focus
             event.stop()
             event.prevent_default()
         elif COMMAND_KEY.fullmatch(event.key) and event.key not in self.screen.active_bindings:

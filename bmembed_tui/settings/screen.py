@@ -149,7 +149,8 @@ What is searchable now stays searchable until then."""
 
     @on(Input.Submitted, "#find")
     def _to_list(self) -> None:
-        self.query_one("#setting-list").focus()
+        if self.chosen is not None:
+            self.query_one("#setting-list").focus()
 
     @on(OptionList.OptionHighlighted, "#setting-list")
     def _highlighted(self) -> None:

@@ -55,6 +55,7 @@ class ChangeLine(Vertical):
         super().__init__(**options)
         self.ask = ask
         self._changes: dict[str, Any] = {}
+        self._what = ""
         self._came_from: Widget | None = None
         self._keys = 0
 
@@ -72,8 +73,9 @@ class ChangeLine(Vertical):
     def waiting(self) -> bool:
         return bool(self._changes)
 
-    def propose(self, changes: Mapping[str, Any]) -> None:
-        self._changes, self._keys = dict(changes), self._keys_pressed
+    def propose(self, changes: Mapping[str, Any], what: str = "") -> None:
+        """Write the changes, after a question where they make something stale. `what`: what they do, where nothing else says it."""
+        self._changes, self._what, self._keys = dict(changes), what, self._keys_pressed
         self._say(plain("checking what this changes …", "$text-muted"))
         self._check_effect()
 
@@ -107,7 +109,7 @@ class ChangeLine(Vertical):
         if found.problem:
             self._refuse(found.problem)
         elif found.makes_stale:
-            self._say(format_effect(found.stages), asking=True)
+            self._say(Content.assemble(plain(self._what, lines=True), format_effect(found.stages)), asking=True)
             if self._keys == self._keys_pressed:  # else the next key is meant for something else
                 self._came_from = self.screen.focused
                 self.query_one("#change-apply").focus()

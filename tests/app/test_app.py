@@ -25,6 +25,7 @@ from fixtures.app import (
 )
 from rich.style import Style
 from textual.command import CommandPalette
+from textual.events import Key
 from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.widgets import OptionList, TextArea
@@ -43,6 +44,7 @@ from bmembed_tui.palette import Commands
 from bmembed_tui.project.screen import ProjectScreen
 from bmembed_tui.settings.screen import SettingsScreen
 from bmembed_tui.steps.search.pane import SearchPane
+from bmembed_tui.widgets.fields import PathField
 from bmembed_tui.widgets.key_line import KeyLine
 from engine.core.errors import DamagedError, ProjectBusyError, SettingsError
 from engine.core.events import Paused, RunFinished, RunStarted, StageStarted
@@ -108,6 +110,16 @@ def test_help_is_closed_by_the_mouse_alone(size: tuple[int, int]) -> None:
             await until(pilot, lambda: isinstance(pilot.app.screen, HomeScreen))
 
     drive(story, size=size)
+
+
+def test_what_is_typed_while_a_dialog_opens_stands_in_its_field() -> None:
+    async def story(pilot: Pilot[Any]) -> None:
+        await until(pilot, lambda: pilot.app.screen.focused is not None, "the first screen")
+        for key in "o/tmp/oan":  # o opens the dialog; as fast as the terminal sends it
+            pilot.app.post_message(Key(key, key))
+        await until(pilot, lambda: [field.value for field in pilot.app.screen.query(PathField)] == ["/tmp/oan"], "it")
+
+    drive(story)
 
 
 def test_jump_mode_takes_clicks() -> None:

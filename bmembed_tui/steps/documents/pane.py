@@ -151,9 +151,9 @@ After reading, search by keywords works at once, and by meaning as the documents
         fields = [field for field in self.query(PatternField) if field.is_changed]
         self._change({f"corpus.{field.id}": field.patterns or None for field in fields}, then or self.focus_primary)
 
-    def _change(self, changes: dict[str, Any], then: Callable[[], object]) -> None:
+    def _change(self, changes: dict[str, Any], then: Callable[[], object], what: str = "") -> None:
         self._then = then
-        self.query_one(ChangeLine).propose(changes)
+        self.query_one(ChangeLine).propose(changes, what)
 
     @on(ChangeLine.Written)
     def _written(self) -> None:
@@ -191,8 +191,8 @@ After reading, search by keywords works at once, and by meaning as the documents
             self.notify("There is no folder to remove.", markup=False)
             return
         paths = list(self.corpus.paths)
-        said = f"{paths.pop(number)} is no longer searched after the next reading. The folder itself stays as it is."
-        self._change({"corpus.paths": paths}, lambda: self.notify(said, markup=False))
+        what = f"This project stops reading {paths.pop(number)}. The folder itself is not changed.\n"
+        self._change({"corpus.paths": paths}, tree.focus, what)
 
     # Reading
 

@@ -146,7 +146,7 @@ def sample_text(found: Sample) -> Content:
     share = f"{kept} of {len(queries)} queries kept ({found.kept_share:.0%})"
     return Content.assemble(
         plain(f"Sample of {len(items)} chunks{model}: {share}. ", "bold"),
-        plain(f"All {estimate.chunks:,} chunks: about {duration(estimate.seconds)} to make them{_check(estimate)}."),
+        plain(f"Queries for {estimate.chunks:,} different chunks: about {duration(estimate.seconds)}{_check(estimate)}."),
     )  # fmt: skip
 
 

@@ -153,6 +153,8 @@ def test_letters_typed_on_the_list_find_a_setting(new_project: Path) -> None:
         await until(pilot, lambda: screen.query_one("#find", Input).value == "retrain")
         await until_text(pilot, "corpus.retrain_threshold")
         assert "vectors.dtype" not in screen_text(pilot.app)  # type: ignore[arg-type]
+        await pilot.press(*"zz", "enter", "backspace")  # what nothing is found for can be corrected
+        await until(pilot, lambda: screen.query_one("#find", Input).value == "retrainz")
 
     drive(story)
 
