@@ -245,7 +245,7 @@ class LexicalIndex:
         return self._hits(tantivy.Query.const_score_query(both, 1.0), max(self.count, 1))[0]
 
     def near(self, word: str) -> list[str]:
-        """Up to three stems most like that of a `word` that no chunk holds, with its first letter; empty where one does, or it is
+        """Up to five stems most like that of a `word` that no chunk holds, with its first letter; empty where one does, or it is
         short or a number."""
         from difflib import get_close_matches
 
@@ -253,7 +253,7 @@ class LexicalIndex:
         if len(forms) != 1 or len(word) < 4 or not word.isalpha() or any(map(self.document_frequency, forms[0])):
             return []
         known = {plain_stem(term) for term in self.stems(word[0])}
-        return get_close_matches(plain_stem(min(forms[0])), known, 3, 0.75)
+        return get_close_matches(plain_stem(min(forms[0])), known, 5, 0.75)
 
     def scores(self, text: str, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
         """What `search` would give each chunk of `ids` (n,): float32 (n,), 0 where no word of `text` stands in it."""

@@ -124,7 +124,8 @@ class Searcher:
         ordered = Ordered(fuse(self._rankers.cross_scored(wording, rankings, fusion), fusion))
         if not by_date and like is None:
             ordered = self.reranking.order(mode, rerank, wording.meaning, ordered.fused, stop)
-        fused = codes_first(ordered.fused, match.text, rankings, allowed).down_to(min_score)
+        fused = self._typed.long_first(ordered.fused, like) if like else ordered.fused
+        fused = codes_first(fused, match.text, rankings, allowed).down_to(min_score)
         presence = Presence(self.project.path)
         shown = depth if by_date and (parsed.required or parsed.titles) else top
         hits = self._listing.hits(

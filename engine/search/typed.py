@@ -15,6 +15,7 @@ from engine.core.ids import distinct
 from engine.core.records import Document
 from engine.lexical.characters import word_pattern
 from engine.search.filters import SearchFilter, unmet
+from engine.search.fusing import Fused
 from engine.search.loaded import Loaded
 from engine.search.syntax import Clause, ParsedQuery, respelt
 
@@ -28,8 +29,10 @@ MAX_STEMS = 20  # of a prefix, that BM25 looks for
 LIKE_WORDS = 25  # of a document that others are like, that BM25 looks for
 LIKE_CHARACTERS = 20_000  # of its text, in which these words are found
 LIKE_MEANING = 2_000  # characters of it that the encoder gets
+LIKE_LEAST = 100  # characters of a passage that is like a document
 READ_AT_ONCE = 2_000  # chunks
 COUNTED = 1_000  # chunks that hold a spelling, at most
+MUCH_RARER = 20  # times: then a word of the documents is a slip itself
 LONG_WORD = 8  # letters of a word in which two may be wrong; in others one: `signs` is no slip for `signals`
 
 
@@ -168,6 +171,13 @@ class TypedQueries:
             meaning += [like.title, like.text[:LIKE_MEANING]]
         return Wording(*(" ".join(parts).strip() for parts in (keywords, meaning)))
 
+    def long_first(self, fused: Fused, like: Document) -> Fused:
+        """What was found for a document, with passages last that are too short to be like it: headings, page numbers."""
+        chunks = self._loaded.store.chunks_by_id(chunk for chunk, _ in fused.order)
+        least = min(LIKE_LEAST, len(like.text) // 2)
+        lengths = {chunk: len(one.text) for chunk, one in chunks.items()}
+        return replace(fused, order=sorted(fused.order, key=lambda one: lengths.get(one[0], 0) < least))
+
     def corrected(self, query: str, text: str) -> tuple[str, str]:
         """The query with words of `text` that no document holds in the spelling of documents, and a note; empty for none."""
         unknown, index, words = dict[str, None](), self._index(), word_pattern().findall(text)
@@ -181,18 +191,24 @@ class TypedQueries:
         return (query, f"No document contains {' or '.join(unknown)}. Did you mean: {query}?") if unknown else ("", "")
 
     def _spelling(self, index: LexicalIndex, word: str) -> str:
-        """How documents spell the word most like `word`, which none of them holds: the commonest such; empty where one does."""
+        """How documents spell the word most like `word`, which none of them holds: the commonest such, or one that this itself is a
+        slip of, being `MUCH_RARER`; empty where one holds it."""
         from engine.lexical.analysis import matched_spans
 
-        edits: dict[str, tuple[int, int]] = {}
+        holders: dict[str, int] = {}
         for stem in index.near(word):
-            holders = index.search(stem, COUNTED)[0].tolist()
-            for _, text in self._texts(holders[:5]):
-                for a, b in matched_spans(stem, text, index.language):
-                    spelling = text[a:b].lower()
-                    edits[spelling] = _edits(word.lower(), spelling), -len(holders)
-        near = min(edits, key=edits.__getitem__, default="")
-        return near if near and edits[near][0] <= (1 if len(word) < LONG_WORD else 2) else ""
+            found = index.search(stem, COUNTED)[0].tolist()
+            for _, text in self._texts(found[:5]):
+                holders |= {text[a:b].lower(): len(found) for a, b in matched_spans(stem, text, index.language)}
+        near = min(holders, key=lambda one: (_edits(word.lower(), one), -holders[one]), default="")
+        if not near or not _is_slip(word.lower(), near):
+            return ""
+        known = [one for one in holders if _is_slip(near, one) and holders[one] >= MUCH_RARER * holders[near]]
+        return max(known, key=holders.__getitem__, default=near)
+
+
+def _is_slip(one: str, other: str) -> bool:
+    return _edits(one, other) <= (1 if len(one) < LONG_WORD else 2)
 
 
 def _edits(one: str, other: str) -> int:

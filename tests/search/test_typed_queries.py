@@ -217,6 +217,21 @@ def test_more_like_a_document(searcher: Searcher, mode: Any) -> None:
     assert found.hits[0].path != "codes.md"
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_near_empty_passages_are_not_most_like_a_long_document(indexed: Any, mode: Any) -> None:
+    heading, lease = "Lease of the roof", "The tenant pays the rent of the roof, and the landlord repairs the roof. "
+    indexed.put("heading.md", [heading], modified=6.0)
+    indexed.put("sheet.md", [f"{lease} {lease}"], modified=7.0)
+    indexed.put("long.md", [f"{heading}. {lease} {heading}. {lease}"], modified=8.0)
+    indexed.put("short.md", [f"{heading}."], modified=9.0)
+    indexed.index()
+    with closing(Searcher(indexed.project)) as searcher:
+        paths = [hit.path for hit in search(searcher, 'like:"long.md"', mode, top=20).hits]
+        assert paths.index("sheet.md") < paths.index("heading.md")
+        paths = [hit.path for hit in search(searcher, 'like:"short.md"', mode, top=20).hits]
+        assert paths.index("heading.md") < paths.index("sheet.md")
+
+
 @pytest.mark.parametrize("weight", ["0.0", "1.0"])
 def test_the_passage_with_a_code_is_first_in_hybrid_search(searcher: Searcher, coded: Any, weight: str) -> None:
     write_text(coded.project.path / "project.toml", f"[search]\nfusion = 'weighted'\nweight = {weight}\n")
@@ -281,3 +296,12 @@ def test_of_corrections_that_are_as_near_the_commonest_is_taken(indexed: Any) ->
     indexed.index()
     with closing(Searcher(indexed.project)) as searcher:
         assert search(searcher, "loger", "bm25").suggestion == "logger"
+
+
+@pytest.mark.parametrize(("right", "suggestion"), [(20, "receive"), (19, "recieve")])
+def test_a_slip_of_the_documents_is_no_correction(indexed: Any, right: int, suggestion: str) -> None:
+    indexed.put("slip.md", ["They recieve it."], modified=6.0)
+    indexed.put("right.md", [f"Number {n}: we receive goods." for n in range(right)], modified=7.0)
+    indexed.index()
+    with closing(Searcher(indexed.project)) as searcher:
+        assert search(searcher, "recieeve", "bm25").suggestion == suggestion
