@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +14,8 @@ from engine.cli.app import AsJson, ProjectName, app, opened, print_json
 from engine.core.text import harmless
 
 if TYPE_CHECKING:
+    from engine.project.folder import ProjectFolder
+    from engine.settings.schema import Settings
     from engine.settings.values import Setting
 
 config = typer.Typer(
@@ -139,7 +142,8 @@ def _known(key: str) -> Setting:
     if (current := KEYS.get(key) or key) in every:
         return every[current]
     near = nearest(key, every)
-    to_do = f"Did you mean '{near}'?" if near else "'engine config list PROJECT --all' lists them."
+    is_section = any(one.startswith(f"{key}.") for one in every)
+    to_do = f"Did you mean '{near}'?" if near and not is_section else "'engine config list PROJECT --all' lists them."
     raise SettingsError(f"There is no setting '{key}'.", "", to_do, code="settings-unknown-key", command="config")
 
 
@@ -149,23 +153,37 @@ def _shown(name: str, key: str) -> str:
 
 
 def _change(name: str, key: str, value: Any) -> None:
+    from engine.cli.status_text import to_refresh
     from engine.core.messages.project import WhatIf
-    from engine.project.stage import SEARCH
     from engine.service.status import what_if
 
     before = _shown(name, key)
     with opened(name) as project:
         effect = what_if(project.folder, WhatIf({key: value}))
         settings = project.folder.change_settings({key: value})
-        sources = project.folder.sources(settings) if key == "corpus.paths" else ()
-        missing = [path for path in sources if not path.exists()]
+        remarks = list(_remarks(project.folder, settings, key, shlex.quote(name))) if value is not None else []
     print(harmless(f"{key} = {_shown(name, key)} (was {before})"), file=sys.stderr)
-    for path in missing:
-        print(harmless(f"{path} does not exist: 'engine run' cannot read it."), file=sys.stderr)
     stale = [stage.stage for stage in effect.stages if stage.before == "done"]
-    if stale:
-        again = f"'engine {'run' if set(stale) <= set(SEARCH) else 'adapt'} {shlex.quote(name)}'"
-        note = (
-            f"Out of date now: {', '.join(stale)}. {again} brings them up to date; until then, search stays as it is."
-        )
-        print(note, file=sys.stderr)
+    if stale and not (key == "encoder.model" and remarks):
+        remarks.append(f"Stale now: {', '.join(stale)}. {to_refresh(stale, name)}; until then, search stays as it is.")
+    for remark in remarks:
+        print(harmless(remark), file=sys.stderr)
+
+
+def _remarks(project: ProjectFolder, settings: Settings, key: str, name: str) -> Iterator[str]:
+    """What keeps a value that was just set from having an effect."""
+    from engine.core.errors import EngineError
+    from engine.encoders.model_folder import resolve_model
+
+    if key == "corpus.paths":
+        missing = (path for path in project.sources(settings) if not path.exists())
+        yield from (f"{path} does not exist: 'engine run' cannot read it." for path in missing)
+    if key == "encoder.model":
+        try:
+            resolve_model(settings.encoder.model)
+        except EngineError as error:
+            yield f"{error.what} {error.why} {error.to_do}"
+    backend = {"queries.model": "gguf", "queries.endpoint": "endpoint"}.get(key, "")
+    if backend and settings.queries.backend not in (backend, "auto"):
+        set_it = f"'engine config set {name} queries.backend {backend}'"
+        yield f"queries.backend is {settings.queries.backend}, so {key} is not used. To use it: {set_it}."

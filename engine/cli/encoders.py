@@ -64,7 +64,8 @@ def _show_files(found: list[EncoderFile]) -> None:
     for one in found:
         print(harmless(f"{', '.join(one.names)}  ({one.place}, {one.kind}, {megabytes(one.size)})"))
         print(harmless(f"    {f'✗ {one.problem}' if one.problem else one.facts}"))
-        print(harmless(f"    {one.model}"))
+        if one.model not in one.names:
+            print(harmless(f"    {one.model}"))
 
 
 def _show_comparison(found: EncoderComparison, project: str) -> None:

@@ -122,6 +122,9 @@ def as_text(found: Status, name: str) -> Iterator[str]:
         yield from _progress(found.progress, quoted)
     for stage in found.stages:
         yield f"  {stage.stage:<9} {stage.state:<6} {stage.reason}"
+    stale = [one.stage for one in found.stages if one.state == "stale" and not one.code]
+    if stale and not found.running and not found.broken_off:
+        yield f"  {to_refresh(stale, name)}"
     if found.in_use:
         yield f"  in use    {_format_in_use(found.in_use)}"
     if not found.running and (last := found.latest_run) and last.state == "failed":
@@ -140,6 +143,13 @@ def as_text(found: Status, name: str) -> Iterator[str]:
         yield from _progress(found.sweep_progress, quoted)
     yield from _unread("skipped", found.skipped, quoted)
     yield from _unread(STATE_WORDS["quarantined"], found.quarantined, quoted)
+
+
+def to_refresh(stale: Sequence[str], name: str) -> str:
+    """The command that brings stages up to date."""
+    from engine.project.stage import SEARCH
+
+    return f"'engine {'run' if set(stale) <= set(SEARCH) else 'adapt'} {shlex.quote(name)}' brings them up to date"
 
 
 def _format_in_use(in_use: InUse) -> str:

@@ -62,6 +62,29 @@ def test_a_folder_of_documents_that_is_not_there_is_named(project: ProjectFolder
     assert str(tmp_path) not in "".join(config("set", project, "corpus.paths", str(tmp_path)).stderr.splitlines()[1:])
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "named"),
+    [
+        ("encoder.model", "/nowhere", "/nowhere"),
+        ("queries.endpoint", "http://127.0.0.1:9/v1", "queries.backend endpoint"),
+        ("queries.model", "/nowhere.gguf", "queries.backend gguf"),
+    ],
+)
+def test_a_value_without_effect_is_remarked_on_once_set(
+    project: ProjectFolder, key: str, value: str, named: str
+) -> None:
+    (_, remark) = config("set", project, key, value).stderr.splitlines()
+    assert named in remark
+    assert "engine adapt" not in remark
+    assert len(config("unset", project, key).stderr.splitlines()) == 1
+
+
+def test_a_section_is_not_taken_for_a_misspelt_key(project: ProjectFolder) -> None:
+    code, error = error_of("config", "get", str(project.path), "search")
+    assert (code, error["code"]) == (2, "settings-unknown-key")
+    assert "search." not in error["to_do"]
+
+
 def test_a_change_names_the_stages_that_it_makes_stale(project: ProjectFolder) -> None:
     assert "rank" in config("set", project, "ranking.k", "7").stderr
 

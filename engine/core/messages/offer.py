@@ -12,8 +12,8 @@ from engine.core.text import about_count, estimate_line
 Help = Literal["judge", "language-model", "encoder"]
 HELPS: dict[Help, str] = {
     "judge": "Judge the hits of your own questions: {judged}.",
-    "language-model": "Let a local language model write the training queries.",
-    "encoder": "Use an encoder that is larger or made for your languages.",
+    "language-model": "Let a local language model write the training queries: set queries.backend.",
+    "encoder": "Use an encoder that is larger or made for your languages: see 'engine encoders'.",
 }
 """What would help more, in words."""
 KINDS = {
@@ -70,7 +70,8 @@ class AdaptationOffer:
         time = estimate_line(self.seconds, self.unknown, self.rough) if self.seconds or self.unknown else short
         yield f"Time: {'none, as nothing has changed since the last adaptation' if self.up_to_date else time}."
         needed = f"To prove a gain of {self.points:g} points of 100{self._usually} takes about {about_count(self.needed)} of these."
-        yield f"Evidence: {self.queries:,} {KINDS[self.rung]}. {needed}"
+        kind = KINDS[self.rung].replace("questions", "question" if self.queries == 1 else "questions")
+        yield f"Evidence: {self.queries:,} {kind}. {needed}"
         if self.provable:
             yield "Outlook: such a gain can be proved. The adapted encoder is then used automatically."
         elif not self.possible:
