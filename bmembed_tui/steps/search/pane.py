@@ -103,7 +103,7 @@ class SearchPane(HitActions):
                 self.searching.lose()  # there may be an encoder to load now: keyword search answers until it is
             self._drawn.clear()
             if there and self.host.pane is self:
-                self._open(focus=self.screen.focused is None or self in self.screen.focused.ancestors)
+                self._open(focus=self.screen.focused in (None, self.query_one("#primary")))
                 self._look()
         elif there and (answer := self.searching.answer(self.active)) and answer.error:
             self._look()  # what was in the way may be mended

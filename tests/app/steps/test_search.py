@@ -275,6 +275,27 @@ def test_hits_by_meaning_come_by_themselves_while_documents_are_embedded(
     drive(story)
 
 
+def test_who_is_among_the_hits_stays_there_when_embedding_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pictures.play_record(monkeypatch, tmp_path)
+
+    async def story(pilot: Pilot[Any]) -> None:
+        screen = await pictures.open_project(pilot)
+        pane = await searching(pilot)
+        pane.search_for(scripted.QUERY)
+        await answered(pilot, pane)
+        await pilot.press("down", "down")
+        hit = pane.active_list.current
+        assert hit is not None
+        pane.searching.answers.clear()
+        stages = [replace(stage, fingerprint="another") for stage in screen.status.stages]
+        pane.show_status(replace(screen.status, stages=tuple(stages)))
+        await answered(pilot, pane)
+        assert pilot.app.screen.focused is pane.active_list
+        assert (pane.active_list.current, hit.rank) == (hit, 2)
+
+    drive(story)
+
+
 @pytest.mark.usefixtures("no_encoder")
 def test_nothing_is_asked_before_a_longer_pause_where_a_server_is_sent_the_query(
     finished_project: Path, monkeypatch: pytest.MonkeyPatch
