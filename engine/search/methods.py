@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import closing
 from typing import Any
 
 from engine.core.errors import EngineError, UsageError
 from engine.core.former_systems import former_name
 from engine.core.messages.search import DocumentText, Explain, Explained, Ping, ReadDocument, Search, WarmUp
 from engine.core.messages.wire import Request, params_of, to_json
-from engine.project.folder import ProjectFolder
 from engine.search.filters import SearchFilter, parse_date
-from engine.search.loaded import Loaded
-from engine.search.reranked import Reranking
 from engine.search.workers import OwnSearcher
 
 Task = Callable[[OwnSearcher], Any]
@@ -81,20 +77,17 @@ def task_of(method: str, params: dict[str, Any]) -> Task:
     return lambda own: to_json(task(own))
 
 
-def is_light(method: str, params: dict[str, Any], project: ProjectFolder) -> bool:
-    """Whether a method does without the encoder and the reranker, and so must not wait for them."""
+def is_light(method: str, params: dict[str, Any], own: OwnSearcher) -> bool:
+    """Whether a method does without the encoder and the reranker, and so must not wait for them. `own`: of this thread."""
     if method in (Ping.method, ReadDocument.method):
         return True
-    return params.get("mode") == "bm25" and not (method == Search.method and _may_rerank(params.get("rerank"), project))
+    return params.get("mode") == "bm25" and not (method == Search.method and _may_rerank(params.get("rerank"), own))
 
 
-def _may_rerank(asked: bool | None, project: ProjectFolder) -> bool:
+def _may_rerank(asked: bool | None, own: OwnSearcher) -> bool:
     if asked is not None:
         return asked
     try:
-        if not project.settings().search.reranker:
-            return False
-        with closing(Loaded(project)) as loaded:
-            return Reranking(loaded).decided("bm25") is not None
+        return bool(own.project.settings().search.reranker) and own.look().may_rerank("bm25")
     except EngineError:  # the search says what is wrong
         return False

@@ -244,6 +244,11 @@ class Searcher:
         _, match = self._match(parsed.text, None, self._loaded.settings().search.named_documents)
         return self._explainer.explain(self._typed.wording(parsed, match.text, like).meaning, chunk_ids)
 
+    def may_rerank(self, mode: Mode) -> bool:
+        """Whether the reranker may put hits in order that nobody has asked it for."""
+        self._loaded.follow_repair()
+        return self.reranking.decided(mode) is not None
+
     def warm_up(self, mode: Mode) -> None:
         """Load what a mode needs, so that the first search is quick."""
         self.search("warm up", mode=mode, top=1, rerank=False)

@@ -35,7 +35,7 @@ class Server:
     """Reads requests, hands them to workers, writes answers. One instance per process."""
 
     def __init__(self, project: ProjectFolder, output: TextIO, extra: Extra | None = None) -> None:
-        self._project, self._extra = project, dict(extra or {})
+        self._reading, self._extra = OwnSearcher(project), dict(extra or {})
         self._answers = Answers(output)
         self.waiting: dict[tuple[str, bool], Ticket] = {}
         self._turns = threading.Lock()
@@ -56,6 +56,7 @@ class Server:
                 break
         for worker in (*self._searching.values(), self._other):
             worker.finish()
+        self._reading.close()
 
     def _take(self, line: str | bytes) -> bool:
         if (request := self._answers.request(line)) is None:
@@ -70,7 +71,7 @@ class Server:
     def _dispatch(self, key: Any, method: str, params: Any) -> None:
         if method in METHODS:
             if task := self._checked(key, partial(task_of, method), params):
-                self._search_later(key, task, is_light(method, params, self._project), params.get("series"))
+                self._search_later(key, task, is_light(method, params, self._reading), params.get("series"))
         elif method in self._extra:
             if extra_task := self._checked(key, lambda named: self._extra[method](**named), params):
                 self._other.put(lambda: self._run(key, extra_task))

@@ -65,14 +65,14 @@ class OwnSearcher:
     `is_wanted`: whether another task waits for it."""
 
     def __init__(self, project: ProjectFolder) -> None:
-        self._project = project
+        self.project = project
         self._searcher: Searcher | None = None
         self.is_wanted: Callable[[], bool] = lambda: False
 
     def look(self) -> Searcher:
         """The searcher, for a task that only reads the database. Raises DamagedError and what opening may raise."""
         if self._searcher is None:
-            self._searcher = Searcher(self._project)
+            self._searcher = Searcher(self.project)
         return self._searcher
 
     def ready(self) -> Searcher:

@@ -85,6 +85,39 @@ def test_only_a_keyword_search_that_is_reranked_goes_to_the_thread_of_models(
     assert names["warm up"] != names["full"]
 
 
+def test_the_thread_is_chosen_without_opening_the_database_anew(
+    indexed: Any, project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output, threads, opened = Answers(), list[str](), list[str]()
+    store, search = ProjectFolder.store, Searcher.search
+
+    def counted(self: ProjectFolder, **options: Any) -> Any:
+        opened.append(threading.current_thread().name)
+        return store(self, **options)
+
+    def noted(self: Searcher, query: str, **params: Any) -> Any:
+        threads.append(threading.current_thread().name)
+        return search(self, query, **{**params, "rerank": False})
+
+    def lines() -> Iterator[str]:
+        for number in (1, 2, 3):
+            yield request(number, "search", query="roof", mode="bm25")
+            assert output.wait_for(number)
+            counts.append(len(opened))
+        info = EvaluationInfo(reranker=RerankerInfo(True, "", "r", "bm25", 1.0))
+        with closing(store(project)) as writing:
+            writing.put_artifact(Artifact(info, "e", "reports/e"))
+        yield request(4, "search", query="roof", mode="bm25")
+
+    counts: list[int] = []
+    monkeypatch.setattr(ProjectFolder, "store", counted)
+    monkeypatch.setattr(Searcher, "search", noted)
+    project.change_settings({"search.reranker": "r"})
+    Server(project, output).serve(lines())
+    assert counts == [counts[0]] * 3
+    assert threads[0] == threads[1] == threads[2] != threads[3]
+
+
 def test_the_end_of_input_waits_for_open_requests(project: ProjectFolder, slow: Slow) -> None:
     output, done = Answers(), threading.Event()
     asked = [request(n, "search", query="roof", mode="semantic") for n in range(5)] + [request("other", "work")]

@@ -96,7 +96,7 @@ class LocalApi:
         label = params.pop("project", None)
         task = _read(lambda given: task_of("search", given), {"by_document": True, **params})
         worker = self._worker(label)
-        return worker.do(task, light=is_light("search", params, worker.folder))
+        return worker.do(task, light=worker.do(lambda own: is_light("search", params, own), light=True))
 
     def _embeddings(self, request: Request) -> Any:
         params = _read(_from_body, request)
@@ -164,7 +164,6 @@ class _Worker:
     """A thread for what needs the encoder, and one for what does not: neither a searcher nor an encoder is for several."""
 
     def __init__(self, folder: ProjectFolder) -> None:
-        self.folder = folder
         self._own = {light: OwnSearcher(folder) for light in (True, False)}
         self._threads = {light: ThreadPoolExecutor(1) for light in (True, False)}
 
