@@ -27,8 +27,9 @@ METRICS = ("hit@1", "hit@4", "hit@10", "mrr@10", "ndcg@10")
 
 
 def progress_console() -> Console:
-    """The console of everything that is not data."""
-    return Console(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty(), color_system=_colours())
+    """The console of everything that is not data. Nothing moves in a file, even where FORCE_COLOR is set."""
+    tty = sys.stderr.isatty()
+    return Console(stderr=True, highlight=False, soft_wrap=not tty, color_system=_colours(), force_terminal=tty)
 
 
 def output() -> Console:

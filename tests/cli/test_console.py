@@ -42,6 +42,17 @@ def test_whole_texts_show_what_would_steer_the_terminal_and_keep_their_lines() -
     assert is_harmless(shown)
 
 
+def test_nothing_moves_in_a_file(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    with RunView() as shown:
+        shown(events.Progress(stage="embed", done=1, total=2, unit="chunks"))
+        shown(events.StageFinished(stage="embed", seconds=1.0, peak_memory_mb=1.0, summary={}))
+    assert console.progress_console().color_system is None
+    written = capsys.readouterr().err
+    assert "embed" in written
+    assert "\x1b" not in written
+
+
 @pytest.mark.parametrize(
     "event",
     [

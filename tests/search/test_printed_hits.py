@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,7 @@ def test_marks_are_coloured_and_nothing_is_with_no_color(
 ) -> None:
     for name, value in {"NO_COLOR": no_color, "FORCE_COLOR": "1", "TERM": "xterm"}.items():
         monkeypatch.setenv(name, value)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     found = Found("tenant", "hybrid", (HIT,), notes=("A note.",))
     show_found(found, output())
     with RunView() as view:
