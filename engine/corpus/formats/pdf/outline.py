@@ -51,14 +51,18 @@ def headings_of(bookmarks: Iterable[Bookmark], text: str, pages: Sequence[Page])
 
 
 def _found(bookmarks: Iterable[Bookmark], text: str, places: dict[int, tuple[int, int]]) -> Iterator[Heading]:
-    left, after = _MAX_SEARCHED, dict[int, int]()
+    left, after, known = _MAX_SEARCHED, dict[int, int](), dict[int, set[str]]()
     for bookmark in bookmarks:
         start, end = places.get(bookmark.page, (0, 0))
+        if bookmark.page not in known:
+            known[bookmark.page] = {*text[start:end].lower().split()}
+        words = _NUMBER.sub("", bookmark.title, count=1).split()
+        if not known[bookmark.page].issuperset(map(str.lower, words)):
+            continue  # an expression made in vain takes longer than all else here
         start = max(start, after.get(bookmark.page, 0))
         left -= end - start
         if left < 0:
             return
-        words = _NUMBER.sub("", bookmark.title, count=1).split()
         line = re.compile(_NUMBERED + r"\s+".join(map(re.escape, words)) + r"[ \t]*$", re.MULTILINE | re.IGNORECASE)
         if place := line.search(text, start, end):
             after[bookmark.page] = place.end()

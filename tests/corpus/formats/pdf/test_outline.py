@@ -59,6 +59,9 @@ def test_many_bookmarks_on_a_long_page_take_no_long_time() -> None:
     started = time.process_time()
     assert headings_of([Bookmark(1, "word word nothing", 1)] * 10_000, text, (Page(0, 1, "page 1"),)) == ()
     assert time.process_time() - started < 5
+    started = time.process_time()
+    assert headings_of([Bookmark(1, f"word {n}", 1) for n in range(10_000)], text[:999], (Page(0, 1, "page 1"),)) == ()
+    assert time.process_time() - started < 1.5
 
 
 def test_the_outline_of_a_file() -> None:
