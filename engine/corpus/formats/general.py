@@ -32,6 +32,8 @@ MIME = {
 _SHEETS, _SLIDES = ("ods", "xlsx", "xls"), ("odp", "pptx", "ppt")
 _RTF_SIGN = re.compile(rb"\\([\\~_])")  # which xberg shows as they are written
 _RTF_SIGNS = {b"\\": rb"\\", b"~": b" ", b"_": b"-"}
+# the two halves of a sign, as Word writes emoji: xberg leaves both out
+_RTF_PAIR = re.compile(rb"\\u(-9[2-9]\d\d|-10[0-2]\d\d|5[56]\d{3}) ?(?:\\'\w\w|[^\\{}]){,2}\\u(-?\d{4,5})")
 _DAY = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.\d+)?")
 _TIME = re.compile(r"DURATION: PT(\d+)H(\d+)M(\d+)(?:\.\d+)?S")
 _QUOTED = re.compile(r"'([^']+)'")
@@ -68,11 +70,9 @@ def with_text(path: Path, text: Text, lost: Sequence[LeftOut], why: str = "it ho
 def extracted(path: Path, content: bytes, format: str) -> tuple[Text, Mapping[str, Any], list[LeftOut]]:
     """A document's text, what it says of itself, and lost parts. Raises UnreadableFileError."""
     if format == "rtf":
-        content = _RTF_SIGN.sub(lambda found: _RTF_SIGNS[found[1]], content)
+        content = _RTF_SIGN.sub(lambda found: _RTF_SIGNS[found[1]], _RTF_PAIR.sub(_whole_sign, content))
     with suppress(*DAMAGED, KeyError):
-        if (
-            format == "ods"
-        ):  # xberg wants the list of parts, which says nothing of cells, and makes as many as are said to be alike
+        if format == "ods":  # xberg wants a list of parts, and makes as many cells as are said to be alike
             package = package_of(content)
             cells = _MANY.sub(b"1", package.read("content.xml"))
             content = with_parts(package, {_MANIFEST: b"<manifest/>", "content.xml": cells})
@@ -82,6 +82,12 @@ def extracted(path: Path, content: bytes, format: str) -> tuple[Text, Mapping[st
     metadata = {"title": said.title, "authors": said.authors or said.created_by, "created_at": said.created_at,
                 "modified_at": said.modified_at}  # fmt: skip
     return _text(nodes, format), metadata, [*_lost(path, found.processing_warnings)]
+
+
+def _whole_sign(found: re.Match[bytes]) -> bytes:
+    high, low = int(found[1]) & 0xFFFF, int(found[2]) & 0xFFFF
+    is_pair = 0xD800 <= high < 0xDC00 <= low < 0xE000
+    return b"\\u%d" % (((high & 0x3FF) << 10) + (low & 0x3FF) + 0x10000) if is_pair else found[0]
 
 
 def _lost(path: Path, warnings: Iterable[Any]) -> Iterator[LeftOut]:

@@ -164,7 +164,7 @@ def _workbook(sections: Iterable[Node]) -> Text:
     for number, section in enumerate(sections, 1):
         name = " ".join(clean(section.get("title") or "").split())
         nodes = [node for node in section["elements"] if node["type"] != "heading" or _line(node) != name]
-        said = _blocks(nodes)
+        said = _blocks(sorted(nodes, key=lambda node: node.get("marker") or ""))  # comments come in any order
         if said.text:
             built.page(number, f"sheet {name}")
             built.heading(1, name)

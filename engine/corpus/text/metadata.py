@@ -102,13 +102,10 @@ def author_of(metadata: Mapping[str, Any]) -> str:
 
 def seconds(date: Any) -> float | None:
     """Seconds since the epoch of an ISO date, UTC where it names no zone; None for anything else."""
-    if not isinstance(date, str):
-        return None
-    try:
+    with suppress(ValueError, OverflowError, AttributeError):  # None has no `strip`
         moment = datetime.fromisoformat(date.strip())
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
-    except (ValueError, OverflowError):
-        return None
+    return None
 
 
 def title_from_name(path: Path) -> str:

@@ -93,6 +93,13 @@ def test_tabs_and_hyphens_that_are_elements_part_and_join_words(tmp_path: Path) 
     assert r"a long-term berth \_ at noon" in only(opened(tmp_path, "a.rtf", source)).text
 
 
+@pytest.mark.parametrize("end", ["?", r"\'3f", "??"])
+def test_signs_of_two_halves_in_rtf(tmp_path: Path, end: str) -> None:
+    pair = rf"\u-10179{end}\u-8704{end}"
+    body = rf"{{\rtf1\uc{len(end) if chr(39) not in end else 1} x\u8364{end}{pair}\u55357{end}\u56832{end}\u8364{end}{pair} y}}"
+    assert "x€😀😀€😀 y" in only(opened(tmp_path, "a.rtf", body.encode())).text
+
+
 def test_a_tag_ends_where_it_does_and_not_in_its_attributes(tmp_path: Path) -> None:
     link = '<text:a xmlns:xlink="x" xlink:href="http://pier/?a=1>2" text:name=\'b>"c\'>pelican</text:a> now'
     document = only(opened(tmp_path, "a.odt", changed(office.odt(), "content.xml", "pelican", link)))

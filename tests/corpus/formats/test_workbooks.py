@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from fixtures import office
-from fixtures.read_files import changed, only, opened
+from fixtures.read_files import changed, only, opened, with_parts
 
 from engine.corpus.sandbox.outcome import Limits
 from engine.corpus.sandbox.pool import Pool
@@ -48,3 +48,20 @@ def test_a_cell_far_from_the_others_of_an_open_sheet_costs_none_of_them(tmp_path
     source = changed(office.ods(), "content.xml", end, more + gap + row.format("stray") + end)
     document = only(opened(tmp_path, "a.ods", source))
     assert {"mast6999", "stray", "pelican", "heron"} <= {*re.findall(r"\w+", document.text)}
+
+
+def test_comments_of_a_sheet_stand_after_it_by_their_cells(tmp_path: Path) -> None:
+    main = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+    said = {"C3": "The tern.", "A1": "The gull.", "B2": "The eider."}
+    inner = "".join(
+        f'<comment ref="{cell}" authorId="0"><text><t>{text}</t></text></comment>' for cell, text in said.items()
+    )
+    parts = {
+        "xl/comments1.xml": f'<comments xmlns="{main}"><authors><author>Ada</author></authors>'
+        f"<commentList>{inner}</commentList></comments>",
+        "xl/worksheets/_rels/sheet1.xml.rels": '<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships">'
+        f'<Relationship Id="r1" Type="{office.OFFICE}/comments" Target="../comments1.xml"/></Relationships>',
+    }
+    text = only(opened(tmp_path, "a.xlsx", with_parts(office.xlsx(), parts))).text
+    places = [text.index(word) for word in ("pelican", "The gull.", "The eider.", "The tern.", "heron")]
+    assert places == sorted(places)
