@@ -6,6 +6,8 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 QUIET := -qq --progress-bar off --log $(VENV)/pip.log
 COLLECT := $(PIP) wheel --constraint constraints.txt --find-links wheelhouse --wheel-dir wheelhouse
 COMPILER = $(firstword $(foreach name,$(CXX) c++ g++ clang++,$(shell command -v $(name) 2> /dev/null)))
+INSTALL_LLM = echo "Installing llama.cpp, which is compiled: 6 to 8 minutes on two cores." && \
+	$(PIP) install $(QUIET) --constraint constraints.txt --editable '.[llm]' && touch $(VENV)/.installed-llm
 WITHOUT_LLM := Only GGUF models need it; everything else works. To add it later: make llm
 # Quantised models crash on CPUs with AMX when llama.cpp is built with these paths by GCC 12.
 export CMAKE_ARGS ?= -DGGML_AMX_TILE=OFF -DGGML_AMX_INT8=OFF
@@ -18,8 +20,8 @@ demo: $(VENV)/.installed
 	@if [ -e $(VENV)/.installed-llm ]; then exit 0; fi; echo; \
 	if [ -z "$(COMPILER)" ]; then echo "No C++ compiler was found: llama.cpp is left out. $(WITHOUT_LLM)"; exit 0; fi; \
 	echo "The demo is done. llama.cpp is an optional extra and installed last; Ctrl-C skips it."; \
-	trap 'echo; echo "llama.cpp is not installed. $(WITHOUT_LLM)"; exit 130' INT; \
-	$(MAKE) --no-print-directory llm || echo "llama.cpp could not be installed. $(WITHOUT_LLM)"
+	trap 'echo; echo "llama.cpp is not installed. $(WITHOUT_LLM)"; exit 0' INT; \
+	{ $(INSTALL_LLM); } || echo "llama.cpp could not be installed. $(WITHOUT_LLM)"
 
 llm: $(VENV)/.installed-llm
 
@@ -82,9 +84,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
 
 $(VENV)/.installed-llm: $(VENV)/.installed
 	@test -n "$(COMPILER)" || { echo "llama.cpp needs a C++ compiler: install GCC or Clang (Debian: apt install g++)."; exit 1; }
-	@echo "Installing llama.cpp, which is compiled: 6 to 8 minutes on two cores."
-	@$(PIP) install $(QUIET) --constraint constraints.txt --editable '.[llm]'
-	@touch $@
+	@$(INSTALL_LLM)
 
 $(VENV)/.installed-dev: $(VENV)/.installed-llm
 	$(PIP) install --quiet --constraint constraints.txt --editable '.[dev]'
