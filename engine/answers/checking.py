@@ -15,10 +15,13 @@ from engine.lexical.characters import UNSPACED
 from engine.queries.llm.shapes import Shape
 
 SHAPE = Shape("sentences", (("sources", "numbers"), ("text", "text"), ("quote", "text")))
-_BRACKETED = re.compile(r"[\[［【]+([^\[\]［］【】\d]*+\d[^\[\]［］【】]*+)([\]］】]*)")
-_OPEN = re.compile(r"[\[［【][^\]］】]*$")
+_LEFT, _RIGHT, _DIGIT = "\\[［【〔〖⟦⁅", "\\]］】〕〗⟧⁆", r"\d⁰¹²³⁴-⁹₀-₉①-⓿"
+_BRACKETED = re.compile(rf"[{_LEFT}]+([^{_LEFT}{_RIGHT}{_DIGIT}]*+[{_DIGIT}][^{_LEFT}{_RIGHT}]*+)([{_RIGHT}]*)")
+_OPEN = re.compile(rf"[{_LEFT}][^{_RIGHT}]*$")
 _BETWEEN = re.compile(f"(?<=[{UNSPACED}\u3000-\u303f]) (?=[{UNSPACED}\u3000-\u303f])")  # scripts without spaces
-_LETTER = re.compile(rf"[^\W_{UNSPACED}]")
+_LETTER = rf"[^\W_{UNSPACED}]"
+_WITHIN = re.compile(rf"(?<={_LETTER})(?={_LETTER})|(?<=\d[.,])(?=\d)|(?<=\d)(?=[.,]\d)|(?<=(?<!\w)[-+])(?=\d)")
+_RAISED = re.compile(r"(?<=\d)(?=[⁰¹²³⁴-⁹¼-¾⅐-⅞])")  # 10³ is not 103, nor 2½ 21/2
 _SIGNS = str.maketrans("‘’‚‛“”„‟‐‑‒–—", "''''\"\"\"\"-----")
 
 
@@ -60,18 +63,14 @@ def _without_numbers(text: str) -> str:
 
 
 def _stands_in(quote: str, text: str, cut: bool) -> bool:
-    """Whether a text holds a quote, beginning and, unless it is `cut`, ending between words."""
+    """Whether a text holds a quote, beginning and, unless it is `cut`, ending between words or numbers."""
     at = text.find(quote)
-    while at >= 0 and (_in_word(text, at) or (not cut and _in_word(text, at + len(quote)))):
+    while at >= 0 and (_WITHIN.match(text, at) or (not cut and _WITHIN.match(text, at + len(quote)))):
         at = text.find(quote, at + 1)
-    return at >= 0
-
-
-def _in_word(text: str, at: int) -> bool:
-    return at > 0 and bool(_LETTER.match(text, at - 1) and _LETTER.match(text, at))
+    return at >= 0 and any(map(str.isalnum, quote))
 
 
 def _plain(text: str) -> str:
     """NFKC, with one sign for all quotation marks, one for all dashes, and a space for white space between words."""
-    text = unicodedata.normalize("NFKC", _without_numbers(text)).translate(_SIGNS)
+    text = unicodedata.normalize("NFKC", _RAISED.sub("^", _without_numbers(text))).translate(_SIGNS)
     return _BETWEEN.sub("", " ".join(text.split()))

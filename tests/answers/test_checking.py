@@ -13,6 +13,7 @@ PASSAGES = [
     "The pump stands in hall 0.\nIts oil is changed every 2 months.",
     "The “ﬁrst” crane – bought in 1991 – is red [7].",
     "It is not able to start.\n水泵在\n大厅里。",
+    "At most 10³ CFU; 0.5 mg or 1,500 EUR, never -7, for 2½ hours in 2024.",
 ]
 
 
@@ -26,8 +27,8 @@ def entry(sources: list[int], text: str = "It is so.", quote: str = "") -> dict[
         ([1], (1,), True),
         ([2, 1, 2], (2, 1), True),
         ([], (), False),
-        ([4], (4,), False),
-        ([1, 4], (1, 4), False),
+        ([5], (5,), False),
+        ([1, 5], (1, 5), False),
         ([0], (0,), False),
         ([-1], (-1,), False),
         ([10**40], (10**40,), False),
@@ -55,6 +56,20 @@ def test_a_sentence_is_supported_by_passages_that_there_are(sources: list[int], 
         ([3], "ot able to start", False),
         ([3], "It is not able to start. 水泵在大厅里", True),
         ([3], "泵在大", True),
+        ([4], "most 10³ CFU", True),
+        ([4], "103 CFU", False),
+        ([4], "0.5 mg or 1,500", True),
+        ([4], "5 mg", False),
+        ([4], "0", False),
+        ([4], "500 EUR", False),
+        ([4], "or 1", False),
+        ([4], "never -7", True),
+        ([4], "7", False),
+        ([4], "2½ hours", True),
+        ([4], "21⁄2 hours", False),
+        ([4], "in 2024", True),
+        ([4], ".", False),
+        ([4], "; ,", False),
         ([], "every 2 months", False),
         ([9], "every 2 months", False),
         ([1], " \n", None),
@@ -70,7 +85,7 @@ def test_what_is_wrong_is_marked_and_what_is_right_is_not():
         entry([1], quote="every 2 months"),
         entry([1], quote="every 9 months"),
         entry([]),
-        entry([4]),
+        entry([5]),
         entry([1]),
     ]
     assert ["⚠" in sentence.marks for sentence in checked(entries, PASSAGES)] == [False, True, True, True, True]
@@ -84,8 +99,9 @@ def test_a_quote_that_is_being_written_may_end_within_a_word():
 
 
 def test_numbers_in_brackets_within_a_sentence_are_no_sources():
-    (sentence,) = checked([entry([], "It is red [1] and so on [1 and 2.] 【3】 ［4］ [[5]] [see].")], PASSAGES)
-    text = "It is red (1) and so on (1 and 2.) (3) (4) (5) [see]."
+    given = "It is red [1] and so on [1 and 2.] 【3】 ［4］ [[5]] 〔6〕 ⟦7⟧ ⁅8⁆ [¹] [②] [\u200b3] [see]."
+    (sentence,) = checked([entry([], given)], PASSAGES)
+    text = "It is red (1) and so on (1 and 2.) (3) (4) (5) (6) (7) (8) (¹) (②) (\u200b3) [see]."
     assert (sentence.text, sentence.sources, sentence.supported) == (text, (), False)
 
 

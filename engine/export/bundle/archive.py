@@ -28,7 +28,8 @@ MANIFEST, SETTINGS, DATABASE, MODELS = "manifest.json", "project.toml", "project
 COPIED = ("imports", "cache", "studies", SERVERS)
 TOP = {SETTINGS, DATABASE, MODELS, *ARTIFACT_ROOTS, *COPIED}
 SEAL, DIGITS = b"sha256:", 64
-MAX_RATIO, MAX_MANIFEST = 200, 1 << 26  # what is written per byte of the bundle: a bomb has 1,000; bytes
+MAX_RATIO, MAX_MANIFEST = 200, 1 << 24  # what is written per byte of the bundle: a bomb has 1,000; bytes
+MAX_FOLDERS, MAX_DEPTH = 1_000, 20
 BLOCK = 1 << 20
 _DENSE = (".usearch", ".vec", ".npy", ".safetensors", ".onnx", ".gguf")  # vectors and weights, which hardly shrink
 _PART = re.compile(
@@ -200,6 +201,8 @@ def read_manifest(archive: ZipFile, found: dict[str, ZipInfo]) -> Manifest:
 
 def _check_names(manifest: Manifest) -> None:
     """Also what is not the same name here may be on a disk that does not tell capitals, or forms of a letter, apart."""
+    if len(manifest.folders) > MAX_FOLDERS:
+        raise unsafe(f"It lists {len(manifest.folders):,} folders without files")
     spelled = dict[str, str]()
     for name in (*manifest.files, *manifest.folders, *manifest.models.values()):
         check_name(name)
@@ -219,7 +222,7 @@ def check_name(name: str) -> None:
     """Raises InputError for a name that does not lie in a project, or could not on another system."""
     parts = name.split("/")
     fits = all(_PART.fullmatch(part) and len(part.encode("utf-8", "replace")) < 256 for part in parts)
-    if not fits or len(name) > 1000 or parts[0] not in TOP:
+    if not fits or len(name) > 1000 or len(parts) > MAX_DEPTH or parts[0] not in TOP:
         raise unsafe(f"{name[:200]!r} is no file of a project")
 
 

@@ -147,8 +147,10 @@ def manifests() -> Iterator[tuple[Mapping[str, Any] | bytes, str, str]]:
     yield {"unknown": 1}, "", DAMAGED
     for place in ("../x", "lexical/a/meta.json", "/etc", "models", "models/../x"):
         yield {"models": {"named": place}}, "", UNSAFE
+    yield {"folders": [f"imports/{number}" for number in range(1_001)]}, "", UNSAFE
     yield from (
-        ({"folders": [place]}, "", UNSAFE) for place in ("../x", "/x", "runs", "lexical/a/meta.json/x", "LEXICAL")
+        ({"folders": [place]}, "", UNSAFE)
+        for place in ("../x", "/x", "runs", "lexical/a/meta.json/x", "LEXICAL", "imports" + "/a" * 20)
     )
 
 
