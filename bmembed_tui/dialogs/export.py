@@ -49,7 +49,6 @@ class ExportScreen(ModalScreen[None]):
         Binding("escape", "dismiss", "cancel", id="dialog.close-export"),
         Binding("space", "turn", "take it or leave it", show=False, id="export.turn"),
     ]
-    VERTICAL_BREAKPOINTS: list[tuple[int, str]] | None = [(0, "-short"), (30, "-tall")]  # noqa: RUF012
 
     def __init__(self, project: ProjectFolder) -> None:
         super().__init__()

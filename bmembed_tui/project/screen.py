@@ -48,7 +48,6 @@ class ProjectScreen(RunScreen):
         *(STYLES / f"{step.key}.tcss" for step in STEPS),
     ]
     AUTO_FOCUS: ClassVar[str | None] = ""  # what is typed before the step is there is kept for it
-    VERTICAL_BREAKPOINTS: list[tuple[int, str]] | None = [(0, "-short"), (30, "-tall")]  # noqa: RUF012
     HORIZONTAL_BREAKPOINTS: list[tuple[int, str]] | None = [(0, "-narrow"), (WIDE, "-wide")]  # noqa: RUF012
     BINDINGS: ClassVar[list[BindingType]] = [
         *(
