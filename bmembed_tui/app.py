@@ -63,7 +63,7 @@ class BmembedApp(App[None]):
     CSS_PATH = Path(__file__).parent / "styles" / "app.tcss"
     COMMAND_PALETTE_BINDING = "ctrl+p"
     COMMANDS: ClassVar[set[Any]] = {_commands}
-    VERTICAL_BREAKPOINTS: ClassVar[list[tuple[int, str]] | None] = [(0, "-short"), (30, "-tall")]
+    VERTICAL_BREAKPOINTS: list[tuple[int, str]] | None = [(0, "-short"), (30, "-tall")]  # noqa: RUF012
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+q", "quit", "quit", id="app.quit", priority=True),
         Binding("question_mark,f1", "help", "help", id="app.help"),
