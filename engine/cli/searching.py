@@ -106,8 +106,14 @@ def search(
     """
     from engine.search.filters import SearchFilter, parse_date
 
+    if (all_projects and name and query) or (also and not all_projects):
+        raise UsageError(
+            "A search is of one project, or of all with --all and --also.", "",
+            "Type engine search PROJECT QUERY, or engine search --all QUERY, with the query in quotation marks.",
+            code="options-conflict",
+        )  # fmt: skip
     if all_projects:
-        name, query = None, _for_all(name, query)
+        name, query = None, query or name
     if (query is None and not like) or not (name or all_projects):
         raise UsageError(
             "There is nothing to look for.", "A project and a query are needed; --all needs no project, --like no query.",
@@ -127,17 +133,6 @@ def search(
 
     shown = Shown(files, as_json, dated=sort == "date")
     _end(_in_one(name, look, shown) if name else _in_all(look, shown, also or ()), shown)
-
-
-def _for_all(name: str | None, query: str | None) -> str | None:
-    """The query of a search of all projects, which is its only argument. Raises UsageError."""
-    if name and query:
-        raise UsageError(
-            "--all takes no project.", f"It would search all of them, not '{name}' alone.",
-            "Give the query alone, in quotation marks if it has several words: engine search --all QUERY.",
-            code="options-conflict",
-        )  # fmt: skip
-    return query or name
 
 
 @app.command()

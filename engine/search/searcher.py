@@ -153,11 +153,8 @@ class Searcher:
         depth = max(MIN_DEPTH, 5 * top)
         while True:
             found = self._rankers.rank(wording, mode, depth, allowed, all_matching=all_matching)
-            if (
-                not by_document
-                or found.longest < depth
-                or self._listing.count_documents(found.by_ranker.values()) >= top
-            ):
+            has_more = by_document and found.longest >= depth
+            if not has_more or self._listing.count_documents(found.by_ranker.values()) >= top:
                 return found, depth
             depth *= 10
 
@@ -175,7 +172,7 @@ class Searcher:
             if behind := self._loaded.behind(ranker):
                 rankings.notes.append(behind.text)
                 rankings.commands += [behind.command] if behind.command else []
-        if where is not None and not where.empty:
+        if where:
             rankings.notes += unmet(where, self._loaded.documents().values())
         if parsed.unclosed:
             rankings.notes.append(f"The quotation mark is not closed: {parsed.unclosed} is taken as a phrase.")

@@ -88,5 +88,6 @@ def test_a_new_project_names_each_folder_once_and_says_which_are_empty(tmp_path:
 
 
 def test_a_search_of_all_projects_takes_no_project() -> None:
-    code, error = error_of("search", "--all", "handbook", "door")
-    assert (code, error["code"]) == (2, "options-conflict")
+    for arguments in (("--all", "handbook", "door"), ("handbook", "door", "--also", "elsewhere")):
+        code, error = error_of("search", *arguments)
+        assert (code, error["code"]) == (2, "options-conflict")
