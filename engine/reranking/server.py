@@ -7,6 +7,7 @@ import json
 from collections.abc import Sequence
 from functools import partial
 from math import inf
+from operator import index
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -70,7 +71,7 @@ class ServerReranker:
         """The scores (count,) of an answer, in the order of the passages."""
         try:
             results: list[dict[str, Any]] = json.loads(body)["results"]
-            scores = {int(one["index"]): float(one["relevance_score"]) for one in results}
+            scores = {index(one["index"]): float(one["relevance_score"]) for one in results}
         except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
             raise ExchangeError("the answer holds no scores") from None
         if len(results) != count:

@@ -94,7 +94,8 @@ def test_scores_that_cannot_be_used(
     assert len(server.requests) == 1, "another try would bring the same"
 
 
-@pytest.mark.parametrize("body", [b"", b"[]", b'{"results": 3}', b'{"results": [{"index": 0}]}', b'{"data": []}'])
+@pytest.mark.parametrize("body", [b"", b"[]", b'{"results": 3}', b'{"results": [{"index": 0}]}', b'{"data": []}',
+                                  b'{"results": [{"index": 0.5, "relevance_score": 1}]}'])  # fmt: skip
 def test_what_is_no_answer_is_asked_for_again(server: RerankServer, project: ProjectFolder, body: bytes) -> None:
     server.script = lambda *_: Raw(body=body)
     with fails(StageError, "endpoint-no-answer"):

@@ -21,6 +21,7 @@ from engine.search.methods import is_light, task_of
 from engine.search.workers import OwnSearcher
 
 MAX_TEXTS = 2048  # OpenAI's
+MAX_SEARCH = 32_768  # bytes of the body of a search: patterns of paths are compared with every path
 WORK_SECONDS = 300.0
 STATUS = {2: 400, 3: 409, 4: 503, 6: 503}
 """Of an error's exit code; 500 of others."""
@@ -92,6 +93,8 @@ class LocalApi:
         }
 
     def _search(self, request: Request) -> Any:
+        if len(request.body) > MAX_SEARCH:
+            raise Refused(413, "request-too-large", f"The body of a search may have {MAX_SEARCH:,} bytes.")
         params = _read(_from_body, request)
         label = params.pop("project", None)
         task = _read(lambda given: task_of("search", given), {"by_document": True, **params})

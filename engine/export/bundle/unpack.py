@@ -219,7 +219,10 @@ def _notes(project: ProjectFolder) -> Iterator[ExportNote]:
     except EngineError as error:
         yield ExportNote(code="model-missing", what=error.what, to_do="Name the reranker in search.reranker.")
     for source in project.sources(settings):
-        if not source.exists():
+        if source.exists():
+            what, to_do = f"'engine run' will read {source}.", "If these are not the documents, set corpus.paths first."
+            yield ExportNote(code="bundle-reads", what=what, to_do=to_do)
+        else:
             what = f"The documents in {source} are not here: search works without them, 'engine run' does not."
             to_do = "To bring it up to date here, set corpus.paths."
             yield ExportNote(code="path-missing", what=what, to_do=to_do)

@@ -207,6 +207,11 @@ def test_other_paths_and_methods(server: Listener) -> None:
         assert (status, data["error"]["code"]) == (405, "method-not-allowed")
 
 
+def test_a_search_may_not_be_as_long_as_texts_to_embed(server: Listener) -> None:
+    status, data = asked(server, "POST", "/search", {"query": "roof", "paths": ["x" * 40_000]})
+    assert (status, data["error"]["code"]) == (413, "request-too-large")
+
+
 def test_several_projects_are_told_apart_and_one_that_is_not_built_says_so(project: Path, handbook: Path) -> None:
     with listening(LocalApi([str(project), str(handbook)]).answer) as server:
         status, data = asked(server, "POST", "/search", {"query": "roof"})

@@ -50,6 +50,25 @@ def test_no_server_gets_text_without_a_note(tmp_path: Path) -> None:
     assert (evaluation.info.reranker, evaluation.info.reason, evaluation.fingerprint) == (None, "why", "")
 
 
+def test_folders_here_that_a_run_would_read_are_named(tmp_path: Path) -> None:
+    (tmp_path / "here").mkdir()
+    project = ProjectFolder.create(
+        tmp_path / "made", {"corpus": {"paths": [str(tmp_path / "here"), str(tmp_path / "no")]}}
+    )
+    with closing(project.store()) as store:
+        put_document(store, ["one"])
+        store.put_artifact(Artifact(CorpusInfo(), "c", ""))
+        store.put_artifact(Artifact(LexicalInfo(), "l", "lexical/l"))
+    (project.path / "lexical/l").mkdir(parents=True)
+    bundle_project(project, tmp_path / "x.bundle")
+    notes = unbundle(tmp_path / "x.bundle", str(tmp_path / "unpacked")).notes
+    named = {one.code: one.what for one in notes if one.code in ("bundle-reads", "path-missing")}
+    assert [str(tmp_path / "here") in named["bundle-reads"], str(tmp_path / "no") in named["path-missing"]] == [
+        True,
+        True,
+    ]
+
+
 def test_what_no_run_has_finished_is_named(tmp_path: Path) -> None:
     """The chunks of a project are read, and half of them are embedded."""
     project = ProjectFolder.create(tmp_path / "made", {})
