@@ -135,7 +135,7 @@ class ProjectFolder:
             raise UsageError(
                 f"{path} already holds a project.", "Nothing is overwritten.",
                 f"Choose another name. 'engine status {cls(path).argument}' shows what is there; 'engine purge' deletes it.",
-                code="project-exists", command="status",
+                code="project-exists",
             )  # fmt: skip
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
             raise UsageError(
