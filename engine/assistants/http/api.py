@@ -99,7 +99,10 @@ class LocalApi:
         label = params.pop("project", None)
         task = _read(lambda given: task_of("search", given), {"by_document": True, **params})
         worker = self._worker(label)
-        return worker.do(task, light=worker.do(lambda own: is_light("search", params, own), light=True))
+        found = worker.do(task, light=worker.do(lambda own: is_light("search", params, own), light=True))
+        if found["problem"]:
+            raise EngineError.from_dict(found["problem"])
+        return found
 
     def _embeddings(self, request: Request) -> Any:
         params = _read(_from_body, request)

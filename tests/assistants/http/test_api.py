@@ -186,6 +186,7 @@ def test_a_search_finds_what_the_command_finds(
         ({"query": "x", "top": 0}, "arguments-invalid"), ({"query": "x", "top": "1"}, "arguments-invalid"),
         ({"query": "x", "mode": "fast"}, "arguments-invalid"), ({"query": "x", "after": "soon"}, "date-invalid"),
         ({"query": "x", "project": "other"}, "project-missing"), ({"query": "x", "project": []}, "project-missing"),
+        ({"query": "!!!", "mode": "bm25"}, "query-empty"), ({"query": "x", "mode": "bm25", "types": ["pfd"]}, "type-unknown"),
     ],
 )  # fmt: skip
 def test_a_wrong_search_is_refused(server: Listener, params: dict[str, Any], code: str) -> None:
