@@ -37,7 +37,7 @@ _PAGE = re.compile(r"word/afchunk\d*\.x?html?")
 # of these office_oxide says nothing where they do not unpack; for a sheet or a slide it has a line in its place
 _PASSED_OVER = re.compile(r"\w+/(?:comments|threadedC|notesSlides|footnotes|endnotes|header|footer|sharedS)[\w/]*\.xml")
 _LOST = re.compile(r"\[unreadable (?:sheet|slide) \".*\": (.*)\]", re.DOTALL)
-_CUT = re.compile(r"\[([^][\"]{9,50}) (?:not shown \W document truncated|truncated: [^][\"]{9,150})\]")
+_CUT = re.compile(r"\[([^][\"]{4,50} (?:not shown \W document truncated|truncated: [^][\"]{9,150}))\]")  # a limit of its own
 _PARAGRAPH = re.compile(rb"<a:p>.*?</a:p>|<c:v>[^<]*</c:v>", re.DOTALL)
 _WORDS = re.compile(rb"<(?:a:t|c:v)>([^<]*)<")
 
@@ -66,7 +66,7 @@ class OfficeReader:
             lines = _drawn(path, content, lost, numbers=format != "xlsx")  # a sheet's charts show its own
             text = with_more(text, lacking_in(text.text, lines))
         if cut := found["metadata"].get("cut"):
-            lost.append(LeftOut("some of its parts", "quarantined", "too large", f"beyond a limit: {cut}"))
+            lost.append(LeftOut("some of its parts", "quarantined", "too large", cut))
         elif found["metadata"].get("text_truncated") and not lost:
             lost.append(LeftOut("some of its parts", "quarantined", "damaged", damaged("")))
         if not text.text.strip():
