@@ -34,10 +34,10 @@ _FIELDS = re.compile(r"[^\t\n]*&\[Pages?\][^\t\n]*|&\[\w+\]")
 _PACKAGES = ("docx", "xlsx", "pptx")
 _DRAWING = re.compile(r"\w+/(?:charts/chart|diagrams/data|drawings/drawing)\d*\.xml")
 _PAGE = re.compile(r"word/afchunk\d*\.x?html?")
-# of these office_oxide says nothing where they do not unpack; for a sheet or a slide it has a line in its place
+# of these office_oxide says nothing where they do not unpack; for a sheet or a slide, and for what is beyond a limit, a line
 _PASSED_OVER = re.compile(r"\w+/(?:comments|threadedC|notesSlides|footnotes|endnotes|header|footer|sharedS)[\w/]*\.xml")
 _LOST = re.compile(r"\[unreadable (?:sheet|slide) \".*\": (.*)\]", re.DOTALL)
-_CUT = re.compile(r"\[([^][\"]{4,50} (?:not shown \W document truncated|truncated: [^][\"]{9,150}))\]")  # a limit of its own
+_CUT = re.compile(r"\[([^][\"]{4,50} (?:not shown \W document truncated|truncated: [^][\"]{9,150}))\]")
 _PARAGRAPH = re.compile(rb"<a:p>.*?</a:p>|<c:v>[^<]*</c:v>", re.DOTALL)
 _WORDS = re.compile(rb"<(?:a:t|c:v)>([^<]*)<")
 
