@@ -124,9 +124,11 @@ def answer_here(project: ProjectFolder, question: str, chunk_ids: Sequence[int],
                 reply = model.complete(message, SHAPE, SENTENCES, limit, settings.training.seed, grown)
                 sentences = begun(reply.text, texts) if reply.cut else checked(SHAPE.read(reply.text), texts)
             except UnansweredError as error:
+                server = "Check that the server runs and that queries.endpoint names it, then ask again."
                 raise StageError(
                     "The language model's answer failed or broke off.", f"Reason: {error}.",
-                    "Ask again. If it is too long for the model, lower queries.context_tokens.", code="answer-failed",
+                    server if settings.queries.backend == "endpoint"
+                    else "Ask again. If it is too long for the model, lower queries.context_tokens.", code="answer-failed",
                 ) from None  # fmt: skip
             except BadAnswerError as error:
                 raise StageError(

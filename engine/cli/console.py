@@ -87,6 +87,8 @@ def show_gate(gate: GateTable, console: Console) -> None:
         gaps = {"semantic": row.semantic, gate.mode: row.default}
         shown.add_row(label_of(row.name), *map(_gap, gaps.values()), row.outcome)
     console.print(shown)
+    if gate.format_strict:
+        console.print(gate.format_strict)
 
 
 def _table(title: str, *columns: str) -> Table:

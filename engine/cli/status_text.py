@@ -157,7 +157,7 @@ def _format_in_use(in_use: InUse) -> str:
     from engine.core.systems import label_of
 
     fusion = "RRF" if in_use.fusion == "rrf" else f"weighted sum, {in_use.weight:g} semantic"
-    evidence = f"decided on {EVIDENCE[in_use.rung]}" if in_use.rung else "by default: no evidence has decided"
+    evidence = f"decided on {EVIDENCE[in_use.rung]}" if in_use.rung else "by default, as no evidence has decided yet"
     return f"{label_of(in_use.encoder)} · hybrid: {fusion} · {evidence}"
 
 

@@ -95,8 +95,11 @@ def estimate_line(seconds: Mapping[str, float], unknown: Sequence[str], rough: b
     `rough`: the machine was busy when its speed was measured.
     """
     parts = [f"{stage} {round(one / 60)} min" for stage, one in seconds.items() if 45 <= one < math.inf]
-    shown = ": " + ", ".join(parts) if len(parts) > 1 else ""
-    known = f"{about(sum(seconds.values()), 'roughly' if rough else 'about')} on this machine"
+    shown, nearly, whole = "", "roughly" if rough else "about", sum(seconds.values())
+    known = f"{about(whole, nearly)} on this machine"
+    if len(parts) > 1:
+        shown = ": " + ", ".join(parts)
+        known = f"{nearly} {round(whole / 60)} minutes on this machine" if whole < 3600 else known
     known += f"{', which is busy now' if rough else ''}{shown}"
     missing = f"not known: {', '.join(unknown)}"
     if not seconds:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from engine.core.errors import InputError
-from engine.project.folder import ProjectFolder
+from engine.project.folder import ProjectFolder, projects_root
 
 
 def cache_root() -> Path:
@@ -22,7 +22,9 @@ def cached_project(folder: Path) -> ProjectFolder:
     """The one over `folder`, made where there is none. Raises InputError where nothing is there."""
     source = folder.expanduser().resolve()
     if not source.exists():
-        raise InputError(f"{folder} does not exist.", "", "Check the path.", code="path-missing")
+        is_project = (projects_root() / folder / "project.toml").is_file()
+        to_do = f"To search the project: engine search {folder}." if is_project else "Check the path."
+        raise InputError(f"{folder} does not exist.", "", to_do, code="path-missing")
     path = _place(source)
     if (path / "project.toml").is_file():
         return ProjectFolder(path)

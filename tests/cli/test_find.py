@@ -15,7 +15,7 @@ from engine.core.errors import CancelledError, InputError
 from engine.core.events import StageFinished, read
 from engine.export.purge import FOUND, purge
 from engine.project.cached import cache_root, cached_project, existing_cached_project
-from engine.project.folder import ProjectFolder
+from engine.project.folder import ProjectFolder, projects_root
 
 
 @pytest.fixture(autouse=True)
@@ -109,3 +109,12 @@ def test_nothing_is_made_for_a_folder_that_is_not_there(tmp_path: Path, cache: P
     with fails(InputError, "path-missing"):
         cached_project(tmp_path / "nothing")
     assert not cache.exists()
+
+
+def test_a_project_in_place_of_a_folder_is_told_how_to_be_searched(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("platformdirs.user_data_path", lambda *_args, **_options: tmp_path / "data")
+    ProjectFolder.create(projects_root() / "handbook", {})
+    commands = [error_of("find", name, "roof")[1]["to_do"] for name in ("handbook", "handbok")]
+    assert ["engine search handbook" in one for one in commands] == [True, False]

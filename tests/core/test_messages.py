@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from engine.core.errors import SettingsError
+from engine.core.figures import Difference, Verdict
 from engine.core.messages import documents, project, queries, search
 from engine.core.messages.project import Effect, ProjectStatus, RunRecord, StageState, WhatIf
 from engine.core.messages.queries import ReadQueries
+from engine.core.messages.report import GateRow, GateTable
 from engine.core.messages.search import Explained, Found, Hit, RankComparison, Ranked, Search
 from engine.core.messages.wire import OLD_NAMES, MessageError, Request, from_json, params_of, to_json
 
@@ -122,3 +124,20 @@ def test_the_messages_need_no_library() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["engine"]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "low", "verdict", "explained"),
+    [
+        ("not shown", 0.3, "no difference shown", True),
+        ("not shown", -0.3, "no difference shown", False),
+        ("not shown", 0.3, "proves nothing", False),
+        ("in use", 0.3, "better", False),
+    ],
+)
+def test_a_gain_that_is_not_shown_although_its_interval_lies_above_0_is_explained(
+    outcome: str, low: float, verdict: Verdict, explained: bool
+) -> None:
+    gap, none = (Difference(6.4, one, 12.4, 0.98, verdict, 0.03) for one in (low, -1.0))
+    for row in (GateRow("adapted", gap, none, outcome), GateRow("adapted", none, gap, outcome)):
+        assert bool(GateTable("judged", 40, "hybrid", (row,)).format_strict) is explained

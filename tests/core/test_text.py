@@ -43,6 +43,7 @@ def test_an_estimate_names_the_stages_that_take_a_minute_and_those_that_nobody_k
     known = "about 8 minutes on this machine: train 5 min, evaluate 3 min"
     assert estimate_line({"index": 1.0, "train": 330.0}, []) == "about 6 minutes on this machine"
     assert estimate_line(seconds, []) == known
+    assert estimate_line({"train": 900.0, "evaluate": 125.0}, []).startswith("about 17 minutes "), "as its parts say"
     assert estimate_line(seconds, ["generate"]) == f"{known}; not known: generate"
     rough = estimate_line(seconds, [], rough=True)
     assert [rough != known, rough.partition(":")[2]] == [True, known.partition(":")[2]]

@@ -50,7 +50,7 @@ def test_status_with_a_typo_in_the_settings(project: ProjectFolder, call: Any) -
     assert answer["stages"] == []
     assert answer["counts"]["documents"] == 4
     assert answer["problem"]["type"] == "SettingsError"
-    assert "search.topp" in answer["problem"]["why"]
+    assert "search.topp" in answer["problem"]["what"]
 
 
 def test_status_with_a_damaged_database(project: ProjectFolder, call: Any) -> None:
@@ -102,7 +102,7 @@ def test_a_change_to_a_model_that_is_not_there(call: Any, tmp_path: Path) -> Non
 def test_a_change_that_is_not_valid_is_a_problem(call: Any) -> None:
     answer = call("what_if", changes={"search.top": 0})
     assert answer["stages"] == []
-    assert (answer["problem"]["type"], "search.top" in answer["problem"]["why"]) == ("SettingsError", True)
+    assert (answer["problem"]["type"], "search.top" in answer["problem"]["what"]) == ("SettingsError", True)
 
 
 def test_what_if_mends_a_broken_file(project: ProjectFolder, call: Any) -> None:

@@ -47,6 +47,17 @@ class GateTable:
     mode: str
     candidates: tuple[GateRow, ...]
 
+    @property
+    def format_strict(self) -> str:
+        """Why a difference whose interval lies above 0 is not shown; empty where there is none."""
+        missed = (gap for row in self.candidates if row.outcome == "not shown" for gap in (row.semantic, row.default))
+        if not any(gap.low > 0 and gap.verdict != "proves nothing" for gap in missed):
+            return ""
+        return (
+            'A candidate can be "not shown" to be better although an interval lies above 0. The test that decides is stricter: it '
+            "allows for several comparisons and for rare large losses."
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class FoundHit:
