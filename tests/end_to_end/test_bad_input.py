@@ -268,7 +268,7 @@ def test_a_typo_in_the_settings_names_the_nearest_key(small: Path) -> None:
         for command in (["status", str(small)], ["ingest", str(small)], ["search", str(small), "x", "--mode", "bm25"]):
             code, error = error_of(*command)
             assert (code, error["code"]) == (2, kind)
-            assert value in error["why"] + error["to_do"]
+            assert value in error["what"] + error["why"] + error["to_do"]
             assert "project.toml" in error["what"]
     settings.write_text(good)
     assert hits(small)
