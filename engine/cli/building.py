@@ -127,9 +127,9 @@ def _offer(name: str, as_json: bool) -> None:
 
     console, waiting = progress_console(), "Estimating how long it takes …"
     moving = console.color_system is not None  # else no terminal, or one without escapes
-    if not moving:
-        print(waiting, file=sys.stderr)
     with opened(name) as project, console.status(waiting) if moving else nullcontext():
+        if not moving:
+            print(waiting, file=sys.stderr)
         found = adaptation_offer(project.folder)
     if as_json:
         print_json(found)

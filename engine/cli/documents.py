@@ -133,6 +133,7 @@ def watch(
     stop = threading.Event()
     with handling(lambda *_: stop.set(), signal.SIGINT, signal.SIGTERM), opened(name) as project:
         keep_watching(project.folder, report=say, on_event=warn, stop=stop)
+    say("Stopped watching.")
 
 
 def _install_unit(name: str, yes: bool) -> None:

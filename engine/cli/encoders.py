@@ -33,12 +33,14 @@ def encoders(
 
     'compare' measures them against the project's encoder, on its chunks and the queries that decide between them.
     """
-    from engine.core.errors import UsageError
+    from engine.core.errors import UsageError, unknown
 
-    if action not in ("list", "compare") or (action == "compare") != bool(name and named):
+    if action not in ("list", "compare"):
+        raise unknown("action", action, ("list", "compare"), code="action-unknown")
+    if (action == "compare") != bool(name and named):
         raise UsageError(
-            f"There is no action '{action}'.", "", "Try 'engine encoders list', or 'engine encoders compare PROJECT ENCODER …'.",
-            code="action-unknown", command="encoders",
+            f"'engine encoders {action}' takes {'no encoder' if named else 'a project and the encoders to compare'}.", "",
+            "Try 'engine encoders compare PROJECT ENCODER …'; 'engine encoders list' shows them.", command="encoders",
         )  # fmt: skip
     if action == "list":
         files = _files(name)

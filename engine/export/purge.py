@@ -40,7 +40,7 @@ _MADE = {
     SETTINGS: "settings",
 }
 _PATTERNS = ("project.db*", ".tmp-project.*", f".tmp-{RECORD}", f".tmp-{SERVERS}")
-LOCKS = ("run", "stage", "sweep", "judging", "settings")  # of all that writes into a project
+LOCKS = ("run", "stage", "sweep", "watch", "judging", "settings")  # of all that writes into a project
 LOCK_SECONDS = 2.0  # a stage whose run was killed ends within moments
 
 

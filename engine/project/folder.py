@@ -151,9 +151,10 @@ class ProjectFolder:
         if not _is_file(path / "project.toml"):
             names = [project.name for project in known_projects()]
             near = nearest(path.name, names)
-            hint = f"Did you mean '{near}'?" if near else "Create it with 'engine new', or give the path of its folder."
+            hint = f"Did you mean '{near}'?" if near else "'engine list' shows your projects, 'engine new' creates one."
+            why = "The folder holds no project.toml." if path.is_dir() else ""
             raise UsageError(
-                f"There is no project at {path}.", "The folder holds no project.toml.", hint, code="project-missing",
+                f"There is no project at {path}.", why, hint, code="project-missing",
                 command="new",
             )  # fmt: skip
         return cls(path)
@@ -273,30 +274,36 @@ class ProjectFolder:
             )
             return ProjectBusyError(what, why, f"Wait for it. {stop}", command="cancel")
         holder = holder_of(self.path / f"{name}.lock") or "another command"
+        if name == "watch":
+            what, why = f"The project {self.name} is watched already, by {holder}.", "One watch keeps it up to date."
+            return ProjectBusyError(
+                what, why, "Stop that one first, with Ctrl-C, or leave it running.", command="watch"
+            )
         return ProjectBusyError(
             f"The project {self.name} is in use by {holder}.", "Two changes at once would overwrite each other.",
             f"Wait until it has finished: 'engine status {self.argument}' shows how far it is. {stop}",
             command="status",
         )  # fmt: skip
 
-    def is_running(self) -> bool:
-        """Whether a run holds the project now. Raises EngineError where its lock may neither be written nor read: nobody knows."""
+    def is_running(self, lock: str = "run") -> bool:
+        """Whether a run, or another holder of a `lock`, holds the project now. Raises EngineError where nobody knows: the lock may
+        neither be written nor read."""
         try:
-            with self.locked(wait=0.1):
+            with self.locked(lock, wait=0.1):
                 return False
         except ProjectBusyError:
             return True
         except EngineError as error:
-            if (found := self._is_locked()) is None:
+            if (found := self._is_locked(lock)) is None:
                 raise error from None
             return found
 
-    def _is_locked(self) -> bool | None:
+    def _is_locked(self, name: str) -> bool | None:
         """Whether another process holds the lock, as one sees it who may only read; None where that cannot be seen."""
         import fcntl
 
         try:
-            with (self.path / "run.lock").open() as lock:
+            with (self.path / f"{name}.lock").open() as lock:
                 fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             return True

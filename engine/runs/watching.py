@@ -41,7 +41,7 @@ def watch(
 
     `report` gets a sentence after each time, `on_event` every event but warnings that a stage repeats. A file that cannot be
     read, or a run that holds the project, ends nothing.
-    Raises UsageError where the project names no folder, ProjectBusyError never.
+    Raises UsageError where the project names no folder, ProjectBusyError where another process watches it.
     """
     sources = project.sources(project.settings())
     if not sources:
@@ -51,13 +51,14 @@ def watch(
         )  # fmt: skip
     dirty = Changes()
     watcher = threading.Thread(target=watch_folders, args=(SourceFolders(project), dirty, stop), daemon=True)
-    watcher.start()
-    report(f"Watching {', '.join(map(str, sources))}.")
-    updater = ProjectUpdater(project, report, on_event, stop, dirty)
-    while not stop.is_set():
-        updater.take_changes()
-        _wait(dirty, stop, updater.bring_in_line() or LOOK_SECONDS)
-    watcher.join()
+    with project.locked("watch"):
+        watcher.start()
+        report(f"Watching {', '.join(map(str, sources))}.")
+        updater = ProjectUpdater(project, report, on_event, stop, dirty)
+        while not stop.is_set():
+            updater.take_changes()
+            _wait(dirty, stop, updater.bring_in_line() or LOOK_SECONDS)
+        watcher.join()
 
 
 class Changes(threading.Event):
@@ -101,7 +102,7 @@ class SourceFolders:
 
 @dataclass
 class RepeatedWarnings:
-    """What every stage has warned of, in its last run and in the one that runs."""
+    """What every stage has warned of, in its last run and in the one that runs; and runs between their stages, by code."""
 
     _former: dict[str, set[str]] = field(default_factory=dict)
     _now: dict[str, set[str]] = field(default_factory=dict)
@@ -114,9 +115,10 @@ class RepeatedWarnings:
             self._now[event.stage] = set()
         elif isinstance(event, StageFinished):
             self._former[event.stage] = self._now.pop(event.stage, set())
-        elif isinstance(event, Warned) and event.stage in self._now:
-            known = event.text in self._former[event.stage] | self._now[event.stage]
-            self._now[event.stage].add(event.text)
+        elif isinstance(event, Warned) and (key := event.stage if event.stage in self._now else event.code):
+            now = self._now.setdefault(key, set())
+            known = event.text in self._former.get(key, now) | now
+            now.add(event.text)
             return not known
         return True
 

@@ -147,6 +147,8 @@ class Loaded:
             return self._unfinished(count)
         some = "1 chunk is" if count == 1 else f"{count:,} chunks are"
         command = f"engine {kind.stage} {self.project.argument}"
+        if self.project.is_running() or self.project.is_running("watch"):
+            return Behind(f"{some} not in {called} yet.")
         text = f"{some} not in {called} yet: '{command}' adds {'it' if count == 1 else 'them'}."
         return Behind(text, "index" if ranker == "bm25" else "embed")
 

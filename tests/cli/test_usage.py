@@ -91,3 +91,23 @@ def test_a_search_of_all_projects_takes_no_project() -> None:
     for arguments in (("--all", "handbook", "door"), ("handbook", "door", "--also", "elsewhere")):
         code, error = error_of("search", *arguments)
         assert (code, error["code"]) == (2, "options-conflict")
+
+
+def test_a_project_that_is_not_there_is_said_at_once(tmp_path: Path) -> None:
+    (tmp_path / "bare").mkdir()
+    for name, lines in (("nowhere", 2), ("bare", 3)):  # of a folder, also why it is none
+        done = engine_here("adapt", str(tmp_path / name), "--dry-run", check=False)
+        assert (done.returncode, len(done.stderr.splitlines())) == (2, lines)
+
+
+def test_to_compare_encoders_takes_a_project_and_encoders() -> None:
+    for arguments in (("compare",), ("compare", "sample"), ("list", "sample", "e5")):
+        code, error = error_of("encoders", *arguments)
+        assert (code, error["code"], arguments[0] in error["what"]) == (2, "wrong-use", True)
+    code, error = error_of("encoders", "comapre")
+    assert (code, error["code"], "'compare'" in error["to_do"]) == (2, "action-unknown", True)
+
+
+def test_the_end_of_a_watch_is_said(project: ProjectFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.runs.watching.watch", lambda *_, **__: None)
+    assert engine_here("watch", str(project.path)).stderr

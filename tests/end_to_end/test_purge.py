@@ -192,7 +192,7 @@ def test_every_lock_that_the_engine_takes_is_known() -> None:
     assert {*named, "run", JUDGING, FOLDER} == set(purging.LOCKS)
 
 
-@pytest.mark.parametrize("lock", ["run", "stage", "sweep", "judging", "settings"])
+@pytest.mark.parametrize("lock", ["run", "stage", "sweep", "watch", "judging", "settings"])
 def test_while_something_writes_into_it_nothing_is_removed(
     project: Path, monkeypatch: pytest.MonkeyPatch, lock: str
 ) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from fixtures.errors import fails
 from fixtures.pipeline import ingest_here
 
 from engine.core.errors import ProjectBusyError
@@ -21,6 +22,7 @@ from engine.runs.watching import (
     ProjectUpdater,
     RepeatedWarnings,
     SourceFolders,
+    watch,
     watch_folders,
 )
 
@@ -209,9 +211,22 @@ def test_a_warning_of_a_stage_that_was_broken_off_is_not_reported_again() -> Non
     ended = StageFinished(stage="embed", seconds=1, peak_memory_mb=1, summary={})
     slow, cut = Warned(stage="embed", text="slow"), Warned(stage="embed", text="cut")
     repaired = Warned(stage="run", text="repaired")
-    runs = [begun, slow, begun, slow, cut, cut, ended, begun, cut, ended, begun, slow, ended, repaired, repaired]
+    foreign, other = (
+        Warned(stage="run", text=text, code="languages-unknown") for text in ("60 % German", "70 % German")
+    )
+    runs = [begun, slow, begun, slow, cut, cut, ended, begun, cut, ended, begun, slow, ended, repaired, foreign]
+    runs += [repaired, begun, foreign, ended, other]
     reported = [event for event in runs if warnings.is_news(event) and isinstance(event, Warned)]
-    assert reported == [slow, cut, slow, repaired, repaired]
+    assert reported == [slow, cut, slow, repaired, foreign, repaired, other]
+
+
+def test_a_project_is_watched_by_one_process(tmp_path: Path) -> None:
+    project, stop = make(tmp_path), threading.Event()
+    stop.set()
+    with project.locked("watch"), fails(ProjectBusyError, "project-busy", command="watch") as caught:
+        watch(project, report=print, stop=stop)
+    assert f"process {os.getpid()}" in caught.value.what
+    watch(project, report=print, stop=stop)
 
 
 def test_embedding_gives_way_to_newer_changes_but_not_at_once_where_it_is_behind(

@@ -179,3 +179,16 @@ def test_an_index_that_is_replaced_and_swept_while_it_is_opened(
     assert looked
     assert not (project.path / looked[0]).exists()
     assert (len(found.hits), found.notes) == (6, ())
+
+
+def test_what_a_run_or_a_watch_adds_is_not_to_be_added_by_hand(
+    corpus: Any, open_searcher: Callable[[], Searcher]
+) -> None:
+    corpus.index()
+    corpus.put("late.md", ["A late roof."], modified=9.0)
+    searcher = open_searcher()
+    assert searcher.search(QUERY, mode="bm25").commands == ("index",)
+    for hold in (at_work(corpus.project), corpus.project.locked("watch")):
+        with hold:
+            found = searcher.search(QUERY, mode="bm25")
+        assert (len(found.notes), found.commands) == (1, ())
