@@ -33,7 +33,7 @@ def represented(workbook: Any, content: bytes) -> str:
     sections, rest = found["sections"], f"\n\n{plain}\n"
     for section, following in zip(sections, [*sections[1:], {}], strict=True):
         # a sheet's name stands before its rows, and a blank line before that
-        rest = rest.removeprefix(f"\n\n{section['title']}\n")
+        rest = rest.removeprefix(f"\n\n{section.get('title')}\n")
         own, _, left = f"\n{rest}".partition(name := f"\n\n{following.get('title', chr(0))}\n")
         section["elements"] = [{"type": "table", "plain": [line.split("\t") for line in own.split("\n")]}]
         rest = f"{name}{left}"
