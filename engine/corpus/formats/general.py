@@ -99,21 +99,22 @@ def _lost(path: Path, warnings: Iterable[Any]) -> Iterator[LeftOut]:
 
 def extract(path: Path, content: bytes, format: str) -> Any:
     """xberg's document for some bytes. Raises UnreadableFileError with the reason that it gives."""
-    from xberg import ConcurrencyConfig, ExtractInput, ExtractionConfig, SecurityLimits, XbergError
-    from xberg import extract as ask
+    import xberg
 
-    config = ExtractionConfig(
+    config = xberg.ExtractionConfig(
         use_cache=False, enable_quality_processing=False, disable_ocr=True, include_document_structure=True,
-        max_archive_depth=0, concurrency=ConcurrencyConfig(max_threads=1),
-        security_limits=SecurityLimits(**dict.fromkeys(_UNBOUNDED, 2**40)),  # memory, time and sizes are bounded around it
+        max_archive_depth=0, concurrency=xberg.ConcurrencyConfig(max_threads=1),
+        security_limits=xberg.SecurityLimits(**dict.fromkeys(_UNBOUNDED, 2**40)),  # memory, time and sizes are bounded around it
     )  # fmt: skip
 
     async def answer() -> Any:
-        return await ask(ExtractInput(kind="bytes", bytes=content, mime_type=MIME[format]), config)
+        return await xberg.extract(xberg.ExtractInput(kind="bytes", bytes=content, mime_type=MIME[format]), config)
 
     try:
         result = asyncio.run(answer())
-    except (XbergError, OSError, ValueError, RuntimeError) as error:
+    except (KeyboardInterrupt, SystemExit, MemoryError):
+        raise
+    except BaseException as error:  # a panic of the library is no Exception
         raise _failed(path, str(error)) from error
     if not result.results:
         raise _failed(path, "; ".join(str(error) for error in result.errors))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import email.errors
 import email.message
 import email.parser
 import email.policy
@@ -122,7 +123,7 @@ def _one_line(text: str) -> str:
     """A field as it is shown, its encoded words decoded as far as they can be."""
     from email.header import decode_header, make_header
 
-    with suppress(ValueError, LookupError, UnicodeError, AssertionError):
+    with suppress(ValueError, LookupError, AssertionError, email.errors.MessageError):
         text = str(make_header(decode_header(text)))
     return " ".join(clean(text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")).split())
 

@@ -50,6 +50,16 @@ def read(tmp_path: Path, message: Message | str, name: str = "a.eml") -> tuple[s
     return first.text.partition("\n\n")[2], others
 
 
+def test_a_field_that_is_encoded_badly_costs_no_mail(tmp_path: Path) -> None:
+    field = "=?GB2312?B?tP./qrj3tdjU9ta1y7C3osax?="  # as a byte changed in a real one leaves it
+    path = tmp_path / "a.eml"
+    path.write_bytes(f"Subject: {field}\nFrom: ada@harbour.example\n\nThe pelican boards.".encode())
+    (document,) = everything_in(path, "eml")
+    assert isinstance(document, ReadDocument)
+    assert (document.title, document.author) == (field, "ada@harbour.example")
+    assert document.text.endswith("\n\nThe pelican boards.")
+
+
 def test_every_part_of_a_mail_is_shown(tmp_path: Path) -> None:
     page, footer = part("text/html", "<p>The pelican contract is void.</p>"), part("text/plain", "____\nThe heron list")
     assert read(tmp_path, several("mixed", page, footer))[0] == "The pelican contract is void.\n\n____\nThe heron list"

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from fixtures import office
+from fixtures.errors import unreadable
 
 from engine.core.records import ReadDocument
 from engine.corpus.formats import reader_for
@@ -42,6 +43,20 @@ def test_the_second_reader_finds_the_words_that_the_first_finds(format: str) -> 
     fields = "Subject Harbour plan From To Ada Quay ada harbour example Bo" if format == "msg" else ""
     assert set(WORDS.findall(first.text)) <= set(WORDS.findall(f"{second.text} {beside} {fields}"))
     assert not lost
+
+
+def test_a_panic_of_the_second_reader_is_a_reason_like_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    import xberg
+
+    class Panic(BaseException):
+        """As PyO3 raises it, which is no Exception."""
+
+    def fail(*_: object) -> None:
+        raise Panic
+
+    monkeypatch.setattr(xberg, "extract", fail)
+    with unreadable("damaged"):
+        extracted(Path("a.rtf"), office.RTF, "rtf")
 
 
 def test_a_file_that_the_first_reader_cannot_read_is_read_by_the_second(
