@@ -117,7 +117,10 @@ def verify(file: BundleFile, password_file: PasswordFile = None, as_json: AsJson
 
     with cleaned_up():
         found = check(file, partial(_password, password_file, ask=False))
-    inside = f"{found.files} files" if found.files else "encrypted; with its password the content is checked, too"
+    kept = "what search reads" if found.search_only else "the whole project"
+    inside = (
+        f"{kept} in {found.files} files" if found.files else "encrypted; with its password the content is checked, too"
+    )
     _show(found, [f"{found.file}: undamaged, {inside}", f"sha256 {found.sha256}"], as_json)
 
 

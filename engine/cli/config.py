@@ -161,7 +161,8 @@ def _change(name: str, key: str, value: Any) -> None:
     with opened(name) as project:
         effect = what_if(project.folder, WhatIf({key: value}))
         settings = project.folder.change_settings({key: value})
-        remarks = list(_remarks(project.folder, settings, key, shlex.quote(name))) if value is not None else []
+        told = value is not None or key == "corpus.paths"
+        remarks = list(_remarks(project.folder, settings, key, shlex.quote(name))) if told else []
     print(harmless(f"{key} = {_shown(name, key)} (was {before})"), file=sys.stderr)
     stale = [stage.stage for stage in effect.stages if stage.before == "done"]
     if stale and not (key == "encoder.model" and remarks):
@@ -178,6 +179,8 @@ def _remarks(project: ProjectFolder, settings: Settings, key: str, name: str) ->
     if key == "corpus.paths":
         missing = (path for path in project.sources(settings) if not path.exists())
         yield from (f"{path} does not exist: 'engine run' cannot read it." for path in missing)
+        if not settings.corpus.paths:
+            yield "The project has no documents then: 'engine run' reads nothing until corpus.paths names a folder."
     if key == "encoder.model":
         try:
             resolve_model(settings.encoder.model)

@@ -46,7 +46,7 @@ def status(name: MaybeProject = None, as_json: AsJson = False) -> None:
     if as_json:
         print_json(found)
     else:
-        print("".join(harmless(line) + "\n" for line in as_text(found, name)), end="")
+        print("\n".join(part for line in as_text(found, name) for part in _wrapped(line, _width(), 12)))
 
 
 def _steering_command(action: str, done: str, text: str) -> None:
@@ -133,8 +133,7 @@ def doctor(
     if as_json:
         print_json(findings)
     else:
-        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else PIPED
-        print("\n".join(line for finding in findings for line in finding_lines(finding, width)))
+        print("\n".join(line for finding in findings for line in finding_lines(finding, _width())))
     if any(finding.state == "problem" for finding in findings):
         raise typer.Exit(3)
 
@@ -142,8 +141,18 @@ def doctor(
 def finding_lines(finding: Finding, width: int) -> list[str]:
     """What doctor prints of a finding, in lines of at most `width` columns where no word is longer."""
     sign = {"good": "✓", "problem": "✗", "absent": "·"}[finding.state]
-    text = harmless(f"{sign} {finding.topic:<11} {finding.found}: {finding.follows}")
-    return textwrap.wrap(text, width, subsequent_indent=" " * 14, break_long_words=False, break_on_hyphens=False)
+    return _wrapped(f"{sign} {finding.topic:<11} {finding.found}: {finding.follows}", width, 14)
+
+
+def _width() -> int:
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else PIPED
+
+
+def _wrapped(text: str, width: int, indent: int) -> list[str]:
+    indented = " " * indent
+    return textwrap.wrap(
+        harmless(text), width, subsequent_indent=indented, break_long_words=False, break_on_hyphens=False
+    )
 
 
 def _prove(target: Path, model: str | None, *, as_json: bool) -> None:

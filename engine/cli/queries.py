@@ -69,10 +69,10 @@ def queries(
     if as_json:
         print_json(rows)
     else:
-        _list(rows)
+        _list(rows, "No query was left out." if rejected else "No queries.")
 
 
-def _list(rows: list[QueryRow]) -> None:
+def _list(rows: list[QueryRow], nothing: str) -> None:
     from engine.queries.rejection import words_of
 
     for row in rows:
@@ -80,7 +80,7 @@ def _list(rows: list[QueryRow]) -> None:
         print(f"    {harmless(row.reason or query_label(row.split))}  {harmless(row.path)}".rstrip())
     counts = Counter(words_of(row.code) if row.code else row.reason or query_label(row.split) for row in rows)
     summary = ", ".join(f"{count} {harmless(what)}" for what, count in counts.most_common())
-    print(summary or "No queries.", file=sys.stderr)
+    print(summary or nothing, file=sys.stderr)
 
 
 def _list_by_origin(found: QueriesByOrigin) -> None:

@@ -20,7 +20,7 @@ from engine.core.errors import (
     SettingsError,
     UsageError,
 )
-from engine.core.messages.search import MODE_OF_NAME, Found, FoundIn
+from engine.core.messages.search import MODE_OF_NAME, Found, FoundIn, Hit
 from engine.core.text import harmless, short_names
 
 if TYPE_CHECKING:
@@ -35,10 +35,16 @@ class Shown:
     as_json: bool
     dated: bool = False
 
+    def __post_init__(self) -> None:
+        if self.files and self.as_json:
+            raise UsageError("--files and --json cannot be used together.", "", "Use one.", code="options-conflict")
+
 
 Top = Annotated[int | None, typer.Option(metavar="N", help="number of hits")]
 Types = Annotated[Texts, typer.Option("--type", metavar="TYPE", help="only this file type, such as md; may repeat")]
-Files = Annotated[bool, typer.Option("--files", help="print only the paths of the documents found")]
+Files = Annotated[
+    bool, typer.Option("--files", help="print only the paths of the files found, of archives and emails their own")
+]
 
 
 @app.command()
@@ -217,7 +223,7 @@ def _in_all(look: Callable[[Project], Found], shown: Shown, also: Iterable[Path]
                 raise  # of the query
             answers.append(FoundIn(name, folder, problem=error))
             if not shown.as_json:
-                print(harmless(f"{name}: {error.what}"), file=sys.stderr)
+                print(harmless(f"{name}: {error.what} {error.to_do}"), file=sys.stderr)
         else:
             answers.append(FoundIn(name, folder, found))
     problems = [one.found.problem for one in answers if one.found]
@@ -235,13 +241,19 @@ def _show(found: Found, project: Project, shown: Shown) -> None:
         print_json(found)
     elif shown.files:
         show_notes(found)
-        for path in dict.fromkeys(f"{hit.source}/{hit.path}" for hit in found.hits):
+        for path in dict.fromkeys(map(_file_of, found.hits)):
             print(harmless(path))
     else:
         show_found(found, output(), _source_folders(project), dated=shown.dated)
         for kind, counts in found.facets.items():
             if counts:
                 print(harmless(f"{kind}: " + ", ".join(f"{value} ({count})" for value, count in counts.items())))
+
+
+def _file_of(hit: Hit) -> str:
+    """The file on the disk that a hit is in: of one inside an archive or an email, that."""
+    path = Path(hit.source, hit.path)
+    return str(next(filter(os.path.isfile, (path, *path.parents)), path))
 
 
 def _source_folders(project: Project) -> set[str]:

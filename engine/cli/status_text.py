@@ -120,8 +120,11 @@ def as_text(found: Status, name: str) -> Iterator[str]:
     yield " · ".join(f"{name}: {count}" for name, count in counts.items())
     if found.progress:
         yield from _progress(found.progress, quoted)
+    at_work, begun = (one.stage if one else "" for one in (found.progress, found.broken_off))
     for stage in found.stages:
-        yield f"  {stage.stage:<9} {stage.state:<6} {stage.reason}"
+        is_begun = stage.stage == begun and stage.state != "done"
+        state = "running" if stage.stage == at_work else "begun" if is_begun else stage.state
+        yield f"  {stage.stage:<9} {state:<7} {stage.reason if state == stage.state else ''}".rstrip()
     stale = [one.stage for one in found.stages if one.state == "stale" and not one.code]
     if stale and not found.running and not found.broken_off:
         yield f"  {to_refresh(stale, name)}"

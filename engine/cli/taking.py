@@ -49,7 +49,7 @@ def export(
         print_json(made)
     else:
         print(harmless(str(made.folder)))
-        print(f"{made.files} files, {made.bytes / 1e6:,.1f} MB. README.md explains them.", file=sys.stderr)
+        print(f"{_files(made.files, made.bytes)}. README.md explains them.", file=sys.stderr)
 
 
 @app.command()
@@ -60,14 +60,16 @@ def purge(
 
     Everything that was made from the documents is deleted. What else on this machine may hold their text is listed.
     """
-    from engine.export.purge import extent
+    from engine.export.purge import extent, found_sources
     from engine.export.purge import purge as remove
     from engine.project.cached import existing_cached_project
     from engine.project.folder import ProjectFolder
 
     project = existing_cached_project(name) or ProjectFolder.open(name)
-    files, size = extent(project)
-    agree(harmless(f"Delete {project.path}: {files} files, {size / 1e6:,.1f} MB? Your documents stay."), yes, "purge")
+    others = ", ".join(map(str, found_sources(project)))
+    also = f", and what 'engine find' keeps of {others}" if others else ""
+    question = f"Delete {project.path}{also}: {_files(*extent(project))}? Your documents stay."
+    agree(harmless(question), yes, "purge")
     done = remove(project)
     if as_json:
         print_json(done)
@@ -75,11 +77,13 @@ def purge(
         _show(done)
 
 
+def _files(count: int, size: int) -> str:
+    return f"{count} file{'' if count == 1 else 's'}, {size / 1e6:,.1f} MB"
+
+
 def _show(done: Purged) -> None:
     lines = [f"Deleted from {done.project}:"]
-    lines += [
-        f"  {one.path}: {one.what} ({one.files} files, {one.bytes / 1e6:,.1f} MB)" for one in done.removed if one.files
-    ]
+    lines += [f"  {one.path}: {one.what} ({_files(one.files, one.bytes)})" for one in done.removed if one.files]
     if done.kept:
         lines.append(f"Kept, because this program did not make it: {', '.join(done.kept)}")
     lines.append("Not deleted:")

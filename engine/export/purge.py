@@ -50,6 +50,11 @@ def extent(project: ProjectFolder) -> tuple[int, int]:
     return sum(files for files, _ in sizes), sum(size for _, size in sizes)
 
 
+def found_sources(project: ProjectFolder) -> list[Path]:
+    """The folders, which may be documents of other projects, too, of which a purge would remove the index of 'engine find'."""
+    return [source for one in map(ProjectFolder, _found(project)) for source in one.sources(one.settings())]
+
+
 def purge(project: ProjectFolder) -> Purged:
     """Remove all that the engine has made for a project, killed exports included, and its place in the list of recents.
 

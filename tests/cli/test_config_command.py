@@ -118,3 +118,8 @@ def test_a_wrong_key_or_value_changes_nothing(
     assert (returned, error["code"]) == (2, code)
     assert named in error["what"] + error["to_do"]
     assert (project.path / "project.toml").read_bytes() == before
+
+
+def test_to_take_all_documents_away_is_warned_of(project: ProjectFolder) -> None:
+    lines = [config("unset", project, key).stderr.splitlines() for key in ("search.top", "corpus.paths")]
+    assert [any("engine run" in line for line in one[1:]) for one in lines] == [False, True]

@@ -118,3 +118,15 @@ def test_a_project_in_place_of_a_folder_is_told_how_to_be_searched(
     ProjectFolder.create(projects_root() / "handbook", {})
     commands = [error_of("find", name, "roof")[1]["to_do"] for name in ("handbook", "handbok")]
     assert ["engine search handbook" in one for one in commands] == [True, False]
+
+
+def test_a_purge_asks_about_what_is_kept_of_the_same_documents(folder: Path, tmp_path: Path) -> None:
+    project = ProjectFolder.create(tmp_path / "project", {"corpus": {"paths": [str(folder)]}})
+    code, error = error_of("purge", str(project.path))
+    assert (code, str(folder) in error["why"]) == (2, False)
+    found(folder, "roof")
+    code, error = error_of("purge", str(project.path))
+    assert (code, str(folder) in error["why"]) == (2, True)
+    printed = engine_here("purge", str(project.path), "--yes").stdout
+    assert "1 file," in printed
+    assert "1 files" not in printed

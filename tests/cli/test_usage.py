@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from fixtures.errors import error_of
+from fixtures.office import zipped
 from fixtures.pipeline import engine_here, stage_here
 
 from engine.project.folder import ProjectFolder
@@ -111,3 +112,43 @@ def test_to_compare_encoders_takes_a_project_and_encoders() -> None:
 def test_the_end_of_a_watch_is_said(project: ProjectFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("engine.runs.watching.watch", lambda *_, **__: None)
     assert engine_here("watch", str(project.path)).stderr
+
+
+def test_a_status_breaks_no_words_at_the_edge(project: ProjectFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.cli.looking.PIPED", 30)
+    lines = engine_here("status", str(project.path)).stdout.splitlines()
+    assert len([line for line in lines if line.startswith(" " * 12)]) > 1
+    assert all(len(line) <= 30 or " " not in line.strip() for line in lines)
+
+
+def test_of_archives_the_file_itself_is_printed_and_once(tmp_path: Path) -> None:
+    documents = tmp_path / "documents"
+    documents.mkdir()
+    (documents / "doors.zip").write_bytes(zipped({"a.txt": "The red door.", "deep/b.txt": "The green door."}))
+    (documents / "c.txt").write_text("The blue door.")
+    project = ProjectFolder.create(tmp_path / "project", {"corpus": {"paths": [str(documents)]}})
+    for stage in ("ingest", "index"):
+        stage_here(project.path, stage)
+    asked = ("search", str(project.path), "door", "--mode", "keywords")
+    assert len(json.loads(engine_here(*asked, "--json").stdout)["hits"]) == 3
+    printed = engine_here(*asked, "--files").stdout.splitlines()
+    assert sorted(printed) == [str(documents / "c.txt"), str(documents / "doors.zip")]
+    code, error = error_of(*asked, "--files", "--json")
+    assert (code, error["code"]) == (2, "options-conflict")
+
+
+def test_a_project_without_an_index_says_what_to_do_when_all_are_searched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    bare = ProjectFolder.create(tmp_path / "bare", {})
+    done = engine_here("search", "--all", "door", "--also", str(bare.path), "--mode", "keywords")
+    assert "engine run" in done.stderr
+
+
+def test_that_no_query_was_left_out_is_not_that_there_are_none(
+    project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.api.Project.queries", lambda *_: [])
+    none, rejected = (engine_here("queries", str(project.path), *options).stderr for options in ((), ("--rejected",)))
+    assert none != rejected != ""

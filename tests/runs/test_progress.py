@@ -93,6 +93,8 @@ def test_the_lines_for_a_terminal() -> None:
     assert lines[0] != shown()[0]  # a run goes on
     assert numbers(lines[-1]) == [40, 200, 0.732, 1, 35]  # steps, loss, minutes and seconds left
     assert "engine resume 'my handbook'" in paused
+    trains, other = (shown(progress=RunProgress(stage))[-1].split() for stage in ("train", "index"))
+    assert (trains, other) == (["train", "running"], shown()[-1].split())
     (now,) = shown(progress=RunProgress("index"))[2:-1]
     assert now.split()[-1] == "index"
     resumes = shown(resumes_at=ResumePoint(40, 200))[-1]
@@ -103,6 +105,9 @@ def test_the_lines_for_a_terminal() -> None:
         latest_run=record, broken_off=progress, to_resume="Run 'engine adapt x'.", resumes_at=ResumePoint(40, 200)
     )
     assert numbers(killed) == [40, 200]
+    begun = {"latest_run": record, "broken_off": progress}
+    assert shown(**begun)[2].split() == ["train", "begun"]
+    assert shown(**begun, stages=[StageState("train", "done", "since noon")])[2].split()[:2] == ["train", "done"]
     assert "engine adapt x" in killed
     assert "engine train" not in resumes, "one command is enough"
     stopped = shown(latest_run=replace(record, state="cancelled"), broken_off=progress)[-1]
