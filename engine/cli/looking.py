@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from engine.cli.app import AsJson, MaybeProject, ProjectName, app, opened, print_json, print_plain_json
+from engine.cli.app import AsJson, MaybeProject, ProjectName, app, cleaned_up, opened, print_json, print_plain_json
 from engine.core.text import harmless
 
 if TYPE_CHECKING:
@@ -159,7 +159,8 @@ def _prove(target: Path, model: str | None, *, as_json: bool) -> None:
     from engine.cli.console import progress_console
     from engine.doctor.proof import prove
 
-    found = prove(target, model, lambda does: progress_console().print(f"▸ {does}"))
+    with cleaned_up():
+        found = prove(target, model, lambda does: progress_console().print(f"▸ {does}"))
     if as_json:
         print_json(found)
     else:

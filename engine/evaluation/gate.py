@@ -20,7 +20,7 @@ from typing import Literal
 import numpy as np
 
 from engine.core.figures import Difference
-from engine.evaluation.evidence import CERTIFYING, Evidence, RungName, deciding, from_top
+from engine.evaluation.evidence import CERTIFYING, DIFFERENCE, Evidence, RungName, deciding, from_top
 from engine.metrics.bootstrap import SAMPLES, bootstrap_means, bounds
 from engine.metrics.differences import MIN_QUERIES as MIN_TO_EXCLUDE
 from engine.metrics.power import tested_difference
@@ -66,7 +66,7 @@ class Decision:
     """`chosen`: a candidate, or the reference. `rung`: the one that decided; None where none has enough queries.
 
     `candidates` are measured on the rung that decided, else on the highest one with queries. `judged_needed`: judged questions
-    that would decide, and show a gain of `DIFFERENCE` points; None where nothing was measured.
+    that would decide, and show a gain of `judged_points`; None where nothing was measured.
     """
 
     chosen: str
@@ -76,6 +76,7 @@ class Decision:
     candidates: tuple[CandidateResult, ...] = ()
     ladder: tuple[RungResult, ...] = ()
     judged_needed: int | None = None
+    judged_points: float = DIFFERENCE
 
 
 @dataclass(frozen=True, slots=True)

@@ -122,8 +122,6 @@ def _in_use(report: Mapping[str, Any]) -> str:
 
 
 def _to_do(report: Mapping[str, Any], mode: str, project: str) -> str:
-    from engine.evaluation.evidence import DIFFERENCE  # numpy
-
     decision = (report["selection"] or {}).get("decision") or {}
     if report["advice"] and mode != BM25:
         return str(report["advice"])
@@ -133,7 +131,7 @@ def _to_do(report: Mapping[str, Any], mode: str, project: str) -> str:
         return f"Try another encoder: 'engine encoders' lists them, 'engine encoders compare {project} NAME' compares them."
     count = decision.get("judged_needed")
     many = (
-        f"About {about_count(count)} judged questions in all show a difference of {DIFFERENCE:g} points"
+        f"About {about_count(count)} judged questions in all show a difference of {decision.get('judged_points', 4):g} points"
         if count
         else "They can show whether adaptation helps"
     )

@@ -213,6 +213,8 @@ def _check_names(manifest: Manifest) -> None:
                 raise unsafe(f"{name!r} and another name are the same on some disks")
             if path in manifest.files and path != name:
                 raise unsafe(f"{path!r} is a file and a folder")
+    if both := manifest.files.keys() & set(manifest.folders):
+        raise unsafe(f"{min(both)!r} is a file and a folder")
     for place in manifest.models.values():
         if not place.startswith(f"{MODELS}/"):
             raise unsafe(f"{place!r} is no model's place")

@@ -26,12 +26,14 @@ from engine.export.bundle.archive import (
     read_manifest,
     reading,
     sealed,
+    unsafe,
 )  # fmt: skip
 from engine.export.bundle.pack import unfinished
 from engine.export.bundle.password import BODY, check_password, decrypt, is_encrypted
 from engine.export.folder import workplace
 from engine.project.folder import ProjectFolder, locate, projects_root
 from engine.project.store.artifact_info import EvaluationInfo, VectorsInfo
+from engine.project.store.foreign import foreign_part
 from engine.project.store.store import Store
 from engine.reranking.chosen import is_server, reranker_of
 
@@ -108,13 +110,19 @@ def verify(file: Path, password: Password = lambda: None) -> Bundled:
 def _unfinished(bundle: _Opened) -> tuple[ExportNote, ...]:
     """What its database says, where this version can read it."""
     check_room(Path(gettempdir()), bundle.found[DATABASE].file_size)
-    with TemporaryDirectory() as place, suppress(EngineError):
+    with TemporaryDirectory() as place:
         path = Path(place) / DATABASE
         with path.open("xb") as target:
             bundle.copy(DATABASE, target)
-        with closing(Store.open(path)) as store:
+        _check_tables(path)
+        with suppress(EngineError), closing(Store.open(path)) as store:
             return unfinished(store)
     return ()
+
+
+def _check_tables(database: Path) -> None:
+    if part := foreign_part(database):
+        raise unsafe(f"Its database holds {part}, which no project has")
 
 
 def unbundle(file: Path, name: str, *, model: str = "", password: Password = lambda: None) -> Unbundled:
@@ -148,6 +156,7 @@ def unbundle(file: Path, name: str, *, model: str = "", password: Password = lam
         project = ProjectFolder(work / "project")
         project.path.mkdir(mode=0o700)
         _unpack(bundle, manifest.files, project.path)
+        _check_tables(project.path / DATABASE)
         for folder in manifest.folders:
             (project.path / folder).mkdir(parents=True, exist_ok=True)
         moved = {named: str(final / place) for named, place in manifest.models.items()}

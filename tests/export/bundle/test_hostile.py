@@ -19,7 +19,7 @@ import pytest
 from engine.core.errors import EngineError
 from engine.core.messages.project import Bundled
 from engine.export.bundle.archive import MANIFEST, new_archive, seal
-from engine.export.bundle.unpack import unbundle
+from engine.export.bundle.unpack import unbundle, verify
 
 Forge = Callable[[Path], None]
 UNSAFE, DAMAGED, VERSION = "bundle-unsafe", "bundle-damaged", "bundle-version"
@@ -150,7 +150,15 @@ def manifests() -> Iterator[tuple[Mapping[str, Any] | bytes, str, str]]:
     yield {"folders": [f"imports/{number}" for number in range(1_001)]}, "", UNSAFE
     yield from (
         ({"folders": [place]}, "", UNSAFE)
-        for place in ("../x", "/x", "runs", "lexical/a/meta.json/x", "LEXICAL", "imports" + "/a" * 20)
+        for place in (
+            "../x",
+            "/x",
+            "runs",
+            "lexical/a/meta.json/x",
+            "lexical/a/meta.json",
+            "LEXICAL",
+            "imports" + "/a" * 20,
+        )
     )
 
 
@@ -241,6 +249,36 @@ def test_a_database_that_names_folders_elsewhere_is_refused(
     with pytest.raises(EngineError) as caught:
         unbundle(tmp_path / "hostile.bundle", str(tmp_path / "made"))
     assert caught.value.code == UNSAFE
+    assert not (tmp_path / "made").exists()
+
+
+ENDLESS = "WITH RECURSIVE r(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM r)"
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        f"ALTER TABLE artifacts RENAME TO a; CREATE VIEW artifacts AS {ENDLESS} SELECT a.* FROM a, r;",
+        "DROP TABLE queries; CREATE VIEW queries AS SELECT 1;",
+        "CREATE TRIGGER t AFTER UPDATE ON artifacts BEGIN DELETE FROM documents; END;",
+        "CREATE TABLE more (x);",
+        "DROP TABLE queries; CREATE VIRTUAL TABLE queries USING fts5(text);",
+        "ALTER TABLE queries ADD COLUMN more TEXT AS (upper(text));",
+        "CREATE INDEX more ON queries (text);",
+    ],
+)
+def test_a_database_with_what_no_project_has_is_refused_before_it_is_read(
+    halves: dict[str, Bundled], tmp_path: Path, statement: str
+) -> None:
+    files, database = contents(halves), tmp_path / "project.db"
+    database.write_bytes(files["project.db"])
+    with closing(sqlite3.connect(database)) as connection:
+        connection.executescript(statement)
+    forged(tmp_path / "hostile.bundle", {**files, "project.db": database.read_bytes()})
+    for read in (verify, lambda file: unbundle(file, str(tmp_path / "made"))):
+        with pytest.raises(EngineError) as caught:
+            read(tmp_path / "hostile.bundle")
+        assert caught.value.code == UNSAFE
     assert not (tmp_path / "made").exists()
 
 
