@@ -140,7 +140,7 @@ def doctor(
 
 def finding_lines(finding: Finding, width: int) -> list[str]:
     """What doctor prints of a finding, in lines of at most `width` columns where no word is longer."""
-    sign = {"good": "✓", "problem": "✗", "absent": "·"}[finding.state]
+    sign = {"good": "✓", "note": "!", "problem": "✗", "absent": "·"}[finding.state]
     return _wrapped(f"{sign} {finding.topic:<11} {finding.found}: {finding.follows}", width, 14)
 
 

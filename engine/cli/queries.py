@@ -115,7 +115,8 @@ def _show(found: QuerySample) -> None:
     estimate = found.estimate
     named = found.backend + (f" ({found.model})" if found.model else "")
     print(f"\nBackend: {harmless(named)}. Kept: {format_share(found.kept_share)}.")
-    print(f"All {estimate.chunks} chunks: about {duration(estimate.seconds)} ({harmless(estimate.basis)}).")
+    print(f"Queries for {estimate.chunks} different chunks: about {duration(estimate.seconds)}.")
+    print(f"This is an estimate: {harmless(estimate.basis)}.")
     if not found.items:
         print("No chunk has a query.", file=sys.stderr)
 

@@ -128,7 +128,7 @@ def summary_line(summary: Mapping[str, Any], verbose: bool = False) -> str:
         if isinstance(value, dict):
             value = ", ".join(f"{query_label(name)} {count}" for name, count in value.items())
         if key == "language":
-            value = language_name(value)
+            value = "no single one" if value == "none" else language_name(value)
         if key in ("in_use", "encoder"):
             value = ENCODERS.get(value, value)
         if value not in (None, "", 0, False) or key in NEVER_LEFT_OUT:

@@ -56,6 +56,11 @@ class ProofStep:
     seconds: float
     sockets: tuple[SocketAttempt, ...]
 
+    @property
+    def network(self) -> tuple[SocketAttempt, ...]:
+        """Without those of Unix, which reach this machine alone."""
+        return tuple(one for one in self.sockets if one.family != UNIX)
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -85,13 +90,13 @@ class Proof:
 
     @property
     def attempts(self) -> tuple[SocketAttempt, ...]:
-        """Sockets that the program asked for, but those of Unix, which reach this machine alone."""
-        return tuple(one for step in self.steps for one in step.sockets if one.family != UNIX)
+        """Network sockets that the program asked for."""
+        return tuple(one for step in self.steps for one in step.network)
 
     @property
     def local(self) -> int:
         """Unix sockets that it asked for: the C library looks up user names with them, if there is a cache of names."""
-        return sum(one.family == UNIX for step in self.steps for one in step.sockets)
+        return sum(len(step.sockets) - len(step.network) for step in self.steps)
 
 
 def prove(target: Path, model: str | None, report: Callable[[str], None]) -> Proof:

@@ -205,9 +205,10 @@ class _Sampler:
                 course.take(Pace(1, one.seconds, len(one.queries)), own=True)
         pace = course.pace
         chunks = pace.chunks_within(course.budget, chunks)
-        limits = f"{self._settings.max_queries} queries at most (queries.max_queries)"
+        limits = f"{self._settings.max_queries} queries (queries.max_queries)"
         limits += f", {hours:g} hours (queries.max_hours)" if hours else ""
-        basis = f"{pace.summary()}; {self._opening:.1f} s to begin; {limits}; the filters take additional time"
+        first = " after the first" if course.own.chunks else ""
+        basis = f"{pace.summary()}{first}; {self._opening:.1f} s to load; at most {limits}; the filters take additional time"
         return SampleEstimate(chunks, round(self._opening + pace.each * chunks, 1), basis, checked)
 
 

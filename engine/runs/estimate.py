@@ -10,11 +10,12 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
-from contextlib import closing
-from dataclasses import dataclass
+from contextlib import closing, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from engine.core.errors import EngineError
 from engine.core.events import Choice, RunEstimated, StageFinished, read
 from engine.core.subprocesses import answer, run_in_subprocess
 from engine.encoders.for_project import encoder_fingerprint_of
@@ -25,6 +26,7 @@ from engine.project.stage import ProjectSnapshot
 from engine.project.store.artifact_info import VectorsInfo
 from engine.project.store.artifacts import INCOMPLETE
 from engine.queries.choosing import MODELS, resolve_backend
+from engine.runs.progress import resume_point
 from engine.training.config import TrainingConfig
 from engine.training.dataset import MIN_QUERIES
 from engine.training.recipe import resolve_config
@@ -137,8 +139,9 @@ def busy() -> bool:
 def estimate(snapshot: ProjectSnapshot, stages: Sequence[str], should_stop: Callable[[], bool]) -> RunEstimated | None:
     """Of a run that has `stages` to do; None where there is too little to do. Where the project has not done all of them before, it
     is measured for two seconds how fast this machine is. Raises EngineError."""
-    work = workload(snapshot)
-    settings = snapshot.settings
+    work, settings = workload(snapshot), snapshot.settings
+    if not {"generate", "rank"} & set(stages):  # else the training begins anew
+        work = replace(work, config=_left(snapshot, work.config))
     if sum(work.encodings(stages).values()) + ("train" in stages) * work.passes() < MIN_ENCODINGS:
         return None
     chosen = settings.encoder
@@ -155,6 +158,16 @@ def estimate(snapshot: ProjectSnapshot, stages: Sequence[str], should_stop: Call
         chunks=work.chunks, seconds={stage: round((nominal | seconds)[stage], 1) for stage in known}, unknown=unknown,
         rough=rough, nominal={stage: round(value, 3) for stage, value in nominal.items()}, encoder=encoder,
     )  # fmt: skip
+
+
+def _left(snapshot: ProjectSnapshot, config: TrainingConfig) -> TrainingConfig:
+    """The recipe without the steps that a training which goes on has behind it."""
+    with suppress(EngineError):  # such as rankings that are not there yet
+        if point := resume_point(snapshot):
+            if point.pretraining:
+                return replace(config, pretrain_steps=point.steps - point.step)
+            return replace(config, pretrain_steps=0, steps=point.steps - point.step)
+    return config
 
 
 def seconds_before(project: ProjectFolder, encoder: str) -> dict[str, float]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from engine.core import events
 from engine.core.events import Event
 from engine.project.control import is_paused, stage_at_work
-from engine.project.stage import ProjectSnapshot
+from engine.project.stage import ProjectSnapshot, stage_fingerprint
 
 TAIL = 1_000_000  # bytes of a log that show where a run stands: some thousand events
 
@@ -65,29 +65,27 @@ def progress_of(folder: Path) -> RunProgress:
 
 @dataclass(frozen=True, slots=True)
 class ResumePoint:
-    """The step that a training would go on from, and how many it has."""
+    """The step that a training would go on from, and how many it has; `pretraining`: those of its pre-training."""
 
     step: int
     steps: int
+    pretraining: bool = False
 
 
 def resume_point(snapshot: ProjectSnapshot) -> ResumePoint | None:
     """Where the next training would go on from; None where it would begin, or has nothing to do.
 
-    Of a training that was broken off while it was pre-training, they are those of pre-training.
-
     Raises what the fingerprint of the stage `train` raises, such as NotBuiltError.
     """
-    from engine.runs.pipeline import stage_status
     from engine.training.checkpoint import newest_step
     from engine.training.methods import PRETRAINING
     from engine.training.recipe import resolve_config
+    from engine.training.stage import TrainStage
 
-    status = stage_status(snapshot, "train")
-    if status.state == "done":
-        return None
-    folder, config = snapshot.project.path / "checkpoints" / status.fingerprint, resolve_config(snapshot)
-    for place, steps in ((folder, config.steps), (folder / PRETRAINING, config.pretrain_steps)):
-        if (step := newest_step(place)) is not None:
-            return ResumePoint(step, steps)
-    return None
+    fingerprint = stage_fingerprint("train", TrainStage.version, TrainStage().inputs(snapshot))
+    # gone once it is done
+    folder, config = snapshot.project.path / "checkpoints" / fingerprint, resolve_config(snapshot)
+    if (step := newest_step(folder)) is not None:
+        return ResumePoint(step, config.steps)
+    step = newest_step(folder / PRETRAINING)
+    return None if step is None else ResumePoint(step, config.pretrain_steps, pretraining=True)

@@ -175,10 +175,10 @@ def _year(document: Document) -> str:
 
 
 def _folders(paths: list[list[str]]) -> Counter[str]:
-    """How many of these folders, each the names from the source on, lie in each of the first ones that differ."""
+    """How many of these folders, each the names from the source on, lie in each of the first ones that differ; else in the one."""
     shared = sum(1 for _ in takewhile(lambda names: len(set(names)) == 1, zip(*paths, strict=False)))
     if not any(len(path) > shared for path in paths):
-        return Counter()
+        return Counter({"/".join(paths[0]): len(paths)} if shared else {})
     return Counter("/".join((path[: shared + 1]) if len(path) > shared else [*path, HERE]) for path in paths)
 
 

@@ -113,6 +113,6 @@ def undated(hits: Sequence[Hit]) -> str:
 
 
 def newest_first(hits: Iterable[Hit]) -> tuple[Hit, ...]:
-    """Hits by date, numbered anew."""
-    dated = sorted(hits, key=lambda hit: -hit.date)
+    """Hits by day, those of one day best first, numbered anew."""
+    dated = sorted(hits, key=lambda hit: day(hit.date), reverse=True)
     return tuple(replace(hit, rank=rank) for rank, hit in enumerate(dated, 1))

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from fixtures.pipeline import engine_here
+from fixtures.shown_numbers import numbers
 from fixtures.tiny_gguf import build_tiny_gguf
 
 from engine.core.errors import UsageError
@@ -140,6 +141,14 @@ def test_languages_are_named_and_those_of_a_few_words_left_out() -> None:
     assert [name in found.found for name in ("German 50%", "English", "la ")] == [True, False, False]
 
 
+def test_the_shares_of_languages_add_up_to_the_whole() -> None:
+    few = [(n, code, 6) for n, code in enumerate(("fr", "it", "nl", "da"), 3)]  # 0.6 % each, not worth a name
+    store: Any = SimpleNamespace(languages_but=lambda _: [(1, "es", 400), (2, "en", 576), *few])
+    found = language_finding(store, SimpleNamespace(folder=None, name="all-MiniLM-L6-v2"))  # type: ignore[arg-type]
+    assert found is not None
+    assert (numbers(found.found)[0], sum(numbers(found.found)[-2:])) == (42, 42)
+
+
 @pytest.mark.parametrize(("english", "said"), [(10, False), (9, True)])
 def test_one_long_document_in_another_language_is_no_news_among_many(english: int, said: bool) -> None:
     rows = [(0, "de", 900), *((row, "en", 10) for row in range(1, english + 1))]
@@ -175,6 +184,8 @@ def test_documents_in_a_language_that_the_encoder_does_not_know_are_told_at_the_
     run = ("run", "--only", "ingest,index")
     assert codes(*run) == codes(*run) == ["languages-unknown"]
     assert "languages-unknown" in codes("doctor")
+    printed = engine_here("doctor", str(project.path), "--json", check=False).stdout
+    assert [row["state"] for row in json.loads(printed) if row["code"] == "languages-unknown"] == ["note"]
     (model / "README.md").write_text("---\nlanguage: [en, de]\n---\n")
     assert "languages-unknown" not in codes("doctor")
     assert codes(*run) == []

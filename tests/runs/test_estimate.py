@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -13,10 +14,11 @@ from engine.core import events
 from engine.core.errors import ModelError
 from engine.core.messages.project import StageState
 from engine.project.folder import ProjectFolder
-from engine.project.stage import ORDER, ProjectSnapshot
+from engine.project.stage import ORDER, ProjectSnapshot, stage_fingerprint
 from engine.runs import estimate, pipeline
 from engine.runs.estimate import Rates, Workload
 from engine.training.config import TrainingConfig
+from engine.training.stage import TrainStage
 
 STAGES = ("index", "generate", "rank", "train", "evaluate", "embed")
 RECIPE = TrainingConfig(
@@ -178,6 +180,33 @@ def test_what_was_done_before_is_not_measured(finished_built: Path, monkeypatch:
         "embed": 3,
     }
     assert not found.rough
+
+
+@pytest.mark.parametrize(("place", "left"), [("", (0, 23)), ("pretraining", (83, 40))])
+def test_steps_that_are_done_are_not_counted(
+    finished_built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, left: tuple[int, int]
+) -> None:
+    recipe = replace(RECIPE, method="PT-FT", steps=40, pretrain_steps=100)
+    monkeypatch.setattr("engine.training.recipe.resolve_config", lambda _: recipe)
+    monkeypatch.setattr("engine.training.stage.resolve_config", lambda _: recipe)
+    monkeypatch.setattr(estimate, "resolve_config", lambda _: recipe)
+    monkeypatch.setattr(estimate, "MIN_ENCODINGS", 0)
+    monkeypatch.setattr(estimate, "seconds_before", lambda *_: {"train": 1.0})
+    project = ProjectFolder(Path(shutil.copytree(finished_built, tmp_path / "project")))
+    with closing(project.store()) as store:
+        snapshot = ProjectSnapshot(project, project.settings(), store)
+        wanted = stage_fingerprint("train", TrainStage.version, TrainStage().inputs(snapshot))
+        folder = project.path / "checkpoints" / wanted / place / "step-000017"
+        folder.mkdir(parents=True)
+        (folder / "state.json").write_text(json.dumps({"state": {"step": 17}}))
+        work = estimate.workload(snapshot)
+        resumed = estimate.estimate(snapshot, ["train"], lambda: False)
+        anew = estimate.estimate(snapshot, ["rank", "train"], lambda: False)
+    rest = replace(work, config=replace(recipe, pretrain_steps=left[0], steps=left[1]))
+    assert resumed is not None
+    assert anew is not None
+    assert resumed.nominal == rest.seconds(["train"], estimate.NOMINAL)
+    assert anew.nominal["train"] == work.seconds(["train"], estimate.NOMINAL)["train"] > resumed.nominal["train"]
 
 
 def test_too_little_work_is_not_measured(finished_built: Path) -> None:

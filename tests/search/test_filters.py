@@ -77,7 +77,8 @@ def test_facets_count_folders_where_they_begin_to_differ() -> None:
     deeper = [document(n, path) for n, path in enumerate(("a/b/c/1.md", "a/b/d/e/2.md", "a/b/d/3.md", "a/b/4.md"))]
     assert facets(deeper)["folder"] == {"a/b/d": 2, "a/b/c": 1, "a/b/.": 1}
     assert facets(deeper[1:3])["folder"] == {"a/b/d/e": 1, "a/b/d/.": 1}
-    assert facets(deeper[:1])["folder"] == {}
+    assert facets(deeper[:1])["folder"] == {"a/b/c": 1}
+    assert facets([document(1, "1.md")])["folder"] == {}
     assert facets([])["folder"] == {}
 
 

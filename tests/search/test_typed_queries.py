@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 from engine.core.disk import write_text
 from engine.core.errors import NotBuiltError
 from engine.core.messages.search import MODES, Found, Hit
+from engine.core.text import day
 from engine.lexical.index import LexicalIndex
 from engine.project.store.artifact_info import LexicalInfo
 from engine.project.store.artifacts import Artifact
-from engine.search.listing import undated
+from engine.search.listing import newest_first, undated
 from engine.search.loaded import Loaded
 from engine.search.searcher import Searcher
 from engine.search.syntax import Clause, parse, plain_text, respelt
@@ -199,7 +200,8 @@ def test_newest_first(searcher: Searcher) -> None:
     best = search(searcher, "roof pays", "bm25", top=2)
     assert {*texts(search(searcher, "roof pays", "bm25", top=2, by_date=True))} == {*texts(best)}
     dated = search(searcher, "the pa*", "bm25", by_date=True)
-    assert [hit.modified for hit in dated.hits] == sorted((hit.modified for hit in dated.hits), reverse=True)
+    days = [day(hit.modified) for hit in dated.hits]
+    assert days == sorted(days, reverse=True)
 
 
 def test_no_hit_has_less_than_the_least_score(searcher: Searcher) -> None:
@@ -280,6 +282,15 @@ def test_the_condition_that_nothing_meets_is_named(
     assert found.hits == ()
     (note,) = found.notes
     assert [one in note for one in (*blamed, *not_blamed)] == [True] * len(blamed) + [False] * len(not_blamed)
+
+
+def test_hits_of_one_day_keep_their_order_and_get_new_ranks() -> None:
+    year = 365 * 86_400.0
+    dates = (year, 2 * year, year + 60, 2 * year + 60)
+    hits = [Hit(n, 1.0 / n, f"{n}.md", "/docs", "A", (), "", (), "md", at, 1, 1, 0, 1) for n, at in enumerate(dates, 1)]
+    found = newest_first(hits)
+    assert [hit.path for hit in found] == ["2.md", "4.md", "1.md", "3.md"]
+    assert [hit.rank for hit in found] == [1, 2, 3, 4]
 
 
 def test_of_hits_of_one_day_it_is_said_that_sorting_changes_nothing() -> None:

@@ -159,7 +159,7 @@ def test_a_broken_off_pre_training_reports_where_it_resumes(project: ProjectFold
         stage_here(project.path, "train", stop)
     store = project.store()
     try:
-        assert resume_point(ProjectSnapshot(project, project.settings(), store)) == ResumePoint(2, 6)
+        assert resume_point(ProjectSnapshot(project, project.settings(), store)) == ResumePoint(2, 6, pretraining=True)
     finally:
         store.close()
     summary, _ = stage_here(project.path, "train")

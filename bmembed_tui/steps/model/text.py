@@ -17,7 +17,11 @@ from engine.settings.training_schema import TrainingSettings
 
 MACHINE = ("gpu", "memory", "memory need", "disk", "disk need", "threads", "python", "network", "permissions")
 OWN_LINES = ("model", "languages", "device", "dtype")  # these stand beside what they are about
-SIGNS = {"problem": ("✗ problem ", "bold $text-error"), "absent": ("· ", "$text-muted")}
+SIGNS = {
+    "problem": ("✗ problem ", "bold $text-error"),
+    "note": ("! ", "$text-warning"),
+    "absent": ("· ", "$text-muted"),
+}
 
 
 def of_topic(findings: Iterable[Finding], topic: str) -> list[Finding]:

@@ -97,7 +97,7 @@ def format_adapter(explained: Explained, ranks: RankComparison) -> str:
         return "not ranked by the encoder"
     after = f"{ranks.in_use_rank:,}"
     if explained.in_use == "base":
-        return f"none in use; base rank {after}"
+        return f"not in use; rank {after} by the base encoder"
     if ranks.base_rank is None:
         return f"{explained.in_use}: rank {after}; base rank unknown"
     text = f"{explained.in_use}: base rank {ranks.base_rank:,} → {after}"

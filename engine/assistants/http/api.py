@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeVar
 from engine.assistants.http.listener import Answer, Refused, Request, error_body
 from engine.assistants.projects import labelled, no_project
 from engine.core.errors import EngineError, ResourceError, UsageError, fault_record
+from engine.core.messages.search import MODE_OF_NAME, MODES
 from engine.core.messages.wire import from_json
 from engine.project.folder import ProjectFolder
 from engine.search.encoding import Side
@@ -96,7 +97,11 @@ class LocalApi:
         if len(request.body) > MAX_SEARCH:
             raise Refused(413, "request-too-large", f"The body of a search may have {MAX_SEARCH:,} bytes.")
         params = _read(_from_body, request)
-        label = params.pop("project", None)
+        label, mode = params.pop("project", None), params.get("mode")
+        if mode is not None:
+            if mode not in (*MODE_OF_NAME, *MODES):
+                raise _wrong(f"mode must be one of {', '.join(MODE_OF_NAME)}")
+            params["mode"] = MODE_OF_NAME.get(mode, mode)
         task = _read(lambda given: task_of("search", given), {"by_document": True, **params})
         worker = self._worker(label)
         found = worker.do(task, light=worker.do(lambda own: is_light("search", params, own), light=True))

@@ -181,7 +181,7 @@ class ReadSchema(Request[SettingsSchema], method="schema"):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that `engine doctor` looked at. `state`: good, problem, or absent for what can be done without.
+    """One thing that `engine doctor` looked at. `state`: good, note, problem, or absent for what can be done without.
 
     `follows`: what it means for the user. `code`: of a problem that programs know.
     """

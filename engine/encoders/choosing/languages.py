@@ -64,10 +64,12 @@ def language_finding(store: Store, source: EncoderSource) -> Finding | None:
     if not shares or sum(code in shares for _, code, _ in documents) < MIN_DOCUMENTS * len(documents):
         return None
     listed = ", ".join(f"{language_name(code)} {share:.0%}" for code, share in shares.items() if share >= MIN_SHOWN)
-    share = sum(shares.values())
-    found = f"{share:.0%} of the documents' text is in languages that {source.name} was not trained on ({listed})"
+    share = round(100 * sum(shares.values()))
+    rest = share - sum(round(100 * one) for one in shares.values() if one >= MIN_SHOWN)
+    others = f", others {rest}%" if rest > 0 else ""
+    found = f"{share}% of the documents' text is in languages that {source.name} was not trained on ({listed}{others})"
     follows = "semantic search finds little of it; for another model, see 'engine encoders', then set encoder.model"
-    return Finding("languages", "problem", found, follows, "languages-unknown")
+    return Finding("languages", "note", found, follows, "languages-unknown")
 
 
 def foreign_shares(known: frozenset[str], lengths: Mapping[str, int]) -> dict[str, float]:

@@ -54,7 +54,8 @@ class Pace:
     def summary(self) -> str:
         """In words."""
         queries = self.queries / max(1, self.chunks)
-        return f"{self.each:.2f} s and {queries:.1f} queries a chunk, the mean of {self.chunks}"
+        seconds = f"{self.each:.2f} s" if self.each >= 0.01 else "less than 0.01 s"
+        return f"{seconds} and {queries:.1f} queries a chunk, timed on {self.chunks}"
 
 
 @dataclass

@@ -18,6 +18,7 @@ from fixtures.tiny_cross_encoder import build_cross_encoder
 
 from engine.assistants.http.api import MAX_TEXTS, LocalApi
 from engine.assistants.http.listener import Listener, Request
+from engine.core.messages.search import MODE_OF_NAME
 from engine.encoders.for_project import source_of
 from engine.project.folder import ProjectFolder
 from engine.project.store.artifact_info import LexicalInfo, VectorsInfo
@@ -164,6 +165,7 @@ def test_models_are_projects_with_their_sides(server: Listener) -> None:
     [
         ({"query": "door pressure"}, []),
         ({"query": "door", "mode": "bm25", "top": 2, "facets": True}, ["--mode", "bm25", "--top", "2", "--facets"]),
+        ({"query": "door", "mode": "keywords", "top": 2}, ["--mode", "keywords", "--top", "2"]),
         ({"query": "door", "mode": "semantic", "by_document": False}, ["--mode", "semantic", "--passages"]),
         ({"query": "door -valve", "paths": ["incidents/**"], "types": ["md", "txt"]},
          ["--path", "incidents/**", "--type", "md", "--type", "txt"]),
@@ -184,14 +186,22 @@ def test_a_search_finds_what_the_command_finds(
     [
         ({}, "arguments-invalid"), ({"query": 7}, "arguments-invalid"), ({"query": "x", "limit": 1}, "arguments-invalid"),
         ({"query": "x", "top": 0}, "arguments-invalid"), ({"query": "x", "top": "1"}, "arguments-invalid"),
-        ({"query": "x", "mode": "fast"}, "arguments-invalid"), ({"query": "x", "after": "soon"}, "date-invalid"),
+        ({"query": "x", "mode": "fast"}, "arguments-invalid"), ({"query": "x", "mode": ["bm25"]}, "arguments-invalid"),
+        ({"query": "x", "after": "soon"}, "date-invalid"),
         ({"query": "x", "project": "other"}, "project-missing"), ({"query": "x", "project": []}, "project-missing"),
-        ({"query": "!!!", "mode": "bm25"}, "query-empty"), ({"query": "x", "mode": "bm25", "types": ["pfd"]}, "type-unknown"),
+        ({"query": "", "mode": "bm25"}, "query-empty"), ({"query": "!!!", "mode": "bm25"}, "query-empty"),
+        ({"query": "x", "mode": "bm25", "types": ["pfd"]}, "type-unknown"),
     ],
 )  # fmt: skip
 def test_a_wrong_search_is_refused(server: Listener, params: dict[str, Any], code: str) -> None:
     status, data = asked(server, "POST", "/search", params)
     assert (status, data["error"]["code"]) == (400, code)
+
+
+def test_a_wrong_mode_names_those_of_the_command(server: Listener) -> None:
+    _, data = asked(server, "POST", "/search", {"query": "x", "mode": "fast"})
+    assert all(mode in data["error"]["message"] for mode in MODE_OF_NAME)
+    assert "bm25" not in data["error"]["message"]
 
 
 def test_other_paths_and_methods(server: Listener) -> None:
