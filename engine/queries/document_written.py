@@ -33,7 +33,7 @@ def untrained(snapshot: ProjectSnapshot, chunks: Sequence[Chunk]) -> list[Docume
 
 
 def held_by(free: Collection[int], written: Sequence[DocumentQuery]) -> list[DocumentQuery]:
-    """Those of the documents `free` alone, whose titles no others have."""
+    """Those of the documents `free` alone, whose titles no others have; a file's name is no question that people wrote."""
     titles = [
         (tuple(folded_words(query.text)), query.document_id)
         for query in written
@@ -41,7 +41,7 @@ def held_by(free: Collection[int], written: Sequence[DocumentQuery]) -> list[Doc
     ]
     trained = {title for title, document in titles if document not in free}
     left = set(free) - {document for title, document in titles if title in trained}
-    return [query for query in written if {query.document_id, query.written_in} <= left]
+    return [one for one in written if one.origin != "filename" and {one.document_id, one.written_in} <= left]
 
 
 def stripped(chunks: Iterable[Chunk], queries: Iterable[DocumentQuery]) -> list[Chunk]:

@@ -64,6 +64,7 @@ _TICKET = re.compile(r"\[[^\]]{0,20}\d[^\]]{0,20}\]|\(?(?:ticket|case|bug)?\s*#\
 _NUMBER = re.compile(
     r"\s*(?:§\s*)?(?:\d{1,2}(?:\.\d{1,3})*|[A-Z](?:\.\d{1,2})+|[A-Z](?=[.)])|[IVX]+(?=[.)]))[.):]*\s+(?=\S)"
 )
+_MARKER = re.compile(r"^\s*(?:[-–—•·▪◦*+]\s+)+")  # of a list
 _QUESTION = re.compile(
     r"\s*(?:[-•*#]+\s+)?[*_]*(?P<label>(?:[QFPD]|Question|Frage|Pregunta|Domanda|Вопрос|問|问)\s*\d{0,3}\s*[.:：)]|\d{1,3}[.)])?"
     r"[*_]*\s*(?:\d{1,2}\s+)?(?P<text>[^\s*_].*[?？؟])[*_\s]*"
@@ -186,7 +187,7 @@ def _joined(path: str, target: str) -> str:
 
 def _of_whole(read: ReadDocument, path: str, row: int) -> Iterator[DocumentQuery]:
     """The title of a document that people gave it, or the subject of a mail without the marks of answers and tickets."""
-    text = " ".join(read.title.split())
+    text = _MARKER.sub("", " ".join(read.title.split()))
     origin: Origin = "subject" if read.format in _MAILS else "title"
     if origin == "subject":
         text = _TICKET.sub(" ", text)
@@ -237,7 +238,7 @@ def _headings(read: ReadDocument) -> Iterator[_Found]:
     for heading, end in _sections(read):
         line_end = text.find("\n", heading.start, end)
         number = _NUMBER.match(heading.title)
-        title = heading.title[number.end() if number else 0 :].strip(" *_:")
+        title = _MARKER.sub("", heading.title[number.end() if number else 0 :]).strip(" *_:")
         place = _place(title, text, heading.start, end)
         if place is None or place[0] >= line_end:
             place = heading.start, line_end

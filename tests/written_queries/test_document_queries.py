@@ -51,6 +51,8 @@ def pairs(found: list[DocumentQuery], *origins: str) -> Found:
         ("a.html", f"<title>Berths for visitors</title><h1>BERTHS for\nvisitors</h1><p>{BODY}", "Berths for visitors", (0, 19)),
         ("a.md", f"# Berths for visitors\n\n{BODY}", "Berths for visitors", (2, 21)),
         ("a.txt", f"Berths for visitors\n===\n{BODY}", "Berths for visitors", (0, 19)),
+        ("a.txt", f"- Berths for visitors\n\n{BODY}", "Berths for visitors", (2, 21)),
+        ("a.html", f"<title>• – Berths for visitors</title><p>{BODY}", "Berths for visitors", (-1, -1)),
         ("a.txt", f"Liegeplätze für Gäste\n\n{BODY}", "Liegeplätze für Gäste", (0, 21)),
         ("a.html", f"<title>港湾の使用料について</title><p>{BODY}", "港湾の使用料について", (-1, -1)),
     ],
@@ -133,6 +135,12 @@ def test_headings_lead_to_the_chunk_below_them(tmp_path: Path) -> None:
     assert HEADINGS[berths.start : berths.end] == berths.text
     assert HEADINGS[wind.start : wind.end] == "## Wind *and* weather"
     assert wind.chunk_id == 100 + HEADINGS.index(BODY, wind.start) // 64
+
+
+def test_a_heading_has_no_marker_of_a_list() -> None:
+    text = f"- Berths for visitors: …\n{BODY}"
+    read = ReadDocument("", text, (Heading(0, 1, "- Berths for visitors: …"),))
+    assert pairs(queries(read, "a.md"), "heading") == [("heading", "Berths for visitors: …")]
 
 
 def test_a_heading_has_its_place_where_it_takes_two_lines_or_another_case() -> None:

@@ -14,6 +14,7 @@ QueryUse = Literal["deciding", "stopping the training", "trained on", "measured 
 """Whether a query decides what comes into use, stops the training, is learnt from, or is measured without deciding anything."""
 UnusedReason = Literal[
     "document-trained",
+    "file-name",
     "over-limit",
     "share",
     "written-stop",
@@ -25,6 +26,7 @@ UnusedReason = Literal[
 ]
 UNUSED: dict[UnusedReason, str] = {
     "document-trained": "training uses its document",
+    "file-name": "a file's name is no question",
     "over-limit": "more than evaluation.max_heldout",
     "share": "beyond training.query_share",
     "written-stop": "validation, and titles and headings stop the training",

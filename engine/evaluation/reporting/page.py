@@ -37,8 +37,8 @@ PERTURBED = {
 _TEMPLATE = "report/report.html.j2"
 
 
-def render(report: Mapping[str, Any], template: Path | None = None) -> str:
-    """The HTML page of a report as `read_report` gives it."""
+def render(report: Mapping[str, Any], template: Path | None = None, project: str = "PROJECT") -> str:
+    """The HTML page of a report as `read_report` gives it. `project`: what commands call it."""
     from markupsafe import Markup
 
     from engine.core.text import metric_name
@@ -51,7 +51,7 @@ def render(report: Mapping[str, Any], template: Path | None = None) -> str:
     environment = pages()
     environment.filters |= {"metric": metric_name, "system": _Names(report), "label": label_of}
     return environment.from_string(source).render(
-        report=report, headline=verdict_of(report), scale=SCALE, hidden=hidden, main=MAIN, rungs=EVIDENCE,
+        report=report, headline=verdict_of(report, project=project), scale=SCALE, hidden=hidden, main=MAIN, rungs=EVIDENCE,
         charts={name: Markup(svg) for name, svg in _curves(report).items()},  # charts.py escapes every label
         lopsided=[one.comparison.format_lopsided for one in query_sets_of(report)],
         bars=[Markup(_bars(part, report)) for part in report["query_sets"]],

@@ -1,0 +1,15 @@
+"""Which of the queries that documents hold may decide."""
+
+from __future__ import annotations
+
+from engine.core.records import DocumentQuery
+from engine.queries.document_written import held_by
+
+
+def test_the_name_of_a_file_decides_nothing_and_a_title_only_of_documents_that_are_free() -> None:
+    title, named, trained = (
+        DocumentQuery("Berths for visitors", "title", None, 1, written_in=1),
+        DocumentQuery("fees by length", "filename", None, 1, written_in=1),
+        DocumentQuery("Lights and signals", "title", None, 2, written_in=2),
+    )
+    assert held_by({1}, [title, named, trained]) == [title]
