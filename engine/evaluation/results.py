@@ -37,7 +37,8 @@ def publish_results(
         (one, _compare(context, work, one, selection)) for one in work.sets if any(j.usable for j in one.judgments)
     ]
     with context.project.building("reports", context.fingerprint) as building:
-        write_report(building.folder, _report(context, work, selection, fusion, compared))
+        data = _report(context, work, selection, fusion, compared)
+        write_report(building.folder, data, project=context.project.argument)
     info = _info(context, work, selection, fusion, compared)
     context.store.put_artifact(Artifact(info, context.fingerprint, building.name))
     return {"in_use": selection.in_use, "reason": selection.reason, "report": f"{building.name}/report.html"}

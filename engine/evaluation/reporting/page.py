@@ -117,7 +117,7 @@ def _bars(query_set: Mapping[str, Any], report: Mapping[str, Any]) -> str:
 def _shift(query_set: Mapping[str, Any], report: Mapping[str, Any]) -> str:
     """How each query's nDCG@10 changed, from the largest gain to the largest loss."""
     base, named = query_set["comparison"]["base"], _Names(report)
-    title = f"Change of nDCG@10 from {named(base)} to {named(query_set['changed_system'])}, query by query"
+    title = f"Change of nDCG@10 from {named(base)} to {named(query_set['changed_system'])} in semantic search, query by query"
     order = "queries, from the largest gain to the largest loss"
     return change_chart(title, query_set["changes"]["differences"], order, "change of nDCG@10, points")
 

@@ -65,18 +65,18 @@ def _events(log: Path) -> Iterator[Event]:
     yield from (event for event, _ in read(log)) if log.exists() else ()
 
 
-def write_report(folder: Path, data: ReportData, template: Path | None = None) -> Path:
+def write_report(folder: Path, data: ReportData, template: Path | None = None, project: str = "PROJECT") -> Path:
     """Write report.json and report.html into `folder` (made if missing) and return the page's path.
 
     The page is rendered from what report.json says, all text escaped. `template` None takes the one that ships with the
-    product. Numbers that are not finite become null. OSError when the disk refuses.
+    product. `project`: what commands call it. Numbers that are not finite become null. OSError when the disk refuses.
     """
     from engine.evaluation.reporting.page import render
 
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     text = json.dumps({"schema": SCHEMA, **plain(asdict(data))}, ensure_ascii=False, indent=1, allow_nan=False)
     (folder / "report.json").write_bytes(text.encode("utf-8", "replace"))
-    page = render(read_report(folder), template)
+    page = render(read_report(folder), template, project)
     (folder / "report.html").write_bytes(page.encode("utf-8"))
     return folder / "report.html"
 

@@ -124,7 +124,7 @@ def _in_use(report: Mapping[str, Any]) -> str:
 def _to_do(report: Mapping[str, Any], mode: str, project: str) -> str:
     decision = (report["selection"] or {}).get("decision") or {}
     if report["advice"] and mode != BM25:
-        return str(report["advice"])
+        return str(report["advice"]).replace("PROJECT", project)
     if decision.get("chosen", BASE) != BASE:
         return "Search as usual, and adapt again when many documents have changed."
     if decision.get("rung") == "judged":

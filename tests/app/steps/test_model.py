@@ -261,7 +261,7 @@ def test_one_is_chosen_among_those_on_this_machine_or_on_a_server(
             pilot, lambda: len(note_of(pane, "model-note").splitlines()) == 2, "a language that it does not know"
         )
         warned = note_of(pane, "model-note").splitlines()
-        assert [line[0] for line in warned] == ["✓", "✗"]
+        assert [line[0] for line in warned] == ["✓", "!"]
         assert "English" in warned[1]
 
         change = pane.query_one(ChangeLine)

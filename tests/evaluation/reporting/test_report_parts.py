@@ -15,6 +15,7 @@ from engine.core.events import Choice, EventLog, Warned
 from engine.core.figures import Difference, Interval
 from engine.core.systems import label_of
 from engine.evaluation.general_knowledge import general_knowledge
+from engine.evaluation.reporting.advice import HOW
 from engine.evaluation.reporting.page import render
 from engine.evaluation.reporting.report import choices_made, read_report, warnings_logged, write_report
 from engine.evaluation.studies.forgetting import measure_general
@@ -220,3 +221,13 @@ def test_what_is_advised_stands_with_the_verdict(tmp_path):
     assert data.advice in page.xpath("string(//section[@class='verdict'])")
     without = render({**read_report(tmp_path), "advice": ""}, TEMPLATE)
     assert "BM25 alone is better" not in without
+
+
+def test_commands_have_the_projects_name_and_single_queries_the_mode_that_they_are_of(tmp_path):
+    data = dataclasses.replace(example(), advice=HOW)
+    page = write_report(tmp_path, data, TEMPLATE, project="our-own-folder").read_text(encoding="utf-8")
+    assert "our-own-folder" in page
+    assert "PROJECT" not in page
+    headings = html.fromstring(page.encode()).xpath("//h3[contains(., 'uery by query')]/text()")
+    assert headings
+    assert all("semantic search" in heading for heading in headings)
