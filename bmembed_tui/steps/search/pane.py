@@ -98,9 +98,9 @@ class SearchPane(HitActions):
             if stage.state != "stale" or stage.stage not in before:  # what becomes stale is searched as before
                 self._built[stage.stage] = stage.state, stage.fingerprint
         if self._built != before:
-            self.searching.forget()
             if not self._found_by_meaning:
                 self.searching.lose()  # there may be an encoder to load now: keyword search answers until it is
+            self.searching.forget()
             self._drawn.clear()
             if there and self.host.pane is self:
                 self._open(focus=self.screen.focused in (None, self.query_one("#primary")))

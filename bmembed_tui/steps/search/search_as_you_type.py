@@ -60,9 +60,7 @@ class Searching:
         """Look for something in a mode, or in all. What was answered already is kept unless `again`."""
         if question != self.question:
             self.question = question
-            self.answers.clear()
-            self.pending.clear()
-            self._bridged = self.encoder != "ready"
+            self.forget()
         if question.empty:
             return
         self.warm_up()
@@ -91,9 +89,10 @@ class Searching:
         return mode in self.pending or (answer is not None and not answer.error)
 
     def forget(self) -> None:
-        self.question = Question("")
+        """What was found no longer holds; the question stands."""
         self.answers.clear()
         self.pending.clear()
+        self._bridged = self.encoder != "ready"
 
     def answer(self, mode: str) -> Answer | None:
         """The newest answer of a mode; that of keyword search while the encoder keeps one waiting."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -53,6 +54,9 @@ def test_an_answer_grows_and_its_numbers_go_to_the_hits(project: ProjectFolder) 
         await pilot.press("f10")
         await until(pilot, lambda: len(panel(pane).answer.sentences) == 2, "its beginning")
         assert panel(pane).answer.state == "writing"
+        stages = [replace(stage, fingerprint="another") for stage in pane.host.status.stages]
+        pane.show_status(replace(pane.host.status, stages=tuple(stages)))  # as where embedding ends
+        await answered(pilot, pane)
         go.set()
         await until(pilot, lambda: panel(pane).answer.state == "done", "its end")
         text = text_of(pilot, "#search-answer-text")
