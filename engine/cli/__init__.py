@@ -169,6 +169,8 @@ def _wrong_use(error: Any) -> UsageError:
     is_value = type(error).__name__ == "BadParameter"
     if command.removeprefix("engine ") in ("search", "find", "ask") and not is_value:
         to_do += " A query of several words needs quotation marks; one that begins with a minus goes last, after '--'."
+    if command.startswith("engine config") and not is_value:
+        to_do += " 'engine config list PROJECT --all' shows every KEY and its value."
     return UsageError((is_value and _wrong_value(error)) or error.format_message(), "", to_do)
 
 

@@ -144,11 +144,8 @@ def _run(name: str, stages: tuple[str, ...], force: bool, detach: bool, as_json:
         execute(project, stages, force, as_json, verbose)
         quoted = shlex.quote(name)
         if not as_json and "embed" in stages:
-            more = (
-                f"engine report {quoted}"
-                if "evaluate" in stages
-                else f"engine adapt {quoted} --dry-run, which says whether adapting may help"
-            )
+            offer = f"engine adapt {quoted} --dry-run, which says whether adapting may help"
+            more = f"engine report {quoted}" if "evaluate" in stages else offer
             print(f"Next: engine search {quoted} 'your question', or {more}", file=sys.stderr)
 
 

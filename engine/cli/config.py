@@ -92,10 +92,8 @@ def list_settings(
     for one in shown:
         print(harmless(f"{'' if one.set else '# '}{one.key} = {one.text}"))
     if left := len(found) - len(shown):
-        print(
-            f"{left} others have their defaults. To list them, too: engine config list {shlex.quote(name)} --all",
-            file=sys.stderr,
-        )
+        more = f"engine config list {shlex.quote(name)} --all"
+        print(f"{left} others have their defaults. To list them, too: {more}", file=sys.stderr)
 
 
 @config.command()
@@ -161,12 +159,15 @@ def _change(name: str, key: str, value: Any) -> None:
     with opened(name) as project:
         effect = what_if(project.folder, WhatIf({key: value}))
         settings = project.folder.change_settings({key: value})
-        told = value is not None or key == "corpus.paths"
-        remarks = list(_remarks(project.folder, settings, key, shlex.quote(name))) if told else []
+        remarks = list(_remarks(project.folder, settings, key, shlex.quote(name))) if value is not None else []
     print(harmless(f"{key} = {_shown(name, key)} (was {before})"), file=sys.stderr)
     stale = [stage.stage for stage in effect.stages if stage.before == "done"]
     if stale and not (key == "encoder.model" and remarks):
         remarks.append(f"Stale now: {', '.join(stale)}. {to_refresh(stale, name)}; until then, search stays as it is.")
+    if key == "corpus.paths" and not settings.corpus.paths:
+        remarks.append(
+            "The project has no documents then: 'engine run' reads nothing until corpus.paths names a folder."
+        )
     for remark in remarks:
         print(harmless(remark), file=sys.stderr)
 
@@ -179,8 +180,6 @@ def _remarks(project: ProjectFolder, settings: Settings, key: str, name: str) ->
     if key == "corpus.paths":
         missing = (path for path in project.sources(settings) if not path.exists())
         yield from (f"{path} does not exist: 'engine run' cannot read it." for path in missing)
-        if not settings.corpus.paths:
-            yield "The project has no documents then: 'engine run' reads nothing until corpus.paths names a folder."
     if key == "encoder.model":
         try:
             resolve_model(settings.encoder.model)

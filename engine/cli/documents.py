@@ -69,10 +69,7 @@ def documents(
             nothing = f"Nothing has been read yet. Run 'engine run {shlex.quote(name)}'."
             print("No file matches." if every else nothing, file=sys.stderr)
         if not reads and any(row.kind == "needs OCR" for row in rows):
-            print(
-                "Scans and pictures are read if corpus.ocr = true is set and tesseract is installed.",
-                file=sys.stderr,
-            )
+            print("Scans and pictures are read if corpus.ocr = true and tesseract is installed.", file=sys.stderr)
 
 
 def _show(rows: list[FileOutcome], paths: set[str]) -> None:

@@ -89,11 +89,8 @@ def _show_comparison(found: EncoderComparison, project: str) -> None:
         cost = f"{trial.texts_per_second:,.1f} texts/s · {1000 * trial.query_seconds:,.0f} ms a query · {memory}"
         print(f"    {trial.dimension} dimensions · {cost}")
         for key, value in trial.changes.items():
-            words = (
-                ["unset", project, f"encoder.{key}"]
-                if value is None
-                else ["set", project, f"encoder.{key}", str(value)]
-            )
+            setting = (project, f"encoder.{key}")
+            words = ["unset", *setting] if value is None else ["set", *setting, str(value)]
             print(harmless(f"    engine config {shlex.join(words)}"))
     if table is None:
         return

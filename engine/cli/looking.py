@@ -39,6 +39,9 @@ def status(name: MaybeProject = None, as_json: AsJson = False) -> None:
     if name is None:
         list_projects(as_json)
         return
+    from rich.text import Text
+
+    from engine.cli.console import output
     from engine.cli.status_text import as_text, status_of
 
     with opened(name) as project:
@@ -46,7 +49,8 @@ def status(name: MaybeProject = None, as_json: AsJson = False) -> None:
     if as_json:
         print_json(found)
     else:
-        print("\n".join(part for line in as_text(found, name) for part in _wrapped(line, _width(), 12)))
+        for line in as_text(found, name):
+            output().print(Text(harmless(line)))
 
 
 def _steering_command(action: str, done: str, text: str) -> None:
@@ -133,7 +137,8 @@ def doctor(
     if as_json:
         print_json(findings)
     else:
-        print("\n".join(line for finding in findings for line in finding_lines(finding, _width())))
+        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else PIPED
+        print("\n".join(line for finding in findings for line in finding_lines(finding, width)))
     if any(finding.state == "problem" for finding in findings):
         raise typer.Exit(3)
 
@@ -141,18 +146,8 @@ def doctor(
 def finding_lines(finding: Finding, width: int) -> list[str]:
     """What doctor prints of a finding, in lines of at most `width` columns where no word is longer."""
     sign = {"good": "✓", "note": "!", "problem": "✗", "absent": "·"}[finding.state]
-    return _wrapped(f"{sign} {finding.topic:<11} {finding.found}: {finding.follows}", width, 14)
-
-
-def _width() -> int:
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else PIPED
-
-
-def _wrapped(text: str, width: int, indent: int) -> list[str]:
-    indented = " " * indent
-    return textwrap.wrap(
-        harmless(text), width, subsequent_indent=indented, break_long_words=False, break_on_hyphens=False
-    )
+    text = harmless(f"{sign} {finding.topic:<11} {finding.found}: {finding.follows}")
+    return textwrap.wrap(text, width, subsequent_indent=" " * 14, break_long_words=False, break_on_hyphens=False)
 
 
 def _prove(target: Path, model: str | None, *, as_json: bool) -> None:

@@ -41,11 +41,7 @@ def queries(
     name: ProjectName,
     rejected: Annotated[bool, typer.Option("--rejected", help="list the queries that were left out, and why")] = False,
     by_origin: Annotated[
-        bool,
-        typer.Option(
-            "--origin",
-            help="list all queries by origin, also titles and headings of documents, and what each is used for",
-        ),
+        bool, typer.Option("--origin", help="list all queries, also titles and headings, and what each is used for")
     ] = False,
     origin: Annotated[
         str | None, typer.Argument(metavar="ORIGIN", help="with --origin: only this origin, such as heading")

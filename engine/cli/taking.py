@@ -68,8 +68,7 @@ def purge(
     project = existing_cached_project(name) or ProjectFolder.open(name)
     others = ", ".join(map(str, found_sources(project)))
     also = f", and what 'engine find' keeps of {others}" if others else ""
-    question = f"Delete {project.path}{also}: {_files(*extent(project))}? Your documents stay."
-    agree(harmless(question), yes, "purge")
+    agree(harmless(f"Delete {project.path}{also}: {_files(*extent(project))}? Your documents stay."), yes, "purge")
     done = remove(project)
     if as_json:
         print_json(done)

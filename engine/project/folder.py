@@ -263,15 +263,12 @@ class ProjectFolder:
     def _busy(self, name: str) -> ProjectBusyError:
         stop = f"'engine cancel {self.argument}' stops a run early; what it has done so far stays."
         if name in ("settings", "judging"):
-            what = (
-                f"Another program is changing {'the settings' if name == 'settings' else 'the marks'} of {self.name}."
-            )
+            changed = "settings" if name == "settings" else "marks"
+            what = f"Another program is changing the {changed} of {self.name}."
             return ProjectBusyError(what, "One change is written after the other.", "Try again.")
         if name == "sweep":
-            what, why = (
-                f"A study or sweep of {self.name} is running.",
-                "Both would train in the same copy of the project.",
-            )
+            what = f"A study or sweep of {self.name} is running."
+            why = "Both would train in the same copy of the project."
             return ProjectBusyError(what, why, f"Wait for it. {stop}", command="cancel")
         holder = holder_of(self.path / f"{name}.lock") or "another command"
         if name == "watch":
@@ -286,8 +283,7 @@ class ProjectFolder:
         )  # fmt: skip
 
     def is_running(self, lock: str = "run") -> bool:
-        """Whether a run, or another holder of a `lock`, holds the project now. Raises EngineError where nobody knows: the lock may
-        neither be written nor read."""
+        """Whether a run holds the project now, or the `lock`. Raises EngineError where that may neither be written nor read."""
         try:
             with self.locked(lock, wait=0.1):
                 return False

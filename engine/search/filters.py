@@ -109,7 +109,9 @@ def unmet(where: SearchFilter, documents: Iterable[Document]) -> list[str]:
     """What a filter asks for that no document has, a sentence each."""
     known = list(documents)
     problems = [f"No document has the file type '{one}'." for one in unknown_formats(where.formats, known)]
-    problems += [f"No document is in the language '{one}'." for one in languages_of_no_document(where.languages, known)]
+    there = ", ".join(sorted({_language_shown(document.language or UNKNOWN) for document in known}))
+    missing = languages_of_no_document(where.languages, known)
+    problems += [f"No document is in the language '{one}'; their languages: {there}." for one in missing]
     for one in where.authors:
         if not any(_is_author(one, document.author) for document in known):
             problems.append(f"No document is by '{one}'.")

@@ -179,7 +179,8 @@ class TypedQueries:
         return replace(fused, order=sorted(fused.order, key=lambda one: lengths.get(one[0], 0) < least))
 
     def corrected(self, query: str, text: str) -> tuple[str, str]:
-        """The query with words of `text` that no document holds in the spelling of documents, and a note; empty for none."""
+        """The query with words of `text` that no document holds in the spelling of documents, and a note; empty for none, and
+        where no document holds another of them."""
         unknown, index, words = dict[str, None](), self._index(), word_pattern().findall(text)
 
         def respell(word: str) -> str:
@@ -188,7 +189,10 @@ class TypedQueries:
             return spelling or word
 
         query = respelt(query, respell)
-        return (query, f"No document contains {' or '.join(unknown)}. Did you mean: {query}?") if unknown else ("", "")
+        others = [index.holding(word) for word in words if word not in unknown] if index else []
+        if not unknown or any(ids is not None and not len(ids) for ids in others):
+            return "", ""
+        return query, f"No document contains {' or '.join(unknown)}. Did you mean: {query}?"
 
     def _spelling(self, index: LexicalIndex, word: str) -> str:
         """How documents spell the word most like `word`, which none of them holds: the commonest such, or one that this itself is a
@@ -208,7 +212,8 @@ class TypedQueries:
 
 
 def _is_slip(one: str, other: str) -> bool:
-    return _edits(one, other) <= (1 if len(one) < LONG_WORD else 2)
+    is_form = one.startswith(other) or other.startswith(one)  # with another ending: `employ` is no slip for `employee`
+    return _edits(one, other) <= (1 if is_form or len(one) < LONG_WORD else 2)
 
 
 def _edits(one: str, other: str) -> int:

@@ -75,7 +75,9 @@ def _explain(error: ValidationError, origin: str) -> SettingsError:
         if item["type"] != "extra_forbidden":
             setting = every_setting().get(".".join(key.split(".")[:2]))
             takes = f"{setting.name} takes {setting.allowed}" if setting else f"[{key}] is a section of settings"
-            problems.append(f"{takes}, not {_shortened(item['input'])}")
+            near = nearest(str(item["input"]), setting.key.choices) if setting else None
+            meant = f" (did you mean '{near}'?)" if near else ""
+            problems.append(f"{takes}, not {_shortened(item['input'])}{meant}")
             continue
         problems.append(f"There is no setting '{key}'")
         near = _nearest_keys(tuple(str(part) for part in item["loc"]))

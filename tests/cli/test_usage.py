@@ -9,6 +9,7 @@ import pytest
 from fixtures.errors import error_of
 from fixtures.office import zipped
 from fixtures.pipeline import engine_here, stage_here
+from rich.console import Console
 
 from engine.project.folder import ProjectFolder
 
@@ -105,6 +106,8 @@ def test_to_compare_encoders_takes_a_project_and_encoders() -> None:
     for arguments in (("compare",), ("compare", "sample"), ("list", "sample", "e5")):
         code, error = error_of("encoders", *arguments)
         assert (code, error["code"], arguments[0] in error["what"]) == (2, "wrong-use", True)
+    code, error = error_of("config", "get", "sample")
+    assert (code, "engine config list" in error["to_do"]) == (2, True)
     code, error = error_of("encoders", "comapre")
     assert (code, error["code"], "'compare'" in error["to_do"]) == (2, "action-unknown", True)
 
@@ -115,10 +118,14 @@ def test_the_end_of_a_watch_is_said(project: ProjectFolder, monkeypatch: pytest.
 
 
 def test_a_status_breaks_no_words_at_the_edge(project: ProjectFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.cli.looking.PIPED", 30)
-    lines = engine_here("status", str(project.path)).stdout.splitlines()
-    assert len([line for line in lines if line.startswith(" " * 12)]) > 1
-    assert all(len(line) <= 30 or " " not in line.strip() for line in lines)
+    whole = engine_here("status", str(project.path)).stdout
+    monkeypatch.setattr("engine.cli.console.output", lambda: Console(width=40, color_system=None))
+    broken = engine_here("status", str(project.path)).stdout
+    assert max(map(len, broken.splitlines())) <= 40 < max(map(len, whole.splitlines()[1:]))
+    path = str(project.path)  # a word that is longer than a line
+    assert broken.replace("\n", "").count(path) == 1
+    assert "".join(broken.split()) == "".join(whole.split())
+    assert {*broken.split()} - {*whole.split()} <= {part for part in broken.split() if part in path}
 
 
 def test_of_archives_the_file_itself_is_printed_and_once(tmp_path: Path) -> None:

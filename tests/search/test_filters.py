@@ -175,6 +175,7 @@ def test_what_no_document_meets_is_noted() -> None:
     where = SearchFilter(("a/**", "b/**"), ("md", "pages"), authors=("ada", "Bob"), languages=("en", "fr"))
     for note, value in zip(unmet(where, known), ("'pages'", "'fr'", "'Bob'", "'b/**'"), strict=True):
         assert value in note
+        assert (" en, unknown" in note) == (value == "'fr'")
     assert unmet(SearchFilter(("*.md",), ("md",), 0.0, 2.0, ("quay",), ("en",)), known) == []
     assert [
         len(unmet(SearchFilter(after=after, before=before), known)) for after, before in ((1.0, 0.0), (1.0, 2.0))

@@ -251,6 +251,7 @@ def test_words_that_no_document_holds_are_corrected(searcher: Searcher) -> None:
     assert search(searcher, '"landlrod roof" -landlrod').suggestion == ""
     assert search(searcher, "tunnle").suggestion == "tunnel"  # one slip: two letters changed places
     assert search(searcher, "presses").suggestion == ""  # another word than pressure: three letters differ
+    assert search(searcher, "landlrod benefits", "bm25").suggestion == ""  # which would not find both either
     for known in ("roof", "landlords", "zzzz", "tun*", "PHX-999", "the"):
         assert search(searcher, known).suggestion == ""
 
@@ -300,6 +301,14 @@ def test_of_hits_of_one_day_it_is_said_that_sorting_changes_nothing() -> None:
     assert undated((hit, other)) == undated((hit, copied)) == undated((hit,)) == undated(()) == ""
     assert undated((hit, hit)) == undated((hit, replace(copied, modified=year))) != ""
     assert undated((copied, replace(copied, modified=year))) not in ("", undated((hit, hit)))
+
+
+def test_another_form_of_a_word_is_no_correction(indexed: Any) -> None:
+    indexed.put("work.md", ["We employ ten people.", "The calender."], modified=6.0)
+    indexed.index()
+    with closing(Searcher(indexed.project)) as searcher:
+        assert search(searcher, "employee", "bm25").suggestion == ""
+        assert search(searcher, "calendear", "bm25").suggestion == "calender"
 
 
 def test_of_corrections_that_are_as_near_the_commonest_is_taken(indexed: Any) -> None:

@@ -268,3 +268,10 @@ def test_every_whole_number_has_a_limit() -> None:
                     validate({name: {key: 10**400}})
     with fails(SettingsError, "settings-invalid", "graph_memory_mb"):  # counted in whole bytes
         validate({"training": {"graph_memory_mb": 1e308}})
+
+
+def test_of_a_wrong_choice_the_nearest_is_named() -> None:
+    for value, meant in (("keyword", 1), ("qqq", 0)):
+        with fails(SettingsError, "settings-invalid", "search.mode") as caught:
+            validate({"search": {"mode": value}})
+        assert caught.value.what.count("'keywords'") == meant

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -213,3 +214,9 @@ def test_the_commands(project: ProjectFolder, tmp_path: Path) -> None:
     done = engine_here("unbundle", str(file), str(tmp_path / "made"), "--password-file", str(word))
     assert done.stdout == f"{tmp_path / 'made'}\n"
     assert '"files": null' in engine_here("verify", str(file), "--json").stdout
+    said = set()
+    for options in ((), ("--search-only",)):
+        copy = tmp_path / f"{len(said)}.bundle"
+        engine_here("bundle", str(project.path), str(copy), *options)
+        said.add(re.sub(r"\d+", "", engine_here("verify", str(copy)).stdout.splitlines()[0]))
+    assert len(said) == 2
