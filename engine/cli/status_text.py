@@ -159,9 +159,10 @@ def _format_in_use(in_use: InUse) -> str:
     from engine.core.messages.report import EVIDENCE
     from engine.core.systems import label_of
 
-    fusion = "RRF" if in_use.fusion == "rrf" else f"weighted sum, {in_use.weight:g} semantic"
+    share = f"{1 - in_use.weight:.0%} keywords, {in_use.weight:.0%} meaning"
+    fusion = "keywords and meaning by rank (RRF)" if in_use.fusion == "rrf" else share
     evidence = f"decided on {EVIDENCE[in_use.rung]}" if in_use.rung else "by default, as no evidence has decided yet"
-    return f"{label_of(in_use.encoder)} · hybrid: {fusion} · {evidence}"
+    return f"encoder: {label_of(in_use.encoder)} · hybrid search: {fusion} · {evidence}"
 
 
 def _place(progress: RunProgress) -> list[str]:

@@ -10,6 +10,7 @@ from pathlib import Path
 BIDI_CONTROLS = frozenset(map(chr, (*range(0x202A, 0x202F), *range(0x2066, 0x206A))))
 _METRICS = (
     ("hit", "Hit"), ("mrr", "MRR"), ("ndcg_exp", "nDCG-exp"), ("ndcg", "nDCG"), ("map", "MAP"), ("recall", "Recall"),
+    ("multihop", "several passages"),
 )  # fmt: skip
 
 

@@ -137,7 +137,8 @@ def _elsewhere(project: ProjectFolder) -> Iterator[Elsewhere]:
     for entry in known_exports(project):
         there = Path(entry["folder"]).exists()
         kinds = ", ".join(entry["kinds"])
-        yield Elsewhere("an export", f"It holds: {kinds}." if there else "It is not there now.", entry["folder"], there)
+        holds = "It is a bundle of the project." if kinds == "bundle" else f"It holds: {kinds}."
+        yield Elsewhere("an export", holds if there else "It is not there now.", entry["folder"], there)
     for name in OWN_FOLDERS:
         if (project.path / name).is_symlink():
             where = str((project.path / name).resolve())

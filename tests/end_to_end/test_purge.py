@@ -84,12 +84,17 @@ def test_exports_are_named_and_unfinished_ones_removed(project: Path, tmp_path: 
     half = half_export(tmp_path, "other")
     remember(folder, tmp_path / "other", ["chunks"])
     remember(folder, tmp_path / "stick" / "away", ["chunks"])
+    (tmp_path / "packed").touch()
+    remember(folder, tmp_path / "packed", ["bundle"])
     done = purge(folder)
     assert not half.exists()
     assert [(one.path, one.files) for one in done.removed if one.what == UNFINISHED] == [(str(half), 2)]
     assert (tmp_path / "taken" / "chunks.jsonl").is_file()
     named = {one.path: (one.why, one.found) for one in done.elsewhere if one.what == "an export"}
     assert named.pop(str(tmp_path / "taken")) == ("It holds: chunks.", True)
+    packed = named.pop(str(tmp_path / "packed"))
+    assert packed[1]
+    assert not packed[0].startswith("It holds"), "a bundle is the whole project"
     assert {(path, there) for path, (_, there) in named.items()} == {
         (str(tmp_path / "other"), False), (str(tmp_path / "stick" / "away"), False)
     }  # fmt: skip
