@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.core.text import about, about_count, duration, estimate_line, short_names
+from engine.core.text import about, about_count, duration, estimate_line, metric_name, short_names
 
 
 @pytest.mark.parametrize(
@@ -68,3 +68,8 @@ def test_folders_of_one_name_are_named_with_the_folders_that_tell_them_apart() -
 )
 def test_short_names_tell_folders_apart(folders: list[str], wanted: list[str]) -> None:
     assert list(short_names([Path(folder) for folder in folders]).values()) == wanted
+
+
+def test_a_metric_has_a_name_that_people_know() -> None:
+    assert [metric_name(name).split("@")[0] for name in ("ndcg@10", "map@10 (multihop)")] == ["nDCG", "MAP"]
+    assert "multihop" not in metric_name("map@10 (multihop)")
