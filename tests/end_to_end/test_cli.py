@@ -21,6 +21,7 @@ from fixtures.pipeline import SAMPLE, copy_documents, engine, engine_here, envir
 from engine.cli.app import GROUPS
 from engine.core.former_systems import former_name
 from engine.core.systems import label_of
+from engine.core.text import day
 from engine.project.folder import ProjectFolder, projects_root
 from engine.settings.renamed import former_scope
 
@@ -243,7 +244,7 @@ def test_search_filters(finished: Path) -> None:
     few = found("--min-score", str(everything[1]["score"]))
     assert [hit["id"] for hit in few] == [hit["id"] for hit in everything[:2]]
     assert found("--like", everything[0]["id"])[0]["path"] != everything[0]["path"]
-    newest = [hit["changed"] or hit["created"] or hit["modified"] for hit in found("--sort", "date")]
+    newest = [day(hit["changed"] or hit["created"] or hit["modified"]) for hit in found("--sort", "date")]
     assert newest == sorted(newest, reverse=True)
 
 
