@@ -158,11 +158,16 @@ def test_a_training_whose_terminal_is_closed_or_that_is_killed_leaves_a_trace(
 
     ProjectFolder(project).change_settings({"training.steps": 200, "training.eval_every": 200})
     before = set((project / "runs").iterdir())
+
+    def take_terminal() -> None:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup would have it ignored
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
     leader, follower = pty.openpty()
     run = subprocess.Popen(
         [sys.executable, "-m", "engine", "train", str(project)], env={**environment(), "TERM": "xterm-256color"},
         stdin=follower, stdout=follower, stderr=follower, start_new_session=True, text=True,
-        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+        preexec_fn=take_terminal,
     )  # fmt: skip
     os.close(follower)
     folder = wait_for(project, events.TrainStep, before, run)

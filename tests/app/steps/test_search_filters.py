@@ -31,7 +31,7 @@ from bmembed_tui.widgets.safe import SafeOptions
 from engine.core.errors import UsageError
 from engine.core.messages.search import MAX_FACETS, Found, FoundIn
 from engine.core.messages.wire import to_json
-from engine.core.text import language_name
+from engine.core.text import day, language_name
 
 
 @pytest.mark.usefixtures("no_encoder")
@@ -217,7 +217,7 @@ def test_hits_by_document_more_like_one_newest_first_a_correction_and_all_projec
         await until(pilot, lambda: side.display and side.ready and side.rows, "the document beside the hits")
         await pilot.press("d")
         await answered(pilot, pane)
-        dates = [hit.date for hit in pane.active_list.hits]
+        dates = [day(hit.date) for hit in pane.active_list.hits]
         assert dates == sorted(dates, reverse=True)
         await pilot.press("d", "g")
         await answered(pilot, pane)
