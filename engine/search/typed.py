@@ -11,13 +11,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from engine.core.errors import EngineError
-from engine.core.ids import distinct
 from engine.core.records import Document
 from engine.lexical.characters import word_pattern
 from engine.search.filters import SearchFilter, unmet
 from engine.search.fusing import Fused
 from engine.search.loaded import Loaded
 from engine.search.syntax import Clause, ParsedQuery, respelt
+from engine.vectors.ids import distinct
 
 if TYPE_CHECKING:
     import numpy as np

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from engine.core.disk import file_sha256, write_text
 from engine.core.errors import DamagedError, EngineError, ResourceError
-from engine.core.ids import distinct
 from engine.core.similarity import COSINE, IndexForm, Similarity
 from engine.vectors.forms import index_form
+from engine.vectors.ids import distinct
 
 if TYPE_CHECKING:
     import numpy as np

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from engine.core.ids import distinct
+from engine.vectors.ids import distinct
 
 
 @pytest.mark.parametrize(
