@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from textual.command import Provider
     from textual.widget import Widget
 
+    from bmembed_tui.client.engine_client import EngineClient
     from bmembed_tui.project.screen import Then
     from engine.core.messages.search import Hit
     from engine.project.folder import ProjectFolder
@@ -57,7 +58,7 @@ def _commands() -> type[Provider]:
 
 
 class BmembedApp(App[None]):
-    """bmembed in a terminal. `project`: a project's name or path to open at once."""
+    """bmembed in a terminal. `project`: a project's name or path to open at once. `begun`: the engine of the likely one."""
 
     TITLE = "bmembed"
     CSS_PATH = Path(__file__).parent / "styles" / "app.tcss"
@@ -72,9 +73,9 @@ class BmembedApp(App[None]):
         Binding("ctrl+t", "switch_theme", "light/dark", show=False, id="app.theme", priority=True),
     ]
 
-    def __init__(self, project: str | None = None) -> None:
+    def __init__(self, project: str | None = None, begun: EngineClient | None = None) -> None:
         super().__init__()
-        self._wanted = project
+        self._wanted, self._begun = project, begun
         self.collector = IdleCollector()
         self.keys_pressed = 0
         self.register_theme(DARK)
@@ -95,8 +96,9 @@ class BmembedApp(App[None]):
         if not self.is_headless:
             leave_on_signals(self.exit)
 
-    def on_unmount(self) -> None:
+    async def on_unmount(self) -> None:
         self.collector.close()
+        await self.end_begun()
 
     async def on_event(self, event: events.Event) -> None:
         if isinstance(event, events.InputEvent):
@@ -174,7 +176,18 @@ class BmembedApp(App[None]):
         from bmembed_tui.project.screen import ProjectScreen
 
         remember(project.path)
-        self.push_screen(ProjectScreen(project, step, then, keys), lambda _none: self._home())
+        if (client := self._begun) and client.project == project.path:
+            self._begun = None
+        else:
+            client = None
+            self.run_worker(self.end_begun(), group="begun")
+        self.push_screen(ProjectScreen(project, step, then, keys, client), lambda _none: self._home())
+
+    async def end_begun(self) -> None:
+        """End the engine that was started for a project that nobody opened: it has files of it open."""
+        client, self._begun = self._begun, None
+        if client:
+            await client.close()
 
     def _home(self) -> None:
         if isinstance(self.screen, HomeScreen):

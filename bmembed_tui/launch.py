@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
+from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from bmembed_tui.window.desktop import open_desktop, parser
+
+if TYPE_CHECKING:
+    from bmembed_tui.client.engine_client import EngineClient
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -25,8 +31,30 @@ def main(arguments: list[str] | None = None) -> None:
     os.umask(0o077)  # what the app writes is private to the user
     for name in ("COLUMNS", "LINES"):
         os.environ.pop(name, None)  # a shell that exports them has the size of another moment
-    from bmembed_tui.app import BmembedApp
+    with asyncio.Runner() as runner:
+        client = runner.run(begun(chosen.project))
+        from bmembed_tui.app import BmembedApp
 
-    app = BmembedApp(project=chosen.project)
-    app.run()
+        app = BmembedApp(chosen.project, client)
+        app.run(loop=runner.get_loop())
     sys.exit(app.return_code or 0)
+
+
+async def begun(wanted: str | None) -> EngineClient | None:
+    """The engine for the project that will be opened, by all appearances: it takes as long to load as the app, and meanwhile."""
+    from bmembed_tui.client.engine_client import EngineClient
+    from bmembed_tui.home.recents import listed
+    from engine.core.errors import EngineError
+
+    with suppress(EngineError):  # whoever opens the project is told why
+        if wanted is not None:
+            from engine.project.folder import locate
+
+            client = EngineClient(locate(wanted))
+        elif latest := listed()[:1]:
+            client = EngineClient(latest[0])
+        else:
+            return None
+        await client.begin()
+        return client
+    return None

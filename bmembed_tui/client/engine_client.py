@@ -188,6 +188,12 @@ class EngineClient:
         finally:
             self._waiting.pop(key, None)
 
+    async def begin(self) -> None:
+        """Start the process before there is anything to ask: it loads what it takes to say how far the project is."""
+        process = await self._started()
+        assert process.stdin is not None
+        process.stdin.write(b'{"jsonrpc": "2.0", "method": "status"}\n')
+
     async def restart(self) -> None:
         await self.close()
         self._closed = False

@@ -47,6 +47,9 @@ class ProjectOpener(Protocol):
     def action_search_all(self) -> None:
         """Show the search in all projects."""
 
+    async def end_begun(self) -> None:
+        """End the engine that was started for a project before it was opened."""
+
     def show_error(self, error: EngineError) -> None:
         """Show an error of the engine."""
 
@@ -204,6 +207,7 @@ A run in progress stands first: closing the app does not end it."""
             self.notify("Select a project in the list first.", markup=False)
             return
         project = ProjectFolder(self._known[place].path)
+        await self.bmembed.end_begun()
         if await self.app.push_screen_wait(removal_question(project)) == REMOVE:
             await self.app.push_screen_wait(RemovalScreen(project))
             self.load()

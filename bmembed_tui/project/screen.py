@@ -61,12 +61,14 @@ class ProjectScreen(RunScreen):
     ]
 
     def __init__(
-        self, project: ProjectFolder, step: str | None = None, then: Then | None = None, keys: Iterable[events.Key] = ()
-    ) -> None:
-        """`then`: what to do once the project's status is known. `keys`: those pressed before this screen was there."""
+        self, project: ProjectFolder, step: str | None = None, then: Then | None = None, keys: Iterable[events.Key] = (),
+        client: EngineClient | None = None,
+    ) -> None:  # fmt: skip
+        """`then`: what to do once the project's status is known. `keys`: those pressed before this screen was there.
+        `client`: the project's engine, if it runs already."""
         super().__init__(project)
         self._then, self._early = then, list(keys)
-        self.client = EngineClient(project.path)
+        self.client = client or EngineClient(project.path)
         self.client.on_end = self._engine_ended
         self._first_step = step
         self._seen: set[str] = set()

@@ -1,0 +1,74 @@
+"""What happens before the first screen: the engine of the project that is likely to be opened is started."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fixtures.app import NoCollector, opened, piloted, until
+from textual.pilot import Pilot
+
+from bmembed_tui.app import BmembedApp
+from bmembed_tui.client.engine_client import EngineClient
+from bmembed_tui.home.recents import remember
+from bmembed_tui.launch import begun
+from engine.core.messages.project import ReadStatus
+
+pytestmark = pytest.mark.processes
+
+
+def drive_begun(wanted: str | None, story: Callable[[Pilot[Any], EngineClient], Awaitable[None]]) -> EngineClient:
+    """Run the app as it is launched; returns the engine that was started before, after the app has ended."""
+
+    async def run() -> EngineClient:
+        client = await begun(wanted)
+        assert client is not None
+        app = BmembedApp(begun=client)
+        app.collector = NoCollector()
+        async with piloted(app, (120, 40)) as pilot:
+            await story(pilot, client)
+        return client
+
+    return asyncio.run(run())
+
+
+def test_the_project_opened_last_is_answered_by_the_process_that_was_started(new_project: Path) -> None:
+    async def story(pilot: Pilot[Any], client: EngineClient) -> None:
+        process = client.process
+        assert process is not None
+        pilot.app.screen.open(str(new_project))  # type: ignore[attr-defined]
+        screen = await opened(pilot)
+        assert screen.client is client
+        assert (await client.ask(ReadStatus())).project == str(new_project)
+        assert client.process is process
+
+    remember(new_project)
+    assert drive_begun(None, story).process is None
+
+
+def test_a_process_for_another_project_ends_when_one_is_opened(new_project: Path, tmp_path: Path) -> None:
+    async def story(pilot: Pilot[Any], client: EngineClient) -> None:
+        pilot.app.screen.open(str(new_project))  # type: ignore[attr-defined]
+        screen = await opened(pilot)
+        assert screen.client is not client
+        await until(pilot, lambda: client.process is None)
+
+    drive_begun(str(tmp_path / "another"), story)
+
+
+def test_an_app_that_opens_nothing_leaves_no_process(new_project: Path) -> None:
+    async def story(_pilot: Pilot[Any], client: EngineClient) -> None:
+        assert client.process is not None
+
+    assert drive_begun(str(new_project), story).process is None
+
+
+def test_nothing_is_started_where_no_project_is_known_or_its_name_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    assert asyncio.run(begun(None)) is None
+    assert asyncio.run(begun("a:b")) is None
