@@ -22,13 +22,16 @@ FILES_SHOWN = 10  # of each state
 @dataclass(frozen=True)
 class InUse:
     """What the last evaluation let into use: the encoder, and how hybrid search fuses it with BM25 (`rrf`, or `weighted` with a
-    `weight` of the semantic score). `rung`: the kind of evidence that decided; empty where none had enough queries."""
+    `weight` of the semantic score). `rung`: the kind of evidence that decided; empty where none had enough queries.
+    `queries` of the kind `best`: the best evidence that there was, enough or not."""
 
     encoder: str
     interpolation_weight: float
     fusion: str
     weight: float
     rung: str
+    best: str = ""
+    queries: int = 0
 
 
 @dataclass(frozen=True)
@@ -97,7 +100,8 @@ def _in_use(project: Project) -> InUse | None:
     with suppress(EngineError):  # not evaluated yet, or a report that cannot be read: the stages say so
         found = project.report()
         fusion, weight = str(found.fusion.get("method", "")), float(found.fusion.get("weight", 0.0))
-        return InUse(found.in_use.name, found.in_use.interpolation_weight, fusion, weight, found.rung)
+        best = (found.gate.rung, found.gate.queries) if found.gate else ()
+        return InUse(found.in_use.name, found.in_use.interpolation_weight, fusion, weight, found.rung, *best)
     return None
 
 
@@ -161,7 +165,9 @@ def _format_in_use(in_use: InUse) -> str:
 
     share = f"{1 - in_use.weight:.0%} keywords, {in_use.weight:.0%} meaning"
     fusion = "keywords and meaning by rank (RRF)" if in_use.fusion == "rrf" else share
-    evidence = f"decided on {EVIDENCE[in_use.rung]}" if in_use.rung else "by default, as no evidence has decided yet"
+    none = in_use.best in ("", "extractive")
+    few = "no questions to decide by" if none else f"too few {EVIDENCE[in_use.best]} to decide ({in_use.queries:,})"
+    evidence = f"decided on {EVIDENCE[in_use.rung]}" if in_use.rung else f"by default: {few}"
     return f"encoder: {label_of(in_use.encoder)} · hybrid search: {fusion} · {evidence}"
 
 

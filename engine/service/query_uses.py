@@ -31,7 +31,7 @@ class QueryUses:
         self._texts = {fold(query.text): query.split for query in queries}
         self._generated = generated_queries(snapshot)
         self._asked = any(self._by_people(query) for query in store.judged())
-        self._deciding = {query for group in deciding_groups(snapshot, chunks) for query in group}
+        self._as_evidence = {query for group in deciding_groups(snapshot, chunks) for query in group}
         self._untrained = set(untrained(snapshot, chunks))
         self._stopping = set(written_for_stopping(queries, document_queries(store), chunks)[0])
         rows = [] if self._stopping else generated_for_stopping(queries, chunks, self._backend)
@@ -39,8 +39,8 @@ class QueryUses:
 
     def of_written(self, query: DocumentQuery) -> Use:
         """Of a document-written query."""
-        if query in self._deciding:
-            return "deciding", None
+        if query in self._as_evidence:
+            return "evidence", None
         if query in self._stopping:
             return "stopping the training", None
         if query.origin == "filename":
@@ -55,7 +55,7 @@ class QueryUses:
         if query.id in self._generated_stopping:
             return "stopping the training", None
         if query.id in self._held_out:
-            return "measured only" if extractive else "deciding", None
+            return "measured only" if extractive else "evidence", None
         if query.chunk_id not in self._present:
             return "unused", "chunk-gone"
         if query.split == "validation":
@@ -69,7 +69,7 @@ class QueryUses:
         if self._is_trained(query):
             return "unused", "trained"
         if self._by_people(query):
-            return "deciding" if self._use_judged else "measured only", None
+            return "evidence" if self._use_judged else "measured only", None
         return ("unused", "asked") if self._asked else ("measured only", None)
 
     def _by_people(self, query: JudgedQuery) -> bool:

@@ -186,7 +186,7 @@ def test_queries_by_origin(project: ProjectFolder) -> None:
     assert [(query.text, query.path) for query in found.queries[-2:]] == [("who pays", "a.md"), ("who does not", "")]
     learnt = {query.path for query in found.queries if query.use in ("trained on", "stopping the training")}
     assert learnt
-    assert not learnt & {query.path for query in found.queries if query.use == "deciding" and query.origin != "judged"}
+    assert not learnt & {query.path for query in found.queries if query.use == "evidence" and query.origin != "judged"}
     first = headings.queries[0]
     assert (first.path, first.start >= 0, first.chunk_id is None) == (first.written_in, True, False)
 
@@ -204,7 +204,7 @@ def test_what_queries_are_used_for(project: ProjectFolder) -> None:
     assert {text: uses["extractive", text] for text in splits} == {
         text: expected[split] for text, split in splits.items()
     }
-    assert [uses["judged", text] for text in ("who pays", learnt, aside)] == ["deciding", "unused", "unused"]
+    assert [uses["judged", text] for text in ("who pays", learnt, aside)] == ["evidence", "unused", "unused"]
     assert all((query.use == "unused") == (query.reason is not None) for query in found)
     reasons = {(query.origin, query.text): query.reason for query in found}
     assert [reasons["judged", text] for text in (learnt, aside)] == ["trained", "asked"]
@@ -294,5 +294,5 @@ def test_a_generated_query_that_was_judged_decides_nothing_when_it_is_gone(proje
 
     assert uses() == {aside.text: "measured only"}
     call("judge", query="who pays", chunk_id=aside.chunk_id, relevant=True)
-    assert uses() == {aside.text: "unused", "who pays": "deciding"}
+    assert uses() == {aside.text: "unused", "who pays": "evidence"}
     opened.close()

@@ -10,8 +10,8 @@ from engine.core.messages.wire import AtLeast, Request, RowId
 
 PAGE = 100
 
-QueryUse = Literal["deciding", "stopping the training", "trained on", "measured only", "unused"]
-"""Whether a query decides what comes into use, stops the training, is learnt from, or is measured without deciding anything."""
+QueryUse = Literal["evidence", "stopping the training", "trained on", "measured only", "unused"]
+"""Whether a query is evidence for what comes into use, stops the training, is learnt from, or is only measured."""
 UnusedReason = Literal[
     "document-trained",
     "file-name",
