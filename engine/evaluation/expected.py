@@ -6,7 +6,6 @@ from engine.evaluation.document_set import grouped_by_text
 from engine.evaluation.evidence import RungName
 from engine.evaluation.query_sets import generated_queries, heldout_queries
 from engine.project.stage import ProjectSnapshot
-from engine.project.store.artifact_info import QueriesInfo
 from engine.queries.articles import document_keys
 from engine.queries.choosing import MODELS, backend_of, is_extractive, made_by
 from engine.queries.document_written import held_by, untrained
@@ -19,11 +18,12 @@ DECIDING = 2 / 3
 """Of the held-out documents' queries; the others stop the training."""
 
 
-def expected_evidence(snapshot: ProjectSnapshot) -> dict[RungName, int]:
-    """Of each kind that may decide; where no queries are made yet, as if at least one came of every document."""
+def expected_evidence(snapshot: ProjectSnapshot, made: bool) -> dict[RungName, int]:
+    """Of each kind that may decide. Where the training queries of the documents are not `made` yet, as if at least one came of
+    every document: so there may be more document-written ones."""
     store, chosen, chunks = snapshot.store, snapshot.settings.evaluation, snapshot.store.chunks()
     queries = store.queries()
-    if store.artifact(QueriesInfo) is not None:
+    if made:
         written, held_out, backend = untrained(snapshot, chunks), heldout_queries(snapshot, chunks), made_by(snapshot)
         model = sum(not is_extractive(one, backend) for one in held_out)
     else:

@@ -31,7 +31,8 @@ def adaptation_offer(project: ProjectFolder, timed: bool = True) -> AdaptationOf
     with closing(project.store()) as store:
         snapshot = ProjectSnapshot(project, project.settings(), store)
         snapshot.need(CorpusInfo)
-        found, counts, due = None, expected_evidence(snapshot), stages_due(snapshot, ORDER)
+        found, due = None, stages_due(snapshot, ORDER)
+        counts = expected_evidence(snapshot, made := "generate" not in due)
         with suppress(EngineError):  # such as a model that cannot be loaded: the run says so
             if timed:
                 found = estimate(snapshot, due, lambda: False)
@@ -52,6 +53,7 @@ def adaptation_offer(project: ProjectFolder, timed: bool = True) -> AdaptationOf
         dict(found.seconds) if found else {}, tuple(found.unknown) if found else (), rung, counts[rung], needed[rung],
         DIFFERENCE, MIN_TO_CHOOSE, needed["judged"], tuple(name for name, does in helps.items() if does), not due,
         max(counts.values()) >= MIN_TO_DECIDE, found.rough if found else busy(), planned is not None,
+        rung != "document" or made,
     )  # fmt: skip
 
 

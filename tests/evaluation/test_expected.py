@@ -18,13 +18,14 @@ from engine.project.stage import ProjectSnapshot
 from engine.project.store.store import Store
 from engine.queries.heldout import split_documents
 from engine.runs import pipeline
+from engine.service.offer import adaptation_offer
 
 __all__ = ["built", "project"]
 
 
-def evidence(project: ProjectFolder) -> dict[str, int]:
+def evidence(project: ProjectFolder, made: bool = True) -> dict[str, int]:
     with closing(project.store()) as store:
-        return {**expected.expected_evidence(ProjectSnapshot(project, project.settings(), store))}
+        return {**expected.expected_evidence(ProjectSnapshot(project, project.settings(), store), made)}
 
 
 def test_as_many_titles_decide_as_were_foretold(tmp_path: Path) -> None:
@@ -34,7 +35,7 @@ def test_as_many_titles_decide_as_were_foretold(tmp_path: Path) -> None:
     )
     with stages_in_this_process():
         pipeline.run(made, stages=("ingest", "index"))
-        before = evidence(made)
+        before = evidence(made, made=False)
         found: list[Event] = []
         pipeline.run(made, stages=("generate", "rank"), on_event=found.append)
     after = evidence(made)
@@ -43,6 +44,14 @@ def test_as_many_titles_decide_as_were_foretold(tmp_path: Path) -> None:
     assert not [one for one in found if isinstance(one, events.Warned) and one.code == "too-few-questions"], (
         "no training"
     )
+    copy_documents(tmp_path / "documents", ("contracts", "policies"), 12)
+    with stages_in_this_process():
+        pipeline.run(made, stages=("ingest", "index"))
+        offered = adaptation_offer(made, timed=False)
+        again, as_before = evidence(made, made=False), evidence(made)
+        pipeline.run(made, stages=("generate", "rank"))
+    assert offered.queries == again["document"] == evidence(made)["document"] < as_before["document"]
+    assert [offered.counted, adaptation_offer(made, timed=False).counted] == [False, True]
 
 
 def test_a_question_with_several_answers_is_one_and_one_that_was_trained_on_is_none(
@@ -63,7 +72,7 @@ def test_a_question_with_several_answers_is_one_and_one_that_was_trained_on_is_n
 def test_a_run_says_before_it_trains_that_the_result_could_not_come_into_use(
     project: ProjectFolder, monkeypatch: pytest.MonkeyPatch, most: int, warned: list[str]
 ) -> None:
-    monkeypatch.setattr(expected, "expected_evidence", lambda _: {"judged": 3, "document": most, "model": 0})
+    monkeypatch.setattr(expected, "expected_evidence", lambda *_: {"judged": 3, "document": most, "model": 0})
     monkeypatch.setattr(pipeline.Run, "run_stage", lambda _run, stage, forced: order.append((stage, len(found))))
     order: list[tuple[str, int]] = []
     found: list[Event] = []

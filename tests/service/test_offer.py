@@ -62,7 +62,7 @@ def test_the_evidence_is_that_which_the_report_goes_by(
     project: ProjectFolder, monkeypatch: pytest.MonkeyPatch, counts: tuple[int, int, int], rung: str, possible: bool
 ) -> None:
     expected = dict(zip(("judged", "document", "model"), counts, strict=True))
-    monkeypatch.setattr(offer, "expected_evidence", lambda _: expected)
+    monkeypatch.setattr(offer, "expected_evidence", lambda *_: expected)
     found = adaptation_offer(project, timed=False)
     assert (found.rung, found.queries, found.possible) == (rung, expected[rung], possible)
 
@@ -75,6 +75,7 @@ def test_enough_evidence_can_prove_a_gain() -> None:
     assert numbers(replace(OFFER, judged_needed=20).judged_show) == [20, 4]
     assert OFFER.judged_show != replace(OFFER, measured=True).judged_show
     assert [len(list(one.lines())) for one in (OFFER, replace(OFFER, helps=()))] == [6, 3]
+    assert [*replace(OFFER, counted=False).lines()][1] != [*OFFER.lines()][1]
     idle, *rest = replace(OFFER, up_to_date=True).lines()
     assert [idle != next(OFFER.lines()), rest == [*OFFER.lines()][1:]] == [True, True]
 

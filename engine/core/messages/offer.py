@@ -30,7 +30,7 @@ class AdaptationOffer:
     `rung`: the best kind of evidence, with `queries` of them; `needed` show a gain of `points` of nDCG@10. Judged questions can
     forbid from `judged_least` on, and decide from `judged_needed` on. `helps`: what would help more, the best first. `possible`:
     whether any kind has as many queries as it takes to decide at all; `measured`: whether an evaluation has found out how many are
-    needed here, which are those that are usual else.
+    needed here, which are those that are usual else. `counted`: else there may be more, as the training queries are not made yet.
     """
 
     seconds: dict[str, float]
@@ -46,6 +46,7 @@ class AdaptationOffer:
     possible: bool = True
     rough: bool = False
     measured: bool = False
+    counted: bool = True
 
     @property
     def provable(self) -> bool:
@@ -71,7 +72,7 @@ class AdaptationOffer:
         yield f"Time: {'none, as nothing has changed since the last adaptation' if self.up_to_date else time}."
         needed = f"To prove a gain of {self.points:g} points of 100{self._usually} takes about {about_count(self.needed)} of these."
         kind = KINDS[self.rung].replace("questions", "question" if self.queries == 1 else "questions")
-        yield f"Evidence: {self.queries:,} {kind}. {needed}"
+        yield f"Evidence: {'' if self.counted else 'at least '}{self.queries:,} {kind}. {needed}"
         if self.provable:
             yield "Outlook: such a gain can be proved. The adapted encoder is then used automatically."
         elif not self.possible:
