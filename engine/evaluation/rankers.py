@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from engine.core.records import Chunk
 from engine.core.similarity import COSINE, Similarity
-from engine.evaluation.candidates import AdapterCandidates, Candidate
+from engine.evaluation.candidates import Candidate
 from engine.evaluation.rankings import padded, products_of, rank_within
 from engine.project.stage import StageContext
 from engine.project.store.artifact_info import AdapterInfo, LexicalInfo
@@ -41,10 +41,6 @@ class Rankers:
         """The trained adapter's folder, or None. Raises NotBuiltError before the first training."""
         folder = self._context.need(AdapterInfo).info.adapter
         return self._context.project.path / folder if folder else None
-
-    @cached_property
-    def _candidates(self) -> AdapterCandidates:
-        return AdapterCandidates(self._context, self.adapter, self._context.need(AdapterInfo).info.adapter_scope)
 
     @cached_property
     def lexical(self) -> LexicalIndex:
@@ -87,7 +83,8 @@ class Rankers:
 
     def candidate(self, weight: float) -> Candidate:
         """The encoder at an interpolation weight of the trained adapter."""
-        return self._candidates.at(weight)
+        scope = self._context.need(AdapterInfo).info.adapter_scope
+        return Candidate(self._context, self.adapter, scope, weight)
 
     def nearest(
         self, queries: Floats, chunks: Floats, among: Among, similarity: Similarity = COSINE

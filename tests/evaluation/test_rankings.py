@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from engine.core.errors import CancelledError
-from engine.evaluation.candidates import AdapterCandidate
+from engine.evaluation import candidates
 from engine.evaluation.rankings import products_of, rank_all, rank_within
 
 KEYS = np.array([10, 20, 30, 40], dtype=np.int64)
@@ -40,7 +40,7 @@ def test_cosines_of_given_chunks() -> None:
     assert found.dtype == np.float32
 
 
-def test_a_run_is_cancelled_between_two_batches_of_queries() -> None:
+def test_a_run_is_cancelled_between_two_batches_of_queries(monkeypatch: pytest.MonkeyPatch) -> None:
     batches: list[int] = []
 
     def encode_queries(texts: list[str], progress: Callable[[int], None]) -> None:
@@ -52,8 +52,8 @@ def test_a_run_is_cancelled_between_two_batches_of_queries() -> None:
         if len(batches) == 3:
             raise CancelledError("The run was cancelled.")
 
-    family: Any = SimpleNamespace(between_batches=lambda _done: check_stop())
-    encoder: Any = SimpleNamespace(encode_queries=encode_queries)
+    context: Any = SimpleNamespace(check_stop=check_stop)
+    monkeypatch.setattr(candidates, "load_encoder", lambda *_: SimpleNamespace(encode_queries=encode_queries))
     with pytest.raises(CancelledError):
-        AdapterCandidate(family, 0.0, encoder).query_vectors(["query"] * 10)
+        candidates.Candidate(context, None, "both", 0.0).query_vectors(["query"] * 10)
     assert batches == [1, 2, 3]

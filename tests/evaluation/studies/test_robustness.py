@@ -11,7 +11,6 @@ import pytest
 from engine.core.figures import Interval
 from engine.core.records import Chunk
 from engine.core.similarity import COSINE
-from engine.evaluation.candidates import AdapterCandidate
 from engine.evaluation.judgments import Judgment
 from engine.evaluation.query_sets import QuerySet
 from engine.evaluation.rankings import products_of, rank_within
@@ -158,20 +157,6 @@ def test_a_language_models_words_come_before_the_documents_own():
     assert (none.synonyms.model, none.synonyms.share) == ("", 0.0)
 
 
-class CountingEncoder:
-    """Encodes whatever text as one vector of its strength, and notes how many texts it was asked."""
-
-    similarity = COSINE
-
-    def __init__(self, strength: float, asked: list[tuple[float, int]]) -> None:
-        self._strength, self._asked = strength, asked
-
-    def encode_queries(self, texts, progress):
-        self._asked.append((self._strength, len(texts)))
-        progress(len(texts))
-        return np.array([[1.0, self._strength]] * len(texts), dtype=np.float32)
-
-
 class CountingRankers:
     """Rankers over `CHUNKS`, all of one vector."""
 
@@ -186,12 +171,12 @@ class CountingRankers:
 
     def candidate(self, weight):
         vectors = np.array([[1.0, 0.0]] * len(CHUNKS), dtype=np.float32)
-        family = SimpleNamespace(
-            between_batches=lambda _done: None,
-            chunk_encoder=lambda encoder, _: encoder,
-            chunk_vectors=lambda *_: vectors,
-        )
-        return AdapterCandidate(family, weight, CountingEncoder(weight, self.asked))
+
+        def query_vectors(texts):
+            self.asked.append((weight, len(texts)))
+            return np.array([[1.0, weight]] * len(texts), dtype=np.float32)
+
+        return SimpleNamespace(query_vectors=query_vectors, chunk_vectors=lambda _: vectors, similarity=COSINE)
 
     def nearest(self, queries, chunks, among, similarity):
         return rank_within(similarity.query_form(queries), similarity.chunk_form(chunks), self.ids, 10, among)
