@@ -225,9 +225,9 @@ def quality_filter(
     """A language model's queries without poor ones, where the settings want that. `language` is the corpus's."""
     if not queries or not snapshot.settings.queries.quality_filters or backend_of(snapshot) not in MODELS:
         return Filtered(queries, [])
-    from engine.queries.filters.quality import checks, passing, sources
+    from engine.queries.filters.quality import checks, passing
 
-    return passing(queries, checks(sources(chunks, snapshot.store.documents(), language, index)), report, check)
+    return passing(queries, checks(chunks, snapshot.store.documents(), language, index), report, check)
 
 
 def _report_share(context: StageContext, name: str, filtered: Filtered, asks: str) -> None:

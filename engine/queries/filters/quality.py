@@ -7,7 +7,6 @@ queries from the documents' own words on purpose.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from engine.core.records import Chunk, Document, Query
@@ -26,7 +25,7 @@ COMMON_SHARE, FEW_CHUNKS = 0.05, 5  # a word in more chunks than either is commo
 OWN_SHARE, MAX_OWN_SHARE = (
     0.5,
     0.2,
-)  # but not, up to the second share of all chunks, where the first is of its own document
+)  # but not, up to the latter share of all chunks, where the former is of its own document
 SAME_WORDS = 0.8
 LANGUAGE_MARGIN = 2.0
 WRITTEN_AS_TEXT = ("keyword", "title")  # kinds that quote their document
@@ -41,54 +40,34 @@ class Check(NamedTuple):
     detail: Callable[[Query], str]
 
 
-@dataclass(frozen=True)
-class Sources:
-    """What queries are compared with. Without an `index` that is up to date, nothing is said about the words' rarity."""
-
-    chunks: Mapping[int, Chunk]
-    documents: Mapping[int, Document]
-    analyzer: Analyzer
-    index: LexicalIndex | None
-
-
-def sources(
+def checks(
     chunks: Sequence[Chunk], documents: Sequence[Document], language: str, index: LexicalIndex | None
-) -> Sources:
-    """The sources of queries about `chunks`; `language` is the corpus's."""
+) -> list[Check]:
+    """The filters of queries about `chunks`, in the order in which they are asked; each holds what it has seen, so they serve for
+    one pass. `language` is the corpus's. Without an `index` that is up to date, nothing is said about the words' rarity."""
     from engine.lexical.analysis import Analyzer
 
-    return Sources(
-        {chunk.id: chunk for chunk in chunks},
-        {document.id: document for document in documents},
-        Analyzer(language, stop_words=False),
-        index,
-    )
+    by_id = {chunk.id: chunk for chunk in chunks}
+    papers = {document.id: document for document in documents}
 
+    def other_language(query: Query) -> str:
+        return _other_language(query.text, by_id[query.chunk_id].text, papers[query.document_id].language)
 
-def checks(known: Sources) -> list[Check]:
-    """The filters in the order in which they are asked; each holds what it has seen, so they serve for one pass."""
-    found = [
-        Check(
-            "language check",
-            "a query is kept when it is written in its document's language",
-            Reason.OTHER_LANGUAGE,
-            _Language(known),
-        ),
-        Check(
-            "copy check",
-            f"a query is kept unless {MAX_RUN_LENGTH} of its words are in a row in its chunk, or {LONG_RUN} that are most of it",
-            Reason.COPIED,
-            _Copied(known),
-        ),
-    ]
-    if known.index is not None:
+    def copied(query: Query) -> str:
+        return "" if query.kind in WRITTEN_AS_TEXT else _copied(query.text, by_id[query.chunk_id].text)
+
+    asks = "a query is kept when it is written in its document's language"
+    found = [Check("language check", asks, Reason.OTHER_LANGUAGE, other_language)]
+    asks = f"a query is kept unless {MAX_RUN_LENGTH} of its words are in a row in its chunk, or {LONG_RUN} that are most of it"
+    found.append(Check("copy check", asks, Reason.COPIED, copied))
+    if index is not None:
         asks = (
             f"a query is kept when a word that it shares with its document is in at most {100 * COMMON_SHARE:.0f} % of "
             "all chunks, or mostly in this document: else it could be answered without it"
         )
-        found.append(Check("own words check", asks, Reason.NOTHING_OWN, _Particular(known, known.index)))
+        found.append(Check("own words check", asks, Reason.NOTHING_OWN, _Particular(chunks, papers, index)))
     asks = "a query is kept unless one before it asks the same chunk with nearly the same words"
-    return [*found, Check("near duplicates", asks, Reason.REPEATED, _SameWords(known.analyzer))]
+    return [*found, Check("near duplicates", asks, Reason.REPEATED, _SameWords(Analyzer(language, stop_words=False)))]
 
 
 def passing(
@@ -129,38 +108,24 @@ def _words(text: str) -> list[str]:
     return [token.folded for token in tokenize(fold(text)) if token.text[-1].isalnum()]
 
 
-class _Language:
+def _other_language(text: str, chunk: str, language: str) -> str:
     """Refused is what is clearly in another language than its document where its chunk is clearly not in that one.
 
     A list of names may look like any language: such a chunk refuses nothing.
     """
+    from engine.lexical.languages import UNKNOWN, language_of, margin_over
 
-    def __init__(self, known: Sources) -> None:
-        self._known = known
-
-    def __call__(self, query: Query) -> str:
-        from engine.lexical.languages import UNKNOWN, language_of, margin_over
-
-        chunk, document = self._known.chunks[query.chunk_id], self._known.documents[query.document_id]
-        written = language_of(query.text)
-        wanted = document.language if document.language not in ("", UNKNOWN) else language_of(chunk.text)
-        if UNKNOWN in (written, wanted) or written == wanted:
-            return ""
-        apart = min(margin_over(query.text, wanted), margin_over(chunk.text, written))
-        return f"{written} instead of {wanted}" if apart >= LANGUAGE_MARGIN else ""
-
-
-class _Copied:
-    def __init__(self, known: Sources) -> None:
-        self._known = known
-
-    def __call__(self, query: Query) -> str:
-        if query.kind in WRITTEN_AS_TEXT:
-            return ""
-        run, words = longest_run(query.text, self._known.chunks[query.chunk_id].text)
-        if run >= MAX_RUN_LENGTH or (run >= LONG_RUN and run >= RUN_SHARE * words):
-            return f"{run} words in a row"
+    written, wanted = language_of(text), language if language not in ("", UNKNOWN) else language_of(chunk)
+    if UNKNOWN in (written, wanted) or written == wanted:
         return ""
+    apart = min(margin_over(text, wanted), margin_over(chunk, written))
+    return f"{written} instead of {wanted}" if apart >= LANGUAGE_MARGIN else ""
+
+
+def _copied(text: str, chunk: str) -> str:
+    run, words = longest_run(text, chunk)
+    too_long = run >= MAX_RUN_LENGTH or (run >= LONG_RUN and run >= RUN_SHARE * words)
+    return f"{run} words in a row" if too_long else ""
 
 
 class _Particular:
@@ -171,12 +136,12 @@ class _Particular:
     document.
     """
 
-    def __init__(self, known: Sources, index: LexicalIndex) -> None:
-        self._known, self._index = known, index
+    def __init__(self, chunks: Sequence[Chunk], documents: Mapping[int, Document], index: LexicalIndex) -> None:
+        self._documents, self._index = documents, index
         self._most = max(FEW_CHUNKS, int(COMMON_SHARE * index.count))
         self._own: tuple[int, list[frozenset[str]]] = (0, [])
         self._of_document: dict[int, list[Chunk]] = {}
-        for chunk in known.chunks.values():
+        for chunk in chunks:
             self._of_document.setdefault(chunk.document_id, []).append(chunk)
 
     def __call__(self, query: Query) -> str:
@@ -201,7 +166,7 @@ class _Particular:
         return self._own[1]
 
     def _seen(self, chunk: Chunk) -> frozenset[str]:
-        title = self._known.documents[chunk.document_id].title
+        title = self._documents[chunk.document_id].title
         text = "\n".join((title, *chunk.headings, chunk.text))
         return frozenset(self._index.analyse(text, self._language_of(chunk.document_id)))
 
@@ -210,7 +175,7 @@ class _Particular:
         from engine.lexical.languages import analysed_in
 
         length = max((chunk.end for chunk in self._of_document.get(document, ())), default=0)
-        return analysed_in(self._known.documents[document].language, length, self._index.language)
+        return analysed_in(self._documents[document].language, length, self._index.language)
 
 
 class _SameWords:

@@ -20,12 +20,7 @@ from engine.lexical.index import LexicalIndex
 from engine.lexical.languages import margin_over
 from engine.project.folder import ProjectFolder
 from engine.project.store.artifact_info import QueriesInfo
-from engine.queries.filters.quality import (
-    Sources,
-    checks,
-    longest_run,
-    sources,
-)
+from engine.queries.filters.quality import Check, checks, longest_run
 from engine.queries.rejection import Reason, Rejected, words_of
 
 Make = Callable[..., ProjectFolder]
@@ -35,8 +30,8 @@ ENGLISH = (
 GERMAN = "Die Pumpe der Halle vier wurde 1994 bei Castel gekauft und ihr Öl wird alle sechs Monate gewechselt."
 
 
-def known(texts: list[str], documents: list[int], tmp_path: Path | None = None, language: str = "") -> Sources:
-    """Chunks 1, 2 … of the documents; with a folder, an index over them."""
+def known(texts: list[str], documents: list[int], tmp_path: Path | None = None, language: str = "") -> list[Check]:
+    """The checks of chunks 1, 2 … of the documents; with a folder, an index over them."""
     chunks = [
         Chunk(document, 0, 0, len(text), text, (), 1, text, str(number), number)
         for number, (text, document) in enumerate(zip(texts, documents, strict=True), 1)
@@ -48,15 +43,15 @@ def known(texts: list[str], documents: list[int], tmp_path: Path | None = None, 
     index = None
     if tmp_path is not None:
         index = LexicalIndex.build(tmp_path / "index", [(chunk.id, chunk.embedded_text) for chunk in chunks], "en")
-    return sources(chunks, papers, "en", index)
+    return checks(chunks, papers, "en", index)
 
 
 def ask(text: str, chunk: int = 1, document: int = 1, kind: QueryKind = "question") -> Query:
     return Query(text, kind, chunk, document, "")
 
 
-def reason(found: Sources, name: str, query: Query) -> str:
-    check = next(check for check in checks(found) if check.name == name)
+def reason(found: list[Check], name: str, query: Query) -> str:
+    check = next(check for check in found if check.name == name)
     detail = check.detail(query)
     return words_of(Rejected(query, check.reason, detail).stored) if detail else ""
 
@@ -150,7 +145,7 @@ def test_one_word_that_is_rare_or_of_its_own_document_is_enough(tmp_path: Path):
 
 
 def test_without_an_index_words_are_not_judged():
-    assert [check.name for check in checks(known([ENGLISH], [1]))] == [
+    assert [check.name for check in known([ENGLISH], [1])] == [
         "language check",
         "copy check",
         "near duplicates",
@@ -158,7 +153,7 @@ def test_without_an_index_words_are_not_judged():
 
 
 def test_nearly_the_same_words_about_one_chunk_are_one_query():
-    (check,) = (check for check in checks(known([ENGLISH, ENGLISH], [1, 1])) if check.name == "near duplicates")
+    (check,) = (check for check in known([ENGLISH, ENGLISH], [1, 1]) if check.name == "near duplicates")
     assert check.detail(ask("What is the price of the pump?")) == ""
     assert check.detail(ask("What is the pumps' price?")) == "What is the price of the pump?"
     assert check.detail(ask("Who paid the price of the pump?")) == ""
@@ -265,12 +260,12 @@ def test_before_any_are_made_the_command_names_what_to_run(asked_project: Make):
 def test_a_stop_is_heard_between_two_queries(asked_project: Make, monkeypatch: pytest.MonkeyPatch):
     asked = 0
 
-    def count(_self: object, _query: Query) -> str:
+    def count(_text: str, _source: str) -> tuple[int, int]:
         nonlocal asked
         asked += 1
-        return ""
+        return 0, 1
 
-    monkeypatch.setattr("engine.queries.filters.quality._Copied.__call__", count)
+    monkeypatch.setattr("engine.queries.filters.quality.longest_run", count)
     with serving(poor) as server:
         project = asked_project(**SIX, endpoint=server.url)
         with pytest.raises(CancelledError):
@@ -279,7 +274,7 @@ def test_a_stop_is_heard_between_two_queries(asked_project: Make, monkeypatch: p
 
 
 def test_nearly_the_same_words_with_another_year_are_another_query():
-    (check,) = (check for check in checks(known([ENGLISH], [1])) if check.name == "near duplicates")
+    (check,) = (check for check in known([ENGLISH], [1]) if check.name == "near duplicates")
     assert check.detail(ask("What was the yearly price of the northern pump in 2019?")) == ""
     assert check.detail(ask("What was the yearly price of the northern pump in 2020?")) == ""
     assert check.detail(ask("What was the yearly price of the northern pumps in 2019?"))
