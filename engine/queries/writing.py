@@ -12,10 +12,10 @@ from engine.core.records import Chunk, Query
 from engine.core.text import duration
 from engine.project.stage import ProjectSnapshot, StageContext, fingerprint
 from engine.queries.filters.consistency import format_share
-from engine.queries.llm.answer import Passage
+from engine.queries.llm.answer import Answer, Passage
 from engine.queries.llm.cost import HOUR, MEASURED, Budget, Course, Pace
 from engine.queries.llm.coverage import covering_order, distinct, word_vectors
-from engine.queries.llm.ledger import Entry, Ledger, answer_files, forget_others, passage_key
+from engine.queries.llm.ledger import Ledger, answer_files, forget_others, passage_key
 from engine.queries.opening import corpus_language, open_writer, writer_recipe
 from engine.queries.rejection import Reason, Rejected, no_usable_queries
 from engine.queries.rules.extractive import rounds
@@ -125,11 +125,11 @@ class _Walk:
         self.context.choose("chunks asked", f"spread over {clusters} clusters", reason)
         return order
 
-    def _entries(self, order: Sequence[int]) -> Generator[tuple[int, Entry]]:
+    def _entries(self, order: Sequence[int]) -> Generator[tuple[int, Answer]]:
         """The entry of each position, in order. Answers that come before their turn are on the disk and wait for it, so that
         a budget reaches the same chunks however many are asked at once."""
-        early: dict[int, Entry] = {}
-        answers: Generator[tuple[int, Entry]] | None = None
+        early: dict[int, Answer] = {}
+        answers: Generator[tuple[int, Answer]] | None = None
         try:
             for position in order:
                 entry = early.pop(position, None)
@@ -149,7 +149,7 @@ class _Walk:
             if answers is not None:
                 answers.close()
 
-    def _answers(self, order: Sequence[int]) -> Generator[tuple[int, Entry]]:
+    def _answers(self, order: Sequence[int]) -> Generator[tuple[int, Answer]]:
         """Ask about what the ledger does not hold, and put it there, as the answers come."""
         self._backend = open_writer(self.context)
         self.context.choose(
@@ -174,7 +174,7 @@ class _Walk:
     def _key(self, position: int) -> str:
         return passage_key(self.chunks[position], self._title(position))
 
-    def _take(self, position: int, entry: Entry) -> None:
+    def _take(self, position: int, entry: Answer) -> None:
         chunk = self.chunks[position]
         self.done += 1
         self.seconds += entry.seconds
@@ -184,7 +184,7 @@ class _Walk:
         self.found += [(position, item.about(chunk)) for item in entry.items]
         self.lost += [Rejected(dropped.item.about(chunk), dropped.reason) for dropped in entry.dropped]
 
-    def _count(self, entry: Entry, own: bool) -> None:
+    def _count(self, entry: Answer, own: bool) -> None:
         """Follow the answers as they come: those before one in the order may take much longer. `own`: it was written in this run,
         and its time is that of an answer, not of a server that failed."""
         course = self._course

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -42,6 +43,11 @@ class Answer:
     lasting: bool = True
     refused: bool = False
     seconds: float = 0.0
+
+    @property
+    def counts(self) -> Counter[str]:
+        """Items that were dropped, by reason."""
+        return Counter(one.reason for one in self.dropped)
 
     @property
     def is_final(self) -> bool:

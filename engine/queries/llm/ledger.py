@@ -6,9 +6,8 @@ import errno
 import hashlib
 import json
 import os
-from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +19,6 @@ from engine.queries.llm.shapes import well_formed
 from engine.queries.rejection import read_reason
 
 PATTERN = "answers-*.jsonl"
-
-
-@dataclass(frozen=True)
-class Entry(Answer):
-    """An answer as it is kept. `counts`: dropped items by reason; the first version kept no more of them."""
-
-    counts: Mapping[str, int] = field(default_factory=dict)
 
 
 def passage_key(chunk: Chunk, title: str) -> str:
@@ -48,7 +40,7 @@ class Ledger:
             os.ftruncate(self._file, whole)
         self._entries = {key: entry for key, entry, _ in _lines(data[:whole])}
 
-    def get(self, key: str) -> Entry | None:
+    def get(self, key: str) -> Answer | None:
         """The answer of a chunk, if there is one that stands."""
         entry = self._entries.get(key)
         return entry if entry is not None and entry.is_final else None
@@ -59,16 +51,14 @@ class Ledger:
         before = entry is not None and not entry.is_final and entry.refused
         return before and any(not other.problem for other in self._entries.values())
 
-    def add(self, key: str, answer: Answer) -> Entry:
+    def add(self, key: str, answer: Answer) -> Answer:
         """Write an answer to the disk; returns it as it will be read back."""
-        entry = Entry(
-            tuple(answer.items), tuple(answer.dropped), answer.problem, answer.lasting, answer.refused,
-            round(answer.seconds, 3), Counter(lost.reason for lost in answer.dropped),
-        )  # fmt: skip
-        lost = [[*one.item, one.reason] for one in entry.dropped]
+        kept = replace(
+            answer, items=tuple(answer.items), dropped=tuple(answer.dropped), seconds=round(answer.seconds, 3)
+        )
         data = {
-            "key": key, "items": entry.items, "dropped": entry.counts, "lost": lost, "problem": entry.problem,
-            "lasting": entry.lasting, "seconds": entry.seconds, "refused": entry.refused,
+            "key": key, "items": kept.items, "dropped": kept.counts, "lost": [[*one.item, one.reason] for one in kept.dropped],
+            "problem": kept.problem, "lasting": kept.lasting, "seconds": kept.seconds, "refused": kept.refused,
         }  # fmt: skip
         line = (json.dumps(data) + "\n").encode()
         before = os.fstat(self._file).st_size
@@ -79,8 +69,8 @@ class Ledger:
         except OSError:
             os.ftruncate(self._file, before)
             raise
-        self._entries[key] = entry
-        return entry
+        self._entries[key] = kept
+        return kept
 
     def close(self) -> None:
         """Close the file."""
@@ -106,11 +96,11 @@ def forget_others(project: ProjectFolder, keys: Collection[str]) -> None:
             write_text(path, "".join(kept))
 
 
-def _lines(data: bytes) -> Iterator[tuple[str, Entry, str]]:
+def _lines(data: bytes) -> Iterator[tuple[str, Answer, str]]:
     """Key, entry and text of every line that can be read."""
     for line in data.split(b"\n"):
         try:
-            yield *_entry(json.loads(line)), line.decode() + "\n"
+            yield *_answer(json.loads(line)), line.decode() + "\n"
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             continue
 
@@ -119,18 +109,13 @@ def _item(question: str, evidence: str, kind: QueryKind) -> Item:
     return Item(well_formed(str(question)), well_formed(str(evidence)), kind)
 
 
-def _code(reason: Any) -> str:
-    """Ledgers of before 0.2 hold the words."""
-    return read_reason(str(reason))[0] or str(reason)
-
-
-def _entry(data: dict[str, Any]) -> tuple[str, Entry]:
-    lost = tuple(
-        Dropped(_item(question, evidence, kind), _code(reason))
-        for question, evidence, kind, reason in data.get("lost", [])
+def _answer(data: dict[str, Any]) -> tuple[str, Answer]:
+    """Ledgers of before 0.2 hold the words of reasons."""
+    dropped = tuple(
+        Dropped(_item(question, evidence, kind), read_reason(str(reason))[0] or str(reason))
+        for question, evidence, kind, reason in data["lost"]
     )
-    return str(data["key"]), Entry(
-        tuple(_item(*item) for item in data["items"]), lost, str(data["problem"]), bool(data["lasting"]),
-        bool(data.get("refused", False)), float(data.get("seconds", 0)),
-        {_code(reason): int(count) for reason, count in data["dropped"].items()},
-    )  # fmt: skip
+    items = tuple(_item(*item) for item in data["items"])
+    return str(data["key"]), Answer(
+        items, dropped, str(data["problem"]), bool(data["lasting"]), bool(data["refused"]), float(data["seconds"])
+    )
