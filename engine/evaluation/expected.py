@@ -6,10 +6,9 @@ from engine.evaluation.document_set import grouped_by_text
 from engine.evaluation.evidence import RungName
 from engine.evaluation.query_sets import generated_queries, heldout_queries
 from engine.project.stage import ProjectSnapshot
-from engine.queries.articles import document_keys
 from engine.queries.choosing import MODELS, backend_of, is_extractive, made_by
 from engine.queries.document_written import held_by, untrained
-from engine.queries.heldout import split_documents
+from engine.queries.heldout import document_keys, split_documents
 from engine.queries.rules.tokens import fold
 from engine.queries.stage import MIN_GROUPS
 from engine.written_queries.document_queries import document_queries

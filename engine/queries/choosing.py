@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,16 +22,6 @@ EXTRACTIVE = ("extractive", "both")  # backends that make queries of the documen
 AUTO = "auto"
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """A backend and why. Where `auto` has found a language model: its file, and `content_identity` of it."""
-
-    backend: str
-    reason: str
-    model: str = ""
-    identity: str = ""
-
-
 def backend_of(snapshot: ProjectSnapshot) -> str:
     """The backend that makes the queries; `auto` is never one."""
     return resolve_backend(snapshot.settings, snapshot.store).backend
@@ -49,7 +38,7 @@ def is_extractive(query: Query, backend: str) -> bool:
     return backend in EXTRACTIVE and query.kind != "imported"
 
 
-def resolve_backend(settings: Settings, store: Store | None = None, *, present: bool = False) -> Choice:
+def resolve_backend(settings: Settings, store: Store | None = None, *, present: bool = False) -> QueryBackendInfo:
     """`auto` takes what is named in project.toml, a server first; then what it took before, by the `store` of a project; then a
     model that was added to our own folder, or, where there is none, the built-in generator. It starts nothing and connects to
     nobody. `present`: a language model that it took before must still be there, and so must what runs it."""
@@ -59,17 +48,17 @@ def resolve_backend(settings: Settings, store: Store | None = None, *, present: 
     return before or _found()
 
 
-def resolve_and_keep_backend(context: StageContext) -> Choice:
+def resolve_and_keep_backend(context: StageContext) -> QueryBackendInfo:
     """What makes the queries of this run; what `auto` has chosen is kept for the runs after it. A forced one chooses anew."""
     named, before = _named(context.settings), _kept(context.store)
     choice = named or (None if context.forced else _still_there(context.store)) or _found()
     kept = None if named else choice
     if kept != before:
-        context.store.put_artifact(Artifact(QueryBackendInfo(**asdict(kept)) if kept else QueryBackendInfo(), ""))
+        context.store.put_artifact(Artifact(kept or QueryBackendInfo(), ""))
     return choice
 
 
-def with_choice(settings: Settings, choice: Choice) -> Settings:
+def with_choice(settings: Settings, choice: QueryBackendInfo) -> Settings:
     """The settings with what `auto` has chosen in its place."""
     if settings.queries.backend != AUTO:
         return settings
@@ -82,39 +71,39 @@ def with_backend(snapshot: ProjectSnapshot) -> Settings:
     return with_choice(snapshot.settings, resolve_backend(snapshot.settings, snapshot.store))
 
 
-def _found() -> Choice:
+def _found() -> QueryBackendInfo:
     from engine.gguf.places import find_models, own_models
 
     own = own_models()
     if own and (why := lack("llm")):
-        return Choice("extractive", f"{own[0].name} was added with 'engine models add', but {why}")
+        return QueryBackendInfo("extractive", f"{own[0].name} was added with 'engine models add', but {why}")
     if own:
         reason = f"{own[0].name} was added with 'engine models add'"
         reason += f", the first by name of {len(own)}; queries.model names another" if len(own) > 1 else ""
-        return Choice("gguf", reason, str(own[0]), content_identity(own[0]))
+        return QueryBackendInfo("gguf", reason, str(own[0]), content_identity(own[0]))
     others = len(find_models())
     lie = f"; {others} GGUF files are elsewhere; 'engine models' lists them" if others else ""
     reason = f"no server and no language model is named, and none was added with 'engine models add'{lie}"
-    return Choice("extractive", reason)
+    return QueryBackendInfo("extractive", reason)
 
 
-def _named(settings: Settings) -> Choice | None:
+def _named(settings: Settings) -> QueryBackendInfo | None:
     queries = settings.queries
     if queries.backend != AUTO:
-        return Choice(queries.backend, "it is set in project.toml")
+        return QueryBackendInfo(queries.backend, "it is set in project.toml")
     if queries.endpoint:
-        return Choice("endpoint", "queries.endpoint names a server")
+        return QueryBackendInfo("endpoint", "queries.endpoint names a server")
     if queries.model:
-        return Choice("gguf", "queries.model names a language model")
+        return QueryBackendInfo("gguf", "queries.model names a language model")
     return None
 
 
-def _kept(store: Store) -> Choice | None:
+def _kept(store: Store) -> QueryBackendInfo | None:
     artifact = store.artifact(QueryBackendInfo)
-    return Choice(**artifact.info.to_dict()) if artifact and artifact.info.backend else None
+    return artifact.info if artifact and artifact.info.backend else None
 
 
-def _still_there(store: Store) -> Choice | None:
+def _still_there(store: Store) -> QueryBackendInfo | None:
     kept = _kept(store)
     if kept is None or not kept.model:
         return kept

@@ -10,8 +10,7 @@ from hashlib import sha256
 
 from engine.core.records import Chunk, DocumentQuery
 from engine.project.stage import ProjectSnapshot
-from engine.queries.articles import document_keys
-from engine.queries.heldout import untrained_documents
+from engine.queries.heldout import document_keys, untrained_documents
 from engine.queries.imported import graded_answers
 from engine.written_queries.document_queries import document_queries, folded_words
 

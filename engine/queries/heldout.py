@@ -1,16 +1,34 @@
-"""Which documents' queries are held out, and which queries are measured when there are too many."""
+"""Which documents' queries are held out, with the documents that are parts, neighbours or copies of theirs; and which queries are
+measured when there are too many."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from engine.core.records import Query, Split
+from engine.core.records import Document, Query, Split
 
+UNTITLED_RUN = 50
 MIN_TO_CHOOSE = 20
 """Queries of one kind without which nothing is compared."""
 MIN_TO_DECIDE = 71
 """Queries of one kind without which nothing comes into use, however little they vary (`evidence.queries_to_decide`)."""
+
+
+def document_keys(documents: Sequence[Document]) -> dict[int, str]:
+    """Document id → key; documents with one key are parts, neighbours or copies of one another and never parted.
+
+    Files with the same content share the first one's path. BEIR entries share their title; untitled ones, often
+    neighbouring passages of one text, go by runs of `UNTITLED_RUN`.
+    """
+    first: dict[str, str] = {}
+    keys = {}
+    for number, document in enumerate(sorted(documents, key=lambda document: document.id)):
+        if document.external_id is None:
+            keys[document.id] = first.setdefault(document.content_hash, document.path)
+        else:
+            keys[document.id] = f"{document.source}\0{document.title or number // UNTITLED_RUN}"
+    return keys
 
 
 def assign_split(keys: Mapping[int, str], share: float, seed: int = 0) -> frozenset[int]:

@@ -12,14 +12,13 @@ from engine.encoders.for_project import check_device
 from engine.encoders.kinds.chosen import base_source
 from engine.lexical.stage import VERSION as INDEX_VERSION
 from engine.project.stage import ProjectSnapshot, Stage, StageContext, fingerprint, stage_fingerprint
-from engine.project.store.artifact_info import CorpusInfo, LexicalInfo, QueriesInfo
+from engine.project.store.artifact_info import CorpusInfo, LexicalInfo, QueriesInfo, QueryBackendInfo
 from engine.project.store.artifacts import Artifact
 from engine.queries import rejection
-from engine.queries.articles import document_keys
-from engine.queries.choosing import AUTO, EXTRACTIVE, MODELS, Choice, backend_of, resolve_and_keep_backend
+from engine.queries.choosing import AUTO, EXTRACTIVE, MODELS, backend_of, resolve_and_keep_backend
 from engine.queries.edits import apply_edits, content, read_edits
 from engine.queries.filters.consistency import consistency_filter, format_share
-from engine.queries.heldout import cap_queries, least_of, split_documents
+from engine.queries.heldout import cap_queries, document_keys, least_of, split_documents
 from engine.queries.opening import check_model, query_recipe, writer_noted
 from engine.queries.rejection import Filtered, Reason, Rejected
 from engine.queries.rules.tokens import fold
@@ -141,7 +140,7 @@ def adaptation_corpus(snapshot: ProjectSnapshot) -> tuple[str, float]:
     return (former.info.corpus, share) if share <= snapshot.settings.corpus.retrain_threshold else (current, share)
 
 
-def _candidates(context: StageContext, chunks: Sequence[Chunk], choice: Choice) -> Written:
+def _candidates(context: StageContext, chunks: Sequence[Chunk], choice: QueryBackendInfo) -> Written:
     """Queries of the chosen backend, but those that equal judged ones."""
     backend = choice.backend
     if context.settings.queries.backend == AUTO:

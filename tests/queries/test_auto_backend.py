@@ -20,7 +20,8 @@ from engine.core.records import Query
 from engine.gguf.file import content_identity, own_folder
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot
-from engine.queries.choosing import Choice, is_extractive, made_by, resolve_backend
+from engine.project.store.artifact_info import QueryBackendInfo
+from engine.queries.choosing import is_extractive, made_by, resolve_backend
 from engine.queries.llm.ledger import answer_files
 from engine.training.recipe import resolve_config
 
@@ -77,7 +78,7 @@ class Auto:
     def __init__(self, project: ProjectFolder) -> None:
         self.project = project
 
-    def resolve_backend(self) -> Choice:
+    def resolve_backend(self) -> QueryBackendInfo:
         store = self.project.store()
         try:
             return resolve_backend(self.project.settings(), store)
@@ -112,7 +113,7 @@ def test_auto_takes_what_is_named_then_what_was_added_then_the_built_in_generato
     assert auto.resolve_backend().backend == "extractive"
     path = added("ours.gguf")
     choice = auto.resolve_backend()
-    assert choice == Choice("gguf", choice.reason, str(path), content_identity(path))
+    assert choice == QueryBackendInfo("gguf", choice.reason, str(path), content_identity(path))
     assert choice.reason.startswith("ours.gguf")
     added("their.gguf")
     assert auto.resolve_backend() == replace(choice, reason=auto.resolve_backend().reason)

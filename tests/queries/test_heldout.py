@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.core.records import Document, Query, Split
-from engine.queries.heldout import assign_split, cap_queries, untrained_documents
+from engine.queries.heldout import UNTITLED_RUN, assign_split, cap_queries, document_keys, untrained_documents
 from engine.queries.stage import split_queries
 from engine.settings.load import validate
 
@@ -107,3 +107,26 @@ def test_a_document_is_untrained_where_all_its_queries_are_held_out() -> None:
     assert untrained_documents(queries, {1: "a", 2: "b", 3: "c", 4: "a", 5: "e"}, [4]) == {5}, (
         "a document of 1's answers"
     )
+
+
+def numbered(number: int, path: str, content: str, title: str = "", external: str | None = None) -> Document:
+    return Document(path, "source", "md", title, "", content, 1, 0.0, external, number)
+
+
+def test_copies_share_a_key_and_other_files_do_not() -> None:
+    keys = document_keys([numbered(2, "b.md", "same"), numbered(1, "a.md", "same"), numbered(3, "c.md", "other")])
+    assert keys == {1: "a.md", 2: "a.md", 3: "c.md"}
+
+
+def test_entries_of_one_title_share_a_key() -> None:
+    one = numbered(1, "corpus.jsonl#1", "x", "Report", "1")
+    two = numbered(2, "corpus.jsonl#2", "y", "Report", "2")
+    three = numbered(3, "corpus.jsonl#3", "z", "Letter", "3")
+    keys = document_keys([one, two, three])
+    assert keys[1] == keys[2] != keys[3]
+
+
+def test_untitled_neighbours_share_a_key_but_not_the_whole_corpus() -> None:
+    keys = document_keys([numbered(n, f"corpus.jsonl#{n}", str(n), "", str(n)) for n in range(1, 2 * UNTITLED_RUN + 1)])
+    assert len(set(keys.values())) == 2
+    assert keys[1] == keys[UNTITLED_RUN] != keys[UNTITLED_RUN + 1]

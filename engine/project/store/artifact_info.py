@@ -111,7 +111,8 @@ class QueriesInfo(ArtifactInfo):
 
 @dataclass(frozen=True)
 class QueryBackendInfo(ArtifactInfo):
-    """The backend that `queries.backend = "auto"` chose; `backend` is empty where project.toml names one."""
+    """The backend that makes the queries, and why; where `auto` has found a language model, its file and `content_identity` of
+    it. As an artifact: what `auto` has chosen, empty where project.toml names a backend."""
 
     kind, stage = "query-backend", "generate"
     backend: str = ""
