@@ -12,12 +12,10 @@ from engine.core.errors import TooLittleTextError
 from engine.core.figures import Difference, FigureTable, Interval
 from engine.evaluation.judgments import Judgment, clusters_of
 from engine.metrics.bootstrap import SAMPLES, bootstrap_means, interval
-from engine.metrics.differences import difference
-from engine.metrics.multihop import first_found, multihop_ap_at_k
-from engine.metrics.power import with_needed
+from engine.metrics.power import tested_difference
 from engine.metrics.randomisation import randomisation_p
 from engine.metrics.relevance import Relevance
-from engine.metrics.retrieval import NAMES, evaluate_run
+from engine.metrics.retrieval import NAMES, evaluate_run, first_found, multihop_ap_at_k
 
 Ids = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -136,6 +134,5 @@ def compared(
         p_values = randomisation_p(rows, samples, seed, clusters).tolist()
         for column, (name, other, metric) in enumerate(cells):
             means_of_gap = mean_of[name, metric] - mean_of[other, metric]
-            found = difference(rows[:, column], means_of_gap, p_values[column]).percent()
-            gaps[name, other][metric] = with_needed(found, rows[:, column], clusters)
+            gaps[name, other][metric] = tested_difference(rows[:, column], means_of_gap, p_values[column], clusters)
     return figures, gaps

@@ -24,7 +24,7 @@ from engine.evaluation.evidence import CERTIFYING, DIFFERENCE, Evidence, RungNam
 from engine.metrics.bootstrap import SAMPLES, bootstrap_means, bounds
 from engine.metrics.differences import MIN_QUERIES as MIN_TO_EXCLUDE
 from engine.metrics.power import tested_difference
-from engine.metrics.randomisation import max_t_p
+from engine.metrics.randomisation import max_t_p, randomisation_p
 
 LEVEL = 0.05
 TOLERANCE = 0.3
@@ -128,12 +128,12 @@ class _Comparison:
         self._means = bootstrap_means(self._gaps, samples, seed, self._clusters)
         self._p = max_t_p(self._gaps, samples, seed, self._clusters)
         self._column = {name: 2 * place for place, name in enumerate(names)}
-        self._samples, self._seed = samples, seed
+        self._tested = randomisation_p(self._gaps, samples, seed, self._clusters).tolist()
 
     def result(self, name: str, excluded_by: RungName | None, *, certified: bool) -> CandidateResult:
         column = self._column[name]
         semantic, default = (
-            tested_difference(self._gaps[:, place], self._means[:, place], self._samples, self._seed, self._clusters)
+            tested_difference(self._gaps[:, place], self._means[:, place], self._tested[place], self._clusters)
             for place in (column, column + 1)
         )
         if not self._certifies:

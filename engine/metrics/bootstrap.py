@@ -27,7 +27,7 @@ def bootstrap_means(
     The rows' multiplicities (samples, n) are multiplied with the values block by block: memory stays below about
     60 MB whatever n. ValueError for an empty or non-finite matrix.
     """
-    matrix = _checked(values)
+    matrix = checked(values)
     if samples < 1:
         raise ValueError(f"samples must be at least 1, not {samples}")
     sums, sizes = cluster_sums(matrix, clusters)
@@ -76,15 +76,8 @@ def bounds(means: Floats) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def checked_column(values: ArrayLike) -> Floats:
-    """Per-query values (n,) as (n, 1). ValueError for another shape."""
-    array = np.asarray(values, dtype=np.float64)
-    if array.ndim != 1:
-        raise ValueError(f"per-query values must be one-dimensional, not of shape {array.shape}")
-    return array[:, None]
-
-
-def _checked(values: ArrayLike) -> Floats:
+def checked(values: ArrayLike) -> Floats:
+    """Per-query values (n, c). ValueError for an empty or non-finite matrix."""
     matrix = np.asarray(values, dtype=np.float64)
     if matrix.ndim != 2 or matrix.size == 0:
         raise ValueError(f"nothing to resample: values of shape {matrix.shape}")

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from engine.core.figures import Difference, Verdict
-from engine.metrics.bootstrap import CONFIDENCE, SAMPLES, bootstrap_means, bounds, checked_column
+from engine.metrics.bootstrap import CONFIDENCE, SAMPLES, bootstrap_means, bounds
 from engine.metrics.randomisation import randomisation_p
 from engine.metrics.relevance import Floats
 
@@ -27,24 +27,14 @@ def paired_difference(
     `a`, `b`: (n,) per-query values in the same order; `clusters` (n,): which of them belong together. ValueError for empty, NaN or
     differently long input.
     """
-    first, second = checked_column(a), checked_column(b)
-    if len(first) != len(second):
-        raise ValueError(f"paired values must be as many: {len(first)} and {len(second)}")
-    gap = first - second
+    gap = np.subtract(a, b, dtype=np.float64)[:, None]
     p_value = float(randomisation_p(gap, samples, seed, clusters)[0])
-    return difference(gap[:, 0], bootstrap_means(gap, samples, seed, clusters)[:, 0], p_value)
+    return difference(float(gap.mean()), bootstrap_means(gap, samples, seed, clusters)[:, 0], p_value)
 
 
-def difference(gap: Floats, means: Floats, p_value: float) -> Difference:
-    """The verdict on per-query differences `gap` (n,) from their bootstrap `means` (samples,) and the randomisation test.
-
-    `better` or `worse` where the interval excludes 0 and `p_value` is at most 1 − `CONFIDENCE`.
-    """
-    return difference_of(float(gap.mean()), means, p_value)
-
-
-def difference_of(value: float, resampled: Floats, p_value: float) -> Difference:
-    """As `difference`, of any figure: its observed difference and those of the resamples (samples,)."""
+def difference(value: float, resampled: Floats, p_value: float) -> Difference:
+    """The verdict on any figure: its observed difference, those of the bootstrap's resamples (samples,), and p of the randomisation
+    test. `better` or `worse` where the interval excludes 0 and `p_value` is at most 1 − `CONFIDENCE`."""
     low, high = bounds(resampled)
     ahead = float(np.mean(resampled > 0) + 0.5 * np.mean(resampled == 0))
     shown = p_value <= 1 - CONFIDENCE + 1e-12

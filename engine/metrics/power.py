@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike
 from engine.core.figures import Difference
 from engine.metrics.bootstrap import CONFIDENCE, cluster_sums
 from engine.metrics.differences import MIN_QUERIES, difference
-from engine.metrics.randomisation import randomisation_p
 from engine.metrics.relevance import Floats
 
 POWER = 0.8
@@ -58,10 +57,9 @@ def with_needed(found: Difference, gap: ArrayLike, clusters: ArrayLike | None = 
     return found if needed is None else replace(found, needed=max(np.size(gap) + 1, needed))
 
 
-def tested_difference(gap: Floats, means: Floats, samples: int, seed: int, clusters: ArrayLike | None) -> Difference:
-    """The difference of per-query `gap` (n,) in percent, by its bootstrap `means` (samples,), with p and queries needed."""
-    p_value = float(randomisation_p(gap[:, None], samples, seed, clusters)[0])
-    return with_needed(difference(gap, means, p_value).percent(), gap, clusters)
+def tested_difference(gap: Floats, means: Floats, p_value: float, clusters: ArrayLike | None) -> Difference:
+    """The difference of per-query `gap` (n,) in percent, by its bootstrap `means` (samples,), with queries needed."""
+    return with_needed(difference(float(gap.mean()), means, p_value).percent(), gap, clusters)
 
 
 def with_needed_pairs(found: Difference, count: int) -> Difference:

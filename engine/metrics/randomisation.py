@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from engine.metrics.bootstrap import SAMPLES, cluster_sums
+from engine.metrics.bootstrap import SAMPLES, checked, cluster_sums
 from engine.metrics.relevance import Floats
 
 BLOCK = 2_000_000
@@ -29,7 +29,7 @@ def randomisation_p(
     All 2ᵏ tosses of k clusters where there are at most `samples` of them, which makes p exact; else `samples` random ones, the
     observed one counted among them, so that p is never 0. ValueError for an empty or non-finite matrix.
     """
-    matrix = _checked(gaps, samples, clusters)
+    matrix, _ = cluster_sums(checked(gaps), clusters)  # (k, c)
     observed = np.abs(matrix.sum(axis=0))
     reached = observed - _TIE * np.maximum(np.abs(matrix).sum(axis=0), 1e-300)  # equal sums differ by their rounding
     extreme = np.zeros(matrix.shape[1], dtype=np.int64)
@@ -46,23 +46,13 @@ def max_t_p(gaps: ArrayLike, samples: int = SAMPLES, seed: int = 0, clusters: Ar
     the way's observed one; the gap of a cluster is the sum of its queries'.
     Clusters, tosses and ValueError as in `randomisation_p`.
     """
-    matrix = _checked(gaps, samples, clusters)
+    matrix, _ = cluster_sums(checked(gaps), clusters)  # (k, c)
     scaled = matrix / np.maximum(np.sqrt((matrix**2).sum(axis=0)), 1e-300)
     reached = scaled.sum(axis=0) - _TIE * np.sqrt(len(matrix))
     extreme = np.zeros(matrix.shape[1], dtype=np.int64)
     for signs in _tosses(len(matrix), samples, seed):
         extreme += ((signs @ scaled).max(axis=1)[:, None] >= reached).sum(axis=0)
     return _share(extreme, len(matrix), samples)
-
-
-def _checked(gaps: ArrayLike, samples: int, clusters: ArrayLike | None) -> Floats:
-    """(k, c) the gaps of each cluster."""
-    matrix = np.asarray(gaps, dtype=np.float64)
-    if matrix.ndim != 2 or matrix.size == 0 or samples < 1:
-        raise ValueError(f"nothing to randomise: differences of shape {matrix.shape}, {samples} samples")
-    if not np.isfinite(matrix).all():
-        raise ValueError("per-query differences hold NaN or infinity")
-    return cluster_sums(matrix, clusters)[0]
 
 
 def _is_exact(n: int, samples: int) -> bool:

@@ -1,12 +1,14 @@
-"""Figures of rankings: Hit@k, MRR@k, nDCG@k, recall@k and MAP@k (METHODS.md §1 Metrics)."""
+"""Figures of rankings: Hit@k, MRR@k, nDCG@k, recall@k, MAP@k, and the MAP@k (multihop) that MultiHop-RAG's and BMEmbed's tables
+use (METHODS.md §1 Metrics)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from engine.metrics.relevance import Floats, Ints, Relevance, ratio
 
@@ -58,6 +60,34 @@ def _dcg(grades: Ints, gain: Gain) -> Floats:
     return discounted
 
 
+def first_found(ids: ArrayLike, held: Sequence[Mapping[int, Collection[int]]]) -> Ints:
+    """(q, depth) how many evidence strings the item at each rank shows for the first time.
+
+    `ids` (q, depth) with -1 for padding; `held`: for each query, item id → indices of the evidence strings it holds.
+    """
+    rankings = np.asarray(ids, dtype=np.int64)
+    if rankings.ndim != 2 or len(rankings) != len(held):
+        raise ValueError(f"{len(held)} queries do not fit rankings of shape {rankings.shape}")
+    counts = np.zeros(rankings.shape, dtype=np.int64)
+    for row, evidence in enumerate(held):
+        seen: set[int] = set()
+        for rank in np.flatnonzero(np.isin(rankings[row], list(evidence))):
+            new = set(evidence[int(rankings[row, rank])]) - seen
+            counts[row, rank] = len(new)
+            seen |= new
+    return counts
+
+
+def multihop_ap_at_k(first: Ints, evidence: ArrayLike, k: int = 10) -> Floats:
+    """(q,) Σ_{i≤k} first_i / i, divided by min(#evidence, k); 0 for a query without evidence.
+
+    `first` (q, depth) comes from `first_found`; `evidence` (q,) is the number of evidence strings of each query, found
+    or not. Not standard average precision: a chunk that holds two strings at rank 1 adds 2.
+    """
+    counts = first[:, :k]
+    return ratio((counts / np.arange(1, counts.shape[1] + 1)).sum(axis=1), np.minimum(evidence, k))
+
+
 METRICS: dict[str, Callable[[Relevance, int], Floats]] = {
     "hit": hit_at_k,
     "mrr": reciprocal_rank,
@@ -76,11 +106,10 @@ def evaluate_run(relevance: Relevance, names: Iterable[str] = NAMES) -> dict[str
 
     A query without any relevant item scores 0 everywhere: leave such queries out beforehand.
     """
-    return {name: _measure(relevance, name) for name in names}
-
-
-def _measure(relevance: Relevance, name: str) -> Floats:
-    metric, _, cut = name.partition("@")
-    if metric not in METRICS or not cut.isdigit():
-        raise ValueError(f"unknown metric {name!r}; known: {', '.join(METRICS)}, each as name@k")
-    return METRICS[metric](relevance, int(cut))
+    values = {}
+    for name in names:
+        metric, _, cut = name.partition("@")
+        if metric not in METRICS or not cut.isdigit():
+            raise ValueError(f"unknown metric {name!r}; known: {', '.join(METRICS)}, each as name@k")
+        values[name] = METRICS[metric](relevance, int(cut))
+    return values

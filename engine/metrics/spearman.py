@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from engine.core.figures import Difference, Interval
 from engine.metrics.bootstrap import bounds
-from engine.metrics.differences import difference_of
+from engine.metrics.differences import difference
 from engine.metrics.relevance import Floats
 
 RESAMPLES = 2_000
@@ -64,7 +64,7 @@ def spearman_difference(
         tossed = np.where(heads, mine, theirs), np.where(heads, theirs, mine)
         apart = _correlation(ranks(tossed[0]), wanted) - _correlation(ranks(tossed[1]), wanted)
         extreme += abs(apart) >= abs(gap) - 1e-12
-    return difference_of(gap, both[:, 0] - both[:, 1], (extreme + 1) / (samples + 1))
+    return difference(gap, both[:, 0] - both[:, 1], (extreme + 1) / (samples + 1))
 
 
 def _resampled(columns: list[Floats], gold: Floats, samples: int, seed: int) -> Floats:

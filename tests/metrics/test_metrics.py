@@ -7,14 +7,15 @@ import math
 import numpy as np
 import pytest
 
-from engine.metrics.multihop import first_found, multihop_ap_at_k
 from engine.metrics.relevance import Relevance
 from engine.metrics.retrieval import (
     MAFIN,
     NAMES,
     average_precision_at_k,
     evaluate_run,
+    first_found,
     hit_at_k,
+    multihop_ap_at_k,
     ndcg_at_k,
     recall_at_k,
     reciprocal_rank,

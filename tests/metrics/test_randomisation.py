@@ -67,7 +67,7 @@ def test_equal_systems_are_called_different_one_time_in_twenty():
 
 @pytest.mark.parametrize("gaps", [np.empty((0, 1)), [1.0, 2.0], [[float("nan")]]])
 def test_what_cannot_be_randomised_is_refused(gaps):
-    with pytest.raises(ValueError, match=r"randomise|NaN"):
+    with pytest.raises(ValueError, match=r"resample|NaN"):
         randomisation_p(gaps)
 
 
@@ -119,7 +119,7 @@ def test_the_unit_of_a_way_does_not_matter_and_a_sampled_p_is_never_zero():
     gaps = np.random.default_rng(5).normal(0.2, 1, size=(80, 4))
     assert max_t_p(gaps * [1, 10, 100, 0.1]) == pytest.approx(max_t_p(gaps))
     assert max_t_p(np.full((70, 2), 0.5), samples=999).tolist() == [1 / 1_000, 1 / 1_000]
-    with pytest.raises(ValueError, match="nothing to randomise"):
+    with pytest.raises(ValueError, match="nothing to resample"):
         max_t_p(np.zeros((0, 2)))
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.metrics.overlap import overlap
 from engine.metrics.samples import Sampling, bootstrapped_mean, percentile_interval
-from engine.metrics.threshold import choose_threshold, thresholds
+from engine.metrics.similarities import choose_threshold, overlap, thresholds
 
 
 def test_samples_are_drawn_from_all_rows_by_seed():

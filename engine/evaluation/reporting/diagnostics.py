@@ -16,11 +16,10 @@ from engine.core.similarity import COSINE, Similarity
 from engine.evaluation.judgments import Judgment, clusters_of
 from engine.evaluation.rankings import padded, products_of
 from engine.metrics.geometry import alignment, alignment_of, isoscore, isotropy_a, uniformity
-from engine.metrics.overlap import overlap
 from engine.metrics.relevance import Relevance
 from engine.metrics.retrieval import ndcg_at_k
 from engine.metrics.samples import PAPER, Sampling, bootstrapped_mean
-from engine.metrics.threshold import choose_threshold
+from engine.metrics.similarities import choose_threshold, overlap
 
 Floats = NDArray[np.float32]
 Ids = NDArray[np.int64]

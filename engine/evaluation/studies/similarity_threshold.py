@@ -18,7 +18,7 @@ from engine.evaluation.judgments import clusters_of
 from engine.evaluation.query_sets import QuerySet
 from engine.metrics.bootstrap import SAMPLES
 from engine.metrics.samples import Sampling
-from engine.metrics.threshold import choose_threshold
+from engine.metrics.similarities import choose_threshold
 
 K = 10
 MIN_QUERIES = 50

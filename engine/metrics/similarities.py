@@ -1,4 +1,5 @@
-"""The similarity below which hits can be left out: τ(ψ) ("Domain-adapted embeddings, evaluated", §2.2)."""
+"""What similarities say ("Domain-adapted embeddings, evaluated"): τ(ψ), below which hits can be left out (§2.2), and COE and ROE,
+how far correct and random ones reach above a query's top-K (§2.3)."""
 
 from __future__ import annotations
 
@@ -8,12 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from engine.core.figures import Difference
+from engine.core.figures import Difference, Interval
 from engine.metrics.bootstrap import SAMPLES as RESAMPLES
 from engine.metrics.differences import paired_difference
 from engine.metrics.power import with_needed
 from engine.metrics.relevance import Floats
-from engine.metrics.samples import PAPER, Sampling
+from engine.metrics.samples import PAPER, Sampling, percentile_interval
 
 PERCENTILES = tuple(range(0, 101, 5))
 
@@ -63,3 +64,29 @@ def choose_threshold(
             break
     loss = with_needed(loss.percent(), kept - plain, clusters)
     return Threshold(tau, float(psi), float(kept.mean()), float(plain.mean()), float((best < tau).mean()), loss)
+
+
+def overlap(
+    top: ArrayLike, correct: ArrayLike, random: ArrayLike, sampling: Sampling = PAPER
+) -> tuple[Interval, Interval]:
+    """COE and ROE, shares in [0, 1], with 95 % intervals over bootstrap samples of the queries.
+
+    `top` (q, K): the similarities of each query's top K; `correct` (q,): with its correct chunk; `random` (q, n): with n
+    random ones. The paper draws one for each of up to 981 questions; of fewer queries, one each says little: of 60, ROE came out
+    between 8 % and 20 %, by the draw alone, where all chunks give 10 %.
+    θ_j is the ψ-th percentile of `top` in sample j; C(θ_j) = P(similarity > θ_j) is over all queries, eq. (1) and (2).
+    ValueError where shapes do not fit or a number is not finite.
+    """
+    best, right, drawn = (np.asarray(array, dtype=np.float64) for array in (top, correct, random))
+    if best.ndim != 2 or right.shape != best.shape[:1] or drawn.ndim != 2 or len(drawn) != len(right):
+        raise ValueError(f"similarities of shape {best.shape}, {right.shape} and {drawn.shape} do not fit")
+    if not all(np.isfinite(array).all() for array in (best, right, drawn)):
+        raise ValueError("similarities hold NaN or infinity")
+    theta: Floats = np.percentile(best[sampling.draw(len(best))].reshape(sampling.samples, -1), sampling.psi, axis=1)
+    return percentile_interval(_above(right, theta)), percentile_interval(_above(drawn, theta))
+
+
+def _above(similarities: Floats, theta: Floats) -> Floats:
+    """(m,) the share of all `similarities` that is above each of `theta` (m,)."""
+    found: Floats = 1.0 - np.searchsorted(np.sort(similarities, axis=None), theta, side="right") / similarities.size
+    return found
