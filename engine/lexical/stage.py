@@ -152,7 +152,7 @@ def _note_languages(context: StageContext, *, anew: bool) -> None:
 
 def _language(context: StageContext) -> str:
     language = context.settings.lexical.language
-    from engine.lexical.languages import detect_language, supported_languages
+    from engine.lexical.languages import detect_language, main_language, supported_languages
 
     if language != "auto":
         known = [*supported_languages(), "none"]
@@ -165,7 +165,13 @@ def _language(context: StageContext) -> str:
             )  # fmt: skip
         return language
 
-    detected, reason = detect_language(context.store.sample_chunk_texts(SAMPLE))
+    lengths: Counter[str] = Counter()
+    for _, code, length in context.store.languages_but(""):
+        lengths[code] += length
+    sample = (
+        context.store.sample_chunk_texts(SAMPLE) if not lengths else ()
+    )  # of BEIR sets, whose documents have none noted
+    detected, reason = main_language(lengths) if lengths else detect_language(sample)
     context.choose("language", detected, reason)
     return detected
 

@@ -9,17 +9,19 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from fixtures.pipeline import engine_here
+from fixtures.pipeline import engine_here, stages_in_this_process
 from fixtures.shown_numbers import numbers
 from fixtures.tiny_gguf import build_tiny_gguf
 
 from engine.core.errors import UsageError
+from engine.core.events import Choice, Event, Warned
 from engine.encoders.choosing.languages import card_languages, foreign_shares, language_finding
 from engine.encoders.choosing.library import list_encoders, resolve_name
 from engine.encoders.fingerprint import Prompts
 from engine.encoders.kinds.chosen import encoder_source
 from engine.encoders.model_folder import DEFAULT_MODEL, resolve_model
 from engine.project.folder import ProjectFolder
+from engine.runs import pipeline
 from engine.settings.schema import EncoderSettings
 
 VARIABLES = ("HF_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "OLLAMA_MODELS", "XDG_CACHE_HOME", "XDG_DATA_HOME")
@@ -189,3 +191,24 @@ def test_documents_in_a_language_that_the_encoder_does_not_know_are_told_at_the_
     (model / "README.md").write_text("---\nlanguage: [en, de]\n---\n")
     assert "languages-unknown" not in codes("doctor")
     assert codes(*run) == []
+
+
+def test_the_index_and_the_warning_count_a_language_in_one_way(tiny_model: Path, tmp_path: Path) -> None:
+    model = Path(shutil.copytree(tiny_model, tmp_path / "model"))
+    (model / "README.md").write_text("---\nlanguage: en\n---\n")
+    german, english = (
+        "Die Versicherung haftet nicht für den Schaden. ",
+        "The insurer is not liable for the damage at all.",
+    )
+    (tmp_path / "documents").mkdir()
+    (tmp_path / "documents" / "de.txt").write_text(german * 32)  # 1,504 characters
+    for row in range(3):
+        (tmp_path / "documents" / f"{row}.txt").write_text(f"{row} {english} " * 16)  # 816 characters each
+    settings = {"corpus": {"paths": [str(tmp_path / "documents")]}, "encoder": {"model": str(model)}}
+    project = ProjectFolder.create(tmp_path / "project", settings)
+    found: list[Event] = []
+    with stages_in_this_process():
+        pipeline.run(project, stages=("ingest", "index"), on_event=found.append)
+    chosen = next(one for one in found if isinstance(one, Choice) and one.setting == "language")
+    warned = next(one for one in found if isinstance(one, Warned) and one.code == "languages-unknown")
+    assert (chosen.value, numbers(chosen.reason), numbers(warned.text)[0]) == ("en", [62], 38)

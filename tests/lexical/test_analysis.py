@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from engine.core.text import LANGUAGES
 from engine.lexical.analysis import Analyzer, matched_spans
-from engine.lexical.languages import SAME_AS, detect_language, language_of, supported_languages
+from engine.lexical.languages import SAME_AS, detect_language, language_of, main_language, supported_languages
 
 ENGLISH = Analyzer("en")
 PLAIN = Analyzer("none")
@@ -164,11 +164,22 @@ def test_detected_languages() -> None:
     assert "mixed" in reason
     assert detect_language([])[0] == "none"
     signs = "+++ *** === @@@ abcdefgh ijklmnop qrst uvwx"
-    code, reason = detect_language([signs] * 5)
-    assert (code, "100%" in reason) == ("none", True)
+    assert detect_language([signs] * 5)[0] == "none"
     assert language_of(signs) == "und"
     assert detect_language(["12 34", ""])[0] == "none"
     assert detect_language(["今日は東京の天気がとても良いです。明日も晴れるでしょう。"])[0] == "ja"
+
+
+def test_the_main_language_has_60_percent_of_what_is_in_a_known_one() -> None:
+    code, reason = main_language({"en": 620, "de": 380, "und": 5000})
+    assert (code, "62%" in reason) == ("en", True)
+    code, reason = main_language({"en": 590, "de": 410})
+    assert (code, "59%" in reason) == ("none", True)
+    assert [main_language({"und": 5000})[0], main_language({"en": 19})[0], main_language({"ja": 19})[0]] == [
+        "none",
+        "none",
+        "ja",
+    ]
 
 
 @pytest.mark.parametrize(
