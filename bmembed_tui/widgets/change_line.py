@@ -43,10 +43,11 @@ class ChangeLine(Vertical):
 
     @dataclass
     class Written(Message):
-        """The changes are in project.toml."""
+        """The changes are in project.toml. `then`: as `propose` was given it."""
 
         changes: Mapping[str, Any]
         settings: dict[str, Any]
+        then: Callable[[], object] | None = None
 
     class Dropped(Message):
         """Nothing was written: show the settings as they are. The line says why where there was an error."""
@@ -56,6 +57,7 @@ class ChangeLine(Vertical):
         self.ask = ask
         self._changes: dict[str, Any] = {}
         self._what = ""
+        self._then: Callable[[], object] | None = None
         self._came_from: Widget | None = None
         self._keys = 0
 
@@ -73,9 +75,10 @@ class ChangeLine(Vertical):
     def waiting(self) -> bool:
         return bool(self._changes)
 
-    def propose(self, changes: Mapping[str, Any], what: str = "") -> None:
-        """Write the changes, after a question where they make something stale. `what`: what they do, where nothing else says it."""
-        self._changes, self._what, self._keys = dict(changes), what, self._keys_pressed
+    def propose(self, changes: Mapping[str, Any], what: str = "", then: Callable[[], object] | None = None) -> None:
+        """Write the changes, after a question where they make something stale. `what`: what they do, where nothing else says it;
+        `then`: given back once they are written. They take the place of others that were not agreed to."""
+        self._changes, self._what, self._then, self._keys = dict(changes), what, then, self._keys_pressed
         self._say(plain("checking what this changes …", "$text-muted"))
         self._check_effect()
 
@@ -114,18 +117,20 @@ class ChangeLine(Vertical):
                 self._came_from = self.screen.focused
                 self.query_one("#change-apply").focus()
         else:
-            await self._write()
+            self._write()
 
+    @work(group="writing")  # what is proposed in the meantime neither ends it nor is lost with it
     async def _write(self) -> None:
-        changes, self._changes = self._changes, {}
+        changes, self._changes, then = self._changes, {}, self._then
         try:
             written = await self.ask(ChangeSettings(changes))
         except EngineError as error:
             self._refuse(error)
             return
         if self.is_attached:
-            self.clear()
-            self.post_message(self.Written(changes, written.settings))
+            if not self._changes:
+                self.clear()
+            self.post_message(self.Written(changes, written.settings, then))
 
     def _refuse(self, error: EngineError) -> None:
         if self.is_attached:
@@ -134,15 +139,11 @@ class ChangeLine(Vertical):
             self._say(error_text(error))
             self.post_message(self.Dropped())
 
-    @work(exclusive=True, group="writing")
-    async def _apply(self) -> None:
-        await self._write()
-
     @on(Button.Pressed, "#change-apply")
     def _agreed(self) -> None:
         if self._changes:
             self.remove_class("-asking")
-            self._apply()
+            self._write()
 
     @on(Button.Pressed, "#change-drop")
     def _declined(self) -> None:

@@ -157,7 +157,7 @@ def find(
     from engine.project.cached import cached_project
     from engine.search.filters import SearchFilter
 
-    if not Path(folder).expanduser().exists() and Path(words).expanduser().exists():  # as grep has them
+    if not _is_there(folder) and _is_there(words):  # as grep has them
         folder, words = words, folder
 
     def look(project: Project) -> Found:
@@ -167,6 +167,13 @@ def find(
 
     shown = Shown(files, as_json)
     _end(_in_one(str(cached_project(Path(folder)).path), look, shown), shown)
+
+
+def _is_there(text: str) -> bool:
+    try:
+        return Path(text).expanduser().exists()
+    except (OSError, RuntimeError, ValueError):  # words that no file can be called
+        return False
 
 
 def _read(project: Project, folder: str) -> None:

@@ -62,6 +62,8 @@ def test_words_may_stand_before_the_folder(folder: Path, cache: Path, monkeypatc
     (folder / "roof").mkdir()  # where both are there, the first is the folder
     (folder / "roof" / "flat.md").write_text("A flat roof: see rent.txt.")
     assert engine_here("find", "roof", "rent.txt", "--files").stdout.split() == [str(folder / "roof" / "flat.md")]
+    for words in ("~nobody-is-called-this", "long " * 99):
+        assert engine_here("find", words, ".", "--files", check=False).stdout == ""
     code, error = error_of("find", "nothing", "nowhere")
     assert (code, error["code"]) == (InputError.exit_code, "path-missing")
 

@@ -152,13 +152,13 @@ After reading, search by keywords works at once, and by meaning as the documents
         self._change({f"corpus.{field.id}": field.patterns or None for field in fields}, then or self.focus_primary)
 
     def _change(self, changes: dict[str, Any], then: Callable[[], object], what: str = "") -> None:
-        self._then = then
-        self.query_one(ChangeLine).propose(changes, what)
+        self.query_one(ChangeLine).propose(changes, what, then)
 
     @on(ChangeLine.Written)
-    def _written(self) -> None:
+    def _written(self, event: ChangeLine.Written) -> None:
         self.host.load()
-        self._then()
+        if event.then:
+            event.then()
 
     def left(self) -> None:
         self.query_one(ChangeLine).clear()

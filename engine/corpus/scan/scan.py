@@ -168,11 +168,17 @@ class _Walk:
 
     def _follow(self, path: str) -> None:
         try:
-            self._follow_to(path, os.path.realpath(f"{self._source}/{path}"), Path(self._source, path).stat())
+            real, status = os.path.realpath(f"{self._source}/{path}"), Path(self._source, path).stat()
         except FileNotFoundError as error:
             self._skip(path, f"broken link: {system_reason(error)}", "broken link")
+            return
         except OSError as error:
             self._closed(path, error, "broken link")
+            return
+        try:
+            self._follow_to(path, real, status)
+        except OSError as error:
+            self._closed(path, error)
 
     def _follow_to(self, path: str, real: str, status: os.stat_result) -> None:
         if not self._follow_links and os.path.commonpath([real, self._real]) != self._real:

@@ -203,6 +203,15 @@ def test_sample_is_spread_over_the_corpus(store: Store, count: int, least: int, 
         assert store.sample_chunk_texts(5) == [f"text {n}" for n in (0, 2, 4, 6, 8)]
 
 
+def test_ids_with_gaps_do_not_thin_out_a_sample(store: Store) -> None:
+    put_document(store, ["first"])
+    row = put_document(store, ["again 0"])
+    for _ in range(30):
+        store.replace_chunks(row, [chunk(n, f"again {n}") for n in range(20)])
+    assert store.sample_chunk_texts(21) == ["first", *(f"again {n}" for n in range(20))]
+    assert len(store.sample_chunk_texts(7)) == 7
+
+
 def test_the_changed_share_counts_chunks_that_came_or_went(store: Store) -> None:
     assert store.changed_share() == 0
     row = put_document(store, ["a", "b", "c", "d"])
