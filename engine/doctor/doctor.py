@@ -10,6 +10,7 @@ import stat
 import sys
 from collections.abc import Callable
 from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
 
 from engine.core.disk import is_shared
@@ -29,6 +30,11 @@ PACKAGES = (
 )  # fmt: skip
 MIN_FREE_GB, MIN_MEMORY_GB = 2.0, 3.0
 OPEN_SHOWN = 10
+EXTRA_USES = {
+    "desktop": "desktop windows", "parquet": "exports as Parquet", "qdrant": "exports for Qdrant",
+    "lancedb": "exports for LanceDB", "age": "bundles with a password", "gguf": "exports as GGUF",
+    "ray": "runs on a Ray cluster",
+}  # fmt: skip
 
 
 def examine(project: ProjectFolder | None = None, model: str | None = None, *, offline: bool = False) -> list[Finding]:
@@ -44,33 +50,37 @@ def examine(project: ProjectFolder | None = None, model: str | None = None, *, o
         chosen = encoder.model_copy(update={"vectors": model})
     else:
         chosen = encoder.model_copy(update={"model": model, "endpoint": "", "vectors": ""}) if model else encoder
-    checks: tuple[Callable[[], list[Finding]], ...] = (
-        _python,
-        lambda: _llm(settings, chosen),
-        lambda: _hardware(encoder.device, encoder.dtype),
-        gpu,
-        _memory,
-        lambda: _disk(project),
-        lambda: _ocr(settings),
-        lambda: _model(chosen),
-        lambda: _languages(project, chosen) if project else [],
-        lambda: needs(project, settings, chosen.model) if (project or model) and not chosen.endpoint else [],
-        lambda: reranker(project, settings),
-        lambda: _permissions(project),
-        _offline,
-        _versions,
-        lambda: _project(project) if project else [],
-        lambda: vector_index(project) if project else [],
-    )
+    checks: dict[str, Callable[[], list[Finding]]] = {
+        "python": _python,
+        "llm": lambda: _llm(settings, chosen),
+        "device": lambda: _hardware(encoder.device, encoder.dtype),
+        "gpu": gpu,
+        "memory": _memory,
+        "disk": lambda: _disk(project),
+        "ocr": lambda: _ocr(settings),
+        "model": lambda: _model(chosen),
+        "languages": lambda: _languages(project, chosen) if project else [],
+        "needs": lambda: needs(project, settings, chosen.model) if (project or model) and not chosen.endpoint else [],
+        "reranker": lambda: reranker(project, settings) if project else [],
+        "permissions": lambda: _permissions(project),
+        "network": _offline,
+        "versions": _versions,
+        "project": lambda: _project(project) if project else [],
+        "vectors": lambda: vector_index(project) if project else [],
+    }
     if offline:
-        checks = (
-            _python, packages, shipped, lambda: _model(chosen), lambda: _llm(settings, chosen), lambda: _ocr(settings),
-            lambda: extra("desktop", "desktop windows"), lambda: extra("parquet", "exports as Parquet"),
-            lambda: extra("qdrant", "exports for Qdrant"), lambda: extra("lancedb", "exports for LanceDB"),
-            lambda: extra("age", "bundles with a password"), lambda: extra("gguf", "exports as GGUF"),
-            lambda: extra("ray", "runs on a Ray cluster"), _offline,
-        )  # fmt: skip
-    return [finding for check in checks for finding in check()]
+        wanted = ("python", "packages", "files", "model", "llm", "ocr", *EXTRA_USES, "network")
+        checks |= {"packages": packages, "files": shipped}
+        checks |= {name: partial(extra, name, use) for name, use in EXTRA_USES.items()}
+        checks = {topic: checks[topic] for topic in wanted}
+    return [finding for topic, check in checks.items() for finding in _found(topic, check)]
+
+
+def _found(topic: str, check: Callable[[], list[Finding]]) -> list[Finding]:
+    try:
+        return check()
+    except EngineError as error:
+        return [Finding(topic, "problem", error.what.rstrip("."), f"{error.why} {error.to_do}")]
 
 
 def _settings(project: ProjectFolder | None) -> Settings:
@@ -91,10 +101,7 @@ def _python() -> list[Finding]:
 def _hardware(device: str, dtype: str) -> list[Finding]:
     from engine.encoders.hardware import choose_hardware
 
-    try:
-        hardware = choose_hardware(device, dtype, purpose="train")
-    except EngineError as error:
-        return [Finding("device", "problem", error.what.rstrip("."), f"{error.why} {error.to_do}")]
+    hardware = choose_hardware(device, dtype, purpose="train")
     return [Finding(choice.setting, "good", choice.value, choice.reason) for choice in hardware.choices]
 
 
@@ -132,10 +139,7 @@ def _ocr(settings: Settings) -> list[Finding]:
     from engine.corpus.sandbox.tesseract import find_tesseract
 
     corpus = settings.corpus
-    try:
-        found = find_tesseract(corpus.ocr_languages)
-    except EngineError as error:
-        return [Finding("ocr", "problem", error.what.rstrip("."), f"{error.why} {error.to_do}")]
+    found = find_tesseract(corpus.ocr_languages)
     if found is None:
         todo = "to read scans and pictures, install tesseract from your system's packages"
         todo += "" if corpus.ocr else " and set corpus.ocr = true"
@@ -149,11 +153,8 @@ def _model(chosen: EncoderSettings) -> list[Finding]:
     from engine.encoders.kinds.chosen import encoder_source
     from engine.encoders.kinds.given_vectors import read_vectors
 
-    try:
-        source = encoder_source(chosen)
-        given = read_vectors(chosen.vectors).rows.shape if chosen.vectors else None
-    except EngineError as error:
-        return [Finding("model", "problem", error.what.rstrip("."), f"{error.why} {error.to_do}")]
+    source = encoder_source(chosen)
+    given = read_vectors(chosen.vectors).rows.shape if chosen.vectors else None
     where = f"at {source.server}, which gets the text of chunks and queries" if source.server else "on this machine"
     if given:
         found = f"{source.name} with {given[0]} vectors of {given[1]} dimensions, {where}"
@@ -231,12 +232,9 @@ def _versions() -> list[Finding]:
 
 def _project(project: ProjectFolder) -> list[Finding]:
     """One project's settings, its database, and its size."""
-    try:
-        project.settings()
-        with closing(project.store(check=True)) as store:
-            counts = store.counts()
-    except EngineError as error:
-        return [Finding("project", "problem", error.what.rstrip("."), f"{error.why} {error.to_do}")]
+    project.settings()
+    with closing(project.store(check=True)) as store:
+        counts = store.counts()
     size = sum(map(file_size, project.path.rglob("*"))) / 1e6
     found = f"{counts['chunks']:,} chunks, {counts['queries']:,} queries, {size:,.0f} MB in {project.path}"
     return [Finding("project", "good", found, "the database is sound")]

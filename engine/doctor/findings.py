@@ -46,27 +46,22 @@ def gpu() -> list[Finding]:
     return [Finding("gpu", "absent", found, WITH_A_GPU)]
 
 
-def reranker(project: ProjectFolder | None, settings: Settings) -> list[Finding]:
-    """How many passages it orders in a second, measured on the project's; nothing where there is none."""
+def reranker(project: ProjectFolder, settings: Settings) -> list[Finding]:
+    """How many passages it orders in a second, measured on the project's; nothing where there is none. Raises EngineError."""
     from engine.reranking.budget import MAX_PASSAGES, WARM_UP, BudgetedReranker
     from engine.reranking.chosen import reranker_of
 
-    if project is None or not settings.search.reranker:
-        return []
     seconds = settings.search.rerank_seconds
-    try:
-        if (found := reranker_of(project, settings)) is None:
-            return []
-        timed = BudgetedReranker(found, seconds)
-        timed.load()
-        with closing(project.store()) as store:
-            chunks = store.chunks_by_id(row for row, _ in store.chunk_owners()[:MAX_PASSAGES])
-        passages = [chunk.embedded_text for chunk in chunks.values()] or [WARM_UP] * MAX_PASSAGES
-        scored = timed.scores("How long does this take?", passages)
-        if scored.problem:
-            raise scored.problem
-    except EngineError as error:
-        return [Finding("reranker", "problem", error.what.rstrip("."), f"{error.why} {error.to_do}")]
+    if (found := reranker_of(project, settings)) is None:
+        return []
+    timed = BudgetedReranker(found, seconds)
+    timed.load()
+    with closing(project.store()) as store:
+        chunks = store.chunks_by_id(row for row, _ in store.chunk_owners()[:MAX_PASSAGES])
+    passages = [chunk.embedded_text for chunk in chunks.values()] or [WARM_UP] * MAX_PASSAGES
+    scored = timed.scores("How long does this take?", passages)
+    if scored.problem:
+        raise scored.problem
     rate = len(scored.scores) / scored.seconds
     fit = f"{min(MAX_PASSAGES, int(rate * seconds))} passages fit into {seconds:g} s (search.rerank_seconds)"
     return [Finding("reranker", "good", f"{found.name}, {rate:,.0f} pairs of query and passage a second", fit)]

@@ -7,7 +7,6 @@ from importlib import metadata
 from pathlib import Path
 
 from engine.core.assets import asset_path
-from engine.core.errors import EngineError
 from engine.core.extras import EXTRAS, install_command, missing_packages
 from engine.core.messages.project import Finding
 
@@ -60,19 +59,9 @@ def _needed(wrong: list[str]) -> Iterator[metadata.Distribution]:
 
 
 def shipped() -> list[Finding]:
-    """The files that come with the program: sample, prompts, templates, word lists."""
-    try:
-        every = [asset_path(name) for name in SHIPPED]
-    except EngineError as error:
-        return [Finding("files", "problem", error.what.rstrip("."), f"{error.why} {error.to_do}")]
-    return [
-        Finding(
-            "files",
-            "good",
-            "sample, prompts, templates and word lists",
-            f"in {every[-1].parents[SHIPPED[-1].count('/')]}",
-        )
-    ]
+    """The files that come with the program: sample, prompts, templates, word lists. Raises EngineError where one is missing."""
+    folder = [asset_path(name) for name in SHIPPED][-1].parents[SHIPPED[-1].count("/")]
+    return [Finding("files", "good", "sample, prompts, templates and word lists", f"in {folder}")]
 
 
 def extra(name: str, use: str, *, needed: bool = False) -> list[Finding]:

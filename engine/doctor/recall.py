@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from engine.core.errors import EngineError
 from engine.core.messages.project import Finding
 from engine.project.folder import ProjectFolder
 from engine.project.store.artifact_info import VectorsInfo
@@ -17,19 +16,16 @@ MIN_RECALL = 0.99
 
 
 def vector_index(project: ProjectFolder) -> list[Finding]:
-    """The size of the vector index and how it is searched, with its recall; nothing where there is none yet."""
+    """The size of the vector index and how it is searched, with its recall; nothing where there is none yet. Raises EngineError."""
     from contextlib import closing
 
     from engine.vectors.index import EXACT_UP_TO, VectorIndex
 
-    try:
-        with closing(project.store()) as store:
-            artifact = store.artifact(VectorsInfo)
-        if artifact is None or not artifact.folder:
-            return []
-        index = VectorIndex.open(project.folder_of(artifact))
-    except EngineError as error:
-        return [Finding("vectors", "problem", error.what.rstrip("."), f"{error.why} {error.to_do}")]
+    with closing(project.store()) as store:
+        artifact = store.artifact(VectorsInfo)
+    if artifact is None or not artifact.folder:
+        return []
+    index = VectorIndex.open(project.folder_of(artifact))
     if index.count <= EXACT_UP_TO:
         return [Finding("vectors", "good", f"{index.count:,} vectors", "all are compared with a query")]
     recall = recall_of(index)

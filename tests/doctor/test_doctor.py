@@ -127,6 +127,6 @@ def test_how_many_passages_fit_into_a_searchs_time(tmp_path: Path) -> None:
     assert (finding.topic, finding.state) == ("reranker", "good")
     assert folder.name in finding.found
     assert finding.follows.startswith("100 ")
+    assert reranker(project, Settings()) == []
     shutil.rmtree(folder)
-    assert [one.state for one in reranker(project, settings)] == ["problem"]
-    assert reranker(None, settings) == reranker(project, Settings()) == []
+    assert [one.state for one in about(examine(project), "reranker")] == ["problem"]
