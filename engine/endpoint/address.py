@@ -78,20 +78,30 @@ class Address:
         """An open connection, to the very number that was checked. No proxy is used. Raises OSError and SettingsError."""
         found = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)
         numbers = [self.checked(str(entry[4][0])) for entry in found]  # one public number among them is one too many
-        kind = _HttpsTo if self.scheme == "https" else _HttpTo
         failure = OSError("the name has no address")
         for number in dict.fromkeys(numbers):
-            connection = kind(self.host, self.port, timeout=CONNECT_SECONDS)
-            connection.number = number
             try:
-                connection.connect()
+                sock = self._socket(number)
             except OSError as error:
-                connection.close()
                 failure = error
                 continue
-            connection.sock.settimeout(timeout)
+            sock.settimeout(timeout)
+            kind = http.client.HTTPSConnection if self.scheme == "https" else http.client.HTTPConnection
+            connection = kind(self.host, self.port)
+            connection.sock, connection.auto_open = sock, 0  # never to where the name leads later
             return connection
         raise failure
+
+    def _socket(self, number: str) -> socket.socket:
+        """By https, the certificate must be the name's."""
+        plain = socket.create_connection((number, self.port), CONNECT_SECONDS)
+        if self.scheme == "http":
+            return plain
+        try:
+            return ssl.create_default_context().wrap_socket(plain, server_hostname=self.host)
+        except BaseException:
+            plain.close()
+            raise
 
 
 def is_private(number: str) -> bool:
@@ -100,29 +110,6 @@ def is_private(number: str) -> bool:
     if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped:
         address = address.ipv4_mapped
     return any(address in network for network in _PRIVATE)
-
-
-class _HttpTo(http.client.HTTPConnection):
-    """HTTP to a given number, whatever the name resolves to later."""
-
-    number = ""
-
-    def connect(self) -> None:
-        self.sock = socket.create_connection((self.number, self.port), CONNECT_SECONDS)
-
-
-class _HttpsTo(http.client.HTTPSConnection):
-    """HTTPS to a given number; the certificate must be the name's."""
-
-    number = ""
-
-    def connect(self) -> None:
-        plain = socket.create_connection((self.number, self.port), CONNECT_SECONDS)
-        try:
-            self.sock = ssl.create_default_context().wrap_socket(plain, server_hostname=self.host)
-        except BaseException:
-            plain.close()
-            raise
 
 
 def _is_number(host: str) -> bool:
