@@ -11,6 +11,7 @@ from pathlib import Path
 from engine.core.errors import ModelError, SettingsError
 
 PART = re.compile(r"-(\d{5})-of-(\d{5})\.gguf$", re.IGNORECASE)
+_LFS = b"version https://git-lfs"
 HEAD, BLOCK, BLOCKS = 1 << 20, 1 << 16, 32  # bytes that name a file: its head, and blocks spread over the rest
 
 
@@ -43,13 +44,15 @@ def check_gguf(path: Path) -> None:
         raise unusable(path, "It is a folder.")
     try:
         with path.open("rb") as file:
-            head = file.read(8)
+            head = file.read(len(_LFS))
     except FileNotFoundError:
         raise unusable(path, "There is no such file.", code="language-model-missing") from None
     except OSError as error:
         raise unusable(path, f"{error.strerror or error}.") from None
     if not head:
         raise unusable(path, "The file is empty.")
+    if head == _LFS:
+        raise unusable(path, "It only points to the model in Git LFS: the model itself was not fetched.")
     if head[:4] != b"GGUF":
         raise unusable(path, "The file is of another kind: it does not begin with the letters GGUF.")
     if len(head) < 8:

@@ -19,7 +19,6 @@ MAX_KEPT_LIST = 64  # of longer lists, such as a vocabulary, only the length is 
 MAX_TEXT_LENGTH, MAX_LIST_LENGTH = 1 << 24, 1 << 28  # bytes: more is not cut off but corrupt
 _NUMBERS = {0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q", 12: "<d"}
 _TEXT, _ARRAY = 8, 9
-_LFS = b"version https://git-lfs"
 _ALIGNMENT = "general.alignment"
 _ONE_WAY_OUT = frozenset({"bert", "modern-bert", "nomic-bert", "nomic-bert-moe", "neo-bert", "jina-bert-v2", "jina-bert-v3",
                           "eurobert", "gemma-embedding", "t5encoder", "clip", "wavtokenizer-dec", "whisper"})  # fmt: skip
@@ -80,7 +79,7 @@ def read_header(path: Path) -> Header:
 
 
 def _read(path: Path) -> Header:
-    check_head(path)
+    check_gguf(path)
     try:
         with path.open("rb") as file:
             size = os.fstat(file.fileno()).st_size
@@ -89,18 +88,6 @@ def _read(path: Path) -> Header:
         raise unusable(path, str(error)) from None
     except OSError as error:
         raise unusable(path, f"{error.strerror or error}.") from None
-
-
-def check_head(path: Path) -> None:
-    """As `check_gguf`; of a Git LFS pointer it says what that is."""
-    try:
-        with path.open("rb") as file:
-            pointer = file.read(len(_LFS)) == _LFS
-    except OSError:
-        pointer = False
-    if pointer:
-        raise unusable(path, "It only points to the model in Git LFS: the model itself was not fetched.")
-    check_gguf(path)
 
 
 class _SpoiltError(Exception):
