@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.core.errors import EngineError, NotBuiltError, UsageError, unknown
-from engine.core.extras import check_extra
+from engine.core.extras import EXTRAS, check_extra
 from engine.encoders.geometry import Hyperbolic, read_geometry
 from engine.encoders.kinds.given import is_map
 from engine.encoders.loading import WHOLE
@@ -28,7 +28,7 @@ from engine.project.store.artifact_info import CorpusInfo
 @dataclass(frozen=True, slots=True)
 class Kind:
     """`what` it is, in a few words; `holds_text`: whether words of the documents are in it; `check` raises EngineError
-    where a project does not have it; `write` puts it into a folder."""
+    where a project does not have it; `write` puts it into a folder. One that needs an extra has its name."""
 
     name: str
     what: str
@@ -57,7 +57,6 @@ def _has_onnx(source: Source) -> None:
 
 
 def _has_gguf(source: Source) -> None:
-    check_extra("gguf", "GGUF files cannot be written", "Nothing else needs it.")
     check_bert(source.in_use.folder)
     _refuse_hyperbolic(source, "GGUF", code="gguf-unsupported")
 
@@ -68,21 +67,6 @@ def _refuse_hyperbolic(source: Source, form: str, code: str) -> None:
             f"A hyperbolic encoder is not written as {form}.", "Its readers make vectors of unit length; the encoder's are not.",
             "Export it for sentence-transformers: --only model.", code=code, command="export",
         )  # fmt: skip
-
-
-def _has_parquet(source: Source) -> None:
-    check_extra("parquet", "Parquet cannot be written", instead=" Or export the vectors as .npy.")
-    check_complete(source)
-
-
-def _has_qdrant(source: Source) -> None:
-    check_extra("qdrant", "A folder of Qdrant cannot be written", "Nothing else needs it.")
-    check_searchable(source)
-
-
-def _has_lancedb(source: Source) -> None:
-    check_extra("lancedb", "A database of LanceDB cannot be written")
-    check_searchable(source)
 
 
 def _has_queries(source: Source) -> None:
@@ -104,9 +88,9 @@ KINDS = {
         Kind("onnx", "the encoder of search as ONNX", False, _has_onnx, write_onnx),
         Kind("gguf", "the encoder of search as GGUF, in float32 and float16", False, _has_gguf, write_gguf),
         Kind("vectors", "the chunks' vectors as .npy, their ids as .jsonl", True, lambda s: s.index, write_vectors),
-        Kind("parquet", "chunks, vectors and BM25 terms as Parquet", True, _has_parquet, write_parquet),
-        Kind("qdrant", "chunks, vectors and BM25 for Qdrant", True, _has_qdrant, write_qdrant),
-        Kind("lancedb", "chunks, vectors and BM25 for LanceDB", True, _has_lancedb, write_lance),
+        Kind("parquet", "chunks, vectors and BM25 terms as Parquet", True, check_complete, write_parquet),
+        Kind("qdrant", "chunks, vectors and BM25 for Qdrant", True, check_searchable, write_qdrant),
+        Kind("lancedb", "chunks, vectors and BM25 for LanceDB", True, check_searchable, write_lance),
         Kind("opensearch", "chunks, vectors and BM25 for OpenSearch", True, check_searchable, write_opensearch),
         Kind("chunks", "the chunks as .jsonl", True, lambda s: s.need(CorpusInfo), write_chunks),
         Kind("beir", "queries and judgments in BEIR's layout", True, _has_queries, write_beir),
@@ -132,6 +116,8 @@ def available(source: Source, kinds: Iterable[str], *, insist: bool) -> tuple[li
     found, errors = [], dict[str, EngineError]()
     for name in kinds:
         try:
+            if name in EXTRAS:
+                check_extra(name, f"The export {name} cannot be written", "Nothing else needs it.")
             KINDS[name].check(source)
             found.append(KINDS[name])
         except EngineError as error:

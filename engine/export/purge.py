@@ -67,8 +67,11 @@ def purge(project: ProjectFolder) -> Purged:
             held.enter_context(project.locked(name, wait=LOCK_SECONDS))
         elsewhere = tuple(_elsewhere(project))
         with disk_errors(f"Not all of the project {project.name} could be removed."):
-            found = _found_removed(project)
-            removed = (*_unfinished_removed(project), *(remove(path) for path in _own(root)), *found)
+            elsewhere_removed = [
+                *(remove(path, FOUND) for path in _found(project)),
+                *(remove(path, UNFINISHED) for path in unfinished_exports(project)),
+            ]
+            removed = (*elsewhere_removed, *map(remove, _own(root)))
     for name in LOCKS:
         (root / f"{name}.lock").unlink(missing_ok=True)
     kept = tuple(sorted(path.name for path in root.iterdir()))
@@ -86,23 +89,17 @@ def _own(root: Path) -> list[Path]:
     return [*found, root / SETTINGS]
 
 
-def remove(path: Path) -> Removed:
-    """Delete a file or a folder with all that is in it."""
+def remove(path: Path, what: str = "") -> Removed:
+    """Delete a file or a folder with all that is in it. `what` it is, if it lies outside the project."""
     files, size = _size(path)
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
         path.unlink(missing_ok=True)
+    if what:
+        return Removed(what, str(path), files, size)
     name = "project.db" if path.name.startswith((".tmp-project.db", "project.db")) else path.name
     return Removed(_MADE.get(name, "unfinished file"), path.name, files, size)
-
-
-def _unfinished_removed(project: ProjectFolder) -> list[Removed]:
-    """What killed exports left elsewhere."""
-    sizes = {path: _size(path) for path in unfinished_exports(project)}
-    for path in sizes:
-        shutil.rmtree(path, ignore_errors=True)
-    return [Removed(UNFINISHED, str(path), *size) for path, size in sizes.items() if not path.exists()]
 
 
 def _found(project: ProjectFolder) -> list[Path]:
@@ -111,14 +108,6 @@ def _found(project: ProjectFolder) -> list[Path]:
         others = overlapping(project.sources(project.settings()))
         return [one.path for one in others if one.path != project.path]
     return []
-
-
-def _found_removed(project: ProjectFolder) -> list[Removed]:
-    removed = []
-    for path in _found(project):
-        removed.append(Removed(FOUND, str(path), *_size(path)))
-        shutil.rmtree(path)
-    return removed
 
 
 def _size(path: Path) -> tuple[int, int]:
@@ -159,23 +148,13 @@ def _elsewhere(project: ProjectFolder) -> Iterator[Elsewhere]:
         Elsewhere("swap and hibernation files", "They may hold memory of past runs."),
         Elsewhere("free space of the disk", "Deleted files can be restored until they are overwritten."),
     )
-    yield from _servers(project)
-
-
-def _servers(project: ProjectFolder) -> Iterator[Elsewhere]:
-    """Those that text was sent to; the one that is set, too, though nothing is known of it: an older version kept no list."""
-    servers = known_servers(project.path)
     why = (
         "It was sent text of the documents, and may have been sent judged questions (evaluation.robustness) or what was searched "
         "for (encoder.endpoint)."
     )
-    yield from (Elsewhere("a server that made queries or vectors", why, url, True) for url in servers)
-    with suppress(EngineError):
-        url = project.settings().queries.endpoint
-        if url and url.rstrip("/") not in {one.rstrip("/") for one in servers}:
-            yield Elsewhere(
-                "the server in queries.endpoint", "It may have been sent text by a former version of this program.", url
-            )
+    yield from (
+        Elsewhere("a server that made queries or vectors", why, url, True) for url in known_servers(project.path)
+    )
 
 
 def _leftovers() -> Iterator[Path]:
