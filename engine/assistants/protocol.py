@@ -151,30 +151,18 @@ def check(tool: Mapping[str, Any], arguments: Mapping[str, Any]) -> None:
     """Hold a tool's arguments against its input schema. Raises UsageError, which quotes no value."""
     schema, name = tool["inputSchema"], tool["name"]
     known = schema["properties"]
-    problems = [f"The argument {one} is missing." for one in schema.get("required", ()) if one not in arguments]
-    problems += [f"{name} does not take all of these arguments." for one in arguments if one not in known]
-    problems += [f"The argument {one} must be {_wanted(known[one])}." for one, value in arguments.items()
-                 if one in known and not _fits(known[one], value)]  # fmt: skip
-    if problems:
-        why, to_do = f"{name} takes {', '.join(known)}.", f"Call {name} again with the right arguments."
-        raise UsageError(problems[0], why, to_do, code="arguments-invalid")
+    wrong = [one for one in schema.get("required", ()) if one not in arguments]
+    wrong += [one for one, value in arguments.items() if one in known and not _fits(known[one], value)]
+    if wrong or not arguments.keys() <= known.keys():
+        why = f"Missing, or not as its input schema says: {', '.join(wrong)}." if wrong else ""
+        to_do = f"{name} takes {', '.join(known)}. Call it again as its input schema says."
+        raise UsageError(f"{name} does not take these arguments.", why, to_do, code="arguments-invalid")
 
 
 def _fits(kind: Mapping[str, Any], value: Any) -> bool:
     if kind["type"] == "array":
-        return (
-            isinstance(value, list)
-            and len(value) <= kind["maxItems"]
-            and all(_fits(kind["items"], one) for one in value)
-        )
+        fits = isinstance(value, list) and len(value) <= kind["maxItems"]
+        return fits and all(_fits(kind["items"], one) for one in value)
     if kind["type"] == "integer":
         return type(value) is int and kind["minimum"] <= value <= kind["maximum"]
     return isinstance(value, str) and len(value) <= kind["maxLength"]
-
-
-def _wanted(kind: Mapping[str, Any]) -> str:
-    if kind["type"] == "array":
-        return f"a list of at most {kind['maxItems']} strings"
-    if kind["type"] == "integer":
-        return f"a whole number from {kind['minimum']:,} to {kind['maximum']:,}"
-    return f"a string of at most {kind['maxLength']:,} characters"

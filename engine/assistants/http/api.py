@@ -120,7 +120,8 @@ class LocalApi:
         if asked.terms and side != "query":
             raise _wrong('terms are for queries: also send "input_type": "query"')
         check = _until(time.monotonic() + WORK_SECONDS)
-        found = self._worker(label).do(lambda own: own.ready().encoders.encode(asked.input, side, check))
+        worker = self._worker(label)
+        found = worker.do(lambda own: own.ready().encoders.encode(asked.input, side, check))
         if asked.dimensions not in (None, found.vectors.shape[1]):
             raise _wrong(f"dimensions must be {found.vectors.shape[1]}, which the encoder has, or left out")
         as_text = asked.encoding_format == "base64"
@@ -129,9 +130,7 @@ class LocalApi:
              "embedding": base64.b64encode(row.astype("<f4").tobytes()).decode() if as_text else row.tolist()}
             for index, row in enumerate(found.vectors)
         ]  # fmt: skip
-        terms: dict[str, Any] = (
-            self._worker(label).do(lambda own: _terms(own, asked.input, data)) if asked.terms else {}
-        )
+        terms: dict[str, Any] = worker.do(lambda own: _terms(own, asked.input, data)) if asked.terms else {}
         usage = {"prompt_tokens": found.tokens, "total_tokens": found.tokens}
         return {"object": "list", "data": data, "model": asked.model, "usage": usage, **terms}
 
