@@ -15,11 +15,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
-from typing import Literal
 
 import numpy as np
 
-from engine.core.figures import Difference
+from engine.core.messages.report import GateOutcome, GateRow
 from engine.evaluation.evidence import CERTIFYING, DIFFERENCE, Evidence, RungName, deciding, from_top
 from engine.metrics.bootstrap import SAMPLES, bootstrap_means, bounds
 from engine.metrics.differences import MIN_QUERIES as MIN_TO_EXCLUDE
@@ -32,24 +31,6 @@ MAX_RISK = 0.2
 PLANNED = 3.5
 """Points that the judged questions asked for would show: somewhat fewer than `DIFFERENCE`, by which they decide, because how much
 they vary is known only once they are there."""
-Outcome = Literal["in use", "admitted", "not shown", "risky", "excluded"]
-
-
-@dataclass(frozen=True, slots=True)
-class CandidateResult:
-    """A candidate against the reference, in percent: by semantic search, and in the default mode.
-
-    `p`: one-sided, corrected. `risk`: share of resamples in which the default mode loses more than `TOLERANCE` points.
-    `excluded_by`: the higher rung that shows it to be worse.
-    """
-
-    name: str
-    semantic: Difference
-    default: Difference
-    p: float
-    risk: float
-    outcome: Outcome
-    excluded_by: RungName | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +54,7 @@ class Decision:
     reference: str
     rung: RungName | None
     queries: int
-    candidates: tuple[CandidateResult, ...] = ()
+    candidates: tuple[GateRow, ...] = ()
     ladder: tuple[RungResult, ...] = ()
     judged_needed: int | None = None
     judged_points: float = DIFFERENCE
@@ -130,7 +111,7 @@ class _Comparison:
         self._column = {name: 2 * place for place, name in enumerate(names)}
         self._tested = randomisation_p(self._gaps, samples, seed, self._clusters).tolist()
 
-    def result(self, name: str, excluded_by: RungName | None, *, certified: bool) -> CandidateResult:
+    def result(self, name: str, excluded_by: RungName | None, *, certified: bool) -> GateRow:
         column = self._column[name]
         semantic, default = (
             tested_difference(self._gaps[:, place], self._means[:, place], self._tested[place], self._clusters)
@@ -140,14 +121,14 @@ class _Comparison:
             semantic, default = semantic.unproven(), default.unproven()
         p = float(self._p[column : column + 2].min())
         risk = float(np.mean(100 * self._means[:, column + 1] < -TOLERANCE))
-        outcome: Outcome = "admitted"
+        outcome: GateOutcome = "admitted"
         if excluded_by is not None:
             outcome = "excluded"
         elif not certified or p > LEVEL or "better" not in (semantic.verdict, default.verdict):
             outcome = "not shown"
         elif risk >= MAX_RISK or default.harms:
             outcome = "risky"
-        return CandidateResult(name, semantic, default, p, risk, outcome, excluded_by)
+        return GateRow(name, semantic, default, p, risk, outcome, excluded_by)
 
     def first_within_one_error(self, names: Sequence[str]) -> str:
         columns = [self._column[name] + 1 for name in names]

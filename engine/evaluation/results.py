@@ -113,7 +113,7 @@ def _report(
 
 
 def _advice(context: StageContext, fusion: FusionChoice, compared: Compared) -> str:
-    from engine.evaluation.reporting.advice import advice
+    from engine.evaluation.reporting.verdict import advice
 
     judged = next((comparison.table for one, comparison in compared if one.kind == "judged"), None)
     return advice(judged, fusion.method, context.settings.search.mode_in_json)

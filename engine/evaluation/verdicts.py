@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from engine.core.figures import Difference
-from engine.core.messages.report import EVIDENCE
+from engine.core.messages.report import EVIDENCE, GateRow
 from engine.core.systems import system_of
 from engine.core.text import about_count
 from engine.evaluation.evidence import CERTIFYING, DIFFERENCE, RungName
-from engine.evaluation.gate import MAX_RISK, TOLERANCE, CandidateResult, Decision
+from engine.evaluation.gate import MAX_RISK, TOLERANCE, Decision
 
 JUDGE = "'engine judge' collects judged questions."
 
@@ -24,7 +24,8 @@ def verdict(
     chosen = next((one for one in decision.candidates if one.name == decision.chosen), None)
     measured = f"on {decision.queries:,} {EVIDENCE[decision.rung or decision.ladder[0].rung]}"
     if chosen is not None:
-        return f"{_capital(label(chosen.name))} is in use: {measured}, {_figures(chosen, mode)}."
+        what = label(chosen.name)
+        return f"{what[0].upper()}{what[1:]} is in use: {measured}, {_figures(chosen, mode)}."
     if decision.rung is None:
         return f"{kept} stays in use: {_missing(decision)}. {JUDGE}"
     best = max(decision.candidates, key=lambda one: one.default.value)
@@ -43,7 +44,7 @@ def format_points(gap: Difference) -> str:
     return f"{gap.value:+.1f} points (95 % interval {gap.low:+.1f} to {gap.high:+.1f})"
 
 
-def _figures(one: CandidateResult, mode: str) -> str:
+def _figures(one: GateRow, mode: str) -> str:
     shown = {"semantic": one.semantic, mode: one.default}
     if one.semantic.low == one.semantic.high == 0:  # fusions: the encoder is one and the same
         del shown["semantic"]
@@ -60,7 +61,3 @@ def _missing(decision: Decision) -> str:
     short = [f"about {about_count(count)} {EVIDENCE[rung]}{there.get(rung, '')}" for rung, count in needed.items()]
     only = "" if able else "; extractive queries prove nothing"
     return f"there are too few queries to show a gain of {DIFFERENCE:g} points of nDCG@10. That takes {' or '.join(short)}{only}"
-
-
-def _capital(text: str) -> str:
-    return text[0].upper() + text[1:]

@@ -139,5 +139,5 @@ def test_a_gain_that_is_not_shown_although_its_interval_lies_above_0_is_explaine
     outcome: str, low: float, verdict: Verdict, explained: bool
 ) -> None:
     gap, none = (Difference(6.4, one, 12.4, 0.98, verdict, 0.03) for one in (low, -1.0))
-    for row in (GateRow("adapted", gap, none, outcome), GateRow("adapted", none, gap, outcome)):
+    for row in (GateRow("adapted", gap, none, 0.2, 0.1, outcome), GateRow("adapted", none, gap, 0.2, 0.1, outcome)):
         assert bool(GateTable("judged", 40, "hybrid", (row,)).format_strict) is explained

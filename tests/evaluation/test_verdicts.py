@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from engine.core.figures import Difference
-from engine.core.messages.report import EVIDENCE
+from engine.core.messages.report import EVIDENCE, GateRow
 from engine.core.systems import system_of
-from engine.evaluation.gate import CandidateResult, Decision, RungResult
+from engine.evaluation.gate import Decision, RungResult
 from engine.evaluation.verdicts import verdict
 
 
@@ -18,7 +18,7 @@ def gap(value: float) -> Difference:
     return Difference(value, value - 1, value + 1, 0.9, "no difference shown", 0.2)
 
 
-ADAPTED = CandidateResult("adapted", gap(3.25), gap(0.75), 0.012, 0.05, "in use")
+ADAPTED = GateRow("adapted", gap(3.25), gap(0.75), 0.012, 0.05, "in use")
 LADDER = (RungResult("judged", 30, 120), RungResult("document", 208, 144), RungResult("extractive", 600, 90))
 IN_USE = Decision("adapted", "base", "document", 208, (ADAPTED,), LADDER, 75)
 

@@ -27,14 +27,23 @@ EVIDENCE = {
 """Rung of the ladder of evidence (engine/evaluation/evidence.py) → what its queries are called."""
 
 
+GateOutcome = Literal["in use", "admitted", "not shown", "risky", "excluded"]
+
+
 @dataclass(frozen=True, slots=True)
 class GateRow:
-    """A candidate against base: by semantic search and in the default mode, and what came of it."""
+    """A candidate against the reference, in percent: by semantic search, and in the default mode.
+
+    `p`: one-sided, corrected. `risk`: share of resamples in which the default mode loses more than a tolerance. `excluded_by`: the
+    higher rung of evidence that shows it to be worse.
+    """
 
     name: str
     semantic: Difference
     default: Difference
-    outcome: str
+    p: float
+    risk: float
+    outcome: GateOutcome
     excluded_by: str | None = None
 
 

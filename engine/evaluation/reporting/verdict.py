@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from engine.core.figures import FigureTable
 from engine.core.messages.report import EVIDENCE, Bar, GateRow, Outcome, QuerySetKind, QuerySetReport, ReportVerdict
 from engine.core.systems import ADAPTED, BASE, BM25, IN_USE
 from engine.core.text import about_count
@@ -25,6 +26,7 @@ CHANGED: Mapping[str, str] = {
 }  # fmt: skip
 
 NOT_USED = "The adapted encoder is not used."
+HOW = "To search so by default: engine config set PROJECT search.mode keywords (in the app: Ctrl+S, search.mode)."
 
 
 def verdict_of(report: Mapping[str, Any], mode: str = "", project: str = "PROJECT") -> ReportVerdict:
@@ -140,3 +142,17 @@ def _to_do(report: Mapping[str, Any], mode: str, project: str) -> str:
         f"Judge {more} of your own: mark hits in the app, or run 'engine judge {project} --query QUESTION'. {many}. "
         f"'engine adapt {project}' then compares again."
     )
+
+
+def advice(judged: FigureTable | None, method: str, mode: str) -> str:
+    """That keywords be the default search mode, where judged queries show that BM25 alone is better; empty where they do not.
+
+    `judged`: the table of judged queries; held-out ones repeat words of the documents and flatter BM25.
+    `method`: how hybrid search fuses (`rrf` or `weighted`); `mode`: the default search mode.
+    """
+    system = {"hybrid": f"{method}_{IN_USE}", "semantic": IN_USE}.get(mode)
+    gap = judged.gap(system, BM25) if judged and system else None
+    if judged is None or system is None or gap is None or gap.verdict != "worse":
+        return ""
+    own, other = (judged.systems[name]["ndcg@10"].value for name in (BM25, system))
+    return f"On your {judged.queries:,} questions keywords alone do better: {own:.1f} of 100, {mode} search {other:.1f}. {HOW}"

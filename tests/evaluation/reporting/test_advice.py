@@ -8,7 +8,7 @@ import pytest
 from fixtures.shown_numbers import numbers
 
 from engine.core.figures import Difference, FigureTable, Interval, Verdict
-from engine.evaluation.reporting.advice import HOW, advice
+from engine.evaluation.reporting.verdict import HOW, advice
 
 
 def compared(**gaps: tuple[float, float, float, Verdict]) -> FigureTable:

@@ -15,9 +15,9 @@ from engine.core.events import Choice, EventLog, Warned
 from engine.core.figures import Difference, Interval
 from engine.core.systems import label_of
 from engine.evaluation.general_knowledge import general_knowledge
-from engine.evaluation.reporting.advice import HOW
 from engine.evaluation.reporting.page import render
 from engine.evaluation.reporting.report import choices_made, read_report, warnings_logged, write_report
+from engine.evaluation.reporting.verdict import HOW
 from engine.evaluation.studies.forgetting import measure_general
 from engine.evaluation.studies.robustness import METRICS, Robustness, Row, Synonyms
 

@@ -38,7 +38,7 @@ def report(
     """`shown`: the rung that candidates were measured on where none decided."""
     given = change or gap(2, 1, 3, "better")
     sets = [query_set(kind, given, KINDS[kind] if kind == "synthetic" else made) for kind in kinds]
-    row = {"name": "adapted", "semantic": gap(1, 0, 2, "better"), "default": given}
+    row = {"name": "adapted", "semantic": gap(1, 0, 2, "better"), "default": given, "p": 0.01, "risk": 0.0}
     candidates = [{**row, "outcome": outcome}] if rung or shown else []
     decision = {"chosen": in_use, "rung": rung, "queries": 60, "candidates": candidates, "judged_needed": 248,
                 "ladder": [{"rung": shown}]}  # fmt: skip
