@@ -9,24 +9,9 @@ from typing import Literal
 Split = Literal["train", "validation", "heldout"]
 QueryKind = Literal["question", "keyword", "title", "claim", "imported"]
 Kind = Literal[
-    "",
-    "encrypted",
-    "damaged",
-    "binary",
-    "empty",
-    "needs OCR",
-    "too large",
-    "timed out",
-    "out of memory",
-    "crashed",
-    "unsupported",
-    "refused",
-    "no access",
-    "link",
-    "broken link",
-    "project",
-    "data set",
-]
+    "", "encrypted", "damaged", "binary", "empty", "needs OCR", "too large", "timed out", "out of memory", "crashed", "unsupported",
+    "refused", "no access", "link", "broken link", "project", "data set",
+]  # fmt: skip
 """Why a file is left out; the last five are of those that are not even tried."""
 Origin = Literal["title", "subject", "heading", "faq", "caption", "glossary", "link", "filename"]
 

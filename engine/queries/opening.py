@@ -65,8 +65,21 @@ def open_writer(context: StageContext) -> Prompted | NodesWriter:
 
 def open_chat(snapshot: ProjectSnapshot, reporter: Reporter, should_stop: Callable[[], bool]) -> ChatModel:
     """The language model behind `gguf` or `endpoint`, to be asked anything. Raises as `open_model`."""
-    gguf = backend_of(snapshot) == "gguf"
-    return _gguf(snapshot, reporter, should_stop) if gguf else _endpoint(snapshot, reporter, should_stop)
+    settings, folder = with_backend(snapshot).queries, snapshot.project.path
+    if backend_of(snapshot) == "gguf":
+        from engine.gguf.file import gguf_file
+        from engine.queries.llm.gguf_model import GgufModel
+
+        return GgufModel(gguf_file(folder, settings.model), settings.context_tokens, reporter, should_stop)
+    from engine.endpoint.servers import note_server
+    from engine.queries.llm.endpoint_model import Endpoint
+
+    address, concurrency = _address(snapshot), settings.concurrency or 1
+    reporter.choose("answers at once", concurrency, "queries.concurrency says how many messages a server gets at once")
+    return Endpoint(
+        address, settings.endpoint_model, settings.context_tokens, settings.endpoint_seconds, should_stop, concurrency,
+        reporter.choose, lambda: note_server(folder, address.url),
+    )  # fmt: skip
 
 
 def model_identity(snapshot: ProjectSnapshot) -> list[str]:
@@ -137,27 +150,6 @@ def query_recipe(snapshot: ProjectSnapshot) -> dict[str, Any]:
         return {"backend": backend, **shared, "order": ORDER, "filters": filters, "writer": writer_recipe(snapshot)}
     shared = settings.model_dump(include={"kinds", "per_chunk", "max_queries", "consistency_top"})
     return {"backend": backend, **shared}
-
-
-def _gguf(snapshot: ProjectSnapshot, reporter: Reporter, should_stop: Callable[[], bool]) -> ChatModel:
-    from engine.gguf.file import gguf_file
-    from engine.queries.llm.gguf_model import GgufModel
-
-    settings = with_backend(snapshot).queries
-    return GgufModel(gguf_file(snapshot.project.path, settings.model), settings.context_tokens, reporter, should_stop)
-
-
-def _endpoint(snapshot: ProjectSnapshot, reporter: Reporter, should_stop: Callable[[], bool]) -> ChatModel:
-    from engine.endpoint.servers import note_server
-    from engine.queries.llm.endpoint_model import Endpoint
-
-    settings, address, folder = snapshot.settings.queries, _address(snapshot), snapshot.project.path
-    concurrency = settings.concurrency or 1
-    reporter.choose("answers at once", concurrency, "queries.concurrency says how many messages a server gets at once")
-    return Endpoint(
-        address, settings.endpoint_model, settings.context_tokens, settings.endpoint_seconds, should_stop, concurrency,
-        reporter.choose, lambda: note_server(folder, address.url),
-    )  # fmt: skip
 
 
 def _address(snapshot: ProjectSnapshot) -> Address:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -27,7 +28,7 @@ from engine.queries.llm.answer import Answer, Passage
 from engine.queries.llm.cost import HOUR, Budget, Course, Pace
 from engine.queries.opening import corpus_language, open_model
 from engine.queries.rejection import words_of
-from engine.queries.reporter import NullReporter, Reporter
+from engine.queries.reporter import NullReporter
 from engine.queries.rules.extractive import Writer, rounds
 from engine.queries.rules.languages import language_of
 from engine.queries.rules.statistics import TermStatistics
@@ -47,54 +48,36 @@ class Sampled:
     answer: Answer = NO_ANSWER
 
 
-def sample(
-    project: ProjectFolder,
-    count: int = 5,
-    should_stop: Callable[[], bool] = lambda: False,
-    reporter: Reporter | None = None,
-) -> QuerySample:
+def sample(project: ProjectFolder, count: int = 5, should_stop: Callable[[], bool] = lambda: False) -> QuerySample:
     """As `sample_here`; llama.cpp runs in a process of its own, which a model's file may crash."""
-    if reporter is None and _by_llama_cpp(project):
-        arguments = [str(project.path), str(count)]
-        return from_json(QuerySample, run_in_subprocess("engine.queries.sample", arguments, "The sample", should_stop))
-    return sample_here(project, count, should_stop, reporter)
+    with closing(project.store()) as store:
+        backend = resolve_backend(project.settings(), store, present=True).backend
+    if backend != "gguf":
+        return sample_here(project, count, should_stop)
+    arguments = [str(project.path), str(count)]
+    return from_json(QuerySample, run_in_subprocess("engine.queries.sample", arguments, "The sample", should_stop))
 
 
-def _by_llama_cpp(project: ProjectFolder) -> bool:
-    store = project.store()
-    try:
-        return resolve_backend(project.settings(), store, present=True).backend == "gguf"
-    finally:
-        store.close()
-
-
-def sample_here(
-    project: ProjectFolder, count: int, should_stop: Callable[[], bool], reporter: Reporter | None = None
-) -> QuerySample:
+def sample_here(project: ProjectFolder, count: int, should_stop: Callable[[], bool]) -> QuerySample:
     """Queries of `count` chunks of different documents, with whether the cheap filters keep each, and an estimate.
 
     Raises NotBuiltError before the first ingest, SettingsError or ModelError where the backend lacks something, StageError
     where it answers none of the chunks, CancelledError.
     """
-    store = project.store()
-    try:
-        settings = project.settings()
+    settings = project.settings()
+    with closing(project.store()) as store:
         choice = resolve_backend(settings, store, present=True)
         snapshot = ProjectSnapshot(project, with_choice(settings, choice), store)
         snapshot.need(CorpusInfo)
-        return _Sampler(snapshot, count, should_stop, reporter or NullReporter()).result()
-    except CancelledError:
-        raise CancelledError("Cancelled.", to_do="Nothing was changed.") from None
-    finally:
-        store.close()
+        try:
+            return _Sampler(snapshot, count, should_stop).result()
+        except CancelledError:
+            raise CancelledError("Cancelled.", to_do="Nothing was changed.") from None
 
 
 class _Sampler:
-    def __init__(
-        self, snapshot: ProjectSnapshot, count: int, should_stop: Callable[[], bool], reporter: Reporter
-    ) -> None:
-        self._snapshot, self._count = snapshot, count
-        self._should_stop, self._reporter = should_stop, reporter
+    def __init__(self, snapshot: ProjectSnapshot, count: int, should_stop: Callable[[], bool]) -> None:
+        self._snapshot, self._count, self._should_stop = snapshot, count, should_stop
         self._settings, self._backend = snapshot.settings.queries, backend_of(snapshot)
         self._chunks, self._titles = snapshot.store.chunks(), snapshot.store.titles()
         self._model, self._opening = "", 0.0
@@ -116,7 +99,7 @@ class _Sampler:
         """As a run has them written: several at once where the model can. Raises StageError where no chunk is answered: none
         would be in a run, and its time cannot be estimated."""
         started = time.monotonic()
-        backend = open_model(self._snapshot, self._reporter, self._should_stop)
+        backend = open_model(self._snapshot, NullReporter(), self._should_stop)
         self._model, self._opening = backend.model, time.monotonic() - started
         chosen = self._chosen()
         try:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -45,11 +46,8 @@ def import_judgments(project: ProjectFolder, path: Path, split: str = "test") ->
         )  # fmt: skip
     lines = [{"key": q.key, "text": q.text, "evidence": q.evidence, "grades": q.grades, "path": q.path} for q in judged]
     _keep(project, "judgments", lines)
-    store = project.store()
-    try:
+    with closing(project.store()) as store:
         store.put_judged(judged)
-    finally:
-        store.close()
     return len(judged)
 
 
@@ -65,12 +63,11 @@ def import_queries(project: ProjectFolder, path: Path) -> int:
             f"{path} holds no queries.", "The file is empty.", "Write one JSON object with 'query' per line.",
             code="dataset-empty",
         )  # fmt: skip
-    rows = [{"query": q.text, "evidence": q.evidence, "document": q.document} for q in queries]
-    _keep(
-        project,
-        "queries",
-        [row | ({"grade": q.grade} if q.grade else {}) for row, q in zip(rows, queries, strict=True)],
-    )
+    rows = [
+        {"query": q.text, "evidence": q.evidence, "document": q.document} | ({"grade": q.grade} if q.grade else {})
+        for q in queries
+    ]
+    _keep(project, "queries", rows)
     return len(queries)
 
 

@@ -139,9 +139,7 @@ class Endpoint:
                 one.exchange.abandon()
         self._open = []
 
-    def close(self) -> None:
-        """Let go of the messages that are on their way."""
-        self.drop()
+    close = drop
 
     def _waited(self) -> list[tuple[int, Outcome]]:
         ended: list[tuple[int, Outcome]] = []

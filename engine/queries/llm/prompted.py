@@ -33,6 +33,7 @@ class Prompted:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._chat, self._clock = model, clock
+        self.name, self.model = model.name, model.model
         two = prompt == "two-step"
         room = space(model, ("events", "questions") if two else ("one-step",), per_chunk, answer_tokens)
         context = model.context
@@ -41,16 +42,6 @@ class Prompted:
             return context - model.context
 
         self._asker = Asker(two, kinds, per_chunk, answer_tokens, room, seed, model.count, lost)
-
-    @property
-    def name(self) -> str:
-        """gguf or endpoint."""
-        return self._chat.name
-
-    @property
-    def model(self) -> str:
-        """The model's name."""
-        return self._chat.model
 
     def close(self) -> None:
         """Let go of the model."""

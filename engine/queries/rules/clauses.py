@@ -20,6 +20,8 @@ _WITH_PREPOSITION = english_words("verbs_with_preposition")
 _TAIL_OPENERS = english_words("tail_openers")
 _NEW_SUBJECT = english_words("new_subjects")
 _NO_SUBJECT = english_words("no_subjects")
+_OF_SOMEONE = word_set("he she they his her their")
+_ANOTHER_SUBJECT = word_set("and but it they he she")
 MAX_SUBJECT = 12
 
 
@@ -175,11 +177,7 @@ def _is_reduced_relative(tokens: Sequence[Token], at: int) -> bool:
     if tokens[at + 1].folded not in PREPOSITIONS:
         return False
     for token in tokens[at + 2 : at + 16]:
-        if (
-            token.text in (",", ";")
-            or token.folded in _BREAKS
-            or token.folded in ("and", "but", "it", "they", "he", "she")
-        ):
+        if token.text in (",", ";") or token.folded in _BREAKS or token.folded in _ANOTHER_SUBJECT:
             return False
         if token.folded in AUXILIARIES:
             return True
@@ -204,14 +202,7 @@ def _good_subject(tokens: Sequence[Token]) -> bool:
         return False
     if first in PREPOSITIONS or first in _BREAKS or first in _NO_SUBJECT:
         return False
-    if any(token.folded in ENGLISH.personal for token in tokens) or first in (
-        "he",
-        "she",
-        "they",
-        "his",
-        "her",
-        "their",
-    ):
+    if first in _OF_SOMEONE or any(token.folded in ENGLISH.personal for token in tokens):
         return False
     return any(token.folded not in ENGLISH.function_words for token in tokens)
 

@@ -50,7 +50,10 @@ _COUNT = re.compile(
 _SAYING = english_words("verbs_of_saying")
 _BE_HAVE = ("is", "are", "was", "were", "has", "have")
 _REPORTING = word_set("given presented discussed described shown made found used noted reported")
-_STICKY = word_set("of per up down out off to than")
+_CUT_BEFORE = (PREPOSITIONS - word_set("of per up down out off to than")) | word_set(
+    "and or which that who but because if"
+)
+_BEFORE_VERB = word_set("not be been being also never only now still already")
 _STATIVE = english_words("stative_verbs")
 
 
@@ -188,16 +191,7 @@ def _may_cut(words: list[str], at: int) -> bool:
         return True
     if words[at - 1].casefold() in PREPOSITIONS | DETERMINERS or words[at - 1].endswith("ing"):
         return False
-    return words[at].casefold() in (PREPOSITIONS - _STICKY) | {
-        "and",
-        "or",
-        "which",
-        "that",
-        "who",
-        "but",
-        "because",
-        "if",
-    }
+    return words[at].casefold() in _CUT_BEFORE
 
 
 def _complement(clause: Clause) -> tuple[str, str]:
@@ -207,18 +201,7 @@ def _complement(clause: Clause) -> tuple[str, str]:
     words = clause.rest.split()
     for at, word in enumerate(words[:5]):
         folded = word.casefold()
-        if folded in (
-            "not",
-            "be",
-            "been",
-            "being",
-            "also",
-            "never",
-            "only",
-            "now",
-            "still",
-            "already",
-        ) or folded.endswith("ly"):
+        if folded in _BEFORE_VERB or folded.endswith("ly"):
             continue
         reading = verb_form(folded)
         helper_be = clause.auxiliary in ("is", "are", "was", "were")
