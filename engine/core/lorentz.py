@@ -9,14 +9,14 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.core.similarity import IndexForm
+from engine.core.similarity import IndexForm, Similarity
 from engine.core.unit_vectors import unit_rows
 
 Floats = NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
-class Lorentz:
+class Lorentz(Similarity):
     """−d_L of points of a space of curvature −c, each named by its space part x: x_time = √(1/c + ‖x‖²),
     ⟨x, y⟩_L = x·y − x_time y_time, d_L = √(1/c) acosh(−c ⟨x, y⟩_L)."""
 

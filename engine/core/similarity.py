@@ -6,7 +6,7 @@ An index serves it by cosine, over rows that may be wider than the vectors: how,
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from engine.core.unit_vectors import unit_rows
 
@@ -62,48 +62,37 @@ class IndexForm:
         return unit_rows(rows)
 
 
-class Similarity(Protocol):
-    """How an encoder's vectors are compared."""
+class Similarity:
+    """How an encoder's vectors are compared: by the inner product of unit vectors as they are; others override it.
 
-    @property
-    def of_unit_vectors(self) -> bool:
-        """Whether the vectors are of unit length, so that only their directions count."""
+    `of_unit_vectors`: whether the vectors are of unit length, so that only their directions count.
+    """
+
+    of_unit_vectors: ClassVar[bool] = True
 
     @property
     def index_form(self) -> IndexForm:
         """How an index serves it, before it is fitted to the vectors."""
+        return IndexForm()
 
     def query_form(self, queries: Floats) -> Floats:
         """Vectors of queries (q, d) as the inner product takes them (q, e)."""
+        return queries
 
     def chunk_form(self, chunks: Floats) -> Floats:
         """Vectors of chunks (n, d) as the inner product takes them (n, e)."""
+        return chunks
 
     def of_products(self, products: Floats) -> Floats:
         """The scores that inner products stand for, in the same order; −inf of −inf."""
+        return products
 
     def restored(self, stored: NDArray[Any]) -> Floats:
         """The encoder's vectors (n, d), float32, of what float16 has kept of them."""
-
-
-class Cosine:
-    """The inner product of unit vectors as they are."""
-
-    of_unit_vectors = True
-    index_form = IndexForm()
-
-    def query_form(self, queries: Floats) -> Floats:
-        """The vectors themselves."""
-        return queries
-
-    chunk_form = of_products = query_form
-
-    def restored(self, stored: NDArray[Any]) -> Floats:
-        """At unit length again."""
         return unit_rows(stored)
 
 
-class InnerProduct(Cosine):
+class InnerProduct(Similarity):
     """The inner product of vectors whose lengths count."""
 
     of_unit_vectors = False
@@ -114,7 +103,7 @@ class InnerProduct(Cosine):
         return found
 
 
-COSINE, INNER_PRODUCT = Cosine(), InnerProduct()
+COSINE, INNER_PRODUCT = Similarity(), InnerProduct()
 
 
 def scores(similarity: Similarity, queries: Floats, chunks: Floats) -> Floats:

@@ -14,7 +14,13 @@ from engine.evaluation.gate import Selection
 from engine.evaluation.general_knowledge import answered, general_folder, general_set
 from engine.evaluation.query_sets import QuerySet, query_sets
 from engine.evaluation.rankers import Rankers
-from engine.evaluation.reporting.encoder_diagnostics import EncoderDiagnostics, general_similarities, sampling_of
+from engine.evaluation.reporting.diagnostics import (
+    EncoderDiagnostics,
+    Similarities,
+    general_similarities,
+    geometry_of,
+    sampling_of,
+)
 from engine.evaluation.studies.fusion import EQUAL, FusionChoice, HybridFusion, default_share, set_by_hand
 from engine.evaluation.studies.sentence_pairs import SentencePairs
 from engine.evaluation.verdicts import verdict
@@ -27,7 +33,6 @@ if TYPE_CHECKING:
     from engine.core.records import Chunk
     from engine.evaluation.candidates import Candidate
     from engine.evaluation.rankers import Among
-    from engine.evaluation.reporting.diagnostics import Similarities
     from engine.evaluation.reranking import RerankerChoice
     from engine.evaluation.studies.robustness import Robustness
 
@@ -103,7 +108,6 @@ class Evaluation:
         self._context.check_stop()
 
     def _measure_general(self, candidate: Candidate, vectors: NDArray[np.float32]) -> None:
-        from engine.evaluation.reporting.diagnostics import geometry_of
         from engine.metrics.geometry import nearest_distances
 
         known, similarity = self.known, candidate.similarity

@@ -16,7 +16,7 @@ from engine.evaluation.gate import Decision, decide
 from engine.evaluation.judgments import clusters_of
 from engine.evaluation.query_sets import QuerySet
 from engine.evaluation.verdicts import verdict
-from engine.project.stage import ProjectSnapshot, StageContext
+from engine.project.stage import StageContext
 from engine.reranking.budget import MAX_PASSAGES, BudgetedReranker
 from engine.reranking.chosen import reranker_of
 
@@ -44,13 +44,6 @@ class RerankerChoice:
     reason: str = ""
     passages: int = 0
     decision: Decision | None = None
-
-
-def reranker_inputs(snapshot: ProjectSnapshot) -> dict[str, object]:
-    """What a comparison with the reranker depends on; nothing where there is none. Raises as `reranker_of`."""
-    found = reranker_of(snapshot.project, snapshot.settings)
-    seconds = snapshot.settings.search.rerank_seconds
-    return {"reranker": {"fingerprint": found.fingerprint, "seconds": seconds}} if found else {}
 
 
 class RerankerTrial:

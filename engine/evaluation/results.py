@@ -87,7 +87,7 @@ def _compare(context: StageContext, work: Evaluation, one: QuerySet, selection: 
 def _report(
     context: StageContext, work: Evaluation, selection: Selection, fusion: FusionChoice, compared: Compared
 ) -> ReportData:
-    from engine.evaluation.reporting.encoder_diagnostics import densities
+    from engine.evaluation.reporting.diagnostics import densities
     from engine.evaluation.reporting.report import ReportData, choices_made, warnings_logged
     from engine.evaluation.studies.forgetting import measure_general
     from engine.training.history import history_of

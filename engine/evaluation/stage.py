@@ -97,11 +97,14 @@ def _synonyms(snapshot: ProjectSnapshot) -> dict[str, str]:
 
 
 def _reranker(snapshot: ProjectSnapshot) -> dict[str, Any]:
+    """What a comparison with the reranker depends on; nothing where there is none. Raises as `reranker_of`."""
     if not snapshot.settings.search.reranker:
         return {}
-    from engine.evaluation.reranking import reranker_inputs
+    from engine.reranking.chosen import reranker_of
 
-    return reranker_inputs(snapshot)
+    found = reranker_of(snapshot.project, snapshot.settings)
+    seconds = snapshot.settings.search.rerank_seconds
+    return {"reranker": {"fingerprint": found.fingerprint, "seconds": seconds}} if found else {}
 
 
 def _times(folder: Path) -> list[int]:

@@ -12,7 +12,7 @@ from fixtures.vector_indexes import WIDTH, brute_force, build, ids_of, unit
 import engine.vectors.index as module
 from engine.core.errors import DamagedError, EngineError
 from engine.core.lorentz import Lorentz
-from engine.core.similarity import Cosine, IndexForm
+from engine.core.similarity import IndexForm, Similarity
 from engine.vectors.forms import INDEX_FORMS
 from engine.vectors.graph import candidates, graph_of, map_graph, write_graph
 from engine.vectors.index import VectorIndex
@@ -276,7 +276,7 @@ class HalvedForm(IndexForm):
         return cosines / 2
 
 
-class Halved(Cosine):
+class Halved(Similarity):
     index_form = HalvedForm()
 
 

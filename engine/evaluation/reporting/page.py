@@ -22,7 +22,7 @@ from engine.core.systems import (
     twins,
 )
 from engine.evaluation.reporting.charts import Bar, Line, bar_chart, change_chart, line_chart
-from engine.evaluation.reporting.encoder_diagnostics import KINDS
+from engine.evaluation.reporting.diagnostics import KINDS
 from engine.evaluation.reporting.parts import query_sets_of
 from engine.evaluation.reporting.verdict import verdict_of
 

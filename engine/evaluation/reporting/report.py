@@ -12,9 +12,9 @@ from typing import Any
 from engine.core.errors import DamagedError
 from engine.core.events import Choice, Event, Warned, read
 from engine.core.figures import Interval
+from engine.core.former_systems import current_name
 from engine.core.messages.report import QuerySetReport
 from engine.evaluation.gate import Selection
-from engine.evaluation.reporting.former import with_present_keys
 from engine.evaluation.reporting.parts import query_sets_of
 from engine.evaluation.studies.forgetting import Forgetting
 from engine.evaluation.studies.robustness import Robustness
@@ -22,6 +22,10 @@ from engine.evaluation.studies.sentence_pairs import SentenceFigures
 from engine.project.store.artifact_info import TrainingHistory
 
 SCHEMA = 3
+_CHOICE_KEYS = {"served": "in_use", "strength": "weight"}
+"""Of `selection` in schema 1, key → its name now."""
+_NAMES = ("in_use", "changed_system", "base")
+"""What holds the name of a system."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +92,7 @@ def read_report(folder: Path) -> dict[str, Any]:
         if report["schema"] not in (1, 2, SCHEMA):
             raise ValueError(f"schema {report['schema']}, this program reads {SCHEMA}")
         if report["schema"] < SCHEMA:
-            report = with_present_keys(report)
+            report = _with_present_keys(report)
         query_sets_of(report)  # what is no such set is damaged, too
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         what, why = f"The report in {folder} cannot be read.", f"{type(error).__name__}: {error}"
@@ -105,3 +109,26 @@ def plain(value: Any) -> Any:
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else None
     return value if value is None or isinstance(value, (str, bool, int)) else str(value)
+
+
+def _with_present_keys(report: dict[str, Any]) -> dict[str, Any]:
+    """A report of schema 1 or 2 in the form of schema 3."""
+    selection = report["selection"]
+    if selection:
+        chosen = {_CHOICE_KEYS.get(key, key): value for key, value in selection.items()}
+        selection = {key: chosen[key] for key in ("in_use", "weight", "reason")} | {"decision": None}
+    for part in report["query_sets"]:
+        part["comparison"].setdefault("synthetic", part.get("synthetic", 0))
+    found: dict[str, Any] = _renamed({**report, "selection": selection})
+    return found
+
+
+def _renamed(data: Any) -> Any:
+    if isinstance(data, list):
+        return [_renamed(one) for one in data]
+    if not isinstance(data, dict):
+        return data
+    return {
+        current_name(key): current_name(value) if key in _NAMES and isinstance(value, str) else _renamed(value)
+        for key, value in data.items()
+    }

@@ -9,8 +9,7 @@ from engine.core.figures import Interval
 from engine.evaluation.query_sets import query_sets
 from engine.evaluation.rankers import Rankers
 from engine.evaluation.rankings import rank_all
-from engine.evaluation.reporting.diagnostics import Ranked, describe, similarities_of
-from engine.evaluation.reporting.encoder_diagnostics import basis_of, sampling_of
+from engine.evaluation.reporting.diagnostics import Ranked, basis_of, describe, sampling_of, similarities_of
 from engine.metrics.transformations import remove_top, standardise, whiten
 from engine.project.stage import StageContext
 

@@ -10,8 +10,14 @@ from engine.evaluation.general_knowledge import General
 from engine.evaluation.judgments import Judgment
 from engine.evaluation.query_sets import QuerySet
 from engine.evaluation.rankings import rank_all
-from engine.evaluation.reporting.diagnostics import RANDOM, Ranked, similarities_of
-from engine.evaluation.reporting.encoder_diagnostics import EncoderDiagnostics, densities, general_similarities
+from engine.evaluation.reporting.diagnostics import (
+    RANDOM,
+    EncoderDiagnostics,
+    Ranked,
+    densities,
+    general_similarities,
+    similarities_of,
+)
 from engine.metrics.density import PLACES
 from engine.metrics.samples import Sampling
 
