@@ -23,7 +23,7 @@ from engine.gguf.places import own_models
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot
 from engine.queries.choosing import AUTO, MODELS, resolve_backend, with_choice
-from engine.queries.llm.chat_model import ChatModel, UnansweredError
+from engine.queries.llm.chat_model import ChatModel, Request, UnansweredError
 from engine.queries.llm.prompted import space
 from engine.queries.llm.prompts import load_prompt, place_of
 from engine.queries.llm.shapes import BadAnswerError
@@ -121,7 +121,7 @@ def answer_here(project: ProjectFolder, question: str, chunk_ids: Sequence[int],
             values = {"passages": "\n\n".join(shown), "question": question, "count": SENTENCES}
             message = load_prompt(PROMPT).filled(values)
             try:
-                reply = model.complete(message, SHAPE, SENTENCES, limit, settings.training.seed, grown)
+                reply = model.complete(Request(message, SHAPE, SENTENCES, limit, settings.training.seed, grown))
                 sentences = begun(reply.text, texts) if reply.cut else checked(SHAPE.read(reply.text), texts)
             except UnansweredError as error:
                 server = "Check that the server runs and that queries.endpoint names it, then ask again."

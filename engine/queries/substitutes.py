@@ -17,7 +17,7 @@ from engine.core.disk import write_text
 from engine.core.errors import CancelledError
 from engine.project.stage import ProjectSnapshot, StageContext, fingerprint
 from engine.queries.choosing import MODELS, backend_of, with_backend
-from engine.queries.llm.chat_model import ChatModel, UnansweredError
+from engine.queries.llm.chat_model import ChatModel, Request, UnansweredError
 from engine.queries.llm.prompts import load_prompt
 from engine.queries.llm.shapes import BadAnswerError, Shape
 from engine.queries.opening import model_identity, open_chat
@@ -95,7 +95,7 @@ def _answered(model: ChatModel, query: str, words: Sequence[str], seed: int) -> 
         return {}
     message = load_prompt(PROMPT).filled({"query": query.replace("=", " "), "words": ", ".join(words)})
     try:
-        reply = model.complete(message, SHAPE, len(words), LIMIT, seed)
+        reply = model.complete(Request(message, SHAPE, len(words), LIMIT, seed))
         entries = SHAPE.read(reply.text)
     except UnansweredError as error:
         return {} if error.lasting else None

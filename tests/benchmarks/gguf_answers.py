@@ -47,7 +47,7 @@ def ours(path: Path, threads: int) -> Callable[[Request], tuple[str, int]]:
     model = gguf_model.GgufModel(path, CONTEXT, NullReporter(), lambda: False)
 
     def answer(asked: Request) -> tuple[str, int]:
-        reply = model.complete(asked.message, asked.shape, asked.most, asked.limit, asked.seed)
+        reply = model.complete(asked)
         return reply.text, model.count(reply.text)
 
     return answer

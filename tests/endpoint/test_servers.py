@@ -11,6 +11,7 @@ from fixtures.fake_endpoint import FakeEndpoint, good, serving
 from engine.endpoint.address import Address
 from engine.endpoint.exchange import Exchange, ExchangeError
 from engine.endpoint.servers import RECORD, known_servers, note_server
+from engine.queries.llm.chat_model import Request
 from engine.queries.llm.endpoint_model import Endpoint
 from engine.queries.llm.prompts import Message
 from engine.queries.llm.shapes import PAIRS
@@ -65,5 +66,5 @@ def test_a_message_is_kept_by_who_asks():
         model = Endpoint(
             Address.parse(server.url), "small", 4096, 5, lambda: False, sending=lambda: told.append("sent")
         )
-        model.complete(Message("system", "user"), PAIRS, 2, 100, 5)
+        model.complete(Request(Message("system", "user"), PAIRS, 2, 100, 5))
     assert told

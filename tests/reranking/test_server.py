@@ -21,6 +21,7 @@ from engine.endpoint import asking
 from engine.endpoint.address import Address
 from engine.endpoint.servers import known_servers, note_server
 from engine.project.folder import ProjectFolder
+from engine.queries.llm.chat_model import Request
 from engine.queries.llm.endpoint_model import Endpoint
 from engine.queries.llm.prompts import Message
 from engine.queries.llm.shapes import PAIRS
@@ -192,7 +193,7 @@ def test_who_may_only_read_sends_nothing_to_a_server_that_its_owner_has_not_used
             with fails(EngineError, "server-not-noted"):
                 unused.scores("who", PASSAGES)
             with fails(EngineError, "server-not-noted"):
-                model.complete(Message("system", "user"), PAIRS, 2, 100, 5)
+                model.complete(Request(Message("system", "user"), PAIRS, 2, 100, 5))
         assert other.requests == []
         assert known_servers(project.path) == [server.url]
         assert unused.scores("who", PASSAGES).tolist() == [3.0, 1.0, 2.0]

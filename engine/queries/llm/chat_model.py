@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 from engine.queries.llm.prompts import Message
 from engine.queries.llm.shapes import Shape
@@ -74,29 +74,8 @@ class ChatModel(Protocol):
     def count(self, text: str) -> int:
         """Tokens of a text, at most a few too many."""
 
-    def complete(
-        self, message: Message, shape: Shape, most: int, limit: int, seed: int, hear: Hear | None = None
-    ) -> Reply:
-        """Answer as a `Request` wants it. Raises UnansweredError, CancelledError, and another EngineError where no message at all
-        could be answered."""
+    def complete(self, request: Request) -> Reply:
+        """Raises UnansweredError, CancelledError, and another EngineError where no message at all could be answered."""
 
     def close(self) -> None:
         """Let go of it."""
-
-
-@runtime_checkable
-class ConcurrentModel(Protocol):
-    """A model that writes several answers at once."""
-
-    @property
-    def concurrency(self) -> int:
-        """How many answers may be on their way."""
-
-    def submit(self, request: Request) -> int:
-        """Begin an answer; its ticket."""
-
-    def step(self) -> list[tuple[int, Outcome]]:
-        """Go on with all of them for a moment; those that have ended, by ticket. Raises as `ChatModel.complete`."""
-
-    def drop(self) -> None:
-        """Forget the answers that are on their way."""

@@ -15,12 +15,11 @@ from engine.core.errors import ModelError, StageError
 from engine.endpoint.address import Address
 from engine.endpoint.exchange import Exchange, ExchangeError, Response
 from engine.endpoint.key import KEY_HINT, server_key
-from engine.queries.llm.chat_model import Hear, Outcome, Reply, Request, TooLongError, UnansweredError
+from engine.queries.llm.chat_model import Outcome, Reply, Request, TooLongError, UnansweredError
 from engine.queries.llm.cost import Patience
 from engine.queries.llm.endpoint_answers import error_text, exceeds_context, reply_of, streamed
 from engine.queries.llm.endpoint_tokens import ServersTokens, estimated
 from engine.queries.llm.prompts import Message
-from engine.queries.llm.shapes import Shape
 from engine.queries.llm.turn_marks import neutral
 
 POLL_SECONDS = 0.1
@@ -107,25 +106,23 @@ class Endpoint:
         else:
             self._report("long chunks", "by its tokenizer", "the server counts tokens")
 
-    def complete(
-        self, message: Message, shape: Shape, most: int, limit: int, seed: int, hear: Hear | None = None
-    ) -> Reply:
+    def complete(self, request: Request) -> Reply:
         """As `ChatModel.complete`. Raises ModelError where the server refuses the model or the key, StageError after several
         messages in a row without an answer. Only while no other message is on its way."""
-        self.submit(Request(message, shape, most, limit, seed, hear))
+        self.submit(request)
         ((_, outcome),) = self.step()
         if isinstance(outcome, UnansweredError):
             raise outcome
         return outcome
 
     def submit(self, request: Request) -> int:
-        """See `ConcurrentModel`."""
+        """Begin an answer; its ticket."""
         self._tickets += 1
         self._open.append(_Pending(self._tickets, request, self._form))
         return self._tickets
 
     def step(self) -> list[tuple[int, Outcome]]:
-        """See `ConcurrentModel`. Raises as `complete`."""
+        """Go on with all answers for a moment; those that have ended, by ticket. Raises as `complete`."""
         try:
             return self._waited()
         except BaseException:
@@ -133,7 +130,7 @@ class Endpoint:
             raise
 
     def drop(self) -> None:
-        """See `ConcurrentModel`."""
+        """Forget the answers that are on their way."""
         for one in self._open:
             if one.exchange is not None:
                 one.exchange.abandon()

@@ -20,11 +20,10 @@ from engine.core.errors import ModelError
 from engine.gguf.file import check_gguf
 from engine.gguf.hardware import ALL_LAYERS, choose_layers, free_gpu_memory, free_threads, too_large, weight_of
 from engine.gguf.llama import clear_log, complaint, library, why_not_loaded
-from engine.queries.llm.chat_model import Hear, Reply, TooLongError, UnansweredError, ended
+from engine.queries.llm.chat_model import Reply, Request, TooLongError, UnansweredError, ended
 from engine.queries.llm.chat_template import Frame, Piece, framed, rendered
 from engine.queries.llm.cost import Patience
 from engine.queries.llm.prompts import Message
-from engine.queries.llm.shapes import Shape
 from engine.queries.llm.turn_marks import KNOWN, Marks, marks_in, neutral
 from engine.queries.reporter import Reporter
 
@@ -115,29 +114,29 @@ class GgufModel:
         """Tokens of a text that is not part of a template."""
         return len(self._tokens(Piece(text, False)))
 
-    def complete(
-        self, message: Message, shape: Shape, most: int, limit: int, seed: int, hear: Hear | None = None
-    ) -> Reply:
-        """See `ChatModel`. The grammar leaves the model no other form than `shape`."""
+    def complete(self, request: Request) -> Reply:
+        """See `ChatModel`. The grammar leaves the model no other form than that of the request."""
         self._patience.check()
-        prompt = self.prompt_tokens(message)
-        if len(prompt) + limit > self.context:
+        prompt = self.prompt_tokens(request.message)
+        if len(prompt) + request.limit > self.context:
             reason = f"the prompt has {len(prompt)} tokens, which with the answer is more than {self.context}"
             raise TooLongError(reason, lasting=True)
-        text = b""
-        with closing(Sampler(self._lib, self._vocabulary, shape.grammar(most), seed)) as sampler:
+        text, grammar = b"", request.shape.grammar(request.most)
+        with closing(Sampler(self._lib, self._vocabulary, grammar, request.seed)) as sampler:
             self._forget_beyond(prompt)
             self._decode(prompt[len(self._past) :])
-            for number in range(limit):
+            for number in range(request.limit):
                 token = sampler.next(self._context)
                 if self._lib.llama_vocab_is_eog(self._vocabulary, token):
                     return Reply(text.decode("utf-8", "replace"))
                 text += self._bytes(token)
-                if hear is not None:
-                    hear(codecs.getincrementaldecoder("utf-8")("replace").decode(text))  # without half a character
-                if number < limit - 1:
+                if request.hear is not None:
+                    request.hear(
+                        codecs.getincrementaldecoder("utf-8")("replace").decode(text)
+                    )  # without half a character
+                if number < request.limit - 1:
                     self._decode([token])
-        return ended(text.decode("utf-8", "replace"), shape)
+        return ended(text.decode("utf-8", "replace"), request.shape)
 
     def _forget_beyond(self, prompt: Sequence[int]) -> None:
         """Keep what the cache has in common with the prompt. Not every kind of model can forget its last tokens alone."""

@@ -9,8 +9,9 @@ from dataclasses import replace
 from engine.core.errors import SettingsError
 from engine.core.records import QueryKind
 from engine.queries.llm.answer import Answer, Passage
-from engine.queries.llm.chat_model import ChatModel, ConcurrentModel, Outcome, Request, UnansweredError
+from engine.queries.llm.chat_model import ChatModel, Outcome, Request, UnansweredError
 from engine.queries.llm.conversation import MIN_ROOM, WANTED, Asker
+from engine.queries.llm.endpoint_model import Endpoint
 from engine.queries.llm.prompts import load_prompt, place_of
 
 LISTED = 64  # tokens that the list of facts takes beside their words
@@ -50,7 +51,7 @@ class Prompted:
     def answers(self, passages: Iterable[Passage]) -> Iterator[tuple[int, Answer]]:
         """The queries of each, by number, as they come: not in order. A further one is taken from `passages` whenever the model
         has room. Raises as `ChatModel.complete`."""
-        if isinstance(self._chat, ConcurrentModel):
+        if isinstance(self._chat, Endpoint):
             yield from self._together(self._chat, iter(passages))
             return
         for passage in passages:
@@ -60,7 +61,7 @@ class Prompted:
                 found = _advanced(talk, self._outcome(found))
             yield passage.number, found
 
-    def _together(self, model: ConcurrentModel, waiting: Iterator[Passage]) -> Iterator[tuple[int, Answer]]:
+    def _together(self, model: Endpoint, waiting: Iterator[Passage]) -> Iterator[tuple[int, Answer]]:
         """As many at once as the model can answer."""
         talks: dict[int, tuple[int, Talk]] = {}
         try:
@@ -84,7 +85,7 @@ class Prompted:
     def _outcome(self, request: Request) -> Outcome:
         before = self._clock()
         try:
-            reply = self._chat.complete(request.message, request.shape, request.most, request.limit, request.seed)
+            reply = self._chat.complete(request)
         except UnansweredError as error:
             error.seconds = self._clock() - before
             return error

@@ -35,7 +35,7 @@ def ask(
     server: FakeEndpoint, text: str = "hello", seconds: float = 20, stop: Callable[[], bool] = lambda: False
 ) -> Reply:
     model = Endpoint(Address.parse(server.url), "small", 4096, seconds, stop)
-    return model.complete(Message("system", text), PAIRS, 2, 100, 5)
+    return model.complete(Request(Message("system", text), PAIRS, 2, 100, 5))
 
 
 def test_a_request_is_a_chat_completion_with_the_schema_wanted():
@@ -73,7 +73,7 @@ def test_a_server_that_knows_no_schemas_gets_none_from_then_on():
     with serving(script) as server:
         model = Endpoint(Address.parse(server.url), "", 4096, 20, lambda: False)
         for _ in range(2):
-            assert model.complete(Message("s", "u"), PAIRS, 2, 100, 5).text == GOOD
+            assert model.complete(Request(Message("s", "u"), PAIRS, 2, 100, 5)).text == GOOD
     assert ["response_format" in request for request in server.requests] == [True, True, False, False]
     assert "model" not in server.requests[0]
 
@@ -88,7 +88,7 @@ def test_a_server_that_wants_the_schema_otherwise_gets_it_so_from_then_on():
     with serving(script) as server:
         model = Endpoint(Address.parse(server.url), "", 4096, 20, lambda: False)
         for _ in range(2):
-            assert model.complete(Message("s", "u"), PAIRS, 2, 100, 5).text == GOOD
+            assert model.complete(Request(Message("s", "u"), PAIRS, 2, 100, 5)).text == GOOD
     assert [request["response_format"]["type"] for request in server.requests] == [
         "json_schema", "json_object", "json_object",
     ]  # fmt: skip
@@ -242,7 +242,7 @@ def test_a_server_that_sends_a_byte_now_and_then_is_not_waited_for_either():
     thread.start()
     place = Address.parse(f"http://127.0.0.1:{listener.getsockname()[1]}/v1")
     with pytest.raises(UnansweredError, match=r"queries\.endpoint_seconds") as caught:
-        Endpoint(place, "", 4096, 0.5, lambda: False).complete(Message("s", "u"), PAIRS, 1, 10, 0)
+        Endpoint(place, "", 4096, 0.5, lambda: False).complete(Request(Message("s", "u"), PAIRS, 1, 10, 0))
     assert (caught.value.lasting, numbers(str(caught.value))) == (False, [0.5])
     ended.set()
     thread.join(60)
@@ -276,7 +276,7 @@ def test_what_is_no_http_at_all_is_an_error():
     thread.start()
     place = Address.parse(f"http://127.0.0.1:{listener.getsockname()[1]}")
     with pytest.raises(UnansweredError, match="BadStatusLine"):
-        Endpoint(place, "", 4096, 20, lambda: False).complete(Message("s", "u"), PAIRS, 1, 10, 0)
+        Endpoint(place, "", 4096, 20, lambda: False).complete(Request(Message("s", "u"), PAIRS, 1, 10, 0))
     thread.join(60)
     listener.close()
 
@@ -290,9 +290,9 @@ def test_a_server_that_is_not_there_is_given_up_after_several_messages():
     model = Endpoint(Address.parse(f"http://127.0.0.1:{free_port()}/v1"), "", 4096, 20, lambda: False)
     for _ in range(4):
         with pytest.raises(UnansweredError, match="refused"):
-            model.complete(Message("s", "u"), PAIRS, 1, 10, 0)
+            model.complete(Request(Message("s", "u"), PAIRS, 1, 10, 0))
     with fails(StageError, "endpoint-no-answer", 5) as caught:
-        model.complete(Message("s", "u"), PAIRS, 1, 10, 0)
+        model.complete(Request(Message("s", "u"), PAIRS, 1, 10, 0))
     assert "refused" in caught.value.why
 
 
@@ -302,8 +302,8 @@ def test_a_good_answer_makes_up_for_the_bad_ones_before(monkeypatch: pytest.Monk
         model = Endpoint(Address.parse(server.url), "", 4096, 20, lambda: False)
         for _ in range(3):
             with pytest.raises(UnansweredError):
-                model.complete(Message("s", "u"), PAIRS, 1, 10, 0)
-            assert model.complete(Message("s", "u"), PAIRS, 1, 10, 0).text == GOOD
+                model.complete(Request(Message("s", "u"), PAIRS, 1, 10, 0))
+            assert model.complete(Request(Message("s", "u"), PAIRS, 1, 10, 0)).text == GOOD
 
 
 def several(server: FakeEndpoint, concurrency: int, stop: Callable[[], bool] = lambda: False) -> Endpoint:

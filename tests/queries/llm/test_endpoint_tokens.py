@@ -236,13 +236,13 @@ def test_what_is_still_too_long_in_halves_is_reported_and_the_server_given_up_in
     ],
 )
 def test_refusals_that_are_about_the_length(status: int, said: str, exceeds: bool):
-    from engine.queries.llm.chat_model import TooLongError, UnansweredError
+    from engine.queries.llm.chat_model import Request, TooLongError, UnansweredError
     from engine.queries.llm.prompts import Message
     from engine.queries.llm.shapes import PAIRS
 
     with serving(lambda *_: Raw(status, json.dumps({"error": {"message": said}}).encode())) as server:
         with pytest.raises(UnansweredError) as caught:
-            model(server).complete(Message("s", "u"), PAIRS, 1, 10, 0)
+            model(server).complete(Request(Message("s", "u"), PAIRS, 1, 10, 0))
         assert isinstance(caught.value, TooLongError) is exceeds
         assert len(server.requests) == (1 if exceeds else 3)
 

@@ -27,7 +27,7 @@ from engine.gguf.hardware import (
 )
 from engine.gguf.llama import library
 from engine.queries.llm import chat_template
-from engine.queries.llm.chat_model import UnansweredError
+from engine.queries.llm.chat_model import Request, UnansweredError
 from engine.queries.llm.chat_template import Piece, rendered
 from engine.queries.llm.gguf_model import GgufModel
 from engine.queries.llm.prompts import Message
@@ -54,7 +54,7 @@ def model(tiny: Path) -> Iterator[GgufModel]:
 def test_the_grammar_leaves_no_way_but_json(model: GgufModel, shape: object):
     whole = 0
     for seed in range(6):
-        reply = model.complete(MESSAGE, shape, 2, 800, seed)
+        reply = model.complete(Request(MESSAGE, shape, 2, 800, seed))
         if not reply.cut:
             assert len(shape.read(reply.text)) <= 2
             whole += 1
@@ -64,10 +64,10 @@ def test_the_grammar_leaves_no_way_but_json(model: GgufModel, shape: object):
 
 def test_an_answer_that_its_limit_ends_is_closed(model: GgufModel):
     """What is closed was begun by the model: an answer with a higher limit goes on from there."""
-    seed = next(seed for seed in range(99) if model.complete(MESSAGE, PAIRS, 2, 100, seed).cut)
-    longer = model.complete(MESSAGE, PAIRS, 2, 100, seed)
+    seed = next(seed for seed in range(99) if model.complete(Request(MESSAGE, PAIRS, 2, 100, seed)).cut)
+    longer = model.complete(Request(MESSAGE, PAIRS, 2, 100, seed))
     for limit in range(64, 92, 3):
-        reply = model.complete(MESSAGE, PAIRS, 2, limit, seed)
+        reply = model.complete(Request(MESSAGE, PAIRS, 2, limit, seed))
         assert reply.cut
         entries = PAIRS.read(reply.text)
         assert len(entries) == 1
@@ -77,10 +77,10 @@ def test_an_answer_that_its_limit_ends_is_closed(model: GgufModel):
 
 
 def test_one_seed_gives_one_answer_whatever_came_before(model: GgufModel):
-    first = model.complete(MESSAGE, PAIRS, 2, 60, 7)
-    model.complete(Message("Be brief.", "What is in it?"), QUESTIONS, 1, 60, 8)
-    assert model.complete(MESSAGE, PAIRS, 2, 60, 7) == first
-    assert model.complete(MESSAGE, PAIRS, 2, 60, 9) != first
+    first = model.complete(Request(MESSAGE, PAIRS, 2, 60, 7))
+    model.complete(Request(Message("Be brief.", "What is in it?"), QUESTIONS, 1, 60, 8))
+    assert model.complete(Request(MESSAGE, PAIRS, 2, 60, 7)) == first
+    assert model.complete(Request(MESSAGE, PAIRS, 2, 60, 9)) != first
 
 
 def test_control_tokens_of_a_document_stay_text(model: GgufModel):
@@ -113,9 +113,9 @@ def test_tokens_are_counted_as_the_model_counts_them(model: GgufModel):
 
 def test_a_prompt_that_does_not_fit_is_an_error_and_the_next_one_goes_well(model: GgufModel):
     with pytest.raises(UnansweredError, match=r"\b4096\b") as caught:
-        model.complete(Message("s", "x" * 5000), PAIRS, 1, 100, 1)
+        model.complete(Request(Message("s", "x" * 5000), PAIRS, 1, 100, 1))
     assert caught.value.lasting
-    assert model.complete(MESSAGE, PAIRS, 1, 10, 1).text
+    assert model.complete(Request(MESSAGE, PAIRS, 1, 10, 1)).text
 
 
 class Stop:
@@ -132,15 +132,15 @@ class Stop:
 def test_a_stop_is_heard_inside_one_computation_and_the_model_works_on(tiny: Path):
     stop = Stop()
     loaded = GgufModel(tiny, 2048, NullReporter(), stop)
-    expected = loaded.complete(MESSAGE, PAIRS, 1, 30, 3)
+    expected = loaded.complete(Request(MESSAGE, PAIRS, 1, 30, 3))
     before = stop.asked
-    loaded.complete(Message("one computation", "only"), PAIRS, 1, 1, 3)
+    loaded.complete(Request(Message("one computation", "only"), PAIRS, 1, 1, 3))
     assert stop.asked - before > 10, "it was asked about once a computation only"
     stop.at = stop.asked + 5
     with pytest.raises(CancelledError):
-        loaded.complete(Message("Another", "prompt of its own"), PAIRS, 1, 1000, 3)
+        loaded.complete(Request(Message("Another", "prompt of its own"), PAIRS, 1, 1000, 3))
     stop.at = 10**9
-    assert loaded.complete(MESSAGE, PAIRS, 1, 30, 3) == expected
+    assert loaded.complete(Request(MESSAGE, PAIRS, 1, 30, 3)) == expected
     loaded.close()
 
 
@@ -153,10 +153,10 @@ def test_what_prompts_have_in_common_is_read_once(model: GgufModel, monkeypatch:
         return int(decode(context, batch))
 
     other = Message("Be brief.", "A pump.")
-    alone = model.complete(other, PAIRS, 1, 20, 1)
-    model.complete(MESSAGE, PAIRS, 1, 20, 1)
+    alone = model.complete(Request(other, PAIRS, 1, 20, 1))
+    model.complete(Request(MESSAGE, PAIRS, 1, 20, 1))
     monkeypatch.setattr(library(), "llama_decode", counting)
-    assert model.complete(other, PAIRS, 1, 20, 1) == alone
+    assert model.complete(Request(other, PAIRS, 1, 20, 1)) == alone
     same = next(
         n
         for n, (a, b) in enumerate(zip(model.prompt_tokens(other), model.prompt_tokens(MESSAGE), strict=False))
@@ -168,13 +168,13 @@ def test_what_prompts_have_in_common_is_read_once(model: GgufModel, monkeypatch:
 
 
 def test_a_computation_that_fails_is_an_error_and_the_model_works_on(model: GgufModel, monkeypatch: pytest.MonkeyPatch):
-    expected = model.complete(MESSAGE, PAIRS, 1, 30, 3)
+    expected = model.complete(Request(MESSAGE, PAIRS, 1, 30, 3))
     with monkeypatch.context() as patched:
         patched.setattr(library(), "llama_decode", lambda *_: 1)
         with pytest.raises(UnansweredError, match="code 1") as caught:
-            model.complete(MESSAGE, PAIRS, 1, 30, 3)
+            model.complete(Request(MESSAGE, PAIRS, 1, 30, 3))
     assert not caught.value.lasting
-    assert model.complete(MESSAGE, PAIRS, 1, 30, 3) == expected
+    assert model.complete(Request(MESSAGE, PAIRS, 1, 30, 3)) == expected
 
 
 def test_a_stop_ends_the_loading_too(tiny: Path):
@@ -243,7 +243,7 @@ def test_a_quantised_model_writes_too(tiny: Path, tmp_path: Path):
     assert llama_cpp.llama_model_quantize(str(tiny).encode(), str(path).encode(), ctypes.byref(params)) == 0
     assert path.stat().st_size < tiny.stat().st_size
     loaded = load(path)
-    assert loaded.complete(MESSAGE, PAIRS, 1, 40, 1).text.startswith('{"questions":')
+    assert loaded.complete(Request(MESSAGE, PAIRS, 1, 40, 1)).text.startswith('{"questions":')
     loaded.close()
 
 

@@ -52,7 +52,7 @@ def test_five_hundred_answers_of_llama_cpp_are_all_whole(tiny: Path):
     whole = cut = entries = 0
     for n in range(500):
         message = Message("Answer with JSON.", f"Passage {n}: the pump {n} stands in hall {n}.")
-        reply = model.complete(message, shapes[n % 3], 3, 700, n)
+        reply = model.complete(Request(message, shapes[n % 3], 3, 700, n))
         assert reply.cut or 0 < model.count(reply.text) <= 700
         found = shapes[n % 3].read(reply.text)
         assert 0 <= len(found) <= 3
@@ -159,7 +159,9 @@ def endpoint(url: str, seconds: float = 30) -> Endpoint:
 def test_a_llama_cpp_server_answers(server: str, shape: Shape):
     """Its own grammar lets raw control characters into strings, so that not every answer of random weights is JSON."""
     model = endpoint(server)
-    replies = [model.complete(Message("Be brief.", "What is in it?"), shape, 1, 200, seed) for seed in range(3)]
+    replies = [
+        model.complete(Request(Message("Be brief.", "What is in it?"), shape, 1, 200, seed)) for seed in range(3)
+    ]
     assert all(reply.text.lstrip().startswith("{") for reply in replies)
 
 
@@ -206,7 +208,7 @@ def through_a_bad_line(url: str) -> None:
         model = endpoint(proxy.url, seconds=5)
         for seed in range(2):
             if len(proxy.met) < 2:  # a server that knows one form of the schema only is asked twice at first
-                assert model.complete(Message("Be brief.", "What is in it?"), QUESTIONS, 1, 40, seed).text
+                assert model.complete(Request(Message("Be brief.", "What is in it?"), QUESTIONS, 1, 40, seed)).text
         for seed, (fault, why) in enumerate(wanted):
             model.submit(Request(Message("Be brief.", "What is in it?"), QUESTIONS, 1, 40, seed))
             ((_, outcome),) = model.step()

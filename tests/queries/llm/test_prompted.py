@@ -15,11 +15,11 @@ from engine.core.errors import EngineError, SettingsError
 from engine.core.records import Chunk, QueryKind
 from engine.queries.llm import prompts
 from engine.queries.llm.answer import Answer, Item
-from engine.queries.llm.chat_model import Reply, UnansweredError
+from engine.queries.llm.chat_model import Reply, Request, UnansweredError
 from engine.queries.llm.conversation import WANTED
 from engine.queries.llm.prompted import Prompted
 from engine.queries.llm.prompts import Message, load_prompt, place_of
-from engine.queries.llm.shapes import NOT_JSON, Shape
+from engine.queries.llm.shapes import NOT_JSON
 from engine.queries.rejection import Reason
 
 TEXT = "The pump stands in hall 4. It was bought in 1998. Its oil is changed every May."
@@ -38,9 +38,10 @@ class Scripted:
     def count(self, text: str) -> int:
         return len(text) // 4 + 1
 
-    def complete(self, message: Message, shape: Shape, most: int, limit: int, seed: int) -> Reply:
-        assert self.count(message.system) + self.count(message.user) + limit <= self.context
-        self.asked.append((message, most, seed))
+    def complete(self, request: Request) -> Reply:
+        message = request.message
+        assert self.count(message.system) + self.count(message.user) + request.limit <= self.context
+        self.asked.append((message, request.most, request.seed))
         answer = self.script({"messages": [{"content": message.user}]}, len(self.asked) - 1)
         return answer if isinstance(answer, Reply) else Reply(answer)
 
