@@ -49,7 +49,6 @@ def outdated_because(status: ProjectStatus) -> str:
 
 
 def caution(queries: QuerySetReport) -> str:
-    """Why the figures of these queries may mislead; empty where nothing is known against them."""
-    if queries.kind == "synthetic" or queries.comparison.synthetic:
-        return FLATTERING
-    return ""
+    """Why the figures of these queries may mislead or look odd; empty where nothing is known against them."""
+    flatters = queries.kind == "synthetic" or queries.comparison.synthetic
+    return " ".join(filter(None, (FLATTERING if flatters else "", queries.comparison.format_lopsided)))

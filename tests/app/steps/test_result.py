@@ -106,6 +106,9 @@ def test_queries_made_from_the_documents_are_said_to_flatter() -> None:
     assert not caution(judged)
     assert caution(replace(judged, kind="synthetic"))
     assert caution(replace(judged, comparison=replace(judged.comparison, synthetic=60)))
+    one_sided = replace(judged.comparison, one_document=judged.comparison.queries)
+    assert caution(replace(judged, comparison=one_sided)) == one_sided.format_lopsided != ""
+    assert one_sided.format_lopsided in caution(replace(judged, kind="synthetic", comparison=one_sided))
 
 
 def test_an_interval_is_drawn_to_scale() -> None:
