@@ -117,10 +117,9 @@ def verify(file: BundleFile, password_file: PasswordFile = None, as_json: AsJson
 
     with cleaned_up():
         found = check(file, partial(_password, password_file, ask=False))
-    kept = "what search reads" if found.search_only else "the whole project"
-    inside = (
-        f"{kept} in {found.files} files" if found.files else "encrypted; with its password the content is checked, too"
-    )
+    kept = "what search reads of the project" if found.search_only else "the whole project"
+    inside = f"{kept} {found.project} in {found.files} files, bundled {found.created[:16].replace('T', ' ')} UTC"
+    inside = inside if found.files else "encrypted; with its password the content is checked, too"
     _show(found, [f"{found.file}: undamaged, {inside}", f"sha256 {found.sha256}"], as_json)
 
 

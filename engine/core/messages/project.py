@@ -233,7 +233,8 @@ class Exported:
 @dataclass(frozen=True, slots=True)
 class Bundled:
     """A project as one file. `sha256`: the digest that it ends with; `search_only`: nothing but what search reads is in it. `files`
-    and that are None where the content has a password that is not known."""
+    and that are None where the content has a password that is not known; then the `project`'s name and the time at which the bundle
+    was `created` (ISO 8601) are empty."""
 
     file: Path
     bytes: int
@@ -242,6 +243,8 @@ class Bundled:
     files: int | None = None
     search_only: bool | None = None
     notes: tuple[ExportNote, ...] = ()
+    project: str = ""
+    created: str = ""
 
 
 @dataclass(frozen=True, slots=True)

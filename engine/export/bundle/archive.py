@@ -51,7 +51,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """`folders`: those without files. `models`: what settings and indexes call a model → its file or folder here."""
+    """`folders`: those without files. `models`: what settings and indexes call a model → its place here. `project`: its name."""
 
     format: int
     program: str
@@ -60,6 +60,7 @@ class Manifest:
     files: dict[str, Entry]
     folders: tuple[str, ...]
     models: dict[str, str]
+    project: str = ""
 
 
 def damaged(why: str) -> DamagedError:

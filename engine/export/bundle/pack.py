@@ -78,7 +78,17 @@ def bundle_project(
     with suppress(OSError):  # a project that cannot be written to is not purged
         remember(project, final, ["bundle"])
     manifest, notes = written
-    return Bundled(final, size, digest, password is not None, len(manifest.files), search_only, notes)
+    return Bundled(
+        final,
+        size,
+        digest,
+        password is not None,
+        len(manifest.files),
+        search_only,
+        notes,
+        manifest.project,
+        manifest.created,
+    )
 
 
 def _write(
@@ -120,7 +130,7 @@ def _write(
                 places = {named: place for named, (place, _) in models.items()}
                 created = datetime.now(UTC).isoformat(timespec="seconds")
                 program = f"bmembed-tui {__version__}"
-                manifest = Manifest(FORMAT, program, created, search_only, files, tuple(folders), places)
+                manifest = Manifest(FORMAT, program, created, search_only, files, tuple(folders), places, project.name)
                 finish(archive, manifest)
         except (FileNotFoundError, DamagedError):
             if in_use(store) == before:

@@ -102,9 +102,13 @@ def verify(file: Path, password: Password = lambda: None) -> Bundled:
         manifest = bundle.manifest
         for name in manifest.files if manifest else ():
             bundle.copy(name, None)
-        count, half = (len(manifest.files), manifest.search_only) if manifest else (None, None)
-        notes = _unfinished(bundle) if manifest else ()
-        return Bundled(file, file.stat().st_size, bundle.digest, bundle.encrypted, count, half, notes)
+        found = Bundled(file, file.stat().st_size, bundle.digest, bundle.encrypted)
+        if manifest is None:
+            return found
+        return replace(
+            found, files=len(manifest.files), search_only=manifest.search_only, notes=_unfinished(bundle), project=manifest.project,
+            created=manifest.created,
+        )  # fmt: skip
 
 
 def _unfinished(bundle: _Opened) -> tuple[ExportNote, ...]:

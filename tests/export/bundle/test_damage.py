@@ -51,7 +51,7 @@ def test_a_bundle_that_is_cut_off_anywhere_is_damaged(halves: dict[str, Bundled]
 
 def test_the_password_opens_the_content_and_no_other_does(halves: dict[str, Bundled], tmp_path: Path) -> None:
     file = halves["locked"].file
-    assert verify(file).files is None
+    assert (verify(file).files, verify(file).project) == (None, "")
     assert verify(file, lambda: "correct horse").files == halves["half"].files
     with fails(UsageError, "bundle-password"):
         unbundle(file, str(tmp_path / "made"), password=lambda: "Correct horse")

@@ -218,5 +218,8 @@ def test_the_commands(project: ProjectFolder, tmp_path: Path) -> None:
     for options in ((), ("--search-only",)):
         copy = tmp_path / f"{len(said)}.bundle"
         engine_here("bundle", str(project.path), str(copy), *options)
-        said.add(re.sub(r"\d+", "", engine_here("verify", str(copy)).stdout.splitlines()[0]))
+        line = engine_here("verify", str(copy)).stdout.splitlines()[0].removeprefix(str(copy))
+        assert project.path.name in line
+        assert verify(copy).created[:10] in line
+        said.add(re.sub(r"\d+", "", line))
     assert len(said) == 2
