@@ -11,7 +11,7 @@ from fixtures.shown_numbers import numbers
 
 from engine.core.errors import NotBuiltError
 from engine.core.events import RunEstimated
-from engine.core.messages.offer import AdaptationOffer
+from engine.core.messages.offer import KINDS, AdaptationOffer
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot
 from engine.project.store.artifact_info import QueriesInfo
@@ -78,6 +78,12 @@ def test_enough_evidence_can_prove_a_gain() -> None:
     assert [*replace(OFFER, counted=False).lines()][1] != [*OFFER.lines()][1]
     idle, *rest = replace(OFFER, up_to_date=True).lines()
     assert [idle != next(OFFER.lines()), rest == [*OFFER.lines()][1:]] == [True, True]
+
+
+@pytest.mark.parametrize("rung", KINDS)
+def test_one_is_named_as_one(rung: str) -> None:
+    said = [[*replace(OFFER, rung=rung, queries=count).lines()][1] for count in (1, 2)]
+    assert [[name in line for name in KINDS[rung]] for line in said] == [[True, False], [False, True]]
 
 
 def test_of_documents_that_were_not_read_nothing_is_foretold(tmp_path: Path) -> None:

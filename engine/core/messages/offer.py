@@ -17,9 +17,11 @@ HELPS: dict[Help, str] = {
 }
 """What would help more, in words."""
 KINDS = {
-    "judged": "questions that you judged", "document": "titles and headings of your documents",
-    "model": "questions that a language model wrote",
-}  # fmt: skip
+    "judged": ("question that you judged", "questions that you judged"),
+    "document": ("title or heading of your documents", "titles and headings of your documents"),
+    "model": ("question that a language model wrote", "questions that a language model wrote"),
+}
+"""Rung of evidence → what one of its queries is called, and several."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,7 @@ class AdaptationOffer:
         time = estimate_line(self.seconds, self.unknown, self.rough) if self.seconds or self.unknown else short
         yield f"Time: {'none, as nothing has changed since the last adaptation' if self.up_to_date else time}."
         needed = f"To prove a gain of {self.points:g} points of 100{self._usually} takes about {about_count(self.needed)} of these."
-        kind = KINDS[self.rung].replace("questions", "question" if self.queries == 1 else "questions")
+        kind = KINDS[self.rung][self.queries != 1]
         yield f"Evidence: {'' if self.counted else 'at least '}{self.queries:,} {kind}. {needed}"
         if self.provable:
             yield "Outlook: such a gain can be proved. The adapted encoder is then used automatically."

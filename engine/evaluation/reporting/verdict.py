@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from engine.core.figures import FigureTable
+from engine.core.messages.offer import KINDS
 from engine.core.messages.report import EVIDENCE, Bar, GateRow, Outcome, QuerySetKind, QuerySetReport, ReportVerdict
 from engine.core.systems import ADAPTED, BASE, BM25, IN_USE
 from engine.core.text import about_count
@@ -15,10 +16,6 @@ SET_OF: Mapping[str, QuerySetKind] = {
     "judged": "judged", "document": "document", "model": "synthetic", "extractive": "synthetic",
 }  # fmt: skip
 """Rung of the ladder of evidence → the set that its queries are in."""
-QUESTIONS = {
-    "judged": "your {:,} question{}", "document": "{:,} titles and headings of your documents",
-    "synthetic": "questions by a language model",
-}  # fmt: skip
 CHANGED: Mapping[str, str] = {
     "better": "search after adaptation is better than before",
     "as good": "no difference is shown between search before and after adaptation",
@@ -47,7 +44,7 @@ def verdict_of(report: Mapping[str, Any], mode: str = "", project: str = "PROJEC
     fair = not measured.comparison.synthetic
     bars = _bars(measured, way, adapted=adapted) if fair else ()
     return ReportVerdict(
-        outcome, _sentence(outcome, measured, row, bars, decided=bool(rung_of(report))), _in_use(report),
+        outcome, _sentence(outcome, measured, row, bars, rung_of(report)), _in_use(report),
         _to_do(report, mode, project), measured.kind, measured.comparison.queries, bars,
     )  # fmt: skip
 
@@ -84,27 +81,26 @@ def _bars(measured: QuerySetReport, way: str, *, adapted: bool) -> tuple[Bar, ..
     return tuple(Bar(label, name, systems[name]["ndcg@10"]) for name, label in names.items() if name in systems)
 
 
-def _sentence(
-    outcome: Outcome, measured: QuerySetReport, row: GateRow | None, bars: Sequence[Bar], *, decided: bool
-) -> str:
+def _sentence(outcome: Outcome, measured: QuerySetReport, row: GateRow | None, bars: Sequence[Bar], rung: str) -> str:
     figures = [f"{bar.figure.value:.1f}" for bar in bars if bar.system != BM25]
     points = f": {figures[0]} of 100 before, {figures[1]} after" if len(figures) > 1 else ""
-    on = QUESTIONS[measured.kind].format(count := measured.comparison.queries, "" if count == 1 else "s")
+    count = measured.comparison.queries
+    on = f"{count:,} {KINDS[rung or measured.kind][count != 1]}" if bars or rung else ""
     if outcome == "not measured":
         return f"Search is not adapted. On {on} it scores {figures[0]} of 100." if figures else "Search is not adapted."
-    if not bars and not decided:
+    if not bars and not rung:
         return "Nobody can say yet whether adaptation helps: there are no questions of your own to measure it with."
     if outcome != "stays" or row is None:
         return f"On {on}, {CHANGED[outcome]}{points}."
-    if row.outcome == "not shown" and not decided:
-        few = f"{on[0].upper()}{on[1:]} {'is' if count == 1 else 'are'}"
-        return f"{few} too few to say whether adaptation helps{points}. {NOT_USED}"
+    if row.outcome == "not shown" and not rung:
+        few = f"{on} {'is' if count == 1 else 'are'} too few"
+        return f"{few} to say whether adaptation helps{points}. {NOT_USED}"
     if row.outcome == "excluded":
         shown = f" On {on}{points}." if points else ""
         few = EVIDENCE[row.excluded_by or "judged"]
         return f"Adaptation makes search worse on {few}, though they are few. {NOT_USED}{shown}"
-    worse = "makes search worse" if row.default.verdict == "worse" else "may make search worse"
-    what = "is not shown to make search better" if row.outcome == "not shown" else worse
+    what = "is not shown to make search better" if row.outcome == "not shown" else "may make search worse"
+    what = "makes search worse" if row.default.verdict == "worse" else what
     return f"On {on}, adaptation {what}{points}. {NOT_USED}"
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from fixtures.shown_numbers import numbers
 
+from engine.core.messages import offer
 from engine.core.messages.report import EVIDENCE
 from engine.evaluation.reporting.verdict import verdict_of
 
@@ -89,7 +90,7 @@ def test_the_verdict_goes_by_the_queries_that_the_gate_went_by(parts: dict[str, 
 )
 def test_synthetic_queries_have_no_figures_in_it(rung: str, shown: str, kinds: tuple[str, ...], made: int) -> None:
     found = verdict_of(report(rung=rung, shown=shown, kinds=kinds, made=made))
-    assert (found.bars, numbers(found.sentence)) == ((), [])
+    assert (found.bars, numbers(found.sentence)) == ((), [KINDS["synthetic"]] if rung else [])
 
 
 def test_an_adapter_that_is_not_in_use_is_shown_beside_what_is() -> None:
@@ -102,6 +103,20 @@ def test_an_adapter_that_is_not_in_use_is_shown_beside_what_is() -> None:
         assert numbers(found.sentence) == [60, 15, 100, 16]
         sentences.add(found.sentence)
     assert len(sentences) == 4
+
+
+def test_a_single_query_is_named_as_one() -> None:
+    given = report("base", rung=None, shown="document", outcome="not shown")
+    given["query_sets"][1]["comparison"]["queries"] = 1
+    assert [name in verdict_of(given).sentence for name in offer.KINDS["document"]] == [True, False]
+
+
+def test_a_loss_that_is_shown_is_called_one_whatever_the_gate_made_of_it() -> None:
+    lost, risky, unsure = (
+        verdict_of(report("base", outcome=outcome, change=change)).sentence
+        for outcome, change in (("not shown", WORSE), ("risky", WORSE), ("not shown", UNSURE))
+    )
+    assert [lost == risky, lost == unsure] == [True, False]
 
 
 def test_what_a_few_judged_questions_exclude_is_not_said_of_the_titles_that_decide() -> None:
