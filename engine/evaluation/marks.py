@@ -7,17 +7,15 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from engine.core.disk import write_text
-from engine.core.errors import DatasetError
 from engine.core.records import Chunk, JudgedQuery
 from engine.evaluation.judgments import relevant_chunks
 from engine.project.folder import ProjectFolder
 from engine.project.store.store import Store
 from engine.queries.rules.tokens import fold
-from engine.written_queries.imports import MARKED, MARKS_FILE
+from engine.written_queries.imports import MARKED, MARKS_FILE, kept_rows
 
 SHORT = 80  # characters without white space up to which a text may well stand in other documents by chance
 
@@ -67,32 +65,18 @@ class MarkedQuery:
 
 def read_marks(project: ProjectFolder) -> dict[str, MarkedQuery]:
     """Marked queries by key. Raises DatasetError where the file was damaged."""
-    path = project.path / "imports" / MARKS_FILE
-    if not path.exists():
-        return {}
-    found = {}
-    try:
-        for line in path.read_text(encoding="utf-8").split("\n"):
-            if line.strip():
-                row = json.loads(line)
-                marks = tuple(Mark(m["path"], m["text"], m["hash"], bool(m["relevant"])) for m in row["marks"])
-                query = MarkedQuery(row["text"], marks, bool(row.get("generated")))
-                found[query.key] = query
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise _unusable(path, error) from None
-    return found
+
+    def marked(row: dict[str, Any]) -> tuple[str, MarkedQuery]:
+        marks = tuple(Mark(m["path"], m["text"], m["hash"], bool(m["relevant"])) for m in row["marks"])
+        query = MarkedQuery(row["text"], marks, bool(row.get("generated")))
+        return query.key, query
+
+    return dict(kept_rows(project.path / "imports" / MARKS_FILE, marked, "your marks of hits", "marks-unreadable"))
 
 
 def is_generated(store: Store, text: str) -> bool:
     """Whether a query is one that was made from the documents."""
     return fold(text) in {fold(query.text) for query in store.queries()}
-
-
-def _unusable(path: Path, error: Exception) -> DatasetError:
-    return DatasetError(
-        f"{path} cannot be read.", f"{type(error).__name__}: {error}.", "Delete the file: it holds your marks of hits.",
-        code="marks-unreadable",
-    )  # fmt: skip
 
 
 def write_marks(project: ProjectFolder, queries: Mapping[str, MarkedQuery]) -> None:

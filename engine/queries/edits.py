@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
+from typing import Any
 
 from engine.core.disk import write_text
 from engine.core.errors import DatasetError, UsageError
@@ -18,6 +18,7 @@ from engine.project.store.artifact_info import QueriesInfo
 from engine.project.store.store import Store
 from engine.queries.rules.tokens import fold
 from engine.settings.schema import Settings
+from engine.written_queries.imports import kept_rows
 
 FILE = "query-edits.jsonl"
 Edits = dict[tuple[str, str], str | None]
@@ -30,34 +31,14 @@ def content(queries: Iterable[Query]) -> str:
 
 def read_edits(project: ProjectFolder) -> Edits:
     """(content hash of the chunk, generated text) → the user's text, or None for a query taken out. Raises DatasetError."""
-    path = project.path / "imports" / FILE
-    if not path.exists():
-        return {}
-    edits: Edits = {}
-    for number, line in enumerate(_lines(path), 1):
-        try:
-            row = json.loads(line)
-            chunk, former, text = row["chunk"], row["query"], row["text"]
-            if not (isinstance(chunk, str) and isinstance(former, str) and (text is None or isinstance(text, str))):
-                raise TypeError("a value is no text")
-        except (ValueError, TypeError, KeyError, RecursionError) as error:
-            raise _unusable(path, f"Line {number}: {type(error).__name__}: {error}.") from None
-        edits[chunk, former] = text
-    return edits
 
+    def edit(row: dict[str, Any]) -> tuple[tuple[str, str], str | None]:
+        chunk, former, text = row["chunk"], row["query"], row["text"]
+        if not (isinstance(chunk, str) and isinstance(former, str) and (text is None or isinstance(text, str))):
+            raise TypeError("a value is no text")
+        return (chunk, former), text
 
-def _lines(path: Path) -> list[str]:
-    try:
-        return [line for line in path.read_text(encoding="utf-8").split("\n") if line.strip()]
-    except (OSError, ValueError) as error:
-        raise _unusable(path, f"{error}.") from None
-
-
-def _unusable(path: Path, why: str) -> DatasetError:
-    return DatasetError(
-        f"{path} cannot be read.", why, "Correct the line, or delete the file: it holds query edits.",
-        code="query-edits-unreadable",
-    )  # fmt: skip
+    return dict(kept_rows(project.path / "imports" / FILE, edit, "query edits", "query-edits-unreadable"))
 
 
 def _write_edits(project: ProjectFolder, edits: Edits) -> None:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from engine.core.disk import write_text
 from engine.core.errors import DatasetError
@@ -27,6 +27,7 @@ from engine.written_queries.beir import (
     read_training_queries,
 )
 
+Row = TypeVar("Row")
 MARKS_FILE = "judgments-app.jsonl"  # hits that the user marked: rewritten with every mark, unlike imported files
 MARKED = "user:"  # what the keys of its queries begin with
 JUDGING = "judging"  # the lock of who marks hits, or brings file and database in line
@@ -71,25 +72,39 @@ def import_queries(project: ProjectFolder, path: Path) -> int:
     return len(queries)
 
 
+def kept_rows(path: Path, read: Callable[[Any], Row], holds: str, code: str) -> list[Row]:
+    """What `read` makes of each line of JSON in a file of the imports folder; nothing where there is no such file.
+
+    Raises DatasetError where it was damaged.
+    """
+    found, number = [], 0
+    try:
+        for line in path.read_text(encoding="utf-8").split("\n"):
+            number += 1
+            if line.strip():
+                found.append(read(json.loads(line)))
+    except FileNotFoundError:
+        return []
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise DatasetError(
+            f"{path} cannot be read.", f"Line {number}: {type(error).__name__}: {error}.",
+            f"Correct the line, or delete the file: it holds {holds}.", code=code,
+        ) from None  # fmt: skip
+    return found
+
+
 def read_judgments(path: Path) -> list[JudgedQuery]:
     """Judged queries of a file that `import_judgments` wrote, or of the marks file, but for those without an answer.
 
     Raises DatasetError where the file was damaged.
     """
-    try:
-        return [
-            JudgedQuery(
-                row["key"], row["text"], tuple(row["evidence"]), tuple((d, g) for d, g in row["grades"]), row["path"]
-            )
-            for row in map(json.loads, filter(str.strip, path.read_text(encoding="utf-8").split("\n")))
-            if row["evidence"] or row["grades"] or row["path"]
-        ]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        why = f"{type(error).__name__}: {error}."
-        raise DatasetError(
-            f"{path} cannot be read.", why, "Correct it, or delete it: it holds judged queries.",
-            code="dataset-unreadable",
-        ) from None  # fmt: skip
+
+    def judged(row: dict[str, Any]) -> JudgedQuery:
+        grades = tuple((document, grade) for document, grade in row["grades"])
+        return JudgedQuery(row["key"], row["text"], tuple(row["evidence"]), grades, row["path"])
+
+    rows = kept_rows(path, judged, "judged queries", "dataset-unreadable")
+    return [query for query in rows if query.evidence or query.grades or query.path]
 
 
 def restore_marked(project: ProjectFolder, store: Store) -> None:
