@@ -23,13 +23,12 @@ from engine.gguf.places import own_models
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot
 from engine.queries.choosing import AUTO, MODELS, resolve_backend, with_choice
-from engine.queries.llm.chat_model import ChatModel, Request, UnansweredError
+from engine.queries.llm.chat_model import ChatModel, NullReporter, Request, UnansweredError
 from engine.queries.llm.prompted import space
 from engine.queries.llm.prompts import load_prompt, place_of
 from engine.queries.llm.shapes import BadAnswerError
 from engine.queries.llm.windows import windows
 from engine.queries.opening import open_chat
-from engine.queries.reporter import NullReporter
 from engine.settings.schema import Settings
 
 PROMPT, SENTENCES = "answer", 12  # sentences of an answer, at most

@@ -9,8 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.core.similarity import IndexForm, Similarity
-from engine.core.unit_vectors import unit_rows
+from engine.core.similarity import IndexForm, Similarity, unit_rows
 
 Floats = NDArray[np.float32]
 

@@ -10,7 +10,7 @@ import numpy as np
 from engine.core.systems import ENCODERS, IN_USE, candidate_name, weight_of
 from engine.evaluation.choosing import Choosing
 from engine.evaluation.document_set import document_set
-from engine.evaluation.gate import Selection
+from engine.evaluation.gate import Selection, verdict
 from engine.evaluation.general_knowledge import answered, general_folder, general_set
 from engine.evaluation.query_sets import QuerySet, query_sets
 from engine.evaluation.rankers import Rankers
@@ -23,7 +23,6 @@ from engine.evaluation.reporting.diagnostics import (
 )
 from engine.evaluation.studies.fusion import EQUAL, FusionChoice, HybridFusion, default_share, set_by_hand
 from engine.evaluation.studies.sentence_pairs import SentencePairs
-from engine.evaluation.verdicts import verdict
 from engine.project.stage import StageContext
 from engine.project.store.artifact_info import AdapterInfo
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.core.assets import asset_path
-from engine.evaluation.rankings import rank_all
+from engine.evaluation.rankers import rank_all
 from engine.metrics.relevance import Relevance
 from engine.metrics.retrieval import evaluate_run
 from engine.project.stage import ProjectSnapshot

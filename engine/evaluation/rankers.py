@@ -1,8 +1,11 @@
-"""BM25 and the encoders of an evaluation, as they rank queries over the whole corpus."""
+"""BM25 and the encoders of an evaluation, as they rank queries over the whole corpus.
+
+Rankings of many queries are arrays: ids (q, depth) int64, best first, −1 where padded, with their scores.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +16,7 @@ from numpy.typing import NDArray
 from engine.core.records import Chunk
 from engine.core.similarity import COSINE, Similarity
 from engine.evaluation.candidates import Candidate
-from engine.evaluation.rankings import padded, products_of, rank_within
+from engine.metrics.relevance import pad_rows
 from engine.project.stage import StageContext
 from engine.project.store.artifact_info import AdapterInfo, LexicalInfo
 
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
 Ids = NDArray[np.int64]
 Floats = NDArray[np.float32]
 Among = Sequence[Ids | None]
+BLOCK = 256
 
 
 class Rankers:
@@ -51,10 +55,6 @@ class Rankers:
             return self._lexical
         return LexicalIndex.open(self._context.project.folder_of(self._context.need(LexicalInfo)))
 
-    def chunks_of(self, documents: Collection[int]) -> Ids:
-        """The ids of the chunks of some documents, ascending."""
-        return self.ids[np.isin(self._owners, list(documents))]
-
     def document_of(self, ids: Ids) -> Ids:
         """The document of each chunk, in the shape of `ids`."""
         return self._owners[np.searchsorted(self.ids, ids)]
@@ -63,7 +63,7 @@ class Rankers:
         """Per query, the chunks that it is looked for among: those of the documents that it names, without those that are neither
         right nor wrong; None for all."""
         named = {match.documents for match in one.matches if match.documents}
-        chunks = {documents: self.chunks_of(documents) for documents in named}
+        chunks = {documents: self.ids[np.isin(self._owners, list(documents))] for documents in named}
         found = [chunks.get(match.documents) for match in one.matches]
         for row, ignored in enumerate(one.ignored):
             if ignored:
@@ -98,3 +98,57 @@ class Rankers:
         """Scores (q, n) of the chunks `ids` (q, n) for each query; −inf where `ids` is −1."""
         products = products_of(similarity.query_form(queries), similarity.chunk_form(chunks), self.ids, ids)
         return similarity.of_products(products)
+
+
+def padded(lists: Sequence[tuple[Ids, Floats]], depth: int) -> tuple[Ids, Floats]:
+    """Ragged (ids, scores) pairs as two arrays (q, depth); scores are −inf where padded."""
+    ids = pad_rows([found for found, _ in lists], -1, np.int64, depth)
+    return ids, pad_rows([values for _, values in lists], -np.inf, np.float32, depth)
+
+
+def rank_all(queries: Floats, chunks: Floats, keys: Ids, depth: int) -> tuple[Ids, Floats]:
+    """Exact ranking by inner product of `chunks` (N, d), named by `keys` (N,), for `queries` (q, d).
+
+    Returns ids and products (q, min(depth, N)); equal ones in order of key.
+    """
+    depth = min(depth, len(keys))
+    ids = np.empty((len(queries), depth), dtype=np.int64)
+    scores = np.empty((len(queries), depth), dtype=np.float32)
+    for start in range(0, len(queries), BLOCK):
+        product = queries[start : start + BLOCK] @ chunks.T  # (b, N)
+        best = np.argpartition(-product, depth - 1, axis=1)[:, :depth]
+        value = np.take_along_axis(product, best, axis=1)
+        order = np.lexsort((keys[best], -value), axis=1)
+        rows = slice(start, start + len(product))
+        ids[rows] = keys[np.take_along_axis(best, order, axis=1)]
+        scores[rows] = np.take_along_axis(value, order, axis=1)
+    return ids, scores
+
+
+def rank_within(queries: Floats, chunks: Floats, keys: Ids, depth: int, among: Among) -> tuple[Ids, Floats]:
+    """`rank_all`, each query (of q) among the chunks of `among` alone, None for all; padded as by `padded`."""
+    ids = np.full((len(queries), min(depth, len(keys))), -1, dtype=np.int64)
+    scores = np.full(ids.shape, -np.inf, dtype=np.float32)
+    free = [row for row, allowed in enumerate(among) if allowed is None]
+    if free:
+        ids[free], scores[free] = rank_all(queries[free], chunks, keys, depth)
+    for row, allowed in enumerate(among):
+        if allowed is None or not (inside := np.isin(keys, allowed)).any():
+            continue
+        found, values = rank_all(queries[row : row + 1], chunks[inside], keys[inside], depth)
+        ids[row, : found.shape[1]], scores[row, : found.shape[1]] = found[0], values[0]
+    return ids, scores
+
+
+def products_of(queries: Floats, chunks: Floats, keys: Ids, ids: Ids) -> Floats:
+    """Inner products (q, n) of each query (q, d) with the chunks `ids` (q, n); `chunks` (N, d) are named by `keys` (N,), ascending.
+
+    -inf where `ids` is -1.
+    """
+    products = np.empty(ids.shape, dtype=np.float32)
+    rows = np.searchsorted(keys, np.maximum(ids, keys[:1]))
+    for start in range(0, len(ids), BLOCK):
+        part = slice(start, start + BLOCK)
+        products[part] = np.einsum("qd,qnd->qn", queries[part], chunks[rows[part]])
+    products[ids < 0] = -np.inf
+    return products

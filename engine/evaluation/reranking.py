@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 from engine.core.errors import CancelledError, EngineError
 from engine.evaluation.comparison import DocumentOf, measure
 from engine.evaluation.evidence import CERTIFYING, RUNGS, Evidence, Measured
-from engine.evaluation.gate import Decision, decide
+from engine.evaluation.gate import Decision, decide, verdict
 from engine.evaluation.judgments import clusters_of
 from engine.evaluation.query_sets import QuerySet
-from engine.evaluation.verdicts import verdict
 from engine.project.stage import StageContext
 from engine.reranking.budget import MAX_PASSAGES, BudgetedReranker
 from engine.reranking.chosen import reranker_of

@@ -88,11 +88,11 @@ def _report(
     context: StageContext, work: Evaluation, selection: Selection, fusion: FusionChoice, compared: Compared
 ) -> ReportData:
     from engine.evaluation.reporting.diagnostics import densities
-    from engine.evaluation.reporting.report import ReportData, choices_made, warnings_logged
+    from engine.evaluation.reporting.report import ReportData, choices_and_warnings
     from engine.evaluation.studies.forgetting import measure_general
     from engine.training.history import history_of
 
-    log = context.project.path / "runs" / context.run / "events.jsonl"
+    choices, warnings = choices_and_warnings(context.project.path / "runs" / context.run / "events.jsonl")
     return ReportData(
         advice=_advice(context, fusion, compared),
         project=context.project.name, created=datetime.now(UTC).isoformat(timespec="seconds"), version=__version__,
@@ -100,8 +100,7 @@ def _report(
         query_sets=_query_set_reports(context, work, compared, ADAPTED if work.adapter and not selection.weight else IN_USE),
         training=history_of(context.project, work.trained.info),
         settings=context.settings.model_dump(),
-        choices=choices_made(log), warnings=warnings_logged(log),
-        sizes=context.store.counts(), diagnostics=work.diagnostics.diagnostics,
+        choices=choices, warnings=warnings, sizes=context.store.counts(), diagnostics=work.diagnostics.diagnostics,
         similarities=work.diagnostics.similarities(),
         robustness=work.robustness,
         threshold=work.threshold, sentences=work.sentences.figures(),

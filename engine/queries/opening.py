@@ -11,8 +11,8 @@ from engine.core.extras import check_llm
 from engine.project.stage import ProjectSnapshot, StageContext
 from engine.project.store.artifact_info import LexicalInfo, QueriesInfo, WriterInfo
 from engine.queries.choosing import MODELS, backend_of, resolve_backend, with_backend
+from engine.queries.llm.chat_model import Reporter
 from engine.queries.llm.cost import Patience
-from engine.queries.reporter import Reporter
 
 if TYPE_CHECKING:
     from engine.endpoint.address import Address

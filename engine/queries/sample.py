@@ -25,10 +25,10 @@ from engine.project.store.artifact_info import CorpusInfo, LexicalInfo
 from engine.queries.choosing import EXTRACTIVE, MODELS, backend_of, resolve_backend, with_choice
 from engine.queries.imported import attach_imported
 from engine.queries.llm.answer import Answer, Passage
+from engine.queries.llm.chat_model import NullReporter
 from engine.queries.llm.cost import HOUR, Budget, Course, Pace
 from engine.queries.opening import corpus_language, open_model
 from engine.queries.rejection import words_of
-from engine.queries.reporter import NullReporter
 from engine.queries.rules.extractive import Writer, rounds
 from engine.queries.rules.languages import language_of
 from engine.queries.rules.statistics import TermStatistics

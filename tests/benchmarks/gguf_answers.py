@@ -18,12 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from engine.queries.llm import gguf_model
-from engine.queries.llm.chat_model import Request, ended
+from engine.queries.llm.chat_model import NullReporter, Request, ended
 from engine.queries.llm.chat_template import rendered
 from engine.queries.llm.gguf_model import TEMPERATURE, TOP_K, TOP_P
 from engine.queries.llm.prompts import load_prompt, place_of
 from engine.queries.llm.shapes import EVENTS
-from engine.queries.reporter import NullReporter
 
 CONTEXT = 2048
 

@@ -39,10 +39,10 @@ from engine.encoders.kinds.chosen import encoder_source
 from engine.encoders.model_folder import LOADED
 from engine.project.folder import ProjectFolder
 from engine.queries.llm.answer import Passage
+from engine.queries.llm.chat_model import NullReporter
 from engine.queries.llm.gguf_model import GgufModel
 from engine.queries.llm.nodes import NodesWriter
 from engine.queries.llm.prompted import Prompted
-from engine.queries.reporter import NullReporter
 from engine.settings.schema import EncoderSettings, QuerySettings
 from engine.vectors.nodes import open_embedding
 

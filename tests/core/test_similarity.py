@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from engine.core.lorentz import Lorentz, LorentzForm
-from engine.core.similarity import COSINE, scores
+from engine.core.similarity import COSINE, scores, unit_rows
 
 POINTS = np.array([[0.75, 0.0], [0.0, 4 / 3], [0.0, 0.0]], np.float32)  # times 5/4, 5/3 and 1
 
@@ -76,3 +76,19 @@ def test_float16_keeps_lengths_of_points_and_directions_of_unit_vectors() -> Non
     half = POINTS.astype(np.float16)
     assert Lorentz().restored(half).tolist() == half.tolist()
     assert np.linalg.norm(COSINE.restored(half[:2]), axis=1) == pytest.approx(1, abs=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_rows_get_unit_length_and_keep_their_direction(dtype: type) -> None:
+    rows = np.array([[3.0, 4.0], [0.0, -2.0], [0.0, 0.0]], dtype)
+    found = unit_rows(rows)
+    assert found.dtype == np.float32
+    assert found == pytest.approx(np.array([[0.6, 0.8], [0.0, -1.0], [0.0, 0.0]]))
+    assert rows[0].tolist() == [3.0, 4.0]
+
+
+def test_large_numbers_of_half_precision_do_not_overflow_and_rows_without_direction_become_zeros() -> None:
+    assert unit_rows(np.full((1, 4), 60_000, np.float16)) == pytest.approx(np.full((1, 4), 0.5))
+    tiny = np.array([[1e-13, 0.0], [1e-11, 0.0]])
+    assert unit_rows(tiny).tolist() == [[1.0, 0.0], [1.0, 0.0]]
+    assert unit_rows(tiny, least=1e-12).tolist() == [[0.0, 0.0], [1.0, 0.0]]

@@ -15,7 +15,7 @@ from fixtures.tiny_model import build_tiny_model
 from safetensors.numpy import load_file
 
 from engine.core.errors import EngineError
-from engine.core.unit_vectors import unit_rows
+from engine.core.similarity import unit_rows
 from engine.doctor.doctor import examine
 from engine.encoders.kinds.chosen import base_source
 from engine.evaluation.reporting.report import read_report

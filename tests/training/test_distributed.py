@@ -20,7 +20,7 @@ from fixtures.tiny_decoder import build_tiny_decoder
 from safetensors.torch import load_file
 
 from engine.core.errors import UsageError
-from engine.core.unit_vectors import unit_rows
+from engine.core.similarity import unit_rows
 from engine.encoders.hardware import Hardware
 from engine.encoders.model_folder import ModelFolder, resolve_model
 from engine.training.compute import launch as launches

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from engine.core.errors import EngineError, ModelError
-from engine.core.similarity import COSINE, Similarity
-from engine.core.unit_vectors import unit_rows
+from engine.core.similarity import COSINE, Similarity, unit_rows
 from engine.encoders.encoder import EncoderSource, Progress, Report, Unfinished, report_prompts, unheard
 from engine.encoders.fingerprint import named_prompts
 from engine.encoders.text_model import encodable

@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.core.errors import EngineError, ModelError, StageError
-from engine.core.similarity import COSINE, Similarity
+from engine.core.similarity import COSINE, Similarity, unit_rows
 from engine.core.subprocesses import end, spawn
-from engine.core.unit_vectors import unit_rows
 from engine.encoders.encoder import EncoderSource, Progress, Report, report_prompts, unheard
 from engine.encoders.fingerprint import named_prompts
 from engine.gguf.file import content_identity, gguf_file

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.core.errors import ModelError
-from engine.core.similarity import COSINE, Similarity
-from engine.core.unit_vectors import unit_rows
+from engine.core.similarity import COSINE, Similarity, unit_rows
 from engine.encoders.encoder import Encoder, EncoderSource, Progress, Report, unheard
 from engine.encoders.fingerprint import QUERY_MAP, adapter_digest, check_adapter
 from engine.encoders.kinds.augmented import BESIDE, joined_arrays

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from engine.core.disk import remembered_sha256
 from engine.core.errors import ModelError
-from engine.core.unit_vectors import unit_rows
+from engine.core.similarity import unit_rows
 
 if TYPE_CHECKING:
     import numpy as np

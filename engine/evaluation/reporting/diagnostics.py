@@ -18,7 +18,7 @@ from engine.core.similarity import COSINE, Similarity
 from engine.evaluation.general_knowledge import General
 from engine.evaluation.judgments import Judgment, clusters_of
 from engine.evaluation.query_sets import QuerySet
-from engine.evaluation.rankings import padded, products_of, rank_all
+from engine.evaluation.rankers import padded, products_of, rank_all
 from engine.metrics.density import density_curves
 from engine.metrics.geometry import alignment, alignment_of, isoscore, isotropy_a, uniformity
 from engine.metrics.relevance import Relevance

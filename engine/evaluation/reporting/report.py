@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from engine.core.errors import DamagedError
-from engine.core.events import Choice, Event, Warned, read
+from engine.core.events import Choice, Warned, read
 from engine.core.figures import Interval
 from engine.core.former_systems import current_name
 from engine.core.messages.report import QuerySetReport
@@ -54,19 +54,11 @@ class ReportData:
     reranker: Mapping[str, Any] | None = None
 
 
-def choices_made(log: Path) -> list[Choice]:
-    """Every automatic choice in a run's event log, the last of each."""
-    made = {(event.stage, event.setting): event for event in _events(log) if isinstance(event, Choice)}
-    return list(made.values())
-
-
-def warnings_logged(log: Path) -> list[str]:
-    """Every warning in a run's event log, once each."""
-    return list(dict.fromkeys(event.text for event in _events(log) if isinstance(event, Warned)))
-
-
-def _events(log: Path) -> Iterator[Event]:
-    yield from (event for event, _ in read(log)) if log.exists() else ()
+def choices_and_warnings(log: Path) -> tuple[list[Choice], list[str]]:
+    """Of a run's event log: every automatic choice, the last of each, and every warning, once each."""
+    events = [event for event, _ in read(log)]
+    choices = {(event.stage, event.setting): event for event in events if isinstance(event, Choice)}
+    return list(choices.values()), list(dict.fromkeys(event.text for event in events if isinstance(event, Warned)))
 
 
 def write_report(folder: Path, data: ReportData, template: Path | None = None, project: str = "PROJECT") -> Path:

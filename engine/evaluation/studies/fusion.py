@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 from engine.core.systems import BM25
 from engine.encoders.choosing.languages import knows
 from engine.encoders.kinds.chosen import encoder_source
-from engine.evaluation.gate import Decision
+from engine.evaluation.gate import Decision, verdict
 from engine.evaluation.query_sets import QuerySet
-from engine.evaluation.verdicts import verdict
 from engine.project.stage import ProjectSnapshot
 from engine.project.store.artifact_info import LexicalInfo
 from engine.settings.schema import Settings

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.core.unit_vectors import unit_rows
+from engine.core.similarity import unit_rows
 from engine.evaluation.studies.perturbation import words_of
 
 WINDOW = 4

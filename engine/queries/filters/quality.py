@@ -7,6 +7,7 @@ queries from the documents' own words on purpose.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, NamedTuple
 
 from engine.core.records import Chunk, Document, Query
@@ -93,15 +94,8 @@ def passing(
 
 def longest_run(text: str, source: str) -> tuple[int, int]:
     """(words of `text` that stand in a row in `source`, at most; words of `text`), case and punctuation aside."""
-    words, others = _words(text), _words(source)
-    places: dict[str, list[int]] = {}
-    for place, word in enumerate(others):
-        places.setdefault(word, []).append(place)
-    best, before = 0, dict[int, int]()
-    for word in words:  # lengths of the runs that end at this word, by where they end in the source
-        before = {place: before.get(place - 1, 0) + 1 for place in places.get(word, ())}
-        best = max(best, *before.values(), 0)
-    return best, len(words)
+    words = _words(text)
+    return SequenceMatcher(None, words, _words(source), autojunk=False).find_longest_match().size, len(words)
 
 
 def _words(text: str) -> list[str]:

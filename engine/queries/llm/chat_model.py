@@ -79,3 +79,23 @@ class ChatModel(Protocol):
 
     def close(self) -> None:
         """Let go of it."""
+
+
+class Reporter(Protocol):
+    """Who hears of automatic choices and of what needs a look: a stage's context, or nobody."""
+
+    def choose(self, setting: str, value: object, reason: str) -> None:
+        """An automatic choice and its reason."""
+
+    def warn(self, text: str) -> None:
+        """Something that stops nothing."""
+
+
+class NullReporter:
+    """Hears nothing."""
+
+    def choose(self, setting: str, value: object, reason: str) -> None:
+        """Ignored."""
+
+    def warn(self, text: str) -> None:
+        """Ignored."""

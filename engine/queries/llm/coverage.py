@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from engine.core.records import Chunk
-from engine.core.unit_vectors import unit_rows
+from engine.core.similarity import unit_rows
 from engine.queries.rules.extractive import seeded_key
 
 if TYPE_CHECKING:

@@ -20,12 +20,11 @@ from engine.core.errors import ModelError
 from engine.gguf.file import check_gguf
 from engine.gguf.hardware import ALL_LAYERS, choose_layers, free_gpu_memory, free_threads, too_large, weight_of
 from engine.gguf.llama import clear_log, complaint, library, why_not_loaded
-from engine.queries.llm.chat_model import Reply, Request, TooLongError, UnansweredError, ended
+from engine.queries.llm.chat_model import Reply, Reporter, Request, TooLongError, UnansweredError, ended
 from engine.queries.llm.chat_template import Frame, Piece, framed, rendered
 from engine.queries.llm.cost import Patience
 from engine.queries.llm.prompts import Message
 from engine.queries.llm.turn_marks import KNOWN, Marks, marks_in, neutral
-from engine.queries.reporter import Reporter
 
 BATCH = 256  # tokens of one computation: a stop is heard between its parts, each well under a second
 TEMPERATURE, TOP_K, TOP_P = 0.3, 40, 0.95

@@ -10,9 +10,9 @@ from tempfile import TemporaryDirectory
 from engine.cluster.nodes import Nodes
 from engine.core.disk import read_tree, write_tree
 from engine.queries.llm.answer import Answer, Passage
+from engine.queries.llm.chat_model import NullReporter
 from engine.queries.llm.gguf_model import GgufModel
 from engine.queries.llm.prompted import Prompted
-from engine.queries.reporter import NullReporter
 from engine.settings.schema import QuerySettings
 
 _Numbered = tuple[int, Answer]

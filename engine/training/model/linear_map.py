@@ -10,8 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from engine.core.similarity import COSINE, Similarity
-from engine.core.unit_vectors import unit_rows
+from engine.core.similarity import COSINE, Similarity, unit_rows
 from engine.training.compute.optimizer import learning_rate
 from engine.training.config import TrainingConfig
 from engine.training.data import BatchSampler, TrainingData

@@ -10,7 +10,7 @@ from fixtures.offset_similarity import Offset
 
 from engine.core.lorentz import Lorentz
 from engine.evaluation.judgments import Judgment
-from engine.evaluation.rankings import rank_all
+from engine.evaluation.rankers import rank_all
 from engine.evaluation.reporting.diagnostics import Diagnostics, Ranked, similarities_of
 from engine.evaluation.reporting.diagnostics import describe as described
 from engine.metrics.samples import PAPER, Sampling

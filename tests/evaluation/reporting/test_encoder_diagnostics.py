@@ -9,7 +9,7 @@ from engine.core.lorentz import Lorentz
 from engine.evaluation.general_knowledge import General
 from engine.evaluation.judgments import Judgment
 from engine.evaluation.query_sets import QuerySet
-from engine.evaluation.rankings import rank_all
+from engine.evaluation.rankers import rank_all
 from engine.evaluation.reporting.diagnostics import (
     RANDOM,
     EncoderDiagnostics,

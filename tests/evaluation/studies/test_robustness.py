@@ -13,7 +13,7 @@ from engine.core.records import Chunk
 from engine.core.similarity import COSINE
 from engine.evaluation.judgments import Judgment
 from engine.evaluation.query_sets import QuerySet
-from engine.evaluation.rankings import products_of, rank_within
+from engine.evaluation.rankers import products_of, rank_within
 from engine.evaluation.studies import robustness
 from engine.evaluation.studies.fusion import FusionChoice
 from engine.evaluation.studies.perturbation import CONDITIONS

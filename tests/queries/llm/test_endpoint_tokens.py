@@ -22,11 +22,11 @@ from engine.endpoint.address import Address
 from engine.queries.llm import endpoint_model as endpoint_module
 from engine.queries.llm import endpoint_tokens
 from engine.queries.llm.answer import Answer
+from engine.queries.llm.chat_model import NullReporter
 from engine.queries.llm.endpoint_model import Endpoint
 from engine.queries.llm.endpoint_tokens import estimated
 from engine.queries.llm.gguf_model import GgufModel
 from engine.queries.llm.prompted import Prompted
-from engine.queries.reporter import NullReporter
 
 THINGS = ("pump", "crane", "kiln", "lathe", "press", "oven", "drill", "mixer", "saw", "boiler", "fan", "tank")
 LONG = " ".join(

@@ -27,12 +27,11 @@ from engine.gguf.hardware import (
 )
 from engine.gguf.llama import library
 from engine.queries.llm import chat_template
-from engine.queries.llm.chat_model import Request, UnansweredError
+from engine.queries.llm.chat_model import NullReporter, Request, UnansweredError
 from engine.queries.llm.chat_template import Piece, rendered
 from engine.queries.llm.gguf_model import GgufModel
 from engine.queries.llm.prompts import Message
 from engine.queries.llm.shapes import EVENTS, PAIRS, QUESTIONS
-from engine.queries.reporter import NullReporter
 
 IM_START, IM_END = 259, 260  # ids of the tiny model's control tokens; byte b is token 3 + b
 MESSAGE = Message("Be brief.", "What is in the passage?")

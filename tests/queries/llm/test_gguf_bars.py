@@ -24,14 +24,13 @@ from engine.core.records import Chunk
 from engine.endpoint.address import Address
 from engine.project.folder import ProjectFolder
 from engine.queries.llm import endpoint_model as endpoint_module
-from engine.queries.llm.chat_model import Reply, Request, UnansweredError
+from engine.queries.llm.chat_model import NullReporter, Reply, Request, UnansweredError
 from engine.queries.llm.endpoint_model import Endpoint
 from engine.queries.llm.gguf_model import GgufModel
 from engine.queries.llm.ledger import answer_files
 from engine.queries.llm.prompted import Prompted
 from engine.queries.llm.prompts import Message
 from engine.queries.llm.shapes import EVENTS, PAIRS, QUESTIONS, Shape
-from engine.queries.reporter import NullReporter
 
 Make = Callable[..., ProjectFolder]
 SEGFAULT = Path(__file__).parents[2] / "fixtures" / "segfault"

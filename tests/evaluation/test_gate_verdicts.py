@@ -10,8 +10,7 @@ import pytest
 from engine.core.figures import Difference
 from engine.core.messages.report import EVIDENCE, GateRow
 from engine.core.systems import system_of
-from engine.evaluation.gate import Decision, RungResult
-from engine.evaluation.verdicts import verdict
+from engine.evaluation.gate import Decision, RungResult, verdict
 
 
 def gap(value: float) -> Difference:

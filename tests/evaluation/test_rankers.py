@@ -11,7 +11,7 @@ import pytest
 
 from engine.core.errors import CancelledError
 from engine.evaluation import candidates
-from engine.evaluation.rankings import products_of, rank_all, rank_within
+from engine.evaluation.rankers import products_of, rank_all, rank_within
 
 KEYS = np.array([10, 20, 30, 40], dtype=np.int64)
 CHUNKS = np.array([[1, 0], [0.8, 0.6], [0.6, 0.8], [0, 1]], dtype=np.float32)
