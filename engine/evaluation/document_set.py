@@ -9,18 +9,18 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from engine.core.records import Chunk, Document, DocumentQuery
 from engine.evaluation.evidence_index import CompactTexts
-from engine.evaluation.judgments import Judgment
+from engine.evaluation.judgments import Judgment, Level
 from engine.evaluation.query_sets import QuerySet
 from engine.evaluation.rankers import Rankers
 from engine.lexical.filenames import FilenameMatch
 from engine.lexical.stage import index_without
 from engine.project.stage import ProjectSnapshot, StageContext
 from engine.queries.document_written import MIN_JACCARD, stripped, untrained
-from engine.queries.heldout import cap_queries
+from engine.queries.heldout import cap_queries, related_documents
 from engine.written_queries.document_queries import document_queries, folded_words
 
 MIN_VERBATIM = 3  # words of a query that a text repeats by more than chance
@@ -39,9 +39,10 @@ def document_set(context: StageContext, chunks: Sequence[Chunk]) -> tuple[QueryS
     shutil.rmtree(folder, ignore_errors=True)
     untitled = {document for query in queries for document in (query.document_id, query.written_in)}
     lexical = index_without(context, folder, corpus, untitled)
-    copies = NearCopies(context.store.documents(), corpus, document_queries(context.store))
+    documents = context.store.documents()
+    copies, related = NearCopies(documents, corpus, document_queries(context.store)), related_documents(documents)
     found = QuerySet(
-        "document-written queries", "document", [judgment_of(same) for same in groups],
+        "document-written queries", "document", [judgment_of(same, related) for same in groups],
         [FilenameMatch(same[0].text) for same in groups],
         ignored=[frozenset.intersection(*(copies.of(query) for query in same)) for same in groups],
     )  # fmt: skip
@@ -49,28 +50,29 @@ def document_set(context: StageContext, chunks: Sequence[Chunk]) -> tuple[QueryS
 
 
 def deciding_groups(snapshot: ProjectSnapshot, chunks: Sequence[Chunk]) -> list[tuple[DocumentQuery, ...]]:
-    """Of documents that no training query was made from, at most `evaluation.max_heldout`; those together that ask the same of
-    whole documents, such as the title that the entries of an article share."""
-    settings, groups = snapshot.settings, grouped_by_text(untrained(snapshot, chunks))
+    """Of documents that no training query was made from, at most `evaluation.max_heldout`; those together that ask the
+    same (`grouped_by_text`)."""
+    settings, groups = snapshot.settings, grouped_by_text(untrained(snapshot, chunks), chunks)
     keys = [f"{same[0].text}\0{same[0].document_id}\0{same[0].chunk_id}" for same in groups]
     return [groups[row] for row in cap_queries(keys, settings.evaluation.max_heldout, settings.training.seed)]
 
 
-def grouped_by_text(queries: Iterable[DocumentQuery]) -> list[tuple[DocumentQuery, ...]]:
-    """Queries for whole documents that have the same words, together; every other one by itself."""
-    same: dict[tuple[str, int | None], list[DocumentQuery]] = defaultdict(list)
+def grouped_by_text(queries: Iterable[DocumentQuery], chunks: Iterable[Chunk]) -> list[tuple[DocumentQuery, ...]]:
+    """Queries of the same words, together: those for whole documents, such as the title that the entries of an article share, and
+    those that equal chunks answer, as in copies of a file."""
+    hashes: dict[int | None, str] = {chunk.id: chunk.content_hash for chunk in chunks}
+    same: dict[tuple[str, str | None], list[DocumentQuery]] = defaultdict(list)
     for query in queries:
-        same[" ".join(folded_words(query.text)), query.chunk_id].append(query)
+        same[" ".join(folded_words(query.text)), hashes.get(query.chunk_id)].append(query)
     return [tuple(found) for found in same.values()]
 
 
-def judgment_of(same: Sequence[DocumentQuery]) -> Judgment:
-    """What answers queries that ask the same: a chunk, or any of their documents."""
+def judgment_of(same: Sequence[DocumentQuery], related: Mapping[int, int]) -> Judgment:
+    """What answers queries that ask the same: any of their chunks or documents. `related`: document id → first of its text."""
     first = same[0]
-    key = f"{first.origin}-{first.id}"
-    if first.chunk_id is None:
-        return Judgment(key, first.text, "document", {query.document_id: 1 for query in same}, source=first.document_id)
-    return Judgment(key, first.text, "chunk", {first.chunk_id: 1}, source=first.document_id)
+    level: Level = "document" if first.chunk_id is None else "chunk"
+    grades = {query.document_id if query.chunk_id is None else query.chunk_id: 1 for query in same}
+    return Judgment(f"{first.origin}-{first.id}", first.text, level, grades, source=related[first.document_id])
 
 
 class NearCopies:

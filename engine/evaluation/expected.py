@@ -8,7 +8,7 @@ from engine.evaluation.query_sets import generated_queries, heldout_queries
 from engine.project.stage import ProjectSnapshot
 from engine.queries.choosing import MODELS, backend_of, is_extractive, made_by
 from engine.queries.document_written import held_by, untrained
-from engine.queries.heldout import document_keys, split_documents
+from engine.queries.heldout import document_keys, related_documents, split_documents, unrelated_documents
 from engine.queries.rules.tokens import fold
 from engine.queries.stage import MIN_GROUPS
 from engine.written_queries.document_queries import document_queries
@@ -26,19 +26,17 @@ def expected_evidence(snapshot: ProjectSnapshot, made: bool) -> dict[RungName, i
         written, held_out, backend = untrained(snapshot, chunks), heldout_queries(snapshot, chunks), made_by(snapshot)
         model = sum(not is_extractive(one, backend) for one in held_out)
     else:
-        keys = document_keys(store.documents())
+        documents = store.documents()
+        keys = document_keys(documents)
         split = split_documents(keys, chosen.heldout_share, snapshot.settings.training.seed)
-        free = (
-            {key for key, side in split.items() if side == "heldout"}
-            if len(set(keys.values())) >= MIN_GROUPS
-            else set()
-        )
-        written = held_by(free, document_queries(store))
+        few = len(set(keys.values())) < MIN_GROUPS
+        used = {document for document in keys if few or split.get(document) != "heldout"}
+        written = held_by(unrelated_documents(used, related_documents(documents)), document_queries(store))
         most = min(snapshot.settings.queries.max_queries, snapshot.settings.queries.per_chunk * len(chunks))
         model = round(chosen.heldout_share * DECIDING * most) if backend_of(snapshot) in MODELS else 0
     known = {fold(query.text) for query in queries} | generated_queries(snapshot).keys()
     judged = {fold(query.text) for query in store.judged()} - known if chosen.use_judged else set()
     return {
-        "judged": len(judged), "document": min(len(grouped_by_text(written)), chosen.max_heldout),
+        "judged": len(judged), "document": min(len(grouped_by_text(written, chunks)), chosen.max_heldout),
         "model": min(model, chosen.max_heldout),
     }  # fmt: skip

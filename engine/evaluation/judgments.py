@@ -24,8 +24,8 @@ class Judgment:
     `grades`: id → grade above 0; chunk ids at level `chunk`, document ids at level `document`, where a ranking is first
     collapsed to documents by their best chunk. `held`: chunk id → indices of the evidence strings it holds; `evidence`:
     number of distinct evidence strings, found or not. `unmatched`: evidence strings, document ids and paths that the
-    corpus does not have: they count for no system, so they are to be reported. `source`: id of the document that the query was made
-    from; None where that is not known.
+    corpus does not have: they count for no system, so they are to be reported. `source`: the text that the query was made
+    from, by the id of its first document; None where that is not known.
     """
 
     key: str
@@ -58,18 +58,19 @@ def relevant_chunks(
     return _Corpus(chunks, documents).judge(judged)
 
 
-def from_queries(queries: Iterable[Query]) -> list[Judgment]:
-    """Judgments of generated queries: the source chunk is the one relevant chunk."""
+def from_queries(queries: Iterable[Query], related: Mapping[int, int]) -> list[Judgment]:
+    """Judgments of generated queries: the source chunk is the one relevant chunk. `related`: document id → first of its text."""
     return [
         Judgment(
-            str(query.id), query.text, "chunk", {query.chunk_id: 1}, {query.chunk_id: (0,)}, 1, source=query.document_id
+            str(query.id), query.text, "chunk", {query.chunk_id: 1}, {query.chunk_id: (0,)}, 1,
+            source=related.get(query.document_id),
         )
         for query in queries
-    ]
+    ]  # fmt: skip
 
 
 def clusters_of(judgments: Iterable[Judgment]) -> NDArray[np.int64]:
-    """(q,) The source document of each query, as such queries are not independent; a number of its own where it is not known."""
+    """(q,) The source of each query, as queries of one text are not independent; a number of its own where it is not known."""
     return np.array(
         [-1 - row if one.source is None else one.source for row, one in enumerate(judgments)], dtype=np.int64
     )

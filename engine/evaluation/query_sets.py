@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +10,7 @@ from engine.core.records import Chunk, JudgedQuery, Query
 from engine.lexical.filenames import DocumentNames, FilenameMatch
 from engine.project.stage import ProjectSnapshot, StageContext
 from engine.queries.choosing import is_extractive, made_by
-from engine.queries.heldout import cap_queries
+from engine.queries.heldout import cap_queries, related_documents
 from engine.queries.rules.tokens import fold
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def query_sets(context: StageContext, chunks: Sequence[Chunk]) -> list[QuerySet]
     """The judged queries, if there are any, then the held-out ones whose chunks still exist."""
     from engine.evaluation.judgments import combined, from_queries, relevant_chunks
 
-    names = _names(context)
+    names, related = _names(context), related_documents(context.store.documents())
     sets = []
     if judged := context.store.judged():
         documents = context.store.documents(with_text=True)
@@ -75,21 +75,23 @@ def query_sets(context: StageContext, chunks: Sequence[Chunk]) -> list[QuerySet]
             same.setdefault(fold(judgment.text), []).append(judgment)
         owners = {chunk.id: chunk.document_id for chunk in chunks}
         judgments = [one[0] if len(one) == 1 else combined(one, owners) for one in same.values()]
-        sets.append(_judged_set(context, judgments, names))
+        sets.append(_judged_set(context, judgments, names, related))
     if kept := heldout_queries(context, chunks):
         matches, extractive = [names.match(query.text) for query in kept], is_extractive(kept[0], made_by(context))
-        sets.append(QuerySet("held-out queries", "synthetic", from_queries(kept), matches, extractive))
+        sets.append(QuerySet("held-out queries", "synthetic", from_queries(kept, related), matches, extractive))
     return sets
 
 
-def _judged_set(context: StageContext, judgments: list[Judgment], names: DocumentNames) -> QuerySet:
+def _judged_set(
+    context: StageContext, judgments: list[Judgment], names: DocumentNames, related: Mapping[int, int]
+) -> QuerySet:
     """Those that people asked; where there are none, those that were generated before hits of them were judged."""
     sources = generated_queries(context)
     own = [one for one in judgments if fold(one.text) not in sources]
     if own and (left := len(judgments) - len(own)):
         context.warn(f"{left} judged queries were made from the documents and are left out of the figures.")
     made = [(one, sources[fold(one.text)]) for one in judgments if not own]
-    chosen = own or [replace(one, source=query.document_id) if query else one for one, query in made]
+    chosen = own or [replace(one, source=related.get(query.document_id)) if query else one for one, query in made]
     name = "judged queries" if own else "judged queries that were made from the documents (synthetic)"
     return QuerySet(name, "judged", chosen, [names.match(one.text) for one in chosen], generated=not own)
 

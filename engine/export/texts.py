@@ -34,7 +34,7 @@ def write_beir(source: Source, folder: Path) -> None:
     of_chunks = [("test", one) for one in judged if one.level == "chunk" and one.usable]
     for query in source.store.queries():
         if query.chunk_id in names:
-            of_chunks.append((query.split, from_queries([query])[0]))
+            of_chunks.append((query.split, from_queries([query], {})[0]))
     rows = ({"_id": names[one.id], "title": titles[one.document_id], "text": one.text} for one in chunks)
     _write_set(folder / "beir" / "chunks", rows, of_chunks, names)
     if of_documents := [("test", one) for one in judged if one.level == "document" and one.usable]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import replace
 from hashlib import sha256
 
 from engine.core.records import Chunk, DocumentQuery
 from engine.project.stage import ProjectSnapshot
-from engine.queries.heldout import document_keys, untrained_documents
+from engine.queries.heldout import related_documents, unrelated_documents
 from engine.queries.imported import graded_answers
 from engine.written_queries.document_queries import document_queries, folded_words
 
@@ -22,25 +22,19 @@ _BETWEEN_HEADINGS = " > "
 
 def untrained(snapshot: ProjectSnapshot, chunks: Sequence[Chunk]) -> list[DocumentQuery]:
     """Those of documents that no training query was made from or is answered by, nor one that stops the training. An article counts
-    with all its documents, and so do documents of one title: mails of a thread, versions of a file."""
+    with all its documents, and so do copies, versions of a file and mails of a thread."""
     store, owners = snapshot.store, {chunk.id: chunk.document_id for chunk in chunks}
     queries, documents = store.queries(), store.documents()
     graded = graded_answers(snapshot.project, queries, chunks, documents).values()
-    answering = {owners[chunk] for answers in graded for chunk in answers}
-    free = untrained_documents(queries, document_keys(documents), answering) & set(owners.values())
+    used = {owners[chunk] for answers in graded for chunk in answers}
+    used |= {query.document_id for query in queries if query.split != "heldout"}
+    free = unrelated_documents(used, related_documents(documents)) & set(owners.values())
     return held_by(free, document_queries(store))
 
 
-def held_by(free: Collection[int], written: Sequence[DocumentQuery]) -> list[DocumentQuery]:
-    """Those of the documents `free` alone, whose titles no others have; a file's name is no question that people wrote."""
-    titles = [
-        (tuple(folded_words(query.text)), query.document_id)
-        for query in written
-        if query.origin in ("title", "subject")
-    ]
-    trained = {title for title, document in titles if document not in free}
-    left = set(free) - {document for title, document in titles if title in trained}
-    return [one for one in written if one.origin != "filename" and {one.document_id, one.written_in} <= left]
+def held_by(free: Set[int], written: Iterable[DocumentQuery]) -> list[DocumentQuery]:
+    """Those of the documents `free` alone; a file's name is no question that people wrote."""
+    return [one for one in written if one.origin != "filename" and {one.document_id, one.written_in} <= free]
 
 
 def stripped(chunks: Iterable[Chunk], queries: Iterable[DocumentQuery]) -> list[Chunk]:

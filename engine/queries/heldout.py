@@ -4,9 +4,11 @@ measured when there are too many."""
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from engine.core.records import Document, Query, Split
+from engine.core.records import Document, Split
+from engine.written_queries.document_queries import folded_words, without_marks
 
 UNTITLED_RUN = 50
 MIN_TO_CHOOSE = 20
@@ -29,6 +31,36 @@ def document_keys(documents: Sequence[Document]) -> dict[int, str]:
         else:
             keys[document.id] = f"{document.source}\0{document.title or number // UNTITLED_RUN}"
     return keys
+
+
+def related_documents(documents: Sequence[Document]) -> dict[int, int]:
+    """Document id → the first of the documents that are of one text with it: those of one key (`document_keys`), and those of one
+    title, as are versions of a file and mails of a thread. A title that more than half of the documents have, as pages of a site
+    do, says nothing."""
+    keys = document_keys(documents)
+    titles = {one.id: tuple(folded_words(without_marks(one.title))) for one in documents}
+    times = Counter[object](titles.values())
+    first: dict[object, int] = {}
+    found: dict[int, int] = {}
+
+    def root(document: int) -> int:
+        while found[document] != document:
+            document = found[document]
+        return document
+
+    for document in sorted(keys):
+        found[document] = document
+        for label in (keys[document], titles[document]):
+            if label and 2 * times[label] <= len(documents):
+                least, other = sorted((root(document), root(first.setdefault(label, document))))
+                found[other] = least
+    return {document: root(document) for document in found}
+
+
+def unrelated_documents(used: Iterable[int], related: Mapping[int, int]) -> frozenset[int]:
+    """The documents that are of one text (`related_documents`) with none of those `used`."""
+    groups = {related.get(document) for document in used}
+    return frozenset(document for document, group in related.items() if group not in groups)
 
 
 def assign_split(keys: Mapping[int, str], share: float, seed: int = 0) -> frozenset[int]:
@@ -70,15 +102,6 @@ def cap_queries(keys: Sequence[str], max_queries: int, seed: int = 0) -> list[in
         raise ValueError(f"max_queries must be at least 1, not {max_queries}")
     order = sorted(range(len(keys)), key=lambda index: (_place(seed, keys[index]), index))
     return sorted(order[:max_queries])
-
-
-def untrained_documents(
-    queries: Iterable[Query], keys: Mapping[int, str], answering: Iterable[int] = ()
-) -> frozenset[int]:
-    """The documents whose key (`document_keys`) is that of no document from which a query was made that a training learns from or
-    is stopped by, nor of those `answering` such queries: an article is untrained with all its parts, or not."""
-    used = {keys.get(id) for id in (*answering, *(query.document_id for query in queries if query.split != "heldout"))}
-    return frozenset(document for document, key in keys.items() if key not in used)
 
 
 def _place(seed: int, key: str) -> float:

@@ -33,7 +33,8 @@ class QueryUses:
         self._asked = any(self._by_people(query) for query in store.judged())
         self._as_evidence = {query for group in deciding_groups(snapshot, chunks) for query in group}
         self._untrained = set(untrained(snapshot, chunks))
-        self._stopping = set(written_for_stopping(queries, document_queries(store), chunks)[0])
+        stopping, _ = written_for_stopping(queries, document_queries(store), chunks, store.documents())
+        self._stopping = set(stopping)
         rows = [] if self._stopping else generated_for_stopping(queries, chunks, self._backend)
         self._generated_stopping = {queries[row].id for row in rows}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -10,14 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.core.errors import DamagedError
-from engine.core.records import Chunk, DocumentQuery, Query
+from engine.core.records import Chunk, Document, DocumentQuery, Query
 from engine.encoders.kinds.chosen import encoder_source
 from engine.metrics.relevance import pad_rows
 from engine.project.stage import StageContext
 from engine.project.store.artifact_info import LexicalInfo, RankingsInfo
 from engine.queries.choosing import is_extractive, made_by
-from engine.queries.document_written import stripped, untrained
-from engine.queries.heldout import MIN_TO_CHOOSE, cap_queries
+from engine.queries.document_written import held_by, stripped, untrained
+from engine.queries.heldout import MIN_TO_CHOOSE, cap_queries, related_documents, unrelated_documents
 from engine.queries.imported import graded_answers
 from engine.ranking.rankings_file import RankedLists
 from engine.ranking.sampling import SampledLists, sample_lists
@@ -105,7 +105,8 @@ def _stopping(
     """Document-written queries, with the chunks without what they ask; where these are few, those by a language model, and the
     chunks as they are; else none."""
     position = {chunk.id: place for place, chunk in enumerate(chunks)}
-    written, shown = written_for_stopping(queries, document_queries(context.store), chunks)
+    store = context.store
+    written, shown = written_for_stopping(queries, document_queries(store), chunks, store.documents())
     if written:
         context.choose("stopped by", f"{len(written)} document-written queries", "they do not flatter what is trained")
         first = {chunk.document_id: place for place, chunk in reversed(list(enumerate(chunks)))}
@@ -123,21 +124,15 @@ def _stopping(
 
 
 def written_for_stopping(
-    queries: Sequence[Query], written: Sequence[DocumentQuery], chunks: Sequence[Chunk]
+    queries: Sequence[Query], written: Sequence[DocumentQuery], chunks: Sequence[Chunk], documents: Sequence[Document]
 ) -> tuple[list[DocumentQuery], list[Chunk]]:
-    """Those of the documents whose `queries` are all of split `validation`, and the chunks without what they ask; none where they
-    are fewer than `MIN_TO_CHOOSE`."""
-    splits: dict[int, set[str]] = defaultdict(set)
-    for query in queries:
-        splits[query.document_id].add(query.split)
+    """Those of documents whose `queries`, with those of their copies and versions, are all of split `validation`; and the chunks
+    without what they ask. None where they are fewer than `MIN_TO_CHOOSE`."""
+    others = {query.document_id for query in queries if query.split != "validation"}
     present = {chunk.id for chunk in chunks} | {None}
-    documents = {chunk.document_id for chunk in chunks if splits.get(chunk.document_id) == {"validation"}}
+    free = unrelated_documents(others, related_documents(documents)) & {query.document_id for query in queries}
     times = Counter(one.text for one in written)  # of a text with several answers none is the one to be found
-    chosen = [
-        one
-        for one in written
-        if {one.document_id, one.written_in} <= documents and one.chunk_id in present and times[one.text] == 1
-    ]
+    chosen = [one for one in held_by(free, written) if one.chunk_id in present and times[one.text] == 1]
     if len(chosen) < MIN_TO_CHOOSE:
         return [], list(chunks)
     return chosen, stripped(chunks, chosen)

@@ -30,7 +30,7 @@ from engine.written_queries.imports import graded_queries, imports_fingerprint
 if TYPE_CHECKING:
     from engine.training.trainer import TrainResult
 
-VERSION = 2
+VERSION = 3
 
 
 class TrainStage(Stage):

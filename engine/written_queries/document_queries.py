@@ -159,6 +159,14 @@ def folded_words(text: str) -> list[str]:
     return _WORD.findall(plain)
 
 
+def without_marks(subject: str) -> str:
+    """A subject without the marks of answers and tickets."""
+    text = _TICKET.sub(" ", subject)
+    while found := _PREFIX.match(text):
+        text = text[found.end() :]
+    return " ".join(text.split())
+
+
 def _says(text: str, less: frozenset[str] = _LESS, least: int = 2) -> bool:
     """Whether a text has `least` words that mean something, and is no passage itself."""
     words = _LETTERS.findall(text.casefold())
@@ -190,10 +198,7 @@ def _of_whole(read: ReadDocument, path: str, row: int) -> Iterator[DocumentQuery
     text = _MARKER.sub("", " ".join(read.title.split()))
     origin: Origin = "subject" if read.format in _MAILS else "title"
     if origin == "subject":
-        text = _TICKET.sub(" ", text)
-        while found := _PREFIX.match(text):
-            text = text[found.end() :]
-        text = " ".join(text.split())
+        text = without_marks(text)
     elif read.format == "txt" and not _stands_alone(read.text):
         return
     name = PurePosixPath(path)

@@ -9,6 +9,7 @@ import pytest
 
 from engine.core.records import Chunk, Document, DocumentQuery, Origin
 from engine.evaluation.document_set import NearCopies, grouped_by_text, judgment_of
+from engine.evaluation.judgments import clusters_of
 from engine.queries.document_written import without
 
 TEXT = "Berths for visitors\nBoats pay. Berths for visitors lie north, said Berths, for  Visitors in short."
@@ -132,9 +133,26 @@ def test_four_of_five_words_make_a_near_copy_and_three_of_four_do_not() -> None:
 def test_a_title_that_several_documents_share_is_asked_once_and_any_of_them_is_right() -> None:
     shared = [DocumentQuery("Fees of the harbour", "title", None, row, id=row) for row in (1, 2)]
     other, heading = asked("Fees", origin="title", chunk_id=None), asked("Fees of the harbour", chunk_id=7)
-    found = grouped_by_text([shared[0], other, heading, replace(shared[1], text="FEES of the  harbour")])
+    shared[1] = replace(shared[1], text="FEES of the  harbour")
+    found = grouped_by_text([shared[0], other, heading, shared[1]], [chunk(7, 1, "Boats pay.")])
     assert [len(same) for same in found] == [2, 1, 1]
-    judgments = [judgment_of(same) for same in found]
+    judgments = [judgment_of(same, {1: 1, 2: 2}) for same in found]
     assert [(one.level, one.grades) for one in judgments] == [
         ("document", {1: 1, 2: 1}), ("document", {1: 1}), ("chunk", {7: 1}),
     ]  # fmt: skip
+
+
+def test_a_heading_over_the_same_passage_in_copies_is_asked_once() -> None:
+    chunks = [
+        replace(chunk(row, document, "Boats pay."), content_hash=content)
+        for row, document, content in ((1, 1, "x"), (2, 2, "x"), (3, 3, "y"), (4, 4, "x"))
+    ]
+    first, copied, changed = (
+        replace(asked("Fees of boats", chunk_id=row), document_id=row, written_in=row) for row in (1, 2, 3)
+    )
+    other = replace(asked("Who pays?", chunk_id=4), document_id=4, written_in=4)
+    found = grouped_by_text([first, changed, copied, other], chunks)
+    assert found == [(first, copied), (changed,), (other,)]
+    judgments = [judgment_of(same, {1: 1, 2: 1, 3: 1, 4: 4}) for same in found]
+    assert [one.grades for one in judgments] == [{1: 1, 2: 1}, {3: 1}, {4: 1}]
+    assert clusters_of(judgments).tolist() == [1, 1, 4]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from engine.core.records import Chunk, Document, JudgedQuery, Query
 from engine.evaluation.evidence_index import CompactTexts
-from engine.evaluation.judgments import Judgment, combined, from_queries, relevant_chunks
+from engine.evaluation.judgments import Judgment, clusters_of, combined, from_queries, relevant_chunks
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
 
@@ -150,7 +150,7 @@ def test_repeated_and_empty_evidence_counts_once_or_not_at_all():
 
 
 def test_generated_queries_have_their_source_chunk():
-    [judgment] = from_queries([Query("who?", "question", 77, 5, "evidence", "heldout", 9)])
+    [judgment] = from_queries([Query("who?", "question", 77, 5, "evidence", "heldout", 9)], {5: 5})
     assert (judgment.key, judgment.text, judgment.grades, judgment.held, judgment.evidence) == (
         "9",
         "who?",
@@ -214,3 +214,9 @@ def test_real_evidence_is_found_where_plain_search_finds_it():
         assert set(judgment.grades) == {
             chunk for chunk, text in compact.items() if any(string in text for string in strings)
         }
+
+
+def test_queries_of_copies_are_of_one_cluster_and_those_of_unknown_source_of_none():
+    queries = [Query("who?", "question", 77, document, "", "heldout") for document in (5, 6, 8, 4)]
+    judgments = from_queries(queries, {4: 4, 5: 4, 6: 4, 7: 7})
+    assert clusters_of([*judgments, Judgment("k", "what?", "chunk", {77: 1})]).tolist() == [4, 4, -3, 4, -5]

@@ -6,7 +6,7 @@ from engine.core.records import DocumentQuery
 from engine.queries.document_written import held_by
 
 
-def test_the_name_of_a_file_decides_nothing_and_a_title_only_of_documents_that_are_free() -> None:
+def test_the_name_of_a_file_decides_nothing_and_a_text_only_of_documents_that_are_free() -> None:
     title, named, trained = (
         DocumentQuery("Berths for visitors", "title", None, 1, written_in=1),
         DocumentQuery("fees by length", "filename", None, 1, written_in=1),

@@ -9,8 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.core.records import Document, Query, Split
-from engine.queries.heldout import UNTITLED_RUN, assign_split, cap_queries, document_keys, untrained_documents
+from engine.core.records import Document, Query
+from engine.queries.heldout import (
+    UNTITLED_RUN,
+    assign_split,
+    cap_queries,
+    document_keys,
+    related_documents,
+    unrelated_documents,
+)
 from engine.queries.stage import split_queries
 from engine.settings.load import validate
 
@@ -97,18 +104,6 @@ def test_what_is_in_use_is_decided_before_when_to_stop() -> None:
     assert alone > 5, "no seed held out a single article"
 
 
-def test_a_document_is_untrained_where_all_its_queries_are_held_out() -> None:
-    splits: list[tuple[int, Split]] = [(1, "heldout"), (1, "heldout"), (2, "heldout"), (2, "validation"), (3, "train")]
-    queries = [Query("q", "question", 9, document, "", split) for document, split in splits]
-    assert untrained_documents(queries, {1: "a", 2: "b", 3: "c", 4: "d"}) == {1, 4}
-    assert untrained_documents(queries, {1: "a", 2: "b", 3: "c", 4: "c"}) == {1}, (
-        "4 is of an article that is trained on"
-    )
-    assert untrained_documents(queries, {1: "a", 2: "b", 3: "c", 4: "a", 5: "e"}, [4]) == {5}, (
-        "a document of 1's answers"
-    )
-
-
 def numbered(number: int, path: str, content: str, title: str = "", external: str | None = None) -> Document:
     return Document(path, "source", "md", title, "", content, 1, 0.0, external, number)
 
@@ -130,3 +125,26 @@ def test_untitled_neighbours_share_a_key_but_not_the_whole_corpus() -> None:
     keys = document_keys([numbered(n, f"corpus.jsonl#{n}", str(n), "", str(n)) for n in range(1, 2 * UNTITLED_RUN + 1)])
     assert len(set(keys.values())) == 2
     assert keys[1] == keys[UNTITLED_RUN] != keys[UNTITLED_RUN + 1]
+
+
+def test_copies_versions_and_mails_of_a_thread_are_of_one_text() -> None:
+    titles = ["Fees", "", "Berths for visitors", "Re: [Ticket 77] FEES", "Berths for boats", "", "", "Fees"]
+    contents = ["a", "b", "c", "d", "e", "c", "f", "g"]
+    documents = [
+        numbered(row, f"{row}.md", content, title)
+        for row, (title, content) in enumerate(zip(titles, contents, strict=True), 1)
+    ]
+    own = {2: 2, 5: 5, 7: 7}
+    assert related_documents(documents[::-1]) == {1: 1, 4: 1, 8: 1, 3: 3, 6: 3} | own
+    bridge = numbered(9, "9.md", "c", "Fees")  # a copy of 3 and a version of 1
+    assert related_documents([*documents, bridge]) == {1: 1, 3: 1, 4: 1, 6: 1, 8: 1, 9: 1} | own
+
+
+def test_a_title_of_most_documents_says_nothing() -> None:
+    half = [numbered(row, f"{row}.md", str(row), "Harbour" if row < 3 else str(row)) for row in range(1, 5)]
+    assert related_documents(half) == {1: 1, 2: 1, 3: 3, 4: 4}
+    assert related_documents(half[:3]) == {1: 1, 2: 2, 3: 3}
+
+
+def test_what_is_of_one_text_with_a_document_used_is_used() -> None:
+    assert unrelated_documents([3, 9], {1: 1, 2: 2, 3: 1, 4: 2, 5: 5}) == {2, 4, 5}

@@ -14,7 +14,7 @@ import pytest
 from fixtures.errors import fails
 
 from engine.core.errors import ModelError, SettingsError
-from engine.core.records import Chunk, DocumentQuery, Query, Split
+from engine.core.records import Chunk, Document, DocumentQuery, Query, Split
 from engine.encoders.model_folder import ModelFolder
 from engine.queries.heldout import MIN_TO_CHOOSE
 from engine.ranking.rankings_file import RankedLists
@@ -155,12 +155,15 @@ def test_the_teacher_is_reported_with_a_reason(recipe: dict[str, Any], reported:
 def test_titles_of_validation_documents_stop_the_training_where_they_are_enough(missing: int) -> None:
     count = MIN_TO_CHOOSE - missing
     sides: dict[int, list[Split]] = {n: ["validation", "validation"] for n in range(count)}
-    sides |= {100: ["train"], 101: ["heldout"], 102: ["validation", "train"], 103: []}
+    sides |= {100: ["train"], 101: ["heldout"], 102: ["validation", "train"], 103: [], 104: ["validation"]}
     queries = [Query("q", "question", n, n, "", side) for n, own in sides.items() for side in own]
     texts = {n: f"Report of the harbour {n}\nShips pay." for n in sides}
     chunks = [Chunk(n, 0, 0, len(texts[n]), texts[n], (), 9, texts[n], "h", n) for n in sides]
     written = [DocumentQuery(f"Report of the harbour {n}", "title", None, n, 0, 23, n) for n in sides]
-    found, stripped = written_for_stopping(queries, written, chunks)
+    written.append(DocumentQuery("harbour ships pay", "filename", None, 0, written_in=0))
+    titles = {100: "Berths", 104: "Re: Berths"}  # of one thread: the first mail was trained on
+    documents = [Document(f"{n}", "", "eml", titles.get(n, f"{n}"), "", f"{n}", 1, 0.0, id=n) for n in sides]
+    found, stripped = written_for_stopping(queries, written, chunks, documents)
     if missing:
         assert (found, stripped) == ([], chunks)
         return
