@@ -29,7 +29,7 @@ from engine.cli import (  # noqa: F401 - their commands are registered by it
 )
 from engine.cli.app import Plain, app
 from engine.core import environment
-from engine.core.errors import CancelledError, EngineError, InputError, ResourceError, UsageError
+from engine.core.errors import CancelledError, EngineError, InputError, ResourceError, UsageError, nearest
 
 for command in (*app.registered_commands, *config.config.registered_commands):
     command.cls = Plain
@@ -175,7 +175,7 @@ def _wrong_use(error: Any) -> UsageError:
 
 
 def _wrong_value(error: Any) -> str:
-    """What an option takes, and what it was given; empty where the library's own message has to do."""
+    """What an option takes, what it was given, and which choice is like that; empty where the library's own message has to do."""
     from pydantic import ValidationError
 
     if not isinstance(error.__cause__, ValidationError):
@@ -184,4 +184,5 @@ def _wrong_value(error: Any) -> str:
     kind = get_type_hints(error.cmd.callback)[error.param.name]
     choices = [one for part in (kind, *get_args(kind)) for one in get_args(part) if isinstance(one, str)]
     takes = _TAKES.get(found["type"], " or ".join(choices)).format(**found.get("ctx", {}))
-    return f"{error.param.opts[0]} takes {takes}, not '{found['input']}'." if takes else ""
+    meant = f" Did you mean '{near}'?" if (near := nearest(str(found["input"]), choices)) else ""
+    return f"{error.param.opts[0]} takes {takes}, not '{found['input']}'.{meant}" if takes else ""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 from unicodedata import category
 
 from engine.core.characters import visible
-from engine.core.errors import EngineError, UsageError
+from engine.core.errors import EngineError, UsageError, unknown
 from engine.core.messages.search import MODE_OF_NAME, MODES, Explained, Found, Hit, Mode, RankComparison
 from engine.core.records import Document
 from engine.corpus.scan.formats import STREAMED
@@ -290,9 +290,6 @@ def _clean(query: str) -> str:
 
 def _check(mode: str, top: int) -> None:
     if mode not in MODES:
-        raise UsageError(
-            f"There is no search mode '{mode}'.", f"The modes are {', '.join(MODE_OF_NAME)}.", "Choose one of these.",
-            code="search-mode-unknown",
-        )  # fmt: skip
+        raise unknown("search mode", mode, MODE_OF_NAME, code="search-mode-unknown")
     if top < 1:
         raise UsageError(f"{top} hits cannot be shown.", "", "Ask for 1 or more.", code="hits-too-few")

@@ -22,6 +22,8 @@ from engine.project.folder import ProjectFolder
         (("judge", "p", "--depth", "0"), ("--depth", "1", "0")),
         (("judge", "p", "--depth", "101"), ("--depth", "100", "101")),
         (("mcp", "p", "--install", "gpt"), ("--install", "claude", "lmstudio", "gpt")),
+        (("mcp", "p", "--install", "claud"), ("--install", "'claud'", "'claude'")),
+        (("search", "p", "door", "--sort", "dat"), ("'dat'", "'date'")),
         (("search", "p", "door", "--nothing"), ("--nothing",)),
         (("search", "p", "two", "words"), ("words",)),
     ],
