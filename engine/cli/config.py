@@ -153,12 +153,13 @@ def _shown(name: str, key: str) -> str:
 def _change(name: str, key: str, value: Any) -> None:
     from engine.cli.status_text import to_refresh
     from engine.core.messages.project import WhatIf
+    from engine.service.options import changed
     from engine.service.status import what_if
 
     before = _shown(name, key)
     with opened(name) as project:
         effect = what_if(project.folder, WhatIf({key: value}))
-        settings = project.folder.change_settings({key: value})
+        settings = changed(project.folder, {key: value})
         remarks = list(_remarks(project.folder, settings, key, shlex.quote(name))) if value is not None else []
     print(harmless(f"{key} = {_shown(name, key)} (was {before})"), file=sys.stderr)
     stale = [stage.stage for stage in effect.stages if stage.before == "done"]

@@ -6,10 +6,15 @@ import http.client
 import ipaddress
 import socket
 import ssl
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from engine.core.errors import SettingsError
+
+if TYPE_CHECKING:
+    from engine.settings.schema import Settings
 
 _PRIVATE = [
     ipaddress.ip_network(text)
@@ -65,7 +70,7 @@ class Address:
         raise SettingsError(
             f"The endpoint {where} is outside this machine and private networks.",
             "The documents' text would be sent there.",
-            f"Name a server on this machine or in your own network. To allow this one, name it in {self.setting} and set "
+            f"Name a server on this machine or in your own network. To allow this one, first set "
             f"{self.setting}_allow_public to true.",
             code="endpoint-public",
         )
@@ -102,6 +107,25 @@ class Address:
         except BaseException:
             plain.close()
             raise
+
+
+def check_addresses(settings: Settings, changed: Iterable[str] | None = None) -> None:
+    """Raises SettingsError for a server in the settings, or in the keys `changed` of them (such as queries.endpoint), that is no
+    address, or a public one given as numbers. Names are looked up only when they are used."""
+    encoder, queries, search = settings.encoder, settings.queries, settings.search
+    reranker = search.reranker if is_server(search.reranker) else ""
+    for setting, url, allow_public in (
+        ("encoder.endpoint", encoder.endpoint, encoder.endpoint_allow_public),
+        ("queries.endpoint", queries.endpoint, queries.endpoint_allow_public),
+        ("search.reranker", reranker, search.reranker_allow_public),
+    ):
+        if url and (changed is None or any(key.startswith(setting) for key in changed)):
+            Address.parse(url, allow_public, setting)
+
+
+def is_server(named: str) -> bool:
+    """Whether `search.reranker` names a server, not a folder."""
+    return named.startswith(("http://", "https://"))
 
 
 def is_private(number: str) -> bool:

@@ -6,7 +6,7 @@ import itertools
 import os
 import shlex
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -173,11 +173,13 @@ class ProjectFolder:
         """project.toml as it is now. Raises SettingsError."""
         return settings_module.load(self.path / "project.toml")
 
-    def change_settings(self, changes: Mapping[str, Any]) -> Settings:
+    def change_settings(
+        self, changes: Mapping[str, Any], check: Callable[[Settings], None] = lambda _: None
+    ) -> Settings:
         """Set keys of project.toml ("section.key" → value; None goes back to the default); returns all settings.
 
         Comments, order, and what was changed by hand up to this moment stay. Raises SettingsError for a change that is
-        not valid; the file is then left as it is.
+        not valid, and what `check` raises; the file is then left as it is.
         """
         from engine.settings import edit as settings_file
 
@@ -186,6 +188,7 @@ class ProjectFolder:
             while True:
                 text = settings_module.file_text(shown)
                 settings, changed = settings_file.change(text, changes, str(shown))
+                check(settings)
                 if changed == text:
                     return settings
                 if settings_module.file_text(shown) == text:  # else an editor has just saved it

@@ -64,11 +64,6 @@ class FolderReranker:
         return self._model.scores(query, passages)
 
 
-def is_server(named: str) -> bool:
-    """Whether `search.reranker` names a server, not a folder."""
-    return named.startswith(("http://", "https://"))
-
-
 def reranker_of(project: ProjectFolder, settings: Settings) -> Reranker | None:
     """The one that `search.reranker` names, not loaded yet; None where it names none. A relative path starts at the project folder.
 
@@ -77,6 +72,8 @@ def reranker_of(project: ProjectFolder, settings: Settings) -> Reranker | None:
     named = settings.search.reranker
     if not named:
         return None
+    from engine.endpoint.address import is_server
+
     if is_server(named):
         from engine.reranking.server import ServerReranker
 

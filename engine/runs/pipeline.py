@@ -195,7 +195,10 @@ class Run:
         return self._should_stop() or (self.folder / CANCEL).exists()
 
     def _preflight(self, stages: Sequence[str], forced: frozenset[str]) -> None:
-        """Report what would stop a later stage before hours are spent."""
+        """Report what would stop a later stage before hours are spent; a server that may not be used stops any."""
+        from engine.endpoint.address import check_addresses
+
+        check_addresses(self.project.settings())
         with closing(self.project.store()) as store:
             for stage in stages:
                 try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -40,7 +41,15 @@ def _preset(chosen: Settings) -> dict[str, Any]:
 
 def change(project: ProjectFolder, request: messages.ChangeSettings) -> messages.ChangedSettings:
     """Write changes to project.toml."""
-    return messages.ChangedSettings(project.change_settings(request.changes).model_dump())
+    return messages.ChangedSettings(changed(project, request.changes).model_dump())
+
+
+def changed(project: ProjectFolder, changes: Mapping[str, Any]) -> Settings:
+    """Write changes ("section.key" → value) to project.toml; returns all settings. Raises SettingsError, also for an address of a
+    server that may not be used."""
+    from engine.endpoint.address import check_addresses
+
+    return project.change_settings(changes, lambda settings: check_addresses(settings, changes))
 
 
 def schema(_project: ProjectFolder, _request: messages.ReadSchema) -> messages.SettingsSchema:

@@ -107,6 +107,10 @@ def test_what_the_preset_decides_is_read_as_it_holds(project: ProjectFolder) -> 
         (("set", "search.mode", "telepathy"), "settings-invalid", "hybrid"),
         (("set", "training.steps", "ten"), "settings-invalid", '"ten"'),
         (("set", "corpus.ocr", "perhaps"), "settings-invalid", "true or false"),
+        (("set", "encoder.endpoint", "http://8.8.8.8/v1"), "endpoint-public", "encoder.endpoint_allow_public"),
+        (("set", "queries.endpoint", "https://1.1.1.1/v1"), "endpoint-public", "queries.endpoint_allow_public"),
+        (("set", "search.reranker", "http://8.8.8.8/v1"), "endpoint-public", "search.reranker_allow_public"),
+        (("set", "encoder.endpoint", "127.0.0.1:8080"), "endpoint-invalid", "encoder.endpoint"),
     ],
 )
 def test_a_wrong_key_or_value_changes_nothing(

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ from fixtures.errors import fails
 
 from engine.core.errors import SettingsError
 from engine.project.folder import ProjectFolder
+from engine.runs import pipeline
 from engine.settings.load import validate
 from engine.settings.schema import Settings, sections
 
@@ -52,6 +54,27 @@ def test_change_writes_and_gives_all_settings(project: ProjectFolder, call: Any)
     with fails(SettingsError, "settings-invalid", "search.top"):
         call("change", changes={"search.top": 0})
     assert project.settings().search.top == 3
+
+
+def test_a_public_server_is_refused_when_it_is_set_and_a_name_is_not_looked_up(
+    project: ProjectFolder, call: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: pytest.fail("it asked the network"))
+    public = {"encoder.endpoint": "http://8.8.8.8/v1"}
+    with fails(SettingsError, "endpoint-public", "8.8.8.8"):
+        call("change", changes=public)
+    assert call("change", changes={"queries.endpoint": "http://models.example/v1"})
+    assert call("change", changes={**public, "encoder.endpoint_allow_public": True})
+    assert project.settings().encoder.endpoint == public["encoder.endpoint"]
+    with fails(SettingsError, "endpoint-public"):
+        call("change", changes={"encoder.endpoint_allow_public": None})
+
+
+def test_a_run_refuses_a_public_server_and_other_changes_do_not(project: ProjectFolder, call: Any) -> None:
+    project.change_settings({"search.reranker": "http://8.8.8.8/v1"})  # as by hand
+    assert call("change", changes={"search.top": 3})
+    with fails(SettingsError, "endpoint-public", "8.8.8.8"):
+        pipeline.run(project, stages=("ingest",))
 
 
 def test_change_does_not_wait_for_a_run(project: ProjectFolder, call: Any) -> None:

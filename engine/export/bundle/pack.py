@@ -13,6 +13,7 @@ from engine.core.errors import DamagedError, EngineError, NotBuiltError, Project
 from engine.core.messages.project import Bundled, ExportNote
 from engine.encoders.kinds.chosen import model_path
 from engine.encoders.model_folder import BUNDLED_NAMES, folder_name, module_folders
+from engine.endpoint.address import is_server
 from engine.export.bundle.archive import (
     COPIED,
     DATABASE,
@@ -31,7 +32,6 @@ from engine.project.folder import KEPT, ProjectFolder
 from engine.project.store.artifact_info import ArtifactInfo, CorpusInfo, LexicalInfo, VectorsInfo
 from engine.project.store.artifacts import INCOMPLETE, Artifact
 from engine.project.store.store import Store
-from engine.reranking.chosen import is_server
 from engine.settings.schema import Settings
 from engine.version import __version__
 

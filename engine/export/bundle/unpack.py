@@ -13,6 +13,7 @@ from zipfile import ZipFile, ZipInfo
 from engine.core.disk import disk_errors, sync_folder, sync_tree
 from engine.core.errors import EngineError, InputError, UsageError
 from engine.core.messages.project import Bundled, ExportNote, Unbundled
+from engine.endpoint.address import is_server
 from engine.export.bundle.archive import (
     DATABASE,
     SETTINGS,
@@ -35,7 +36,7 @@ from engine.project.folder import ProjectFolder, locate, projects_root
 from engine.project.store.artifact_info import EvaluationInfo, VectorsInfo
 from engine.project.store.foreign import foreign_part
 from engine.project.store.store import Store
-from engine.reranking.chosen import is_server, reranker_of
+from engine.reranking.chosen import reranker_of
 
 _ALLOW_PUBLIC = ("encoder.endpoint_allow_public", "queries.endpoint_allow_public", "search.reranker_allow_public")
 Password = Callable[[], str | None]
