@@ -9,6 +9,7 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import lru_cache
 from io import BytesIO
 
@@ -17,6 +18,7 @@ DAMAGED = (
     struct.error,
 )  # fmt: skip
 """What looking into a damaged package, or one that is locked, may raise."""
+_SUMMARY, _PAGES = "\x05SummaryInformation", (437, 850, 852, 932, 936, 949, 950, 65001)
 
 
 @lru_cache(maxsize=1)
@@ -56,6 +58,16 @@ class CompoundFile:
         """Paths of all streams."""
         return list(self._names.values())
 
+    @property
+    def code_page(self) -> int:
+        """The number of that in which the summary is written; 0 where none is named."""
+        try:
+            return int(self._file.getproperties(_SUMMARY).get(1, 0)) & 0xFFFF
+        except MemoryError:
+            raise
+        except Exception:  # as above
+            return 0
+
     def __contains__(self, path: str) -> bool:
         return path.lower() in self._names
 
@@ -77,6 +89,15 @@ class CompoundFile:
 def compound_of(content: bytes) -> CompoundFile:
     """The compound file that some bytes are; the same for the same bytes until `forget`. Raises as `CompoundFile`."""
     return CompoundFile(content)
+
+
+def in_code_page(text: str, content: bytes) -> str:
+    """A property of a compound file that office_oxide gave, which takes the code pages it does not know for Latin-1. Property 1 of
+    the summary names the right one (MS-OLEPS)."""
+    with suppress(ValueError):
+        if not text.isascii() and (page := compound_of(content).code_page) in _PAGES:
+            return text.encode("latin-1").decode(f"cp{page}")
+    return text
 
 
 def forget() -> None:

@@ -12,7 +12,7 @@ from xml.sax.saxutils import unescape
 
 from engine.core.characters import clean
 from engine.corpus.formats import Found, LeftOut, UnreadableFileError, read_bytes
-from engine.corpus.formats.containers import DAMAGED, package_of, with_parts
+from engine.corpus.formats.containers import DAMAGED, in_code_page, package_of, with_parts
 from engine.corpus.formats.damage import damaged
 from engine.corpus.formats.general import extracted, with_text
 from engine.corpus.formats.html import shown_text, source_of
@@ -57,7 +57,7 @@ class OfficeReader:
         text, metadata, lost = Text(""), cast(Node, {}), list[LeftOut]()
         try:
             found = _parsed(path, content, format)
-            text, metadata = _text(_sections(found, format, lost), format), _metadata(found)
+            text, metadata = _text(_sections(found, format, lost), format), _metadata(found, content)
         except UnreadableFileError as error:
             if error.kind == "encrypted":
                 raise
@@ -121,12 +121,12 @@ def _sections(found: Node, format: str, lost: list[LeftOut]) -> list[Node]:
     return sections
 
 
-def _metadata(found: Node) -> Node:
+def _metadata(found: Node, content: bytes) -> Node:
     """What the document says of itself; a title that is the first sheet's name is none."""
     said, sections = found["metadata"], found["sections"]
-    own = said.get("title") or ""
+    own, author = (in_code_page(said.get(name) or "", content) for name in ("title", "author"))
     is_name = bool(sections) and own == sections[0].get("title")
-    return {"title": "" if is_name else own, "authors": said.get("author"), "created_at": said.get("created"),
+    return {"title": "" if is_name else own, "authors": author, "created_at": said.get("created"),
             "modified_at": said.get("modified")}  # fmt: skip
 
 

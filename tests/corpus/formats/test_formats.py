@@ -41,6 +41,23 @@ def test_titles_and_authors_are_the_documents_own(tmp_path: Path, name: str) -> 
     assert (document.title, document.author) == ("Harbour plan", "Ada Quay")
 
 
+@pytest.mark.parametrize(
+    ("page", "codec", "title", "author"),
+    [
+        (-535, "utf-8", "Бюллетень", "Gábor Őri"), (1251, "cp1251", "Бюллетень", "Иван"), (1250, "cp1250", "Část", "Dvořák"),
+        (1252, "cp1252", "“Pier”", "Zoë"), (10000, "mac_roman", "Übersicht", "José"), (932, "cp932", "港の計画", "ユーザー"),
+        (850, "cp850", "Übersicht", "José"),
+        (12345, "latin-1", "Señal", "Zoë"),
+    ],
+)  # fmt: skip
+def test_an_old_office_file_names_the_code_page_of_its_title_and_author(
+    tmp_path: Path, page: int, codec: str, title: str, author: str
+) -> None:
+    content = office.doc(more=office.summary(page, title.encode(codec), author.encode(codec)))
+    document = only(opened(tmp_path, "a.doc", content))
+    assert (document.title, document.author) == (title, author)
+
+
 def test_of_several_titles_of_a_book_the_first_is_its_own(tmp_path: Path) -> None:
     first = "<dc:title>Harbour plan</dc:title>"
     book = changed(office.epub(), "book.opf", first, f'{first}<dc:title id="t2">A guide for pilots</dc:title>')
