@@ -134,6 +134,9 @@ class Analyzer:
         spans: list[tuple[int, int]] = []
         if terms:
             for compound in self._compound.finditer(text.replace("_", "-")):
+                known = self._cache.get(compound.group().lower())
+                if known and terms.isdisjoint(known[0]) and terms.isdisjoint(known[1]):
+                    continue  # as for most words
                 for start, end in self._spans_in(compound.group(), terms):
                     start, end = start + compound.start(), end + compound.start()
                     if spans and start <= spans[-1][1]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from engine.lexical.characters import LINE_WITHIN
 
 Span = tuple[int, int]
 _BLANK = r"\s\x00-\x1f\x7f-\x9f"  # control characters, too
-_PIECE = re.compile(rf"(?P<shown>[^{_BLANK}]+)|{LINE_WITHIN}|(?P<blank>[{_BLANK}]+)")
+_FOLDED = re.compile(rf"(?=[{_BLANK}])(?:{LINE_WITHIN}|(?P<blank>[{_BLANK}]{{2,}}|\A |(?! )[{_BLANK}]))")
+"""What does not stay as it is: a blank between words does, which most are."""
 
 
 def snippet(text: str, matches: Sequence[Span], width: int = 300) -> tuple[str, tuple[Span, ...]]:
@@ -23,11 +24,11 @@ def snippet(text: str, matches: Sequence[Span], width: int = 300) -> tuple[str, 
     start, end = _window(text, matches, max(1, width))
     before = "… " if text[:start].strip() else ""
     after = " …" if text[end:].strip() else ""
-    body, positions = _fold(text[start:end])
+    body, place = _fold(text[start:end])
     marks = []
     for first, last in matches:
         if start <= first and last <= end and last > first:
-            left, right = positions[first - start], min(positions[last - start - 1] + 1, len(body))
+            left, right = place(first - start), min(place(last - start - 1) + 1, len(body))
             if left < right:
                 marks.append((left + len(before), right + len(before)))
     return before + body + after, tuple(marks)
@@ -84,18 +85,16 @@ def fullest_window(text: str, matches: Sequence[Span], width: int) -> int:
     return best
 
 
-def _fold(text: str) -> tuple[str, list[int]]:
-    """`text` with runs of white space and control characters as one blank and stripped, and for each old position its new one.
+def _fold(text: str) -> tuple[str, Callable[[int], int]]:
+    """`text` with runs of white space and control characters as one blank and stripped, and where a character of it stands then.
     Where a line ends within Chinese or Japanese words, which go on over it, no blank stands.
     """
-    folded, positions = "", list[int]()
-    for piece in _PIECE.finditer(text):
-        size = len(piece[0])
-        if piece["shown"]:
-            positions += range(len(folded), len(folded) + size)
-            folded += piece[0]
-            continue
-        if piece["blank"] and folded:
-            folded += " "
-        positions += [max(0, len(folded) - 1)] * size
-    return folded.rstrip(" "), positions
+    parts, at = list[str](), 0
+    ends, shifts = [0], [0]
+    for blank in _FOLDED.finditer(text):
+        put = " " if blank["blank"] and blank.start() else ""
+        parts += text[at : blank.start()], put
+        at = blank.end()
+        ends.append(at)
+        shifts.append(shifts[-1] + len(blank[0]) - len(put))
+    return "".join((*parts, text[at:])).rstrip(" "), lambda place: place - shifts[bisect_right(ends, place) - 1]
