@@ -34,22 +34,23 @@ class ModelSize:
 
         With `checkpointing`, every block's input and one block's graph.
         """
-        block = values_per_block(self.width, self.inner or 4 * self.width, self.heads, longest)
-        values = self.blocks * self.width + block if checkpointing else self.blocks * block
-        return values * weight_bytes
+        inner = self.inner or 4 * self.width
+        return weight_bytes * graph_values(self.blocks, self.width, inner, self.heads, longest, checkpointing)
 
     def adapter_parameters(self, rank: int) -> int:
         """Parameters of a LoRA adapter on every matrix of the blocks."""
         return rank * self.block_sides
 
 
-def values_per_block(width: int, inner: int, heads: int, longest: int) -> int:
-    """What a block's graph keeps per padded token, in texts that are `longest` tokens long (an estimate).
+def graph_values(blocks: int, width: int, inner: int, heads: int, longest: int, checkpointing: bool) -> int:
+    """What a training graph keeps per padded token, in texts that are `longest` tokens long (an estimate).
 
-    Eight vectors of the block's width, four of its feed-forward layer's (a BERT keeps 24 widths in all), and two rows of
-    attention per head. Measured, it is between 0.6 (Qwen3 in bfloat16) and 1.6 times (MiniLM) what a graph keeps.
+    For a block eight vectors of its width, four of its feed-forward layer's (a BERT keeps 24 widths in all), and two rows of
+    attention per head. Measured, it is between 0.6 (Qwen3 in bfloat16) and 1.6 times (MiniLM) what a graph keeps. With
+    `checkpointing`, every block's input and one block's graph. A model without blocks is taken to have one.
     """
-    return 8 * width + 4 * inner + 2 * heads * longest
+    block, blocks = 8 * width + 4 * inner + 2 * heads * longest, max(1, blocks)
+    return blocks * width + block if checkpointing else blocks * block
 
 
 def model_size(model: ModelFolder) -> ModelSize:

@@ -14,7 +14,7 @@ from engine.encoders.geometry import Hyperbolic, OwnLengths
 from engine.encoders.hardware import Hardware
 from engine.encoders.loading import load_sentence_transformer
 from engine.encoders.model_folder import ModelFolder
-from engine.encoders.model_size import values_per_block
+from engine.encoders.model_size import graph_values
 from engine.encoders.text_model import TextModel
 from engine.training.compute.blocks import rework
 from engine.training.compute.micro_batches import MicroBatch, grid_length
@@ -174,9 +174,9 @@ class Student:
         whole = self.transformer.config
         settings = getattr(whole, "text_config", whole)
         layers, width, heads = settings.num_hidden_layers, settings.hidden_size, settings.num_attention_heads
-        block = values_per_block(width, getattr(settings, "intermediate_size", 4 * width), heads, longest)
-        thrifty = self._checkpointing if checkpointing is None else checkpointing
-        values = layers * width + block if thrifty else layers * block
+        inner = getattr(settings, "intermediate_size", 4 * width)
+        twice = self._checkpointing if checkpointing is None else checkpointing
+        values = graph_values(layers, width, inner, heads, longest, twice)
         return float(values * self.working[0].element_size())
 
     def graph_bytes(self, rows: Sequence[Sequence[int]], batches: Sequence[MicroBatch]) -> float:
