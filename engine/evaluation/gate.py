@@ -19,7 +19,7 @@ from itertools import takewhile
 import numpy as np
 
 from engine.core.figures import Difference
-from engine.core.messages.report import EVIDENCE, GateOutcome, GateRow
+from engine.core.messages.report import EVIDENCE, LEVEL, GateOutcome, GateRow
 from engine.core.systems import system_of
 from engine.core.text import about_count
 from engine.evaluation.evidence import CERTIFYING, DIFFERENCE, Evidence, RungName, deciding, from_top
@@ -29,7 +29,6 @@ from engine.metrics.power import tested_difference
 from engine.metrics.randomisation import max_t_p, randomisation_p
 
 JUDGE = "'engine judge' collects judged questions."
-LEVEL = 0.05
 TOLERANCE = 0.3
 MAX_RISK = 0.2
 PLANNED = 3.5
@@ -166,12 +165,12 @@ def verdict(
         return f"{kept} stays in use: {_missing(decision)}. {JUDGE}"
     best = max(decision.candidates, key=lambda one: one.default.value)
     why = {
-        "not shown": "is worse" if best.default.verdict == "worse" else "shows no gain", "risky": "may make search worse",
-        "excluded": f"is worse on {EVIDENCE[best.excluded_by or 'judged']}",
+        "not shown": "is worse" if best.default.verdict == "worse" else "is not shown to be better",
+        "risky": "may make search worse", "excluded": f"is worse on {EVIDENCE[best.excluded_by or 'judged']}",
     }[best.outcome]  # fmt: skip
-    count = about_count(decision.judged_needed or 0)
-    needed = f" About {count} {EVIDENCE['judged']} would probably show a gain of {DIFFERENCE:g} points. {JUDGE}"
-    more = "" if decision.rung == "judged" else needed
+    many = f"About {about_count(decision.judged_needed or 0)} {EVIDENCE['judged']}"
+    gain = f" {many} would probably show a gain of {decision.judged_points:g} points. {JUDGE}"
+    more = "" if decision.rung == "judged" else gain
     return f"{kept} stays in use: {label(best.name)} {why} ({measured}, {_figures(best, mode)}).{more}"
 
 
@@ -186,7 +185,10 @@ def _figures(one: GateRow, mode: str) -> str:
         del shown["semantic"]
     parts = " and ".join(f"{name} search {format_points(gap)}" for name, gap in shown.items())
     risk = f", {100 * one.risk:.0f} % risk of losing more than {TOLERANCE:g} points" if one.risk >= MAX_RISK else ""
-    return f"{parts}, p = {one.p:.3f} after correction for the number of comparisons{risk}"
+    tested = f"p = {one.p:.3f} after correction for the number of comparisons"
+    if one.outcome == "not shown" and one.p <= LEVEL:
+        tested += f", but {min(gap.p_value for gap in shown.values()):.3f} in the two-sided test"
+    return f"{parts}, {tested}{risk}"
 
 
 def _missing(decision: Decision) -> str:
@@ -196,4 +198,5 @@ def _missing(decision: Decision) -> str:
     there = {rung: f" (there are {one.queries:,})" for rung, one in able.items()}
     short = [f"about {about_count(count)} {EVIDENCE[rung]}{there.get(rung, '')}" for rung, count in needed.items()]
     only = "" if able else "; extractive queries prove nothing"
-    return f"there are too few queries to show a gain of {DIFFERENCE:g} points of nDCG@10. That takes {' or '.join(short)}{only}"
+    gain = f"a gain of {decision.judged_points:g} points of nDCG@10"
+    return f"there are too few queries to show {gain}. That takes {' or '.join(short)}{only}"

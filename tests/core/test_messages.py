@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from engine.core.errors import SettingsError
-from engine.core.figures import Difference, Verdict
+from engine.core.figures import Difference
 from engine.core.messages import documents, project, queries, search
 from engine.core.messages.project import Effect, ProjectStatus, RunRecord, StageState, WhatIf
 from engine.core.messages.queries import ReadQueries
-from engine.core.messages.report import GateRow, GateTable
+from engine.core.messages.report import GateOutcome, GateRow, GateTable
 from engine.core.messages.search import Explained, Found, Hit, RankComparison, Ranked, Search
 from engine.core.messages.wire import OLD_NAMES, MessageError, Request, from_json, params_of, to_json
 
@@ -127,17 +127,18 @@ def test_the_messages_need_no_library() -> None:
 
 
 @pytest.mark.parametrize(
-    ("outcome", "low", "verdict", "explained"),
+    ("outcome", "low", "p", "decided", "explained"),
     [
-        ("not shown", 0.3, "no difference shown", True),
-        ("not shown", -0.3, "no difference shown", False),
-        ("not shown", 0.3, "proves nothing", False),
-        ("in use", 0.3, "better", False),
+        ("not shown", 0.3, 0.2, True, True),
+        ("not shown", -0.3, 0.029, True, True),
+        ("not shown", -0.3, 0.2, True, False),
+        ("not shown", 0.3, 0.029, False, False),
+        ("in use", 0.3, 0.029, True, False),
     ],
 )
-def test_a_gain_that_is_not_shown_although_its_interval_lies_above_0_is_explained(
-    outcome: str, low: float, verdict: Verdict, explained: bool
+def test_a_gain_that_is_not_shown_although_its_interval_or_p_seems_to_show_it_is_explained(
+    outcome: GateOutcome, low: float, p: float, decided: bool, explained: bool
 ) -> None:
-    gap, none = (Difference(6.4, one, 12.4, 0.98, verdict, 0.03) for one in (low, -1.0))
-    for row in (GateRow("adapted", gap, none, 0.2, 0.1, outcome), GateRow("adapted", none, gap, 0.2, 0.1, outcome)):
-        assert bool(GateTable("judged", 40, "hybrid", (row,)).format_strict) is explained
+    gap, none = (Difference(6.4, one, 12.4, 0.98, "no difference shown", 0.06) for one in (low, -1.0))
+    for row in (GateRow("adapted", gap, none, p, 0.1, outcome), GateRow("adapted", none, gap, p, 0.1, outcome)):
+        assert bool(GateTable("judged", 40, "hybrid", (row,), decided).format_strict) is explained

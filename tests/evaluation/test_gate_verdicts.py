@@ -38,7 +38,7 @@ def test_in_semantic_mode_there_is_one_figure() -> None:
     assert numbers(verdict(same, "The base encoder", "semantic")) == [208, 3.2, 95, 2.2, 4.2, 0.012]
 
 
-@pytest.mark.parametrize(("outcome", "more"), [("not shown", []), ("risky", [31, 0.3]), ("excluded", [])])
+@pytest.mark.parametrize(("outcome", "more"), [("not shown", [0.2]), ("risky", [31, 0.3]), ("excluded", [])])
 def test_what_stays_out_is_named_with_the_reason(outcome: str, more: list[float]) -> None:
     risk = 0.31 if outcome == "risky" else 0.05
     left = replace(ADAPTED, outcome=outcome, risk=risk, excluded_by="judged" if outcome == "excluded" else None)  # type: ignore[arg-type]

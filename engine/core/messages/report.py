@@ -27,6 +27,8 @@ EVIDENCE = {
 """Rung of the ladder of evidence (engine/evaluation/evidence.py) → what its queries are called."""
 
 
+LEVEL = 0.05
+"""Greatest p at which the gate calls a gain shown."""
 GateOutcome = Literal["in use", "admitted", "not shown", "risky", "excluded"]
 
 
@@ -49,22 +51,24 @@ class GateRow:
 
 @dataclass(frozen=True, slots=True)
 class GateTable:
-    """What the gate compared with base, on `queries` of a `rung`. `mode`: the default one, by which it goes."""
+    """What the gate compared with base, on `queries` of a `rung`. `mode`: the default one, by which it goes. `decided`: whether
+    they were enough."""
 
     rung: str
     queries: int
     mode: str
     candidates: tuple[GateRow, ...]
+    decided: bool
 
     @property
     def format_strict(self) -> str:
-        """Why a difference whose interval lies above 0 is not shown; empty where there is none."""
-        missed = (gap for row in self.candidates if row.outcome == "not shown" for gap in (row.semantic, row.default))
-        if not any(gap.low > 0 and gap.verdict != "proves nothing" for gap in missed):
+        """Why a gain that an interval or p seems to show is not shown; empty where there is none."""
+        missed = [row for row in self.candidates if row.outcome == "not shown" and self.decided]
+        if not any(row.p <= LEVEL or max(row.semantic.low, row.default.low) > 0 for row in missed):
             return ""
         return (
-            'A candidate can be "not shown" to be better although an interval lies above 0. The test that decides is stricter: it '
-            "allows for several comparisons and for rare large losses."
+            'A candidate can be "not shown" to be better although an interval lies above 0 or p is at most 0.05. Two tests decide: '
+            "the two-sided one of the tables, and a one-sided one that allows for the number of comparisons."
         )
 
 

@@ -41,7 +41,7 @@ def render(report: Mapping[str, Any], template: Path | None = None, project: str
     """The HTML page of a report as `read_report` gives it. `project`: what commands call it."""
     from markupsafe import Markup
 
-    from engine.core.text import metric_name
+    from engine.core.text import about_count, metric_name
 
     source = (template or asset_path(_TEMPLATE)).read_text(encoding="utf-8")
     hidden = twins(_own(report)) | _interpolated(report)
@@ -49,7 +49,7 @@ def render(report: Mapping[str, Any], template: Path | None = None, project: str
         hidden |= {f"{way}{IN_USE} − {way}{BASE}" for way in WAYS}
     measured = {name for part in report["query_sets"] for name in part["comparison"]["systems"]}
     environment = pages()
-    environment.filters |= {"metric": metric_name, "system": _Names(report), "label": label_of}
+    environment.filters |= {"about": about_count, "metric": metric_name, "system": _Names(report), "label": label_of}
     return environment.from_string(source).render(
         report=report, headline=verdict_of(report, project=project), scale=SCALE, hidden=hidden, main=MAIN, rungs=EVIDENCE,
         charts={name: Markup(svg) for name, svg in _curves(report).items()},  # charts.py escapes every label

@@ -35,5 +35,5 @@ def gate_of(report: Mapping[str, Any]) -> GateTable | None:
     rung = decision["rung"] or decision["ladder"][0]["rung"]
     return GateTable(
         rung, decision["queries"], mode if mode == "semantic" else "hybrid",
-        from_json(tuple[GateRow, ...], decision["candidates"]),
+        from_json(tuple[GateRow, ...], decision["candidates"]), decision["rung"] is not None,
     )  # fmt: skip

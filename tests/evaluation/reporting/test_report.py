@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,14 @@ import pytest
 from fixtures.drawing import corners, parsed, signs, values
 from fixtures.errors import fails
 from fixtures.report_example import TEMPLATE, chunk, example, section_of
+from fixtures.shown_numbers import numbers
 from lxml import html
 
 from engine.core.errors import DamagedError
 from engine.core.systems import label_of
-from engine.core.text import metric_name
+from engine.core.text import about_count, metric_name
 from engine.evaluation.comparison import compare
+from engine.evaluation.gate import RungResult, Selection, verdict
 from engine.evaluation.judgments import Judgment
 from engine.evaluation.reporting.changes import hit_finder, query_changes
 from engine.evaluation.reporting.page import render
@@ -121,6 +124,25 @@ def test_the_page_shows_the_ladder_of_evidence_and_each_candidate(tmp_path):
         assert piece in text
 
 
+def test_numbers_of_queries_that_are_estimated_are_rounded_as_in_the_verdict(tmp_path):
+    data = example()
+    ladder = (RungResult("judged", 90, 373), RungResult("document", 375, 371))
+    before = data.selection.decision
+    rows = tuple(replace(one, outcome="not shown") for one in before.candidates)
+    decision = replace(before, chosen="base", candidates=rows, ladder=ladder, judged_needed=484, judged_points=5.0)
+    reason = verdict(decision, "The base encoder", "hybrid")
+    assert numbers(reason)[-2:] == [490, 5]
+    write_report(tmp_path, replace(data, selection=Selection("base", 0.0, reason, decision)), TEMPLATE)
+    report = read_report(tmp_path)
+    assert numbers(verdict_of(report).to_do) == [490, 5]
+    report["query_sets"][0]["comparison"]["differences"]["bm25"]["ndcg@10"]["needed"] = 9_871
+    page = html.document_fromstring(render(report, TEMPLATE))
+    section = section_of(page, "How the choice was made")
+    assert section.xpath("(.//table)[1]/tbody/tr/td[2]/text()") == ["380", "371"], "371 are enough of 375"
+    assert numbers(section.xpath("string(p[last()])"))[-2:] == [490, 5]
+    assert any(9_900 in numbers(text) for text in page.xpath("//small[@class='wrap']/text()"))
+
+
 def test_the_page_is_made_from_report_json_alone(tmp_path):
     page = write_report(tmp_path, example(), TEMPLATE).read_text(encoding="utf-8")
     assert render(read_report(tmp_path), TEMPLATE) == page
@@ -217,7 +239,7 @@ def test_differences_carry_the_randomisation_test_and_the_queries_that_would_tel
     for name, figures in table.differences.items():
         gap, cell = figures["ndcg@10"], shown[label_of(name)]
         assert cell.startswith(f"{gap.value:+.1f} {gap.verdict}{gap.low:+.1f} to {gap.high:+.1f}{gap.format_p}")
-        assert cell.endswith(f"would need {gap.needed:,} queries" if gap.needed else gap.format_p)
+        assert cell.endswith(f"would need about {about_count(gap.needed)} queries" if gap.needed else gap.format_p)
 
 
 def with_every_name(report: dict[str, Any]) -> dict[str, Any]:

@@ -41,7 +41,7 @@ def report(
     sets = [query_set(kind, given, KINDS[kind] if kind == "synthetic" else made) for kind in kinds]
     row = {"name": "adapted", "semantic": gap(1, 0, 2, "better"), "default": given, "p": 0.01, "risk": 0.0}
     candidates = [{**row, "outcome": outcome}] if rung or shown else []
-    decision = {"chosen": in_use, "rung": rung, "queries": 60, "candidates": candidates, "judged_needed": 248,
+    decision = {"chosen": in_use, "rung": rung, "queries": 60, "candidates": candidates, "judged_needed": 248, "judged_points": 4.0,
                 "ladder": [{"rung": shown}]}  # fmt: skip
     return {"selection": {"in_use": in_use, "reason": "Nothing was trained.", "decision": decision}, "query_sets": sets,
             "fusion": {"method": "weighted"}, "settings": {"search": {"mode": mode}}, "advice": ""}  # fmt: skip
