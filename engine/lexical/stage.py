@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import shutil
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from engine.lexical.languages import analysed_in
 from engine.project.stage import ProjectSnapshot, Stage, StageContext
 from engine.project.store.artifact_info import CorpusInfo, LexicalInfo
 from engine.project.store.artifacts import Artifact
+from engine.project.store.store import Store
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from engine.lexical.index import LexicalIndex
 
 VERSION = 5
+DETECTION = 1
+"""Of `language_of` and what it is given. A higher one makes the next run note the documents' languages again; an index that is
+up to date stays, and takes them up when it is next updated."""
 TITLES, LANGUAGES = "titles.json", "languages.json"
 SAMPLE = 200
 BLOCK = 512  # chunks between two safe points
@@ -53,7 +57,10 @@ class IndexStage(Stage):
     def run(self, context: StageContext) -> dict[str, Any]:
         """Build or update the index, then make it the current one."""
         former = context.store.artifact(LexicalInfo)
-        _note_languages(context, anew=former is not None and former.info.version != VERSION)
+        _note_languages(
+            context.store, context.should_stop, anew=former is not None and former.info.detection != DETECTION
+        )
+        context.check_stop()
         live, wanted = context.store.chunk_ids(), _wanted(context)
         with context.project.building("lexical", context.fingerprint) as building:
             updated = _update(context, building.folder, former, live, wanted)
@@ -63,7 +70,7 @@ class IndexStage(Stage):
             (building.folder / LANGUAGES).write_text(json.dumps(wanted.languages), encoding="utf-8")
         info = LexicalInfo(
             language=wanted.language, languages=tuple(sorted(set(wanted.languages.values()))), chunks=len(live),
-            chunks_fingerprint=context.store.corpus_fingerprint(), version=VERSION,
+            chunks_fingerprint=context.store.corpus_fingerprint(), version=VERSION, detection=DETECTION,
         )  # fmt: skip
         context.store.put_artifact(Artifact(info, context.fingerprint, building.name))
         added, removed = updated or (len(live), 0)
@@ -135,19 +142,28 @@ def _wanted(context: StageContext) -> _Wanted:
     return _Wanted(language, titles, others)
 
 
-def _note_languages(context: StageContext, *, anew: bool) -> None:
+def renew_languages(store: Store, should_stop: Callable[[], bool]) -> None:
+    """Note the documents' languages again where an earlier version found them otherwise; the index is not built anew."""
+    index = store.artifact(LexicalInfo)
+    if index is not None and index.info.detection != DETECTION and _note_languages(store, should_stop, anew=True):
+        store.put_artifact(replace(index, info=replace(index.info, detection=DETECTION)))
+
+
+def _note_languages(store: Store, should_stop: Callable[[], bool], *, anew: bool) -> bool:
     """Note the language of every document that has none noted: it is stemmed by it, and search filters by it. `anew`: of those
-    that have one, too.
+    that have one, too. False where it was stopped before it was done.
     """
     from engine.lexical.languages import language_of
 
     if anew:
-        with context.store.transaction():
-            context.store.forget_languages()
-    while block := context.store.documents_without_language(BLOCK):
-        context.check_stop()
-        with context.store.transaction():
-            context.store.put_languages((row_id, language_of(text)) for row_id, text in block)
+        with store.transaction():
+            store.forget_languages()
+    while block := store.documents_without_language(BLOCK):
+        if should_stop():
+            return False
+        with store.transaction():
+            store.put_languages((row_id, language_of(text)) for row_id, text in block)
+    return True
 
 
 def _language(context: StageContext) -> str:

@@ -212,8 +212,10 @@ class Run:
     def _look_at_languages(self) -> None:
         from engine.encoders.choosing.languages import language_finding
         from engine.encoders.kinds.chosen import encoder_source
+        from engine.lexical.stage import renew_languages
 
         with closing(self.project.store()) as store, suppress(EngineError):  # of an encoder that only later stages want
+            renew_languages(store, self._stopping)
             if found := language_finding(store, encoder_source(self.project.settings().encoder)):
                 self._emit(Warned(stage="run", text=f"{found.found}: {found.follows}.", code=found.code))
 

@@ -75,7 +75,8 @@ class CorpusInfo(ArtifactInfo):
 
 @dataclass(frozen=True)
 class LexicalInfo(ArtifactInfo):
-    """`language`: the main one of the BM25 index; `languages`: the others that documents are stemmed in."""
+    """`language`: the main one of the BM25 index; `languages`: the others that documents are stemmed in. `detection`: the version
+    of how the documents' languages were found."""
 
     kind, stage, called = "lexical", "index", "keyword index"
     language: str = "none"
@@ -83,6 +84,7 @@ class LexicalInfo(ArtifactInfo):
     chunks: int = 0
     chunks_fingerprint: str = ""
     version: int = 0
+    detection: int = 0
 
 
 @dataclass(frozen=True)
