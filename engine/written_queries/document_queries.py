@@ -62,7 +62,7 @@ _PREFIX = re.compile(
 )
 _TICKET = re.compile(r"\[[^\]]{0,20}\d[^\]]{0,20}\]|\(?(?:ticket|case|bug)?\s*#\s?\d{2,}\)?:?", re.IGNORECASE)
 _NUMBER = re.compile(
-    r"\s*(?:§\s*)?(?:\d{1,2}(?:\.\d{1,3})*|[A-Z](?:\.\d{1,2})+|[A-Z](?=[.)])|[IVX]+(?=[.)]))[.):]*\s+(?=\S)"
+    r"^\s*(?:§\s*)?(?:\d{1,2}(?:\.\d{1,3})*|[A-Z](?:\.\d{1,2})+|[A-Z](?=[.)])|[IVX]+(?=[.)]))[.):]*\s+(?=\S)"
 )
 _MARKER = re.compile(r"^\s*(?:[-–—•·▪◦*+]\s+)+")  # of a list
 _QUESTION = re.compile(
@@ -96,17 +96,17 @@ class _Found(NamedTuple):
 
 
 def document_queries(store: Store) -> list[DocumentQuery]:
-    """All that the documents of a project hold, in an order that stays: by path and place, links at the end.
+    """All that the documents of a project hold, in an order that stays: by path and place, links and names of files at the end.
 
     A link answers to the document that it leads to, if that is one of the project. Left out is what more than `MAX_ANSWERS`
-    passages would answer, and what says the same of the same passage as one before it. Entries of one title count as one: they
-    are parts of an article.
+    passages would answer, files' names apart, and what says the same of the same passage as one before it. Entries of one title
+    count as one: they are parts of an article.
     """
     documents = store.documents()
     paths, places = {one.id: one for one in documents}, {(one.source, one.path): one.id for one in documents}
     distinct: dict[tuple[str, int, int | None], DocumentQuery] = {}
     answers: dict[str, set[object]] = defaultdict(set)
-    for query in sorted(store.document_queries(), key=lambda one: one.origin == "link"):
+    for query in sorted(store.document_queries(), key=lambda one: (one.origin == "filename", one.origin == "link")):
         if query.origin == "link":
             holder = paths[query.written_in]
             names = (_joined(holder.path, query.target) + ending for ending in _PAGES)
@@ -117,7 +117,8 @@ def document_queries(store: Store) -> list[DocumentQuery]:
         key = " ".join(folded_words(query.text))
         if (key, query.document_id, query.chunk_id) not in distinct:
             entry = query.origin == "title" and paths[query.document_id].external_id is not None
-            answers[key].add("an article" if entry else (query.document_id, query.chunk_id))
+            if query.origin != "filename":
+                answers[key].add("an article" if entry else (query.document_id, query.chunk_id))
             distinct[key, query.document_id, query.chunk_id] = query
     return [query for (key, *_), query in distinct.items() if len(answers[key]) <= MAX_ANSWERS]
 
@@ -127,8 +128,9 @@ def queries_in(read: ReadDocument, path: str, chunks: Sequence[Chunk]) -> list[D
     if not chunks:
         return []
     row, starts = chunks[0].document_id, [chunk.start for chunk in chunks]
-    queries = [*_of_whole(read, path, row), *([] if read.external_id is not None else query_of_name(path, row))]
+    queries = list(_of_whole(read, path, row))
     known: set[tuple[str, int | None]] = {(" ".join(folded_words(query.text)), None) for query in queries}
+    queries += query_of_name(path, row) if read.external_id is None else []
     for found in (*_headings(read), *_questions(read), *_captions(read), *_terms(read, path), *_marked(read)):
         key, chunk = " ".join(folded_words(found.text)), chunks[max(0, bisect_right(starts, found.answer) - 1)]
         if known.isdisjoint(((key, None), (key, chunk.id))):
@@ -201,9 +203,15 @@ def _of_whole(read: ReadDocument, path: str, row: int) -> Iterator[DocumentQuery
         text = without_marks(text)
     elif read.format == "txt" and not _stands_alone(read.text):
         return
-    name = PurePosixPath(path)
-    named = read.external_id is None and folded_words(text) in (folded_words(name.stem), folded_words(name.name))
-    if named or _NO_TITLE.match(text) or not _says(text) or len(read.text.strip()) - len(text) < _MIN_REST:
+    name, words = PurePosixPath(path), folded_words(text)
+    named = read.external_id is None and words in (folded_words(name.stem), folded_words(name.name))
+    written = any(folded_words(line) == words for _, line in _lines(read.text, 0, _HEAD))
+    if (
+        (named and not written)
+        or _NO_TITLE.match(text)
+        or not _says(text)
+        or len(read.text.strip()) - len(text) < _MIN_REST
+    ):
         return
     start, end = _place(text, read.text, 0, _HEAD) or (-1, -1)
     yield DocumentQuery(text, origin, None, row, start, end, row)
@@ -242,8 +250,7 @@ def _headings(read: ReadDocument) -> Iterator[_Found]:
     times = Counter(heading.title for heading in read.headings)
     for heading, end in _sections(read):
         line_end = text.find("\n", heading.start, end)
-        number = _NUMBER.match(heading.title)
-        title = _MARKER.sub("", heading.title[number.end() if number else 0 :]).strip(" *_:")
+        title = _NUMBER.sub("", _MARKER.sub("", heading.title)).strip(" *_:")
         place = _place(title, text, heading.start, end)
         if place is None or place[0] >= line_end:
             place = heading.start, line_end

@@ -82,6 +82,25 @@ def test_what_is_no_title(tmp_path: Path, name: str, content: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "content", "kept"),
+    [
+        ("how-to-change-oil.md", f"# How to change oil\n\n{BODY}", ("title", "How to change oil")),
+        ("how-to-change-oil.html", f"<title>How to change oil</title><h1>How to change oil</h1>{BODY}",
+         ("title", "How to change oil")),
+        ("2024-berths-for-visitors.txt", f"Berths for visitors\n\n{BODY}", ("title", "Berths for visitors")),
+        ("berths-for-visitors.md", f"---\ntitle: Harbour\n---\n## Berths for visitors\n{BODY}",
+         ("heading", "Berths for visitors")),
+        ("how-to-change-oil.html", f"<title>How to change oil</title><p>{BODY} How to change oil.", None),
+    ],
+)  # fmt: skip
+def test_what_an_author_wrote_counts_though_the_file_is_called_so(
+    tmp_path: Path, name: str, content: str, kept: tuple[str, str] | None
+) -> None:
+    found = of_file(tmp_path, name, content)
+    assert [one for one in pairs(found) if one[0] != "filename"] == ([] if kept is None else [kept])
+
+
+@pytest.mark.parametrize(
     ("subject", "asked"),
     [
         ("Re: AW: Berths for visitors", "Berths for visitors"),
@@ -137,9 +156,10 @@ def test_headings_lead_to_the_chunk_below_them(tmp_path: Path) -> None:
     assert wind.chunk_id == 100 + HEADINGS.index(BODY, wind.start) // 64
 
 
-def test_a_heading_has_no_marker_of_a_list() -> None:
-    text = f"- Berths for visitors: …\n{BODY}"
-    read = ReadDocument("", text, (Heading(0, 1, "- Berths for visitors: …"),))
+@pytest.mark.parametrize("before", ["- ", "3.2 ", "- 1. "])
+def test_a_heading_has_no_marker_of_a_list_and_no_number(before: str) -> None:
+    text = f"{before}Berths for visitors: …\n{BODY}"
+    read = ReadDocument("", text, (Heading(0, 1, f"{before}Berths for visitors: …"),))
     assert pairs(queries(read, "a.md"), "heading") == [("heading", "Berths for visitors: …")]
 
 
@@ -305,9 +325,27 @@ def test_links_lead_to_documents_of_the_project(project: Path) -> None:
     ]
     (documents / "sub" / "fees.html").rename(documents / "sub" / "fees for a single night.html")
     assert held(project) == [
-        ("filename", "fees for single night", "sub/fees for a single night.html", "sub/fees for a single night.html"),
         ("link", "Lights of the harbour", lights, "sub/fees for a single night.html"),
+        ("filename", "fees for single night", "sub/fees for a single night.html", "sub/fees for a single night.html"),
     ]
+
+
+def test_names_of_files_change_nothing_of_what_is_written(project: Path) -> None:
+    documents, title = project.parent / "documents", ("title", "Berths for visitors")
+    (documents / "a.md").write_text(f"# Berths for visitors\n\n{BODY}\n")
+    assert [one[:2] for one in held(project)] == [title]
+    for folder in "xyz":
+        (documents / folder).mkdir()
+        (documents / folder / "berths-for-visitors.csv").write_text(f"pier,berth\n{folder},1\n")
+    named = ("filename", "berths for visitors")
+    assert [one[:2] for one in held(project)] == [title, named, named, named]
+    (documents / "a.md").rename(documents / "berths-for-visitors.md")
+    assert [one[:2] for one in held(project)] == [
+        title,
+        named,
+        named,
+        named,
+    ]  # of the four, one says the same as its title
 
 
 def test_what_many_passages_would_answer_is_no_query(project: Path) -> None:

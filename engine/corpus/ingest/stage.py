@@ -24,7 +24,7 @@ from engine.written_queries.imports import import_beside
 if TYPE_CHECKING:
     from engine.settings.schema import Settings
 
-VERSION = 10
+VERSION = 11
 
 
 class IngestStage(Stage):
