@@ -84,6 +84,15 @@ def disk_errors(what: str) -> Iterator[None]:
         raise EngineError(what, f"{error}.", advice, code="write-failed") from error
 
 
+def check_room(folder: Path, size: int, otherwise: str = "choose another disk") -> None:
+    """Raises ResourceError where so many bytes have no place on the folder's disk, and says what to do `otherwise`."""
+    if (free := shutil.disk_usage(folder).free) < size:
+        raise ResourceError(
+            "There is not enough room on the disk.", f"{size:,} bytes are needed; {free:,} are free in {folder}.",
+            f"Free some, or {otherwise}.", code="disk-full",
+        )  # fmt: skip
+
+
 @contextmanager
 def complete_folder(temporary: Path, final: Path) -> Iterator[Path]:
     """Yield the empty private folder `temporary`; on success it is on the disk and has the name `final`, else it is removed."""

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from engine.core.disk import disk_errors, replaced, sync_folder
-from engine.core.errors import CancelledError, InputError, ModelError, ResourceError, UsageError
+from engine.core.disk import check_room, disk_errors, replaced, sync_folder
+from engine.core.errors import CancelledError, InputError, ModelError, UsageError
 from engine.core.extras import lack
 from engine.core.messages.queries import ModelFile
 from engine.core.subprocesses import run_in_subprocess
@@ -88,7 +87,8 @@ def add_model(
             _refuse_another(target, source, should_stop)
             return target
         if link:
-            _link(source, target)
+            target.symlink_to(source)
+            sync_folder(target.parent)
         else:
             _copy(source, target, should_stop)
     return target
@@ -143,25 +143,11 @@ def _refuse_another(target: Path, source: Path, should_stop: Callable[[], bool])
     )  # fmt: skip
 
 
-def _link(source: Path, target: Path) -> None:
-    temporary = target.with_name(f".tmp-{target.name}")
-    temporary.unlink(missing_ok=True)
-    temporary.symlink_to(source)
-    temporary.replace(target)
-    sync_folder(target.parent)
-
-
 def _copy(source: Path, target: Path, should_stop: Callable[[], bool]) -> None:
     """Nothing is left of a copy that does not come to its end, not even of one that was killed, once it is done again."""
-    size, free = source.stat().st_size, shutil.disk_usage(target.parent).free
-    temporary = target.with_name(f".tmp-{target.name}")
+    size, temporary = source.stat().st_size, target.with_name(f".tmp-{target.name}")
     temporary.unlink(missing_ok=True)
-    if size > free:
-        raise ResourceError(
-            f"{source.name} does not fit on the disk.",
-            f"It needs {size:,} bytes; {target.parent} has {free:,} free.",
-            "Free some disk space, or use --link.", code="disk-full",
-        )  # fmt: skip
+    check_room(target.parent, size, "use --link")
     with source.open("rb") as old, replaced(target, temporary) as new:
         while block := old.read(BLOCK):
             _check(should_stop)

@@ -257,7 +257,7 @@ def test_a_full_disk_leaves_nothing_behind(
     disk_filler(small_disk, leave=100_000)
     with fails(ResourceError, "disk-full"):
         add_model(tiny)
-    monkeypatch.setattr(gguf_library.shutil, "disk_usage", lambda _path: SimpleNamespace(total=1, used=0, free=10**9))
+    monkeypatch.setattr(shutil, "disk_usage", lambda _path: SimpleNamespace(total=1, used=0, free=10**9))
     with fails(ResourceError, "disk-full"):
         add_model(tiny)
     assert list((small_disk / "models").iterdir()) == []

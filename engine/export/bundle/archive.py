@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import re
-import shutil
 import stat
 import struct
 import unicodedata
@@ -18,7 +17,7 @@ from pathlib import Path
 from typing import IO
 from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, LargeZipFile, ZipFile, ZipInfo
 
-from engine.core.errors import DamagedError, InputError, ResourceError
+from engine.core.errors import DamagedError, InputError
 from engine.core.messages.wire import MessageError, from_json, to_json
 from engine.endpoint.servers import RECORD as SERVERS
 from engine.project.folder import ARTIFACT_ROOTS
@@ -227,12 +226,3 @@ def check_name(name: str) -> None:
     fits = all(_PART.fullmatch(part) and len(part.encode("utf-8", "replace")) < 256 for part in parts)
     if not fits or len(name) > 1000 or len(parts) > MAX_DEPTH or parts[0] not in TOP:
         raise unsafe(f"{name[:200]!r} is no file of a project")
-
-
-def check_room(folder: Path, size: int) -> None:
-    """Raises ResourceError where so many bytes have no place on the folder's disk."""
-    if (free := shutil.disk_usage(folder).free) < size:
-        raise ResourceError(
-            "There is not enough room on the disk.", f"{size:,} bytes are needed; {free:,} are free.",
-            "Free some, or choose another disk.", code="disk-full",
-        )  # fmt: skip

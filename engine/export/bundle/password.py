@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import IO
 from zipfile import ZIP_STORED, ZipFile, ZipInfo
 
+from engine.core.disk import check_room
 from engine.core.errors import UsageError
 from engine.core.extras import check_extra
-from engine.export.bundle.archive import check_room, damaged, new_archive, reading, unsafe
+from engine.export.bundle.archive import damaged, new_archive, reading, unsafe
 
 KEY, BODY = "key.age", "project.zip.age"
 _MAX_KEY = 4096  # bytes

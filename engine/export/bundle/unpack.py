@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory, TemporaryFile, gettempdir
 from typing import IO
 from zipfile import ZipFile, ZipInfo
 
-from engine.core.disk import disk_errors, sync_folder, sync_tree
+from engine.core.disk import check_room, disk_errors, sync_folder, sync_tree
 from engine.core.errors import EngineError, InputError, UsageError
 from engine.core.messages.project import Bundled, ExportNote, Unbundled
 from engine.endpoint.address import is_server
@@ -20,7 +20,6 @@ from engine.export.bundle.archive import (
     Entry,
     Manifest,
     check_name,
-    check_room,
     copied,
     damaged,
     entries,
