@@ -167,12 +167,7 @@ def assigned(texts: list[str]) -> dict[str, Any]:
 
 def print_json(data: Any) -> None:
     """Data, for standard output."""
-    print_plain_json(to_json(data))
-
-
-def print_plain_json(data: Any) -> None:
-    """The same of what `to_json` gave."""
-    print(_escaped(json.dumps(data, ensure_ascii=False, indent=1)))
+    print(_escaped(json.dumps(to_json(data), ensure_ascii=False, indent=1)))
 
 
 def print_line(data: Any) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from engine.cli.app import AsJson, ProjectName, app, handling, opened, print_plain_json
+from engine.cli.app import AsJson, ProjectName, app, handling, opened, print_json
 from engine.core.errors import CancelledError
 from engine.core.text import harmless
 
@@ -42,8 +42,7 @@ def ask(
             written = answer(project.folder, question, chunks, hear, stop.is_set)
     given = found.hits[: written.passages]
     if as_json:
-        more = {"sources": to_json(given), "notes": list(found.notes)}
-        print_plain_json({"question": question, **to_json(written), **more})
+        print_json({"question": question, **to_json(written), "sources": given, "notes": found.notes})
     else:
         printer.show(written)
         if written.state == "done" and not written.sentences:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from engine.cli.app import AsJson, MaybeProject, ProjectName, app, cleaned_up, opened, print_json, print_plain_json
+from engine.cli.app import AsJson, MaybeProject, ProjectName, app, cleaned_up, opened, print_json
 from engine.core.text import harmless
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def report(
         from engine.core.former_systems import with_former_names
         from engine.core.messages.wire import to_json
 
-        print_plain_json(with_former_names({**to_json(found), "served": found.in_use.to_former_dict()}))
+        print_json(with_former_names({**to_json(found), "served": found.in_use.to_former_dict()}))
         return
     show_verdict(found.verdict, output())
     if full:
