@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING
 
 from engine.core.errors import EngineError
 from engine.core.messages.project import Finding
+from engine.core.text import megabytes
+from engine.doctor.needs import disk_need, training_need
+from engine.encoders.model_size import model_size
 from engine.project.folder import ProjectFolder
 from engine.settings.schema import Settings
 
@@ -104,10 +107,6 @@ def file_size(path: Path) -> int:
 
 
 def _memory_need(model: ModelFolder, config: TrainingConfig, hardware: Hardware, chunks: int) -> Finding:
-    from engine.core.text import megabytes
-    from engine.doctor.needs import training_need
-    from engine.encoders.model_size import model_size
-
     free, where = free_memory(hardware)
     need = training_need(model_size(model), config, hardware, chunks, free)
     found = f"about {megabytes(need)} for training with {model.name}, of {megabytes(free)} free{where}"
@@ -132,10 +131,6 @@ def free_memory(hardware: Hardware) -> tuple[int, str]:
 def _disk_need(
     project: ProjectFolder, model: ModelFolder, settings: Settings, config: TrainingConfig, chunks: int, copied: int
 ) -> Finding:
-    from engine.core.text import megabytes
-    from engine.doctor.needs import disk_need
-    from engine.encoders.model_size import model_size
-
     free, guess, known = shutil.disk_usage(project.path).free, "", chunks
     if not known:
         size = _documents_size(project, settings)
