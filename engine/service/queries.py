@@ -68,7 +68,7 @@ def examples(project: ProjectFolder, request: messages.ReadExamples) -> tuple[st
 
 def listed(store: Store, rejected: bool = False) -> list[messages.QueryRow]:
     """All training queries, or those that were left out, each with the reason."""
-    found = store.rejected_queries() if rejected else [(query, "") for query in store.queries()]
+    found = store.rejected_page()[1] if rejected else [(query, "") for query in store.queries()]
     return _rows(store, found)
 
 

@@ -317,5 +317,5 @@ def test_queries_beyond_the_budget_are_listed(asked_project: Make):
     assert (len(queries_of(project)), info(project)["made"]) == (4, 6)
     assert info(project)["rejected"] == {Reason.BEYOND: 2}
     store = project.store()
-    assert [reason for _, reason in store.rejected_queries()] == [Reason.BEYOND] * 2
+    assert [reason for _, reason in store.rejected_page()[1]] == [Reason.BEYOND] * 2
     store.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import astuple
+from typing import Any
 
 from engine.core.records import DocumentQuery, JudgedQuery, Origin, Query
 from engine.project.store.artifact_info import ArtifactInfo
@@ -14,6 +15,7 @@ from engine.project.store.connection import guarded
 _TEXT = "text, kind, chunk_id, document_id, evidence"
 _QUERY = f"{_TEXT}, split, id"
 _REJECTED = f"{_TEXT}, reason"
+Matches = Callable[[str], bool]
 
 
 class QueryTables(ArtifactTables):
@@ -34,11 +36,6 @@ class QueryTables(ArtifactTables):
             sql = f"INSERT INTO rejected_queries ({_REJECTED}) VALUES (?, ?, ?, ?, ?, ?)"
             self._db.executemany(sql, [(*astuple(query)[:5], reason) for query, reason in rejected])
             self._put_artifact(artifact)
-
-    def rejected_queries(self) -> list[tuple[Query, str]]:
-        """Queries that were left out when the training queries were made, in that order, each with the reason."""
-        rows = self._rows(f"SELECT {_REJECTED} FROM rejected_queries ORDER BY id")
-        return [(Query(*row[:5]), str(row[5])) for row in rows]
 
     def changed_share(self) -> float:
         """Share of the chunks that came or went since the training queries were made, from 0 to 1."""
@@ -61,32 +58,39 @@ class QueryTables(ArtifactTables):
         offset: int,
         limit: int,
         *,
-        matches: Callable[[str], bool] | None = None,
+        matches: Matches | None = None,
         kind: str | None = None,
         split: str | None = None,
     ) -> tuple[int, list[Query]]:
         """How many queries there are of a kind, of a split, and with a text that `matches`; and `limit` of them."""
-        self._db.create_function("matches", 1, matches or (lambda _text: True))
-        where = "(? IS NULL OR kind = ?) AND (? IS NULL OR split = ?)" + (" AND matches(text)" if matches else "")
-        values = (kind, kind, split, split)
-        total = int(self._rows(f"SELECT count(*) FROM queries WHERE {where}", values)[0][0])
-        sql = f"SELECT {_QUERY} FROM queries WHERE {where} ORDER BY id LIMIT ? OFFSET ?"
-        return total, [Query(*row) for row in self._rows(sql, (*values, limit, offset))]
+        total, rows = self._page(_QUERY, "queries", offset, limit, matches, kind=kind, split=split)
+        return total, [Query(*row) for row in rows]
+
+    def rejected_page(
+        self, offset: int = 0, limit: int = -1, *, matches: Matches | None = None, kind: str | None = None
+    ) -> tuple[int, list[tuple[Query, str]]]:
+        """As `query_page`, of those that were left out when the training queries were made, each with the reason; else all."""
+        total, rows = self._page(_REJECTED, "rejected_queries", offset, limit, matches, kind=kind)
+        return total, [(Query(*row[:5]), str(row[5])) for row in rows]
+
+    def _page(
+        self, columns: str, table: str, offset: int, limit: int, matches: Matches | None, **wanted: str | None
+    ) -> tuple[int, list[Any]]:
+        values = {name: value for name, value in wanted.items() if value is not None}
+        conditions = ["TRUE", *(f"{name} = ?" for name in values)]
+        if matches:
+            self._db.create_function("matches", 1, matches)
+            conditions.append("matches(text)")
+        found = f"FROM {table} WHERE {' AND '.join(conditions)}"
+        total = int(self._rows(f"SELECT count(*) {found}", (*values.values(),))[0][0])
+        return total, self._rows(
+            f"SELECT {columns} {found} ORDER BY id LIMIT ? OFFSET ?", (*values.values(), limit, offset)
+        )
 
     def query_counts(self) -> tuple[dict[str, int], dict[str, int]]:
         """Number of queries by kind, and by split."""
         kinds = self._rows("SELECT kind, count(*) FROM queries GROUP BY kind ORDER BY kind")
         return dict(kinds), dict(self._rows("SELECT split, count(*) FROM queries GROUP BY split ORDER BY split"))
-
-    def rejected_page(
-        self, offset: int, limit: int, *, matches: Callable[[str], bool] | None = None, kind: str | None = None
-    ) -> tuple[int, list[tuple[Query, str]]]:
-        """As `query_page`, of those that were left out, each with the reason."""
-        self._db.create_function("matches", 1, matches or (lambda _text: True))
-        where = "(? IS NULL OR kind = ?)" + (" AND matches(text)" if matches else "")
-        total = int(self._rows(f"SELECT count(*) FROM rejected_queries WHERE {where}", (kind, kind))[0][0])
-        sql = f"SELECT {_REJECTED} FROM rejected_queries WHERE {where} ORDER BY id LIMIT ? OFFSET ?"
-        return total, [(Query(*row[:5]), str(row[5])) for row in self._rows(sql, (kind, kind, limit, offset))]
 
     def rewrite_queries(self, texts: Mapping[int, str | None]) -> int:
         """Within a transaction: query id → new text, or None to delete it. Returns how many there were."""

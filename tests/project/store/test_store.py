@@ -220,7 +220,7 @@ def test_the_changed_share_counts_chunks_that_came_or_went(store: Store) -> None
     lost = Query("r", "claim", 1, row, "b")
     store.replace_queries([query], ARTIFACT, [(lost, "copied"), (query, "why not")])
     assert store.queries() == [replace(query, id=1)]
-    assert store.rejected_queries() == [(lost, "copied"), (replace(query, split="train"), "why not")]
+    assert store.rejected_page()[1] == [(lost, "copied"), (replace(query, split="train"), "why not")]
     assert store.artifact(QueriesInfo) == ARTIFACT
     assert store.changed_share() == 0
     store.replace_chunks(row, [chunk(n, text) for n, text in enumerate("abcx")])
@@ -228,7 +228,7 @@ def test_the_changed_share_counts_chunks_that_came_or_went(store: Store) -> None
     store.replace_chunks(row, [])
     assert store.changed_share() == 1
     store.replace_queries([], ARTIFACT)
-    assert (store.changed_share(), store.queries(), store.rejected_queries()) == (0, [], [])
+    assert (store.changed_share(), store.queries(), store.rejected_page()[1]) == (0, [], [])
 
 
 def test_judged_queries_replace_those_with_their_key(store: Store) -> None:
