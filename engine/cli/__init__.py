@@ -44,13 +44,6 @@ _TAKES = {
 }
 
 
-class InternalFault(EngineError):
-    """A fault of the engine's own, shown without a traceback."""
-
-    exit_code = 1
-    code = "internal-fault"
-
-
 def main() -> None:
     """Run the command; whatever ends it early is shown once, with its own exit code and no traceback."""
     environment.prepare_process()
@@ -155,7 +148,9 @@ def _explained(error: Exception) -> EngineError:
             "A file could not be read or written.", str(error), "Check the path and its permissions.",
             code="file-access",
         )  # fmt: skip
-    return InternalFault(f"The engine had an internal fault ({type(error).__name__}: {error}).")
+    fault = EngineError(f"The engine had an internal fault ({type(error).__name__}: {error}).", code="internal-fault")
+    fault.exit_code = 1
+    return fault
 
 
 def _wrong_use(error: Any) -> UsageError:

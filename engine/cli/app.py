@@ -82,15 +82,6 @@ def _complete_project(incomplete: str) -> list[str]:
     return [path.name for path in known_projects() if path.name.startswith(incomplete)]
 
 
-def one_of(*names: str) -> Callable[[str], list[str]]:
-    """Completes an argument that is one of these."""
-
-    def complete(incomplete: str) -> list[str]:
-        return [name for name in names if name.startswith(incomplete)]
-
-    return complete
-
-
 app = typer.Typer(
     name="engine",
     cls=Grouped,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -53,7 +52,7 @@ def new(
                 f"{path} does not exist.", "The project would have no documents there.", "Check the path.",
                 code="path-missing",
             )  # fmt: skip
-    sections: dict[str, dict[str, Any]] = {"training": {"preset": _known(preset)}}
+    sections: dict[str, dict[str, Any]] = {"training": {"preset": preset}}
     if model:
         from engine.encoders.kinds.chosen import model_path
 
@@ -121,15 +120,11 @@ def adapt(
 
 
 def _offer(name: str, as_json: bool) -> None:
-    from engine.cli.console import progress_console
     from engine.core.text import harmless
     from engine.service.offer import adaptation_offer
 
-    console, waiting = progress_console(), "Estimating how long it takes …"
-    moving = console.color_system is not None  # else no terminal, or one without escapes
-    with opened(name) as project, console.status(waiting) if moving else nullcontext():
-        if not moving:
-            print(waiting, file=sys.stderr)
+    with opened(name) as project:
+        print("Estimating how long it takes …", file=sys.stderr)
         found = adaptation_offer(project.folder)
     if as_json:
         print_json(found)
@@ -245,7 +240,7 @@ def benchmark(
     from engine.experiments.benchmark import benchmark as measure
     from engine.settings.edit import with_changes
 
-    settings = with_changes({"training": {"preset": _known(preset), "seed": seed}}, assigned(changes or []))
+    settings = with_changes({"training": {"preset": preset, "seed": seed}}, assigned(changes or []))
     if model:
         from engine.encoders.kinds.chosen import named_model
 
@@ -264,16 +259,6 @@ def benchmark(
     show_tables({"judged": table}, output(), own, tuple(table.systems))
     print(f"{result['in_use']['reason']}")
     show_differences({f"{name} − base": row for name, row in table.differences.items()} | dict(table.pairs), output())
-
-
-def _known(preset: str) -> str:
-    """The preset. Raises UsageError for a name that is none."""
-    from engine.core.errors import unknown
-    from engine.settings.section import PRESETS
-
-    if preset not in PRESETS:
-        raise unknown("--preset", preset, PRESETS, code="preset-unknown")
-    return preset
 
 
 @app.command()

@@ -9,15 +9,14 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import astuple, fields
 from pathlib import PurePosixPath
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
-from engine.cli.app import AsJson, ProjectName, Texts, app, handling, one_of, opened, print_json
+from engine.cli.app import AsJson, ProjectName, Texts, app, handling, opened, print_json
 from engine.core.messages.documents import STATE_WORDS, FileOutcome
 from engine.core.text import harmless
 
-ACTIONS = ("list", "retry", "export")
 STATES = {
     state: STATE_WORDS.get(state, state) for state in ("read", "skipped", "quarantined")
 }  # and what users call them
@@ -27,11 +26,9 @@ STATES = {
 def documents(
     name: ProjectName,
     action: Annotated[
-        str,
+        Literal["list", "retry", "export"],
         typer.Argument(
-            metavar="ACTION",
-            autocompletion=one_of(*ACTIONS),
-            help="list; retry: read unreadable files again; export: print the list as CSV",
+            metavar="ACTION", help="list; retry: read unreadable files again; export: print the list as CSV"
         ),
     ] = "list",
     state: Annotated[
@@ -46,8 +43,6 @@ def documents(
     from engine.core.errors import unknown
     from engine.search.filters import path_filter
 
-    if action not in ACTIONS:
-        raise unknown("action", action, ACTIONS, code="action-unknown")
     if state not in (None, *STATES, *STATES.values()):
         raise unknown("state", str(state), STATES.values(), code="state-unknown")
     matches = path_filter(path or ())

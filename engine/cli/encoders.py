@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import shlex
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from engine.cli.app import AsJson, MaybeProject, Texts, app, one_of, opened, print_json, stoppable
+from engine.cli.app import AsJson, MaybeProject, Texts, app, opened, print_json, stoppable
 from engine.core.text import about_count, harmless, megabytes
 
 if TYPE_CHECKING:
@@ -17,9 +17,7 @@ if TYPE_CHECKING:
 
 @app.command()
 def encoders(
-    action: Annotated[
-        str, typer.Argument(metavar="ACTION", autocompletion=one_of("list", "compare"), help="list or compare")
-    ] = "list",
+    action: Annotated[Literal["list", "compare"], typer.Argument(metavar="ACTION", help="list or compare")] = "list",
     name: MaybeProject = None,
     named: Annotated[
         Texts,
@@ -33,10 +31,8 @@ def encoders(
 
     'compare' measures them against the project's encoder, on its chunks and the queries that decide between them.
     """
-    from engine.core.errors import UsageError, unknown
+    from engine.core.errors import UsageError
 
-    if action not in ("list", "compare"):
-        raise unknown("action", action, ("list", "compare"), code="action-unknown")
     if (action == "compare") != bool(name and named):
         raise UsageError(
             f"'engine encoders {action}' takes {'no encoder' if named else 'a project and the encoders to compare'}.", "",

@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from engine.cli.app import AsJson, ProjectName, app, one_of, opened, print_json, stoppable
+from engine.cli.app import AsJson, ProjectName, app, opened, print_json, stoppable
 from engine.core.records import query_label
 from engine.core.text import harmless
 
@@ -120,12 +120,8 @@ def _show(found: QuerySample) -> None:
 @app.command()
 def models(
     action: Annotated[
-        str,
-        typer.Argument(
-            metavar="ACTION",
-            autocompletion=one_of("list", "add"),
-            help="list; add: copy a file into the folder of models",
-        ),
+        Literal["list", "add"],
+        typer.Argument(metavar="ACTION", help="list; add: copy a file into the folder of models"),
     ] = "list",
     file: Annotated[Path | None, typer.Argument(metavar="FILE", help="to add: a GGUF file")] = None,
     link: Annotated[bool, typer.Option("--link", help="add: link to the file instead of copying it")] = False,
@@ -139,11 +135,8 @@ def models(
     from engine.core.errors import UsageError
     from engine.gguf.library import add_model, list_models
 
-    if action not in ("list", "add") or (action == "add") != (file is not None):
-        raise UsageError(
-            f"There is no action '{action}'.", "", "Try 'engine models', or 'engine models add FILE'.",
-            code="action-unknown", command="models",
-        )  # fmt: skip
+    if (action == "add") != (file is not None):
+        raise UsageError("A file is named to be added.", "", "Try 'engine models', or 'engine models add FILE'.")
     if file is not None:
         with stoppable() as stop:
             added = add_model(file, link=link, name=name, should_stop=stop)

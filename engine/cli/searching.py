@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from engine.cli.app import AsJson, MaybeProject, Texts, app, one_of, opened, print_json
+from engine.cli.app import AsJson, MaybeProject, Texts, app, opened, print_json
 from engine.core.errors import (
     CancelledError,
     EngineError,
@@ -20,7 +20,7 @@ from engine.core.errors import (
     SettingsError,
     UsageError,
 )
-from engine.core.messages.search import MODE_OF_NAME, Found, FoundIn, Hit
+from engine.core.messages.search import Found, FoundIn, Hit
 from engine.core.text import harmless, short_names
 
 if TYPE_CHECKING:
@@ -54,12 +54,8 @@ def search(
         str | None, typer.Argument(metavar="QUERY", help='words, "an exact phrase", -word, word*, title:word')
     ] = None,
     mode: Annotated[
-        str | None,
-        typer.Option(
-            metavar="MODE",
-            autocompletion=one_of(*MODE_OF_NAME),
-            help="hybrid, semantic or keywords; search.mode of the project if left out",
-        ),
+        Literal["hybrid", "semantic", "keywords", "bm25"] | None,
+        typer.Option(metavar="MODE", help="hybrid, semantic or keywords; search.mode of the project if left out"),
     ] = None,
     top: Top = None,
     all_projects: Annotated[bool, typer.Option("--all", help="search all projects")] = False,

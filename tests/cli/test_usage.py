@@ -25,6 +25,10 @@ from engine.project.folder import ProjectFolder
         (("mcp", "p", "--install", "claud"), ("--install", "'claud'", "'claude'")),
         (("search", "p", "door", "--sort", "dat"), ("'dat'", "'date'")),
         (("search", "p", "door", "--nothing"), ("--nothing",)),
+        (("search", "p", "door", "--mode", "fast"), ("--mode", "hybrid", "fast")),
+        (("encoders", "comapre"), ("list", "compare", "comapre")),
+        (("documents", "p", "retyr"), ("retry", "export", "retyr")),
+        (("models", "ad"), ("list", "add", "'ad'")),
         (("search", "p", "two", "words"), ("words",)),
     ],
 )
@@ -110,8 +114,6 @@ def test_to_compare_encoders_takes_a_project_and_encoders() -> None:
         assert (code, error["code"], arguments[0] in error["what"]) == (2, "wrong-use", True)
     code, error = error_of("config", "get", "sample")
     assert (code, "engine config list" in error["to_do"]) == (2, True)
-    code, error = error_of("encoders", "comapre")
-    assert (code, error["code"], "'compare'" in error["to_do"]) == (2, "action-unknown", True)
 
 
 def test_the_end_of_a_watch_is_said(project: ProjectFolder, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -85,7 +85,7 @@ def test_without_a_command_the_help_is_shown() -> None:
         (["search", "PROJECT", "x", "--colour"], 2, "wrong-use", "--colour"),
         (["search", "PROJECT", "-drill door"], 2, "wrong-use", "'--'"),
         (["find", "PROJECT", "-drill"], 2, "wrong-use", "'--'"),
-        (["search", "PROJECT", "x", "--mode", "foo"], 2, "search-mode-unknown", "hybrid, semantic, keywords"),
+        (["search", "PROJECT", "x", "--mode", "foo"], 2, "wrong-use", "keywords"),
         (["search", "PROJECT", "x", "--mode", "bm25", "--top", "0"], 2, "hits-too-few", "1"),
         (["search", "PROJECT", "x", "--mode", "bm25", "--after", "soon"], 2, "date-invalid", "YYYY-MM-DD"),
         (["run", "nowhere"], 2, "project-missing", "engine new"),
@@ -133,7 +133,7 @@ def test_new_refuses_what_cannot_work(finished: Path, tmp_path: Path) -> None:
         ([str(finished), documents], 2, "project-exists", str(finished)),
         ([str(tmp_path / "a"), "/no/such/folder"], 3, "path-missing", "/no/such/folder"),
         ([str(tmp_path / "a"), documents, "--model", str(tmp_path)], 3, "model-unsupported", "modules.json"),
-        ([str(tmp_path / "a"), documents, "--preset", "quikc"], 2, "preset-unknown", "--preset"),
+        ([str(tmp_path / "a"), documents, "--preset", "quikc"], 2, "settings-invalid", "preset"),
     ]:
         ended, error = error_of("new", *arguments)
         assert (ended, error["code"]) == (status, code)
