@@ -114,12 +114,8 @@ class ToolServer:
             problem = error
         except BaseException as fault:  # even a panic of native code must not end the server
             print(fault_record(fault), file=sys.stderr)
-            problem = EngineError(
-                f"The engine had an internal fault ({type(fault).__name__}).",
-                "",
-                "Its standard error says more.",
-                code="internal-fault",
-            )
+            what = f"The engine had an internal fault ({type(fault).__name__})."
+            problem = EngineError(what, "", "Its standard error says more.", code="internal-fault")
         return {"content": [{"type": "text", "text": _as_text(problem.as_dict())}], "isError": True}
 
 

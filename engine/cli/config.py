@@ -160,33 +160,32 @@ def _change(name: str, key: str, value: Any) -> None:
     with opened(name) as project:
         effect = what_if(project.folder, WhatIf({key: value}))
         settings = changed(project.folder, {key: value})
-        remarks = list(_remarks(project.folder, settings, key, shlex.quote(name))) if value is not None else []
+        remarks = list(_remarks(project.folder, settings, key, shlex.quote(name)))
     print(harmless(f"{key} = {_shown(name, key)} (was {before})"), file=sys.stderr)
     stale = [stage.stage for stage in effect.stages if stage.before == "done"]
     if stale and not (key == "encoder.model" and remarks):
         remarks.append(f"Stale now: {', '.join(stale)}. {to_refresh(stale, name)}; until then, search stays as it is.")
-    if key == "corpus.paths" and not settings.corpus.paths:
-        remarks.append(
-            "The project has no documents then: 'engine run' reads nothing until corpus.paths names a folder."
-        )
     for remark in remarks:
         print(harmless(remark), file=sys.stderr)
 
 
 def _remarks(project: ProjectFolder, settings: Settings, key: str, name: str) -> Iterator[str]:
-    """What keeps a value that was just set from having an effect."""
+    """What keeps a value that was just set, or that holds instead, from having an effect."""
     from engine.core.errors import EngineError
     from engine.encoders.model_folder import resolve_model
 
     if key == "corpus.paths":
         missing = (path for path in project.sources(settings) if not path.exists())
         yield from (f"{path} does not exist: 'engine run' cannot read it." for path in missing)
+        if not settings.corpus.paths:
+            yield "The project has no documents then: 'engine run' reads nothing until corpus.paths names a folder."
     if key == "encoder.model":
         try:
             resolve_model(settings.encoder.model)
         except EngineError as error:
             yield f"{error.what} {error.why} {error.to_do}"
     backend = {"queries.model": "gguf", "queries.endpoint": "endpoint"}.get(key, "")
-    if backend and settings.queries.backend not in (backend, "auto"):
+    is_set = backend and getattr(settings.queries, key.removeprefix("queries."))
+    if is_set and settings.queries.backend not in (backend, "auto"):
         set_it = f"'engine config set {name} queries.backend {backend}'"
         yield f"queries.backend is {settings.queries.backend}, so {key} is not used. To use it: {set_it}."

@@ -61,15 +61,13 @@ def sharing(project: ProjectFolder, group: str | None) -> Sharing:
 
 def follow(project: ProjectFolder) -> None:
     """Let the group read what has come into a shared project since."""
-    if is_shared(project.path):
-        with suppress(OSError):
-            _follow(project.path, project.path.stat().st_gid)
-
-
-def _follow(folder: Path, group: int) -> None:
-    for path, kind, found in _entries(folder):
-        if found.st_uid == os.geteuid() and _differs(found, SHARED[kind], group):
-            _change(path, SHARED[kind], group)
+    if not is_shared(project.path):
+        return
+    with suppress(OSError):
+        group = project.path.stat().st_gid
+        for path, kind, found in _entries(project.path):
+            if found.st_uid == os.geteuid() and _differs(found, SHARED[kind], group):
+                _change(path, SHARED[kind], group)
 
 
 def _entries(top: Path) -> Iterator[tuple[Path, str, os.stat_result]]:
