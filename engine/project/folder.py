@@ -253,10 +253,7 @@ class ProjectFolder:
         except Timeout:
             raise self._busy(name) from None
         except (OSError, NotImplementedError) as error:
-            raise EngineError(
-                f"The project {self.name} cannot be locked.", f"{error}.", "Keep it on a disk that you can write to.",
-                code="project-not-locked",
-            ) from error  # fmt: skip
+            raise self._not_locked(error) from error
         try:
             record_holder(self.path / f"{name}.lock")
             yield
@@ -285,30 +282,28 @@ class ProjectFolder:
             command="status",
         )  # fmt: skip
 
-    def is_running(self, lock: str = "run") -> bool:
-        """Whether a run holds the project now, or the `lock`. Raises EngineError where that may neither be written nor read."""
-        try:
-            with self.locked(lock, wait=0.1):
-                return False
-        except ProjectBusyError:
-            return True
-        except EngineError as error:
-            if (found := self._is_locked(lock)) is None:
-                raise error from None
-            return found
+    def _not_locked(self, error: Exception) -> EngineError:
+        return EngineError(
+            f"The project {self.name} cannot be locked.", f"{error}.", "Keep it on a disk that you can write to.",
+            code="project-not-locked",
+        )  # fmt: skip
 
-    def _is_locked(self, name: str) -> bool | None:
-        """Whether another process holds the lock, as one sees it who may only read; None where that cannot be seen."""
+    def is_running(self, lock: str = "run") -> bool:
+        """Whether a run holds the project now, or the `lock`: seen also by one who may only read. Raises EngineError where the lock
+        may not be read, UsageError when the project is gone."""
         import fcntl
 
+        self._check_there()
         try:
-            with (self.path / f"{name}.lock").open() as lock:
-                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            with (self.path / f"{lock}.lock").open() as file:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            return False
+        except FileNotFoundError:
+            return False
         except BlockingIOError:
             return True
         except OSError as error:
-            return False if isinstance(error, FileNotFoundError) else None
-        return False
+            raise self._not_locked(error) from error
 
     @contextmanager
     def building(self, root: str, name: str) -> Iterator[Building]:
