@@ -108,12 +108,12 @@ def file_size(path: Path) -> int:
 
 def _memory_need(model: ModelFolder, config: TrainingConfig, hardware: Hardware, chunks: int) -> Finding:
     free, where = free_memory(hardware)
-    need = training_need(model_size(model), config, hardware, chunks, free)
-    found = f"about {megabytes(need)} for training with {model.name}, of {megabytes(free)} free{where}"
-    if need <= free:
-        return Finding("memory need", "good", found, ENOUGH)
-    todo = "lower training.queries_per_step, training.graph_memory_mb or encoder.max_tokens, or close programs"
-    return Finding("memory need", "problem", found, todo)
+    least, most = (training_need(model_size(model), config, hardware, chunks, room) for room in (0, free))
+    found = f"at least {megabytes(least)} for training with {model.name}, of {megabytes(free)} free{where}"
+    if least > free:
+        todo = "choose a smaller encoder, lower encoder.max_tokens, or close programs"
+        return Finding("memory need", "problem", found, todo)
+    return Finding("memory need", "good", found, f"{ENOUGH}; it uses up to {megabytes(most)} of it")
 
 
 def free_memory(hardware: Hardware) -> tuple[int, str]:

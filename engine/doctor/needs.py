@@ -16,13 +16,15 @@ PROGRAM_BYTES = 500_000_000  # measured: Python with torch, transformers and pef
 LINK_BYTES = 160  # an id, and, measured, what usearch's graph of a large index adds to its copy of a vector in int8
 WEIGHT_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 INDEX_BYTES = {"f32": 4, "f16": 2, "i8": 1}
+QUERY_ENCODERS = 2  # in float32: that of the index, and of the one that takes its place
 ADAPTERS_AT_ONCE = (
     14  # the adapter, its copy, and three checkpoints of four: weights, the best ones, AdamW's two moments
 )
 
 
 def training_need(size: ModelSize, config: TrainingConfig, hardware: Hardware, chunks: int, free: int) -> int:
-    """Memory of the stage that needs most, on the device that it runs on. `free`: bytes that are free there.
+    """Memory of the stage that takes most, on the device that it runs on. `free`: bytes that are free there; with 0 it is the least
+    that the stage needs.
 
     A step's graphs are kept as far as `graph_memory_mb` allows; beyond it, those of the micro-batches that run side by side. On a
     GPU both have what the weights leave free.
@@ -74,4 +76,4 @@ def disk_need(size: ModelSize, config: TrainingConfig, settings: Settings, chunk
     rankings = queries * min(settings.ranking.k, chunks) * 12
     adapter = 4 * size.adapter_parameters(config.lora_rank)
     adapters = ADAPTERS_AT_ONCE * (2 if config.method == "PT-FT" else 1)
-    return cached + index + rankings + adapters * adapter + copied
+    return cached + index + QUERY_ENCODERS * 4 * size.parameters + rankings + adapters * adapter + copied

@@ -32,6 +32,8 @@ def test_memory_of_micro_batches_side_by_side() -> None:
     assert need == 1000 * 4 + 3 * 2 * 16 * TOKEN + 50 * 10 * 4 + 500_000_000
     tight = training_need(SIZE, RECIPE, CPU, chunks=50, free=3 * 16 * TOKEN)  # half of it holds one
     assert need - tight == 3 * 16 * TOKEN
+    least = training_need(SIZE, RECIPE, CPU, chunks=50, free=0)  # of the other block its input
+    assert tight - least == 3 * 16 * (24 * 10 + 2 * 2 * 8 - 2 * 10) * 4
 
 
 def test_memory_of_whole_steps() -> None:
@@ -68,7 +70,7 @@ def test_disk() -> None:
     index = 50 * (3 * 10 + 160)
     rankings = 70 * 40 * 12
     adapter = 3 * 100 * 4
-    assert need == vectors + index + rankings + 14 * adapter + 1234
+    assert need == vectors + index + 2 * 1000 * 4 + rankings + 14 * adapter + 1234
 
 
 @pytest.mark.parametrize(("count", "text"), [(0, "0.0 MB"), (1_250_000, "1.2 MB"), (10**9, "1.0 GB")])
@@ -88,7 +90,7 @@ def test_the_next_run_of_a_project(project: ProjectFolder, monkeypatch: pytest.M
     memory, disk = needs(project, project.settings(), "all-MiniLM-L6-v2")
     assert (memory.state, disk.state) == ("problem", "problem")
     assert "300.0 MB free" in memory.found
-    assert "graph_memory_mb" in memory.follows
+    assert "encoder.max_tokens" in memory.follows
     assert "1.0 GB free" in disk.found
 
 
