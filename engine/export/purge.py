@@ -158,11 +158,14 @@ def _elsewhere(project: ProjectFolder) -> Iterator[Elsewhere]:
 
 
 def _leftovers() -> Iterator[Path]:
-    """Records of faults, and temporary folders of other commands."""
+    """Records of faults, and temporary folders of other commands, but for those that nobody uses any more: they go."""
     from platformdirs import user_state_path
+
+    from engine.lexical.storage import drop_stale_copies
 
     yield from sorted(user_state_path("bmembed", appauthor=False).glob("fault-*.txt"))
     for place in {Path(tempfile.gettempdir()), Path("/dev/shm")}:
+        drop_stale_copies(place)
         yield from sorted(path for name in ("bmembed-benchmark-*", "bmembed-index-*") for path in place.glob(name))
 
 

@@ -70,7 +70,7 @@ def lockable(folder: Path) -> Path:
         p.stat().st_size for p in files
     )
     place = MEMORY_FOLDER if roomy else Path(tempfile.gettempdir())
-    _drop_stale_copies(place)
+    drop_stale_copies(place)
     try:
         copy = Path(tempfile.mkdtemp(prefix=f"{_COPY}{os.getpid()}-", dir=place))
         atexit.register(shutil.rmtree, copy, ignore_errors=True)
@@ -85,8 +85,8 @@ def lockable(folder: Path) -> Path:
     return copy
 
 
-def _drop_stale_copies(place: Path) -> None:
-    """Removes the copies of processes that are gone."""
+def drop_stale_copies(place: Path) -> None:
+    """Remove the copies of processes that are gone."""
     for path in place.glob(f"{_COPY}*"):
         try:
             os.kill(int(path.name.removeprefix(_COPY).partition("-")[0]), 0)

@@ -50,11 +50,12 @@ def tables(text: str, origin: str = "project.toml") -> dict[str, Any]:
     except (ValueError, RecursionError) as error:  # ValueError: also of a number with thousands of digits
         reason, _, place = str(error).partition(" (at ")  # tomllib says it in its message only
         found = re.match(r"line (\d+)", place)
-        line, lines = int(found[1]) if found else 0, text.split("\n")
-        where, quoted = (f"Line {line}", f": {lines[line - 1].strip()[:80]}") if line else ("The end", ".")
+        line = int(found[1]) if found else len(text.rstrip().split("\n")) if place.startswith("end") else 0
+        where, quoted = (f"Line {line}", f": {text.split(chr(10))[line - 1].strip()[:80]}") if line else ("It", ".")
         raise SettingsError(
             f"{origin} is not valid TOML.", f"{where} cannot be read ({reason[:1].lower()}{reason[1:]}){quoted}",
-            'Correct it. Text needs quotation marks, and a backslash in it another one: "C:\\\\docs".', code="settings-not-toml",
+            'Correct it. Text needs quotation marks, a list brackets, and a backslash in text another one: "C:\\\\docs".',
+            code="settings-not-toml",
         ).at(line=line) from None  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from engine.core.errors import SettingsError, nearest
 from engine.settings.edit import change
-from engine.settings.load import load, template, validate
+from engine.settings.load import load, tables, template, validate
 from engine.settings.schema import Settings, sections
 from engine.settings.section import FROM_MODEL, FROM_PRESET, is_common
 
@@ -117,6 +117,15 @@ def test_a_line_that_is_not_toml_is_shown(tmp_path: Path) -> None:
     with fails(SettingsError, "settings-not-toml", "top = ten") as caught:
         load(tmp_path / "project.toml")
     assert caught.value.line == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "line"), [("[search]\nfoo = [\n\n", 2), ("[a]\nb = [1,\n2", 3), ("a = " + "9" * 5000, 0)]
+)
+def test_what_is_not_closed_is_looked_for_in_the_last_line(text: str, line: int) -> None:
+    with fails(SettingsError, "settings-not-toml") as caught:
+        tables(text)
+    assert caught.value.line == line
 
 
 @pytest.mark.parametrize(

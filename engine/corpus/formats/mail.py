@@ -243,7 +243,11 @@ def _attachments(parts: list[tuple[int, email.message.Message]]) -> Iterator[Mem
     for number, part in parts:
         inner = part.get_payload()
         mail = inner[0] if isinstance(inner, list) and inner else None
-        content = mail.as_bytes() if isinstance(mail, email.message.Message) else _payload(part)
+        if isinstance(mail, email.message.Message) and not mail.keys():  # some programs pack a whole mail as base64
+            mail[_PACKED] = part.get(_PACKED, "")
+            content = _payload(mail)
+        else:
+            content = mail.as_bytes() if isinstance(mail, email.message.Message) else _payload(part)
         yield Member(_file_name(part, number), content)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from base64 import b64encode
 from email import policy
 from email.message import EmailMessage, Message
 from email.mime.multipart import MIMEMultipart
@@ -48,6 +49,20 @@ def read(tmp_path: Path, message: Message | str, name: str = "a.eml") -> tuple[s
     first, *others = everything_in(path, name.rpartition(".")[2])
     assert isinstance(first, ReadDocument)
     return first.text.partition("\n\n")[2], others
+
+
+@pytest.mark.parametrize("encoding", ["base64", "7bit"])
+def test_a_mail_that_is_packed_within_a_mail_is_unpacked(tmp_path: Path, encoding: str) -> None:
+    inner = b"Subject: Cranes\nFrom: bo@quay.example\n\nTwo cranes lift.\n"
+    packed = b64encode(inner).decode() if encoding == "base64" else inner.decode()
+    fields = f"Content-Type: message/rfc822\nContent-Transfer-Encoding: {encoding}\nContent-Disposition: attachment"
+    _, others = read(
+        tmp_path, f'{HEADER}Content-Type: multipart/mixed; boundary="x"\n\n--x\n{fields}\n\n{packed}\n--x--\n'
+    )
+    (mail,) = others
+    assert isinstance(mail, ReadDocument)
+    assert (mail.title, mail.author) == ("Cranes", "bo@quay.example")
+    assert mail.text.endswith("\n\nTwo cranes lift.")
 
 
 def test_a_field_that_is_encoded_badly_costs_no_mail(tmp_path: Path) -> None:
