@@ -38,7 +38,10 @@ class AdaptDialog(QuestionDialog):
         try:
             offer = parsed(AdaptationOffer, await command("adapt", str(self._project.path), "--dry-run", "--json"))
             text = "\n".join(by_steps(offer).lines())
-            advised = NOW if offer.provable else NOT_NOW
+            advised = NOW if offer.provable and not offer.up_to_date else NOT_NOW
+            self.query_one(f"#answer-{NOW}").display = not offer.up_to_date
+            if offer.up_to_date:
+                self.query_one(".dialog-title", SafeStatic).update("Everything is up to date")
         except EngineError as error:
             text = f"{WHAT}\n\n✗ {error.what} {error.why}"
         if self.is_attached:

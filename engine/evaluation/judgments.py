@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 
 from engine.core.records import Chunk, Document, JudgedQuery, Query
 from engine.evaluation.evidence_index import CompactTexts
+from engine.project.stage import fingerprint
+from engine.project.store.store import Store
 
 Level = Literal["chunk", "document"]
 Occurrence = tuple[int, int, int]
@@ -170,3 +172,8 @@ def _path_names(document: Document) -> set[str]:
     parts = document.path.split("/")
     tails = {"/".join(parts[index:]) for index in range(len(parts))}
     return tails | ({document.external_id} if document.external_id else set())
+
+
+def judgments_fingerprint(store: Store) -> str:
+    """A hash of all judged queries with what is known to answer them."""
+    return fingerprint(judged=[[q.key, q.text, q.evidence, q.grades, q.path] for q in store.judged()])

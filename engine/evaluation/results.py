@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.core.systems import ADAPTED, BASE, BM25, FUSED, IN_USE, INTERPOLATED, WAYS, ordered
 from engine.encoders.for_project import encoder_fingerprint_of, model_fingerprint
+from engine.evaluation.judgments import judgments_fingerprint
 from engine.evaluation.query_sets import QuerySet
 from engine.project.stage import StageContext
 from engine.project.store.artifact_info import EvaluationInfo, FusionInfo, InUseInfo, RerankerInfo, ThresholdInfo
@@ -57,7 +58,7 @@ def _info(
         model=model_fingerprint(context), reason=selection.reason, advice=_advice(context, fusion, compared),
         fusion=FusionInfo(fusion.method, fusion.weight),
         threshold=ThresholdInfo(work.threshold["similarity"], work.threshold["reason"], encoder),
-        reranker=_reranker_info(work.reranker),
+        reranker=_reranker_info(work.reranker), judgments=judgments_fingerprint(context.store),
     )  # fmt: skip
 
 

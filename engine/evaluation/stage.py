@@ -9,6 +9,7 @@ from engine.core.errors import DamagedError, NotBuiltError
 from engine.encoders.for_project import check_device, encoder_fingerprint_of, model_fingerprint
 from engine.evaluation.evaluating import Evaluation
 from engine.evaluation.general_knowledge import general_folder, general_set
+from engine.evaluation.judgments import judgments_fingerprint
 from engine.evaluation.results import publish_results
 from engine.evaluation.studies.sentence_pairs import pairs_fingerprint
 from engine.project.stage import ProjectSnapshot, Stage, StageContext
@@ -24,9 +25,6 @@ class EvaluateStage(Stage):
 
     def inputs(self, snapshot: ProjectSnapshot) -> dict[str, Any]:
         """The adapter, the judgments, and how to compare."""
-        from engine.project.stage import fingerprint
-
-        judged = [[q.key, q.text, q.evidence, q.grades, q.path] for q in snapshot.store.judged()]
         adapter = snapshot.need(AdapterInfo)
         if adapter.info.model not in ("", model_fingerprint(snapshot)):
             raise NotBuiltError(
@@ -37,7 +35,7 @@ class EvaluateStage(Stage):
             )  # fmt: skip
         return {
             "adapter": adapter.fingerprint,
-            "judged": fingerprint(judged=judged),
+            "judged": judgments_fingerprint(snapshot.store),
             "evaluation": snapshot.settings.evaluation.model_dump(),
             "search": snapshot.settings.search.model_dump(include=_fused(snapshot)),
             "lexical": [snapshot.settings.lexical.titles, snapshot.need(LexicalInfo).info.language],
@@ -68,6 +66,12 @@ class EvaluateStage(Stage):
             raise DamagedError.of_stage("evaluate", "The report is missing.", code="report-missing")
         if artifact.info.in_use.adapter not in (None, adapter):
             raise DamagedError.of_stage("evaluate", "The adapter was trained again.", code="adapter-changed")
+
+    def stale_note(self, snapshot: ProjectSnapshot) -> str:
+        """Says when judgments were added or changed."""
+        found = snapshot.store.artifact(EvaluationInfo)
+        same = not found or found.info.judgments in ("", judgments_fingerprint(snapshot.store))
+        return "" if same else "judgments were added or changed"
 
     def run(self, context: StageContext) -> dict[str, Any]:
         """Compare, choose what comes into use, write the report."""

@@ -121,6 +121,10 @@ class Stage(Protocol):
         """What the status adds to "up to date"; empty for nothing."""
         return ""
 
+    def stale_note(self, snapshot: ProjectSnapshot) -> str:
+        """Why what the stage built is stale, where that is known better than "its settings or inputs changed"."""
+        return ""
+
 
 def fingerprint(**parts: Any) -> str:
     """16 hex digits over named JSON values; equal parts give an equal value on every machine."""

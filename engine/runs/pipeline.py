@@ -56,7 +56,8 @@ def stage_status(snapshot: ProjectSnapshot, stage: str) -> StageState:
     if current.fingerprint == INCOMPLETE:
         return StageState(stage, "stale", "it is not finished", fingerprint=wanted)
     if current.fingerprint != wanted:
-        return StageState(stage, "stale", "its settings or inputs changed", fingerprint=wanted)
+        reason = found.stale_note(snapshot) or "its settings or inputs changed"
+        return StageState(stage, "stale", reason, fingerprint=wanted)
     return StageState(stage, "done", found.status_note(snapshot) or UP_TO_DATE, fingerprint=wanted)
 
 
@@ -70,7 +71,8 @@ def verified(snapshot: ProjectSnapshot, status: StageState) -> StageState:
 
 
 def all_status(snapshot: ProjectSnapshot) -> list[StageState]:
-    """Every stage's status; what depends on something stale is stale too."""
+    """Every stage's status; what depends on something stale is stale too. Vectors depend on the documents alone until another
+    encoder has come into use."""
     result: list[StageState] = []
     for stage in ORDER:
         try:
@@ -80,8 +82,8 @@ def all_status(snapshot: ProjectSnapshot) -> list[StageState]:
         except EngineError as error:  # such as a model folder that is gone: the other stages are still worth showing
             made = snapshot.store.artifact(stage_of(stage).artifact) is not None
             status = StageState(stage, "stale" if made else "to do", error.what, error.code)
-        behind = next((earlier for earlier in result if earlier.state == "stale"), None)
-        if behind and status.state == "done":
+        behind = result[:1] if stage == "embed" else result
+        if status.state == "done" and any(earlier.state == "stale" for earlier in behind):
             status = replace(status, state="stale", reason="what it builds on is stale")
         result.append(status)
     return result

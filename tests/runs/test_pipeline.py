@@ -19,8 +19,10 @@ from fixtures.errors import fails
 from engine.core import events
 from engine.core import subprocesses as children
 from engine.core.errors import CancelledError, DamagedError, EngineError, ResourceError, StageError, UsageError
+from engine.core.messages.project import StageState
 from engine.project import control
 from engine.project.folder import ProjectFolder
+from engine.project.stage import ProjectSnapshot
 from engine.project.store.artifact_info import VectorsInfo
 from engine.project.store.artifacts import Artifact
 from engine.runs import pipeline
@@ -342,3 +344,16 @@ def test_a_run_ends_when_its_project_is_deleted(
         pipeline.run(project, stages=("ingest",))
     deleting.join(60)
     assert not is_alive(started[0].pid)
+
+
+@pytest.mark.parametrize(("stage", "makes_stale"), [("ingest", True), ("index", False), ("evaluate", False)])
+def test_vectors_are_stale_with_the_documents_alone(
+    project: ProjectFolder, monkeypatch: pytest.MonkeyPatch, stage: str, makes_stale: bool
+) -> None:
+    """As `engine run` has it."""
+    monkeypatch.setattr(
+        pipeline, "stage_status", lambda _, one: StageState(one, "stale" if one == stage else "done", "")
+    )
+    with closing(project.store()) as store:
+        found = pipeline.all_status(ProjectSnapshot(project, project.settings(), store))
+    assert (found[-1].stage, found[-1].state == "stale") == ("embed", makes_stale)

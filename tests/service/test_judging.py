@@ -12,8 +12,10 @@ from engine.core.errors import DatasetError, NotBuiltError, ProjectBusyError, Re
 from engine.core.messages.report import QuerySetReport
 from engine.core.records import Chunk
 from engine.evaluation.comparison import Comparison, compare
-from engine.evaluation.judgments import relevant_chunks
+from engine.evaluation.judgments import judgments_fingerprint, relevant_chunks
+from engine.evaluation.stage import STAGE
 from engine.project.folder import ProjectFolder
+from engine.project.stage import ProjectSnapshot
 from engine.project.store.artifact_info import EvaluationInfo
 from engine.project.store.artifacts import Artifact
 from engine.project.store.store import Store
@@ -57,6 +59,18 @@ def test_marks_and_what_the_evaluation_makes_of_them(project: ProjectFolder, cal
     assert call("judgments", query=QUERY) == {"chunks": {str(second.id): False}, "judged_queries": 0}
     assert call("judge", query=QUERY, chunk_id=second.id, relevant=None) == {"judged_queries": 0}
     assert call("judgments", query=QUERY)["chunks"] == {}
+
+
+@pytest.mark.parametrize("relevant", [True, None])
+def test_a_stale_evaluation_says_that_judgments_changed(
+    project: ProjectFolder, call: Any, relevant: bool | None
+) -> None:
+    store = project.store()
+    store.put_artifact(Artifact(EvaluationInfo(judgments=judgments_fingerprint(store)), "f", ""))
+    call("judge", query=QUERY, chunk_id=chunks(project)[0].id, relevant=relevant)
+    note = STAGE.stale_note(ProjectSnapshot(project, project.settings(), store))
+    store.close()
+    assert bool(note) == bool(relevant)
 
 
 def test_marks_outlive_the_database_and_what_was_taken_back_does_not(project: ProjectFolder, call: Any) -> None:

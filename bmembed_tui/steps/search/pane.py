@@ -284,9 +284,7 @@ class SearchPane(HitActions):
         self.host.action_improve()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Nothing is asked before there is an index. Adaptation is offered where there is something to gain."""
+        """Nothing is asked before there is an index."""
         if action in ("improve", "filters", "ask", "mode", "next_mode"):
-            status = self.host.status
-            is_offered = action != "improve" or bool(texts.offer(status, ""))
-            return self.is_attached and status.built("index") and is_offered
+            return self.is_attached and self.host.status.built("index")
         return super().check_action(action, parameters)

@@ -52,7 +52,9 @@ def offer(status: ProjectStatus, key: str) -> str:
         stage = next(status.stage(one) for one in SEARCH if status.state(one) != "done")
         return f"Not up to date: {stage.reason}. {key} updates search."
     if status.built("evaluate"):
-        return ""
+        stage = status.stage("evaluate")
+        why = "" if stage.state == "done" else stage.reason
+        return f"The evaluation is not up to date: {why}. {key} offers to renew it." if why else ""
     return f"{key} offers to adapt the encoder to your documents, which can make search better."
 
 

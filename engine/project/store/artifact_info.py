@@ -215,7 +215,8 @@ class RerankerInfo(Record):
 
 @dataclass(frozen=True)
 class EvaluationInfo(ArtifactInfo):
-    """`model`: fingerprint of the base model. `reranker`: None where project.toml named none."""
+    """`model`: fingerprint of the base model; `judgments`: that of the judgments, empty before 0.2. `reranker`: None where
+    project.toml named none."""
 
     kind, stage, called = "evaluation", "evaluate", "evaluation"
     in_use: InUseInfo = field(default_factory=InUseInfo)
@@ -225,6 +226,7 @@ class EvaluationInfo(ArtifactInfo):
     fusion: FusionInfo = field(default_factory=FusionInfo)
     threshold: ThresholdInfo | None = None
     reranker: RerankerInfo | None = None
+    judgments: str = ""
 
     @property
     def folders_read(self) -> tuple[str, ...]:

@@ -37,3 +37,20 @@ def test_all_of_it_is_seen_on_a_small_terminal(tmp_path: Path, monkeypatch: pyte
         assert (button.region.height, button.region.bottom < 24) == (1, True)
 
     drive(story, size=(80, 24))
+
+
+def test_where_nothing_has_changed_nothing_can_be_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pictures.play_record(monkeypatch, tmp_path)
+
+    async def estimate(*_: str) -> Any:
+        return to_json(AdaptationOffer({}, (), "document", 300, 200, 4.0, 20, 200, HELPS, up_to_date=True))
+
+    monkeypatch.setattr("bmembed_tui.dialogs.adapt.command", estimate)
+
+    async def story(pilot: Pilot[Any]) -> None:
+        pilot.app.push_screen(AdaptDialog(pictures.RecordedProject(pictures.PROJECT)))
+        dialog = await until_screen(pilot, AdaptDialog)
+        await until(pilot, lambda: dialog.query_one("#answer-no").has_focus, "the answer")
+        assert [button.id for button in dialog.query("SafeButton") if button.display] == ["answer-steps", "answer-no"]
+
+    drive(story, size=(80, 24))

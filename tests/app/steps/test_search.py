@@ -145,7 +145,12 @@ def test_why_shows_each_rankers_part_and_what_the_adapter_did(finished_project: 
 
 
 @pytest.mark.usefixtures("no_encoder")
-def test_looking_inside_and_judging(finished_project: Path) -> None:
+def test_looking_inside_and_judging(finished_project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def estimate(*_: str) -> Any:
+        return to_json(AdaptationOffer({}, (), "judged", 1, 197, 4.0, 20, 197, ("judge",)))
+
+    monkeypatch.setattr("bmembed_tui.dialogs.adapt.command", estimate)
+
     async def story(pilot: Pilot[Any]) -> None:
         pane = await searching(pilot)
         await pilot.press("f7")
@@ -318,6 +323,10 @@ def test_nothing_is_asked_before_a_longer_pause_where_a_server_is_sent_the_query
         await pilot.press("enter")
         await answered(pilot, pane)
         assert pane.active_list.hits
+        await until(pilot, lambda: pane.host.status.state("evaluate") == "stale", "the status")
+        assert pane.host.status.done("ingest", "index", "generate", "rank", "train", "embed")
+        await pilot.press("f2")
+        await until_screen(pilot, AdaptDialog)
 
     drive(story, finished_project)
 
