@@ -44,10 +44,10 @@ def lack(extra: str) -> str:
     return f"{missing[0]} is not installed; to install it: {install_command(extra)}" if missing else ""
 
 
-def check_extra(extra: str, what: str, why: str = "It is large, and nothing else needs it.", instead: str = "") -> None:
+def check_extra(extra: str, what: str, why: str = "It is large, and nothing else needs it.") -> None:
     """Raises UsageError, that `what` cannot be done, where a package of an extra is missing."""
     if missing := missing_packages(extra):
-        to_do = f"To install it: {install_command(extra)}{instead}"
+        to_do = f"To install it: {install_command(extra)}"
         raise UsageError(f"{what}: {missing[0]} is not installed.", why, to_do, code="package-missing")
 
 
