@@ -10,6 +10,7 @@ from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeStatic
 
 USUAL = ("help", "run_all", "steps", "quit", "settings", "leave")  # actions known everywhere, the most wanted first
+KEPT = ("help", "quit")  # these stay, however many others there are
 
 
 class KeyLine(SafeStatic):
@@ -35,11 +36,12 @@ class KeyLine(SafeStatic):
         first = {binding.action: binding for binding in reversed(bindings)}  # of the keys of an action
         palette = active.get(self.app.COMMAND_PALETTE_BINDING)
         last = [self._key(palette.binding)] if palette else []
-        keys = [self._key(binding) for binding in sorted(bindings, key=_weight) if first[binding.action] is binding]
+        wanted = [binding for binding in sorted(bindings, key=_weight) if first[binding.action] is binding]
+        keys = {binding: self._key(binding) for binding in wanted}
         room = self.content_size.width - sum(key.cell_length for key in last) - 1
-        while keys and sum(key.cell_length + 2 for key in keys) > room:
-            keys.pop()
-        shown = Content("  ").join(keys)
+        while keys and sum(key.cell_length + 2 for key in keys.values()) > room:
+            del keys[next((one for one in reversed(keys) if _name(one) not in KEPT), [*keys][-1])]
+        shown = Content("  ").join(keys.values())
         self.update(Content.assemble(shown, plain(" " * (room - shown.cell_length) + "▏"), *last), layout=False)
 
     def _key(self, binding: Binding) -> Content:
@@ -49,6 +51,9 @@ class KeyLine(SafeStatic):
         return key.stylize(Style.from_meta({"@click": f"app.simulate_key({binding.key!r})"}))
 
 
+def _name(binding: Binding) -> str:
+    return binding.action.rpartition(".")[2]
+
+
 def _weight(binding: Binding) -> int:
-    action = binding.action.rpartition(".")[2]
-    return USUAL.index(action) + 1 if action in USUAL else 0
+    return USUAL.index(_name(binding)) + 1 if _name(binding) in USUAL else 0

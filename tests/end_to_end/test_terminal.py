@@ -45,7 +45,7 @@ def test_from_the_first_start_to_a_hit(tmp_path: Path, size: tuple[int, int]) ->
         found.type(QUESTION)
         assert ".txt" in found.until(".txt · line")  # a hit's own path, not only what was typed
         found.press("Down")
-        found.until("look inside")
+        found.until("w why")
         found.press("Enter")
         found.until("lines in all")
         found.press("Escape")

@@ -72,7 +72,7 @@ def interval_line(interval: Interval, low: float, high: float, width: int) -> st
 def _gap(figure: Figure, *, short: bool) -> str:
     gap = figure.gap
     if gap is None:
-        return "the measure" if figure.system == BASE else ""
+        return "baseline" if figure.system == BASE else ""
     sign = VERDICT_SIGNS[gap.verdict]
     if short:
         return f"{sign} {gap.value:+.1f} [{gap.low:+.1f}, {gap.high:+.1f}]"

@@ -6,10 +6,14 @@ from dataclasses import dataclass
 
 from engine.core.figures import Difference, FigureTable, Interval
 from engine.core.messages.project import ProjectStatus
-from engine.core.messages.report import QuerySetReport
-from engine.core.systems import IN_USE, is_own, ordered, system_of, twins
+from engine.core.messages.report import Outcome, QuerySetReport
+from engine.core.systems import ADAPTED, IN_USE, is_own, ordered, system_of, twins
 
 FLATTERING = "Made from your documents: they are easier than what people ask, and flatter the adapted encoder."
+STRICTER = (
+    "▲ is of one line by itself. What is in use is decided by a stricter test, which allows for the number of encoders compared "
+    "and for rare losses."
+)
 METRICS = ("ndcg@10", "hit@1", "hit@10", "mrr@10", "recall@10")
 VERDICT_SIGNS = {"better": "▲", "worse": "▼", "no difference shown": "=", "proves nothing": "·"}
 
@@ -48,7 +52,11 @@ def outdated_because(status: ProjectStatus) -> str:
     return ""
 
 
-def caution(queries: QuerySetReport) -> str:
-    """Why the figures of these queries may mislead or look odd; empty where nothing is known against them."""
-    flatters = queries.kind == "synthetic" or queries.comparison.synthetic
-    return " ".join(filter(None, (FLATTERING if flatters else "", queries.comparison.format_lopsided)))
+def caution(queries: QuerySetReport, outcome: Outcome) -> str:
+    """Why the figures of these queries may mislead or look odd; empty where nothing is known against them. `outcome`: the
+    verdict's."""
+    table = queries.comparison
+    flatters = queries.kind == "synthetic" or table.synthetic
+    gained = any(gap.verdict == "better" for gap in table.differences.get(ADAPTED, {}).values())
+    strict = STRICTER if gained and outcome == "stays" else ""
+    return " ".join(filter(None, (FLATTERING if flatters else "", strict, table.format_lopsided)))

@@ -153,29 +153,29 @@ Export writes the adapter and the encoder to folders for peft and sentence-trans
         if queries is None:
             self.query_one("#figures", SafeStatic).update("There were no queries to measure with.")
             return
-        self._draw_figures(queries, own_system(result.in_use))
+        self._draw_figures(queries, own_system(result.in_use), result.verdict.outcome)
         self._draw_changes(queries)
 
     @property
     def _width(self) -> int:
         return max(40, self.query_one("#result-scroll").scrollable_content_region.width - 1)
 
-    def _draw_figures(self, queries: QuerySetReport, own: str) -> None:
+    def _draw_figures(self, queries: QuerySetReport, own: str, outcome: Outcome) -> None:
         table = queries.comparison
         title = f"{metric_name(self._metric)} in percent, {table.queries} {queries.name} · ✓ in use"
         more = f" ({table.left_out} without an answer in the corpus are left out)" if table.left_out else ""
         self.query_one("#figures-title", SafeStatic).update(plain(f"\n{title}{more}", "bold", lines=True))
         chart = interval_chart(figures(table, self._metric, own), self._width)
         self.query_one("#figures", SafeStatic).update(chart)
-        self.query_one("#caution", SafeStatic).update(f"! {warning}" if (warning := caution(queries)) else "")
+        self.query_one("#caution", SafeStatic).update(f"! {warning}" if (warning := caution(queries, outcome)) else "")
 
     def _draw_changes(self, queries: QuerySetReport) -> None:
         changes = queries.changes
         shown = changes.worse if self._worse else changes.better
         way = "lost" if self._worse else "gained"
-        counts = f"{changes.count_better} queries better, {changes.count_worse} worse, {changes.count_equal} equal"
+        counts = f"queries better: {changes.count_better}, worse: {changes.count_worse}, equal: {changes.count_equal}"
         what = "Adapted, which is not in use," if queries.changed_system == "adapted" else "In use"
-        title = f"\n{what} against base: {counts}." + (f" The most {way}:" if shown else "")
+        title = f"\n{what} against base, by semantic search: {counts}." + (f" The most {way}:" if shown else "")
         self.query_one("#changes-title", SafeStatic).update(plain(title, "bold", lines=True))
         self._shown = shown
         lines = [

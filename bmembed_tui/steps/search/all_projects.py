@@ -16,8 +16,7 @@ from bmembed_tui.client.engine_client import command, parsed
 from bmembed_tui.home.recents import recent
 from bmembed_tui.home.screen import ProjectOpener
 from bmembed_tui.steps.search import text as texts
-from bmembed_tui.steps.search.hit_list import HitList, Results
-from bmembed_tui.steps.search.view import QueryInput
+from bmembed_tui.steps.search.hit_list import HitList, QueryInput, Results
 from bmembed_tui.widgets.key_line import KeyLine
 from bmembed_tui.widgets.safe import SafeStatic
 from engine.core.errors import EngineError
@@ -49,11 +48,8 @@ class AllProjectsScreen(Screen[None]):
             self.search(self._asked)
 
     @on(Results.Left)
-    @on(HitList.Typed)
-    def _to_query(self, event: Results.Left | HitList.Typed | None = None) -> None:
+    def _to_query(self) -> None:
         self.query_one(QueryInput).focus()
-        if isinstance(event, HitList.Typed):
-            self.query_one(QueryInput).insert_text_at_cursor(event.letter)
 
     @on(Input.Changed)
     def _changed(self, event: Input.Changed) -> None:

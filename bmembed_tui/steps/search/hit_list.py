@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import ClassVar
 
@@ -14,6 +13,7 @@ from textual.content import Content
 from textual.message import Message
 
 from bmembed_tui.steps.search.hit_text import heading_of, more_of, origin_of, place_of
+from bmembed_tui.widgets.fields import Field
 from bmembed_tui.widgets.plain import marked, plain
 from bmembed_tui.widgets.safe import SafeOptions
 from bmembed_tui.widgets.text_rows import fitted, line_cuts
@@ -37,20 +37,20 @@ class Results(SafeOptions):
             self.post_message(self.Left())
 
 
+class QueryInput(Field):
+    """The search field; Down goes to the hits."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("down", "submit", show=False)]
+
+
 class HitList(Results):
-    """The hits of `mode`. Letters that mean nothing here are posted as `Typed`, for the search field."""
+    """The hits of `mode`. A letter that means nothing here begins another query in the search field."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("left", "app.focus_previous", show=False),
         Binding("right", "app.focus_next", show=False),
-        Binding("enter", "select", "look inside"),
+        Binding("enter", "select", "view"),
     ]
-
-    @dataclass
-    class Typed(Message):
-        """A letter that means nothing here."""
-
-        letter: str
 
     def __init__(self, mode: str) -> None:
         super().__init__(id=f"hits-{mode}")
@@ -112,10 +112,17 @@ class HitList(Results):
         self._draw(self.highlighted or 0)
 
     def on_key(self, event: events.Key) -> None:
-        letter = event.character
-        if letter and letter.isalpha() and event.key not in self.screen.active_bindings:
-            event.stop()
-            self.post_message(self.Typed(letter))
+        """At once, as what is typed next goes to the field; what was typed before it had the focus still comes here."""
+        field, letter = self.screen.query_one(QueryInput), event.character
+        if not letter or not event.is_printable:
+            return
+        if self.screen.focused is not field:
+            if not letter.isalpha() or event.key in self.screen.active_bindings:
+                return
+            self.screen.set_focus(field)
+            field.clear()
+        field.insert_text_at_cursor(letter)
+        event.stop()
 
 
 def snippet_rows(hit: Hit, room: int) -> Iterator[Content]:

@@ -12,10 +12,10 @@ from bmembed_tui.client.run_state import RunState
 from bmembed_tui.steps.search import text as texts
 from bmembed_tui.steps.search.filters import FilterRow
 from bmembed_tui.steps.search.hit_actions import ANSWER_KEYS, HitActions
-from bmembed_tui.steps.search.hit_list import HitList, Results
+from bmembed_tui.steps.search.hit_list import HitList, QueryInput, Results
 from bmembed_tui.steps.search.model import ALL, NAMES
 from bmembed_tui.steps.search.search_as_you_type import SERVER_PAUSE
-from bmembed_tui.steps.search.view import KEYS, QueryInput
+from bmembed_tui.steps.search.view import KEYS
 from bmembed_tui.widgets.choice_row import ChoiceRow
 from bmembed_tui.widgets.safe import SafeOptions
 from engine.core.errors import EngineError
@@ -38,11 +38,11 @@ class SearchPane(HitActions):
     BINDINGS: ClassVar[list[BindingType]] = [
         *(Binding(key, f"mode('{mode}')", NAMES[mode], show=False, id=f"search.{mode}") for mode, key in KEYS.items()),
         Binding("w", "why", "why", id="search.why"),
+        Binding("plus", "judge(True)", "relevant", key_display="+", id="search.relevant"),
+        Binding("minus", "judge(False)", "not relevant", key_display="-", id="search.not-relevant"),
         Binding("l", "like", "more like this", id="search.like"),
         Binding("g", "order('by_document')", "all passages", id="search.group"),
         Binding("d", "order('by_date')", "by date", id="search.date"),
-        Binding("plus", "judge(True)", "relevant", key_display="+", id="search.relevant"),
-        Binding("minus", "judge(False)", "not relevant", key_display="-", id="search.not-relevant"),
         Binding("f2", "improve", "make better", id="search.improve"),
         Binding("f3", "everywhere", "all projects", id="search.everywhere"),
         Binding("f9", "filters", "filters", id="search.filters"),
@@ -215,13 +215,6 @@ class SearchPane(HitActions):
     @on(Results.Left)
     def action_focus_query(self) -> None:
         self.query_one(QueryInput).focus()
-
-    @on(HitList.Typed)
-    def _type_on(self, event: HitList.Typed) -> None:
-        event.stop()
-        field = self.query_one(QueryInput)
-        field.focus()
-        field.insert_text_at_cursor(event.letter)
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         if isinstance(event.widget, HitList) and event.widget.mode != self.active:

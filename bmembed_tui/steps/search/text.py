@@ -15,7 +15,8 @@ from engine.core.messages.project import ProjectStatus
 from engine.core.messages.search import FoundIn
 from engine.core.text import duration
 
-HELP = """Type words or a question: hits come while you type. Down or Enter goes to the hits, / or a letter back to the field.
+HELP = """Type words or a question: hits come while you type. Down or Enter goes to the hits, / back to the field. A \
+letter that is no command there begins another query.
 Keyword search (BM25) finds the words that you type. Semantic search finds by meaning, with the encoder. Hybrid search is both.
 F5 to F8 choose; F8 shows all three side by side. F2 embeds what is not embedded yet, then offers to adapt the encoder.
 F3 searches all projects. F9 filters by path, date, type, author and language.

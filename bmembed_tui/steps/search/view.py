@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.timer import Timer
@@ -16,12 +13,11 @@ from bmembed_tui.steps.base import StepPane
 from bmembed_tui.steps.search import text as texts
 from bmembed_tui.steps.search.answer import AnswerPanel
 from bmembed_tui.steps.search.filters import FilterRow
-from bmembed_tui.steps.search.hit_list import HitList, Results
+from bmembed_tui.steps.search.hit_list import HitList, QueryInput, Results
 from bmembed_tui.steps.search.model import ALL, NAMES, Answer, Question
 from bmembed_tui.steps.search.search_as_you_type import SERVER_PAUSE, Judgments, Searching
 from bmembed_tui.steps.search.side_preview import SidePreview
 from bmembed_tui.widgets.choice_row import ChoiceRow
-from bmembed_tui.widgets.fields import Field
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeButton, SafeStatic
 from bmembed_tui.widgets.text_rows import line_cuts
@@ -32,12 +28,6 @@ WIDE = 116  # columns of the terminal from which three lists stand side by side
 SIDE = 92  # columns of the step from which the document stands beside the hits
 TALL = 32  # lines of the terminal from which there is room for an introduction
 KEYS = {"hybrid": "f5", "semantic": "f6", "bm25": "f7", ALL: "f8"}
-
-
-class QueryInput(Field):
-    """The search field; Down goes to the hits."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("down", "submit", show=False)]
 
 
 class SearchView(StepPane):

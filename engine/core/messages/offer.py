@@ -12,7 +12,10 @@ from engine.core.text import about_count, estimate_line
 Help = Literal["judge", "language-model", "encoder"]
 HELPS: dict[Help, str] = {
     "judge": "Judge the hits of your own questions: {judged}.",
-    "language-model": "Let a local language model write the training queries: set queries.backend.",
+    "language-model": (
+        "Let a local language model write the training queries: add one with 'engine models add FILE', "
+        "and set queries.backend to auto."
+    ),
     "encoder": "Use an encoder that is larger or made for your languages: see 'engine encoders'.",
 }
 """What would help more, in words."""

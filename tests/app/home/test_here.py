@@ -16,7 +16,7 @@ from textual.widgets import OptionList
 from bmembed_tui.home.here import here, project_over
 from bmembed_tui.home.recents import remember
 from bmembed_tui.home.screen import HERE
-from bmembed_tui.steps.search.view import QueryInput
+from bmembed_tui.steps.search.hit_list import QueryInput
 from engine.project.folder import ProjectFolder
 
 

@@ -20,7 +20,7 @@ from engine.core.figures import Interval
 from engine.core.messages.project import ProjectStatus, StageState
 from engine.core.messages.report import Bar, EvaluationReport, ReportVerdict
 from engine.core.messages.wire import from_json
-from engine.core.systems import own_system, system_of
+from engine.core.systems import ADAPTED, own_system, system_of
 from engine.evaluation.reporting.report import read_report
 from engine.evaluation.reporting.verdict import verdict_of
 
@@ -103,12 +103,20 @@ def test_figures_of_before_are_said_to_be_so(evaluate: str, embed: str, because:
 
 def test_queries_made_from_the_documents_are_said_to_flatter() -> None:
     judged = read(answer()).query_sets[0]
-    assert not caution(judged)
-    assert caution(replace(judged, kind="synthetic"))
-    assert caution(replace(judged, comparison=replace(judged.comparison, synthetic=60)))
+    assert not caution(judged, "better")
+    assert caution(replace(judged, kind="synthetic"), "better")
+    assert caution(replace(judged, comparison=replace(judged.comparison, synthetic=60)), "better")
     one_sided = replace(judged.comparison, one_document=judged.comparison.queries)
-    assert caution(replace(judged, comparison=one_sided)) == one_sided.format_lopsided != ""
-    assert one_sided.format_lopsided in caution(replace(judged, kind="synthetic", comparison=one_sided))
+    assert caution(replace(judged, comparison=one_sided), "stays") == one_sided.format_lopsided != ""
+    assert one_sided.format_lopsided in caution(replace(judged, kind="synthetic", comparison=one_sided), "stays")
+
+
+def test_a_gain_that_decides_nothing_is_explained() -> None:
+    judged = read(answer()).query_sets[0]
+    row = {ADAPTED: judged.comparison.differences["in_use"]}
+    gained = replace(judged, comparison=replace(judged.comparison, differences=row))
+    assert caution(gained, "stays")
+    assert not caution(gained, "better")
 
 
 def test_an_interval_is_drawn_to_scale() -> None:

@@ -22,11 +22,10 @@ from bmembed_tui.steps.search import all_projects
 from bmembed_tui.steps.search.all_projects import AllProjectsScreen
 from bmembed_tui.steps.search.document_view import DocumentView
 from bmembed_tui.steps.search.filters import FilterRow
-from bmembed_tui.steps.search.hit_list import HitList
+from bmembed_tui.steps.search.hit_list import HitList, QueryInput
 from bmembed_tui.steps.search.pane import SearchPane
 from bmembed_tui.steps.search.preview import PreviewScreen
 from bmembed_tui.steps.search.side_preview import SidePreview
-from bmembed_tui.steps.search.view import QueryInput
 from bmembed_tui.widgets.safe import SafeOptions
 from engine.core.errors import UsageError
 from engine.core.messages.search import MAX_FACETS, Found, FoundIn
