@@ -228,9 +228,8 @@ class Project:
 
     def report(self) -> Report:
         """What the last evaluation found."""
-        from engine.evaluation.reporting.parts import gate_of, rung_of, tables_of
         from engine.evaluation.reporting.report import read_report
-        from engine.evaluation.reporting.verdict import verdict_of
+        from engine.evaluation.reporting.verdict import gate_of, rung_of, tables_of, verdict_of
 
         settings = self.settings()
         with closing(self.folder.store()) as store:

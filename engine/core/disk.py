@@ -69,7 +69,7 @@ def replaced(path: Path, temporary: Path) -> Iterator[BinaryIO]:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    sync_folder(path.parent)
+    sync(path.parent)
 
 
 @contextmanager
@@ -107,7 +107,7 @@ def complete_folder(temporary: Path, final: Path) -> Iterator[Path]:
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
-    sync_folder(final.parent)
+    sync(final.parent)
 
 
 def _open_to_group(folder: Path, group: int) -> None:
@@ -121,16 +121,12 @@ def sync_tree(folder: Path) -> None:
     """Put a folder with all that is in it on the disk."""
     for parent, _, names in os.walk(folder):
         for name in names:
-            _sync(os.path.join(parent, name))
-        sync_folder(Path(parent))
+            sync(Path(parent, name))
+        sync(Path(parent))
 
 
-def sync_folder(folder: Path) -> None:
-    """Put a folder's list of names on the disk."""
-    _sync(folder)
-
-
-def _sync(path: str | Path) -> None:
+def sync(path: Path) -> None:
+    """Put a file, or a folder's list of names, on the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -35,7 +35,7 @@ class Difference:
     """Mean of a - b with its interval; `p_better`: share of resamples in which a is ahead, ties counted half.
 
     `p_value`: of Fisher's randomisation test. Where no difference is shown: the number of queries `needed` to show one as
-    large (engine/metrics/power.py). `proves nothing`: a difference on queries that flatter what was trained on their like.
+    large (engine/metrics/differences.py). `proves nothing`: a difference on queries that flatter what was trained on their like.
     """
 
     value: float

@@ -12,7 +12,7 @@ from engine.core.errors import TooLittleTextError
 from engine.core.figures import Difference, FigureTable, Interval
 from engine.evaluation.judgments import Judgment, clusters_of
 from engine.metrics.bootstrap import SAMPLES, bootstrap_means, interval
-from engine.metrics.power import tested_difference
+from engine.metrics.differences import tested_difference
 from engine.metrics.randomisation import randomisation_p
 from engine.metrics.relevance import Relevance
 from engine.metrics.retrieval import NAMES, evaluate_run, first_found, multihop_ap_at_k

@@ -11,7 +11,6 @@ from engine.core.systems import ENCODERS, IN_USE, candidate_name, weight_of
 from engine.evaluation.choosing import Choosing
 from engine.evaluation.document_set import document_set
 from engine.evaluation.gate import Selection, verdict
-from engine.evaluation.general_knowledge import answered, general_folder, general_set
 from engine.evaluation.query_sets import QuerySet, query_sets
 from engine.evaluation.rankers import Rankers
 from engine.evaluation.reporting.diagnostics import (
@@ -21,7 +20,8 @@ from engine.evaluation.reporting.diagnostics import (
     geometry_of,
     sampling_of,
 )
-from engine.evaluation.studies.fusion import EQUAL, FusionChoice, HybridFusion, default_share, set_by_hand
+from engine.evaluation.studies.forgetting import answered, general_folder, general_set
+from engine.evaluation.studies.fusion import EQUAL, FusionChoice, HybridFusion, default_share
 from engine.evaluation.studies.sentence_pairs import SentencePairs
 from engine.project.stage import StageContext
 from engine.project.store.artifact_info import AdapterInfo
@@ -141,7 +141,8 @@ class Evaluation:
         if search.fusion == "auto":
             choice = self._choosing.fusion(default_share(self._context) or EQUAL)
         else:
-            choice = set_by_hand(search.fusion, search.weight)
+            why = "Hybrid search fuses both rankings as project.toml says (search.fusion)."
+            choice = FusionChoice(search.fusion, search.weight, why)
         self._context.choose("fusion", choice.method, choice.reason)
         return choice
 

@@ -16,8 +16,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.metrics.differences import MIN_QUERIES
-from engine.metrics.power import queries_to_show, spread
+from engine.metrics.differences import MIN_QUERIES, queries_to_show, spread
 from engine.queries.heldout import MIN_TO_DECIDE
 
 Floats = NDArray[np.float64]

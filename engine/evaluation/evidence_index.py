@@ -53,7 +53,7 @@ class CompactTexts:
 
         Needles are compared without white space; one that is empty then has no occurrence.
         """
-        wanted = {needle: _compact(needle) for needle in dict.fromkeys(needles)}
+        wanted = {needle: _codes("".join(needle.split())) for needle in dict.fromkeys(needles)}
         by_window: dict[int, dict[int, list[str]]] = defaultdict(lambda: defaultdict(list))
         for needle, codes in wanted.items():
             if len(codes):
@@ -94,7 +94,3 @@ def _hash(codes: Codes, window: int) -> Hashes:
 
 def _codes(text: str) -> Codes:
     return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
-
-
-def _compact(text: str) -> Codes:
-    return _codes("".join(text.split()))

@@ -25,7 +25,7 @@ from engine.core.text import about_count
 from engine.evaluation.evidence import CERTIFYING, DIFFERENCE, Evidence, RungName, deciding, from_top
 from engine.metrics.bootstrap import SAMPLES, bootstrap_means, bounds
 from engine.metrics.differences import MIN_QUERIES as MIN_TO_EXCLUDE
-from engine.metrics.power import tested_difference
+from engine.metrics.differences import tested_difference
 from engine.metrics.randomisation import max_t_p, randomisation_p
 
 JUDGE = "'engine judge' collects judged questions."

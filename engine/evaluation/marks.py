@@ -71,7 +71,7 @@ def read_marks(project: ProjectFolder) -> dict[str, MarkedQuery]:
         query = MarkedQuery(row["text"], marks, bool(row.get("generated")))
         return query.key, query
 
-    return dict(kept_rows(project.path / "imports" / MARKS_FILE, marked, "your marks of hits", "marks-unreadable"))
+    return dict(kept_rows(project.path / "imports" / MARKS_FILE, marked, "your marks of hits", code="marks-unreadable"))
 
 
 def is_generated(store: Store, text: str) -> bool:

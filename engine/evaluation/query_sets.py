@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from engine.core.records import Chunk, JudgedQuery, Query
+from engine.core.records import Chunk, Query
 from engine.lexical.filenames import DocumentNames, FilenameMatch
 from engine.project.stage import ProjectSnapshot, StageContext
 from engine.queries.choosing import is_extractive, made_by
@@ -65,11 +65,17 @@ def query_sets(context: StageContext, chunks: Sequence[Chunk]) -> list[QuerySet]
     """The judged queries, if there are any, then the held-out ones whose chunks still exist."""
     from engine.evaluation.judgments import combined, from_queries, relevant_chunks
 
-    names, related = _names(context), related_documents(context.store.documents())
+    documents = context.store.documents()
+    related = related_documents(documents)
+    named = documents if context.settings.search.named_documents else []
+    names = DocumentNames((document.id, document.title, document.path) for document in named)
     sets = []
     if judged := context.store.judged():
         documents = context.store.documents(with_text=True)
-        fair = _not_trained_on(context, judged)
+        trained = {fold(query.text) for query in context.store.queries() if query.split != "heldout"}
+        fair = [query for query in judged if fold(query.text) not in trained]
+        if left := len(judged) - len(fair):
+            context.warn(f"{left} judged queries were trained on and are left out of the figures.")
         same: dict[str, list[Judgment]] = {}
         for judgment in relevant_chunks(fair, chunks, documents):
             same.setdefault(fold(judgment.text), []).append(judgment)
@@ -104,12 +110,6 @@ def generated_queries(snapshot: ProjectSnapshot) -> dict[str, Query | None]:
     return marked | {fold(query.text): query for query in snapshot.store.queries() if query.split == "heldout"}
 
 
-def _names(context: StageContext) -> DocumentNames:
-    """What queries may call the documents; nothing where the user does not want that."""
-    named = context.store.documents() if context.settings.search.named_documents else []
-    return DocumentNames((document.id, document.title, document.path) for document in named)
-
-
 def heldout_queries(snapshot: ProjectSnapshot, chunks: Sequence[Chunk]) -> list[Query]:
     """The held-out ones whose chunks still exist, at most `evaluation.max_heldout`: those that are worded as questions would be, or
     extractive ones where there are none of these."""
@@ -119,11 +119,3 @@ def heldout_queries(snapshot: ProjectSnapshot, chunks: Sequence[Chunk]) -> list[
     settings = snapshot.settings
     rows = cap_queries([query.text for query in heldout], settings.evaluation.max_heldout, settings.training.seed)
     return [heldout[row] for row in rows]
-
-
-def _not_trained_on(context: StageContext, judged: Sequence[JudgedQuery]) -> list[JudgedQuery]:
-    trained = {fold(query.text) for query in context.store.queries() if query.split != "heldout"}
-    fair = [query for query in judged if fold(query.text) not in trained]
-    if len(fair) < len(judged):
-        context.warn(f"{len(judged) - len(fair)} judged queries were trained on and are left out of the figures.")
-    return fair

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from engine.evaluation.evaluating import Evaluation
     from engine.evaluation.gate import Selection
     from engine.evaluation.reporting.report import ReportData
-    from engine.evaluation.reranking import RerankerChoice
     from engine.evaluation.studies.fusion import FusionChoice
 
     Compared = Sequence[tuple[QuerySet, Comparison]]
@@ -49,7 +48,7 @@ def _info(
     context: StageContext, work: Evaluation, selection: Selection, fusion: FusionChoice, compared: Compared
 ) -> EvaluationInfo:
     """What search and the status need of the evaluation; all figures are in report.json."""
-    trained = work.trained.info
+    trained, chosen = work.trained.info, work.reranker
     encoder = encoder_fingerprint_of(context, work.adapter if selection.weight else None, selection.weight or 1.0)
     return EvaluationInfo(
         in_use=InUseInfo(
@@ -58,14 +57,10 @@ def _info(
         model=model_fingerprint(context), reason=selection.reason, advice=_advice(context, fusion, compared),
         fusion=FusionInfo(fusion.method, fusion.weight),
         threshold=ThresholdInfo(work.threshold["similarity"], work.threshold["reason"], encoder),
-        reranker=_reranker_info(work.reranker), judgments=judgments_fingerprint(context.store),
+        judgments=judgments_fingerprint(context.store),
+        reranker=None if chosen is None
+        else RerankerInfo(chosen.in_use, chosen.reason, chosen.fingerprint, chosen.mode, chosen.seconds),
     )  # fmt: skip
-
-
-def _reranker_info(choice: RerankerChoice | None) -> RerankerInfo | None:
-    if choice is None:
-        return None
-    return RerankerInfo(choice.in_use, choice.reason, choice.fingerprint, choice.mode, choice.seconds)
 
 
 def _compare(context: StageContext, work: Evaluation, one: QuerySet, selection: Selection) -> Comparison:

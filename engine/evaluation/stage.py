@@ -8,9 +8,9 @@ from typing import Any
 from engine.core.errors import DamagedError, NotBuiltError
 from engine.encoders.for_project import check_device, encoder_fingerprint_of, model_fingerprint
 from engine.evaluation.evaluating import Evaluation
-from engine.evaluation.general_knowledge import general_folder, general_set
 from engine.evaluation.judgments import judgments_fingerprint
 from engine.evaluation.results import publish_results
+from engine.evaluation.studies.forgetting import general_folder, general_set
 from engine.evaluation.studies.sentence_pairs import pairs_fingerprint
 from engine.project.stage import ProjectSnapshot, Stage, StageContext
 from engine.project.store.artifact_info import AdapterInfo, EvaluationInfo, LexicalInfo

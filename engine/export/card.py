@@ -14,8 +14,8 @@ from engine.core.figures import FigureTable
 from engine.core.records import query_label
 from engine.core.systems import is_own, label_of, own_system, twins
 from engine.encoders.geometry import OwnLengths, read_geometry
-from engine.evaluation.reporting.parts import tables_of
 from engine.evaluation.reporting.report import read_report
+from engine.evaluation.reporting.verdict import tables_of
 from engine.export.models import CHUNK_FOLDER, MODEL_FOLDER, QUERY_FOLDER
 from engine.export.source import Source
 from engine.project.store.artifact_info import AdapterInfo, EvaluationInfo

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from engine.core.disk import check_room, disk_errors, replaced, sync_folder
+from engine.core.disk import check_room, disk_errors, replaced
 from engine.core.errors import CancelledError, InputError, ModelError, UsageError
 from engine.core.extras import lack
 from engine.core.messages.queries import ModelFile
@@ -88,7 +88,7 @@ def add_model(
             return target
         if link:
             target.symlink_to(source)
-            sync_folder(target.parent)
+            sync(target.parent)
         else:
             _copy(source, target, should_stop)
     return target

@@ -10,11 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from engine.core.figures import Difference, Interval
+from engine.metrics.bootstrap import PAPER, Sampling, interval
 from engine.metrics.bootstrap import SAMPLES as RESAMPLES
-from engine.metrics.differences import paired_difference
-from engine.metrics.power import with_needed
+from engine.metrics.differences import paired_difference, with_needed
 from engine.metrics.relevance import Floats
-from engine.metrics.samples import PAPER, Sampling, percentile_interval
 
 PERCENTILES = tuple(range(0, 101, 5))
 
@@ -83,7 +82,8 @@ def overlap(
     if not all(np.isfinite(array).all() for array in (best, right, drawn)):
         raise ValueError("similarities hold NaN or infinity")
     theta: Floats = np.percentile(best[sampling.draw(len(best))].reshape(sampling.samples, -1), sampling.psi, axis=1)
-    return percentile_interval(_above(right, theta)), percentile_interval(_above(drawn, theta))
+    coe, roe = _above(right, theta), _above(drawn, theta)
+    return interval(coe, coe), interval(roe, roe)
 
 
 def _above(similarities: Floats, theta: Floats) -> Floats:

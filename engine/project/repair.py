@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.core.disk import sync_folder
+from engine.core.disk import sync
 from engine.core.errors import DamagedError, UsageError
 from engine.project.store.connection import COPY
 from engine.project.store.store import Store
@@ -53,7 +53,7 @@ def repair(folder: Path) -> Repair | None:
         Store.create(database).close()
     else:
         good.replace(database)
-        sync_folder(folder)
+        sync(folder)
     return Repair(damage, aside, good is not None)
 
 

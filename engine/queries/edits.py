@@ -38,7 +38,7 @@ def read_edits(project: ProjectFolder) -> Edits:
             raise TypeError("a value is no text")
         return (chunk, former), text
 
-    return dict(kept_rows(project.path / "imports" / FILE, edit, "query edits", "query-edits-unreadable"))
+    return dict(kept_rows(project.path / "imports" / FILE, edit, "query edits", code="query-edits-unreadable"))
 
 
 def _write_edits(project: ProjectFolder, edits: Edits) -> None:

@@ -30,8 +30,8 @@ from engine.queries.llm.cost import HOUR, Budget, Course, Pace
 from engine.queries.opening import corpus_language, open_model
 from engine.queries.rejection import words_of
 from engine.queries.rules.extractive import Writer, rounds
-from engine.queries.rules.languages import language_of
 from engine.queries.rules.statistics import TermStatistics
+from engine.queries.rules.vocabulary import language_of
 from engine.queries.stage import bm25_ranks, quality_filter
 from engine.written_queries.imports import imported_queries
 

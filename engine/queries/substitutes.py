@@ -50,7 +50,8 @@ def substitutes(
 
     Raises SettingsError, ModelError or StageError where the model cannot be asked, CancelledError; answers so far are kept.
     """
-    kept = _Kept(context.project.path / "cache" / f"substitutes-{language_model(context)}.jsonl")
+    path = context.project.path / "cache" / f"substitutes-{language_model(context)}.jsonl"
+    former, kept = _read(path), dict[str, Found]()
     model: ChatModel | None = None
     found = []
     try:
@@ -58,25 +59,31 @@ def substitutes(
             if context.should_stop():
                 raise CancelledError("Cancelled.")
             wanted = list(dict.fromkeys(word.lower() for word in words))[:MAX_WORDS]
-            answer = kept.get(query, wanted)
+            key = _key(query, wanted)
+            answer = kept.get(key, former.get(key))
             if answer is None:
                 model = model or open_chat(context, context, context.should_stop)
                 answer = _answered(model, query, wanted, context.settings.training.seed)
                 if answer is not None:
-                    kept.add(query, wanted, answer)
+                    _write(path, {**former, **kept, key: answer})
+            if answer is not None:
+                kept[key] = answer
             found.append(answer or {})
             progress(number + 1)
-        kept.forget_others()
     finally:
         if model is not None:
             model.close()
+    if former.keys() - kept.keys():
+        _write(path, kept)
+    forget_substitutes(context.project.path, but=path)
     return found, _name(context)
 
 
-def forget_substitutes(project: Path) -> None:
-    """Drop all answers that are kept in a project's folder."""
+def forget_substitutes(project: Path, but: Path | None = None) -> None:
+    """Drop all answers that are kept in a project's folder, `but` those of one file."""
     for path in (project / "cache").glob(PATTERN):
-        path.unlink(missing_ok=True)
+        if path != but:
+            path.unlink(missing_ok=True)
 
 
 def _name(snapshot: ProjectSnapshot) -> str:
@@ -111,41 +118,20 @@ def _usable(entries: Sequence[Mapping[str, Any]], words: set[str]) -> Iterator[t
             yield word, other
 
 
-class _Kept:
-    """Answers by query and words, each on the disk before the next is asked for."""
+def _read(path: Path) -> dict[str, Found]:
+    """Answers by key. A line that makes no sense is asked for again."""
+    found = {}
+    with suppress(OSError):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            with suppress(ValueError, KeyError, TypeError):
+                entry = json.loads(line)
+                found[entry["key"]] = {str(word): str(other) for word, other in entry["words"].items()}
+    return found
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._entries: dict[str, Found] = {}
-        self._wanted: set[str] = set()
-        with suppress(OSError):
-            for line in path.read_text(encoding="utf-8").splitlines():
-                with suppress(ValueError, KeyError, TypeError):  # a line that makes no sense is asked for again
-                    entry = json.loads(line)
-                    self._entries[entry["key"]] = {str(word): str(other) for word, other in entry["words"].items()}
 
-    def get(self, query: str, words: Sequence[str]) -> Found | None:
-        self._wanted.add(key := _key(query, words))
-        return self._entries.get(key)
-
-    def add(self, query: str, words: Sequence[str], found: Found) -> None:
-        self._entries[_key(query, words)] = found
-        self._save()
-
-    def forget_others(self) -> None:
-        """Drop answers that were not asked for since it was opened, and those of other recipes: words must not stay behind."""
-        for path in self._path.parent.glob(PATTERN):
-            if path != self._path:
-                path.unlink(missing_ok=True)
-        left = {key: found for key, found in self._entries.items() if key in self._wanted}
-        if len(left) < len(self._entries):
-            self._entries = left
-            self._save()
-
-    def _save(self) -> None:
-        self._path.parent.mkdir(mode=0o700, exist_ok=True)
-        lines = (json.dumps({"key": key, "words": found}) + "\n" for key, found in self._entries.items())
-        write_text(self._path, "".join(lines))
+def _write(path: Path, answers: Mapping[str, Found]) -> None:
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    write_text(path, "".join(json.dumps({"key": key, "words": found}) + "\n" for key, found in answers.items()))
 
 
 def _key(query: str, words: Sequence[str]) -> str:

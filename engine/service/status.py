@@ -75,9 +75,8 @@ def _present(project: ProjectFolder, text: str, store: Store) -> dict[str, messa
 
 def report(project: ProjectFolder, _request: ReadReport) -> EvaluationReport:
     """Raises NotBuiltError before the first evaluation."""
-    from engine.evaluation.reporting.parts import query_sets_of
     from engine.evaluation.reporting.report import read_report
-    from engine.evaluation.reporting.verdict import verdict_of
+    from engine.evaluation.reporting.verdict import query_sets_of, verdict_of
     from engine.project.stage import ProjectSnapshot
     from engine.settings.schema import Settings
 

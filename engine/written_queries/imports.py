@@ -72,7 +72,7 @@ def import_queries(project: ProjectFolder, path: Path) -> int:
     return len(queries)
 
 
-def kept_rows(path: Path, read: Callable[[Any], Row], holds: str, code: str) -> list[Row]:
+def kept_rows(path: Path, read: Callable[[Any], Row], holds: str, *, code: str) -> list[Row]:
     """What `read` makes of each line of JSON in a file of the imports folder; nothing where there is no such file.
 
     Raises DatasetError where it was damaged.
@@ -103,7 +103,7 @@ def read_judgments(path: Path) -> list[JudgedQuery]:
         grades = tuple((document, grade) for document, grade in row["grades"])
         return JudgedQuery(row["key"], row["text"], tuple(row["evidence"]), grades, row["path"])
 
-    rows = kept_rows(path, judged, "judged queries", "dataset-unreadable")
+    rows = kept_rows(path, judged, "judged queries", code="dataset-unreadable")
     return [query for query in rows if query.evidence or query.grades or query.path]
 
 

@@ -26,8 +26,8 @@ from engine.encoders.kinds.chosen import encoder_source
 from engine.encoders.model_folder import resolve_model
 from engine.encoders.transformer import TransformerEncoder
 from engine.evaluation.judgments import relevant_chunks
-from engine.evaluation.reporting.parts import tables_of
 from engine.evaluation.reporting.report import read_report
+from engine.evaluation.reporting.verdict import tables_of
 from engine.export.folder import RECORD
 from engine.export.take import export_project
 from engine.project.folder import ProjectFolder

@@ -14,8 +14,8 @@ from fixtures.pipeline import engine_here
 
 from engine.api import Project
 from engine.core.former_systems import former_name, with_former_names
-from engine.evaluation.reporting.parts import tables_of
 from engine.evaluation.reporting.report import read_report
+from engine.evaluation.reporting.verdict import tables_of
 from engine.project.folder import ProjectFolder
 from engine.project.store.artifact_info import FORMER_KEYS, VectorsInfo
 from engine.training.history import FILE as HISTORY

@@ -22,9 +22,8 @@ from engine.core.messages.report import SCALE, Change, FoundHit
 from engine.core.systems import INTERPOLATED, label_of
 from engine.core.text import metric_name
 from engine.evaluation.reporting.page import render
-from engine.evaluation.reporting.parts import gate_of, tables_of
 from engine.evaluation.reporting.report import read_report
-from engine.evaluation.reporting.verdict import verdict_of
+from engine.evaluation.reporting.verdict import gate_of, tables_of, verdict_of
 from engine.project.folder import ProjectFolder
 
 DOCUMENTED = ROOT / "docs" / "report.md"

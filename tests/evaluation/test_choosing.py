@@ -11,7 +11,7 @@ from engine.core.systems import ADAPTED, BASE
 from engine.evaluation.choosing import Choosing
 from engine.evaluation.judgments import Judgment
 from engine.evaluation.query_sets import QuerySet
-from engine.evaluation.studies.fusion import EQUAL, HybridFusion, set_by_hand
+from engine.evaluation.studies.fusion import EQUAL, FusionChoice, HybridFusion
 from engine.lexical.filenames import FilenameMatch
 from engine.settings.load import validate
 
@@ -53,7 +53,7 @@ def test_the_encoder_is_compared_with_the_fusion_that_comes_into_use() -> None:
     assert found.candidates[0].default.value == pytest.approx(100 * (SECOND - 1) / 4)
     assert (found.chosen, found.rung, found.candidates[0].outcome) == (BASE, "judged", "risky")
     # with equal weights, which nobody gets, it would be better
-    assert choosing.encoder([ADAPTED], set_by_hand("weighted", EQUAL)).chosen == ADAPTED
+    assert choosing.encoder([ADAPTED], FusionChoice("weighted", EQUAL, "")).chosen == ADAPTED
 
 
 def test_where_semantic_search_is_the_default_fusion_has_no_part_in_it() -> None:

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from engine.metrics.bootstrap import bootstrap_means
-from engine.metrics.differences import paired_difference
-from engine.metrics.power import queries_needed, spread, with_needed
+from engine.metrics.differences import paired_difference, queries_needed, spread, with_needed
 from engine.metrics.randomisation import max_t_p, randomisation_p
 
 

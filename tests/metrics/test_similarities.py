@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.metrics.samples import Sampling, bootstrapped_mean, percentile_interval
+from engine.metrics.bootstrap import Sampling, bootstrapped_mean, interval
 from engine.metrics.similarities import choose_threshold, overlap, thresholds
 
 
@@ -20,7 +20,7 @@ def test_samples_are_drawn_from_all_rows_by_seed():
 
 
 def test_the_percentile_interval_by_hand():
-    found = percentile_interval(np.arange(41.0))  # 2.5 % of 40 steps is one step
+    found = interval(np.arange(41.0), np.arange(41.0))  # 2.5 % of 40 steps is one step
     assert (found.value, found.low, found.high) == pytest.approx((20.0, 1.0, 39.0))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.metrics.power import with_needed_pairs
+from engine.metrics.differences import with_needed_pairs
 from engine.metrics.spearman import pearson, ranks, spearman, spearman_difference, spearman_interval
 
 

@@ -15,15 +15,15 @@ from numpy.typing import NDArray
 
 from engine.core.figures import Interval
 from engine.core.similarity import COSINE, Similarity
-from engine.evaluation.general_knowledge import General
 from engine.evaluation.judgments import Judgment, clusters_of
 from engine.evaluation.query_sets import QuerySet
 from engine.evaluation.rankers import padded, products_of, rank_all
+from engine.evaluation.studies.forgetting import General
+from engine.metrics.bootstrap import PAPER, Sampling, bootstrapped_mean
 from engine.metrics.density import density_curves
 from engine.metrics.geometry import alignment, alignment_of, isoscore, isotropy_a, uniformity
 from engine.metrics.relevance import Relevance
 from engine.metrics.retrieval import ndcg_at_k
-from engine.metrics.samples import PAPER, Sampling, bootstrapped_mean
 from engine.metrics.similarities import choose_threshold, overlap
 from engine.settings.schema import Settings
 

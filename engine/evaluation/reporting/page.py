@@ -23,8 +23,7 @@ from engine.core.systems import (
 )
 from engine.evaluation.reporting.charts import Bar, Line, bar_chart, change_chart, line_chart
 from engine.evaluation.reporting.diagnostics import KINDS
-from engine.evaluation.reporting.parts import query_sets_of
-from engine.evaluation.reporting.verdict import verdict_of
+from engine.evaluation.reporting.verdict import query_sets_of, verdict_of
 
 if TYPE_CHECKING:
     from jinja2 import Environment

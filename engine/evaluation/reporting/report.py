@@ -15,7 +15,7 @@ from engine.core.figures import Interval
 from engine.core.former_systems import current_name
 from engine.core.messages.report import QuerySetReport
 from engine.evaluation.gate import Selection
-from engine.evaluation.reporting.parts import query_sets_of
+from engine.evaluation.reporting.verdict import query_sets_of
 from engine.evaluation.studies.forgetting import Forgetting
 from engine.evaluation.studies.robustness import Robustness
 from engine.evaluation.studies.sentence_pairs import SentenceFigures

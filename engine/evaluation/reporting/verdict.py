@@ -1,4 +1,5 @@
-"""The verdict of a report: whether adaptation helped, on the best evidence there is, in words for everyone."""
+"""The verdict of a report: whether adaptation helped, on the best evidence there is, in words for everyone; and the parts of
+report.json that it goes by, in the form in which they were measured."""
 
 from __future__ import annotations
 
@@ -7,10 +8,19 @@ from typing import Any
 
 from engine.core.figures import FigureTable
 from engine.core.messages.offer import KINDS
-from engine.core.messages.report import EVIDENCE, Bar, GateRow, Outcome, QuerySetKind, QuerySetReport, ReportVerdict
+from engine.core.messages.report import (
+    EVIDENCE,
+    Bar,
+    GateRow,
+    GateTable,
+    Outcome,
+    QuerySetKind,
+    QuerySetReport,
+    ReportVerdict,
+)
+from engine.core.messages.wire import from_json
 from engine.core.systems import ADAPTED, BASE, BM25, IN_USE
 from engine.core.text import about_count
-from engine.evaluation.reporting.parts import gate_of, query_sets_of, rung_of
 
 SET_OF: Mapping[str, QuerySetKind] = {
     "judged": "judged", "document": "document", "model": "synthetic", "extractive": "synthetic",
@@ -26,13 +36,44 @@ NOT_USED = "The adapted encoder is not used."
 HOW = "To search so by default: engine config set PROJECT search.mode keywords (in the app: Ctrl+S, search.mode)."
 
 
+def query_sets_of(report: Mapping[str, Any]) -> tuple[QuerySetReport, ...]:
+    """Of what `read_report` gave."""
+    return from_json(tuple[QuerySetReport, ...], report["query_sets"])
+
+
+def tables_of(report: Mapping[str, Any]) -> dict[str, FigureTable]:
+    """Kind of queries (`judged`, `synthetic`) → table, of what `read_report` gave."""
+    return {one.kind: one.comparison for one in query_sets_of(report)}
+
+
+def rung_of(report: Mapping[str, Any]) -> str:
+    """The kind of evidence that decided, of what `read_report` gave; empty where none did."""
+    decision = (report["selection"] or {}).get("decision") or {}
+    return decision.get("rung") or ""
+
+
+def gate_of(report: Mapping[str, Any]) -> GateTable | None:
+    """What the gate compared with base, of what `read_report` gave."""
+    decision = (report["selection"] or {}).get("decision") or {}
+    if not decision.get("candidates"):
+        return None
+    mode = (report["settings"].get("search") or {}).get("mode", "hybrid")
+    rung = decision["rung"] or decision["ladder"][0]["rung"]
+    return GateTable(
+        rung, decision["queries"], mode if mode == "semantic" else "hybrid",
+        from_json(tuple[GateRow, ...], decision["candidates"]), decision["rung"] is not None,
+    )  # fmt: skip
+
+
 def verdict_of(report: Mapping[str, Any], mode: str = "", project: str = "PROJECT") -> ReportVerdict:
     """The verdict on what `read_report` gave. `mode`: the default search mode now, where it is known; advice that is followed is
     left out. `project`: what commands call it."""
     choice = report["selection"] or {}
     gate, sets = gate_of(report), query_sets_of(report)
     adapted = choice.get("in_use", BASE) != BASE
-    measured = _decisive(sets, gate.rung if gate else "")
+    # Those that the gate went by; the first ones where there was nothing to compare.
+    decisive = SET_OF.get(gate.rung if gate else "")
+    measured = next((one for one in sets if one.kind == decisive), next(iter(sets), None))
     if measured is None:
         return ReportVerdict(
             sentence="Nothing was measured: there are no questions to measure with.", in_use=_in_use(report),
@@ -49,21 +90,10 @@ def verdict_of(report: Mapping[str, Any], mode: str = "", project: str = "PROJEC
     )  # fmt: skip
 
 
-def _decisive(sets: Sequence[QuerySetReport], rung: str) -> QuerySetReport | None:
-    """The queries that the gate went by; the first ones where there was nothing to compare."""
-    return next((one for one in sets if one.kind == SET_OF.get(rung)), next(iter(sets), None))
-
-
 def _way(report: Mapping[str, Any]) -> str:
     """What stands before the name of an encoder that searches in the default mode."""
     semantic = report["settings"].get("search", {}).get("mode") == "semantic"
     return "" if semantic or not report["fusion"] else f"{report['fusion']['method']}_"
-
-
-def _other_fusion(report: Mapping[str, Any]) -> bool:
-    """Whether judged questions have brought another fusion into use."""
-    decision = report["fusion"].get("decision")
-    return bool(decision) and decision["chosen"] != decision["reference"]
 
 
 def _changed(measured: QuerySetReport, way: str) -> Outcome:
@@ -106,7 +136,8 @@ def _sentence(outcome: Outcome, measured: QuerySetReport, row: GateRow | None, b
 
 def _in_use(report: Mapping[str, Any]) -> str:
     choice, gate = report["selection"] or {}, gate_of(report)
-    fusion = f" {report['fusion']['reason']}" if _other_fusion(report) else ""
+    judged = report["fusion"].get("decision")
+    fusion = f" {report['fusion']['reason']}" if judged and judged["chosen"] != judged["reference"] else ""
     fusion += f" {report['reranker']['reason']}" if report.get("reranker") else ""
     if choice.get("in_use", BASE) == BASE:
         now = "Search uses the encoder without adaptation. An adapted one is used only once it is shown to be better."

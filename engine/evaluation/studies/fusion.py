@@ -58,11 +58,6 @@ def nearest_first(share: float) -> list[str]:
     return [*(f"weighted {one:g}" for one in shares), "rrf"]
 
 
-def set_by_hand(method: Literal["rrf", "weighted"], weight: float) -> FusionChoice:
-    """What project.toml says."""
-    return FusionChoice(method, weight, "Hybrid search fuses both rankings as project.toml says (search.fusion).")
-
-
 def fusion_of(decision: Decision, mode: str) -> FusionChoice:
     """The fusion that the gate has chosen among `FUSIONS`."""
     share, kept = FUSIONS[decision.chosen], "The equal-weight sum of both scores"

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from engine.lexical.analysis import Analyzer
-from engine.queries.rules.languages import language_of
+from engine.queries.rules.vocabulary import language_of
 
 Kind = Literal["clean", "typo", "mask", "substitute", "corrupt", "half", "mask shared", "substitute shared"]
 Terms = Callable[[str], Collection[str]]

@@ -16,7 +16,7 @@ from engine.core.systems import ADAPTED, BASE, BM25, HYBRID_BASE, HYBRID_IN_USE,
 from engine.evaluation.comparison import MULTIHOP, DocumentOf, compared, measure
 from engine.evaluation.judgments import clusters_of
 from engine.evaluation.query_sets import QuerySet
-from engine.evaluation.studies.fusion import FusionChoice, HybridFusion, Scorer
+from engine.evaluation.studies.fusion import FusionChoice, HybridFusion
 from engine.evaluation.studies.perturbation import (
     CONDITIONS,
     Condition,
@@ -34,14 +34,14 @@ from engine.queries.heldout import cap_queries
 
 if TYPE_CHECKING:
     from engine.evaluation.rankers import Among, Rankers
-    from engine.lexical.index import LexicalIndex
 
 METRICS = ("ndcg@10", "hit@1", "hit@4", "hit@10", "mrr@10", "map@10", MULTIHOP)
 MAX_QUERIES = 500
 MAX_TEXTS = 20_000
 Rankings = Mapping[str, NDArray[np.int64]]
 Terms = Callable[[str], list[str]]
-Asker = Callable[[Sequence[tuple[str, Sequence[str]]]], tuple[list[dict[str, str]], str]]
+Words = Sequence[tuple[str, Sequence[str]]]
+Asker = Callable[[Words], tuple[list[dict[str, str]], str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,9 +179,6 @@ def _key(place: int, system: str) -> str:
     return f"{place} {system}"
 
 
-Words = Sequence[tuple[str, Sequence[str]]]
-
-
 def language_model_of(snapshot: ProjectSnapshot) -> str:
     """What names the language model whose synonyms are taken; empty where none can be asked, or robustness is not."""
     from engine.queries.substitutes import language_model
@@ -229,7 +226,7 @@ class RobustnessStudy:
         among, texts = self._among(one), [without_masks(text) for text in one.texts]
         one.rankings[BM25], one.scores[BM25] = self._rankers.bm25(texts, among)
         self._rank(one, among)
-        fuser = HybridFusion(settings, self._scorer(self._rankers.lexical))
+        fuser = HybridFusion(settings, lambda _, ids: self._rankers.lexical.scores_many(texts, ids))
         for name, encoder in ((HYBRID_BASE, BASE), (HYBRID_IN_USE, IN_USE)):
             one.rankings[name] = fuser.fused(one, encoder, self._fusion.share)
         samples, seed = settings.evaluation.bootstrap_samples, settings.training.seed
@@ -248,10 +245,6 @@ class RobustnessStudy:
                 one.beside[name] = rankers.scores_of(queries, vectors, one.rankings[BM25], candidate.similarity)
             self._context.check_stop()
         one.rankings = {name: one.rankings[name] for name in (BM25, *systems)}
-
-    @staticmethod
-    def _scorer(index: LexicalIndex) -> Scorer:
-        return lambda one, ids: index.scores_many([without_masks(text) for text in one.texts], ids)
 
     def _ask(self, words: Words) -> tuple[list[dict[str, str]], str]:
         """A language model's own words; nothing, and a warning, where it cannot be asked."""

@@ -22,7 +22,7 @@ from engine.core.errors import DatasetError
 from engine.core.figures import Difference, Interval
 from engine.core.systems import BASE
 from engine.evaluation.candidates import Candidate
-from engine.metrics.power import with_needed_pairs
+from engine.metrics.differences import with_needed_pairs
 from engine.metrics.spearman import spearman_difference, spearman_interval
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot, StageContext

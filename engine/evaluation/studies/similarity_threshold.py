@@ -16,8 +16,7 @@ from engine.evaluation.comparison import DocumentOf
 from engine.evaluation.evidence import CERTIFYING
 from engine.evaluation.judgments import clusters_of
 from engine.evaluation.query_sets import QuerySet
-from engine.metrics.bootstrap import SAMPLES
-from engine.metrics.samples import Sampling
+from engine.metrics.bootstrap import SAMPLES, Sampling
 from engine.metrics.similarities import choose_threshold
 
 K = 10

@@ -135,12 +135,12 @@ class StudyRun:
 
     def _report(self) -> dict[str, Any]:
         facts = FACTS[self.study.facts](self.project) if self.study.facts else ()
-        cells = [(cell, self._facts_of(cell), self.workspace.figures(cell.key)) for cell in self.cells]
+        cells = []
+        for cell in self.cells:
+            twin, failed = twin_of(self.cells, cell), self.failed.get(cell.number)
+            known = {"same_as": twin.number if twin else None, "error": failed.as_dict() if failed else None}
+            cells.append((cell, known, self.workspace.figures(cell.key)))
         return write_study(self._folder, self.project.name, self.study, dict(facts), cells)
-
-    def _facts_of(self, cell: Cell) -> dict[str, Any]:
-        twin, failed = twin_of(self.cells, cell), self.failed.get(cell.number)
-        return {"same_as": twin.number if twin else None, "error": failed.as_dict() if failed else None}
 
     def _cancelled(self) -> CancelledError:
         command = "sweep" if self.study.name.startswith("sweep") else "study"

@@ -8,7 +8,7 @@ from contextlib import closing, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
-from engine.core.disk import disk_errors, sync_folder
+from engine.core.disk import disk_errors, sync
 from engine.core.errors import DamagedError, EngineError, NotBuiltError, ProjectBusyError
 from engine.core.messages.project import Bundled, ExportNote
 from engine.encoders.kinds.chosen import model_path
@@ -74,7 +74,7 @@ def bundle_project(
         size = made.stat().st_size
         made.chmod(0o600)
         made.rename(final)
-        sync_folder(final.parent)
+        sync(final.parent)
     with suppress(OSError):  # a project that cannot be written to is not purged
         remember(project, final, ["bundle"])
     manifest, notes = written

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory, TemporaryFile, gettempdir
 from typing import IO
 from zipfile import ZipFile, ZipInfo
 
-from engine.core.disk import check_room, disk_errors, sync_folder, sync_tree
+from engine.core.disk import check_room, disk_errors, sync, sync_tree
 from engine.core.errors import EngineError, InputError, UsageError
 from engine.core.messages.project import Bundled, ExportNote, Unbundled
 from engine.endpoint.address import is_server
@@ -167,7 +167,7 @@ def unbundle(file: Path, name: str, *, model: str = "", password: Password = lam
         _settle(project, moved, model)
         sync_tree(project.path)
         project.path.rename(final)
-        sync_folder(final.parent)
+        sync(final.parent)
     return Unbundled(final, len(manifest.files), size, manifest.search_only, tuple(_notes(ProjectFolder(final))))
 
 

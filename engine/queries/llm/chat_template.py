@@ -114,13 +114,9 @@ def _refuse(reason: Any) -> None:
     raise ValueError(str(reason))
 
 
-def _limit_memory() -> None:
+if __name__ == "__main__":
     with suppress(ImportError, ValueError, OSError):  # not every system has it
         import resource
 
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-
-
-if __name__ == "__main__":
-    _limit_memory()
     json.dump(_frame(*json.load(sys.stdin)), sys.stdout)

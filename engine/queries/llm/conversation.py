@@ -162,9 +162,12 @@ class _Talk:
         for attempt in range(TRIES):
             message, found = load_prompt(prompt).filled({**values, "count": most}), _Entries([])
             try:
-                reply = self._heard((yield Request(message, shape, most, limit, self._seed + attempt)))
-                found = _read(shape, reply)
-                if found.finished or not reply.cut:
+                outcome = yield Request(message, shape, most, limit, self._seed + attempt)
+                self._seconds += outcome.seconds
+                if isinstance(outcome, UnansweredError):
+                    raise outcome
+                found = _read(shape, outcome)
+                if found.finished or not outcome.cut:
                     return _Entries(found.finished[:most], found.cut, found.finished[most:])
                 problem = UnansweredError(
                     f"the answer was longer than {limit} tokens (queries.answer_tokens)", lasting=True
@@ -179,12 +182,6 @@ class _Talk:
         if found.cut:
             return found
         raise problem
-
-    def _heard(self, outcome: Outcome) -> Reply:
-        self._seconds += outcome.seconds
-        if isinstance(outcome, UnansweredError):
-            raise outcome
-        return outcome
 
     def _take(self, made: Sequence[tuple[str, str, QueryKind]]) -> None:
         for question, evidence, kind in made:

@@ -42,7 +42,8 @@ class Prompt:
 
     def filled(self, values: Mapping[str, object]) -> Message:
         """The message with every place filled, once: a $ in a value stays a $, and no value holds the prompts' own lines."""
-        return Message(self.system, self.user.substitute({name: _apart(value) for name, value in values.items()}))
+        apart = {name: _FENCE.sub(lambda found: " ".join(found[0]), str(value)) for name, value in values.items()}
+        return Message(self.system, self.user.substitute(apart))
 
 
 @cache
@@ -62,10 +63,6 @@ def load_prompt(name: str) -> Prompt:
         ) from None  # fmt: skip
     digest = hashlib.sha256(text.encode()).hexdigest()[:16]
     return Prompt(name, system.strip(), Template(user.strip()), digest)
-
-
-def _apart(value: object) -> object:
-    return _FENCE.sub(lambda found: " ".join(found[0]), value) if isinstance(value, str) else value
 
 
 def place_of(title: str, headings: tuple[str, ...]) -> dict[str, str]:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from engine.queries.rules.languages import ENGLISH
 from engine.queries.rules.statistics import TermStatistics
 from engine.queries.rules.tokens import Token, tokenize
 from engine.queries.rules.verbs import AUXILIARIES, NEGATED, VerbForm, is_participle, verb_form
-from engine.queries.rules.vocabulary import english_words, word_set
+from engine.queries.rules.vocabulary import ENGLISH, english_words, word_set
 
 DETERMINERS = english_words("determiners")
 PREPOSITIONS = english_words("prepositions")

@@ -8,17 +8,16 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from engine.core.records import Chunk, Query, QueryKind
-from engine.queries.rules.claims import claim_query
+from engine.queries.rules.claims import claim_query, clean
 from engine.queries.rules.clauses import Clause, parse_clause
-from engine.queries.rules.compression import clean
 from engine.queries.rules.english import questions, relation_question
 from engine.queries.rules.generalisation import generalise, generalise_clause
 from engine.queries.rules.keywords import Topic, keyword_query, title_query, topic_of
-from engine.queries.rules.languages import Language, language_of
 from engine.queries.rules.salience import Sentence, salient_sentences
 from engine.queries.rules.statistics import TermStatistics
 from engine.queries.rules.synonyms import paraphrase
 from engine.queries.rules.tokens import fold
+from engine.queries.rules.vocabulary import Language, language_of
 
 KINDS: tuple[QueryKind, ...] = ("question", "keyword", "title", "claim")
 

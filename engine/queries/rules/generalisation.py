@@ -6,11 +6,11 @@ import random
 from dataclasses import replace
 
 from engine.queries.rules.clauses import Clause
-from engine.queries.rules.languages import ENGLISH, Language
 from engine.queries.rules.phrases import Phrase, find_phrases
 from engine.queries.rules.statistics import TermStatistics
 from engine.queries.rules.synonyms import agree, inflect_phrase, verb_synonym
 from engine.queries.rules.tokens import tokenize
+from engine.queries.rules.vocabulary import ENGLISH, Language
 
 SHARE = 0.6
 

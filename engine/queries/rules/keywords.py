@@ -7,11 +7,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from engine.queries.rules.languages import Language
 from engine.queries.rules.phrases import Phrase, find_phrases
 from engine.queries.rules.salience import Sentence
 from engine.queries.rules.statistics import TermStatistics
 from engine.queries.rules.tokens import fold, tokenize
+from engine.queries.rules.vocabulary import Language
 
 _EXTENSION = re.compile(r"\.(?:pdf|docx?|txt|html?|md|rtf|odt|pptx?|xlsx?|eml|msg|epub|csv|xml|json)$", re.IGNORECASE)
 _ESCAPED = re.compile(r"%[0-9A-Fa-f]{2}|[_+]+")

@@ -6,11 +6,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from engine.queries.rules.languages import Language
 from engine.queries.rules.statistics import TermStatistics
 from engine.queries.rules.tokens import Token, is_unspaced_function
 from engine.queries.rules.verbs import verb_form
-from engine.queries.rules.vocabulary import word_set
+from engine.queries.rules.vocabulary import Language, word_set
 
 MAX_WORDS = 4
 _NUMBER = re.compile(r"[$€£¥]?\d[\d.,:]*(?:%|st|nd|rd|th|k|m|bn)?$", re.IGNORECASE)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from engine.queries.rules.languages import Language
 from engine.queries.rules.phrases import Phrase, find_phrases
 from engine.queries.rules.sentences import split_sentences
 from engine.queries.rules.statistics import TermStatistics
 from engine.queries.rules.tokens import Token, tokenize
+from engine.queries.rules.vocabulary import Language
 
 MIN_WORDS, MAX_WORDS = 4, 60
 
@@ -40,18 +40,14 @@ def salient_sentences(text: str, statistics: TermStatistics, language: Language)
         sentence = text[start:end]
         tokens = tuple(tokenize(sentence))
         words = sum(token.text[-1].isalnum() for token in tokens)
-        if words < _least(sentence) or _is_noise(sentence, tokens):
+        least = MIN_WORDS if sentence.isascii() or " " in sentence else 1  # where the script writes no spaces
+        if words < least or _is_noise(sentence, tokens):
             continue
         phrases = tuple(find_phrases(sentence, tokens, statistics, language))
         if any(phrase.sort != "number" for phrase in phrases):
             score = _score(sentence, tokens, phrases, words, order, statistics, language)
             found.append(Sentence(sentence, start, tokens, phrases, score))
     return sorted(found, key=lambda item: (-item.score, item.start))
-
-
-def _least(sentence: str) -> int:
-    """Words a sentence needs: four, but one where the script writes no spaces."""
-    return MIN_WORDS if sentence.isascii() or " " in sentence else 1
 
 
 def _is_noise(sentence: str, tokens: Sequence[Token]) -> bool:

@@ -7,11 +7,10 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 
-from engine.queries.rules.languages import ENGLISH
 from engine.queries.rules.statistics import TermStatistics
 from engine.queries.rules.tokens import Token, tokenize
 from engine.queries.rules.verbs import AUXILIARIES, inflect, verb_form
-from engine.queries.rules.vocabulary import word_lists, word_set
+from engine.queries.rules.vocabulary import ENGLISH, word_lists, word_set
 
 _BEFORE_BASE = word_set("to will would shall should can could may might must not")
 _DETERMINERS = word_set("a an the this that these those its his her their no any some each every")

@@ -13,7 +13,7 @@ from engine.evaluation.judgments import Judgment
 from engine.evaluation.rankers import rank_all
 from engine.evaluation.reporting.diagnostics import Diagnostics, Ranked, similarities_of
 from engine.evaluation.reporting.diagnostics import describe as described
-from engine.metrics.samples import PAPER, Sampling
+from engine.metrics.bootstrap import PAPER, Sampling
 
 KEYS = np.array([3, 5, 8, 9, 12, 20], dtype=np.int64)
 CHUNKS = np.eye(6, dtype=np.float32)

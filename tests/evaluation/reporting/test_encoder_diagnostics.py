@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from engine.core.lorentz import Lorentz
-from engine.evaluation.general_knowledge import General
 from engine.evaluation.judgments import Judgment
 from engine.evaluation.query_sets import QuerySet
 from engine.evaluation.rankers import rank_all
@@ -18,8 +17,9 @@ from engine.evaluation.reporting.diagnostics import (
     general_similarities,
     similarities_of,
 )
+from engine.evaluation.studies.forgetting import General
+from engine.metrics.bootstrap import Sampling
 from engine.metrics.density import PLACES
-from engine.metrics.samples import Sampling
 
 KEYS = np.array([3, 5, 8, 9, 12, 20], dtype=np.int64)
 CHUNKS = np.eye(6, dtype=np.float32)

@@ -23,9 +23,8 @@ from engine.evaluation.gate import RungResult, Selection, verdict
 from engine.evaluation.judgments import Judgment
 from engine.evaluation.reporting.changes import hit_finder, query_changes
 from engine.evaluation.reporting.page import render
-from engine.evaluation.reporting.parts import gate_of, query_sets_of, tables_of
 from engine.evaluation.reporting.report import ReportData, read_report, write_report
-from engine.evaluation.reporting.verdict import verdict_of
+from engine.evaluation.reporting.verdict import gate_of, query_sets_of, tables_of, verdict_of
 
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'&{{ 7*7 }}</title></style>]]>\ud800"
 

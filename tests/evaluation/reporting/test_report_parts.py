@@ -14,11 +14,10 @@ from lxml import html
 from engine.core.events import Choice, EventLog, Warned
 from engine.core.figures import Difference, Interval
 from engine.core.systems import label_of
-from engine.evaluation.general_knowledge import general_knowledge
 from engine.evaluation.reporting.page import render
 from engine.evaluation.reporting.report import choices_and_warnings, read_report, write_report
 from engine.evaluation.reporting.verdict import HOW
-from engine.evaluation.studies.forgetting import measure_general
+from engine.evaluation.studies.forgetting import general_knowledge, measure_general
 from engine.evaluation.studies.robustness import METRICS, Robustness, Row, Synonyms
 
 

@@ -12,9 +12,8 @@ import pytest
 from engine.core.assets import asset_path
 from engine.core.errors import DatasetError
 from engine.core.figures import Interval
-from engine.evaluation import general_knowledge as module
-from engine.evaluation.general_knowledge import answered, general_knowledge, general_set
-from engine.evaluation.studies.forgetting import measure_general
+from engine.evaluation.studies import forgetting as module
+from engine.evaluation.studies.forgetting import answered, general_knowledge, general_set, measure_general
 
 
 def test_the_set_is_sixty_pairs_and_as_many_other_passages_in_twelve_fields():

@@ -16,11 +16,11 @@ from engine.evaluation.studies.fusion import (
     EQUAL,
     FOREIGN,
     FUSIONS,
+    FusionChoice,
     HybridFusion,
     default_share,
     fusion_of,
     nearest_first,
-    set_by_hand,
 )
 from engine.lexical.filenames import FilenameMatch
 from engine.settings.load import validate
@@ -71,10 +71,9 @@ def test_what_stands_while_nothing_decides_is_the_reference():
     assert (found.method, found.weight, found.share) == ("weighted", FOREIGN, FOREIGN)
 
 
-def test_what_project_toml_says_is_no_decision():
-    assert set_by_hand("rrf", 0.5).share is None
-    assert set_by_hand("weighted", 0.8).share == 0.8
-    assert set_by_hand("weighted", 0.8).decision is None
+def test_the_share_of_rrf_is_none():
+    assert FusionChoice("rrf", 0.5, "").share is None
+    assert FusionChoice("weighted", 0.8, "").share == 0.8
 
 
 def queries(count: int = 60) -> QuerySet:

@@ -6,17 +6,16 @@ import random
 
 import pytest
 
-from engine.queries.rules.claims import claim_query
+from engine.queries.rules.claims import claim_query, clean, without_lead, without_loose_end, without_tail
 from engine.queries.rules.clauses import parse_clause
-from engine.queries.rules.compression import clean, without_lead, without_loose_end, without_tail
 from engine.queries.rules.english import questions, shorten
 from engine.queries.rules.generalisation import generalise
-from engine.queries.rules.languages import ENGLISH
 from engine.queries.rules.noun_phrases import first_noun_phrase, what_word, who_word
 from engine.queries.rules.salience import salient_sentences
 from engine.queries.rules.statistics import TermStatistics
 from engine.queries.rules.synonyms import agree, inflect_phrase, paraphrase
 from engine.queries.rules.verbs import VerbForm, gerund, inflect, third_person, verb_form
+from engine.queries.rules.vocabulary import ENGLISH
 
 SEEN = ("the", "pump", "valve", "company", "board", "heat", "report", "old", "engineers", "erase", "pressure", "vessel")
 TABLE = TermStatistics(

@@ -18,11 +18,11 @@ from hypothesis import strategies as st
 from engine.core.records import Chunk
 from engine.queries.rules.extractive import KINDS, generate
 from engine.queries.rules.keywords import topic_of
-from engine.queries.rules.languages import ENGLISH, language_of
 from engine.queries.rules.phrases import find_phrases
 from engine.queries.rules.salience import salient_sentences
 from engine.queries.rules.statistics import TermStatistics
 from engine.queries.rules.tokens import fold, tokenize
+from engine.queries.rules.vocabulary import ENGLISH, language_of
 
 SHARED = Path(__file__).resolve().parents[4] / "shared" / "data"
 TEXTS = (
