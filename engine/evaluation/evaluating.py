@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from engine.evaluation.reranking import RerankerChoice
     from engine.evaluation.studies.robustness import Robustness
 
-    Rankings = NDArray[np.int64]
-
 UNTRAINED = (
     "The base encoder is in use, because no step of the training did better on validation queries than the encoder it began with: "
     "the adapter changes nothing. More queries, or queries by a language model, may help."
@@ -62,7 +60,9 @@ class Evaluation:
         self._sampling = sampling_of(self._settings)
         ids, owners = self.rankers.ids, self.rankers.document_of(self.rankers.ids)
         self.diagnostics = EncoderDiagnostics(self._of_the_corpus(), ids, owners, self._sampling)
-        self._fuser = HybridFusion(self._settings, self._bm25_scores)
+        self._fuser = HybridFusion(
+            self._settings, lambda one, ids: self._corpora[one.kind].lexical.scores_many(one.texts, ids)
+        )
         self._choosing = Choosing(self._settings, self.sets, self._fuser, self.rankers.document_of)
         self.robustness: Robustness | None = None
         self.reranker: RerankerChoice | None = None
@@ -190,9 +190,6 @@ class Evaluation:
         if self._settings.encoder.small_model or self._settings.training.similarity == "lorentz":
             return False
         return self.trained.info.best_step == 0 and self._settings.training.method != "PT-FT"
-
-    def _bm25_scores(self, one: QuerySet, ids: Rankings) -> NDArray[np.float32]:
-        return self._corpora[one.kind].lexical.scores_many(one.texts, ids)
 
     def perturb(self, selection: Selection, fusion: FusionChoice) -> None:
         """Measure the judged queries, or else the held-out ones, with typos, masked words and other words."""

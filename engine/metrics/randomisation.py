@@ -65,7 +65,8 @@ def _tosses(n: int, samples: int, seed: int) -> Iterator[Floats]:
     total, step = 2**n if exact else samples, max(1, BLOCK // n)
     for start in range(0, total, step):
         rows = min(step, total - start)
-        heads = _patterns(start, rows, n) if exact else rng.integers(0, 2, size=(rows, n), dtype=np.int8)
+        numbers = np.arange(start, start + rows, dtype=np.int64)[:, None]  # their binary digits are the patterns
+        heads = (numbers >> np.arange(n)) & 1 if exact else rng.integers(0, 2, size=(rows, n), dtype=np.int8)
         yield 2 * heads.astype(np.float64) - 1
 
 
@@ -73,9 +74,3 @@ def _share(extreme: NDArray[np.int64], n: int, samples: int) -> Floats:
     """p of `extreme` tosses; of random ones the observed one is counted, too."""
     p: Floats = extreme / 2**n if _is_exact(n, samples) else (extreme + 1) / (samples + 1)
     return p
-
-
-def _patterns(start: int, rows: int, n: int) -> NDArray[np.int64]:
-    """(rows, n) the binary digits of the numbers from `start` on."""
-    numbers = np.arange(start, start + rows, dtype=np.int64)[:, None]
-    return (numbers >> np.arange(n)) & 1

@@ -29,9 +29,6 @@ class Relevance:
         if self.ranked.ndim != 2 or self.ideal.ndim != 2 or len(self.ranked) != len(self.ideal):
             raise ValueError(f"ranked {self.ranked.shape} and ideal {self.ideal.shape} must both be (queries, n)")
 
-    def __len__(self) -> int:
-        return len(self.ranked)
-
     @property
     def relevant(self) -> Ints:
         """(q,) number of relevant items of each query."""

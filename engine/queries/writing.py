@@ -17,7 +17,7 @@ from engine.queries.llm.cost import HOUR, MEASURED, Budget, Course, Pace
 from engine.queries.llm.coverage import covering_order, distinct, word_vectors
 from engine.queries.llm.ledger import Ledger, answer_files, forget_others, passage_key
 from engine.queries.opening import corpus_language, open_writer, writer_recipe
-from engine.queries.rejection import Reason, Rejected, no_usable_queries
+from engine.queries.rejection import Reason, Rejected, by_reason, no_usable_queries
 from engine.queries.rules.extractive import rounds
 
 if TYPE_CHECKING:
@@ -70,9 +70,9 @@ class _Walk:
     titles: Mapping[int, str]
     ledger: Ledger
     found: list[tuple[int, Query]] = field(default_factory=list)
-    rejected: Counter[str] = field(default_factory=Counter)
     lost: list[Rejected] = field(default_factory=list)
     done: int = 0
+    unanswered: int = 0
     seconds: float = 0.0
     _problems: set[str] = field(default_factory=set)
     _backend: Prompted | NodesWriter | None = None
@@ -105,11 +105,9 @@ class _Walk:
         self.context.progress(answered, answered, "chunks")
         self._report_share()
         queries = [query for _, query in sorted(self.found[: budget.queries], key=lambda pair: pair[0])]
-        made = len(self.found) + sum(count for reason, count in self.rejected.items() if reason != Reason.NO_ANSWER)
-        beyond = [Rejected(query, Reason.BEYOND) for _, query in self.found[budget.queries :]]
-        if beyond:
-            self.rejected[Reason.BEYOND] = len(beyond)
-        return Written(queries, made, self.rejected, self.lost + beyond)
+        lost = self.lost + [Rejected(query, Reason.BEYOND) for _, query in self.found[budget.queries :]]
+        rejected = by_reason(lost) + Counter({Reason.NO_ANSWER: self.unanswered})
+        return Written(queries, len(self.found) + len(self.lost), rejected, lost)
 
     def _ordered(self, budget: Budget) -> list[int]:
         """Where not all chunks can be asked, those that are must cover the corpus, wherever the budget ends."""
@@ -178,9 +176,7 @@ class _Walk:
         chunk = self.chunks[position]
         self.done += 1
         self.seconds += entry.seconds
-        self.rejected.update(entry.counts)
-        if entry.problem:
-            self.rejected[Reason.NO_ANSWER] += 1
+        self.unanswered += bool(entry.problem)
         self.found += [(position, item.about(chunk)) for item in entry.items]
         self.lost += [Rejected(dropped.item.about(chunk), dropped.reason) for dropped in entry.dropped]
 
@@ -222,7 +218,7 @@ class _Walk:
             self.context.choose("cost", cost, f"{pace.summary()}; {limits}")
 
     def _report_share(self) -> None:
-        total = len(self.found) + sum(count for reason, count in self.rejected.items() if reason != Reason.NO_ANSWER)
+        total = len(self.found) + len(self.lost)
         if total:
             share = f"{format_share(len(self.found) / total)} kept"
             self.context.choose("evidence check", share, f"of {total} questions: their evidence is in the chunk")

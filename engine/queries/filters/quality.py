@@ -47,15 +47,26 @@ def checks(
     """The filters of queries about `chunks`, in the order in which they are asked; each holds what it has seen, so they serve for
     one pass. `language` is the corpus's. Without an `index` that is up to date, nothing is said about the words' rarity."""
     from engine.lexical.analysis import Analyzer
+    from engine.lexical.languages import UNKNOWN, language_of, margin_over
 
     by_id = {chunk.id: chunk for chunk in chunks}
     papers = {document.id: document for document in documents}
 
     def other_language(query: Query) -> str:
-        return _other_language(query.text, by_id[query.chunk_id].text, papers[query.document_id].language)
+        """Clearly in another language than its document where its chunk is clearly not in that one, as a list of names may be."""
+        chunk, language = by_id[query.chunk_id].text, papers[query.document_id].language
+        written, wanted = language_of(query.text), language if language not in ("", UNKNOWN) else language_of(chunk)
+        if UNKNOWN in (written, wanted) or written == wanted:
+            return ""
+        apart = min(margin_over(query.text, wanted), margin_over(chunk, written))
+        return f"{written} instead of {wanted}" if apart >= LANGUAGE_MARGIN else ""
 
     def copied(query: Query) -> str:
-        return "" if query.kind in WRITTEN_AS_TEXT else _copied(query.text, by_id[query.chunk_id].text)
+        if query.kind in WRITTEN_AS_TEXT:
+            return ""
+        run, words = longest_run(query.text, by_id[query.chunk_id].text)
+        too_long = run >= MAX_RUN_LENGTH or (run >= LONG_RUN and run >= RUN_SHARE * words)
+        return f"{run} words in a row" if too_long else ""
 
     asks = "a query is kept when it is written in its document's language"
     found = [Check("language check", asks, Reason.OTHER_LANGUAGE, other_language)]
@@ -100,26 +111,6 @@ def longest_run(text: str, source: str) -> tuple[int, int]:
 
 def _words(text: str) -> list[str]:
     return [token.folded for token in tokenize(fold(text)) if token.text[-1].isalnum()]
-
-
-def _other_language(text: str, chunk: str, language: str) -> str:
-    """Refused is what is clearly in another language than its document where its chunk is clearly not in that one.
-
-    A list of names may look like any language: such a chunk refuses nothing.
-    """
-    from engine.lexical.languages import UNKNOWN, language_of, margin_over
-
-    written, wanted = language_of(text), language if language not in ("", UNKNOWN) else language_of(chunk)
-    if UNKNOWN in (written, wanted) or written == wanted:
-        return ""
-    apart = min(margin_over(text, wanted), margin_over(chunk, written))
-    return f"{written} instead of {wanted}" if apart >= LANGUAGE_MARGIN else ""
-
-
-def _copied(text: str, chunk: str) -> str:
-    run, words = longest_run(text, chunk)
-    too_long = run >= MAX_RUN_LENGTH or (run >= LONG_RUN and run >= RUN_SHARE * words)
-    return f"{run} words in a row" if too_long else ""
 
 
 class _Particular:

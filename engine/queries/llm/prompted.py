@@ -112,17 +112,14 @@ def space(model: ChatModel, prompts: Sequence[str], most: int, limit: int, quest
     for name in prompts:
         message = load_prompt(name).filled(empty)
         lengths.append(model.count(message.system) + model.count(message.user) + LISTED)
-    if len(prompts) > 1 and model.context < (needed := lengths[1] + 2 * limit + most * model.count(wanted)):
-        raise _too_small(model.context, needed)
-    if (room := model.context - lengths[0] - limit) < MIN_ROOM:
-        raise _too_small(model.context, lengths[0] + limit + MIN_ROOM)
-    return room
-
-
-def _too_small(context: int, wanted: int) -> SettingsError:
-    return SettingsError(
-        f"A context of {context} tokens is too small for the prompt and its answers.",
-        f"They need {wanted} tokens with the current queries.answer_tokens.",
-        "Raise queries.context_tokens, lower queries.answer_tokens, or set queries.prompt to one-step.",
-        code="context-too-small",
-    )
+    needed = lengths[0] + limit + MIN_ROOM
+    if len(prompts) > 1:
+        needed = max(needed, lengths[1] + 2 * limit + most * model.count(wanted))
+    if model.context < needed:
+        raise SettingsError(
+            f"A context of {model.context} tokens is too small for the prompt and its answers.",
+            f"They need {needed} tokens with the current queries.answer_tokens.",
+            "Raise queries.context_tokens, lower queries.answer_tokens, or set queries.prompt to one-step.",
+            code="context-too-small",
+        )
+    return model.context - lengths[0] - limit

@@ -36,14 +36,15 @@ class Shape:
     fields: tuple[tuple[str, str | tuple[str, ...]], ...]
 
     def grammar(self, most: int) -> str:
-        """GBNF for at most `most` entries. Strings hold no raw control characters, so the result is always JSON."""
+        """GBNF, whose own literals are those of JSON, for at most `most` entries. Strings hold no raw control characters, so
+        the result is always JSON."""
         parts = []
         for field, kind in self.fields:
-            value = kind if isinstance(kind, str) else "(" + " | ".join(_quoted(f'"{word}"') for word in kind) + ")"
-            parts.append(f"{_quoted(f'{chr(34)}{field}{chr(34)}:')} ws {'string' if value == 'text' else value}")
+            value = kind if isinstance(kind, str) else "(" + " | ".join(json.dumps(f'"{word}"') for word in kind) + ")"
+            parts.append(f"{json.dumps(f'{chr(34)}{field}{chr(34)}:')} ws {'string' if value == 'text' else value}")
         entry = ' "," ws '.join(parts)
         more = f'("," ws entry){{0,{most - 1}}}' if most > 1 else ""
-        head = _quoted(f'{{"{self.name}":')
+        head = json.dumps(f'{{"{self.name}":')
         return f'root ::= {head} ws "[" (entry {more})? "]" "}}"\nentry ::= "{{" {entry} "}}"\n{_STRING}'
 
     def schema(self, most: int) -> dict[str, Any]:
@@ -114,11 +115,6 @@ EVENTS = Shape(
 )
 QUESTIONS = Shape("questions", (("event", "number"), ("question", "text")))
 PAIRS = Shape("questions", (("evidence", "text"), ("question", "text")))
-
-
-def _quoted(text: str) -> str:
-    """A GBNF literal."""
-    return json.dumps(text)
 
 
 def _parsed(text: str) -> Any:

@@ -8,7 +8,7 @@ is compared without white space, so a passage that was taken apart is still foun
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -44,10 +44,12 @@ class Marks:
 KNOWN = Marks(speakers=frozenset(_SPEAKERS.split()), headings=frozenset(_SPEAKERS.split()))
 
 
-def marks_in(texts: Iterable[str]) -> Marks:
+def marks_in(texts: Sequence[str]) -> Marks:
     """What a template writes around turns. A word is a mark where its colon ends a line or the text."""
-    found = list(texts)
-    return Marks(_all(_SIGN, found), _all(_SPEAKER, found), _all(_HEADING, found))
+    signs, speakers, headings = (
+        frozenset(found for text in texts for found in pattern.findall(text)) for pattern in (_SIGN, _SPEAKER, _HEADING)
+    )
+    return Marks(signs, speakers, headings)
 
 
 def neutral(text: str) -> str:
@@ -58,10 +60,6 @@ def neutral(text: str) -> str:
             lambda found: f" {found[0]}" if found.start() and text[found.start() - 1] in "|｜" else f"{found[0]} ", text
         )
     )
-
-
-def _all(pattern: re.Pattern[str], texts: Sequence[str]) -> frozenset[str]:
-    return frozenset(found for text in texts for found in pattern.findall(text))
 
 
 @lru_cache(maxsize=64)
