@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from engine.core.disk import check_room, disk_errors, replaced
+from engine.core.disk import check_room, disk_errors, replaced, sync
 from engine.core.errors import CancelledError, InputError, ModelError, UsageError
 from engine.core.extras import lack
 from engine.core.messages.queries import ModelFile
