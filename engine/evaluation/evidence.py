@@ -1,9 +1,9 @@
 """The ladder of evidence: which queries decide what comes into use.
 
 Judged questions come first, then queries that the documents' authors wrote (titles, headings, subjects …), then those of a
-language model, then extractive ones. The highest rung with enough queries to show the difference asked for decides. Extractive
-queries never do: they repeat the words of their chunk, and find better whatever was trained on their like
-(docs/log/hybrid-search.md, "What decides").
+language model or imported ones, of which a project has one kind, then extractive ones. The highest rung with enough queries
+to show the difference asked for decides. Extractive queries never do: they repeat the words of their chunk, and find better
+whatever was trained on their like (docs/log/hybrid-search.md, "What decides").
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from engine.metrics.differences import MIN_QUERIES, queries_to_show, spread
 from engine.queries.heldout import MIN_TO_DECIDE
 
 Floats = NDArray[np.float64]
-RungName = Literal["judged", "document", "model", "extractive"]
+RungName = Literal["judged", "document", "model", "imported", "extractive"]
 
-RUNGS: tuple[RungName, ...] = ("judged", "document", "model", "extractive")
-CERTIFYING = RUNGS[:3]
+RUNGS: tuple[RungName, ...] = ("judged", "document", "model", "imported", "extractive")
+CERTIFYING = RUNGS[:4]
 DECIDE_FUSION = RUNGS[:1]
 """One kind of query cannot weigh BM25 for another: titles have fewer words in common with what answers them, and asked for nine
 tenths of the semantic score where that cost judged questions 4 points (docs/log/hybrid-search.md, "What titles cannot tell")."""

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from engine.evaluation.document_set import grouped_by_text
 from engine.evaluation.evidence import RungName
-from engine.evaluation.query_sets import generated_queries, heldout_queries
+from engine.evaluation.query_sets import generated_queries, heldout_queries, rung_of
 from engine.project.stage import ProjectSnapshot
-from engine.queries.choosing import MODELS, backend_of, is_extractive, made_by
+from engine.queries.choosing import IMPORTED, MODELS, backend_of, made_by
 from engine.queries.document_written import held_by, untrained
 from engine.queries.heldout import document_keys, related_documents, split_documents, unrelated_documents
 from engine.queries.rules.tokens import fold
 from engine.queries.stage import MIN_GROUPS
 from engine.written_queries.document_queries import document_queries
+from engine.written_queries.imports import imported_queries
 
 DECIDING = 2 / 3
 """Of the held-out documents' queries; the others stop the training."""
@@ -23,8 +26,8 @@ def expected_evidence(snapshot: ProjectSnapshot, made: bool) -> dict[RungName, i
     store, chosen, chunks = snapshot.store, snapshot.settings.evaluation, snapshot.store.chunks()
     queries = store.queries()
     if made:
-        written, held_out, backend = untrained(snapshot, chunks), heldout_queries(snapshot, chunks), made_by(snapshot)
-        model = sum(not is_extractive(one, backend) for one in held_out)
+        written, backend = untrained(snapshot, chunks), made_by(snapshot)
+        held_out = Counter(rung_of(one, backend) for one in heldout_queries(snapshot, chunks))
     else:
         documents = store.documents()
         keys = document_keys(documents)
@@ -32,11 +35,16 @@ def expected_evidence(snapshot: ProjectSnapshot, made: bool) -> dict[RungName, i
         few = len(set(keys.values())) < MIN_GROUPS
         used = {document for document in keys if few or split.get(document) != "heldout"}
         written = held_by(unrelated_documents(used, related_documents(documents)), document_queries(store))
-        most = min(snapshot.settings.queries.max_queries, snapshot.settings.queries.per_chunk * len(chunks))
-        model = round(chosen.heldout_share * DECIDING * most) if backend_of(snapshot) in MODELS else 0
+        made_of, backend, held_out = snapshot.settings.queries, backend_of(snapshot), Counter()
+        if backend in MODELS:
+            held_out["model"] = made_of.per_chunk * len(chunks)
+        elif backend in IMPORTED:
+            held_out["imported"] = len({fold(one.text) for one in imported_queries(snapshot.project)})
+        share = chosen.heldout_share * DECIDING
+        held_out = Counter({rung: round(share * min(made_of.max_queries, most)) for rung, most in held_out.items()})
     known = {fold(query.text) for query in queries} | generated_queries(snapshot).keys()
     judged = {fold(query.text) for query in store.judged()} - known if chosen.use_judged else set()
     return {
         "judged": len(judged), "document": min(len(grouped_by_text(written, chunks)), chosen.max_heldout),
-        "model": min(model, chosen.max_heldout),
+        "model": min(held_out["model"], chosen.max_heldout), "imported": min(held_out["imported"], chosen.max_heldout),
     }  # fmt: skip

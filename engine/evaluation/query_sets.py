@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 class QuerySet:
     """Queries of one kind with known answers, and every system's rankings of them (q, depth), −1 where padded.
 
-    `matches`: per query, what it is looked for as, and in which documents. `extractive`: held-out ones that are made of sentences
-    of their chunks. `generated`: judged ones that a generator made, not people: they flatter, too. `beside`: per encoder, the
-    cosines of BM25's chunks. `ignored`: per query, chunks that are neither right nor wrong (empty where there are none).
+    `matches`: per query, what it is looked for as, and in which documents. `made`: of held-out ones, how. `generated`: judged
+    ones that a generator made, not people: they flatter, too. `beside`: per encoder, the cosines of BM25's chunks. `ignored`: per
+    query, chunks that are neither right nor wrong (empty where there are none).
     """
 
     name: str
     kind: QuerySetKind
     judgments: list[Judgment]
     matches: list[FilenameMatch]
-    extractive: bool = False
+    made: RungName = "model"
     generated: bool = False
     rankings: dict[str, Any] = field(default_factory=dict)
     scores: dict[str, Any] = field(default_factory=dict)
@@ -49,7 +49,7 @@ class QuerySet:
         """Of the ladder of evidence; None where they are not on it."""
         if self.kind in ("judged", "document"):
             return None if self.generated else self.kind
-        return "extractive" if self.extractive else "model"
+        return self.made
 
     def usable(self) -> list[int]:
         """Rows of the queries that can be measured."""
@@ -83,9 +83,16 @@ def query_sets(context: StageContext, chunks: Sequence[Chunk]) -> list[QuerySet]
         judgments = [one[0] if len(one) == 1 else combined(one, owners) for one in same.values()]
         sets.append(_judged_set(context, judgments, names, related))
     if kept := heldout_queries(context, chunks):
-        matches, extractive = [names.match(query.text) for query in kept], is_extractive(kept[0], made_by(context))
-        sets.append(QuerySet("held-out queries", "synthetic", from_queries(kept, related), matches, extractive))
+        matches, made = [names.match(query.text) for query in kept], rung_of(kept[0], made_by(context))
+        sets.append(QuerySet("held-out queries", "synthetic", from_queries(kept, related), matches, made))
     return sets
+
+
+def rung_of(query: Query, backend: str) -> RungName:
+    """Of a query that a backend has made."""
+    if query.kind == "imported":
+        return "imported"
+    return "extractive" if is_extractive(query, backend) else "model"
 
 
 def _judged_set(

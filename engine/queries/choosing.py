@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 MODELS = ("gguf", "endpoint")  # backends that ask a language model
 EXTRACTIVE = ("extractive", "both")  # backends that make queries of the documents' own sentences
+IMPORTED = ("imported", "both")  # backends that take the queries of the user's files
 AUTO = "auto"
 
 

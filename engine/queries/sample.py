@@ -22,7 +22,7 @@ from engine.core.subprocesses import answer, run_in_subprocess
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot
 from engine.project.store.artifact_info import CorpusInfo, LexicalInfo
-from engine.queries.choosing import EXTRACTIVE, MODELS, backend_of, resolve_backend, with_choice
+from engine.queries.choosing import EXTRACTIVE, IMPORTED, MODELS, backend_of, resolve_backend, with_choice
 from engine.queries.imported import attach_imported
 from engine.queries.llm.answer import Answer, Passage
 from engine.queries.llm.chat_model import NullReporter
@@ -121,7 +121,7 @@ class _Sampler:
     def _without_model(self) -> list[Sampled]:
         """Imported queries, those of the built-in generator, or both; with imported ones alone, of chunks that have some."""
         imported: dict[int, list[Query]] = defaultdict(list)
-        if self._backend in ("imported", "both"):
+        if self._backend in IMPORTED:
             items = imported_queries(self._snapshot.project)
             for query in attach_imported(items, self._chunks, self._snapshot.store.documents()).kept:
                 imported[query.chunk_id].append(query)

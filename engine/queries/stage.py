@@ -15,7 +15,7 @@ from engine.project.stage import ProjectSnapshot, Stage, StageContext, fingerpri
 from engine.project.store.artifact_info import CorpusInfo, LexicalInfo, QueriesInfo, QueryBackendInfo
 from engine.project.store.artifacts import Artifact
 from engine.queries import rejection
-from engine.queries.choosing import AUTO, EXTRACTIVE, MODELS, backend_of, resolve_and_keep_backend
+from engine.queries.choosing import AUTO, EXTRACTIVE, IMPORTED, MODELS, backend_of, resolve_and_keep_backend
 from engine.queries.edits import apply_edits, content, read_edits
 from engine.queries.filters.consistency import consistency_filter, format_share
 from engine.queries.heldout import cap_queries, document_keys, least_of, split_documents
@@ -149,7 +149,7 @@ def _candidates(context: StageContext, chunks: Sequence[Chunk], choice: QueryBac
         found = written(context, chunks, context.store.titles())
     else:
         found = Written([], 0, Counter(), [])
-        if backend in ("imported", "both"):
+        if backend in IMPORTED:
             found.queries, found.lost = _imported(context, chunks)
         if backend in EXTRACTIVE:
             found.queries += _extractive(context, chunks)

@@ -46,7 +46,7 @@ def adaptation_offer(project: ProjectFolder, timed: bool = True) -> AdaptationOf
         rung = next((one for one in there if counts[one] >= needed[one]), there[0])  # as the report has it
         helps: dict[Help, bool] = {
             "judge": counts["judged"] < needed["judged"],
-            "language-model": not counts["model"],
+            "language-model": not (counts["model"] or counts["imported"]),
             "encoder": encoder_source(snapshot.settings.encoder).name == DEFAULT_MODEL,
         }
     return AdaptationOffer(

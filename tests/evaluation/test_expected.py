@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import closing
 from pathlib import Path
 
@@ -13,12 +14,14 @@ from engine.core import events
 from engine.core.events import Event
 from engine.core.records import JudgedQuery
 from engine.evaluation import expected
+from engine.evaluation.query_sets import heldout_queries, rung_of
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot
 from engine.project.store.store import Store
 from engine.queries.heldout import split_documents
 from engine.runs import pipeline
 from engine.service.offer import adaptation_offer
+from engine.written_queries.imports import import_queries
 
 __all__ = ["built", "project"]
 
@@ -68,11 +71,41 @@ def test_a_question_with_several_answers_is_one_and_one_that_was_trained_on_is_n
     assert evidence(project)["judged"] == 0
 
 
+def test_imported_queries_are_counted_before_and_after_they_are_attached(tmp_path: Path) -> None:
+    texts = [f"Berth {row} is {row + 20} feet long and has a lamp of {row + 300} watts." for row in range(30)]
+    (tmp_path / "documents").mkdir()
+    for row, text in enumerate(texts):
+        (tmp_path / "documents" / f"{row}.txt").write_text(text)
+    rows = [{"query": f"Which lamp has berth {row}?", "evidence": text} for row, text in enumerate(texts)]
+    twice = [*rows, {**rows[0], "evidence": texts[1]}]
+    (tmp_path / "queries.jsonl").write_text("\n".join(map(json.dumps, twice)))
+    made = ProjectFolder.create(
+        tmp_path / "project",
+        {"corpus": {"paths": [str(tmp_path / "documents")]}, "queries": {"backend": "both", "consistency_top": 0},
+         "evaluation": {"heldout_share": 0.5}},
+    )  # fmt: skip
+    import_queries(made, tmp_path / "queries.jsonl")
+    with stages_in_this_process():
+        pipeline.run(made, stages=("ingest", "index"))
+        before = evidence(made, made=False)
+        pipeline.run(made, stages=("generate",))
+    with closing(made.store()) as store:
+        held_out = sum(one.split == "heldout" and one.kind == "imported" for one in store.queries())
+        chunks, snapshot = store.chunks(), ProjectSnapshot(made, made.settings(), store)
+        rungs = {rung_of(one, "both") for one in heldout_queries(snapshot, chunks)}
+    after = evidence(made)
+    assert (before["imported"], before["model"], after["model"]) == (10, 0, 0)  # 30 · 0.5 · 2/3
+    assert after["imported"] == held_out > 0
+    assert rungs == {"imported"}
+
+
 @pytest.mark.parametrize(("most", "warned"), [(70, ["too-few-questions"]), (71, [])])
 def test_a_run_says_before_it_trains_that_the_result_could_not_come_into_use(
     project: ProjectFolder, monkeypatch: pytest.MonkeyPatch, most: int, warned: list[str]
 ) -> None:
-    monkeypatch.setattr(expected, "expected_evidence", lambda *_: {"judged": 3, "document": most, "model": 0})
+    monkeypatch.setattr(
+        expected, "expected_evidence", lambda *_: {"judged": 3, "document": most, "model": 0, "imported": 0}
+    )
     monkeypatch.setattr(pipeline.Run, "run_stage", lambda _run, stage, forced: order.append((stage, len(found))))
     order: list[tuple[str, int]] = []
     found: list[Event] = []

@@ -48,9 +48,7 @@ def right_of(row: int) -> int:
 
 def asked(kind: Any = "judged", queries: int = QUERIES) -> QuerySet:
     judgments = [Judgment(str(row), f"q{row}", "chunk", {right_of(row): 1}) for row in range(queries)]
-    made = QuerySet(
-        kind, kind, judgments, [FilenameMatch(one.text) for one in judgments], extractive=kind == "synthetic"
-    )
+    made = QuerySet(kind, kind, judgments, [FilenameMatch(one.text) for one in judgments], made="extractive")
     made.rankings["now"] = RANKING[:queries]
     return made
 

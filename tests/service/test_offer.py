@@ -12,6 +12,7 @@ from fixtures.shown_numbers import numbers
 from engine.core.errors import NotBuiltError
 from engine.core.events import RunEstimated
 from engine.core.messages.offer import KINDS, AdaptationOffer
+from engine.evaluation.evidence import CERTIFYING
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot
 from engine.project.store.artifact_info import QueriesInfo
@@ -54,17 +55,18 @@ def test_the_evidence_is_counted_and_what_it_takes_is_estimated(
 @pytest.mark.parametrize(
     ("counts", "rung", "possible"),
     [
-        ((60, 81, 0), "judged", True), ((60, 219, 0), "document", True), ((0, 70, 5), "document", False),
-        ((0, 0, 71), "model", True), ((0, 0, 0), "judged", False),
+        ((60, 81, 0, 0), "judged", True), ((60, 219, 0, 0), "document", True), ((0, 70, 5, 0), "document", False),
+        ((0, 0, 71, 0), "model", True), ((0, 0, 0, 71), "imported", True), ((0, 0, 0, 0), "judged", False),
     ],
 )  # fmt: skip
 def test_the_evidence_is_that_which_the_report_goes_by(
-    project: ProjectFolder, monkeypatch: pytest.MonkeyPatch, counts: tuple[int, int, int], rung: str, possible: bool
+    project: ProjectFolder, monkeypatch: pytest.MonkeyPatch, counts: tuple[int, ...], rung: str, possible: bool
 ) -> None:
-    expected = dict(zip(("judged", "document", "model"), counts, strict=True))
+    expected = dict(zip(CERTIFYING, counts, strict=True))
     monkeypatch.setattr(offer, "expected_evidence", lambda *_: expected)
     found = adaptation_offer(project, timed=False)
     assert (found.rung, found.queries, found.possible) == (rung, expected[rung], possible)
+    assert ("language-model" in found.helps) == (not any(counts[2:]))
 
 
 def test_enough_evidence_can_prove_a_gain() -> None:

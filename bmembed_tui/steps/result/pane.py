@@ -60,7 +60,8 @@ difference to the base encoder: ▲ better, ▼ worse, = no difference shown (th
 test finds none).
 
 Judged queries are real questions with known answers: yours, or marked in Search with + and −. Where they are too few, \
-titles and headings that nothing was trained on decide, then queries by a language model; extractive ones decide nothing.
+titles and headings that nothing was trained on decide, then queries by a language model or imported ones; \
+extractive ones decide nothing.
 
 Search keeps the base encoder unless another is shown to be better. Below the figures are the queries that changed most; \
 Enter on one searches for it.

@@ -85,7 +85,7 @@ def _folded(curve: Curve) -> Iterator[Content]:
 
 
 def _kind(curve: Curve) -> str:
-    return "queries by a language model" if curve.synthetic else "titles and headings"
+    return "queries" if curve.synthetic else "titles and headings"
 
 
 def _at_rest(status: ProjectStatus, state: RunState, curve: Curve, record: StageRun | None) -> Iterator[Content]:

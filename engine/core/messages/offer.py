@@ -23,6 +23,7 @@ KINDS = {
     "judged": ("question that you judged", "questions that you judged"),
     "document": ("title or heading of your documents", "titles and headings of your documents"),
     "model": ("question that a language model wrote", "questions that a language model wrote"),
+    "imported": ("query that you imported", "queries that you imported"),
 }
 """Rung of evidence → what one of its queries is called, and several."""
 

@@ -22,7 +22,7 @@ QUERY_SETS = {
 
 EVIDENCE = {
     "judged": "judged questions", "document": "document-written queries", "model": "queries by a language model",
-    "extractive": "extractive queries",
+    "imported": "imported queries", "extractive": "extractive queries",
 }  # fmt: skip
 """Rung of the ladder of evidence (engine/evaluation/evidence.py) → what its queries are called."""
 

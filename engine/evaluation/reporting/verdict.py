@@ -23,7 +23,7 @@ from engine.core.systems import ADAPTED, BASE, BM25, IN_USE
 from engine.core.text import about_count
 
 SET_OF: Mapping[str, QuerySetKind] = {
-    "judged": "judged", "document": "document", "model": "synthetic", "extractive": "synthetic",
+    "judged": "judged", "document": "document", "model": "synthetic", "imported": "synthetic", "extractive": "synthetic",
 }  # fmt: skip
 """Rung of the ladder of evidence → the set that its queries are in."""
 CHANGED: Mapping[str, str] = {

@@ -16,7 +16,7 @@ def query_set(
     """Queries whose best hit is right, at cosine 0.9, and whose last one, of ten, is at `weakest`."""
     one = QuerySet(
         f"{kind} queries", kind, [Judgment(str(n), "", level, {1: 1}) for n in range(count)], [FilenameMatch("")] * count,
-        built,
+        "extractive" if built else "model",
     )  # fmt: skip
     one.rankings["in_use"] = np.tile(np.arange(1, 16), (count, 1))
     one.scores["in_use"] = np.tile(np.linspace(0.9, 0.1, 15).astype(np.float32), (count, 1))
