@@ -50,57 +50,47 @@ class RunView:
     def __call__(self, event: events.Event) -> None:
         """Show one event."""
         match event:
-            case events.RunEstimated():
-                self._say("  · ", estimate_line(event.seconds, event.unknown, event.rough), style="bold")
-            case events.StageStarted() | events.StageSkipped():
-                self._begin(event)
-            case events.Choice() | events.HeldOut():
-                self._explain(event)
-            case events.Paused() | events.Resumed():
-                self._pause(event)
-            case events.Warned():
-                self._say("  ! ", event.text, style="yellow")
             case events.Progress():
                 self._advance(event.unit, event.done, event.total, "")
             case events.TrainStep():
                 note = f"loss {event.loss:.3f} · {event.tokens_per_second:,.0f} tokens/s · {duration(event.seconds_left)} left"
                 self._advance("steps", event.step, event.steps, note)
+            case events.Choice():
+                self._explain(f"{event.setting}: {event.value}", f" — {event.reason}")
+            case events.HeldOut():
+                star = " (best so far)" if event.best else ""
+                figures = f": held-out Hit@10 {event.hit_at_10:.1f}, nDCG@10 {event.ndcg_at_10:.1f}{star}"
+                self._explain(f"step {event.step}", figures)
             case events.StageFinished() | events.StageFailed() | events.RunFinished():
-                self._finish(event)
+                self._clear()
+        self._note(event)
 
-    def _explain(self, event: events.Choice | events.HeldOut) -> None:
-        if isinstance(event, events.HeldOut):
-            star = " (best so far)" if event.best else ""
-            head, rest = (
-                f"step {event.step}",
-                f": held-out Hit@10 {event.hit_at_10:.1f}, nDCG@10 {event.ndcg_at_10:.1f}{star}",
-            )
-        else:
-            head, rest = f"{event.setting}: {event.value}", f" — {event.reason}"
+    def _note(self, event: events.Event) -> None:
+        """A line of what stays to be seen."""
+        match event:
+            case events.RunEstimated():
+                self._say("  · ", estimate_line(event.seconds, event.unknown, event.rough), style="bold")
+            case events.StageStarted() if self._bars.disable or self._verbose:  # bars show what is being done
+                self._say(f"▸ {event.stage}", f" ({event.reason})" if event.reason else "", style="bold")
+            case events.StageSkipped():
+                self._say(f"✓ {event.stage}", f" {event.reason}, skipped", style="dim")
+            case events.Paused():
+                self._say(f"‖ {event.stage}", " waits: the run is paused", style="yellow")
+            case events.Resumed():
+                self._say(f"▸ {event.stage}", " resumes", style="bold")
+            case events.Warned():
+                self._say("  ! ", event.text, style="yellow")
+            case events.StageFinished():
+                memory = f", {event.peak_memory_mb:,.0f} MB" if self._verbose else ""
+                text = f" {summary_line(event.summary, self._verbose)} [{duration(event.seconds)}{memory}]"
+                self._say(f"✓ {event.stage}", text, style="green")
+            case events.StageFailed():
+                self._say(f"✗ {event.stage}", " failed", style="red")  # why: the command's own last words
+
+    def _explain(self, head: str, rest: str) -> None:
         if self._verbose and head not in self._shown:
             self._shown.add(head)
             self._say("  · ", head + rest, style="cyan")
-
-    def _begin(self, event: events.StageStarted | events.StageSkipped) -> None:
-        if isinstance(event, events.StageSkipped):
-            self._say(f"✓ {event.stage}", f" {event.reason}, skipped", style="dim")
-        elif self._bars.disable or self._verbose:  # bars show what is being done
-            self._say(f"▸ {event.stage}", f" ({event.reason})" if event.reason else "", style="bold")
-
-    def _pause(self, event: events.Paused | events.Resumed) -> None:
-        if isinstance(event, events.Paused):
-            self._say(f"‖ {event.stage}", " waits: the run is paused", style="yellow")
-        else:
-            self._say(f"▸ {event.stage}", " resumes", style="bold")
-
-    def _finish(self, event: events.StageFinished | events.StageFailed | events.RunFinished) -> None:
-        self._clear()
-        if isinstance(event, events.StageFinished):
-            memory = f", {event.peak_memory_mb:,.0f} MB" if self._verbose else ""
-            text = f" {summary_line(event.summary, self._verbose)} [{duration(event.seconds)}{memory}]"
-            self._say(f"✓ {event.stage}", text, style="green")
-        elif isinstance(event, events.StageFailed):
-            self._say(f"✗ {event.stage}", " failed", style="red")  # why: the command's own last words
 
     def _advance(self, unit: str, done: int, total: int, note: str) -> None:
         if unit not in self._tasks:

@@ -54,38 +54,34 @@ class QueryTables(ArtifactTables):
         return Query(*rows[0]) if rows else None
 
     def query_page(
-        self,
-        offset: int,
-        limit: int,
-        *,
-        matches: Matches | None = None,
-        kind: str | None = None,
-        split: str | None = None,
+        self, offset: int, limit: int, matches: Matches | None = None, **wanted: str | None
     ) -> tuple[int, list[Query]]:
-        """How many queries there are of a kind, of a split, and with a text that `matches`; and `limit` of them."""
-        total, rows = self._page(_QUERY, "queries", offset, limit, matches, kind=kind, split=split)
+        """How many queries there are of a `wanted` kind and split, and with a text that `matches`; and `limit` of them."""
+        total, rows = self._page(_QUERY, "queries", offset, limit, matches, wanted)
         return total, [Query(*row) for row in rows]
 
     def rejected_page(
-        self, offset: int = 0, limit: int = -1, *, matches: Matches | None = None, kind: str | None = None
+        self, offset: int = 0, limit: int = -1, matches: Matches | None = None, **wanted: str | None
     ) -> tuple[int, list[tuple[Query, str]]]:
         """As `query_page`, of those that were left out when the training queries were made, each with the reason; else all."""
-        total, rows = self._page(_REJECTED, "rejected_queries", offset, limit, matches, kind=kind)
+        total, rows = self._page(_REJECTED, "rejected_queries", offset, limit, matches, wanted)
         return total, [(Query(*row[:5]), str(row[5])) for row in rows]
 
     def _page(
-        self, columns: str, table: str, offset: int, limit: int, matches: Matches | None, **wanted: str | None
+        self,
+        columns: str,
+        table: str,
+        offset: int,
+        limit: int,
+        matches: Matches | None,
+        wanted: Mapping[str, str | None],
     ) -> tuple[int, list[Any]]:
-        values = {name: value for name, value in wanted.items() if value is not None}
-        conditions = ["TRUE", *(f"{name} = ?" for name in values)]
-        if matches:
-            self._db.create_function("matches", 1, matches)
-            conditions.append("matches(text)")
-        found = f"FROM {table} WHERE {' AND '.join(conditions)}"
-        total = int(self._rows(f"SELECT count(*) {found}", (*values.values(),))[0][0])
-        return total, self._rows(
-            f"SELECT {columns} {found} ORDER BY id LIMIT ? OFFSET ?", (*values.values(), limit, offset)
-        )
+        self._db.create_function("matches", 1, matches or (lambda _text: True))
+        given = {name: value for name, value in wanted.items() if value is not None}
+        where = " AND ".join([*(f"{name} = ?" for name in given), "matches(text)" if matches else "TRUE"])
+        total = int(self._rows(f"SELECT count(*) FROM {table} WHERE {where}", (*given.values(),))[0][0])
+        sql = f"SELECT {columns} FROM {table} WHERE {where} ORDER BY id LIMIT ? OFFSET ?"
+        return total, self._rows(sql, (*given.values(), limit, offset))
 
     def query_counts(self) -> tuple[dict[str, int], dict[str, int]]:
         """Number of queries by kind, and by split."""
