@@ -18,7 +18,7 @@ from typing import IO
 from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, LargeZipFile, ZipFile, ZipInfo
 
 from engine.core.errors import DamagedError, InputError
-from engine.core.messages.wire import MessageError, from_json, to_json
+from engine.core.messages.wire import MessageError, from_json
 from engine.endpoint.servers import RECORD as SERVERS
 from engine.project.folder import ARTIFACT_ROOTS
 
@@ -103,13 +103,6 @@ def copied(source: IO[bytes], target: IO[bytes] | None) -> Entry:
         size += len(block)
         if target is not None:
             target.write(block)
-
-
-def finish(archive: ZipFile, manifest: Manifest) -> None:
-    """Write the manifest."""
-    archive.compression = ZIP_DEFLATED
-    with archive.open(MANIFEST, "w") as target:
-        target.write(json.dumps(to_json(manifest), ensure_ascii=False, indent=1).encode())
 
 
 def new_archive(path: Path) -> ZipFile:

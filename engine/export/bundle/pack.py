@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from zipfile import ZIP_DEFLATED
 
 from engine.core.disk import disk_errors, sync
 from engine.core.errors import DamagedError, EngineError, NotBuiltError, ProjectBusyError
 from engine.core.messages.project import Bundled, ExportNote
+from engine.core.messages.wire import to_json
 from engine.encoders.kinds.chosen import model_path
 from engine.encoders.model_folder import BUNDLED_NAMES, folder_name, module_folders
 from engine.endpoint.address import is_server
@@ -18,11 +21,11 @@ from engine.export.bundle.archive import (
     COPIED,
     DATABASE,
     FORMAT,
+    MANIFEST,
     MODELS,
     SETTINGS,
     Manifest,
     add,
-    finish,
     new_archive,
     seal,
 )
@@ -131,7 +134,7 @@ def _write(
                 created = datetime.now(UTC).isoformat(timespec="seconds")
                 program = f"bmembed-tui {__version__}"
                 manifest = Manifest(FORMAT, program, created, search_only, files, tuple(folders), places, project.name)
-                finish(archive, manifest)
+                archive.writestr(MANIFEST, json.dumps(to_json(manifest), ensure_ascii=False, indent=1), ZIP_DEFLATED)
         except (FileNotFoundError, DamagedError):
             if in_use(store) == before:
                 raise

@@ -30,8 +30,7 @@ def encrypt(plain: Path, target: Path, password: str) -> None:
     key = pyrage.x25519.Identity.generate()
     with new_archive(target) as archive, plain.open("rb") as source:
         archive.compression = ZIP_STORED
-        with archive.open(KEY, "w") as file:
-            file.write(pyrage.passphrase.encrypt(str(key).encode(), password))
+        archive.writestr(KEY, pyrage.passphrase.encrypt(str(key).encode(), password))
         with archive.open(BODY, "w", force_zip64=True) as file:
             try:
                 pyrage.encrypt_io(source, file, [key.to_public()])
