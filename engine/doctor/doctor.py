@@ -16,9 +16,8 @@ from pathlib import Path
 from engine.core.disk import is_shared
 from engine.core.errors import EngineError
 from engine.core.messages.project import Finding
-from engine.doctor.findings import file_size, gpu, needs, reranker
+from engine.doctor.findings import file_size, gpu, needs, reranker, vector_index
 from engine.doctor.installed import extra, packages, shipped
-from engine.doctor.recall import vector_index
 from engine.encoders.kinds.chosen import is_gguf
 from engine.project.folder import OWN_FOLDERS, ProjectFolder, known_projects, projects_root
 from engine.queries.choosing import resolve_backend

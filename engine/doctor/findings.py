@@ -1,4 +1,5 @@
-"""What `engine doctor` finds out by looking harder: what a GPU would change, what the next run needs."""
+"""What `engine doctor` finds out by looking harder: what a GPU would change, what the next run needs, whether search by meaning
+finds in a large project what comparing all of its vectors would."""
 
 from __future__ import annotations
 
@@ -14,15 +15,18 @@ from engine.core.text import megabytes
 from engine.doctor.needs import disk_need, training_need
 from engine.encoders.model_size import model_size
 from engine.project.folder import ProjectFolder
+from engine.project.store.artifact_info import VectorsInfo
 from engine.settings.schema import Settings
 
 if TYPE_CHECKING:
     from engine.encoders.hardware import Hardware
     from engine.encoders.model_folder import ModelFolder
     from engine.training.config import TrainingConfig
+    from engine.vectors.index import VectorIndex
 
 WITH_A_GPU = "none is needed; with one, training and embedding are faster, and large encoders practical"
 NOT_KNOWN, ENOUGH = "not known yet", "that is enough"
+QUERIES, DEPTH, MIN_RECALL = 50, 10, 0.99
 BYTES_PER_TOKEN = 4  # of English text; markup has more
 TEXT_COPIES = 18  # measured: database and BM25 index together up to 9 times small documents, and a copy is made of both
 
@@ -155,3 +159,35 @@ def _documents_size(project: ProjectFolder, settings: Settings) -> int:
     except EngineError:
         return 0
     return sum(file.size for file in found.files)
+
+
+def vector_index(project: ProjectFolder) -> list[Finding]:
+    """The size of the vector index and how it is searched, with its recall; nothing where there is none yet. Raises EngineError."""
+    from engine.vectors.index import EXACT_UP_TO, VectorIndex
+
+    with closing(project.store()) as store:
+        artifact = store.artifact(VectorsInfo)
+    if artifact is None or not artifact.folder:
+        return []
+    index = VectorIndex.open(project.folder_of(artifact))
+    if index.count <= EXACT_UP_TO:
+        return [Finding("vectors", "good", f"{index.count:,} vectors", "all are compared with a query")]
+    recall = recall_of(index)
+    found = f"{index.count:,} vectors, recall@{DEPTH} {recall:.3f} on {QUERIES} passages"
+    if recall >= MIN_RECALL:
+        return [Finding("vectors", "good", found, "a graph names candidates, which are compared")]
+    return [Finding("vectors", "problem", found, "'engine embed --force' builds the index anew")]
+
+
+def recall_of(index: VectorIndex, seed: int = 0) -> float:
+    """Share of the `DEPTH` chunks nearest to a chunk, itself aside, that search finds: mean over `QUERIES` chunks at random."""
+    import numpy as np
+
+    keys, rows = index.stored()
+    shares = []
+    for place in np.random.default_rng(seed).choice(len(keys), QUERIES):
+        vector = index.form.vectors(rows[place : place + 1])[0]
+        found, exact = (search(vector, DEPTH + 1)[0] for search in (index.search, index.search_exactly))
+        wanted = exact[exact != keys[place]][:DEPTH]
+        shares.append(float(np.isin(wanted, found).mean()))
+    return float(np.mean(shares))

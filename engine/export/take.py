@@ -10,9 +10,8 @@ from typing import Any
 
 from engine.core.disk import file_sha256
 from engine.core.messages.project import Exported
-from engine.export.card import facts, write_cards
+from engine.export.card import facts, with_former_keys, write_cards
 from engine.export.folder import checked_target, complete_or_absent
-from engine.export.former import with_former_keys
 from engine.export.kinds import ALL, DEFAULT, Kind, available, parse_kinds
 from engine.export.source import Source
 from engine.project.folder import ProjectFolder

@@ -6,15 +6,16 @@ import itertools
 import os
 import shlex
 import shutil
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from engine.core.disk import complete_folder, disk_errors, file_mode, write_text
 from engine.core.errors import DamagedError, EngineError, ProjectBusyError, UsageError, nearest
-from engine.project.holder import holder_of, record_holder
 from engine.project.repair import Repair, repair
 from engine.project.store.artifact_info import ArtifactInfo
 from engine.project.store.artifacts import Artifact
@@ -80,6 +81,26 @@ def known_projects() -> list[Path]:
 
 # Of so few sentences an adapter on queries alone learns too little (docs/log/training.md, "Queries alone").
 SAMPLE_TRAINING = {"preset": "quick", "adapter_scope": "both"}
+
+
+def record_holder(lock: Path) -> None:
+    """Name this process in the file of a lock that it holds: its command, without arguments: they may be a query. A full disk
+    leaves it without a name."""
+    own = "engine" in Path(sys.argv[0]).parts[-2:] and len(sys.argv) > 1
+    command = f"engine {sys.argv[1]}" if own else "a run in the background"
+    with suppress(OSError):
+        lock.write_text(f"{os.getpid()} {datetime.now():%Y-%m-%d %H:%M} {command}", encoding="utf-8", errors="replace")
+
+
+def holder_of(lock: Path) -> str:
+    """`engine run (process 4711, since 2026-11-28 13:05)`; empty where that is not known."""
+    import psutil
+
+    with suppress(OSError, ValueError):
+        pid, date, clock, command = lock.read_text(encoding="utf-8").split(" ", 3)
+        if psutil.pid_exists(int(pid)):
+            return f"{command} (process {pid}, since {date} {clock})"
+    return ""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import pytest
 from fixtures.vector_indexes import build
 
 import engine.vectors.index as module
-from engine.doctor.recall import recall_of
+from engine.doctor.findings import recall_of
 from engine.vectors.index import VectorIndex
 
 

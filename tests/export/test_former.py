@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.export.former import FORMER_KEYS, with_former_keys
+from engine.export.card import FORMER_KEYS, with_former_keys
 
 KNOWN = {
     "format": 1, "in_use": "interpolated-0.5",

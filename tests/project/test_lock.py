@@ -16,8 +16,7 @@ from fixtures.errors import fails
 from fixtures.project_files import mode
 
 from engine.core.errors import EngineError, ProjectBusyError
-from engine.project.folder import ProjectFolder
-from engine.project.holder import holder_of
+from engine.project.folder import ProjectFolder, holder_of
 
 ROOT = str(Path(__file__).resolve().parents[2])
 

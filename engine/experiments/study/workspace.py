@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engine.core.disk import disk_errors, write_text
+from engine.core.disk import complete_folder, disk_errors, write_text
 from engine.core.errors import ProjectBusyError
 from engine.encoders.for_project import encoder_fingerprint_of, model_fingerprint
-from engine.project.copies import copied
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot, fingerprint
 from engine.project.store.artifact_info import CorpusInfo, LexicalInfo, QueriesInfo
@@ -58,6 +57,22 @@ def basis_of(project: ProjectFolder) -> tuple[Basis, int]:
         )
         judged = fingerprint(judged=[[q.key, q.text, q.evidence, q.grades, q.path] for q in store.judged()])
         return Basis(data, judged), int(store.counts()["chunks"])
+
+
+def copied(project: ProjectFolder, place: Path, names: Iterable[str]) -> ProjectFolder:
+    """A new project in `place` with the settings, the database and the `names` of folders of `project`: whole or absent.
+
+    Its runs are not copied. Raises ProjectBusyError while a run holds the project, ResourceError when the disk is full.
+    """
+    building = complete_folder(place.with_name(f".tmp-{place.name}"), place)
+    with project.locked(), disk_errors(f"The project {project.name} could not be copied."), building as temporary:
+        for name in names:
+            if (project.path / name).is_dir():
+                shutil.copytree(project.path / name, temporary / name)
+        shutil.copy(project.path / "project.toml", temporary / "project.toml")
+        with closing(project.store()) as store:
+            store.backup(temporary / "project.db")
+    return ProjectFolder(place)
 
 
 class Workspace:

@@ -9,7 +9,7 @@ from fixtures.errors import fails
 
 from engine.core.errors import EngineError, ProjectBusyError
 from engine.core.records import JudgedQuery
-from engine.project.copies import copied
+from engine.experiments.study.workspace import copied
 from engine.project.folder import ProjectFolder
 
 NAMES = ("lexical", "rankings", "adapters", "reports", "vectors", "checkpoints", "imports", "cache")
