@@ -160,7 +160,7 @@ def _to_do(report: Mapping[str, Any], mode: str, project: str) -> str:
         return f"Try another encoder: 'engine encoders' lists them, 'engine encoders compare {project} NAME' compares them."
     count = decision.get("judged_needed")
     many = (
-        f"About {about_count(count)} judged questions in all would show a gain of {decision['judged_points']:g} points"
+        f"About {about_count(count)} judged questions in all would show a gain of {decision.get('judged_points', 4):g} points"
         if count
         else "They can show whether adaptation helps"
     )

@@ -129,6 +129,9 @@ def test_what_a_few_judged_questions_exclude_is_not_said_of_the_titles_that_deci
 
 def test_what_to_do_next() -> None:
     assert numbers(verdict_of(report("base", rung="document", outcome="not shown")).to_do) == [250, 4]
+    former = report("base", rung="document", outcome="not shown")
+    del former["selection"]["decision"]["judged_points"]
+    assert numbers(verdict_of(former).to_do) == [250, 4], "reports of before 28 November 2026 have none"
     some, none = (verdict_of(report("base", "document", kinds=kinds)).to_do for kinds in (tuple(KINDS), ("document",)))
     assert some != none, "who has judged none is not asked for more"
     assert numbers(verdict_of(report("base", outcome="not shown")).to_do) == []  # judged questions have decided
