@@ -223,8 +223,11 @@ Export writes the adapter and the encoder to folders for peft and sentence-trans
         self.host.search_for(self._shown[event.option_index].text)
 
     def action_details(self) -> None:
-        self._open = not self._open
-        self.draw()
+        if self._open:
+            self._open = False
+            self.draw()
+        else:
+            self._unfold()
 
     def action_metric(self) -> None:
         self._metric = METRICS[(METRICS.index(self._metric) + self._open) % len(METRICS)]
@@ -234,10 +237,11 @@ Export writes the adapter and the encoder to folders for peft and sentence-trans
         self._set += self._open
         self._unfold()
 
-    def _unfold(self) -> None:
-        """Keys that change the figures show them first."""
+    def _unfold(self, changed: str = "#figures") -> None:
+        """Keys that change the figures show them first, and where they are."""
         self._open = True
         self.draw()
+        self.call_after_refresh(self.query_one(changed).scroll_visible, animate=False)
 
     def action_page_down(self) -> None:
         self.query_one("#result-scroll").scroll_page_down()
@@ -247,7 +251,7 @@ Export writes the adapter and the encoder to folders for peft and sentence-trans
 
     def action_changes(self) -> None:
         self._worse ^= self._open
-        self._unfold()
+        self._unfold("#changes")
 
     @work(exclusive=True, group="open")
     async def action_open_report(self) -> None:

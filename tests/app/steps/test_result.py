@@ -165,6 +165,17 @@ def test_the_step_shows_the_engines_figures(finished_project: Path) -> None:
     assert report["selection"]["reason"][:40] in ndcg
 
 
+def test_on_a_small_screen_what_is_unfolded_is_in_sight(finished_project: Path) -> None:
+    async def story(pilot: Pilot[Any]) -> None:
+        screen = await opened(pilot, "result")
+        await until(pilot, lambda: bool(text_of(pilot, "#figures")), "the figures")
+        place = screen.query_one("#result-scroll")
+        await pilot.press("d")
+        await until(pilot, lambda: screen.query_one("#figures").region in place.region, "the figures in sight")
+
+    drive(story, finished_project, size=(80, 24))
+
+
 @pytest.mark.parametrize("width", [40, 80])
 def test_bars_are_drawn_to_scale(width: int) -> None:
     bars = tuple(Bar(name, name, Interval(value, 0, 100)) for name, value in {"a": 0.0, "bb": 50.0, "c": 100.0}.items())
