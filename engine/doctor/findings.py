@@ -176,7 +176,8 @@ def vector_index(project: ProjectFolder) -> list[Finding]:
     found = f"{index.count:,} vectors, recall@{DEPTH} {recall:.3f} on {QUERIES} passages"
     if recall >= MIN_RECALL:
         return [Finding("vectors", "good", found, "a graph names candidates, which are compared")]
-    return [Finding("vectors", "problem", found, "'engine embed --force' builds the index anew")]
+    to_do = "'engine embed --force' builds the index anew; where that does not help, another encoder may tell texts apart better"
+    return [Finding("vectors", "problem", found, to_do)]
 
 
 def recall_of(index: VectorIndex, seed: int = 0) -> float:
