@@ -92,6 +92,8 @@ def _show_comparison(found: EncoderComparison, project: str) -> None:
         return
     print(f"To use an encoder, run the commands below it, then 'engine run {shlex.quote(project)}'.")
     print(f"nDCG@10 in percent on {table.queries:,} {EVIDENCE[found.rung]}, 95 % intervals, differences to the first.")
+    if table.format_lopsided:
+        print(table.format_lopsided)
     if found.rung == "extractive":
         print(
             "Extractive queries favour keyword search and prove nothing about encoders. Judge questions of your own: engine judge."

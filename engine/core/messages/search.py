@@ -103,7 +103,7 @@ class Found:
     `commands`: the `engine` commands that the notes advise. `suggestion`: the query with words that no document holds in the
     spelling of documents; empty where there is nothing to correct. `reranked`: None where no reranker was asked. `can_rerank`:
     none was, but evaluation has put one into use, and the same search may put these hits in order where it does not say no.
-    `problem`: where the query has nothing to look for, or names a document or a file type that there is not, which `notes` say.
+    `problem`: where the query has nothing to look for, or names a document or a file type that does not exist, which `notes` say.
     """
 
     query: str

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from engine.core.messages.report import EVIDENCE
 from engine.evaluation.comparison import DocumentOf
 from engine.evaluation.evidence import CERTIFYING
 from engine.evaluation.judgments import clusters_of
@@ -32,11 +33,11 @@ def learn_threshold(
     Of each query's best `K` hits by `system`, whose scores are the similarities that search ranks by; a query that is looked for
     in fewer chunks says nothing. The first of `sets` with `MIN_QUERIES` is taken.
     """
-    most = 0
+    most = 0, EVIDENCE["judged"]
     for one in [one for one in sets if one.rung in CERTIFYING]:
         ids, similarities = one.rankings[system][:, :K], one.scores[system][:, :K]
         rows = [row for row in one.usable() if np.isfinite(similarities[row]).all() and similarities.shape[1] == K]
-        most = max(most, len(rows))
+        most = max(most, (len(rows), EVIDENCE[str(one.rung)]))
         if len(rows) < MIN_QUERIES:
             continue
         right = np.zeros((len(rows), K), dtype=bool)
@@ -47,5 +48,5 @@ def learn_threshold(
         clusters = clusters_of(one.judgments[row] for row in rows)
         found = choose_threshold(similarities[rows], right, Sampling(seed=seed), resamples, clusters)
         return {**asdict(found), "queries": len(rows), "kind": one.kind, "k": K, "reason": ""}
-    reason = f"{MIN_QUERIES} judged queries are needed to learn how similar a hit must be, and there are {most}"
+    reason = f"{MIN_QUERIES} {most[1]} are needed to learn how similar a hit must be, and there are {most[0]}"
     return {"similarity": None, "reason": reason}

@@ -157,6 +157,7 @@ def test_the_rung_that_could_show_the_difference_judges_and_queries_of_a_documen
     found = comparison(monkeypatch, project, lead)
     assert (found.rung, found.needed) == ("document", None)
     assert found.table is not None
+    assert found.table.one_document == 10, "of 80 titles"
     gap = found.table.gap("http://server#model", "", "semantic")
     assert gap is not None
     # of the tosses of 8 coins all but C(8, 4) / 2⁸ lie as far from 0 as 5 to 3: p = 73 %; of 80 coins it would be 3 %

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+from fixtures.shown_numbers import numbers
 
+from engine.core.messages.report import EVIDENCE
 from engine.evaluation.judgments import Judgment
 from engine.evaluation.query_sets import QuerySet
 from engine.evaluation.studies.similarity_threshold import MIN_QUERIES, K, learn_threshold
@@ -42,6 +44,10 @@ def test_queries_built_from_sentences_and_too_few_ones_teach_nothing():
     found = learn_threshold([query_set(12), query_set(80, "synthetic", built=True)], "in_use", documents)
     assert found["similarity"] is None
     assert found["reason"].endswith(" 12")
+    assert EVIDENCE["judged"] in found["reason"]
+    made = learn_threshold([query_set(12), query_set(30, "synthetic")], "in_use", documents)["reason"]
+    assert [name in made for name in (EVIDENCE["model"], EVIDENCE["judged"])] == [True, False]
+    assert numbers(made) == [MIN_QUERIES, 30]
     assert learn_threshold([], "in_use", documents)["similarity"] is None
 
 
