@@ -30,7 +30,8 @@ FOLDER = ".document-queries"
 
 def document_set(context: StageContext, chunks: Sequence[Chunk]) -> tuple[QuerySet, Rankers] | None:
     """The queries, and the corpus to ask; None where there are none."""
-    groups = deciding_groups(context, chunks)
+    written, documents = document_queries(context.store), context.store.documents()
+    groups = deciding_groups(context, untrained(context, chunks, written), chunks)
     if not groups:
         return None
     queries = [query for same in groups for query in same]
@@ -39,8 +40,7 @@ def document_set(context: StageContext, chunks: Sequence[Chunk]) -> tuple[QueryS
     shutil.rmtree(folder, ignore_errors=True)
     untitled = {document for query in queries for document in (query.document_id, query.written_in)}
     lexical = index_without(context, folder, corpus, untitled)
-    documents = context.store.documents()
-    copies, related = NearCopies(documents, corpus, document_queries(context.store)), related_documents(documents)
+    copies, related = NearCopies(documents, corpus, written), related_documents(documents)
     found = QuerySet(
         "document-written queries", "document", [judgment_of(same, related) for same in groups],
         [FilenameMatch(same[0].text) for same in groups],
@@ -49,10 +49,11 @@ def document_set(context: StageContext, chunks: Sequence[Chunk]) -> tuple[QueryS
     return found, Rankers(context, corpus, lexical)
 
 
-def deciding_groups(snapshot: ProjectSnapshot, chunks: Sequence[Chunk]) -> list[tuple[DocumentQuery, ...]]:
-    """Of documents that no training query was made from, at most `evaluation.max_heldout`; those together that ask the
-    same (`grouped_by_text`)."""
-    settings, groups = snapshot.settings, grouped_by_text(untrained(snapshot, chunks), chunks)
+def deciding_groups(
+    snapshot: ProjectSnapshot, free: Iterable[DocumentQuery], chunks: Sequence[Chunk]
+) -> list[tuple[DocumentQuery, ...]]:
+    """Of those that nothing was trained on, at most `evaluation.max_heldout`; those together that ask the same."""
+    settings, groups = snapshot.settings, grouped_by_text(free, chunks)
     keys = [f"{same[0].text}\0{same[0].document_id}\0{same[0].chunk_id}" for same in groups]
     return [groups[row] for row in cap_queries(keys, settings.evaluation.max_heldout, settings.training.seed)]
 

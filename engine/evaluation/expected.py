@@ -11,7 +11,7 @@ from engine.project.stage import ProjectSnapshot
 from engine.queries.choosing import IMPORTED, MODELS, backend_of, made_by
 from engine.queries.document_written import held_by, untrained
 from engine.queries.heldout import document_keys, related_documents, split_documents, unrelated_documents
-from engine.queries.rules.tokens import fold
+from engine.queries.rules.tokens import question_key
 from engine.queries.stage import MIN_GROUPS
 from engine.written_queries.document_queries import document_queries
 from engine.written_queries.imports import imported_queries
@@ -24,9 +24,9 @@ def expected_evidence(snapshot: ProjectSnapshot, made: bool) -> dict[RungName, i
     """Of each kind that may decide. Where the training queries of the documents are not `made` yet, as if at least one came of
     every document: so there may be more document-written ones."""
     store, chosen, chunks = snapshot.store, snapshot.settings.evaluation, snapshot.store.chunks()
-    queries = store.queries()
+    queries, written = store.queries(), document_queries(store)
     if made:
-        written, backend = untrained(snapshot, chunks), made_by(snapshot)
+        free, backend = untrained(snapshot, chunks, written), made_by(snapshot)
         held_out = Counter(rung_of(one, backend) for one in heldout_queries(snapshot, chunks))
     else:
         documents = store.documents()
@@ -34,17 +34,17 @@ def expected_evidence(snapshot: ProjectSnapshot, made: bool) -> dict[RungName, i
         split = split_documents(keys, chosen.heldout_share, snapshot.settings.training.seed)
         few = len(set(keys.values())) < MIN_GROUPS
         used = {document for document in keys if few or split.get(document) != "heldout"}
-        written = held_by(unrelated_documents(used, related_documents(documents)), document_queries(store))
+        free = held_by(unrelated_documents(used, related_documents(documents)), written)
         made_of, backend, held_out = snapshot.settings.queries, backend_of(snapshot), Counter()
         if backend in MODELS:
             held_out["model"] = made_of.per_chunk * len(chunks)
         elif backend in IMPORTED:
-            held_out["imported"] = len({fold(one.text) for one in imported_queries(snapshot.project)})
+            held_out["imported"] = len({question_key(one.text) for one in imported_queries(snapshot.project)})
         share = chosen.heldout_share * DECIDING
         held_out = Counter({rung: round(share * min(made_of.max_queries, most)) for rung, most in held_out.items()})
-    known = {fold(query.text) for query in queries} | generated_queries(snapshot).keys()
-    judged = {fold(query.text) for query in store.judged()} - known if chosen.use_judged else set()
+    known = {question_key(query.text) for query in queries} | generated_queries(snapshot).keys()
+    judged = {question_key(query.text) for query in store.judged()} - known if chosen.use_judged else set()
     return {
-        "judged": len(judged), "document": min(len(grouped_by_text(written, chunks)), chosen.max_heldout),
+        "judged": len(judged), "document": min(len(grouped_by_text(free, chunks)), chosen.max_heldout),
         "model": min(held_out["model"], chosen.max_heldout), "imported": min(held_out["imported"], chosen.max_heldout),
     }  # fmt: skip

@@ -14,7 +14,7 @@ from engine.core.records import Chunk, JudgedQuery
 from engine.evaluation.judgments import relevant_chunks
 from engine.project.folder import ProjectFolder
 from engine.project.store.store import Store
-from engine.queries.rules.tokens import fold
+from engine.queries.rules.tokens import fold, question_key
 from engine.written_queries.imports import MARKED, MARKS_FILE, kept_rows
 
 SHORT = 80  # characters without white space up to which a text may well stand in other documents by chance
@@ -76,7 +76,7 @@ def read_marks(project: ProjectFolder) -> dict[str, MarkedQuery]:
 
 def is_generated(store: Store, text: str) -> bool:
     """Whether a query is one that was made from the documents."""
-    return fold(text) in {fold(query.text) for query in store.queries()}
+    return question_key(text) in {question_key(query.text) for query in store.queries()}
 
 
 def write_marks(project: ProjectFolder, queries: Mapping[str, MarkedQuery]) -> None:

@@ -11,7 +11,7 @@ from engine.lexical.filenames import DocumentNames, FilenameMatch
 from engine.project.stage import ProjectSnapshot, StageContext
 from engine.queries.choosing import is_extractive, made_by
 from engine.queries.heldout import cap_queries, related_documents
-from engine.queries.rules.tokens import fold
+from engine.queries.rules.tokens import question_key
 
 if TYPE_CHECKING:
     from engine.core.messages.report import QuerySetKind
@@ -72,13 +72,13 @@ def query_sets(context: StageContext, chunks: Sequence[Chunk]) -> list[QuerySet]
     sets = []
     if judged := context.store.judged():
         documents = context.store.documents(with_text=True)
-        trained = {fold(query.text) for query in context.store.queries() if query.split != "heldout"}
-        fair = [query for query in judged if fold(query.text) not in trained]
+        trained = {question_key(query.text) for query in context.store.queries() if query.split != "heldout"}
+        fair = [query for query in judged if question_key(query.text) not in trained]
         if left := len(judged) - len(fair):
             context.warn(f"{left} judged queries were trained on and are left out of the figures.")
         same: dict[str, list[Judgment]] = {}
         for judgment in relevant_chunks(fair, chunks, documents):
-            same.setdefault(fold(judgment.text), []).append(judgment)
+            same.setdefault(question_key(judgment.text), []).append(judgment)
         owners = {chunk.id: chunk.document_id for chunk in chunks}
         judgments = [one[0] if len(one) == 1 else combined(one, owners) for one in same.values()]
         sets.append(_judged_set(context, judgments, names, related))
@@ -100,10 +100,10 @@ def _judged_set(
 ) -> QuerySet:
     """Those that people asked; where there are none, those that were generated before hits of them were judged."""
     sources = generated_queries(context)
-    own = [one for one in judgments if fold(one.text) not in sources]
+    own = [one for one in judgments if question_key(one.text) not in sources]
     if own and (left := len(judgments) - len(own)):
         context.warn(f"{left} judged queries were made from the documents and are left out of the figures.")
-    made = [(one, sources[fold(one.text)]) for one in judgments if not own]
+    made = [(one, sources[question_key(one.text)]) for one in judgments if not own]
     chosen = own or [replace(one, source=related.get(query.document_id)) if query else one for one, query in made]
     name = "judged queries" if own else "judged queries that were made from the documents (synthetic)"
     return QuerySet(name, "judged", chosen, [names.match(one.text) for one in chosen], generated=not own)
@@ -113,8 +113,8 @@ def generated_queries(snapshot: ProjectSnapshot) -> dict[str, Query | None]:
     """By folded text, those held out, and those that hits were marked of; None where they are no longer queries of the project."""
     from engine.evaluation.marks import read_marks
 
-    marked = dict.fromkeys(fold(one.text) for one in read_marks(snapshot.project).values() if one.generated)
-    return marked | {fold(query.text): query for query in snapshot.store.queries() if query.split == "heldout"}
+    marked = dict.fromkeys(question_key(one.text) for one in read_marks(snapshot.project).values() if one.generated)
+    return marked | {question_key(query.text): query for query in snapshot.store.queries() if query.split == "heldout"}
 
 
 def heldout_queries(snapshot: ProjectSnapshot, chunks: Sequence[Chunk]) -> list[Query]:

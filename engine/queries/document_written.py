@@ -12,7 +12,7 @@ from engine.core.records import Chunk, DocumentQuery
 from engine.project.stage import ProjectSnapshot
 from engine.queries.heldout import related_documents, unrelated_documents
 from engine.queries.imported import graded_answers
-from engine.written_queries.document_queries import document_queries, folded_words
+from engine.written_queries.document_queries import folded_words
 
 MIN_JACCARD = 0.8
 """Shared words of two titles or headings that ask for the same."""
@@ -20,16 +20,18 @@ _MIN_REPEATED = 4  # words of a query that is taken out wherever it comes again
 _BETWEEN_HEADINGS = " > "
 
 
-def untrained(snapshot: ProjectSnapshot, chunks: Sequence[Chunk]) -> list[DocumentQuery]:
-    """Those of documents that no training query was made from or is answered by, nor one that stops the training. An article counts
-    with all its documents, and so do copies, versions of a file and mails of a thread."""
+def untrained(
+    snapshot: ProjectSnapshot, chunks: Sequence[Chunk], written: Iterable[DocumentQuery]
+) -> list[DocumentQuery]:
+    """Those `written` of documents that no training query was made from or is answered by, nor one that stops the training. An
+    article counts with all its documents, and so do copies, versions of a file and mails of a thread."""
     store, owners = snapshot.store, {chunk.id: chunk.document_id for chunk in chunks}
     queries, documents = store.queries(), store.documents()
     graded = graded_answers(snapshot.project, queries, chunks, documents).values()
     used = {owners[chunk] for answers in graded for chunk in answers}
     used |= {query.document_id for query in queries if query.split != "heldout"}
     free = unrelated_documents(used, related_documents(documents)) & set(owners.values())
-    return held_by(free, document_queries(store))
+    return held_by(free, written)
 
 
 def held_by(free: Set[int], written: Iterable[DocumentQuery]) -> list[DocumentQuery]:

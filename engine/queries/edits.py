@@ -16,7 +16,7 @@ from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot, fingerprint
 from engine.project.store.artifact_info import QueriesInfo
 from engine.project.store.store import Store
-from engine.queries.rules.tokens import fold
+from engine.queries.rules.tokens import question_key
 from engine.settings.schema import Settings
 from engine.written_queries.imports import kept_rows
 
@@ -56,16 +56,16 @@ def apply_edits(
     An edited query is left out where its text equals a judged one or another query by now.
     """
     keys = [(hashes.get(query.chunk_id, ""), query.text) for query in queries]
-    taken = {fold(query.text) for query, key in zip(queries, keys, strict=True) if key not in edits} | judged
+    taken = {question_key(query.text) for query, key in zip(queries, keys, strict=True) if key not in edits} | judged
     result = []
     for query, key in zip(queries, keys, strict=True):
         text = edits.get(key, query.text)
         if text is None:
             continue
         if key in edits:
-            if fold(text) in taken:
+            if question_key(text) in taken:
                 continue
-            taken.add(fold(text))
+            taken.add(question_key(text))
         result.append(query if text == query.text else replace(query, text=text))
     return result
 
@@ -108,8 +108,8 @@ def _one_line(text: str | None) -> str | None:
 
 
 def _refuse_unfit(store: Store, queries: Mapping[int, Query], wanted: Mapping[int, str | None]) -> None:
-    judged = {fold(query.text) for query in store.judged()}
-    others = {fold(query.text) for key, query in queries.items() if key not in wanted}
+    judged = {question_key(query.text) for query in store.judged()}
+    others = {question_key(query.text) for key, query in queries.items() if key not in wanted}
     for key, text in wanted.items():
         if text is None:
             continue
@@ -123,17 +123,17 @@ def _refuse_unfit(store: Store, queries: Mapping[int, Query], wanted: Mapping[in
                 "A query cannot be empty.", "There is no text in it.", "Write one, or delete the query.",
                 code="query-empty",
             )  # fmt: skip
-        if fold(text) in judged:
+        if question_key(text) in judged:
             raise UsageError(
                 "The text equals a judged query.", "Judged queries are for measuring; they are never trained on.",
                 "Reword it.", code="query-judged",
             )  # fmt: skip
-        if fold(text) in others:
+        if question_key(text) in others:
             raise UsageError(
                 "The text equals another query.", "Each query is trained on once.", "Reword it.",
                 code="query-duplicate",
             )  # fmt: skip
-        others.add(fold(text))
+        others.add(question_key(text))
 
 
 def _noted(edits: Edits, store: Store, queries: Mapping[int, Query], texts: Mapping[int, str | None]) -> Edits:

@@ -21,7 +21,7 @@ from engine.queries.filters.consistency import consistency_filter, format_share
 from engine.queries.heldout import cap_queries, document_keys, least_of, split_documents
 from engine.queries.opening import check_model, query_recipe, writer_noted
 from engine.queries.rejection import Filtered, Reason, Rejected
-from engine.queries.rules.tokens import fold
+from engine.queries.rules.tokens import question_key
 from engine.queries.writing import Written, forget_gone, written
 from engine.written_queries.imports import imported_queries, imports_fingerprint
 
@@ -155,13 +155,13 @@ def _candidates(context: StageContext, chunks: Sequence[Chunk], choice: QueryBac
             found.queries += _extractive(context, chunks)
             context.progress(len(chunks), len(chunks), "chunks")
         found.made = len(found.queries)
-    judged = {fold(query.text) for query in context.store.judged()}
-    equal = [Rejected(query, Reason.JUDGED) for query in found.queries if fold(query.text) in judged]
+    judged = {question_key(query.text) for query in context.store.judged()}
+    equal = [Rejected(query, Reason.JUDGED) for query in found.queries if question_key(query.text) in judged]
     if equal:
         context.warn(f"{len(equal)} queries equal judged ones and are not trained on.")
         found.rejected[Reason.JUDGED] = len(equal)
         found.lost = found.lost + equal
-        found.queries = [query for query in found.queries if fold(query.text) not in judged]
+        found.queries = [query for query in found.queries if question_key(query.text) not in judged]
     return found
 
 
@@ -312,6 +312,6 @@ def _split_by_parts(context: StageContext, queries: list[Query], chunks: Sequenc
 
 def _edited(context: StageContext, queries: list[Query], chunks: Sequence[Chunk]) -> list[Query]:
     """With the user's corrections of former queries that have been made again."""
-    judged = {fold(query.text) for query in context.store.judged()}
+    judged = {question_key(query.text) for query in context.store.judged()}
     hashes = {chunk.id: chunk.content_hash for chunk in chunks}
     return apply_edits(queries, hashes, read_edits(context.project), judged)

@@ -20,6 +20,7 @@ from engine.core.events import Choice, RunEstimated, StageFinished, read
 from engine.core.subprocesses import answer, run_in_subprocess
 from engine.encoders.for_project import encoder_fingerprint_of
 from engine.encoders.kinds.chosen import encoder_source
+from engine.evaluation.expected import DECIDING, expected_evidence
 from engine.project.control import run_records
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot
@@ -123,8 +124,8 @@ def workload(snapshot: ProjectSnapshot) -> Workload:
     counts, chosen = store.counts(), settings.evaluation
     expected = min(settings.queries.max_queries, settings.queries.per_chunk * counts["chunks"])
     queries = counts["queries"] or expected
-    written = min(chosen.max_heldout, round(chosen.heldout_share * len(store.document_queries())))
-    held_out = min(chosen.max_heldout, round(chosen.heldout_share * queries))
+    written = expected_evidence(snapshot, made=counts["queries"] > 0)["document"]
+    held_out = min(chosen.max_heldout, round(chosen.heldout_share * DECIDING * queries))
     return Workload(
         counts["chunks"], min(counts["chunks"], _cached(snapshot)), queries, held_out + written + counts["judged_queries"],
         written, 2 + len(chosen.interpolation_weights), resolve_config(snapshot),

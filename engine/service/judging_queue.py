@@ -13,7 +13,7 @@ from engine.core.errors import DatasetError, InputError, UsageError
 from engine.core.messages.search import ReadJudgments, query_words
 from engine.core.records import Query
 from engine.project.folder import ProjectFolder
-from engine.queries.rules.tokens import fold
+from engine.queries.rules.tokens import fold, question_key
 from engine.service.judging import judgments
 
 Origin = Literal["named", "judged", "generated"]
@@ -54,7 +54,7 @@ def named(texts: Iterable[str]) -> list[ToJudge]:
                 "A query is empty.", "There is nothing to look for.", "Write the query after --query.",
                 code="query-empty",
             )  # fmt: skip
-        found.setdefault(fold(words), words)
+        found.setdefault(question_key(words), words)
     return [ToJudge(text, "named") for text in found.values()]
 
 
@@ -78,7 +78,7 @@ def worth_judging(project: ProjectFolder) -> Iterator[ToJudge]:
     seen: set[str] = set()
     for origin, texts in (("judged", [*begun, *judged]), ("generated", [query.text for query in made])):
         for text in texts:
-            if (key := fold(text)) not in seen:
+            if (key := question_key(text)) not in seen:
                 seen.add(key)
                 yield ToJudge(text, "judged" if origin == "judged" else "generated")
 
@@ -98,7 +98,7 @@ class KnownAnswers:
         """Ids of the chunks that are judged for a query."""
         if self._right is None:
             self._right = self._imported()
-        return set(judgments(self._project, ReadJudgments(query)).chunks) | self._right.get(fold(query), set())
+        return set(judgments(self._project, ReadJudgments(query)).chunks) | self._right.get(question_key(query), set())
 
     def _imported(self) -> dict[str, set[int]]:
         from engine.evaluation.judgments import relevant_chunks
@@ -114,7 +114,7 @@ class KnownAnswers:
             inside.setdefault(chunk.document_id, set()).add(chunk.id)
         found: dict[str, set[int]] = {}
         for judgment in relevant_chunks(judged, chunks, documents):
-            right = found.setdefault(fold(judgment.text), set())
+            right = found.setdefault(question_key(judgment.text), set())
             for row in judgment.grades:
                 right |= {row} if judgment.level == "chunk" else inside.get(row, set())
         return found
@@ -123,11 +123,11 @@ class KnownAnswers:
 def trained_on(project: ProjectFolder, queries: Sequence[ToJudge]) -> int:
     """How many of the queries an adapter has learnt from, so that the evaluation leaves them out."""
     with closing(project.store()) as store:
-        learnt = {fold(query.text) for query in store.queries() if query.split != "heldout"}
-    return sum(fold(query.text) in learnt for query in queries)
+        learnt = {question_key(query.text) for query in store.queries() if query.split != "heldout"}
+    return sum(question_key(query.text) in learnt for query in queries)
 
 
 def judged_queries(project: ProjectFolder) -> int:
     """Queries with at least one right answer; one that was imported and marked here as well counts once."""
     with closing(project.store()) as store:
-        return len({fold(query.text) for query in store.judged()})
+        return len({question_key(query.text) for query in store.judged()})

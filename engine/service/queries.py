@@ -77,10 +77,8 @@ def by_origin(snapshot: ProjectSnapshot, origin: str | None = None) -> messages.
     origin that there is none of."""
     from engine.queries.choosing import MODELS
     from engine.service.query_uses import QueryUses
-    from engine.written_queries.document_queries import document_queries
 
     store = snapshot.store
-
     if origin is not None and origin not in ORIGINS:
         raise unknown("origin", origin, ORIGINS, code="origin-unknown")
     paths = {document.id: document.path for document in store.documents()}
@@ -88,7 +86,7 @@ def by_origin(snapshot: ProjectSnapshot, origin: str | None = None) -> messages.
     made = "language-model" if artifact and artifact.info.backend in MODELS else "extractive"
     uses = QueryUses(snapshot)
     found = []
-    for one in document_queries(store):
+    for one in uses.written:
         use, why = uses.of_written(one)
         written = one.chunk_id, paths[one.written_in], one.start, one.end
         found.append(messages.QueryOfOrigin(one.origin, one.text, use, paths[one.document_id], *written, why))

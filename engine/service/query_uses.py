@@ -9,7 +9,7 @@ from engine.evaluation.query_sets import generated_queries, heldout_queries
 from engine.project.stage import ProjectSnapshot
 from engine.queries.choosing import is_extractive, made_by
 from engine.queries.document_written import untrained
-from engine.queries.rules.tokens import fold
+from engine.queries.rules.tokens import question_key
 from engine.training.dataset import generated_for_stopping, train_rows, written_for_stopping
 from engine.written_queries.document_queries import document_queries
 
@@ -28,12 +28,14 @@ class QueryUses:
         held_out = heldout_queries(snapshot, chunks)
         self._held_out = {query.id for query in held_out}
         self._by_model = any(not is_extractive(query, self._backend) for query in held_out)
-        self._texts = {fold(query.text): query.split for query in queries}
+        self._learnt = {question_key(query.text) for query in queries if query.split != "heldout"}
         self._generated = generated_queries(snapshot)
         self._asked = any(self._by_people(query) for query in store.judged())
-        self._as_evidence = {query for group in deciding_groups(snapshot, chunks) for query in group}
-        self._untrained = set(untrained(snapshot, chunks))
-        stopping, _ = written_for_stopping(queries, document_queries(store), chunks, store.documents())
+        self.written = document_queries(store)
+        free = untrained(snapshot, chunks, self.written)
+        self._as_evidence = {query for group in deciding_groups(snapshot, free, chunks) for query in group}
+        self._untrained = set(free)
+        stopping, _ = written_for_stopping(queries, self.written, chunks, store.documents())
         self._stopping = set(stopping)
         rows = [] if self._stopping else generated_for_stopping(queries, chunks, self._backend)
         self._generated_stopping = {queries[row].id for row in rows}
@@ -74,7 +76,7 @@ class QueryUses:
         return ("unused", "asked") if self._asked else ("measured only", None)
 
     def _by_people(self, query: JudgedQuery) -> bool:
-        return fold(query.text) not in self._generated and not self._is_trained(query)
+        return question_key(query.text) not in self._generated and not self._is_trained(query)
 
     def _is_trained(self, query: JudgedQuery) -> bool:
-        return self._texts.get(fold(query.text)) in ("train", "validation")
+        return question_key(query.text) in self._learnt

@@ -66,7 +66,7 @@ def training_data(context: StageContext, config: TrainingConfig) -> TrainingData
         )  # fmt: skip
     if config.method != "FT":
         # the masked words of all documents are learnt, and titles of some decide what comes into use
-        chunks = stripped(chunks, untrained(context, chunks))
+        chunks = stripped(chunks, untrained(context, chunks, document_queries(context.store)))
     rows = train_rows(context.settings, queries, chunks)
     position = {chunk.id: place for place, chunk in enumerate(chunks)}
     places = _positions(ranked.ids, position)

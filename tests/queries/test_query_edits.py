@@ -97,7 +97,7 @@ def test_a_query_taken_out_stays_out(project: ProjectFolder) -> None:
         ("", "query-empty"),
         (" \n\0\t", "query-empty"),
         ("When  is IT due", "query-duplicate"),
-        ("What IS\u00a0owed", "query-judged"),
+        ("What IS\u00a0owed?", "query-judged"),
     ],
 )
 def test_texts_that_are_refused(project: ProjectFolder, text: str, code: str) -> None:

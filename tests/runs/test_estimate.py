@@ -13,12 +13,15 @@ import pytest
 from engine.core import events
 from engine.core.errors import ModelError
 from engine.core.messages.project import StageState
+from engine.evaluation.document_set import deciding_groups
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ORDER, ProjectSnapshot, stage_fingerprint
+from engine.queries.document_written import untrained
 from engine.runs import estimate, pipeline
 from engine.runs.estimate import Rates, Workload
 from engine.training.config import TrainingConfig
 from engine.training.stage import TrainStage
+from engine.written_queries.document_queries import document_queries
 
 STAGES = ("index", "generate", "rank", "train", "evaluate", "embed")
 RECIPE = TrainingConfig(
@@ -207,6 +210,18 @@ def test_steps_that_are_done_are_not_counted(
     assert anew is not None
     assert resumed.nominal == rest.seconds(["train"], estimate.NOMINAL)
     assert anew.nominal["train"] == work.seconds(["train"], estimate.NOMINAL)["train"] > resumed.nominal["train"]
+
+
+def test_as_many_queries_are_expected_as_will_be_asked(finished_built: Path) -> None:
+    project = ProjectFolder(finished_built)
+    with closing(project.store()) as store:
+        snapshot = ProjectSnapshot(project, project.settings(), store)
+        work, written = estimate.workload(snapshot), document_queries(store)
+        asked = deciding_groups(snapshot, untrained(snapshot, store.chunks(), written), store.chunks())
+        judged = len(store.judged())
+    assert 0 < len(asked) < len(written)
+    held_out = round(project.settings().evaluation.heldout_share * 2 / 3 * work.queries)
+    assert (work.written, work.questions) == (len(asked), held_out + len(asked) + judged)
 
 
 def test_too_little_work_is_not_measured(finished_built: Path) -> None:

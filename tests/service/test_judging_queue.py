@@ -12,7 +12,7 @@ from fixtures.errors import fails
 from fixtures.pipeline import stage_here
 
 from engine.core.errors import DatasetError, InputError, UsageError
-from engine.core.records import JudgedQuery
+from engine.core.records import Document, JudgedQuery
 from engine.evaluation.marks import Mark, MarkedQuery, write_marks
 from engine.evaluation.query_sets import query_sets
 from engine.lexical.index import LexicalIndex
@@ -89,14 +89,14 @@ def test_queries_that_were_begun_come_before_judged_ones_and_those_before_made_o
     learnt = next(query.text for query in store.queries() if query.split == "train")
     store.close()
     call("judge", query="begun, nothing right yet", chunk_id=first, relevant=False)
-    call("judge", query="AN imported  question?", chunk_id=first, relevant=True)
+    call("judge", query="AN imported  question", chunk_id=first, relevant=True)
     found = list(worth_judging(project))
-    assert found[:2] == [ToJudge("begun, nothing right yet", "judged"), ToJudge("AN imported question?", "judged")]
+    assert found[:2] == [ToJudge("begun, nothing right yet", "judged"), ToJudge("AN imported question", "judged")]
     assert {query.text for query in found[2:]} == made
     assert {query.origin for query in found[2:]} == {"generated"}
     assert list(worth_judging(project)) == found
     assert judged_queries(project) == 1, "an imported question that was marked here as well is one"
-    assert trained_on(project, [*found, ToJudge(learnt.upper(), "named")]) == 1
+    assert trained_on(project, [*found, ToJudge(f"{learnt.upper()} ?", "named")]) == 1
 
 
 def test_a_project_without_queries_is_an_error(tmp_path: Path) -> None:
@@ -174,19 +174,19 @@ def test_judged_queries_that_were_made_from_the_documents_stay_synthetic_and_do_
     project: ProjectFolder,
 ) -> None:
     queries = [
-        SimpleNamespace(text="made of a sentence", split="heldout", kind="question", chunk_id=1, id=1, document_id=1),
+        SimpleNamespace(text="made of a sentence", split="heldout", kind="question", chunk_id=1, id=1, document_id=2),
         SimpleNamespace(text="trained", split="train", kind="question", chunk_id=1, id=2, document_id=1),
     ]
     marks = (Mark("a.md", "text", "h", relevant=True),)
     gone, own = MarkedQuery("made before", marks, generated=True), MarkedQuery("asked by a person", marks)
     write_marks(project, {one.key: one for one in (gone, own)})
-    texts = ("Made  of a SENTENCE", own.text, gone.text)
+    texts = ("Made  of a SENTENCE?", own.text, gone.text)
     judged = [JudgedQuery(str(row), text, path="a.md") for row, text in enumerate(texts)]
-    document = SimpleNamespace(id=1, title="", path="a.md", external_id="", text="text")
+    copies = [Document(f"{name}.md", "", "md", "", "text", "h", 4, 0.0, id=row) for row, name in ((1, "a"), (2, "b"))]
     store = SimpleNamespace(
         judged=lambda: judged,
         queries=lambda: queries,
-        documents=lambda with_text=False: [document],
+        documents=lambda with_text=False: copies,
         artifact=lambda _: None,
     )
     warned: list[str] = []

@@ -19,6 +19,7 @@ from engine.project.store.artifact_info import QueriesInfo
 from engine.queries.document_written import untrained
 from engine.service import offer
 from engine.service.offer import adaptation_offer
+from engine.written_queries.document_queries import document_queries
 
 OFFER = AdaptationOffer({}, (), "document", 12, 197, 4.0, 20, 197, ("judge", "encoder"))
 
@@ -37,7 +38,8 @@ def test_the_evidence_is_counted_and_what_it_takes_is_estimated(
     found = adaptation_offer(project)
     with closing(project.store()) as store:
         assert store.artifact(QueriesInfo) is not None
-        written = untrained(ProjectSnapshot(project, project.settings(), store), store.chunks())
+        snapshot = ProjectSnapshot(project, project.settings(), store)
+        written = untrained(snapshot, store.chunks(), document_queries(store))
         judged = store.counts()["judged_queries"]
         titles = {one.text for one in written}
     assert (found.seconds, found.unknown, found.rough) == ({"train": 60.0}, ("evaluate",), True)

@@ -13,6 +13,7 @@ from engine.core.errors import NotBuiltError, ProjectBusyError, UsageError
 from engine.core.messages.queries import UNUSED, evidence_span
 from engine.core.records import JudgedQuery, Origin, Query
 from engine.project.folder import ProjectFolder
+from engine.project.store.store import Store
 from engine.service import methods
 from engine.settings.edit import change
 from engine.written_queries.document_queries import document_queries
@@ -167,13 +168,18 @@ def test_nothing_is_changed_while_a_run_goes_on(project: ProjectFolder, call: An
         assert call("query", id=first.id)["text"] == first.text
 
 
-def test_queries_by_origin(project: ProjectFolder) -> None:
+def test_queries_by_origin(project: ProjectFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     store = project.store()
     made, held = store.queries(), document_queries(store)
     store.put_judged([JudgedQuery("k", "who pays", path="a.md"), JudgedQuery("l", "who does not")])
     store.close()
     opened = Project(project)
-    found, headings = opened.queries_by_origin(), opened.queries_by_origin("heading")
+    read: list[int] = []
+    every = Store.document_queries
+    monkeypatch.setattr(Store, "document_queries", lambda one: (read.append(1), every(one))[1])
+    found = opened.queries_by_origin()
+    assert len(read) == 1, "what the documents hold is gathered once"
+    headings = opened.queries_by_origin("heading")
     with fails(UsageError, "origin-unknown", "headings"):
         opened.queries_by_origin("headings")
     opened.close()

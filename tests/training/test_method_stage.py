@@ -24,6 +24,7 @@ from engine.training import dataset
 from engine.training.dataset import training_data
 from engine.training.history import history_of
 from engine.training.recipe import resolve_config
+from engine.written_queries.document_queries import document_queries
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +79,7 @@ def test_titles_that_decide_are_not_pre_trained_on(project: ProjectFolder) -> No
     with closing(project.store()) as store:
         context = StageContext(project, project.settings(), store, "train", "", "", [].append, lambda: False)
         chunks = store.chunks()
-        titles = [one for one in untrained(context, chunks) if one.start >= 0]
+        titles = [one for one in untrained(context, chunks, document_queries(store)) if one.start >= 0]
         assert titles
         config = resolve_config(context)
         for method, told in (("FT", True), ("PT-FT", False), ("PT", False)):

@@ -49,6 +49,11 @@ def fold(text: str) -> str:
     return " ".join(unicodedata.normalize("NFKC", text).casefold().replace("’", "'").split())
 
 
+def question_key(text: str) -> str:
+    """`fold`, without the marks before and after a question: the key by which questions are compared."""
+    return fold(text).strip(" ?!.¿¡؟。")
+
+
 class Things(NamedTuple):
     """The words of a text, folded, and those among them that are codes, numbers or names."""
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.queries.rules.sentences import split_sentences
-from engine.queries.rules.tokens import fold, tokenize
+from engine.queries.rules.tokens import fold, question_key, tokenize
 
 
 def words(text: str) -> list[str]:
@@ -42,6 +42,12 @@ def test_chinese_is_cut_at_function_characters():
 
 def test_fold_joins_case_width_and_space():
     assert fold("  ＡB\n’c ") == "ab 'c"
+
+
+def test_a_question_is_the_same_with_and_without_its_marks():
+    texts = ("How do I  moor?", "how do i moor", "¿How do I moor ？", "How do I moor …")
+    assert {question_key(text) for text in texts} == {"how do i moor"}
+    assert question_key("What is C++?") != question_key("What is C#?")
 
 
 @given(st.text(max_size=300))
