@@ -128,13 +128,6 @@ class Evaluation:
         one.rankings[name], one.scores[name] = rankers.nearest(queries, vectors, self._among[one.kind], similarity)
         one.beside[name] = rankers.scores_of(queries, vectors, one.rankings["bm25"], similarity)
 
-    def alias(self, name: str, system: str) -> None:
-        """Let `name` stand for a system that has been ranked already."""
-        for one in self.sets:
-            for table in (one.rankings, one.scores, one.beside):
-                table[name] = table[system]
-        self.diagnostics.alias(name, system)
-
     def choose_fusion(self) -> FusionChoice:
         """How hybrid search fuses BM25 and an encoder: as project.toml says, or the gate with the base encoder."""
         search = self._settings.search
@@ -160,8 +153,10 @@ class Evaluation:
         else:
             reason = verdict(decision, "The base encoder", self._choosing.mode)
         selection = Selection(decision.chosen, weight_of(decision.chosen), reason, decision)
-        self.alias(IN_USE, selection.in_use)
+        self.diagnostics.alias(IN_USE, selection.in_use)
         for one in self.sets:
+            for table in (one.rankings, one.scores, one.beside):
+                table[IN_USE] = table[selection.in_use]
             for name in [name for name in ENCODERS if name in one.rankings]:
                 one.rankings[f"{fusion.method}_{name}"] = self._fuser.fused(one, name, fusion.share)
         self._context.choose("encoder in use", selection.in_use, selection.reason)

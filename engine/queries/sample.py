@@ -10,7 +10,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
@@ -35,8 +35,6 @@ from engine.queries.rules.vocabulary import language_of
 from engine.queries.stage import bm25_ranks, quality_filter
 from engine.written_queries.imports import imported_queries
 
-NO_ANSWER = Answer()
-
 
 @dataclass(frozen=True)
 class Sampled:
@@ -45,7 +43,7 @@ class Sampled:
     chunk: Chunk
     queries: Sequence[Query]
     seconds: float
-    answer: Answer = NO_ANSWER
+    answer: Answer = field(default_factory=Answer)
 
 
 def sample(project: ProjectFolder, count: int = 5, should_stop: Callable[[], bool] = lambda: False) -> QuerySample:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,7 +48,7 @@ def render(report: Mapping[str, Any], template: Path | None = None, project: str
         hidden |= {f"{way}{IN_USE} − {way}{BASE}" for way in WAYS}
     measured = {name for part in report["query_sets"] for name in part["comparison"]["systems"]}
     environment = pages()
-    environment.filters |= {"about": about_count, "metric": metric_name, "system": _Names(report), "label": label_of}
+    environment.filters |= {"about": about_count, "metric": metric_name, "system": _names(report), "label": label_of}
     return environment.from_string(source).render(
         report=report, headline=verdict_of(report, project=project), scale=SCALE, hidden=hidden, main=MAIN, rungs=EVIDENCE,
         charts={name: Markup(svg) for name, svg in _curves(report).items()},  # charts.py escapes every label
@@ -94,20 +94,15 @@ def _without(rows: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
     return {name: row for name, row in rows.items() if name not in names}
 
 
-class _Names:
+def _names(report: Mapping[str, Any]) -> Callable[[str], str]:
     """System → how the page calls it."""
-
-    def __init__(self, report: Mapping[str, Any]) -> None:
-        self._own = _own(report)
-
-    def __call__(self, system: str) -> str:
-        name = label_of(system)
-        return f"{name} (in use)" if self._own != IN_USE and is_own(system, self._own) else name
+    own = _own(report)
+    return lambda system: label_of(system) + (" (in use)" if own != IN_USE and is_own(system, own) else "")
 
 
 def _bars(query_set: Mapping[str, Any], report: Mapping[str, Any]) -> str:
     """nDCG@10: a bar for each system."""
-    systems, named = _without(query_set["comparison"]["systems"], twins(_own(report))), _Names(report)
+    systems, named = _without(query_set["comparison"]["systems"], twins(_own(report))), _names(report)
     cells = [(name, figures["ndcg@10"]) for name, figures in systems.items()]
     bars = [Bar(named(name), cell["value"], cell["low"], cell["high"], _colour(name)) for name, cell in cells]
     return bar_chart(f"nDCG@10 on {query_set['name']}, percent", bars)
@@ -115,7 +110,7 @@ def _bars(query_set: Mapping[str, Any], report: Mapping[str, Any]) -> str:
 
 def _shift(query_set: Mapping[str, Any], report: Mapping[str, Any]) -> str:
     """How each query's nDCG@10 changed, from the largest gain to the largest loss."""
-    base, named = query_set["comparison"]["base"], _Names(report)
+    base, named = query_set["comparison"]["base"], _names(report)
     title = f"Change of nDCG@10 from {named(base)} to {named(query_set['changed_system'])} in semantic search, query by query"
     order = "queries, from the largest gain to the largest loss"
     return change_chart(title, query_set["changes"]["differences"], order, "change of nDCG@10, points")
@@ -138,7 +133,7 @@ def _curves(report: Mapping[str, Any]) -> dict[str, str]:
 
 def _robustness(report: Mapping[str, Any]) -> dict[str, str]:
     """What was done to the queries → nDCG@10 of every system by the number of words that it was done to."""
-    found, named, charts = report["robustness"], _Names(report), {}
+    found, named, charts = report["robustness"], _names(report), {}
     for kind, what in PERTURBED.items() if found else ():
         rows = [row for row in found["rows"] if row["kind"] in ("clean", kind)]
         if len(rows) == 1:
@@ -179,7 +174,7 @@ def density_charts(found: Mapping[str, Any], shown: Mapping[str, str]) -> list[t
 
 def _distances(report: Mapping[str, Any]) -> str:
     found = (report["general"] or {}).get("distances")
-    return distance_chart(found, {name: _Names(report)(name) for name in found["systems"]}) if found else ""
+    return distance_chart(found, {name: _names(report)(name) for name in found["systems"]}) if found else ""
 
 
 def distance_chart(found: Mapping[str, Any], shown: Mapping[str, str]) -> str:

@@ -168,7 +168,7 @@ def _tidy(item: _Element) -> None:
         if value := item.get(name):
             item.set(name, re.sub(r"-?\d+\.\d+", _rounded, value))
     for name, value in item.attrib.items():  # not in its text, which may be any words of the user's
-        item.set(name, _coloured(value))
+        item.set(name, re.sub("|".join(_VARIABLES), lambda found: f"var({_VARIABLES[found[0]]})", value))
     if shape := item.get("d"):
         item.set("d", re.sub(r"\s*([A-Za-z])\s*", r"\1", shape).strip())
     if re.match(r"rotate\(-?0 ", item.get("transform", "")):
@@ -179,7 +179,3 @@ def _tidy(item: _Element) -> None:
 
 def _rounded(number: re.Match[str]) -> str:
     return f"{float(number[0]):.2f}".rstrip("0").rstrip(".")
-
-
-def _coloured(value: str) -> str:
-    return re.sub("|".join(_VARIABLES), lambda found: f"var({_VARIABLES[found[0]]})", value)

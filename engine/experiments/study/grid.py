@@ -13,7 +13,6 @@ from engine.settings.edit import with_changes
 from engine.settings.load import toml_value, validate, value_of
 from engine.settings.renamed import KEYS, recipe_identity
 from engine.settings.schema import Settings
-from engine.training.config import TrainingConfig
 from engine.training.recipe import config_of, over_queries
 
 SECTIONS = ("ranking", "training")
@@ -110,11 +109,14 @@ def cell_key(
     ranking, config = changed.ranking, config_of(changed)
     lists = ranking.model_dump(include={"m", "strategy", "lists_per_query"}) if config.uses_lists else {}
     depth = min(ranking.k, max(1, chunks))
-    if not config.needs_teacher:
+    recipe = recipe_identity(asdict(config))
+    if not config.needs_teacher:  # its numbers count only where something is learnt from one
         depth = min(depth, config.negative_ranks[1])
+        for name in ("teacher", "teacher_temperature", "target", "target_entropy"):
+            del recipe[name]
     measured = {name: value for name, value in changes.items() if name.partition(".")[0] not in SECTIONS}
     return fingerprint(
-        config=_effective(config),
+        config=recipe,
         lists=lists,
         k=depth,
         share=changed.training.query_share,
@@ -122,14 +124,6 @@ def cell_key(
         measured=measured,
         **({"times": times} if times else {}),
     )
-
-
-def _effective(config: TrainingConfig) -> dict[str, Any]:
-    """The recipe; the teacher's numbers count only where something is learnt from one."""
-    found = recipe_identity(asdict(config))
-    for name in () if config.needs_teacher else ("teacher", "teacher_temperature", "target", "target_entropy"):
-        del found[name]
-    return found
 
 
 def steps_of(cell: Cell, settings: Settings, queries: int) -> int:

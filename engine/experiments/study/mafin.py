@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from engine.project.folder import ProjectFolder
 
 LINEAR_RATE = 1e-4
+BLACK_BOX = "black box"
 
 
 def systems(context: StageContext, folder: Path, rank: int = 64) -> Iterator[tuple[str, Encoder]]:
@@ -63,7 +64,7 @@ def systems(context: StageContext, folder: Path, rank: int = 64) -> Iterator[tup
         )
         return small(train_together(job).adapter)
 
-    yield "black box", black_box
+    yield BLACK_BOX, black_box
     yield "small model", small()
     yield "concatenation", AugmentedEncoder(black_box, small())
     tuned = trained(None)
@@ -83,9 +84,6 @@ def measured(context: StageContext, encoder: Encoder, chunks: Sequence[Chunk], o
     queries = encoder.encode_queries(one.texts, lambda _done: context.check_stop())
     ids, _ = rankers.nearest(queries, vectors, rankers.allowed(one), encoder.similarity)
     return measure(ids[rows], [one.judgments[row] for row in rows], rankers.document_of, MAFIN)
-
-
-BLACK_BOX = "black box"
 
 
 def compare_with_black_box(

@@ -29,9 +29,8 @@ from engine.experiments.study.catalogue import Changes, Study
 from engine.experiments.study.facts import FACTS, unheard_context
 from engine.experiments.study.grid import Cell, cell_key, changed_settings, twin_of
 from engine.experiments.study.mafin import compare_with_black_box
-from engine.experiments.study.measures import measured
+from engine.experiments.study.measures import measured, transformed_systems
 from engine.experiments.study.page import write_study
-from engine.experiments.study.transformed import transformed_systems
 from engine.experiments.study.workspace import Basis, Workspace
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot

@@ -89,7 +89,10 @@ class GgufModel:
             self._load(reporter, context)
             self._vocabulary = self._lib.llama_model_get_vocab(self._model)
             self._refuse_other_kinds()
-            self.context = self._fitting(context, reporter)
+            trained = int(self._lib.llama_model_n_ctx_train(self._model))
+            self.context = min(context, trained) if trained > 0 else context
+            if self.context < context:
+                reporter.choose("context tokens", trained, f"the model was trained for no more; {context} are set")
             self._open(reporter)
         except BaseException:
             self.close()
@@ -225,13 +228,6 @@ class GgufModel:
                 "Set queries.model to a GGUF file of a language model.",
                 code="language-model-unsupported",
             )
-
-    def _fitting(self, wished: int, reporter: Reporter) -> int:
-        trained = int(self._lib.llama_model_n_ctx_train(self._model))
-        if wished > trained > 0:
-            reporter.choose("context tokens", trained, f"the model was trained for no more; {wished} are set")
-            return trained
-        return wished
 
     def _metadata(self, key: str) -> str:
         buffer = ctypes.create_string_buffer(4096)

@@ -7,18 +7,12 @@ import random
 from engine.queries.rules.clauses import DETERMINERS, PREPOSITIONS
 from engine.queries.rules.tokens import tokenize
 from engine.queries.rules.verbs import AUXILIARIES, verb_form
-from engine.queries.rules.vocabulary import GIVEN_NAMES, word_set
+from engine.queries.rules.vocabulary import GIVEN_NAMES, english_words, word_set
 
 MAX_WORDS = 9
 _STOPS = word_set("which who where when or but if because not how what while whether so than as")
-_PRONOUNS = word_set("""
-it them him her us me you they he she we there this that itself himself themselves
-""")
-_PEOPLE = word_set("""
-president ceo chief minister director officer founder author analyst coach senator judge lawyer professor researcher
-player actor singer king queen spokesperson spokesman spokeswoman manager chairman engineer scientist doctor editor
-writer attorney executive governor mayor secretary star quarterback striker midfielder captain
-""")
+_PRONOUNS = english_words("pronouns")
+_PEOPLE = english_words("roles")
 
 
 def first_noun_phrase(text: str) -> str:

@@ -9,21 +9,15 @@ from dataclasses import dataclass
 from engine.queries.rules.statistics import TermStatistics
 from engine.queries.rules.tokens import Token, is_unspaced_function
 from engine.queries.rules.verbs import verb_form
-from engine.queries.rules.vocabulary import Language, word_set
+from engine.queries.rules.vocabulary import Language, english_words, word_set
 
 MAX_WORDS = 4
 _NUMBER = re.compile(r"[$€£¥]?\d[\d.,:]*(?:%|st|nd|rd|th|k|m|bn)?$", re.IGNORECASE)
-_DETERMINERS = word_set("""
-a an the this that these those its his her their our my your each every any some no
-""")
+_DETERMINERS = english_words("determiners_before_nouns")
 _AFTER_VERB = _DETERMINERS | word_set("it them him us me you to that how what for with on in at by from up out off")
-_BEFORE_BASE = word_set("""
-to will would shall should can could may might must not do does did i we they you who
-""")
+_BEFORE_BASE = english_words("before_bases")
 _CLOSED = _AFTER_VERB | word_set("of and or but as than under over into through between after before when while")
-_NAME_WORDS = word_set("""
-new first last great big little old good best north south east west one next day
-""")
+_NAME_WORDS = english_words("words_of_names")
 _PARTICLES = word_set("ten van von der den de da di del la le al bin ibn")
 
 
