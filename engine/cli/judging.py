@@ -235,9 +235,11 @@ class JudgingSession:
         hit = one.hits[place]
         self._console.print()
         counted = f"{self._counted(one)}, hit {one.open.index(place) + 1} of {len(one.open)}: "
-        self._console.print(Text.assemble(counted, (harmless(one.query.text), "bold")))
-        self._say(" › ".join(harmless(part) for part in (hit.path, hit.place, *hit.headings) if part), "cyan")
-        self._console.print(Text(visible(hit.text, lines=True)))
+        where = " › ".join(harmless(part) for part in (hit.path, hit.place, *hit.headings) if part)
+        head = Text.assemble(counted, (harmless(one.query.text), "bold"), "\n", (where, "cyan"))
+        text = Text(visible(hit.text, lines=True))
+        is_long = len(text.wrap(self._console, self._console.width)) > self._console.height - 4
+        self._console.print(head, text, *([head] if is_long else []), sep="\n")  # else it is scrolled away
 
     def _say(self, text: str, style: str = "") -> None:
         from rich.text import Text

@@ -65,6 +65,16 @@ def test_a_session_is_kept_and_continued(project: ProjectFolder) -> None:
     assert counts(judge(project, "")) == ("done", 0, 0, 0, 0, 1)
 
 
+@pytest.mark.parametrize(("lines", "times"), [("60", 1), ("4", 2)])
+def test_the_query_stands_below_a_passage_that_scrolls_it_away(
+    project: ProjectFolder, monkeypatch: pytest.MonkeyPatch, lines: str, times: int
+) -> None:
+    monkeypatch.setenv("LINES", lines)
+    monkeypatch.setattr(sys, "stdin", io.StringIO("q\n"))
+    done = engine_here("judge", str(project.path), "--query", QUERY, "--json")
+    assert done.stderr.count("hit 1 of") == times
+
+
 def test_adapt_comes_next_where_a_gain_could_be_proved(project: ProjectFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     enough = AdaptationOffer({}, (), "document", 200, 197, 4.0, 20, 197)
     monkeypatch.setattr(offer, "adaptation_offer", lambda *_, **__: enough)

@@ -45,7 +45,9 @@ def format_status(
 def _counts(status: ProjectStatus) -> str:
     counts, left_out = status.counts, _left_out(status)
     rest = f" Left out: {count(left_out, 'file')}." if left_out else ""
-    return f"Read: {count(counts.get('documents', 0), 'document')}, {count(counts.get('chunks', 0), 'chunk')}.{rest}"
+    files, documents = counts.get("files", 0), counts.get("documents", 0)
+    held = f"{count(files, 'file')} with " if files != documents else ""  # such as archives and mails with attachments
+    return f"Read: {held}{count(documents, 'document')}, {count(counts.get('chunks', 0), 'chunk')}.{rest}"
 
 
 def _left_out(status: ProjectStatus) -> int:

@@ -63,7 +63,8 @@ def embedding(run: RunState) -> str:
     """How far embedding is, while it goes on."""
     if run.current != "embed":
         return ""
-    return f"▶ embedding{format_progress(run, '  ', with_bar=True)} · what is embedded is found by meaning, the rest by keywords"
+    how_far = format_progress(run, "  ", with_bar=True) or (", finishing" if run.stage("embed").progress else "")
+    return f"▶ embedding{how_far} · what is embedded is found by meaning, the rest by keywords"
 
 
 def status(mode: str, searching: Searching) -> str:

@@ -19,17 +19,19 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 from textual.widgets.tree import TreeNode
 
+from bmembed_tui.client.run_state import RunState
 from bmembed_tui.dialogs.confirmations import ErrorDialog
 from bmembed_tui.dialogs.folder_picker import FolderPicker
 from bmembed_tui.project.screen import ProjectScreen
 from bmembed_tui.steps.documents.pane import DocumentsPane
-from bmembed_tui.steps.documents.text import skipped_rows
+from bmembed_tui.steps.documents.text import format_status, skipped_rows
 from bmembed_tui.widgets import folder_tree
 from bmembed_tui.widgets.change_line import ChangeLine, error_text
 from bmembed_tui.widgets.fields import join_patterns, split_patterns
 from bmembed_tui.widgets.folder_tree import Entry, list_entries, size_text
 from bmembed_tui.widgets.safe import SafeTable
 from engine.core.messages.documents import LeftOut, Scanned, Unread, UnreadFiles
+from engine.core.messages.project import ProjectStatus, StageState
 from engine.project.folder import ProjectFolder
 
 
@@ -385,3 +387,10 @@ def test_sizes_are_in_powers_of_a_thousand() -> None:
         "215.9 kB",
         "4.0 MB",
     ]
+
+
+@pytest.mark.parametrize(("files", "shown"), [(66, [66, 178, 14]), (52, [52, 66, 178, 14])])
+def test_files_are_counted_beside_the_documents_that_they_hold(files: int, shown: list[int]) -> None:
+    counts = {"files": files, "documents": 66, "chunks": 178, "skipped": 11, "quarantined": 3}
+    status = ProjectStatus(stages=(StageState("ingest", "done", ""),), counts=counts)
+    assert numbers(format_status(status, RunState(), None, None, is_reading=False).plain) == shown

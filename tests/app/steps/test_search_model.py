@@ -14,15 +14,17 @@ from rich.cells import cell_len, get_character_cell_size
 from rich.style import Style
 
 from bmembed_tui.client.progress import bar
+from bmembed_tui.client.run_state import RunState, StageRun
 from bmembed_tui.steps.search import search_as_you_type
 from bmembed_tui.steps.search.explanation import BAR, format_adapter, format_ranker, why_text
 from bmembed_tui.steps.search.hit_list import snippet_rows
 from bmembed_tui.steps.search.hit_text import file_name, file_of, heading_of, origin_of, place_of
 from bmembed_tui.steps.search.model import Answer, Filters, Question, find_terms, terms_of
 from bmembed_tui.steps.search.search_as_you_type import Searching
-from bmembed_tui.steps.search.text import FOUND_BY, found_by
+from bmembed_tui.steps.search.text import FOUND_BY, embedding, found_by
 from bmembed_tui.widgets import text_rows
 from bmembed_tui.widgets.text_rows import TextRows, fitted, line_cuts, segments, spans_within
+from engine.core.events import Progress
 from engine.core.messages.search import Explained, Found, Hit, RankComparison, Search
 from engine.core.messages.wire import from_json
 from engine.core.text import visible
@@ -291,3 +293,10 @@ def test_the_newest_question_wins_and_bm25_stands_in(monkeypatch: pytest.MonkeyP
     assert {one.series for one in requests.made if isinstance(one, Search)} == {
         "typed-hybrid", "typed-bm25", "typed-semantic",
     }  # fmt: skip
+
+
+def test_that_embedding_is_almost_over_is_said() -> None:
+    run = RunState(current="embed", stages={"embed": StageRun("embed")})
+    begun = embedding(run)
+    run.stages["embed"].progress = Progress(stage="embed", done=7, total=7, unit="chunks")
+    assert embedding(run) != begun
