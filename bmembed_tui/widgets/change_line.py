@@ -23,7 +23,6 @@ from engine.core.errors import EngineError
 from engine.core.messages.project import ChangeSettings, StageChange, WhatIf
 
 A = TypeVar("A")
-USUAL = "its settings or inputs changed"
 
 
 class ChangeLine(Vertical):
