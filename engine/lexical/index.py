@@ -18,6 +18,7 @@ from __future__ import annotations
 import os
 import shutil
 import weakref
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -32,6 +33,7 @@ import tantivy
 from engine.lexical import storage
 from engine.lexical.analysis import Analyzer, QueryTerms, is_code
 from engine.lexical.bm25 import Ranking, code_bonus, idf
+from engine.lexical.characters import word_pattern
 from engine.lexical.storage import Manifest, damaged
 from engine.lexical.writing import (
     CODES,
@@ -209,15 +211,15 @@ class LexicalIndex:
         """Ids (n,) of the chunks that hold one of these terms."""
         return self._matching([self._any_of(terms)])
 
-    def stems(self, beginning: str) -> list[str]:
-        """The terms of words that begin so, most frequent first, as far as stems tell: `contracti` gives none."""
+    def stems(self, beginning: str) -> set[str]:
+        """The terms that words which begin so may have: after three letters, a stem may end before, and in two others."""
         with panics_are_damage(self.folder):
-            found = [
-                pair
-                for one in self._analyzers.marked(beginning)
-                for pair in self._searcher.terms_with_prefix(WORDS, one)
-            ]
-        return [stem for stem, _ in sorted(found, key=lambda pair: (-pair[1], pair[0]))]
+            return {
+                term
+                for letters, typed in zip(*map(self._analyzers.marked, (beginning[:2], beginning)), strict=True)
+                for term, _ in self._searcher.terms_with_prefix(WORDS, letters)
+                if typed.startswith(term[: max(len(letters) + 1, len(term) - 2)]) or term.startswith(typed)
+            }.union(self.analyse(beginning))
 
     def codes_in(self, text: str) -> list[str]:
         """The codes of a text as they are indexed; numbers of five digits or more, such as that of an order, among them."""
@@ -245,15 +247,23 @@ class LexicalIndex:
         return self._hits(tantivy.Query.const_score_query(both, 1.0), max(self.count, 1))[0]
 
     def near(self, word: str) -> list[str]:
-        """Up to five stems most like that of a `word` that no chunk holds, with its first letter; empty where one does, or it is
-        short or a number."""
+        """The terms of five stems at most, those most like that of a `word` that no chunk holds, with its first letter; empty where
+        one does, or it is short or a number."""
         from difflib import get_close_matches
 
         forms = self._analyzers.terms_by_word(word)
         if len(forms) != 1 or len(word) < 4 or not word.isalpha() or any(map(self.document_frequency, forms[0])):
             return []
-        known = {plain_stem(term) for term in self.stems(word[0])}
-        return get_close_matches(plain_stem(min(forms[0])), known, 5, 0.75)
+        known = defaultdict[str, list[str]](list)
+        for term in self.stems(word[0]):
+            known[plain_stem(term)].append(term)
+        near = get_close_matches(plain_stem(min(forms[0])), known, 5, 0.75)
+        return [term for stem in near for term in known[stem]]
+
+    def spelt(self, term: str, text: str) -> set[str]:
+        """The words of a text, in lower case, that are indexed as a term."""
+        language = term.rpartition(":")[0]
+        return {word for word in word_pattern().findall(text.lower()) if term in self.analyse(word, language)}
 
     def scores(self, text: str, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
         """What `search` would give each chunk of `ids` (n,): float32 (n,), 0 where no word of `text` stands in it."""

@@ -113,8 +113,8 @@ class Searcher:
             return Found(query, mode, (), (problem.what,), problem=problem)
         documents, match = self._match(parsed.text, where, settings.named_documents)
         parsed = without_names(parsed, match.names)
-        wording = self._typed.wording(parsed, match.text, like)
         allowed = self._typed.allowed(parsed, documents, like)
+        wording = self._typed.wording(parsed, match.text, like, allowed)
         rankings, depth = self._ranked(wording, mode, top, allowed, by_document, with_facets)
         if settings.hide_weak and mode == "semantic":
             self._hide_weak(rankings, top)
@@ -238,8 +238,9 @@ class Searcher:
             return Explained(encoder_name(artifact.info), {row: RankComparison() for row in chunk_ids}, problem)
         parsed = parse(query) if syntax else ParsedQuery(query)
         like = self._typed.like(parsed) if parsed.like else None
-        _, match = self._match(parsed.text, None, self._loaded.settings().search.named_documents)
-        return self._explainer.explain(self._typed.wording(parsed, match.text, like).meaning, chunk_ids)
+        documents, match = self._match(parsed.text, None, self._loaded.settings().search.named_documents)
+        allowed = self._typed.allowed(parsed, documents, like) if parsed.prefixes else None
+        return self._explainer.explain(self._typed.wording(parsed, match.text, like, allowed).meaning, chunk_ids)
 
     def may_rerank(self, mode: Mode) -> bool:
         """Whether the reranker may put hits in order that nobody has asked it for."""

@@ -41,6 +41,10 @@ class Clause:
         """Whether a text holds it, whatever its case and accents, with any marks and line ends between the words."""
         return _pattern(self).search(fold(normalise(text))) is not None
 
+    def found_in(self, text: str) -> list[str]:
+        """What stands for it in a text, in lower case without accents; a word of which it is the beginning as a whole."""
+        return [found[0] for found in _pattern(self).finditer(fold(normalise(text)))]
+
 
 @dataclass(frozen=True, slots=True)
 class ParsedQuery:
@@ -56,9 +60,9 @@ class ParsedQuery:
     like: str = ""
 
     @property
-    def prefixes(self) -> tuple[str, ...]:
+    def prefixes(self) -> tuple[Clause, ...]:
         """The beginnings of words that are looked for."""
-        return tuple(clause.text for clause in self.required if clause.is_prefix and not clause.is_phrase)
+        return tuple(clause for clause in self.required if clause.is_prefix and not clause.is_phrase)
 
     @property
     def unclosed(self) -> str:
@@ -131,5 +135,5 @@ def _pattern(clause: Clause) -> re.Pattern[str]:
     words = word_pattern().findall(fold(normalise(clause.text)))
     whole = r"[\W_]+".join(map(re.escape, words))
     start = "" if _IS_UNSPACED.match(words[0]) else r"(?<![^\W_])"
-    end = "" if clause.is_prefix or _IS_UNSPACED.match(words[-1]) else r"(?![^\W_])"
-    return re.compile(start + whole + end)
+    end = f"(?:{word_pattern().pattern})?" if clause.is_prefix else r"(?![^\W_])"
+    return re.compile(start + whole + ("" if _IS_UNSPACED.match(words[-1]) else end))

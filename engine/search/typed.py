@@ -25,13 +25,12 @@ if TYPE_CHECKING:
 
     from engine.lexical.index import LexicalIndex
 
-MAX_STEMS = 20  # of a prefix, that BM25 looks for
+MAX_BEGUN = 20  # words of a prefix, that BM25 looks for
 LIKE_WORDS = 25  # of a document that others are like, that BM25 looks for
 LIKE_CHARACTERS = 20_000  # of its text, in which these words are found
 LIKE_MEANING = 2_000  # characters of it that the encoder gets
 LIKE_LEAST = 100  # characters of a passage that is like a document
 READ_AT_ONCE = 2_000  # chunks
-COUNTED = 1_000  # chunks that hold a spelling, at most
 MUCH_RARER = 20  # times: then a word of the documents is a slip itself
 LONG_WORD = 8  # letters of a word in which two may be wrong; in others one: `signs` is no slip for `signals`
 
@@ -157,19 +156,35 @@ class TypedQueries:
         except EngineError:
             return None
 
-    def wording(self, query: ParsedQuery, text: str, like: Document | None) -> Wording:
-        """What rankers are asked for `text` and the rest of a query: words of which beginnings were typed, and a document's."""
-        from engine.lexical.index import plain_stem
-
+    def wording(
+        self, query: ParsedQuery, text: str, like: Document | None, allowed: NDArray[np.int64] | None
+    ) -> Wording:
+        """What rankers are asked for `text` and the rest of a query: words of which beginnings were typed, as the chunks `allowed`
+        have them, and a document's."""
         keywords, meaning, index = [text], [text], self._index()
-        for prefix in query.prefixes:
-            stems = [*map(plain_stem, index.stems(prefix)[:MAX_STEMS])] if index else []
-            keywords += stems
-            meaning += stems[:1]
+        for clause in query.prefixes:
+            words = self._begun(index, clause, allowed) if index and allowed is not None else []
+            keywords += words
+            meaning += words[:1]
         if like:
             keywords += _telling(index, like) if index else []
             meaning += [like.title, like.text[:LIKE_MEANING]]
         return Wording(*(" ".join(parts).strip() for parts in (keywords, meaning)))
+
+    def _begun(self, index: LexicalIndex, clause: Clause, rest: NDArray[np.int64]) -> list[str]:
+        """Words that begin like a clause, of the chunks `rest` (n,) that hold it, the commonest first: of one chunk, of the next
+        that holds none of them, and so on."""
+        import numpy as np
+
+        found: dict[tuple[str, ...], tuple[int, str]] = {}
+        for _ in range(MAX_BEGUN):
+            first, rest = rest[:1].tolist(), rest[1:]
+            for word in (word for _, text in self._texts(first) for word in clause.found_in(text)):
+                terms = tuple(index.query_terms(word, bonus=True).words)
+                if terms not in found and (held := index.holding(word)) is not None:
+                    found[terms] = -len(held), word
+                    rest = rest[~np.isin(rest, held)]
+        return [word for _, word in sorted(found.values())[:MAX_BEGUN]]
 
     def long_first(self, fused: Fused, like: Document) -> Fused:
         """What was found for a document, with passages last that are too short to be like it: headings, page numbers."""
@@ -197,13 +212,11 @@ class TypedQueries:
     def _spelling(self, index: LexicalIndex, word: str) -> str:
         """How documents spell the word most like `word`, which none of them holds: the commonest such, or one that this itself is a
         slip of, being `MUCH_RARER`; empty where one holds it."""
-        from engine.lexical.analysis import matched_spans
-
         holders: dict[str, int] = {}
-        for stem in index.near(word):
-            found = index.search(stem, COUNTED)[0].tolist()
+        for term in index.near(word):
+            found = index.holding_any([term]).tolist()
             for _, text in self._texts(found[:5]):
-                holders |= {text[a:b].lower(): len(found) for a, b in matched_spans(stem, text, index.language)}
+                holders |= dict.fromkeys(index.spelt(term, text), len(found))
         near = min(holders, key=lambda one: (_edits(word.lower(), one), -holders[one]), default="")
         if not near or not _is_slip(word.lower(), near):
             return ""
@@ -237,8 +250,7 @@ def _candidates(index: LexicalIndex, clause: Clause, ids: NDArray[np.int64]) -> 
         found = index.holding(clause.text)
         whole = clause.is_word or bool(index.analyzer.terms(clause.text).codes and not clause.is_phrase)
         return (ids, False) if found is None else (found, whole)
-    beginning = words[-1][: max(3, len(words[-1]) - 3)]  # a stem may be shorter than what was typed
-    found = index.holding_any(index.stems(beginning))
+    found = index.holding_any(index.stems(words[-1]))
     rest = index.holding(" ".join(words[:-1])) if words[1:] else None
     return (found if rest is None else np.intersect1d(found, rest, assume_unique=True)), False
 
@@ -249,10 +261,13 @@ def _telling(index: LexicalIndex, document: Document) -> list[str]:
 
     from engine.lexical.index import plain_stem
 
-    counts = Counter(index.analyse(document.text[:LIKE_CHARACTERS], document.language))
+    text = document.text[:LIKE_CHARACTERS]
+    counts = Counter(index.analyse(text, document.language))
     weights = index.idf(list(counts)) * list(counts.values())
     order = sorted(zip(-weights, counts, strict=True))
-    return [plain_stem(term) for _, term in order[:LIKE_WORDS]]
+    analysed = {word: index.analyse(word, document.language) for word in word_pattern().findall(text.lower())}
+    spelt = {terms[0]: word for word, terms in analysed.items() if len(terms) == 1}
+    return [spelt.get(term, plain_stem(term)) for _, term in order[:LIKE_WORDS]]
 
 
 def without_names(query: ParsedQuery, names: tuple[str, ...]) -> ParsedQuery:

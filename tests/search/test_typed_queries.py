@@ -156,6 +156,55 @@ def test_the_last_word_of_an_unclosed_phrase_may_go_on(searcher: Searcher) -> No
     assert len(found.notes) == 1
 
 
+WAREHOUSE = "The warehouses were full."
+CALIBRATION = "Calibration of the scales."
+ORDINARY = "They tried one more."
+
+
+@pytest.fixture
+def stocked(indexed: Any) -> Iterator[Searcher]:
+    """With words whose stems are shorter, others, or have a stem themselves."""
+    indexed.put("stock.md", [WAREHOUSE, CALIBRATION, ORDINARY, "The calibre."], modified=6.0)
+    indexed.index()
+    with closing(Searcher(indexed.project)) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    ("typed", "text"),
+    [
+        ("wareh*", WAREHOUSE),
+        ("warehous*", WAREHOUSE),
+        ("calibratio*", CALIBRATION),
+        ("trie*", ORDINARY),
+        ("one*", ORDINARY),
+    ],
+)
+def test_words_are_found_by_any_beginning(stocked: Searcher, typed: str, text: str, mode: Any) -> None:
+    (hit,) = search(stocked, typed, mode).hits
+    assert hit.snippet == text
+    if mode != "semantic":
+        assert hit.rankers["bm25"].rank == 1
+        assert hit.marks
+
+
+def test_other_words_of_the_same_stem_are_not_found(stocked: Searcher) -> None:
+    assert texts(search(stocked, "calibrat* calibre", "bm25")) == [CALIBRATION]
+
+
+def test_a_slip_is_corrected_whatever_the_stem(stocked: Searcher) -> None:
+    assert search(stocked, "warehoues", "bm25").suggestion == "warehouses"
+
+
+def test_a_document_is_like_those_that_share_its_words(indexed: Any) -> None:
+    for path in ("one.md", "other.md"):
+        indexed.put(path, ["Warehouses."], modified=6.0)
+    indexed.index()
+    with closing(Searcher(indexed.project)) as searcher:
+        assert [hit.path for hit in search(searcher, "like:one.md", "bm25").hits] == ["other.md"]
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_a_query_of_a_data_set_is_plain_text(searcher: Searcher, mode: Any) -> None:
     plain = searcher.search("the roof pump repairs", mode=mode)
