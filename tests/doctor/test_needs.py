@@ -10,8 +10,7 @@ import pytest
 
 from engine.core.text import megabytes
 from engine.doctor import findings
-from engine.doctor.findings import gpu, needs
-from engine.doctor.needs import disk_need, training_need
+from engine.doctor.findings import disk_need, gpu, needs, training_need
 from engine.encoders import hardware as gpus_module
 from engine.encoders.hardware import Gpu, Gpus, Hardware
 from engine.encoders.model_size import ModelSize
