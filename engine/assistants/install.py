@@ -9,7 +9,6 @@ import shutil
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from difflib import unified_diff
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import Any
 from engine.core.assets import asset_path
 from engine.core.disk import disk_errors, replaced
 from engine.core.errors import InputError, UsageError
+from engine.gguf.places import lm_studio
 
 NAME, SKILL = "bmembed", "bmembed-search"
 
@@ -98,10 +98,7 @@ def config_path(client: str, home: Path) -> Path:
         return Path(os.environ.get("CODEX_HOME") or home / ".codex") / "config.toml"
     if client == "cursor":
         return home / ".cursor" / "mcp.json"
-    folder = home / ".lmstudio"
-    with suppress(OSError, UnicodeDecodeError):
-        folder = Path((home / ".lmstudio-home-pointer").read_text(encoding="utf-8").strip())
-    return folder / "mcp.json"
+    return lm_studio(home) / "mcp.json"
 
 
 def _text(path: Path) -> str | None:

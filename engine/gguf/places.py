@@ -60,8 +60,8 @@ def find_models(folders: Iterable[Path] = ()) -> list[Found]:
 
 def _everywhere(environment: Mapping[str, str], home: Path) -> Iterator[Found]:
     yield from _files(own_folder(), OWN)
-    for folder in _lm_studio(home):
-        yield from _files(folder, "LM Studio")
+    for folder in (home / ".lmstudio", home / ".cache" / "lm-studio", lm_studio(home)):
+        yield from _files(folder / "models", "LM Studio")
     for folder in _ollama(environment, home):
         yield from _manifests(folder)
     for folder in hugging_face(environment, home):
@@ -76,11 +76,11 @@ def real_path(path: Path) -> Path:
         return path
 
 
-def _lm_studio(home: Path) -> list[Path]:
-    folders = [home / ".lmstudio" / "models", home / ".cache" / "lm-studio" / "models"]
-    with suppress(OSError, ValueError):  # where the user has moved it
-        folders.append(Path((home / ".lmstudio-home-pointer").read_text(encoding="utf-8").strip()) / "models")
-    return folders
+def lm_studio(home: Path) -> Path:
+    """LM Studio's folder, also where the user has moved it."""
+    with suppress(OSError, ValueError):
+        return Path((home / ".lmstudio-home-pointer").read_text(encoding="utf-8").strip())
+    return home / ".lmstudio"
 
 
 def _ollama(environment: Mapping[str, str], home: Path) -> list[Path]:
