@@ -12,11 +12,10 @@ from engine.encoders.geometry import Hyperbolic, read_geometry
 from engine.encoders.kinds.given import is_map
 from engine.encoders.loading import WHOLE
 from engine.encoders.weights_file import tensor_names
+from engine.export.arrow import write_lance, write_parquet
 from engine.export.gguf_file import check_bert
-from engine.export.lance import write_lance
 from engine.export.models import write_adapter, write_gguf, write_models, write_onnx
 from engine.export.opensearch import write_opensearch
-from engine.export.parquet import write_parquet
 from engine.export.qdrant import write_qdrant
 from engine.export.serving import check_complete, check_searchable
 from engine.export.source import Source

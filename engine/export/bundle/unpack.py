@@ -33,7 +33,7 @@ from engine.export.bundle.password import BODY, check_password, decrypt, is_encr
 from engine.export.folder import workplace
 from engine.project.folder import ProjectFolder, locate, projects_root
 from engine.project.store.artifact_info import EvaluationInfo, VectorsInfo
-from engine.project.store.foreign import foreign_part
+from engine.project.store.schema import foreign_part
 from engine.project.store.store import Store
 from engine.reranking.chosen import reranker_of
 

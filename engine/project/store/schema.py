@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing, suppress
+from pathlib import Path
+
 SCHEMA_VERSION = 8
 _DOCUMENT_QUERIES = """
 CREATE TABLE document_queries (
@@ -55,3 +59,20 @@ CREATE TABLE adaptation_chunks (content_hash TEXT PRIMARY KEY) WITHOUT ROWID;
 
 # What brings a database of a version to the next one. Version 6 was that of 0.1; older ones are built anew from the documents.
 MIGRATIONS = {6: _DOCUMENT_QUERIES, 7: _OVERVIEWS}
+_ALL = "SELECT type, name, rootpage FROM sqlite_master"
+_COMPUTED = "SELECT 1 FROM pragma_table_xinfo(?) WHERE hidden"
+
+
+def foreign_part(path: Path) -> str:
+    """What a database from elsewhere holds that no project does, as a sentence has it: a view, which can take for ever to read, a
+    trigger, virtual table, table with generated columns or other part; empty where there is none, and for what is no database at
+    all."""
+    with closing(sqlite3.connect(":memory:")) as own:
+        own.executescript(SCHEMA)
+        known = {(kind, name) for kind, name, _ in own.execute(_ALL)}
+    with suppress(sqlite3.Error), closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as found:
+        for kind, name, page in found.execute(_ALL).fetchall():
+            is_known = (kind, name) in known or name.startswith("sqlite_")
+            if not (is_known and page) or found.execute(_COMPUTED, (name,)).fetchone():
+                return f"the {kind} {name!r}"
+    return ""
