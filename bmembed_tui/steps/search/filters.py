@@ -13,6 +13,7 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Button, Input, OptionList
 
+from bmembed_tui.client.progress import count
 from bmembed_tui.steps.search.model import FACETS, Filters
 from bmembed_tui.widgets.fields import Field
 from bmembed_tui.widgets.plain import plain
@@ -60,7 +61,7 @@ class FilterRow(Vertical):
             for value in dict.fromkeys([*chosen, *found]):
                 name = language_name(value) if facet == "language" else value
                 text = f"{facet:<9}{'✓' if value in chosen else ' '} {name}"
-                lines[facet, value] = plain(f"{text}  {found[value]:,}" if value in found else text)
+                lines[facet, value] = plain(f"{text}  {count(found[value], 'document')}" if value in found else text)
             if len(found) >= MAX_FACETS:
                 lines[facet, ""] = plain(f"{facet:<9}  (at most {MAX_FACETS} are listed)", "$text-muted")
         options = self.query_one("#filter-facets", SafeOptions)
