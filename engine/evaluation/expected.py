@@ -36,10 +36,9 @@ def expected_evidence(snapshot: ProjectSnapshot, made: bool) -> dict[RungName, i
         used = {document for document in keys if few or split.get(document) != "heldout"}
         free = held_by(unrelated_documents(used, related_documents(documents)), written)
         made_of, backend, held_out = snapshot.settings.queries, backend_of(snapshot), Counter()
-        if backend in MODELS:
-            held_out["model"] = made_of.per_chunk * len(chunks)
-        elif backend in IMPORTED:
-            held_out["imported"] = len({question_key(one.text) for one in imported_queries(snapshot.project)})
+        items = imported_queries(snapshot.project) if backend in IMPORTED else ()
+        held_out["model"] = made_of.per_chunk * len(chunks) * (backend in MODELS)
+        held_out["imported"] = len({question_key(one.text) for one in items})
         share = chosen.heldout_share * DECIDING
         held_out = Counter({rung: round(share * min(made_of.max_queries, most)) for rung, most in held_out.items()})
     known = {question_key(query.text) for query in queries} | generated_queries(snapshot).keys()

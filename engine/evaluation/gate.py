@@ -198,5 +198,4 @@ def _missing(decision: Decision) -> str:
     there = {rung: f" (there are {one.queries:,})" for rung, one in able.items()}
     short = [f"about {about_count(count)} {EVIDENCE[rung]}{there.get(rung, '')}" for rung, count in needed.items()]
     only = "" if able else "; extractive queries prove nothing"
-    gain = f"a gain of {decision.judged_points:g} points of nDCG@10"
-    return f"there are too few queries to show {gain}. That takes {' or '.join(short)}{only}"
+    return f"there are too few queries to show a gain of {decision.judged_points:g} points. That takes {' or '.join(short)}{only}"

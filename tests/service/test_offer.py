@@ -87,7 +87,8 @@ def test_enough_evidence_can_prove_a_gain() -> None:
 @pytest.mark.parametrize("rung", KINDS)
 def test_one_is_named_as_one(rung: str) -> None:
     said = [[*replace(OFFER, rung=rung, queries=count).lines()][1] for count in (1, 2)]
-    assert [[name in line for name in KINDS[rung]] for line in said] == [[True, False], [False, True]]
+    one, more = (KINDS[rung].format(s=s) for s in ("", "s"))
+    assert [[name in line for name in (one, more)] for line in said] == [[True, False], [False, True]]
 
 
 def test_of_documents_that_were_not_read_nothing_is_foretold(tmp_path: Path) -> None:

@@ -20,12 +20,10 @@ HELPS: dict[Help, str] = {
 }
 """What would help more, in words."""
 KINDS = {
-    "judged": ("question that you judged", "questions that you judged"),
-    "document": ("title or heading of your documents", "titles and headings of your documents"),
-    "model": ("question that a language model wrote", "questions that a language model wrote"),
-    "imported": ("query that you imported", "queries that you imported"),
-}
-"""Rung of evidence → what one of its queries is called, and several."""
+    "judged": "question{s} that you judged", "document": "title{s} or heading{s} of your documents",
+    "model": "question{s} that a language model wrote", "imported": "question{s} that you imported",
+}  # fmt: skip
+"""Rung of evidence → what its queries are called; `s` for several."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +75,7 @@ class AdaptationOffer:
         time = estimate_line(self.seconds, self.unknown, self.rough) if self.seconds or self.unknown else short
         yield f"Time: {'none, as nothing has changed since the last adaptation' if self.up_to_date else time}."
         needed = f"To prove a gain of {self.points:g} points of 100{self._usually} takes about {about_count(self.needed)} of these."
-        kind = KINDS[self.rung][self.queries != 1]
+        kind = KINDS[self.rung].format(s="s" * (self.queries != 1))
         yield f"Evidence: {'' if self.counted else 'at least '}{self.queries:,} {kind}. {needed}"
         if self.provable:
             yield "Outlook: such a gain can be proved. The adapted encoder is then used automatically."

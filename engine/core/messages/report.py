@@ -51,8 +51,7 @@ class GateRow:
 
 @dataclass(frozen=True, slots=True)
 class GateTable:
-    """What the gate compared with base, on `queries` of a `rung`. `mode`: the default one, by which it goes. `decided`: whether
-    they were enough."""
+    """What the gate compared with base, on `queries` of a `rung`; `decided`: they were enough. `mode`: the default one."""
 
     rung: str
     queries: int

@@ -115,7 +115,7 @@ def _sentence(outcome: Outcome, measured: QuerySetReport, row: GateRow | None, b
     figures = [f"{bar.figure.value:.1f}" for bar in bars if bar.system != BM25]
     points = f": {figures[0]} of 100 before, {figures[1]} after" if len(figures) > 1 else ""
     count = measured.comparison.queries
-    on = f"{count:,} {KINDS[rung or measured.kind][count != 1]}" if bars or rung else ""
+    on = f"{count:,} {KINDS[rung or measured.kind].format(s='s' * (count != 1))}" if bars or rung else ""
     if outcome == "not measured":
         return f"Search is not adapted. On {on} it scores {figures[0]} of 100." if figures else "Search is not adapted."
     if not bars and not rung:
@@ -123,8 +123,7 @@ def _sentence(outcome: Outcome, measured: QuerySetReport, row: GateRow | None, b
     if outcome != "stays" or row is None:
         return f"On {on}, {CHANGED[outcome]}{points}."
     if row.outcome == "not shown" and not rung:
-        few = f"{on} {'is' if count == 1 else 'are'} too few"
-        return f"{few} to say whether adaptation helps{points}. {NOT_USED}"
+        return f"{on} {'is' if count == 1 else 'are'} too few to say whether adaptation helps{points}. {NOT_USED}"
     if row.outcome == "excluded":
         shown = f" On {on}{points}." if points else ""
         few = EVIDENCE[row.excluded_by or "judged"]

@@ -109,10 +109,8 @@ def _compared(trials: dict[str, EncoderTrial | EngineError], samples: int, seed:
     }
     pairs = {(named, OWN): (SEMANTIC, HYBRID) for named in done if named != OWN and OWN in done}
     figures, gaps = compared(values, pairs, samples, seed, shown.clusters)
-    table = FigureTable(
-        OWN, shown.queries, 0, figures, {named: gap for (named, _), gap in gaps.items()},
-        one_document=max(Counter(done[first].rungs[shown.rung].documents).values()),
-    )  # fmt: skip
+    rows, documents = {named: gap for (named, _), gap in gaps.items()}, done[first].rungs[shown.rung].documents
+    table = FigureTable(OWN, shown.queries, 0, figures, rows, one_document=max(Counter(documents).values()))
     if shown.rung not in CERTIFYING:
         table = table.of_flattering_queries()
     return EncoderComparison(results, shown.rung, None if decides else shown.needed(first), table)

@@ -108,7 +108,7 @@ def test_an_adapter_that_is_not_in_use_is_shown_beside_what_is() -> None:
 def test_a_single_query_is_named_as_one() -> None:
     given = report("base", rung=None, shown="document", outcome="not shown")
     given["query_sets"][1]["comparison"]["queries"] = 1
-    assert [name in verdict_of(given).sentence for name in offer.KINDS["document"]] == [True, False]
+    assert [offer.KINDS["document"].format(s=s) in verdict_of(given).sentence for s in ("", "s")] == [True, False]
 
 
 def test_a_loss_that_is_shown_is_called_one_whatever_the_gate_made_of_it() -> None:
