@@ -6,8 +6,8 @@ It is measured, kept in report.json, shown in the terminal and in the app in thi
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from engine.core.text import about_count
 
@@ -103,10 +103,6 @@ class FigureTable:
             f"{self.one_document:,} of the {self.queries:,} queries are about one document. The intervals allow for that by "
             "drawing whole documents, so they are wide, and their middle is not the mean."
         )
-
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON form."""
-        return asdict(self)
 
     def of_flattering_queries(self) -> FigureTable:
         """The same, where no difference counts as better or worse."""

@@ -9,17 +9,16 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.core.similarity import IndexForm, Similarity, unit_rows
+from engine.core.similarity import IndexForm, InnerProduct, unit_rows
 
 Floats = NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
-class Lorentz(Similarity):
+class Lorentz(InnerProduct):
     """−d_L of points of a space of curvature −c, each named by its space part x: x_time = √(1/c + ‖x‖²),
     ⟨x, y⟩_L = x·y − x_time y_time, d_L = √(1/c) acosh(−c ⟨x, y⟩_L)."""
 
-    of_unit_vectors: ClassVar[bool] = False
     curvature: float = 1.0
 
     @property
@@ -39,10 +38,6 @@ class Lorentz(Similarity):
         """−d_L of ⟨x, y⟩_L; 0 where rounding puts two points nearer than none."""
         found: Floats = -np.arccosh(np.maximum(-self.curvature * products, 1.0)) / np.float32(self.curvature**0.5)
         return found
-
-    def restored(self, stored: NDArray[Any]) -> Floats:
-        """As they are: their lengths count."""
-        return stored.astype(np.float32)
 
     def _time(self, points: Floats) -> Floats:
         found: Floats = np.sqrt(1 / self.curvature + np.square(points).sum(axis=-1, keepdims=True))

@@ -58,8 +58,10 @@ def run_in_subprocess(
     reader.start()
     stopped, heard = False, 0
     try:
-        if hear:
-            _send(child, sent)
+        if hear and child.stdin is not None:
+            with suppress(OSError):  # of one that has died: its end says why
+                child.stdin.write(f"{sent}\n".encode())
+                child.stdin.flush()
         while reader.is_alive() or child.poll() is None:
             if should_stop() and not stopped:
                 child.terminate()
@@ -81,13 +83,6 @@ def run_in_subprocess(
     if child.returncode:
         raise EngineError.from_dict(answer, child.returncode)
     return answer
-
-
-def _send(child: subprocess.Popen[bytes], line: str) -> None:
-    with suppress(OSError):  # of one that has died: its end says why
-        if child.stdin is not None:
-            child.stdin.write(f"{line}\n".encode())
-            child.stdin.flush()
 
 
 def _pass_on(output: Sequence[bytes], heard: int, hear: Callable[[Any], None] | None) -> int:

@@ -95,15 +95,17 @@ class Evaluation:
 
     def _rank_by(self, candidate: Candidate, *, general: bool) -> None:
         """`general`: measure, too, how it answers questions of general knowledge, and how far the chunks lie from that."""
-        name = candidate.name
+        name, similarity = candidate.name, candidate.similarity
         vectors = {id(one): candidate.chunk_vectors(one.chunks) for one in self._distinct}
         if general:
             self._measure_general(candidate, vectors[id(self.rankers)])
         self.sentences.take(name, candidate)
         for one in self.sets:
-            queries, chunks = candidate.query_vectors(one.texts), vectors[id(self._corpora[one.kind])]
-            self._rank(one, candidate, queries, chunks)
-            self.diagnostics.take(name, one, queries, chunks, candidate.similarity)
+            rankers = self._corpora[one.kind]
+            queries, chunks = candidate.query_vectors(one.texts), vectors[id(rankers)]
+            one.rankings[name], one.scores[name] = rankers.nearest(queries, chunks, self._among[one.kind], similarity)
+            one.beside[name] = rankers.scores_of(queries, chunks, one.rankings["bm25"], similarity)  # for sums of both
+            self.diagnostics.take(name, one, queries, chunks, similarity)
         self._context.check_stop()
 
     def _measure_general(self, candidate: Candidate, vectors: NDArray[np.float32]) -> None:
@@ -119,14 +121,6 @@ class Evaluation:
             self.general_geometry[candidate.name] = geometry_of(passages)
             if found := general_similarities(known, questions, passages, self._sampling):
                 self.general_similarities[candidate.name] = found
-
-    def _rank(
-        self, one: QuerySet, candidate: Candidate, queries: NDArray[np.float32], vectors: NDArray[np.float32]
-    ) -> None:
-        """By similarity to the vectors `queries`; BM25's chunks get theirs, too, for sums of both."""
-        name, similarity, rankers = candidate.name, candidate.similarity, self._corpora[one.kind]
-        one.rankings[name], one.scores[name] = rankers.nearest(queries, vectors, self._among[one.kind], similarity)
-        one.beside[name] = rankers.scores_of(queries, vectors, one.rankings["bm25"], similarity)
 
     def choose_fusion(self) -> FusionChoice:
         """How hybrid search fuses BM25 and an encoder: as project.toml says, or the gate with the base encoder."""

@@ -111,10 +111,12 @@ class _Corpus:
                 span = self._texts.compact_span(number, chunk.start, chunk.end)
                 self._spans[number].append((*span, chunk.id))
         self._named: dict[str, set[int]] = defaultdict(set)
-        self._at_path: dict[str, set[int]] = defaultdict(set)
+        self._at_path: dict[str, set[int]] = defaultdict(set)  # also by any tail of a path from a folder border on
         for document in documents:
             self._named[document.external_id or document.path].add(document.id)
-            for name in _path_names(document):
+            parts = document.path.split("/")
+            tails = {"/".join(parts[index:]) for index in range(len(parts))}
+            for name in tails | ({document.external_id} if document.external_id else set()):
                 self._at_path[name].add(document.id)
 
     def judge(self, judged: Sequence[JudgedQuery]) -> list[Judgment]:
@@ -165,13 +167,6 @@ class _Corpus:
             if name not in self._named:
                 absent.append(name)
         return grades, absent
-
-
-def _path_names(document: Document) -> set[str]:
-    """What a query's path hint may say: the whole path, any tail of it from a folder border on, or the external id."""
-    parts = document.path.split("/")
-    tails = {"/".join(parts[index:]) for index in range(len(parts))}
-    return tails | ({document.external_id} if document.external_id else set())
 
 
 def judgments_fingerprint(store: Store) -> str:

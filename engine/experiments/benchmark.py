@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -37,9 +38,19 @@ def benchmark(
     DatasetError for judgments that cannot be used.
     """
     place = keep or Path(tempfile.mkdtemp(prefix="bmembed-benchmark-")) / "project"
+    stages: dict[str, dict[str, Any]] = {}
+
+    def watch(event: Event) -> None:
+        if isinstance(event, StageFinished):
+            cost = {"seconds": event.seconds, "peak_memory_mb": event.peak_memory_mb}
+            stages[event.stage] = {**cost, **event.summary}
+        if on_event:
+            on_event(event)
+
     try:
         project = beir_project(place, dataset, queries, settings or {})
-        return _measured(dataset, project, on_event, should_stop)
+        project.run(STAGES, on_event=watch, should_stop=should_stop)
+        return _result(dataset, project, stages)
     except CancelledError as stopped:
         stopped.to_do = "The same command resumes." if keep else "Nothing is kept without --keep."
         stopped.command = "benchmark" if keep else ""
@@ -70,22 +81,6 @@ def beir_project(place: Path, dataset: Path, queries: Path | None, settings: dic
     if queries:
         project.import_queries(queries)
     return project
-
-
-def _measured(
-    dataset: Path, project: Project, on_event: Callable[[Event], None] | None, should_stop: Callable[[], bool] | None
-) -> dict[str, Any]:
-    stages: dict[str, dict[str, Any]] = {}
-
-    def watch(event: Event) -> None:
-        if isinstance(event, StageFinished):
-            cost = {"seconds": event.seconds, "peak_memory_mb": event.peak_memory_mb}
-            stages[event.stage] = {**cost, **event.summary}
-        if on_event:
-            on_event(event)
-
-    project.run(STAGES, on_event=watch, should_stop=should_stop)
-    return _result(dataset, project, stages)
 
 
 def _chosen(settings: dict[str, dict[str, Any]], queries: Path | None) -> dict[str, dict[str, Any]]:
@@ -121,7 +116,7 @@ def _refuse_another(project: Project, dataset: Path, chosen: dict[str, dict[str,
 
 def _result(dataset: Path, project: Project, stages: dict[str, dict[str, Any]]) -> dict[str, Any]:
     report = project.report()
-    tables = {kind: table.to_dict() for kind, table in report.tables.items()}
+    tables = {kind: asdict(table) for kind, table in report.tables.items()}
     if "judged" not in tables:
         raise DatasetError(
             f"{dataset} cannot be measured.", "None of its judgments names an entry of corpus.jsonl.",

@@ -166,7 +166,7 @@ def _setting(value: Any) -> Any:
 
 def _figures(table: FigureTable) -> dict[str, Any]:
     """Of one set of queries: system → metric → {value, low, high} in percent, and the differences to base."""
-    data = table.to_dict()
+    data = asdict(table)
     shown = {
         system: {name: cells[name] for name in METRICS if name in cells} for system, cells in data["systems"].items()
     }

@@ -26,7 +26,7 @@ from engine.queries.choosing import EXTRACTIVE, IMPORTED, MODELS, backend_of, re
 from engine.queries.imported import attach_imported
 from engine.queries.llm.answer import Answer, Passage
 from engine.queries.llm.chat_model import NullReporter
-from engine.queries.llm.cost import HOUR, Budget, Course, Pace
+from engine.queries.llm.cost import HOUR, Budget, Course, Pace, Patience
 from engine.queries.opening import corpus_language, open_model
 from engine.queries.rejection import words_of
 from engine.queries.rules.extractive import Writer, rounds
@@ -78,7 +78,7 @@ class _Sampler:
         self._snapshot, self._count, self._should_stop = snapshot, count, should_stop
         self._settings, self._backend = snapshot.settings.queries, backend_of(snapshot)
         self._chunks, self._titles = snapshot.store.chunks(), snapshot.store.titles()
-        self._model, self._opening = "", 0.0
+        self._model, self._opening, self._check = "", 0.0, Patience(should_stop).check
 
     def result(self) -> QuerySample:
         sampled = self._by_model() if self._backend in MODELS else self._without_model()
@@ -139,10 +139,6 @@ class _Sampler:
             queries = writer.write(chunk, self._titles.get(chunk.document_id, ""))
             sampled.append(Sampled(chunk, [*queries, *imported[chunk.id]], time.monotonic() - started))
         return sampled
-
-    def _check(self) -> None:
-        if self._should_stop():
-            raise CancelledError("Cancelled.")
 
     def _judged(self, sampled: Sequence[Sampled]) -> Iterator[SampledChunk]:
         """Every query with why a run would leave it out, if it would."""

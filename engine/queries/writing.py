@@ -57,10 +57,8 @@ def forget_gone(snapshot: ProjectSnapshot) -> None:
     if not answer_files(snapshot.project):
         return
     titles = snapshot.store.titles()
-    forget_others(
-        snapshot.project,
-        {passage_key(chunk, titles.get(chunk.document_id, "")) for chunk in snapshot.store.each_chunk()},
-    )
+    keys = {passage_key(chunk, titles.get(chunk.document_id, "")) for chunk in snapshot.store.each_chunk()}
+    forget_others(snapshot.project, keys)
 
 
 @dataclass

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +67,7 @@ def former(project: Path) -> Path:
                 file.unlink()
             if kind == "evaluation":
                 info["tables"] = {
-                    name: table.to_dict() for name, table in tables_of(read_report(project / folder)).items()
+                    name: asdict(table) for name, table in tables_of(read_report(project / folder)).items()
                 }
                 info["adapter"] = info["served"]["adapter"]
                 former_report(project / folder / "report.json")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -82,7 +82,7 @@ def test_a_clear_gain_is_called_better_and_the_json_form_says_so():
     found = compare({"base": base, "adapted": better, "same": base}, judgments, document_of, samples=2_000)
     assert found.table.differences["adapted"]["hit@1"].verdict == "better"
     assert found.table.differences["same"]["hit@1"].verdict == "no difference shown"
-    table = json.loads(json.dumps(found.table.to_dict()))
+    table = json.loads(json.dumps(asdict(found.table)))
     assert table["queries"] == 40
     cell = table["systems"]["adapted"]["hit@1"]
     assert cell["value"] == 75.0
@@ -106,7 +106,7 @@ def test_pairs_are_compared_with_each_other_not_with_base():
     assert (gap.value, gap.verdict) == (50.0, "better")
     assert 25 < gap.low < 50 < gap.high < 75
     assert found.table.pairs["other − one"]["hit@1"].verdict == "worse"
-    assert found.table.to_dict()["pairs"]["one − other"]["hit@1"]["value"] == 50.0
+    assert asdict(found.table)["pairs"]["one − other"]["hit@1"]["value"] == 50.0
     assert found.table.differences["one"]["hit@1"].value == -50.0
 
 
@@ -125,7 +125,7 @@ def test_systems_are_tested_with_the_bootstrap_and_with_fishers_randomisation():
     assert small.needed == 314  # 7.849 · s² / d², s² = 0.025 · 0.975 · 40 / 39, d = 0.025
     assert found.table.gap("near", "base") == found.table.differences["near"]["ndcg@10"]
     assert found.table.gap("near", "best") is None
-    assert from_json(FigureTable, json.loads(json.dumps(found.table.to_dict()))) == found.table
+    assert from_json(FigureTable, json.loads(json.dumps(asdict(found.table)))) == found.table
 
 
 def test_equal_systems_need_no_number_of_queries():

@@ -138,8 +138,10 @@ def line_chart(title: str, lines: Sequence[Line], x_name: str, y_name: str, y_mo
         ]
         _scale(axes, "y", min(ys), max(ys if y_most is None else [*ys, y_most]))
         _scale(axes, "x", min(xs), max(xs), 8, whole=all(x == int(x) for x in xs))
-        if any(line.whiskers for line in shown):
-            _widen(axes, _BESIDE * (len(shown) - 1) / 2)
+        if any(line.whiskers for line in shown):  # which stand beside each other
+            low, high = axes.get_xlim()
+            room = (high - low) * _BESIDE * (len(shown) - 1) / 2 / (WIDTH * 0.8)
+            axes.set_xlim(low - room, high + room)
         axes.grid(visible=False, axis="x")
         axes.set(xlabel=x_name, title=y_name)
         handles = [_plot(axes, line, number, len(shown)) for number, line in enumerate(shown)]
@@ -165,13 +167,6 @@ def _plot(axes: Axes, line: Line, number: int, of: int) -> Line2D:
         ms=7 if len(points) > 1 else 10.5, mec=PAPER, mew=1, transform=place, clip_on=False, gid="line",
     )  # fmt: skip
     return handle
-
-
-def _widen(axes: Axes, units: float) -> None:
-    """Room for so many units of the box, or a few more, on both sides of the x axis."""
-    low, high = axes.get_xlim()
-    room = (high - low) * units / (WIDTH * 0.8)
-    axes.set_xlim(low - room, high + room)
 
 
 def _beside(axes: Axes, units: float) -> Transform:

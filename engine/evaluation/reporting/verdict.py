@@ -79,7 +79,10 @@ def verdict_of(report: Mapping[str, Any], mode: str = "", project: str = "PROJEC
             sentence="Nothing was measured: there are no questions to measure with.", in_use=_in_use(report),
             to_do=_to_do(report, mode, project),
         )  # fmt: skip
-    way = _way(report)
+    semantic = not report["fusion"] or report["settings"].get("search", {}).get("mode") == "semantic"
+    way = (
+        "" if semantic else f"{report['fusion']['method']}_"
+    )  # before the name of an encoder that searches in the default mode
     row = next((one for one in gate.candidates if one.name == ADAPTED), None) if gate else None
     outcome: Outcome = _changed(measured, way) if adapted else "stays" if row else "not measured"
     fair = not measured.comparison.synthetic
@@ -88,12 +91,6 @@ def verdict_of(report: Mapping[str, Any], mode: str = "", project: str = "PROJEC
         outcome, _sentence(outcome, measured, row, bars, rung_of(report)), _in_use(report),
         _to_do(report, mode, project), measured.kind, measured.comparison.queries, bars,
     )  # fmt: skip
-
-
-def _way(report: Mapping[str, Any]) -> str:
-    """What stands before the name of an encoder that searches in the default mode."""
-    semantic = report["settings"].get("search", {}).get("mode") == "semantic"
-    return "" if semantic or not report["fusion"] else f"{report['fusion']['method']}_"
 
 
 def _changed(measured: QuerySetReport, way: str) -> Outcome:

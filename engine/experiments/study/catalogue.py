@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import Any, Literal
 
@@ -75,7 +75,10 @@ class Study(Entry):
 def catalogue() -> dict[str, Study]:
     """Every study by name."""
     found = tomllib.loads(asset_path("studies.toml").read_text(encoding="utf-8"))
-    cells = {name: list(_trainings(dict(cell))) for name, cell in found["cells"].items()}
+    cells = {}
+    for name, cell in found["cells"].items():
+        label, vary = cell.pop("label", ""), cell.pop("vary", {})
+        cells[name] = [(label or label_of(varied), {**cell, **varied}) for varied in combinations(vary)]
     return {
         name: Study(name=name, trainings=[one for cell in entry.pop("cells", ()) for one in cells[cell]], **entry)
         for name, entry in found["studies"].items()
@@ -88,11 +91,6 @@ def study_of(name: str) -> Study:
     if name not in studies:
         raise unknown("study", name, studies, code="study-unknown")
     return studies[name]
-
-
-def _trainings(cell: Changes) -> Iterator[tuple[str, Changes]]:
-    label, vary = cell.pop("label", ""), cell.pop("vary", {})
-    yield from ((label or label_of(varied), {**cell, **varied}) for varied in combinations(vary))
 
 
 def sweep_of(cells: Sequence[Cell]) -> Study:

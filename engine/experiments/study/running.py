@@ -130,7 +130,9 @@ class StudyRun:
             for server in known_servers(copy.path):  # for 'engine purge', once the copy is gone
                 note_server(self.project.path, server)
         self.workspace.keep(cell.key, {**kept, "seconds": spent})
-        _drop_vectors(copy)
+        with closing(copy.store()) as store:  # of all vectors only the untouched encoder's are of use to the next cells
+            snapshot = ProjectSnapshot(copy, copy.settings(), store)
+            open_cache(snapshot).drop_others({encoder_fingerprint_of(snapshot, None, 1.0)})
 
     def _report(self) -> dict[str, Any]:
         facts = FACTS[self.study.facts](self.project) if self.study.facts else ()
@@ -244,13 +246,6 @@ def figures_of(project: Project, seconds: float | None) -> dict[str, Any]:
         "adapter_scope": adapter.adapter_scope,
         "reason": adapter.reason,
     }
-
-
-def _drop_vectors(copy: ProjectFolder) -> None:
-    """Of all vectors only the untouched encoder's are of use to the next cells."""
-    with closing(copy.store()) as store:
-        snapshot = ProjectSnapshot(copy, copy.settings(), store)
-        open_cache(snapshot).drop_others({encoder_fingerprint_of(snapshot, None, 1.0)})
 
 
 def failure(failed: Mapping[int, EngineError]) -> StageError:

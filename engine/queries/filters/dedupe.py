@@ -56,8 +56,13 @@ def jaccard(first: frozenset[str], second: frozenset[str]) -> float:
     return len(first & second) / union if union else 1.0
 
 
+def words_in(text: str) -> list[str]:
+    """The words of a text, folded."""
+    return [token.folded for token in tokenize(fold(text)) if token.text[-1].isalnum()]
+
+
 def _shingles(text: str) -> frozenset[str]:
-    words = [token.folded for token in tokenize(fold(text)) if token.text[-1].isalnum()]
+    words = words_in(text)
     if len(words) < 3:
         return frozenset((" ".join(words) or fold(text),))
     return frozenset(" ".join(words[at : at + 3]) for at in range(len(words) - 2))

@@ -11,9 +11,9 @@ from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, NamedTuple
 
 from engine.core.records import Chunk, Document, Query
-from engine.queries.filters.dedupe import jaccard
+from engine.queries.filters.dedupe import jaccard, words_in
 from engine.queries.rejection import Filtered, Reason, Rejected
-from engine.queries.rules.tokens import Things, fold, same_things, things, tokenize
+from engine.queries.rules.tokens import Things, same_things, things
 
 if TYPE_CHECKING:
     from engine.lexical.analysis import Analyzer
@@ -105,12 +105,8 @@ def passing(
 
 def longest_run(text: str, source: str) -> tuple[int, int]:
     """(words of `text` that stand in a row in `source`, at most; words of `text`), case and punctuation aside."""
-    words = _words(text)
-    return SequenceMatcher(None, words, _words(source), autojunk=False).find_longest_match().size, len(words)
-
-
-def _words(text: str) -> list[str]:
-    return [token.folded for token in tokenize(fold(text)) if token.text[-1].isalnum()]
+    words = words_in(text)
+    return SequenceMatcher(None, words, words_in(source), autojunk=False).find_longest_match().size, len(words)
 
 
 class _Particular:

@@ -87,7 +87,8 @@ class Asker:
 class _Talk:
     def __init__(self, asker: Asker, chunk: Chunk, title: str) -> None:
         self._asker, self._chunk, self._title = asker, chunk, title
-        self._seed = _seed(asker.seed, chunk.content_hash)
+        digest = hashlib.blake2b(f"{asker.seed}:{chunk.content_hash}".encode(), digest_size=4).digest()
+        self._seed = int.from_bytes(digest, "big") >> 1
         self.items: list[Item] = []
         self._dropped: list[Dropped] = []
         self._problems: list[UnansweredError] = []
@@ -229,8 +230,3 @@ def _listed(events: list[Entry], kinds: Sequence[QueryKind]) -> Iterator[str]:
         topic, fact = (" ".join(event[field].split()) for field in ("topic", "event"))
         yield f"{number}. [{topic}; {event['type']}] {fact}\n   Words: {' '.join(event['context'].split())}"
         yield f"   Write: {WANTED[kind]}"
-
-
-def _seed(seed: int, content_hash: str) -> int:
-    digest = hashlib.blake2b(f"{seed}:{content_hash}".encode(), digest_size=4).digest()
-    return int.from_bytes(digest, "big") >> 1

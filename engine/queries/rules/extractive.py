@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from engine.core.records import Chunk, Query, QueryKind
 from engine.queries.rules.claims import claim_query, clean
-from engine.queries.rules.clauses import Clause, parse_clause
+from engine.queries.rules.clauses import parse_clause
 from engine.queries.rules.english import questions, relation_question
 from engine.queries.rules.generalisation import generalise, generalise_clause
 from engine.queries.rules.keywords import Topic, keyword_query, title_query, topic_of
@@ -140,14 +140,11 @@ class Writer:
             text = claim_query(sentence, self.language, self.table, rng)
         elif self.language.code == "en":
             clause = parse_clause(clean(sentence.text, self.language), self.table)
-            text = self._ask(clause, rng) if clause is not None else None
+            found = questions(generalise_clause(clause, self.table, rng), self.table, rng) if clause is not None else []
+            text = found[0].text if found else None
         else:
             text = _template_question(sentence, self.language, rng)
         return text if text is not None and len(text) > 3 else None
-
-    def _ask(self, clause: Clause, rng: random.Random) -> str | None:
-        found = questions(generalise_clause(clause, self.table, rng), self.table, rng)
-        return found[0].text if found else None
 
     def _loosened(self, text: str, kind: QueryKind, rng: random.Random) -> str:
         """Less specific, and with everyday words exchanged: the student must not live by exact matches alone."""
