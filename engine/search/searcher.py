@@ -25,7 +25,7 @@ from engine.search.presence import Presence
 from engine.search.rankers import Rankers, Rankings, codes_first, without_weak
 from engine.search.reranked import Ordered, Reranking, unfinished, with_scores
 from engine.search.syntax import ParsedQuery, parse
-from engine.search.typed import TypedQueries, Wording, without_names
+from engine.search.typed import TypedQueries, Wording, without_names, without_word
 
 if TYPE_CHECKING:
     import numpy as np
@@ -136,7 +136,7 @@ class Searcher:
         if not hits:
             rankings.notes.append(self._typed.why_nothing(parsed, where, documents, allowed, min_score))
         elif like is None and rankings.without_words:
-            rankings.notes.append("No document has a word of the query: these are the nearest by meaning.")
+            rankings.notes.append(f"{without_word(parsed, where, allowed)}; these are the nearest by meaning.")
         if outdated := presence.notes(self.project.argument):
             rankings.notes += outdated
             rankings.commands.append("ingest")
@@ -175,7 +175,8 @@ class Searcher:
         if where:
             rankings.notes += unmet(where, self._loaded.documents().values())
         if parsed.unclosed:
-            rankings.notes.append(f"The quotation mark is not closed: {parsed.unclosed} is taken as a phrase.")
+            phrase = f"{parsed.unclosed} is taken as a phrase whose last word may go on"
+            rankings.notes.append(f"The quotation mark is not closed: {phrase}.")
 
     def _unclear(self, query: str, parsed: ParsedQuery, like: Document | None) -> UsageError | None:
         """Why nothing can be looked for; None where something can."""

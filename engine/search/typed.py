@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from engine.core.errors import EngineError
 from engine.core.records import Document
-from engine.lexical.characters import word_pattern
+from engine.lexical.characters import compound_pattern, word_pattern
 from engine.search.filters import SearchFilter, unmet
 from engine.search.fusing import Fused
 from engine.search.loaded import Loaded
@@ -75,17 +75,15 @@ class TypedQueries:
     ) -> str:  # fmt: skip
         """Which conditions have left nothing: of the filter `where`, that the documents `among` meet, or of the query, that the
         chunks `allowed` meet, too. Empty for none, and where `unmet` says it."""
-        filtered = where is not None and not where.empty
         if among is not None and not among:
             known = self._loaded.documents().values()
             return "No document meets all filters." if where and not unmet(where, known) else ""
         if allowed is not None and not len(allowed) and query.conditions:
             alone = [one.conditions for one in query.each() if not len(self.allowed(one, among))]  # type: ignore[arg-type]
-            return f"No passage meets {' or '.join(alone) or f'all of {query.conditions}'}."
+            return f"No passage matches {' or '.join(alone) or f'all of {query.conditions}'}."
         if min_score is not None:
             return f"Nothing has a score of {min_score:g} or more."
-        what = " and ".join(filter(None, (query.conditions, "the filters" if filtered else "")))
-        return f"No passage that meets {what} contains a word of the query." if what else ""
+        return "" if allowed is None or query.like else f"{without_word(query, where, allowed)}."
 
     def _documents(self, query: ParsedQuery, among: set[int] | None, like: Document | None) -> set[int] | None:
         """Those of `among` (None: of all) that meet the conditions on documents."""
@@ -194,8 +192,8 @@ class TypedQueries:
         return replace(fused, order=sorted(fused.order, key=lambda one: lengths.get(one[0], 0) < least))
 
     def corrected(self, query: str, text: str) -> tuple[str, str]:
-        """The query with words of `text` that no document holds in the spelling of documents, and a note; empty for none, and
-        where no document holds another of them."""
+        """The query with words of `text` that no document holds in the spelling of documents, empty for none, and where no document
+        holds another of them; and a note on such words and on codes that no document holds."""
         unknown, index, words = dict[str, None](), self._index(), word_pattern().findall(text)
 
         def respell(word: str) -> str:
@@ -206,8 +204,17 @@ class TypedQueries:
         query = respelt(query, respell)
         others = [index.holding(word) for word in words if word not in unknown] if index else []
         if not unknown or any(ids is not None and not len(ids) for ids in others):
-            return "", ""
-        return query, f"No document contains {' or '.join(unknown)}. Did you mean: {query}?"
+            unknown, query = {}, ""
+        unknown |= dict.fromkeys(self._missing_codes(index, text) if index else ())
+        note = f"No document contains {' or '.join(unknown)}." if unknown else ""
+        return query, f"{note} Did you mean: {query}?" if query else note
+
+    def _missing_codes(self, index: LexicalIndex, text: str) -> list[str]:
+        """The codes of a text that no document holds, as they are typed there; empty before BM25 knows all documents."""
+        if self._loaded.behind("bm25"):
+            return []
+        typed = {code: index.code_holders(code) for code in compound_pattern().findall(text)}
+        return [code for code, held in typed.items() if held and not any(map(len, held))]
 
     def _spelling(self, index: LexicalIndex, word: str) -> str:
         """How documents spell the word most like `word`, which none of them holds: the commonest such, or one that this itself is a
@@ -268,6 +275,13 @@ def _telling(index: LexicalIndex, document: Document) -> list[str]:
     analysed = {word: index.analyse(word, document.language) for word in word_pattern().findall(text.lower())}
     spelt = {terms[0]: word for word, terms in analysed.items() if len(terms) == 1}
     return [spelt.get(term, plain_stem(term)) for _, term in order[:LIKE_WORDS]]
+
+
+def without_word(query: ParsedQuery, where: SearchFilter | None, allowed: NDArray[np.int64] | None) -> str:
+    """That of all passages, or of those `allowed` that a query and a filter let pass, none holds a word of the query."""
+    what = " and ".join(filter(None, (query.conditions, "" if where is None or where.empty else "the filters")))
+    place = "document" if allowed is None else f"passage that matches {what}" if what else "passage there"
+    return f"No {place} contains a word of the query"
 
 
 def without_names(query: ParsedQuery, names: tuple[str, ...]) -> ParsedQuery:

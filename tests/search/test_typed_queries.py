@@ -18,6 +18,7 @@ from engine.core.text import day
 from engine.lexical.index import LexicalIndex
 from engine.project.store.artifact_info import LexicalInfo
 from engine.project.store.artifacts import Artifact
+from engine.search.filters import SearchFilter
 from engine.search.listing import newest_first, undated
 from engine.search.loaded import Loaded
 from engine.search.searcher import Searcher
@@ -303,6 +304,33 @@ def test_words_that_no_document_holds_are_corrected(searcher: Searcher) -> None:
     assert search(searcher, "landlrod benefits", "bm25").suggestion == ""  # which would not find both either
     for known in ("roof", "landlords", "zzzz", "tun*", "PHX-999", "the"):
         assert search(searcher, known).suggestion == ""
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_codes_that_no_document_holds_are_named(searcher: Searcher, mode: Any) -> None:
+    known = search(searcher, "roof PHX-121 phx122", mode)
+    found = search(searcher, "roof PHX-121 phx999 PHX-123", mode)
+    (note,) = set(found.notes) - set(known.notes)
+    assert [code in note for code in ("phx999", "PHX-123", "PHX-121")] == [True, True, False]
+    assert found.suggestion == ""
+
+
+def test_a_code_that_is_not_indexed_yet_is_not_called_missing(indexed: Any) -> None:
+    with closing(Searcher(indexed.project)) as searcher:
+        assert any("PHX-777" in note for note in search(searcher, "roof PHX-777").notes)
+        indexed.put("new.md", ["The pump PHX-777."])
+        assert not any("PHX-777" in note for note in search(searcher, "roof PHX-777").notes)
+
+
+def test_where_no_word_was_found_is_said_as_it_is(searcher: Searcher) -> None:
+    def notes(query: str, paths: tuple[str, ...] = ()) -> set[str]:
+        return set(search(searcher, query, where=SearchFilter(paths)).notes)
+
+    unknown = notes("zzzz")
+    assert len(unknown) == 1
+    assert len(notes("landlord", ("reports/**",))) == 1
+    assert len({*unknown, *notes("landlord", ("reports/**",)), *notes("landlord -roof"), *notes("zzzz lease.md")}) == 5
+    assert not notes("landlord", ("contracts/**",))
 
 
 def test_words_of_titles_and_headings_correct_too(indexed: Any) -> None:
