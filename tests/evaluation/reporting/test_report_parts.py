@@ -228,4 +228,4 @@ def test_commands_have_the_projects_name_and_single_queries_the_mode_that_they_a
     assert "PROJECT" not in page
     headings = html.fromstring(page.encode()).xpath("//h3[contains(., 'uery by query')]/text()")
     assert headings
-    assert all("semantic search" in heading for heading in headings)
+    assert all("by meaning alone" in heading for heading in headings)
