@@ -7,6 +7,7 @@ import ipaddress
 import socket
 import ssl
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -52,7 +53,7 @@ class Address:
         if not f"{parts.hostname}{path}".isascii() or any(char <= " " for char in parts.hostname + path):
             raise _no_address(setting, url, "It holds characters that an address cannot have.")
         address = cls(parts.scheme, parts.hostname, port, path, allow_public, setting)
-        if _is_number(parts.hostname):
+        with suppress(ValueError):  # of a name, which is judged by where it leads
             address.checked(parts.hostname)
         return address
 
@@ -134,14 +135,6 @@ def is_private(number: str) -> bool:
     if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped:
         address = address.ipv4_mapped
     return any(address in network for network in _PRIVATE)
-
-
-def _is_number(host: str) -> bool:
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return True
 
 
 def _without_user(url: str) -> str:
