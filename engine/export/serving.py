@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from engine.lexical.impacts import ChunkTerms
-    from engine.lexical.index import LexicalIndex
 
 BLOCK = 4096  # chunks in memory at once
 _TEMPLATE = "export/search.md.j2"
@@ -53,13 +52,6 @@ def fields_of(chunk: Chunk, document: Document) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def lexical_index(source: Source) -> LexicalIndex:
-    """The BM25 index. Raises NotBuiltError, DamagedError."""
-    from engine.lexical.index import LexicalIndex
-
-    return LexicalIndex.open(source.project.folder_of(source.need(LexicalInfo)))
-
-
 def check_complete(source: Source) -> None:
     """Raises NotBuiltError where an index does not hold just the chunks that there are."""
     known = source.need(LexicalInfo).info
@@ -80,13 +72,14 @@ def check_searchable(source: Source) -> None:
 
 def blocks(source: Source) -> Iterator[Block]:
     """All chunks. Memory does not grow with them, but for what an opened index takes. Raises NotBuiltError as
-    `check_complete`."""
+    `check_complete`, DamagedError."""
     import numpy as np
 
     from engine.lexical.impacts import chunk_terms
+    from engine.lexical.index import LexicalIndex
 
     keys = np.sort(source.index.keys())
-    terms = chunk_terms(lexical_index(source))
+    terms = chunk_terms(LexicalIndex.open(source.project.folder_of(source.need(LexicalInfo))))
     for first in range(0, len(keys), BLOCK):
         wanted = keys[first : first + BLOCK]
         chunks = source.store.chunks_by_id(wanted.tolist())
