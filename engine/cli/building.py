@@ -210,7 +210,7 @@ def import_judgments(
 ) -> None:
     """Add questions with known answers. JSONL of {"query", "evidence", "path"}, or a BEIR folder. They are never trained on."""
     with opened(name) as project:
-        print(f"{project.import_judgments(path, split)} judged queries were imported.", file=sys.stderr)
+        print(f"{project.import_judgments(path, split)} judged questions were imported.", file=sys.stderr)
 
 
 @app.command()

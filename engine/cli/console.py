@@ -109,7 +109,7 @@ def show_differences(rows: Differences, console: Console) -> None:
         one, _, other = name.partition(" − ")
         gap = row["ndcg@10"]
         console.print(
-            f"{label_of(one)} − {label_of(other)}: {_gap(gap)} nDCG@10: {gap.verdict} ({gap.format_p}){gap.format_needed}"
+            f"{label_of(one)} − {label_of(other)}: {_gap(gap)} nDCG@10: {gap.format_verdict}{gap.format_needed}"
         )
 
 

@@ -79,7 +79,7 @@ def _show_comparison(found: EncoderComparison, project: str) -> None:
             line = f"    {way:8} {figure.value:.1f} ({figure.low:.1f} to {figure.high:.1f})"
             if gap := table.differences.get(one.named, {}).get(way):
                 line += f"  {gap.value:+.2f} ({gap.low:+.2f} to {gap.high:+.2f})"
-                line += "" if found.needed else f": {gap.verdict} ({gap.format_p}){gap.format_needed}"
+                line += "" if found.needed else f": {gap.format_verdict}{gap.format_needed}"
             print(line)
         memory = megabytes(trial.memory) if trial.memory else "memory of its server"
         cost = f"{trial.texts_per_second:,.1f} texts/s · {1000 * trial.query_seconds:,.0f} ms a query · {memory}"

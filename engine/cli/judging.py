@@ -90,7 +90,7 @@ class QuerySummary:
 class Summary:
     """What was judged in a session, how many queries are judged now, and what to run next. Its fields are the keys of `--json`.
 
-    `judged_needed`: judged queries that decide which encoder is used; `judged_show`: what a number of them shows, in words.
+    `judged_needed`: judged questions that decide which encoder is used; `judged_show`: what a number of them shows, in words.
     """
 
     project: Path
@@ -273,7 +273,7 @@ class JudgingSession:
 def _show_summary(summary: Summary) -> None:
     parts = [f"{summary.right} right", f"{summary.wrong} wrong"]
     parts += [f"{summary.skipped} skipped"] if summary.skipped else []
-    print(f"Hits judged now: {', '.join(parts)}. Judged queries in the project: {summary.judged_queries}.")
+    print(f"Hits judged now: {', '.join(parts)}. Judged questions in the project: {summary.judged_queries}.")
     if not summary.queries:
         print("Every hit of the project's queries is marked. Use --query to judge others.", file=sys.stderr)
     elif summary.open:
@@ -281,7 +281,7 @@ def _show_summary(summary: Summary) -> None:
         print(f"{left}; the same command continues there.", file=sys.stderr)
     if summary.judged_queries < summary.judged_needed:
         print(
-            f"Of your own questions, {summary.judged_show}. A question counts once a hit of it is judged right.",
+            f"{summary.judged_show}. A question counts once a hit of it is judged right.",
             file=sys.stderr,
         )
     if summary.right + summary.wrong:

@@ -95,8 +95,8 @@ def sweep(
     """Train and measure every combination of settings. Works on a copy of the project, with settings of [ranking] and [training].
 
     The project's settings, its adapter and the encoder in use stay as they are. Each combination is compared with the base
-    encoder: on judged queries and on titles and headings, if there are any, and on held-out queries, which flatter it, as they are
-    made from the documents. Ctrl-C stops the sweep, and the same command continues it.
+    encoder: on judged questions and on titles and headings, if there are any, and on held-out queries, which flatter it, as they
+    are made from the documents. Ctrl-C stops the sweep, and the same command continues it.
     """
     from engine.experiments.study.catalogue import sweep_of
     from engine.experiments.study.grid import make_grid
@@ -201,7 +201,7 @@ def _announce(work: StudyRun, name: str) -> None:
         text += f" That takes {steps:,} training steps and {len(left)} evaluations."
     print(text, file=sys.stderr)
     if work.workspace.judged_since:
-        text = "The judged queries have changed since this began; it still uses the earlier ones."
+        text = "The judged questions have changed since this began; it still uses the earlier ones."
         print(f"{text} To start again, add --force ({shlex.quote(name)}).", file=sys.stderr)
 
 

@@ -65,6 +65,12 @@ class Difference:
         return "p < 0.001" if self.p_value < 0.001 else f"p = {self.p_value:.3f}"
 
     @property
+    def format_verdict(self) -> str:
+        """With its p; and why a difference is not shown although the interval excludes 0."""
+        excludes = self.verdict == "no difference shown" and (self.low > 0 or self.harms)
+        return f"{self.verdict} ({self.format_p}{', above 0.05, though the interval excludes 0' if excludes else ''})"
+
+    @property
     def format_needed(self) -> str:
         """For the end of a sentence: how many queries would be needed; empty where nothing is known of it."""
         if self.needed is None:

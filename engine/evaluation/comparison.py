@@ -56,7 +56,7 @@ def compare(
     if not kept:
         raise TooLittleTextError(
             "No query can be measured.", f"None of the {len(judgments)} queries has its answer in the corpus.",
-            "Check that the judged queries belong to these documents.", code="judgments-without-corpus",
+            "Check that the judged questions belong to these documents.", code="judgments-without-corpus",
         )  # fmt: skip
     usable = [judgments[row] for row in kept]
     values = {name: measure(_rows(ids, kept, len(judgments)), usable, document_of) for name, ids in systems.items()}

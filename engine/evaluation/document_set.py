@@ -42,7 +42,7 @@ def document_set(context: StageContext, chunks: Sequence[Chunk]) -> tuple[QueryS
     lexical = index_without(context, folder, corpus, untitled)
     copies, related = NearCopies(documents, corpus, written), related_documents(documents)
     found = QuerySet(
-        "document-written queries", "document", [judgment_of(same, related) for same in groups],
+        "titles and headings", "document", [judgment_of(same, related) for same in groups],
         [FilenameMatch(same[0].text) for same in groups],
         ignored=[frozenset.intersection(*(copies.of(query) for query in same)) for same in groups],
     )  # fmt: skip

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.metrics.differences import MIN_QUERIES, queries_to_show, spread
-from engine.queries.heldout import MIN_TO_DECIDE
+from engine.queries.heldout import MIN_TO_CHOOSE
 
 Floats = NDArray[np.float64]
 RungName = Literal["judged", "document", "model", "imported", "extractive"]
@@ -29,6 +29,8 @@ DECIDE_FUSION = RUNGS[:1]
 tenths of the semantic score where that cost judged questions 4 points (docs/log/hybrid-search.md, "What titles cannot tell")."""
 DIFFERENCE = 4.0
 """Points of nDCG@10 that a rung must be able to show in order to decide."""
+SPREAD = 0.2
+"""Standard deviation of per-query differences where too few were measured: of an adapter and base on cisi, by titles (docs/log)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +67,9 @@ class Evidence:
 
     def needed(self, reference: str, points: float = DIFFERENCE) -> int:
         """Queries of this kind, as many a document, that would show a gain of so many points of the system, and in the mode, that
-        varies most; and that come from documents enough for any verdict."""
-        if self.queries < 2:
-            return MIN_TO_DECIDE
+        varies most; and that come from documents enough for any verdict. `TYPICAL` where they are too few to have a spread."""
+        if self.queries < MIN_TO_CHOOSE:
+            return TYPICAL
         gaps = [self.gaps(name, reference) for name in self.systems if name != reference]
         spreads = [spread(values, self.clusters) for gap in gaps for values in (gap.semantic, gap.default)]
         documents = math.ceil(MIN_QUERIES * self.queries / self.independent)
@@ -86,9 +88,18 @@ def queries_to_decide(gain: float, deviation: float) -> int:
     return math.ceil(half + math.sqrt(half**2 + unit))
 
 
+TYPICAL = queries_to_decide(DIFFERENCE / 100, SPREAD)
+
+
 def deciding(ladder: Sequence[Evidence], reference: str) -> Evidence | None:
     """The highest rung that may decide between the `reference` and the others."""
     return next((one for one in from_top(ladder) if one.suffices(reference)), None)
+
+
+def measured_on(ladder: Sequence[Evidence], reference: str) -> Evidence:
+    """What is shown: the rung that decides; else, of those that could, the one with most queries. ValueError without queries."""
+    most = max(from_top(ladder), key=lambda one: (one.rung in CERTIFYING, one.queries))
+    return deciding(ladder, reference) or most
 
 
 def from_top(ladder: Sequence[Evidence]) -> list[Evidence]:

@@ -22,11 +22,12 @@ from engine.core.figures import Difference
 from engine.core.messages.report import EVIDENCE, LEVEL, GateOutcome, GateRow
 from engine.core.systems import system_of
 from engine.core.text import about_count
-from engine.evaluation.evidence import CERTIFYING, DIFFERENCE, Evidence, RungName, deciding, from_top
+from engine.evaluation.evidence import CERTIFYING, DIFFERENCE, Evidence, RungName, from_top, measured_on
 from engine.metrics.bootstrap import SAMPLES, bootstrap_means, bounds
 from engine.metrics.differences import MIN_QUERIES as MIN_TO_EXCLUDE
 from engine.metrics.differences import tested_difference
 from engine.metrics.randomisation import max_t_p, randomisation_p
+from engine.queries.heldout import MIN_TO_CHOOSE
 
 JUDGE = "'engine judge' collects judged questions."
 TOLERANCE = 0.3
@@ -49,7 +50,7 @@ class RungResult:
 class Decision:
     """`chosen`: a candidate, or the reference. `rung`: the one that decided; None where none has enough queries.
 
-    `candidates` are measured on the rung that decided, else on the highest one with queries. `judged_needed`: judged questions
+    `candidates` are `measured_on` it, else on one with too few (`evidence.measured_on`). `judged_needed`: judged questions
     that would decide, and show a gain of `judged_points`; None where nothing was measured.
     """
 
@@ -61,6 +62,7 @@ class Decision:
     ladder: tuple[RungResult, ...] = ()
     judged_needed: int | None = None
     judged_points: float = DIFFERENCE
+    measured_on: RungName | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +84,8 @@ def decide(
     if not measured or not candidates:
         return Decision(reference, reference, None, 0)
     rungs = tuple(RungResult(one.rung, one.queries, one.needed(reference)) for one in measured)
-    decides = deciding(measured, reference)
-    shown = decides or measured[0]
+    shown = measured_on(measured, reference)
+    decides = shown.suffices(reference)
     comparison = _Comparison(shown, reference, candidates, samples, seed)
     excluded = {
         name: rung.rung
@@ -91,14 +93,14 @@ def decide(
         for name in candidates
         if rung.independent >= MIN_TO_EXCLUDE and _harms(rung, name, reference, samples, seed)
     }
-    results = [comparison.result(name, excluded.get(name), certified=decides is not None) for name in candidates]
+    results = [comparison.result(name, excluded.get(name), certified=decides) for name in candidates]
     admitted = [one.name for one in results if one.outcome == "admitted"]
     chosen = comparison.first_within_one_error(admitted) if admitted else reference
     outcomes = [replace(one, outcome="in use") if one.name == chosen else one for one in results]
-    judged = next((one for one in measured if one.rung == "judged" and one.queries >= MIN_TO_EXCLUDE), shown)
+    judged = next((one for one in measured if one.rung == "judged" and one.queries >= MIN_TO_CHOOSE), shown)
     return Decision(
-        chosen, reference, decides.rung if decides else None, shown.queries, tuple(outcomes), rungs,
-        replace(judged, clusters=None).needed(reference, PLANNED),
+        chosen, reference, shown.rung if decides else None, shown.queries, tuple(outcomes), rungs,
+        replace(judged, clusters=None).needed(reference, PLANNED), measured_on=shown.rung,
     )  # fmt: skip
 
 
@@ -156,13 +158,13 @@ def verdict(
     names the candidates."""
     if not decision.candidates:
         return f"{kept} is in use: there are no queries to compare it on."
+    if decision.rung is None:
+        return f"{kept} stays in use: {_missing(decision)}. {JUDGE}"
     chosen = next((one for one in decision.candidates if one.name == decision.chosen), None)
-    measured = f"on {decision.queries:,} {EVIDENCE[decision.rung or decision.ladder[0].rung]}"
+    measured = f"on {decision.queries:,} {EVIDENCE[decision.rung]}"
     if chosen is not None:
         what = label(chosen.name)
         return f"{what[0].upper()}{what[1:]} is in use: {measured}, {_figures(chosen, mode)}."
-    if decision.rung is None:
-        return f"{kept} stays in use: {_missing(decision)}. {JUDGE}"
     best = max(decision.candidates, key=lambda one: one.default.value)
     why = {
         "not shown": "is worse" if best.default.verdict == "worse" else "is not shown to be better",

@@ -75,7 +75,7 @@ def query_sets(context: StageContext, chunks: Sequence[Chunk]) -> list[QuerySet]
         trained = {question_key(query.text) for query in context.store.queries() if query.split != "heldout"}
         fair = [query for query in judged if question_key(query.text) not in trained]
         if left := len(judged) - len(fair):
-            context.warn(f"{left} judged queries were trained on and are left out of the figures.")
+            context.warn(f"{left} judged questions were trained on and are left out of the figures.")
         same: dict[str, list[Judgment]] = {}
         for judgment in relevant_chunks(fair, chunks, documents):
             same.setdefault(question_key(judgment.text), []).append(judgment)
@@ -102,10 +102,10 @@ def _judged_set(
     sources = generated_queries(context)
     own = [one for one in judgments if question_key(one.text) not in sources]
     if own and (left := len(judgments) - len(own)):
-        context.warn(f"{left} judged queries were made from the documents and are left out of the figures.")
+        context.warn(f"{left} judged questions were made from the documents and are left out of the figures.")
     made = [(one, sources[question_key(one.text)]) for one in judgments if not own]
     chosen = own or [replace(one, source=related.get(query.document_id)) if query else one for one, query in made]
-    name = "judged queries" if own else "judged queries that were made from the documents (synthetic)"
+    name = "judged questions" if own else "judged questions that were made from the documents (synthetic)"
     return QuerySet(name, "judged", chosen, [names.match(one.text) for one in chosen], generated=not own)
 
 

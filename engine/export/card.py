@@ -129,7 +129,7 @@ def _sizes(source: Source) -> dict[str, int]:
         "documents": counts["documents"],
         "chunks": counts["chunks"],
         **{f"queries ({query_label(split)})": count for split, count in splits.items()},
-        "judged queries": counts["judged_queries"],
+        "judged questions": counts["judged_queries"],
     }
 
 

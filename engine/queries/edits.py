@@ -125,7 +125,7 @@ def _refuse_unfit(store: Store, queries: Mapping[int, Query], wanted: Mapping[in
             )  # fmt: skip
         if question_key(text) in judged:
             raise UsageError(
-                "The text equals a judged query.", "Judged queries are for measuring; they are never trained on.",
+                "The text equals a judged question.", "Judged questions are for measuring; they are never trained on.",
                 "Reword it.", code="query-judged",
             )  # fmt: skip
         if question_key(text) in others:

@@ -12,9 +12,7 @@ from engine.written_queries.document_queries import folded_words, without_marks
 
 UNTITLED_RUN = 50
 MIN_TO_CHOOSE = 20
-"""Queries of one kind without which nothing is compared."""
-MIN_TO_DECIDE = 71
-"""Queries of one kind without which nothing comes into use, however little they vary (`evidence.queries_to_decide`)."""
+"""Queries of one kind without which nothing is compared, and nothing is known of how much they vary."""
 
 
 def document_keys(documents: Sequence[Document]) -> dict[int, str]:

@@ -36,7 +36,7 @@ class Reason(StrEnum):
     NOTHING_OWN = "nothing-particular", "nothing in it is specific to its document"
     REPEATED = "repeated", "says the same as another query"
     DUPLICATE = "duplicate", "duplicate"
-    JUDGED = "judged", "equals a judged query"
+    JUDGED = "judged", "equals a judged question"
     CHUNK_NOT_FOUND = "chunk-not-found", "source chunk not found"
     BEYOND = "beyond-max-queries", "beyond queries.max_queries"
     EMPTY = "empty", "empty query"

@@ -18,6 +18,7 @@ from engine.core import events
 from engine.core.disk import disk_errors, write_text
 from engine.core.errors import CancelledError, EngineError, NotBuiltError, StageError, UsageError, unknown
 from engine.core.events import Event, EventLog, RunFinished, RunStarted, StageFailed, StageSkipped, StageStarted, Warned
+from engine.core.messages.offer import FEWER, MIN_TO_DECIDE
 from engine.core.messages.project import UP_TO_DATE, StageState
 from engine.core.subprocesses import crash, end, run_folder_missing, spawn, to_dict
 from engine.project.control import CANCEL, POLL_SECONDS, Gate
@@ -28,7 +29,6 @@ from engine.project.store.artifact_info import EvaluationInfo, VectorsInfo
 from engine.project.store.artifacts import INCOMPLETE
 from engine.project.store.connection import COPY
 from engine.project.store.store import Store
-from engine.queries.heldout import MIN_TO_DECIDE
 from engine.training.compute import launch
 
 ROOMS = dict(
@@ -363,10 +363,7 @@ def checked_stages(stages: Iterable[str]) -> tuple[str, ...]:
 def _in_vain(project: ProjectFolder, most: int) -> str:
     """What to say before a training whose result cannot come into use."""
     there = f"there are about {most}" if most else "there are none"
-    return (
-        f"The adapted encoder will probably not be used: {MIN_TO_DECIDE} questions of one kind are needed to compare search before "
-        f"and after, and {there}. To judge some first: engine judge {project.argument} --query 'your own question'"
-    )
+    return f"{FEWER.capitalize()}; {there}. To judge some first: engine judge {project.argument} --query 'your own question'"
 
 
 def how_to_resume(project: ProjectFolder, stages: Sequence[str], forced: Collection[str] = ()) -> str:

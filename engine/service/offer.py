@@ -6,19 +6,16 @@ from collections.abc import Mapping
 from contextlib import closing, suppress
 
 from engine.core.errors import EngineError
-from engine.core.messages.offer import AdaptationOffer, Help
+from engine.core.messages.offer import MIN_TO_DECIDE, AdaptationOffer, Help
 from engine.encoders.kinds.chosen import encoder_source
-from engine.evaluation.evidence import CERTIFYING, DIFFERENCE, queries_to_decide
+from engine.evaluation.evidence import CERTIFYING, DIFFERENCE, TYPICAL
 from engine.evaluation.expected import expected_evidence
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ORDER, ProjectSnapshot
 from engine.project.store.artifact_info import CorpusInfo, EvaluationInfo
-from engine.queries.heldout import MIN_TO_CHOOSE, MIN_TO_DECIDE
+from engine.queries.heldout import MIN_TO_CHOOSE
 from engine.runs.estimate import busy, estimate
 from engine.settings.schema import DEFAULT_MODEL
-
-SPREAD = 0.2
-"""Standard deviation of per-query differences before any was measured: of an adapter and base on cisi, by titles (docs/log)."""
 
 
 def adaptation_offer(project: ProjectFolder, timed: bool = True) -> AdaptationOffer:
@@ -36,14 +33,13 @@ def adaptation_offer(project: ProjectFolder, timed: bool = True) -> AdaptationOf
         with suppress(EngineError):  # such as a model that cannot be loaded: the run says so
             if timed:
                 found = estimate(snapshot, due, lambda: False)
-        typical = queries_to_decide(DIFFERENCE / 100, SPREAD)
-        needed: dict[str, int] = dict.fromkeys(CERTIFYING, typical)
+        needed: dict[str, int] = dict.fromkeys(CERTIFYING, TYPICAL)
         measured, planned = _measured(snapshot)
         needed.update(measured)
         if counts["judged"] < needed["judged"]:  # as the report has it, which leaves a margin
             needed["judged"] = planned or needed["judged"]
-        there = [one for one in CERTIFYING if counts[one]] or CERTIFYING
-        rung = next((one for one in there if counts[one] >= needed[one]), there[0])  # as the report has it
+        most = max(CERTIFYING, key=counts.__getitem__)
+        rung = next((one for one in CERTIFYING if counts[one] >= needed[one]), most)  # as the report has it
         helps: dict[Help, bool] = {
             "judge": counts["judged"] < needed["judged"],
             "language-model": not (counts["model"] or counts["imported"]),
@@ -52,7 +48,7 @@ def adaptation_offer(project: ProjectFolder, timed: bool = True) -> AdaptationOf
     return AdaptationOffer(
         dict(found.seconds) if found else {}, tuple(found.unknown) if found else (), rung, counts[rung], needed[rung],
         DIFFERENCE, MIN_TO_CHOOSE, needed["judged"], tuple(name for name, does in helps.items() if does), not due,
-        max(counts.values()) >= MIN_TO_DECIDE, found.rough if found else busy(), planned is not None,
+        counts[most] >= MIN_TO_DECIDE, found.rough if found else busy(), planned not in (None, TYPICAL),
         rung != "document" or made,
     )  # fmt: skip
 

@@ -155,10 +155,10 @@ class EvaluationSettings(Section):
         [0.5], "interpolation weights to try (1: adapted, 0: base); each embeds every chunk once more"
     )
     depth: int = key(100, "ranking depth at which systems are compared and fused", ge=10, le=10_000)
-    use_judged: bool = key(True, "let judged queries decide what is used, if there are enough")
+    use_judged: bool = key(True, "let judged questions decide what is used, if there are enough")
     robustness: bool = key(
         False,
-        "also measure queries with typos, masked and replaced words; takes several times as long, and judged queries "
+        "also measure queries with typos, masked and replaced words; takes several times as long, and judged questions "
         "go to the server that writes queries, if any",
     )
     top_k: int = key(5, "K of the diagnostics: best chunks per query", ge=1, le=10)

@@ -108,7 +108,7 @@ def _stopping(
     store = context.store
     written, shown = written_for_stopping(queries, document_queries(store), chunks, store.documents())
     if written:
-        context.choose("stopped by", f"{len(written)} document-written queries", "they do not flatter what is trained")
+        context.choose("stopped by", f"{len(written)} titles and headings", "they do not flatter what is trained")
         first = {chunk.document_id: place for place, chunk in reversed(list(enumerate(chunks)))}
         answers = [first[one.document_id] if one.chunk_id is None else position[one.chunk_id] for one in written]
         texts = [one.text for one in written]

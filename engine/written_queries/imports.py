@@ -103,7 +103,7 @@ def read_judgments(path: Path) -> list[JudgedQuery]:
         grades = tuple((document, grade) for document, grade in row["grades"])
         return JudgedQuery(row["key"], row["text"], tuple(row["evidence"]), grades, row["path"])
 
-    rows = kept_rows(path, judged, "judged queries", code="dataset-unreadable")
+    rows = kept_rows(path, judged, "judged questions", code="dataset-unreadable")
     return [query for query in rows if query.evidence or query.grades or query.path]
 
 

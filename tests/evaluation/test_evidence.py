@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from engine.evaluation.evidence import CERTIFYING, RUNGS, Evidence, Measured, RungName, deciding, from_top
+from engine.evaluation.evidence import CERTIFYING, RUNGS, Evidence, Measured, RungName, deciding, from_top, measured_on
 
 
 def rung(name: RungName, queries: int, spread: float = 0.1) -> Evidence:
@@ -30,7 +30,28 @@ def test_queries_needed_follow_the_system_and_mode_that_vary_most():
     assert one.needed("base", points=5.0) == 74
     assert rung("document", 1_000, 0.2).needed("base") == 219
     assert rung("document", 1_000, 0.0).needed("base") == 71
-    assert rung("document", 1).needed("base") == 71
+
+
+@pytest.mark.parametrize(
+    ("queries", "spread", "needed"),
+    [(1, 0.1, [219, 219]), (19, 0.0, [219, 219]), (19, 0.4, [219, 219]), (20, 0.0, [71, 81])],
+)
+def test_too_few_queries_to_have_a_spread_need_as_many_as_is_usual(
+    queries: int, spread: float, needed: list[int]
+) -> None:
+    one = rung("judged", queries, spread)
+    assert [
+        one.needed("base", points) for points in (4.0, 3.5)
+    ] == needed  # √k = 2.8 / 0.04 = 70.04, 2.8 / 0.035 = 80.05
+
+
+@pytest.mark.parametrize(("counts", "shown"), [
+    ({"judged": 1, "document": 11, "extractive": 900}, "document"), ({"judged": 11, "document": 11}, "judged"),
+    ({"judged": 5, "document": 11, "model": 30}, "model"), ({"extractive": 900}, "extractive"),
+    ({"judged": 100, "document": 900}, "judged"), ({"judged": 30, "document": 900, "model": 950}, "document"),
+])  # fmt: skip
+def test_where_no_rung_decides_that_with_most_queries_is_shown(counts: dict[RungName, int], shown: str) -> None:
+    assert measured_on([rung(name, queries) for name, queries in counts.items()], "base").rung == shown
 
 
 @pytest.mark.parametrize(("name", "queries", "decides"), [

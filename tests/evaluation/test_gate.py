@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
+from engine.core.messages.offer import MIN_TO_DECIDE
 from engine.evaluation.evidence import DIFFERENCE, Evidence, Measured, RungName, queries_to_decide
 from engine.evaluation.gate import MAX_RISK, Decision, decide
-from engine.queries.heldout import MIN_TO_DECIDE
 
 RNG = np.random.default_rng(11)
 BASE = RNG.random(400) * 0.5
@@ -83,6 +83,17 @@ def test_the_highest_rung_with_enough_queries_decides():
     assert [(one.rung, one.queries) for one in found.ladder] == [("judged", 30), ("document", 400), ("extractive", 400)]
     # k = (2.8 / 0.04)² = 4906; N = k (0.1² + 1/N) where N = 24.5 + √(24.5² + k) = 98.7
     assert found.ladder[1].needed == pytest.approx(99, abs=5)
+
+
+def test_one_judged_question_replaces_no_other_evidence():
+    one, titles = {"adapted": (NOISE[:1], NOISE[:1])}, {"adapted": (0.05 + NOISE[:40], 0.02 + NOISE[:40])}
+    found = chosen(evidence("judged", one, 1), evidence("document", titles, 40))
+    assert (found.rung, found.measured_on, found.queries) == (None, "document", 40)
+    assert found.ladder[0].needed == 219
+    before = chosen(evidence("document", titles, 40))
+    assert (before.candidates, before.judged_needed) == (found.candidates, found.judged_needed)
+    few = {"adapted": (NOISE[:11], NOISE[:11])}
+    assert chosen(evidence("judged", one, 1), evidence("document", few, 11)).judged_needed == 219
 
 
 def test_extractive_queries_certify_nothing():

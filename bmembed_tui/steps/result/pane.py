@@ -59,7 +59,7 @@ Each line there is one way to search, measured on questions with known answers; 
 difference to the base encoder: ▲ better, ▼ worse, = no difference shown (the interval holds 0, or Fisher's randomisation \
 test finds none).
 
-Judged queries are real questions with known answers: yours, or marked in Search with + and −. Where they are too few, \
+Judged questions are real questions with known answers: yours, or marked in Search with + and −. Where they are too few, \
 titles and headings that nothing was trained on decide, then queries by a language model or imported ones; \
 extractive ones decide nothing.
 

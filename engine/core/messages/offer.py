@@ -7,23 +7,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from engine.core.messages.report import KINDS
 from engine.core.text import about_count, estimate_line
 
 Help = Literal["judge", "language-model", "encoder"]
 HELPS: dict[Help, str] = {
-    "judge": "Judge the hits of your own questions: {judged}.",
-    "language-model": (
-        "Let a local language model write the training queries: add one with 'engine models add FILE', "
-        "and set queries.backend to auto."
-    ),
+    "judge": "Judge hits: {judged}.",
+    "language-model": "Let a local language model write queries: 'engine models add FILE', then set queries.backend to auto.",
     "encoder": "Use an encoder that is larger or made for your languages: see 'engine encoders'.",
 }
 """What would help more, in words."""
-KINDS = {
-    "judged": "question{s} that you judged", "document": "title{s} or heading{s} of your documents",
-    "model": "question{s} that a language model wrote", "imported": "question{s} that you imported",
-}  # fmt: skip
-"""Rung of evidence → what its queries are called; `s` for several."""
+MIN_TO_DECIDE = 71
+"""Queries of one kind without which nothing comes into use, however little they vary (`evidence.queries_to_decide`)."""
+FEWER = (
+    f"with fewer than {MIN_TO_DECIDE} questions or titles of one kind to compare it by, the adapted encoder is not used"
+)
 
 
 @dataclass(frozen=True)
@@ -59,11 +57,11 @@ class AdaptationOffer:
 
     @property
     def judged_show(self) -> str:
-        """What so many judged questions can show: that falls with the root of their number."""
+        """What so many judged questions show: that falls with the root of their number."""
         least = max(self.judged_least, self.queries if self.rung == "judged" else 0)
         few = self.points * math.sqrt(self.judged_needed / least)
         more = f", about {about_count(self.judged_needed)} one of {self.points:g}" if self.judged_needed > least else ""
-        return f"{least}{self._usually} show a gain or loss of {few:.0f} points{more}"
+        return f"{least} judged questions{self._usually} show a difference of {few:.0f} points{more}"
 
     @property
     def _usually(self) -> str:
@@ -74,15 +72,17 @@ class AdaptationOffer:
         short = f"a minute or two{', longer while this machine is as busy as now' if self.rough else ''}"
         time = estimate_line(self.seconds, self.unknown, self.rough) if self.seconds or self.unknown else short
         yield f"Time: {'none, as nothing has changed since the last adaptation' if self.up_to_date else time}."
-        needed = f"To prove a gain of {self.points:g} points of 100{self._usually} takes about {about_count(self.needed)} of these."
-        kind = KINDS[self.rung].format(s="s" * (self.queries != 1))
+        needed = (
+            f"About {about_count(self.needed)} of these{self._usually} show a gain of {self.points:g} points (of 100)."
+        )
+        kind = KINDS[self.rung][self.queries != 1]
         yield f"Evidence: {'' if self.counted else 'at least '}{self.queries:,} {kind}. {needed}"
         if self.provable:
-            yield "Outlook: such a gain can be proved. The adapted encoder is then used automatically."
+            yield "Outlook: these are enough to show such a gain. The adapted encoder is then used automatically."
         elif not self.possible:
-            yield "Outlook: no result can come into use, as there are too few questions or titles to decide by."
+            yield f"Outlook: {FEWER}."
         else:
-            yield "Outlook: these are too few. No result can come into use, and search stays as it is."
+            yield "Outlook: too few. The adapted encoder will probably not be used."
         if self.helps:
             yield "What would help more:" if self.provable else "What would change that, or help more:"
         for name in self.helps:

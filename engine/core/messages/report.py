@@ -14,17 +14,19 @@ QuerySetKind = Literal["judged", "document", "synthetic", "perturbed"]
 
 
 QUERY_SETS = {
-    "judged": "judged queries",
-    "document": "document-written queries (titles, headings and the like; not trained on)",
+    "judged": "judged questions",
+    "document": "titles and headings (not trained on)",
     "synthetic": "held-out queries made from the documents (synthetic: they flatter every system)",
 }
 """Kind of the queries that systems are compared on → how tables call them, in their order."""
 
-EVIDENCE = {
-    "judged": "judged questions", "document": "document-written queries", "model": "queries by a language model",
-    "imported": "imported queries", "extractive": "extractive queries",
+KINDS = {
+    "judged": ("judged question", "judged questions"), "document": ("title or heading", "titles and headings"),
+    "model": ("query by a language model", "queries by a language model"),
+    "imported": ("imported query", "imported queries"), "extractive": ("extractive query", "extractive queries"),
 }  # fmt: skip
-"""Rung of the ladder of evidence (engine/evaluation/evidence.py) → what its queries are called."""
+"""Rung of the ladder of evidence (engine/evaluation/evidence.py) → what one of its queries is called, and several."""
+EVIDENCE = {rung: several for rung, (_, several) in KINDS.items()}
 
 
 LEVEL = 0.05

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from engine.core.figures import FigureTable
-from engine.core.messages.offer import KINDS
 from engine.core.messages.report import (
     EVIDENCE,
+    KINDS,
     Bar,
     GateRow,
     GateTable,
@@ -58,7 +58,7 @@ def gate_of(report: Mapping[str, Any]) -> GateTable | None:
     if not decision.get("candidates"):
         return None
     mode = (report["settings"].get("search") or {}).get("mode", "hybrid")
-    rung = decision["rung"] or decision["ladder"][0]["rung"]
+    rung = decision["rung"] or decision.get("measured_on") or decision["ladder"][0]["rung"]
     return GateTable(
         rung, decision["queries"], mode if mode == "semantic" else "hybrid",
         from_json(tuple[GateRow, ...], decision["candidates"]), decision["rung"] is not None,
@@ -112,7 +112,7 @@ def _sentence(outcome: Outcome, measured: QuerySetReport, row: GateRow | None, b
     figures = [f"{bar.figure.value:.1f}" for bar in bars if bar.system != BM25]
     points = f": {figures[0]} of 100 before, {figures[1]} after" if len(figures) > 1 else ""
     count = measured.comparison.queries
-    on = f"{count:,} {KINDS[rung or measured.kind].format(s='s' * (count != 1))}" if bars or rung else ""
+    on = f"{count:,} {KINDS[rung or measured.kind][count != 1]}" if bars or rung else ""
     if outcome == "not measured":
         return f"Search is not adapted. On {on} it scores {figures[0]} of 100." if figures else "Search is not adapted."
     if not bars and not rung:
@@ -178,4 +178,4 @@ def advice(judged: FigureTable | None, method: str, mode: str) -> str:
     if judged is None or system is None or gap is None or gap.verdict != "worse":
         return ""
     own, other = (judged.systems[name]["ndcg@10"].value for name in (BM25, system))
-    return f"On your {judged.queries:,} questions keywords alone do better: {own:.1f} of 100, {mode} search {other:.1f}. {HOW}"
+    return f"On {judged.queries:,} judged questions keywords alone do better: {own:.1f} of 100, {mode} search {other:.1f}. {HOW}"

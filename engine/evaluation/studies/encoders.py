@@ -34,7 +34,7 @@ from engine.encoders.kinds.chosen import encoder_source
 from engine.endpoint.key import KEY
 from engine.evaluation.comparison import compared, measure
 from engine.evaluation.document_set import FOLDER, document_set
-from engine.evaluation.evidence import CERTIFYING, RUNGS, Evidence, Measured, RungName, deciding, from_top
+from engine.evaluation.evidence import CERTIFYING, RUNGS, Evidence, Measured, RungName, from_top, measured_on
 from engine.evaluation.judgments import clusters_of
 from engine.evaluation.query_sets import QuerySet, query_sets
 from engine.evaluation.rankers import Rankers
@@ -91,7 +91,7 @@ def _changes(named: str, now: EncoderSettings) -> dict[str, Any]:
 
 
 def _compared(trials: dict[str, EncoderTrial | EngineError], samples: int, seed: int) -> EncoderComparison:
-    """On the rung that decides between them, else on the highest with queries."""
+    """On the rung that decides between them, else on one with too few queries."""
     done = {named: one for named, one in trials.items() if isinstance(one, EncoderTrial)}
     results = tuple(
         EncoderResult(named, one) if isinstance(one, EncoderTrial) else EncoderResult(named, None, one)
@@ -101,8 +101,7 @@ def _compared(trials: dict[str, EncoderTrial | EngineError], samples: int, seed:
         return EncoderComparison(results)
     first = next(iter(done))
     ladder = from_top([_evidence(rung, done) for rung in RUNGS if rung in done[first].rungs])
-    decides = deciding(ladder, first)
-    shown = decides or ladder[0]
+    shown = measured_on(ladder, first)
     values = {
         named: {SEMANTIC: one.semantic, HYBRID: one.default, BM25: np.array(done[named].rungs[shown.rung].bm25)}
         for named, one in shown.systems.items()
@@ -113,7 +112,7 @@ def _compared(trials: dict[str, EncoderTrial | EngineError], samples: int, seed:
     table = FigureTable(OWN, shown.queries, 0, figures, rows, one_document=max(Counter(documents).values()))
     if shown.rung not in CERTIFYING:
         table = table.of_flattering_queries()
-    return EncoderComparison(results, shown.rung, None if decides else shown.needed(first), table)
+    return EncoderComparison(results, shown.rung, None if shown.suffices(first) else shown.needed(first), table)
 
 
 def _evidence(rung: RungName, trials: Mapping[str, EncoderTrial]) -> Evidence:

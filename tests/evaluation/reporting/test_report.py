@@ -16,6 +16,7 @@ from fixtures.shown_numbers import numbers
 from lxml import html
 
 from engine.core.errors import DamagedError
+from engine.core.messages.report import EVIDENCE
 from engine.core.systems import label_of
 from engine.core.text import about_count, metric_name
 from engine.evaluation.comparison import compare
@@ -95,7 +96,7 @@ def test_the_page_shows_the_ladder_of_evidence_and_each_candidate(tmp_path):
         for table in section.xpath(".//table")
     )
     decision = data.selection.decision
-    assert ladder == [["document-written queries", str(decision.queries), "71"]]
+    assert ladder == [[EVIDENCE["document"], str(decision.queries), "71"]]
     assert [(row[0], row[-1]) for row in candidates] == [
         (label_of("interpolated-0.5"), "admitted"),
         (label_of("adapted") + " (in use)", "in use"),

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from fixtures.shown_numbers import numbers
 
-from engine.core.messages import offer
 from engine.core.messages.report import EVIDENCE
+from engine.core.messages.report import KINDS as NAMES
 from engine.evaluation.reporting.verdict import verdict_of
 
 KINDS = {"judged": 60, "document": 81, "synthetic": 144}
@@ -42,7 +42,7 @@ def report(
     row = {"name": "adapted", "semantic": gap(1, 0, 2, "better"), "default": given, "p": 0.01, "risk": 0.0}
     candidates = [{**row, "outcome": outcome}] if rung or shown else []
     decision = {"chosen": in_use, "rung": rung, "queries": 60, "candidates": candidates, "judged_needed": 248, "judged_points": 4.0,
-                "ladder": [{"rung": shown}]}  # fmt: skip
+                "ladder": [{"rung": "judged"}], "measured_on": rung or shown}  # fmt: skip
     return {"selection": {"in_use": in_use, "reason": "Nothing was trained.", "decision": decision}, "query_sets": sets,
             "fusion": {"method": "weighted"}, "settings": {"search": {"mode": mode}}, "advice": ""}  # fmt: skip
 
@@ -108,7 +108,7 @@ def test_an_adapter_that_is_not_in_use_is_shown_beside_what_is() -> None:
 def test_a_single_query_is_named_as_one() -> None:
     given = report("base", rung=None, shown="document", outcome="not shown")
     given["query_sets"][1]["comparison"]["queries"] = 1
-    assert [offer.KINDS["document"].format(s=s) in verdict_of(given).sentence for s in ("", "s")] == [True, False]
+    assert [name in verdict_of(given).sentence for name in NAMES["document"]] == [True, False]
 
 
 def test_a_loss_that_is_shown_is_called_one_whatever_the_gate_made_of_it() -> None:
