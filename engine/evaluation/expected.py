@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
+from engine.core.records import DocumentQuery
 from engine.evaluation.document_set import grouped_by_text
 from engine.evaluation.evidence import RungName
 from engine.evaluation.query_sets import generated_queries, heldout_queries, rung_of
@@ -29,12 +31,7 @@ def expected_evidence(snapshot: ProjectSnapshot, made: bool) -> dict[RungName, i
         free, backend = untrained(snapshot, chunks, written), made_by(snapshot)
         held_out = Counter(rung_of(one, backend) for one in heldout_queries(snapshot, chunks))
     else:
-        documents = store.documents()
-        keys = document_keys(documents)
-        split = split_documents(keys, chosen.heldout_share, snapshot.settings.training.seed)
-        few = len(set(keys.values())) < MIN_GROUPS
-        used = {document for document in keys if few or split.get(document) != "heldout"}
-        free = held_by(unrelated_documents(used, related_documents(documents)), written)
+        free = expected_untrained(snapshot, written)
         made_of, backend, held_out = snapshot.settings.queries, backend_of(snapshot), Counter()
         items = imported_queries(snapshot.project) if backend in IMPORTED else ()
         held_out["model"] = made_of.per_chunk * len(chunks) * (backend in MODELS)
@@ -47,3 +44,13 @@ def expected_evidence(snapshot: ProjectSnapshot, made: bool) -> dict[RungName, i
         "judged": len(judged), "document": min(len(grouped_by_text(free, chunks)), chosen.max_heldout),
         "model": min(held_out["model"], chosen.max_heldout), "imported": min(held_out["imported"], chosen.max_heldout),
     }  # fmt: skip
+
+
+def expected_untrained(snapshot: ProjectSnapshot, written: Sequence[DocumentQuery]) -> list[DocumentQuery]:
+    """Those that `untrained` will give, as if at least one training query came of every document."""
+    documents, settings = snapshot.store.documents(), snapshot.settings
+    keys = document_keys(documents)
+    split = split_documents(keys, settings.evaluation.heldout_share, settings.training.seed)
+    few = len(set(keys.values())) < MIN_GROUPS
+    used = {document for document in keys if few or split.get(document) != "heldout"}
+    return held_by(unrelated_documents(used, related_documents(documents)), written)

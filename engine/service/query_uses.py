@@ -5,8 +5,10 @@ from __future__ import annotations
 from engine.core.messages.queries import QueryUse, UnusedReason
 from engine.core.records import DocumentQuery, JudgedQuery, Query
 from engine.evaluation.document_set import deciding_groups
+from engine.evaluation.expected import expected_untrained
 from engine.evaluation.query_sets import generated_queries, heldout_queries
 from engine.project.stage import ProjectSnapshot
+from engine.project.store.artifact_info import QueriesInfo
 from engine.queries.choosing import is_extractive, made_by
 from engine.queries.document_written import untrained
 from engine.queries.rules.tokens import question_key
@@ -17,7 +19,8 @@ Use = tuple[QueryUse, UnusedReason | None]
 
 
 class QueryUses:
-    """Of the queries that are there now; a run that is older may have used others."""
+    """Of the queries that are there now; a run that is older may have used others. Before training queries are made: what is
+    expected, as by the offer to adapt."""
 
     def __init__(self, snapshot: ProjectSnapshot) -> None:
         store, settings = snapshot.store, snapshot.settings
@@ -32,7 +35,8 @@ class QueryUses:
         self._generated = generated_queries(snapshot)
         self._asked = any(self._by_people(query) for query in store.judged())
         self.written = document_queries(store)
-        free = untrained(snapshot, chunks, self.written)
+        made = store.artifact(QueriesInfo) is not None
+        free = untrained(snapshot, chunks, self.written) if made else expected_untrained(snapshot, self.written)
         self._as_evidence = {query for group in deciding_groups(snapshot, free, chunks) for query in group}
         self._untrained = set(free)
         stopping, _ = written_for_stopping(queries, self.written, chunks, store.documents())

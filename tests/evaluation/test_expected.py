@@ -21,6 +21,7 @@ from engine.project.store.store import Store
 from engine.queries.heldout import split_documents
 from engine.runs import pipeline
 from engine.service.offer import adaptation_offer
+from engine.service.queries import by_origin
 from engine.written_queries.imports import import_queries
 
 __all__ = ["built", "project"]
@@ -39,6 +40,9 @@ def test_as_many_titles_decide_as_were_foretold(tmp_path: Path) -> None:
     with stages_in_this_process():
         pipeline.run(made, stages=("ingest", "index"))
         before = evidence(made, made=False)
+        with closing(made.store()) as store:
+            listed = by_origin(ProjectSnapshot(made, made.settings(), store)).queries
+        assert sum(one.use == "evidence" for one in listed) == before["document"]
         found: list[Event] = []
         pipeline.run(made, stages=("generate", "rank"), on_event=found.append)
     after = evidence(made)
@@ -89,6 +93,9 @@ def test_imported_queries_are_counted_before_and_after_they_are_attached(tmp_pat
     with stages_in_this_process():
         pipeline.run(made, stages=("ingest", "index"))
         before = evidence(made, made=False)
+        with closing(made.store()) as store:
+            listed = by_origin(ProjectSnapshot(made, made.settings(), store)).queries
+        assert sum(one.use == "evidence" for one in listed) == before["document"]
         pipeline.run(made, stages=("generate",))
     with closing(made.store()) as store:
         held_out = sum(one.split == "heldout" and one.kind == "imported" for one in store.queries())
