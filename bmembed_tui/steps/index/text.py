@@ -36,7 +36,7 @@ def format_status(status: ProjectStatus, state: RunState, history: History) -> C
         lines.append(_line("Rankings", _rankings(status, rank)))
         lines += _details(status, rank)
     elif not state.running:
-        lines.append(_line("Rankings", "to do: they need queries"))
+        lines.append(_line("Rankings", "to do" if status.counts.get("queries") else "to do: they need queries"))
     return Content("\n").join(lines)
 
 

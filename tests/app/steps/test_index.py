@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,13 @@ def test_rankings_of_no_queries_have_no_number() -> None:
     empty = StageRun("rank", seconds=0.4, summary={"queries": 0, "k": 0})
     shown = format_status(status(), RunState(), History({"rank": empty})).plain
     assert not any(char.isdigit() for char in shown.partition("Rankings")[2])
+
+
+def test_rankings_to_do_ask_for_queries_only_where_there_are_none() -> None:
+    there, gone = status(rank="to do"), replace(status(rank="to do"), counts={"chunks": 571, "queries": 0})
+    some, none = (format_status(one, RunState(), History()).plain.splitlines()[-1] for one in (there, gone))
+    assert none.startswith(some)
+    assert len(none) > len(some)
 
 
 def test_a_fact_that_is_too_long_for_a_row_goes_on_below_its_text() -> None:
