@@ -56,11 +56,6 @@ def _take(rows: dict[str, Values], table: Mapping[str, Any], before: str = "", o
             rows[system + of] |= {f"{sign}{before}{name}": figure for name, figure in figures.items()}
 
 
-def first_measured(values: Values, column: str) -> Any:
-    """The value of the first of a column's measures that is there; None for none."""
-    return next((values[name] for name in column.split("|") if values.get(name) is not None), None)
-
-
 def number(value: Any) -> float | None:
     """The mean of a figure; None for what is no number."""
     value = value["value"] if isinstance(value, Mapping) else value

@@ -15,7 +15,7 @@ from engine.evaluation.reporting.page import density_charts, distance_chart, pag
 from engine.evaluation.reporting.report import plain
 from engine.experiments.study.catalogue import UNTRAINED, Chart, Study
 from engine.experiments.study.grid import Cell
-from engine.experiments.study.measures import Values, first_measured, number, over_seeds
+from engine.experiments.study.measures import Values, number, over_seeds
 from engine.metrics.spearman import pearson
 from engine.version import __version__
 
@@ -64,7 +64,10 @@ def rows_of(study: Study, cells: MeasuredCells) -> list[Row]:
             if untrained and not values:
                 continue
             mean = over_seeds(values) if values else {}
-            shown = {column: first_measured(mean, column) for column in study.columns}
+            shown = {
+                column: next((mean[name] for name in column.split("|") if mean.get(name) is not None), None)
+                for column in study.columns
+            }
             row = rows.setdefault(
                 (model, own, system), Row(model if many else "", own, label, seeds[0][0].changes, shown)
             )

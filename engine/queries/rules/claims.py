@@ -49,7 +49,9 @@ def claim_query(sentence: Sentence, language: Language, statistics: TermStatisti
     text = without_loose_end(_cut(without_tail(text, language)), language)
     if language.code == "en" and not _has_verb(text.casefold().split()):
         return None
-    return text[:1].upper() + text[1:] if _long_enough(text) else None
+    count = len(text.split())
+    long_enough = count >= MIN_WORDS or (count < 2 and len(text) >= 8 and not text.isascii())
+    return text[:1].upper() + text[1:] if long_enough else None
 
 
 def _has_verb(words: Sequence[str]) -> bool:
@@ -63,11 +65,6 @@ def _cut(text: str) -> str:
         return text
     head = " ".join(words[:MAX_WORDS])
     return head.rpartition(",")[0] or head
-
-
-def _long_enough(text: str) -> bool:
-    words = len(text.split())
-    return words >= MIN_WORDS or (words < 2 and len(text) >= 8 and not text.isascii())
 
 
 @cache

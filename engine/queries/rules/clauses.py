@@ -212,15 +212,12 @@ def _clause_end(tokens: Sequence[Token], begin: int) -> int:
         if mark in (";", ":", "—", "–", "(", "...", "?", "!", "|"):
             return at
         after = tokens[at + 1 : at + 6]
-        if after and at > begin and _opens_clause(tokens[at].folded, after[0].folded):
+        word, opens = tokens[at].folded, bool(after) and at > begin
+        if opens and (word in ("but", "so") or (word == "and" and after[0].folded in _NEW_SUBJECT)):
             return at
         if mark == "," and after and _opens_tail(after, at - begin):
             return at
     return len(tokens)
-
-
-def _opens_clause(word: str, following: str) -> bool:
-    return word in ("but", "so") or (word == "and" and following in _NEW_SUBJECT)
 
 
 def _opens_tail(after: Sequence[Token], length: int) -> bool:

@@ -41,19 +41,14 @@ def salient_sentences(text: str, statistics: TermStatistics, language: Language)
         tokens = tuple(tokenize(sentence))
         words = sum(token.text[-1].isalnum() for token in tokens)
         least = MIN_WORDS if sentence.isascii() or " " in sentence else 1  # where the script writes no spaces
-        if words < least or _is_noise(sentence, tokens):
+        letters = sum(letter.isalpha() for letter in sentence)  # of rules, dots and cells these are few
+        if words < least or letters < len(sentence.replace(" ", "")) / 2 or len(tokens) < 2:
             continue
         phrases = tuple(find_phrases(sentence, tokens, statistics, language))
         if any(phrase.sort != "number" for phrase in phrases):
             score = _score(sentence, tokens, phrases, words, order, statistics, language)
             found.append(Sentence(sentence, start, tokens, phrases, score))
     return sorted(found, key=lambda item: (-item.score, item.start))
-
-
-def _is_noise(sentence: str, tokens: Sequence[Token]) -> bool:
-    """Rules, dots and cells: fewer than half of the characters are letters."""
-    letters = sum(letter.isalpha() for letter in sentence)
-    return letters < len(sentence.replace(" ", "")) / 2 or len(tokens) < 2
 
 
 def _score(
