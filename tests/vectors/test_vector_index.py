@@ -225,7 +225,7 @@ def test_a_graph_is_linked_and_its_damage_is_found(tmp_path: Path, monkeypatch: 
     assert list(grown.manifest["graphs"]) == list(index.manifest["parts"])
     assert graph.samefile(graph_of(tmp_path / "0" / next(iter(index.manifest["parts"]))))
     opened = VectorIndex.open(tmp_path / "1")
-    assert opened.search(vectors[0], 64)[0].tolist() == opened.search_exactly(vectors[0], 64)[0].tolist()
+    assert opened.search(vectors[0], 10)[0].tolist() == opened.search_exactly(vectors[0], 10)[0].tolist()
     data = bytearray(graph.read_bytes())
     data[len(data) // 2] ^= 1
     graph.unlink()
