@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from engine.encoders.model_folder import ModelFolder
     from engine.vectors.index import VectorIndex
 
-WITH_A_GPU = "none is needed; with one, training and embedding are faster, and large encoders practical"
+WITH_A_GPU = "the program works without; with one, training and embedding are faster, and large encoders practical"
 NOT_KNOWN, ENOUGH = "not known yet", "that is enough"
 QUERIES, DEPTH, MIN_RECALL = 50, 10, 0.99
 BYTES_PER_TOKEN = 4  # of English text; markup has more
@@ -54,7 +54,7 @@ def gpu() -> list[Finding]:
             for gpu in gpus.usable
         ]  # fmt: skip
     why = "torch finds no card or no driver" if gpus.built_for_cuda else "this torch is built for CPUs only"
-    found = f"no CUDA GPU can be used, as {why}"
+    found = f"no CUDA GPU can be used ({why})"
     if gpus.cards:
         advice = "its driver is needed" if gpus.built_for_cuda else "a CUDA build of torch is needed"
         found += f", though the system lists {gpus.cards} NVIDIA card{'s' if gpus.cards > 1 else ''} ({advice})"

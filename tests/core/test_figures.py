@@ -18,3 +18,15 @@ def test_queries_that_flatter_prove_nothing(verdict: Verdict) -> None:
     for row in (found.differences["adapted"], found.pairs["adapted − bm25"]):
         assert row["ndcg@10"].verdict == expected
         assert row["ndcg@10"].value == 2.0
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "explained"), [(-5.74, -0.3, True), (0.3, 5.74, True), (-0.3, 5.0, False), (-5.0, 0.0, False)]
+)
+def test_why_a_difference_is_not_shown_although_its_interval_excludes_0(
+    low: float, high: float, explained: bool
+) -> None:
+    gap = Difference((low + high) / 2, low, high, 0.9, "no difference shown", 0.061)
+    assert ("0.05" in gap.format_verdict) is explained
+    assert "0.061" in gap.format_verdict
+    assert "0.05" not in Difference(3.0, 0.3, 5.7, 0.99, "better", 0.061).format_verdict

@@ -21,7 +21,7 @@ from engine.core.messages.search import Hit
 
 INDENT = "   "
 SNIPPET_ROWS = 2
-JUDGED = {True: ("✓ relevant  ", "bold $text-success"), False: ("✗ not relevant  ", "bold $text-error")}
+JUDGED = {True: ("✓ right  ", "bold $text-success"), False: ("✗ wrong  ", "bold $text-error")}
 
 
 class Results(SafeOptions):

@@ -38,8 +38,8 @@ class SearchPane(HitActions):
     BINDINGS: ClassVar[list[BindingType]] = [
         *(Binding(key, f"mode('{mode}')", NAMES[mode], show=False, id=f"search.{mode}") for mode, key in KEYS.items()),
         Binding("w", "why", "why", id="search.why"),
-        Binding("plus", "judge(True)", "relevant", key_display="+", id="search.relevant"),
-        Binding("minus", "judge(False)", "not relevant", key_display="-", id="search.not-relevant"),
+        Binding("plus", "judge(True)", "right", key_display="+", id="search.relevant"),
+        Binding("minus", "judge(False)", "wrong", key_display="-", id="search.not-relevant"),
         Binding("l", "like", "more like this", id="search.like"),
         Binding("g", "order('by_document')", "all passages", id="search.group"),
         Binding("d", "order('by_date')", "by date", id="search.date"),

@@ -29,7 +29,7 @@ title:word looks in titles. F4 takes a correction ("Did you mean").
 A hit is the best passage of a document; "+2 more" says how many others were found. g shows every passage, d sorts by date.
 On a hit, Enter looks inside the document, l finds more like it, w shows why it was found and its scores, o opens the file, c \
 copies its text, y its path.
-+ marks a hit as relevant, - as not relevant, 0 removes the mark. A query with marks is a judged question: evaluation measures \
++ marks a hit as right, - as wrong, 0 removes the mark. A query with marks is a judged question: evaluation measures \
 with it whether adaptation helps on what you really ask, so mark a few."""
 NOTHING = """There is nothing to search yet.
 Reading the documents takes seconds to minutes: then they can be searched by keyword. Search by meaning follows as they are \
@@ -116,7 +116,7 @@ def everywhere(query: str, answers: Sequence[FoundIn]) -> str:
 
 def judged(rank: int, relevant: bool | None, queries: int) -> str:
     """What a judgment has brought."""
-    what = {True: "✓ relevant", False: "✗ not relevant", None: "no mark"}[relevant]
+    what = {True: "✓ right", False: "✗ wrong", None: "no mark"}[relevant]
     return f"{what} (hit {rank}) · {queries:,} judged question{'' if queries == 1 else 's'} for evaluation"
 
 

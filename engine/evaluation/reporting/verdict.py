@@ -136,7 +136,7 @@ def _in_use(report: Mapping[str, Any]) -> str:
     fusion = f" {report['fusion']['reason']}" if judged and judged["chosen"] != judged["reference"] else ""
     fusion += f" {report['reranker']['reason']}" if report.get("reranker") else ""
     if choice.get("in_use", BASE) == BASE:
-        now = "Search uses the encoder without adaptation. An adapted one is used only once it is shown to be better."
+        now = "Search uses the base encoder. An adapted one is used only once it is shown to be better."
         return (now if gate else str(choice.get("reason", ""))) + fusion
     what = "the adapted encoder" if choice["in_use"] == ADAPTED else "a mix of the encoder before and after adaptation"
     chosen = next((one for one in gate.candidates if one.name == choice["in_use"]), None) if gate else None
