@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from engine.core.errors import CancelledError, EngineError
-from engine.core.messages.report import EVIDENCE, QUERY_SETS, SCALE, GateTable, ReportVerdict
+from engine.core.messages.report import KINDS, QUERY_SETS, SCALE, GateTable, ReportVerdict
 from engine.core.messages.search import LINED, MODE_NAMES
 from engine.core.systems import ADAPTED, BASE, IN_USE, SYSTEMS, is_own, label_of, twins
 from engine.core.text import day, duration, harmless, metric_name, short_names
@@ -81,7 +81,7 @@ def show_verdict(found: ReportVerdict, console: Console) -> None:
 
 def show_gate(gate: GateTable, console: Console) -> None:
     """What was compared with base to decide what comes into use."""
-    title = f"Compared with base: {gate.queries} {EVIDENCE[gate.rung]} · nDCG@10, points, 95 % interval"
+    title = f"Compared with base: {gate.queries} {KINDS[gate.rung][gate.queries != 1]} · nDCG@10, points, 95 % interval"
     shown = _table(title, "candidate", *dict.fromkeys(("semantic", gate.mode)), "outcome")
     for row in gate.candidates:
         gaps = {"semantic": row.semantic, gate.mode: row.default}

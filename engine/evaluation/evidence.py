@@ -97,8 +97,9 @@ def deciding(ladder: Sequence[Evidence], reference: str) -> Evidence | None:
 
 
 def measured_on(ladder: Sequence[Evidence], reference: str) -> Evidence:
-    """What is shown: the rung that decides; else, of those that could, the one with most queries. ValueError without queries."""
-    most = max(from_top(ladder), key=lambda one: (one.rung in CERTIFYING, one.queries))
+    """What is shown: the rung that decides; else the highest one that has a spread; else, of those that could decide, the one with
+    most queries. ValueError without queries."""
+    most = max(from_top(ladder), key=lambda one: (one.rung in CERTIFYING, min(one.queries, MIN_TO_CHOOSE)))
     return deciding(ladder, reference) or most
 
 

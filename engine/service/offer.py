@@ -38,7 +38,7 @@ def adaptation_offer(project: ProjectFolder, timed: bool = True) -> AdaptationOf
         needed.update(measured)
         if counts["judged"] < needed["judged"]:  # as the report has it, which leaves a margin
             needed["judged"] = planned or needed["judged"]
-        most = max(CERTIFYING, key=counts.__getitem__)
+        most = max(CERTIFYING, key=lambda one: min(counts[one], MIN_TO_CHOOSE))
         rung = next((one for one in CERTIFYING if counts[one] >= needed[one]), most)  # as the report has it
         helps: dict[Help, bool] = {
             "judge": counts["judged"] < needed["judged"],
@@ -48,7 +48,7 @@ def adaptation_offer(project: ProjectFolder, timed: bool = True) -> AdaptationOf
     return AdaptationOffer(
         dict(found.seconds) if found else {}, tuple(found.unknown) if found else (), rung, counts[rung], needed[rung],
         DIFFERENCE, MIN_TO_CHOOSE, needed["judged"], tuple(name for name, does in helps.items() if does), not due,
-        counts[most] >= MIN_TO_DECIDE, found.rough if found else busy(), planned not in (None, TYPICAL),
+        max(counts.values()) >= MIN_TO_DECIDE, found.rough if found else busy(), planned not in (None, TYPICAL),
         rung != "document" or made,
     )  # fmt: skip
 

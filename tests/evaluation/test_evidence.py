@@ -47,10 +47,11 @@ def test_too_few_queries_to_have_a_spread_need_as_many_as_is_usual(
 
 @pytest.mark.parametrize(("counts", "shown"), [
     ({"judged": 1, "document": 11, "extractive": 900}, "document"), ({"judged": 11, "document": 11}, "judged"),
-    ({"judged": 5, "document": 11, "model": 30}, "model"), ({"extractive": 900}, "extractive"),
+    ({"judged": 19, "document": 11, "model": 30}, "model"), ({"extractive": 900}, "extractive"),
     ({"judged": 100, "document": 900}, "judged"), ({"judged": 30, "document": 900, "model": 950}, "document"),
+    ({"judged": 20, "document": 70}, "judged"), ({"judged": 3, "document": 20, "model": 70}, "document"),
 ])  # fmt: skip
-def test_where_no_rung_decides_that_with_most_queries_is_shown(counts: dict[RungName, int], shown: str) -> None:
+def test_where_no_rung_decides_the_highest_that_has_a_spread_is_shown(counts: dict[RungName, int], shown: str) -> None:
     assert measured_on([rung(name, queries) for name, queries in counts.items()], "base").rung == shown
 
 

@@ -58,7 +58,7 @@ def test_the_evidence_is_counted_and_what_it_takes_is_estimated(
 @pytest.mark.parametrize(
     ("counts", "rung", "possible"),
     [
-        ((60, 81, 0, 0), "document", True), ((81, 81, 0, 0), "judged", True), ((1, 11, 0, 0), "document", False),
+        ((60, 81, 0, 0), "judged", True), ((19, 81, 0, 0), "document", True), ((1, 11, 0, 0), "document", False),
         ((60, 219, 0, 0), "document", True), ((0, 70, 5, 0), "document", False),
         ((0, 0, 71, 0), "model", True), ((0, 0, 0, 71), "imported", True), ((0, 0, 0, 0), "judged", False),
     ],
