@@ -20,6 +20,7 @@ from textual.pilot import Pilot
 
 from bmembed_tui.dialogs.adapt import AdaptDialog
 from bmembed_tui.dialogs.confirmations import ErrorDialog
+from bmembed_tui.project.screen import ProjectScreen
 from bmembed_tui.steps.search import pane as search_pane
 from bmembed_tui.steps.search.document_view import DocumentView
 from bmembed_tui.steps.search.explanation import WhyDialog
@@ -207,6 +208,11 @@ def test_looking_inside_and_judging(finished_project: Path, monkeypatch: pytest.
         await until(pilot, lambda: numbers(text_of(pilot, "#search-status")) == [1, kept.judged_queries], "the notice")
         assert "✓" in next(line for line in shown(pilot).splitlines() if f" 1 {first.title[:9]}" in line)
         await until(pilot, lambda: pane.host.status.state("evaluate") == "stale", "the figures to be of before")
+        assert pane.host.status.done("ingest", "index", "generate", "rank", "train", "embed")
+        await pilot.press("f2")
+        await until_screen(pilot, AdaptDialog)
+        await pilot.press("escape")
+        await until_screen(pilot, ProjectScreen)
         await pilot.press("down", "minus")
         await until(pilot, lambda: pane.judgments.judged.get(second.chunk_id) is False, "the second mark")
         await pilot.press("up", "backspace")
@@ -324,10 +330,6 @@ def test_nothing_is_asked_before_a_longer_pause_where_a_server_is_sent_the_query
         await pilot.press("enter")
         await answered(pilot, pane)
         assert pane.active_list.hits
-        await until(pilot, lambda: pane.host.status.state("evaluate") == "stale", "the status")
-        assert pane.host.status.done("ingest", "index", "generate", "rank", "train", "embed")
-        await pilot.press("f2")
-        await until_screen(pilot, AdaptDialog)
 
     drive(story, finished_project)
 
