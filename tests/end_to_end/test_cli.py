@@ -185,7 +185,8 @@ def test_status_and_report_as_json(finished: Path) -> None:
     fusion = report["fusion"]
     assert told["in_use"] == {
         "encoder": in_use["name"], "interpolation_weight": in_use["interpolation_weight"], "fusion": fusion["method"],
-        "weight": fusion["weight"], "rung": report["rung"],
+        "weight": fusion["weight"], "rung": report["rung"], "best": report["gate"]["rung"],
+        "queries": report["gate"]["queries"],
     }  # fmt: skip
     assert {row["name"] for row in report["gate"]["candidates"]} == {"interpolated-0.5", "adapted"}
 
