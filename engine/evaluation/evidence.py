@@ -16,8 +16,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.metrics.differences import MIN_QUERIES, queries_to_show, spread
-from engine.queries.heldout import MIN_TO_CHOOSE
+from engine.metrics.differences import MIN_FOR_SPREAD, MIN_QUERIES, queries_to_show, spread
 
 Floats = NDArray[np.float64]
 RungName = Literal["judged", "document", "model", "imported", "extractive"]
@@ -68,7 +67,7 @@ class Evidence:
     def needed(self, reference: str, points: float = DIFFERENCE) -> int:
         """Queries of this kind, as many a document, that would show a gain of so many points of the system, and in the mode, that
         varies most; and that come from documents enough for any verdict. `TYPICAL` where they are too few to have a spread."""
-        if self.queries < MIN_TO_CHOOSE:
+        if self.queries < MIN_FOR_SPREAD:
             return TYPICAL
         gaps = [self.gaps(name, reference) for name in self.systems if name != reference]
         spreads = [spread(values, self.clusters) for gap in gaps for values in (gap.semantic, gap.default)]
@@ -99,7 +98,7 @@ def deciding(ladder: Sequence[Evidence], reference: str) -> Evidence | None:
 def measured_on(ladder: Sequence[Evidence], reference: str) -> Evidence:
     """What is shown: the rung that decides; else the highest one that has a spread; else, of those that could decide, the one with
     most queries. ValueError without queries."""
-    most = max(from_top(ladder), key=lambda one: (one.rung in CERTIFYING, min(one.queries, MIN_TO_CHOOSE)))
+    most = max(from_top(ladder), key=lambda one: (one.rung in CERTIFYING, min(one.queries, MIN_FOR_SPREAD)))
     return deciding(ladder, reference) or most
 
 

@@ -24,10 +24,9 @@ from engine.core.systems import system_of
 from engine.core.text import about_count
 from engine.evaluation.evidence import CERTIFYING, DIFFERENCE, Evidence, RungName, from_top, measured_on
 from engine.metrics.bootstrap import SAMPLES, bootstrap_means, bounds
+from engine.metrics.differences import MIN_FOR_SPREAD, tested_difference
 from engine.metrics.differences import MIN_QUERIES as MIN_TO_EXCLUDE
-from engine.metrics.differences import tested_difference
 from engine.metrics.randomisation import max_t_p, randomisation_p
-from engine.queries.heldout import MIN_TO_CHOOSE
 
 JUDGE = "'engine judge' collects judged questions."
 TOLERANCE = 0.3
@@ -97,7 +96,7 @@ def decide(
     admitted = [one.name for one in results if one.outcome == "admitted"]
     chosen = comparison.first_within_one_error(admitted) if admitted else reference
     outcomes = [replace(one, outcome="in use") if one.name == chosen else one for one in results]
-    judged = next((one for one in measured if one.rung == "judged" and one.queries >= MIN_TO_CHOOSE), shown)
+    judged = next((one for one in measured if one.rung == "judged" and one.queries >= MIN_FOR_SPREAD), shown)
     return Decision(
         chosen, reference, shown.rung if decides else None, shown.queries, tuple(outcomes), rungs,
         replace(judged, clusters=None).needed(reference, PLANNED), measured_on=shown.rung,

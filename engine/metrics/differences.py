@@ -24,6 +24,8 @@ from engine.metrics.relevance import Floats
 POWER = 0.8
 MIN_QUERIES = 6
 """With fewer no verdict can come out: five queries that all agree have p = 2 · ½⁵ = 6 %, six have 3 %."""
+MIN_FOR_SPREAD = 20
+"""Queries without which nothing is said of how much they vary, and so of how many would be needed."""
 
 
 def paired_difference(
@@ -84,8 +86,10 @@ def queries_to_show(gain: float, deviation: float) -> int:
 
 def with_needed(found: Difference, gap: ArrayLike, clusters: ArrayLike | None = None) -> Difference:
     """`found`, the difference that per-query `gap` (n,) gave, with the queries needed where no difference is shown: more than n,
-    whatever the normal mean says, since the randomisation test did not show it with n."""
-    needed = queries_needed(gap, clusters=clusters) if found.verdict == "no difference shown" else None
+    whatever the normal mean says, since the randomisation test did not show it with n.
+    Fewer than `MIN_FOR_SPREAD` say nothing of it."""
+    says = found.verdict == "no difference shown" and np.size(gap) >= MIN_FOR_SPREAD
+    needed = queries_needed(gap, clusters=clusters) if says else None
     return found if needed is None else replace(found, needed=max(np.size(gap) + 1, needed))
 
 

@@ -12,7 +12,7 @@ from engine.written_queries.document_queries import folded_words, without_marks
 
 UNTITLED_RUN = 50
 MIN_TO_CHOOSE = 20
-"""Queries of one kind without which nothing is compared, and nothing is known of how much they vary."""
+"""Queries of one kind without which nothing is compared."""
 
 
 def document_keys(documents: Sequence[Document]) -> dict[int, str]:

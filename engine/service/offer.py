@@ -10,6 +10,7 @@ from engine.core.messages.offer import MIN_TO_DECIDE, AdaptationOffer, Help
 from engine.encoders.kinds.chosen import encoder_source
 from engine.evaluation.evidence import CERTIFYING, DIFFERENCE, TYPICAL
 from engine.evaluation.expected import expected_evidence
+from engine.metrics.differences import MIN_FOR_SPREAD
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ORDER, ProjectSnapshot
 from engine.project.store.artifact_info import CorpusInfo, EvaluationInfo
@@ -38,7 +39,7 @@ def adaptation_offer(project: ProjectFolder, timed: bool = True) -> AdaptationOf
         needed.update(measured)
         if counts["judged"] < needed["judged"]:  # as the report has it, which leaves a margin
             needed["judged"] = planned or needed["judged"]
-        most = max(CERTIFYING, key=lambda one: min(counts[one], MIN_TO_CHOOSE))
+        most = max(CERTIFYING, key=lambda one: min(counts[one], MIN_FOR_SPREAD))
         rung = next((one for one in CERTIFYING if counts[one] >= needed[one]), most)  # as the report has it
         helps: dict[Help, bool] = {
             "judge": counts["judged"] < needed["judged"],

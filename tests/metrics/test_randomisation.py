@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from engine.metrics import differences
 from engine.metrics.bootstrap import bootstrap_means
 from engine.metrics.differences import paired_difference, queries_needed, spread, with_needed
 from engine.metrics.randomisation import max_t_p, randomisation_p
@@ -85,10 +86,12 @@ def test_no_number_of_queries_is_given_without_a_difference():
 
 
 @pytest.mark.parametrize(("better", "of"), [(5, 7), (5, 8), (4, 6)])
-def test_more_queries_are_needed_than_did_not_show_it(better: int, of: int):
+def test_more_queries_are_needed_than_did_not_show_it(better: int, of: int, monkeypatch: pytest.MonkeyPatch):
     gap = np.repeat([1.0, 0.0], [better, of - better])
     found = paired_difference(gap, np.zeros(of), samples=2_000)
     assert (found.verdict, found.p_value, found.low > 0) == ("no difference shown", 2 / 2**better, True)
+    assert with_needed(found, gap).needed is None, "too few to say how much they vary"
+    monkeypatch.setattr(differences, "MIN_FOR_SPREAD", of)
     assert queries_needed(gap) == 6
     assert with_needed(found, gap).needed == of + 1
 
