@@ -26,9 +26,9 @@ from engine.project.folder import ProjectFolder
 TEXT = "Folders that work without bmembed. An export is complete, or nothing is written."
 PARTS = {
     "adapter": "the adapter, for peft",
-    "model": "the encoder of search, for sentence-transformers",
-    "onnx": "the encoder of search as ONNX",
-    "gguf": "the encoder of search as GGUF",
+    "model": "the encoder in use, for sentence-transformers",
+    "onnx": "the encoder in use, as ONNX",
+    "gguf": "the encoder in use, as GGUF",
     "vectors": "the chunks' vectors, .npy and .jsonl",
     "parquet": "chunks, vectors and BM25 as Parquet",
     "qdrant": "chunks, vectors and BM25 for Qdrant",

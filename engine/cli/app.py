@@ -108,6 +108,10 @@ def _on_cluster(address: str | None) -> str | None:
 
 
 ProjectName = Annotated[str, _PROJECT]
+_FOLDER = "name of a project, or path of its folder or of one that 'engine find' has read"
+ProjectOrFolder = Annotated[
+    str, typer.Argument(metavar="PROJECT|FOLDER", help=_FOLDER, autocompletion=_complete_project)
+]
 Texts = list[str] | None
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON")]
 MaybeProject = Annotated[str | None, _PROJECT]

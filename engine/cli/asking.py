@@ -18,13 +18,15 @@ if TYPE_CHECKING:
 
 @app.command()
 def ask(
-    name: ProjectName, question: Annotated[str, typer.Argument(help="as for 'engine search'")], as_json: AsJson = False
+    name: ProjectName,
+    question: Annotated[str, typer.Argument(metavar="QUESTION", help="as for 'engine search'")],
+    as_json: AsJson = False,
 ) -> None:
-    """Answer a question by your own language model. Each sentence names its sources.
+    """Answer a question with your own language model. Each sentence names its sources.
 
-    The model is that of queries.model or queries.endpoint; a server gets the passages found. Ctrl-C stops it. It is
-    marked where a source does not exist, or a quote is missing or not in its source. Check for yourself whether a source says what
-    the sentence says.
+    The model is that of queries.model or queries.endpoint; a server gets the passages found. Ctrl-C stops it. A sentence is marked
+    if it cites no source or one that does not exist, or if its quote is missing or not in the source. Check for yourself that the
+    source says what the sentence says.
     """
     from engine.answers.answering import answer, with_model
     from engine.cli.console import show_notes

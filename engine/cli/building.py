@@ -79,9 +79,10 @@ def run(
     verbose: Verbose = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make the documents searchable. Runs ingest (only what has changed), index and embed. A stopped run continues where it was.
+    """Make the documents searchable. Runs ingest (only what has changed), index and embed.
 
-    Search by keyword works after 'index'. While 'embed' runs, what is embedded so far is searched by meaning.
+    A stopped run continues where it left off. Search by keyword works after 'index'. While 'embed' runs, what is embedded so far is
+    searched by meaning.
     """
     from engine.core.errors import UsageError
     from engine.project.stage import ORDER, SEARCH

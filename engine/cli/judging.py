@@ -41,7 +41,7 @@ def judge(
         Path | None, typer.Option(metavar="FILE", help="a text file of queries to judge, one a line")
     ] = None,
     depth: Annotated[int, typer.Option(metavar="N", help="hits of each way to search", min=1, max=100)] = 10,
-    most: Annotated[int, typer.Option(metavar="N", help="at most so many of the project's own queries", min=1)] = 20,
+    most: Annotated[int, typer.Option(metavar="N", help="maximum number of the project's own queries", min=1)] = 20,
     as_json: AsJson = False,
 ) -> None:
     """Judge hits as right or wrong. Keys: y(es), n(o), s(kip), u(ndo), q(uit). Answers count in the next 'engine adapt'.

@@ -43,7 +43,10 @@ class Shown:
 Top = Annotated[int | None, typer.Option(metavar="N", help="number of hits")]
 Types = Annotated[Texts, typer.Option("--type", metavar="TYPE", help="only this file type, such as md; may repeat")]
 Files = Annotated[
-    bool, typer.Option("--files", help="print only the paths of the files found, of archives and emails their own")
+    bool,
+    typer.Option(
+        "--files", help="print only the paths of files; of a document in an archive or email, the path of that"
+    ),
 ]
 
 
@@ -51,7 +54,7 @@ Files = Annotated[
 def search(
     name: MaybeProject = None,
     query: Annotated[
-        str | None, typer.Argument(metavar="QUERY", help='words, "an exact phrase", -word, word*, title:word')
+        str | None, typer.Argument(metavar="QUERY", help='words, "an exact phrase", -word, word*, title:word, like:ID')
     ] = None,
     mode: Annotated[
         Literal["hybrid", "semantic", "keywords", "bm25"] | None,
@@ -74,7 +77,7 @@ def search(
     min_score: Annotated[
         float | None, typer.Option(metavar="SCORE", help="no hits with a lower score; scales differ by mode")
     ] = None,
-    literal: Annotated[bool, typer.Option("--literal", help='take ", -, * and title: as plain text')] = False,
+    literal: Annotated[bool, typer.Option("--literal", help='take ", -, *, title: and like: as plain text')] = False,
     path: Annotated[
         list[str] | None,
         typer.Option(
@@ -84,7 +87,9 @@ def search(
     ] = None,
     file_type: Types = None,
     same_type: Annotated[Texts, typer.Option("--format", hidden=True)] = None,
-    author: Annotated[Texts, typer.Option(metavar="NAME", help="only documents by such an author; may repeat")] = None,
+    author: Annotated[
+        Texts, typer.Option(metavar="NAME", help="only documents with this in the author's name; may repeat")
+    ] = None,
     language: Annotated[
         Texts, typer.Option(metavar="LANG", help="only documents in this language, such as en; may repeat")
     ] = None,

@@ -40,7 +40,9 @@ def study(
     model: Annotated[
         Texts, typer.Option(metavar="FOLDER", help="encoder to use instead of the project's; may repeat")
     ] = None,
-    seeds: Annotated[int, typer.Option(metavar="N", min=1, max=10, help="repeat each training with so many seeds")] = 1,
+    seeds: Annotated[
+        int, typer.Option(metavar="N", min=1, max=10, help="number of seeds to repeat each training with")
+    ] = 1,
     changes: Annotated[
         Texts, typer.Option("--set", metavar="KEY=VALUE", help="a setting for all trainings, such as training.steps=60")
     ] = None,

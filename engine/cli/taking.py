@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from engine.cli.app import AsJson, ProjectName, agree, app, cleaned_up, opened, print_json
+from engine.cli.app import AsJson, ProjectName, ProjectOrFolder, agree, app, cleaned_up, opened, print_json
 from engine.core.text import harmless
 
 if TYPE_CHECKING:
@@ -54,9 +54,11 @@ def export(
 
 @app.command()
 def purge(
-    name: ProjectName, yes: Annotated[bool, typer.Option("--yes", help="do not ask")] = False, as_json: AsJson = False
+    name: ProjectOrFolder,
+    yes: Annotated[bool, typer.Option("--yes", help="do not ask")] = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Delete a project, but not its documents. With a FOLDER, deletes what 'engine find' keeps of it.
+    """Delete a project, but not its documents. With a FOLDER, deletes the index that 'engine find' keeps of it.
 
     Everything that was made from the documents is deleted. What else on this machine may hold their text is listed.
     """

@@ -81,11 +81,9 @@ KINDS = {
     kind.name: kind
     for kind in (
         Kind("adapter", "the adapter as a peft folder", False, _has_adapter, write_adapter),
-        Kind(
-            "model", "the encoder of search for sentence-transformers", False, lambda s: s.in_use.folder, write_models
-        ),
-        Kind("onnx", "the encoder of search as ONNX", False, _has_onnx, write_onnx),
-        Kind("gguf", "the encoder of search as GGUF, in float32 and float16", False, _has_gguf, write_gguf),
+        Kind("model", "the encoder in use, for sentence-transformers", False, lambda s: s.in_use.folder, write_models),
+        Kind("onnx", "the encoder in use, as ONNX", False, _has_onnx, write_onnx),
+        Kind("gguf", "the encoder in use, as GGUF in float32 and float16", False, _has_gguf, write_gguf),
         Kind("vectors", "the chunks' vectors as .npy, their ids as .jsonl", True, lambda s: s.index, write_vectors),
         Kind("parquet", "chunks, vectors and BM25 terms as Parquet", True, check_complete, write_parquet),
         Kind("qdrant", "chunks, vectors and BM25 for Qdrant", True, check_searchable, write_qdrant),

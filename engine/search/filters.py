@@ -87,7 +87,7 @@ def unknown_formats(wanted: Iterable[str], documents: Iterable[Document]) -> lis
 
 def unknown_format(wanted: Iterable[str], documents: Iterable[Document]) -> UsageError | None:
     """The error of the first of these; None where there is none."""
-    valid = sorted({*FORMATS.values(), *PICTURES.values()})
+    valid = sorted(ending[1:] for ending in (*FORMATS, *PICTURES))
     errors = (unknown("file type", one, valid, code="type-unknown") for one in unknown_formats(wanted, documents))
     return next(errors, None)
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from dataclasses import replace
 from datetime import datetime
 
@@ -11,7 +12,15 @@ from hypothesis import strategies as st
 
 from engine.core.errors import UsageError
 from engine.core.records import Document
-from engine.search.filters import SearchFilter, facets, languages_of_no_document, parse_date, unknown_formats, unmet
+from engine.search.filters import (
+    SearchFilter,
+    facets,
+    languages_of_no_document,
+    parse_date,
+    unknown_format,
+    unknown_formats,
+    unmet,
+)
 
 
 def document(number: int, path: str, modified: float = 0.0) -> Document:
@@ -119,6 +128,9 @@ def test_endings_mean_their_format_and_archives_what_lies_in_them() -> None:
     ):
         assert SearchFilter(formats=(name,)).allowed(named, lambda: holders) == wanted
     assert unknown_formats(("md", "pages", "jsonl", "HTM"), named) == ["pages"]
+    problem = unknown_format(("pages",), named)
+    assert problem is not None
+    assert {"tsv", "mht", "md"} <= set(re.findall(r"\w+", problem.why))
 
 
 def test_folders_named_like_archives_are_none() -> None:

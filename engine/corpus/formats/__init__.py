@@ -81,9 +81,9 @@ def beside(inside: Iterator[Found], failed: UnreadableFileError | None) -> Itera
 OFFICE = ("pdf", "docx", "doc", "pptx", "ppt", "xlsx", "xls", "odt", "ods", "odp", "rtf", "epub")
 _HERE = "engine.corpus.formats"
 _READERS = {
-    "txt": f"{_HERE}.plain", "md": f"{_HERE}.markdown", "html": f"{_HERE}.html", "eml": f"{_HERE}.mail",
-    "mbox": f"{_HERE}.mail", "msg": f"{_HERE}.outlook", "zip": f"{_HERE}.archive", "pdf": f"{_HERE}.pdf",
-    "beir": "engine.written_queries.beir",
+    "txt": f"{_HERE}.plain", "md": f"{_HERE}.markdown", "html": f"{_HERE}.html", "msg": f"{_HERE}.outlook",
+    "zip": f"{_HERE}.archive", "pdf": f"{_HERE}.pdf", "beir": "engine.written_queries.beir",
+    **dict.fromkeys(("eml", "mhtml", "mbox"), f"{_HERE}.mail"),
     **dict.fromkeys(("csv", "json", "jsonl"), f"{_HERE}.tabular"),
     **dict.fromkeys(("png", "jpg", "tif", "bmp", "gif", "webp"), f"{_HERE}.pictures"),
     **dict.fromkeys(("docx", "doc", "pptx", "ppt", "xlsx", "xls"), f"{_HERE}.office"),

@@ -1,4 +1,4 @@
-"""Mails: .eml (and .mhtml, which is built alike) and mailboxes. Attachments are files of their own."""
+"""Mails, web pages saved as .mhtml, which are built alike, and mailboxes. Attachments are files of their own."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _WORDS = re.compile("[^\\W\u3040-\u9fff\uac00-\ud7a3]+|[\u3040-\u9fff\uac00-\ud7
 class MailReader:
     """Reads one mail: its header and the text that a reader sees; then its attachments."""
 
-    formats = frozenset({"eml"})
+    formats = frozenset({"eml", "mhtml"})
 
     def read(self, path: Path, data: bytes | None = None) -> Iterator[Found]:
         """See `Reader.read`."""
@@ -60,7 +60,8 @@ class MailReader:
         text = "\n\n".join(filter(None, ("\n".join(lines), body)))
         if text.strip():
             yield ReadDocument(
-                header["Subject"] or title_from_name(path), text, format="eml", author=header["From"],
+                header["Subject"] or title_from_name(path), text, author=header["From"],
+                format=FORMATS.get(ending_of(path.name), "eml"),
                 created=_date(header["Date"]), note="; ".join(dict.fromkeys(read.notes)),
             )  # fmt: skip
         failed = None if text.strip() else UnreadableFileError(path, "it holds no text", "empty")

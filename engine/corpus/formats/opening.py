@@ -108,7 +108,7 @@ class _Opening:
         self.unpacked += len(member.data)
         problem = self._refusal(depth, len(member.data))
         if problem:
-            yield LeftOut(name, "quarantined", "too large", problem)
+            yield LeftOut(name, "quarantined", "too large" if depth <= MAX_DEPTH else "unsupported", problem)
             return
         format = member_format(name, member.data)
         if not format:

@@ -67,7 +67,7 @@ def _text_in_disguise(path: Path, format: str, head: bytes) -> str:
     if format == "doc" and head[:4] in (b"\xdb\xa5\x2d\x00", b"\x31\xbe\x00\x00"):
         return "doc"  # of Word before version 6
     if format == "doc" and is_mail(head):  # as browsers save a page with its pictures
-        return "eml"
+        return "mhtml"
     if format == "xls" and _is_tabbed(head):
         return "csv"
     if format == "zip" and head.startswith((b"PK\x05\x06", b"PK00PK", b"PK\x07\x08")):

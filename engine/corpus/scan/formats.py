@@ -14,7 +14,7 @@ FORMATS = {
     ".ppt": "ppt", ".pps": "ppt", ".pot": "ppt",
     ".xlsx": "xlsx", ".xlsm": "xlsx", ".xltx": "xlsx", ".xltm": "xlsx", ".xls": "xls", ".xlt": "xls",
     ".odt": "odt", ".ott": "odt", ".ods": "ods", ".ots": "ods", ".odp": "odp", ".otp": "odp",
-    ".eml": "eml", ".mht": "eml", ".mhtml": "eml", ".msg": "msg", ".mbox": "mbox", ".mbx": "mbox",
+    ".eml": "eml", ".mht": "mhtml", ".mhtml": "mhtml", ".msg": "msg", ".mbox": "mbox", ".mbx": "mbox",
     ".csv": "csv", ".tsv": "csv", ".json": "json", ".jsonl": "jsonl", ".ndjson": "jsonl", ".zip": "zip",
 }  # fmt: skip
 PICTURES = {

@@ -35,6 +35,12 @@ def test_the_text_of_every_format_is_found(tmp_path: Path, name: str) -> None:
     assert [page.number for page in document.pages] == list(range(1, len(document.pages) + 1))
 
 
+@pytest.mark.parametrize(("name", "format"), [("a.eml", "eml"), ("a.mhtml", "mhtml"), ("a.MHT", "mhtml")])
+def test_a_saved_page_is_called_one_and_not_a_mail(tmp_path: Path, name: str, format: str) -> None:
+    content = MAILS["a.eml" if format == "eml" else "a.mhtml"]
+    assert only(opened(tmp_path, name, content)).format == format
+
+
 @pytest.mark.parametrize("name", TITLED)
 def test_titles_and_authors_are_the_documents_own(tmp_path: Path, name: str) -> None:
     document = only(opened(tmp_path, name, TITLED[name]))
@@ -299,7 +305,7 @@ def test_a_text_about_another_format_is_a_text(tmp_path: Path, name: str, conten
 def test_what_other_programs_write_under_the_names_of_office_files_is_read(tmp_path: Path) -> None:
     table = "Berth\tDepth\nNorth pelican\t12 m\n"
     for name, content, format in (
-        ("a.xls", table.encode(), "csv"), ("b.xls", table.encode("utf-16"), "csv"), ("c.doc", office.MHTML, "eml"),
+        ("a.xls", table.encode(), "csv"), ("b.xls", table.encode("utf-16"), "csv"), ("c.doc", office.MHTML, "mhtml"),
     ):  # fmt: skip
         document = only(opened(tmp_path, name, content))
         assert (document.format, "pelican" in document.text) == (format, True), name

@@ -144,7 +144,7 @@ def test_the_limits_hold_for_files_inside_documents(tmp_path: Path, monkeypatch:
     monkeypatch.undo()
     found = found_in(tmp_path, "c.pdf", deep)
     assert len(found) == 1 + opening.MAX_DEPTH + 1
-    assert reported(found)[-1] == ("/".join(["p.pdf"] * 7), "too large")
+    assert reported(found)[-1] == ("/".join(["p.pdf"] * 7), "unsupported")
 
 
 def test_a_fault_in_looking_for_files_is_listed_and_costs_nothing_else(
