@@ -292,6 +292,6 @@ def _clean(query: str) -> str:
 
 def _check(mode: str, top: int) -> None:
     if mode not in MODES:
-        raise unknown("search mode", mode, MODE_OF_NAME, code="search-mode-unknown")
+        raise unknown("search mode", str(mode), MODE_OF_NAME, code="search-mode-unknown")
     if top < 1:
         raise UsageError(f"{top} hits cannot be shown.", "", "Ask for 1 or more.", code="hits-too-few")
