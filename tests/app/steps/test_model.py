@@ -114,7 +114,7 @@ def test_a_change_is_shown_before_it_is_written(finished_project: Path) -> None:
         await choose(pilot, "model-preset", "paper")
         await until(pilot, lambda: change.has_class("-asking"), "the question")
         effect = str(change.query_one(".change-effect").render())
-        assert [step.key for step in STEPS if step.title in effect] == ["train", "result", "search"]
+        assert [step.key for step in STEPS if step.title in effect] == ["train", "result"]
         assert written(finished_project)["training"]["preset"] == "quick"
         await pilot.press("right", "enter")
         await until(pilot, lambda: row.value == "quick", "the row as it was")

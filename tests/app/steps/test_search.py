@@ -199,7 +199,7 @@ def test_looking_inside_and_judging(finished_project: Path, monkeypatch: pytest.
         first, second, *_ = pane.active_list.hits
         for keys, offered in (((), False), (("down",), True), (("slash",), False)):
             await pilot.press(*keys)
-            await until(pilot, lambda offered=offered: ("+ relevant" in shown(pilot).splitlines()[-1]) == offered)  # type: ignore[misc]
+            await until(pilot, lambda offered=offered: ("+ right" in shown(pilot).splitlines()[-1]) == offered)  # type: ignore[misc]
             assert bool(pane.check_action("judge", (True,))) == offered
         await pilot.press("down", "plus")
         await until(pilot, lambda: pane.judgments.judged.get(first.chunk_id) is True, "the mark")
