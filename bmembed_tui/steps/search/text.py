@@ -64,7 +64,7 @@ def embedding(run: RunState) -> str:
     if run.current != "embed":
         return ""
     how_far = format_progress(run, "  ", with_bar=True) or (", finishing" if run.stage("embed").progress else "")
-    return f"▶ embedding{how_far} · hits by keywords come at once, by meaning bit by bit"
+    return f"▶ embedding{how_far} · hits by keyword come at once, hits by meaning as it goes on"
 
 
 def status(mode: str, searching: Searching) -> str:
