@@ -90,11 +90,18 @@ def _fold(text: str) -> tuple[str, Callable[[int], int]]:
     Where a line ends within Chinese or Japanese words, which go on over it, no blank stands.
     """
     parts, at = list[str](), 0
-    ends, shifts = [0], [0]
+    ends, starts, shifts = [0], list[int](), [0]
     for blank in _FOLDED.finditer(text):
         put = " " if blank["blank"] and blank.start() else ""
         parts += text[at : blank.start()], put
         at = blank.end()
+        starts.append(blank.start())
         ends.append(at)
         shifts.append(shifts[-1] + len(blank[0]) - len(put))
-    return "".join((*parts, text[at:])).rstrip(" "), lambda place: place - shifts[bisect_right(ends, place) - 1]
+    starts.append(len(text))
+
+    def place(character: int) -> int:
+        piece = bisect_right(ends, character) - 1
+        return min(character, starts[piece]) - shifts[piece]
+
+    return "".join((*parts, text[at:])).rstrip(" "), place

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from engine.lexical.analysis import matched_spans
@@ -90,6 +90,7 @@ def texts_and_spans(draw: st.DrawFn) -> tuple[str, list[tuple[int, int]]]:
     return text, list(zip(ends[::2], ends[1::2], strict=False))
 
 
+@example(drawn=("   aaa", [(0, 1), (2, 3), (4, 5)]), width=6)
 @given(drawn=texts_and_spans(), width=st.integers(-3, 320))
 def test_marks_are_within_bounds_and_the_length_is_kept(drawn: tuple[str, list[tuple[int, int]]], width: int) -> None:
     text, spans = drawn
