@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from bmembed_tui.window.desktop import open_desktop, parser
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from bmembed_tui.client.engine_client import EngineClient
 
 
@@ -46,15 +48,15 @@ async def begun(wanted: str | None) -> EngineClient | None:
     from bmembed_tui.home.recents import listed
     from engine.core.errors import EngineError
 
-    with suppress(EngineError):  # whoever opens the project is told why
-        if wanted is not None:
-            from engine.project.folder import locate
-
-            client = EngineClient(locate(wanted))
-        elif latest := listed()[:1]:
-            client = EngineClient(latest[0])
-        else:
-            return None
-        await client.begin()
-        return client
+    with suppress(EngineError):  # it is shown when the project is opened
+        if path := _located(wanted) if wanted is not None else next(iter(listed()), None):
+            client = EngineClient(path)
+            await client.begin()
+            return client
     return None
+
+
+def _located(name: str) -> Path:
+    from engine.project.folder import locate  # it loads the settings, which the list of projects does without
+
+    return locate(name)

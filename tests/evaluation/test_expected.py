@@ -32,6 +32,12 @@ def evidence(project: ProjectFolder, made: bool = True) -> dict[str, int]:
         return {**expected.expected_evidence(ProjectSnapshot(project, project.settings(), store), made)}
 
 
+def listed_as_evidence(project: ProjectFolder) -> int:
+    with closing(project.store()) as store:
+        listed = by_origin(ProjectSnapshot(project, project.settings(), store)).queries
+    return sum(one.use == "evidence" for one in listed)
+
+
 def test_as_many_titles_decide_as_were_foretold(tmp_path: Path) -> None:
     copy_documents(tmp_path / "documents", ("incidents", "minutes"), 10)
     made = ProjectFolder.create(
@@ -40,9 +46,7 @@ def test_as_many_titles_decide_as_were_foretold(tmp_path: Path) -> None:
     with stages_in_this_process():
         pipeline.run(made, stages=("ingest", "index"))
         before = evidence(made, made=False)
-        with closing(made.store()) as store:
-            listed = by_origin(ProjectSnapshot(made, made.settings(), store)).queries
-        assert sum(one.use == "evidence" for one in listed) == before["document"]
+        assert listed_as_evidence(made) == before["document"]
         found: list[Event] = []
         pipeline.run(made, stages=("generate", "rank"), on_event=found.append)
     after = evidence(made)
@@ -93,9 +97,7 @@ def test_imported_queries_are_counted_before_and_after_they_are_attached(tmp_pat
     with stages_in_this_process():
         pipeline.run(made, stages=("ingest", "index"))
         before = evidence(made, made=False)
-        with closing(made.store()) as store:
-            listed = by_origin(ProjectSnapshot(made, made.settings(), store)).queries
-        assert sum(one.use == "evidence" for one in listed) == before["document"]
+        assert listed_as_evidence(made) == before["document"]
         pipeline.run(made, stages=("generate",))
     with closing(made.store()) as store:
         held_out = sum(one.split == "heldout" and one.kind == "imported" for one in store.queries())
