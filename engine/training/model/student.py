@@ -19,6 +19,7 @@ from engine.encoders.text_model import TextModel
 from engine.training.compute.blocks import rework
 from engine.training.compute.micro_batches import MicroBatch, grid_length
 from engine.training.config import TrainingConfig
+from engine.training.model.fused_lora import fuse
 from engine.training.model.lora import add_lora, blocks, lora_parameters, whole_parameters
 
 Rows: TypeAlias = "list[array[int]]"
@@ -60,6 +61,8 @@ class Student:
         self.has_dropout = config.model_dropout or config.lora_dropout > 0
         self._whole_model_dropout = config.model_dropout
         self._checkpointing = False
+        if hardware.device == "cpu" and not whole and config.lora_dropout == 0:
+            fuse(transformer)
         if config.augmentation == "lambda-mafin":
             self.text_model.geometry = OwnLengths(1.0)
         with torch.no_grad():
