@@ -37,8 +37,8 @@ class RunStarted(Event):
 class RunEstimated(Event):
     """About what the stages with work to do will take on this machine: `seconds` of each; of those in `unknown` nobody knows.
 
-    `rough`: the machine was busy when its speed was measured. `nominal`: the work of each with the `encoder`, in
-    seconds of a machine of given speed.
+    `rough`: the machine was busy when its speed was measured. `nominal`: the work of each with the `encoder` (its
+    fingerprint, device and precision), in seconds of a machine of given speed.
     """
 
     chunks: int

@@ -149,7 +149,8 @@ def estimate(snapshot: ProjectSnapshot, stages: Sequence[str], should_stop: Call
     if chosen.small_model or chosen.vectors or not encoder_source(chosen).abilities.trains:
         return RunEstimated(chunks=work.chunks, seconds={}, unknown=list(stages))
     unknown = [stage for stage in stages if _unknown(snapshot, stage)]
-    known, encoder = [stage for stage in stages if stage not in unknown], encoder_fingerprint_of(snapshot, None, 1.0)
+    known = [stage for stage in stages if stage not in unknown]
+    encoder = f"{encoder_fingerprint_of(snapshot, None, 1.0)} {chosen.device} {chosen.dtype}"
     nominal, before = work.seconds(known, NOMINAL), seconds_before(snapshot.project, encoder)
     seconds, rough = {stage: nominal[stage] * before[stage] for stage in known if stage in before}, False
     if any(stage not in before and stage in ENCODING for stage in known):
@@ -172,8 +173,8 @@ def _left(snapshot: ProjectSnapshot, config: TrainingConfig) -> TrainingConfig:
 
 
 def seconds_before(project: ProjectFolder, encoder: str) -> dict[str, float]:
-    """Stage → seconds that it took for each nominal second of its work, in the newest run that foresaw it, with this `encoder`, and
-    did all of it."""
+    """Stage → seconds that it took for each nominal second of its work, in the newest run that foresaw it, with this `encoder`
+    on this device in this precision, and did all of it."""
     found: dict[str, float] = {}
     for record in run_records(project):
         nominal, resumed = dict[str, float](), False

@@ -185,6 +185,23 @@ def test_what_was_done_before_is_not_measured(finished_built: Path, monkeypatch:
     assert not found.rough
 
 
+@pytest.mark.parametrize("changed", [{"dtype": "bfloat16"}, {"device": "auto"}])
+def test_what_another_precision_or_device_took_does_not_count(
+    finished_built: Path, monkeypatch: pytest.MonkeyPatch, changed: dict[str, str]
+) -> None:
+    monkeypatch.setattr(estimate, "MIN_ENCODINGS", 0)
+    asked: list[str] = []
+    monkeypatch.setattr(estimate, "seconds_before", lambda _, encoder: asked.append(encoder) or {"train": 1.0})
+    project = ProjectFolder(finished_built)
+    with closing(project.store()) as store:
+        snapshot = ProjectSnapshot(project, project.settings(), store)
+        encoder = snapshot.settings.encoder.model_copy(update=changed)
+        other = replace(snapshot, settings=snapshot.settings.model_copy(update={"encoder": encoder}))
+        found = [estimate.estimate(one, ["train"], lambda: False) for one in (snapshot, snapshot, other)]
+    assert asked[0] == asked[1] != asked[2]
+    assert [one and one.encoder for one in found] == asked
+
+
 @pytest.mark.parametrize(("place", "left"), [("", (0, 23)), ("pretraining", (83, 40))])
 def test_steps_that_are_done_are_not_counted(
     finished_built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, left: tuple[int, int]
