@@ -31,7 +31,7 @@ _TINY = 8
 _BATCH = 512
 _MIN_TOKENS = 16
 _LONGER = 1.3  # sentences that are somewhat longer than the average fit too
-_STEP = 8  # a splitter copies the tokenizer, which takes milliseconds: few capacities, few splitters
+_STEP = 8  # few capacities, few splitters
 
 Span = tuple[int, int]
 

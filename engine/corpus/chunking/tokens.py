@@ -11,8 +11,10 @@ from engine.core.errors import ModelError
 
 if TYPE_CHECKING:
     from semantic_text_splitter import MarkdownSplitter, TextSplitter
+    from tokenizers import Tokenizer
 
 _BATCH_FROM = 16
+_MOST_WORDS, _LONGEST_WORD = 250_000, 64
 WINDOW = 2**14  # characters: a splitter takes time by the square of what it is given, in the worst case
 WINDOW_PER_TOKEN = 16
 COUNTED_AT_ONCE = 2**18  # characters
@@ -35,14 +37,17 @@ class TokenCounter:
         self._tokenizer.no_padding()
         self.splitter = lru_cache(maxsize=64)(self._new_splitter)
         self._counted = lru_cache(maxsize=4096)(self._count)
+        self._words = _Remembered(self._count) if _counts_by_word(self._tokenizer) else None
 
     def count(self, text: str) -> int:
-        """Tokens of a text. Short texts are remembered: context lines come again and again."""
+        """Tokens of a text. Words, or short texts, are remembered: they come again and again."""
+        if self._words is not None:
+            return sum(map(self._words.__getitem__, text.replace("\n", " ").split(" ")))
         return self._counted(text) if len(text) < 512 else self._count(text)
 
     def count_many(self, texts: Sequence[str]) -> list[int]:
         """`count` for many texts, in one call where that pays."""
-        if len(texts) < _BATCH_FROM:
+        if self._words is not None or len(texts) < _BATCH_FROM:
             return [self.count(text) for text in texts]
         return [len(found) for found in self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]
 
@@ -51,7 +56,7 @@ class TokenCounter:
         count = 0
         for start in range(0, len(text), COUNTED_AT_ONCE):
             check()
-            count += self._count(text[start : start + COUNTED_AT_ONCE])
+            count += self.count(text[start : start + COUNTED_AT_ONCE])
         return count
 
     def split(
@@ -83,13 +88,39 @@ class TokenCounter:
         return text if len(offsets) <= most_tokens else text[: offsets[most_tokens - 1][1]]
 
     def _count(self, text: str) -> int:
-        return len(self._tokenizer.encode(text, add_special_tokens=False).ids)
+        return len(self._tokenizer.encode(text, add_special_tokens=False))
 
     def _new_splitter(self, capacity: int, markdown: bool) -> TextSplitter | MarkdownSplitter:
         from semantic_text_splitter import MarkdownSplitter, TextSplitter
 
         kind = MarkdownSplitter if markdown else TextSplitter
-        return kind.from_huggingface_tokenizer(self._tokenizer, capacity)
+        return kind.from_callback(self.count, capacity)
+
+
+class _Remembered(dict[str, int]):
+    """Word → tokens, found by `count` when it is first asked for."""
+
+    def __init__(self, count: Callable[[str], int]) -> None:
+        super().__init__()
+        self._count = count
+
+    def __missing__(self, word: str) -> int:
+        if len(self) >= _MOST_WORDS:
+            self.clear()
+        count = self._count(word)
+        if len(word) <= _LONGEST_WORD:
+            self[word] = count
+        return count
+
+
+def _counts_by_word(tokenizer: Tokenizer) -> bool:
+    """Whether the tokens of a text are those of its words between spaces: BERT's pre-tokenizer parts it there, and its normalizer
+    changes each character by itself."""
+    from tokenizers.normalizers import BertNormalizer
+    from tokenizers.pre_tokenizers import BertPreTokenizer
+
+    apart = isinstance(tokenizer.pre_tokenizer, BertPreTokenizer) and isinstance(tokenizer.normalizer, BertNormalizer)
+    return apart and all(len(token.content.split()) == 1 for token in tokenizer.get_added_tokens_decoder().values())
 
 
 def _window_end(text: str, start: int, size: int) -> int:
