@@ -14,7 +14,7 @@ from typing import BinaryIO
 
 from engine.core.errors import EngineError, ResourceError
 
-_digests: dict[tuple[str, int, int], str] = {}
+_digests: dict[tuple[int, ...], str] = {}
 
 PRIVATE, SHARED = {"folders": 0o700, "files": 0o600}, {"folders": 0o2750, "files": 0o640}
 """Modes in a project: of one that its owner alone reads, and of one that a group does ('engine share')."""
@@ -46,9 +46,9 @@ def file_sha256(path: Path) -> str:
 
 
 def remembered_sha256(path: Path) -> str:
-    """As `file_sha256`; remembered in this process by path, size and modification time."""
+    """As `file_sha256`; remembered in this process by the file that it is, under whatever name, its size and modification time."""
     status = path.stat()
-    key = (str(path.resolve()), status.st_size, status.st_mtime_ns)
+    key = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
     if key not in _digests:
         _digests[key] = file_sha256(path)
     return _digests[key]

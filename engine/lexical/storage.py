@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
-from engine.core.disk import file_sha256, write_text
+from engine.core.disk import file_sha256, remembered_sha256, write_text
 from engine.core.errors import DamagedError, ResourceError
 
 FORMAT_VERSION = 1
@@ -162,7 +162,7 @@ def _check_files(folder: Path, manifest: Manifest) -> None:
     for name, (size, digest) in manifest.files.items():
         path = current / name
         try:
-            found, actual = file_sha256(path), path.stat().st_size
+            found, actual = remembered_sha256(path), path.stat().st_size
         except OSError as error:
             raise damaged(folder, f"{name} cannot be read ({error.strerror})") from error
         if actual != size:

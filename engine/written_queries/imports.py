@@ -131,8 +131,8 @@ def restore_judgments(project: ProjectFolder, store: Store) -> None:
             store.put_judged(fresh)
 
 
-def import_beside(context: StageContext, corpora: Iterable[Path]) -> int:
-    """Bring in the judgments that lie beside BEIR corpora, and those of the imports folder; returns how many there are then."""
+def import_beside(context: StageContext, corpora: Iterable[Path]) -> None:
+    """Bring in the judgments that lie beside BEIR corpora, and those of the imports folder."""
     restore_judgments(context.project, context.store)
     for corpus in corpora:
         folder = corpus.parent
@@ -144,7 +144,6 @@ def import_beside(context: StageContext, corpora: Iterable[Path]) -> int:
                 continue
             context.store.put_judged(judged)
             context.choose("judgments", len(judged), f"queries.jsonl and qrels/test.tsv lie beside {corpus}")
-    return context.store.counts()["judged_queries"]
 
 
 def imported_queries(project: ProjectFolder) -> list[ImportedQuery]:

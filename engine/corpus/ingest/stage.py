@@ -61,7 +61,7 @@ class IngestStage(Stage):
         tesseract = wanted_tesseract(context)
         _report_left_out(context, found.skipped)
         tally = Ingest(context, tokenizer.path, chunking, tesseract).bring_in_line(found)
-        judged = import_beside(context, [file.absolute for file in found.files if file.format == "beir"])
+        import_beside(context, [file.absolute for file in found.files if file.format == "beir"])
         info = CorpusInfo(
             context.store.corpus_fingerprint(), passwords=passwords_mark(context), ocr=ocr_mark(context, tesseract),
             limits=limits_of(context), tokenizer=tokenizer.fingerprint,
@@ -73,7 +73,8 @@ class IngestStage(Stage):
             "files_read": tally["read"], "files_unchanged": tally["unchanged"], "files_removed": tally["removed"],
             "files_skipped": counts["skipped"], "files_quarantined": counts["quarantined"],
             "new_chunks": tally["new_chunks"], "documents": counts["documents"], "chunks": counts["chunks"],
-            "judged_queries": judged, "files_renamed": tally["renamed"], "left_out_inside_files": len(context.store.unread_parts()),
+            "judged_queries": counts["judged_queries"], "files_renamed": tally["renamed"],
+            "left_out_inside_files": len(context.store.unread_parts()),
         }  # fmt: skip
 
 

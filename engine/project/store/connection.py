@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import sqlite3
@@ -162,6 +163,7 @@ def connect(path: Path) -> sqlite3.Connection:
     """Open a file with the project's pragmas."""
     connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
     try:
+        connection.create_function("sha256", 1, _sha256, deterministic=True)
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA foreign_keys = ON")
@@ -170,6 +172,10 @@ def connect(path: Path) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+def _sha256(text: str | None) -> str:
+    return hashlib.sha256(text.encode()).hexdigest() if text else ""
 
 
 def connect_for_reading(path: Path) -> sqlite3.Connection:

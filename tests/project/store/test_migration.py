@@ -21,8 +21,11 @@ VALUES (1, '/d', 'a.md', 'md', 5, 6, 'h', 'read', 'c');
 INSERT INTO documents (id, file_id, path, source, format, title, text, content_hash, size, modified)
 VALUES (1, 1, 'a.md', '/d', 'md', 'A', 'Birds. The pelican.', 'h', 5, 6.0);
 INSERT INTO chunks (id, document_id, ordinal, start, end, text, headings, tokens, content_hash)
-VALUES (1, 1, 0, 7, 19, 'The pelican.', '[]', 4, 'x');
+VALUES (1, 1, 0, 7, 19, 'The pelican.', '[]', 4, 'x'), (2, 1, 1, 0, 6, 'Birds.', '[]', 2, 'y');
+INSERT INTO documents (id, file_id, path, source, format, title, text, content_hash, size, modified, language)
+VALUES (2, 1, 'a.md/b', '/d', 'md', 'B', 'Möwe', 'h', 5, 6.0, 'de');
 DROP TABLE document_queries;
+DROP TABLE contents;
 DROP INDEX documents_overview;
 DROP INDEX chunks_overview;
 PRAGMA user_version = 6;
@@ -53,7 +56,15 @@ def columns(path: Path) -> dict[str, list[Any]]:
 
 def test_a_project_of_the_version_before_is_brought_up_to_date(former: Path, tmp_path: Path) -> None:
     store = Store.open(former)
-    assert [chunk.text for chunk in store.chunks()] == ["The pelican."]
+    assert [chunk.text for chunk in store.chunks()] == ["The pelican.", "Birds."]
+    assert store.languages_but("en") == [(2, "de", 4)]
+    fingerprint, chunks = store.corpus_fingerprint(), store.chunks_of(1)
+    with store.transaction():
+        assert store.replace_chunks(1, chunks[:1]) == 0
+    assert store.corpus_fingerprint() != fingerprint
+    with store.transaction():
+        assert store.replace_chunks(1, chunks) == 0
+    assert store.corpus_fingerprint() == fingerprint
     with store.transaction():
         store.replace_document_queries(1, [DocumentQuery("sea birds", "heading", 1, 1, 0, 5)])
     assert [(query.text, query.written_in) for query in store.document_queries()] == [("sea birds", 1)]
