@@ -7,8 +7,9 @@ import shutil
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from hashlib import sha256
 from itertools import tee
+from mmap import MADV_DONTNEED, mmap
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -84,8 +85,9 @@ class VectorCache:
         order = np.argsort(shards, kind="stable")
         for rows in np.split(order, np.flatnonzero(np.diff(shards[order])) + 1):
             if len(rows):
-                shard = shards[rows[0]]
-                vectors[rows] = self._shards[shard][places[rows] - starts[shard]]
+                shard = self._shards[shards[rows[0]]]
+                vectors[rows] = shard[places[rows] - starts[shards[rows[0]]]]
+                cast(mmap, shard.base).madvise(MADV_DONTNEED)  # its pages would count as this process's memory
         return vectors
 
     def append(self, hashes: np.ndarray, vectors: np.ndarray) -> None:
@@ -147,6 +149,10 @@ class CachedRows:
     def __init__(self, cache: VectorCache, places: np.ndarray, similarity: Similarity) -> None:
         self._cache, self._places, self._similarity = cache, places, similarity
         self.shape = (len(places), cache.dimension)
+
+    def chosen(self, rows: np.ndarray) -> CachedRows:
+        """Those of places or a mask."""
+        return CachedRows(self._cache, self._places[rows], self._similarity)
 
     def __getitem__(self, rows: slice | np.ndarray) -> np.ndarray:
         return self._similarity.restored(self._cache.read(self._places[rows]))

@@ -270,7 +270,9 @@ class LexicalIndex:
         terms = self.query_terms(text, bonus=True)
         if not len(ids) or not terms.words:
             return np.zeros(len(ids), np.float32)
-        wanted = tantivy.Query.term_set_query(self._index.schema, ID, ids.tolist())
+        # a term_set_query would look through all ids
+        each = [tantivy.Query.term_query(self._index.schema, ID, key, "basic") for key in ids.tolist()]
+        wanted = tantivy.Query.boolean_query([(tantivy.Occur.Should, one) for one in each])
         among = tantivy.Query.const_score_query(wanted, 0.0)
         both = tantivy.Query.boolean_query([(tantivy.Occur.Must, self._query(terms)), (tantivy.Occur.Must, among)])
         keys, scores = self._hits(both, len(ids))

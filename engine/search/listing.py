@@ -87,8 +87,8 @@ class Listing:
         """
         present: list[tuple[Chunk, Document, float]] = []
         there: dict[int, Document | None] = {}
-        for start in range(0, len(order), 2 * top):
-            block = order[start : start + 2 * top]
+        for start in range(0, len(order), top):
+            block = order[start : start + top]
             chunks = self._loaded.store.chunks_by_id(chunk_id for chunk_id, _ in block)
             for chunk_id, score in block:
                 if len(present) >= top:

@@ -1,4 +1,4 @@
-"""The forms that an index's manifest may name."""
+"""The forms and types that an index's manifest may name."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from engine.core.similarity import COSINE, IndexForm
 
 INDEX_FORMS: dict[str, IndexForm] = {form.name: form for form in (COSINE.index_form, LorentzForm())}
 """By name: an index is opened in the form that its manifest names, with the parameters that it keeps."""
+
+DTYPES = {"f16": "float16", "f32": "float32", "i8": "int8"}
 
 
 def index_form(manifest: Mapping[str, Any]) -> IndexForm:

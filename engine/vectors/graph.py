@@ -5,6 +5,8 @@ It is mapped, not read, so that opening it costs nothing. Its own copy of the ro
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +15,7 @@ from numpy.typing import NDArray
 
 from engine.encoders.graph.native_libraries import prepare_for_usearch
 
-CONNECTIVITY, EXPANSION = (
-    16,
-    64,
-)  # with 256 candidates recall@10 .998, in half the time of usearch's 128 (docs/log/scale.md)
-_BLOCK = 16_384
+CONNECTIVITY, EXPANSION = 16, 64  # in half the time of usearch's 128 (docs/log/scale.md)
 
 
 def graph_of(path: Path) -> Path:
@@ -25,15 +23,16 @@ def graph_of(path: Path) -> Path:
     return path.with_suffix(".usearch")
 
 
-def write_graph(path: Path, rows: NDArray[Any], *, of_cosines: bool) -> None:
-    """Build the graph of rows (n, D) under their places and save it. `of_cosines`: else int8 is too coarse for them.
+def write_graph(path: Path, blocks: Iterable[NDArray[Any]], width: int, *, of_cosines: bool) -> None:
+    """Build the graph of rows, which come in `blocks` (m, D), under their places and save it. `of_cosines`: else int8 is too coarse
+    for them.
 
     Raises OSError.
     """
-    index = _empty(rows.shape[1], "i8" if of_cosines else "f16")
-    for start in range(0, len(rows), _BLOCK):
-        block = rows[start : start + _BLOCK].astype(np.float32)
-        index.add(np.arange(start, start + len(block), dtype=np.uint64), block)
+    index = _empty(width, "i8" if of_cosines else "f16")
+    for block in blocks:
+        start = len(index)
+        index.add(np.arange(start, start + len(block), dtype=np.uint64), block.astype(np.float32))
     try:
         index.save(str(path))
     except RuntimeError as error:
@@ -48,10 +47,20 @@ def map_graph(path: Path, width: int, *, of_cosines: bool) -> Any:
     return index
 
 
-def candidates(graph: Any, query_row: NDArray[np.float32], wanted: int) -> NDArray[np.int64]:
-    """Places (m,) of about as many rows as are wanted, of those nearest to a query (D,)."""
-    graph.expansion_search = wanted
-    return np.asarray(graph.search(query_row.astype(np.float32), wanted).keys, np.int64)
+def candidates(
+    graphs: Sequence[tuple[int, Any]], query_row: NDArray[np.float32], wanted: int
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """Places (m,) of rows nearest to a query (D,), and their coarse distances. `graphs`: each after the place of its first row. One
+    names about as many as are wanted, of several each the root of its share of the rows: more in all, as each may miss some.
+    """
+    places, distances = [np.empty(0, np.int64)], [np.empty(0, np.float32)]
+    count = sum(len(graph) for _, graph in graphs)
+    for start, graph in graphs:
+        graph.expansion_search = share = min(math.ceil(wanted * math.sqrt(len(graph) / count)), len(graph))
+        found = graph.search(query_row.astype(np.float32), share)
+        places.append(start + found.keys.astype(np.int64))
+        distances.append(found.distances)
+    return np.concatenate(places), np.concatenate(distances)
 
 
 def _empty(width: int, dtype: str) -> Any:

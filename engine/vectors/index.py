@@ -1,7 +1,7 @@
 """An index of vectors in a folder of its own, with a manifest; damage is found when it is opened.
 
 The rows lie in files that are written once and mapped: an update adds one, links to the others and notes the rows that are gone.
-Up to `EXACT_UP_TO` rows all are compared with a query. A file of more has a graph beside it, which names candidates, and these are
+Up to `EXACT_UP_TO` rows all are compared with a query. In a larger index, large files have graphs beside them; what these name is
 compared: an update builds no large graph anew. Long, as one class reads and writes it.
 """
 
@@ -11,13 +11,14 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterable
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from engine.core.disk import file_sha256, write_text
 from engine.core.errors import DamagedError, EngineError, ResourceError
 from engine.core.similarity import COSINE, IndexForm, Similarity
-from engine.vectors.forms import index_form
+from engine.vectors.forms import DTYPES, index_form
 from engine.vectors.ids import distinct
 
 if TYPE_CHECKING:
@@ -28,12 +29,12 @@ if TYPE_CHECKING:
 
 FORMAT_VERSION = 2
 EXACT_UP_TO = 100_000
+GRAPH_FROM = 20_000  # rows of a file that has a graph, where the index has more than EXACT_UP_TO
 CANDIDATES = 768
-"""Rows that a graph names, at least, and eight times what is wanted."""
+"""Rows that graphs name, at least, and eight times what is wanted; the nearer half is compared."""
 REBUILD_SHARE = 0.2  # of rows that are gone: they are read for nothing
 BLOCK = 16_384
 GONE = "gone.npy"
-DTYPES = {"f16": "float16", "f32": "float32", "i8": "int8"}
 
 
 class Rows(Protocol):
@@ -58,6 +59,8 @@ class VectorIndex:
         self._starts = np.cumsum([0, *(len(part.ids) for part in parts)])
         self._there = np.ones(self._starts[-1], bool)
         self._there[gone] = False
+        has_graph = np.repeat([bool(part.graph) for part in parts], np.diff(self._starts)).astype(bool)
+        self._unnamed = np.flatnonzero(self._there & ~has_graph)
         places = np.flatnonzero(self._there)
         ids = np.concatenate([np.empty(0, np.int64), *(part.ids for part in parts)])[places]
         order = np.argsort(ids, kind="stable")
@@ -101,17 +104,19 @@ class VectorIndex:
         _check_ids(add, vectors)
         known = self._places_of(np.concatenate([np.fromiter(remove, np.int64), add]))
         removed = int(self.manifest["removed"]) + len(known)
-        fresh = vectors[0 : len(add)]
-        _refuse_not_finite(fresh)
-        if removed > REBUILD_SHARE * max(1, self.count) or not self.form.takes(fresh):
+        starts, form = range(0, len(add), BLOCK), self.form
+        fit = form.of_cosines or all(form.takes(vectors[start : start + BLOCK]) for start in starts)
+        if removed > REBUILD_SHARE * max(1, self.count) or not fit:
             return None
         gone = distinct(np.concatenate([self._gone, known]))
         names, ids = list(self.manifest["parts"]), [add]
-        blocks = [_stored(self.form, fresh, self.manifest["dtype"])] if len(add) else []
+        fresh = (_stored(form, vectors[start : start + BLOCK], self.manifest["dtype"]) for start in starts)
+        blocks: list[Iterable[NDArray[Any]]] = [fresh]
         while names and len(self._parts[len(names) - 1].ids) <= sum(map(len, ids)):
             part, start = self._parts[len(names) - 1], self._starts[len(names) - 1]
             stay = np.delete(np.arange(len(part.ids)), gone[gone >= start] - start)
-            ids, blocks, gone = [*ids, part.ids[stay]], [*blocks, part.rows[stay]], gone[gone < start]
+            ids, gone = [*ids, part.ids[stay]], gone[gone < start]
+            blocks.append(map(part.rows.__getitem__, np.array_split(stay, 1 + len(stay) // BLOCK)))
             names.pop()
         parts = {name: self.manifest["parts"][name] for name in names}
         graphs = {name: digest for name, digest in self.manifest["graphs"].items() if name in parts}
@@ -121,7 +126,7 @@ class VectorIndex:
             except OSError:  # a disk without links
                 shutil.copyfile(self.folder / name, folder / name)
         manifest = {**self.manifest, "removed": removed, "parts": parts, "graphs": graphs}
-        return self._write(folder, manifest, np.concatenate(ids), blocks, gone)
+        return self._write(folder, manifest, np.concatenate(ids), chain.from_iterable(blocks), gone)
 
     @classmethod
     def _write(
@@ -132,7 +137,7 @@ class VectorIndex:
         import numpy as np
 
         from engine.vectors.graph import graph_of, write_graph
-        from engine.vectors.part import map_part, write_part
+        from engine.vectors.part import map_part, map_parts, write_part
 
         parts, graphs, form = dict(manifest["parts"]), dict(manifest["graphs"]), index_form(manifest)
         path = folder / f"part-{1 + max((int(name[5:11]) for name in parts), default=0):06d}.vec"
@@ -140,9 +145,11 @@ class VectorIndex:
             if len(ids):
                 write_part(path, ids, blocks)
                 parts[path.name] = (len(ids), file_sha256(path))
-            if len(ids) > EXACT_UP_TO:
-                made = map_part(path, len(ids), manifest["dimension"], np.dtype(DTYPES[manifest["dtype"]]))
-                write_graph(graph_of(path), made.rows, of_cosines=form.of_cosines)
+            if len(ids) > GRAPH_FROM and sum(rows for rows, _ in parts.values()) > EXACT_UP_TO:
+                width, dtype = manifest["dimension"], np.dtype(DTYPES[manifest["dtype"]])
+                starts = range(0, len(ids), BLOCK)  # each mapped for itself: what was read does not stay in memory
+                rows = (map_part(path, len(ids), width, dtype).rows[start : start + BLOCK] for start in starts)
+                write_graph(graph_of(path), rows, width, of_cosines=form.of_cosines)
                 graphs[path.name] = file_sha256(graph_of(path))
             np.save(folder / GONE, gone)
             (folder / GONE).chmod(0o600)
@@ -155,17 +162,19 @@ class VectorIndex:
         digest = file_sha256(folder / GONE)
         manifest = {**manifest, "count": count, "parts": parts, "graphs": graphs, "gone": digest}
         write_text(folder / "manifest.json", json.dumps(manifest))
-        return cls(folder, manifest, _mapped(folder, manifest), gone)
+        return cls(folder, manifest, map_parts(folder, manifest), gone)
 
     @classmethod
     def open(cls, folder: Path) -> VectorIndex:
         """Map an index. Raises DamagedError when a file is missing or differs from its sha256."""
         import numpy as np
 
+        from engine.vectors.part import map_parts
+
         manifest = _read_manifest(folder)
         try:
             gone = np.load(folder / GONE).astype(np.int64)
-            opened = cls(folder, manifest, _mapped(folder, manifest), gone)
+            opened = cls(folder, manifest, map_parts(folder, manifest), gone)
         except Exception as error:
             raise _damaged(folder, str(error)) from None
         if opened.count != len(opened.keys()):
@@ -240,35 +249,43 @@ class VectorIndex:
         """The best k of the rows in `places`; ties, also at the end, by id."""
         import numpy as np
 
-        from engine.vectors.exact import cosines
-
         k = max(0, min(k, len(places)))
         if not k:
             return np.empty(0, np.int64), np.empty(0, np.float32)
-        if 2 * len(places) > self.count:  # nearly all: read in order
-            found = cosines([part.rows for part in self._parts], query_row)[places]
-        else:
-            found = cosines([self._rows(places)], query_row)
-        found = self.form.similarities(found, query_row)
+        found = self.form.similarities(self._cosines(places, query_row), query_row)
         best = np.flatnonzero(found >= np.partition(found, len(found) - k)[len(found) - k])
         ids = self._of_parts(places[best], lambda part: part.ids)
         order = np.lexsort((ids, -found[best]))[:k]
         return ids[order], found[best][order]
 
+    def _cosines(self, places: NDArray[np.int64], query_row: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Those (n,) of a query's row with the rows in these places."""
+        import numpy as np
+
+        from engine.vectors.exact import cosines
+
+        found = np.empty(len(places), np.float32)
+        for start, part in zip(self._starts, self._parts, strict=False):
+            here = np.flatnonzero((places >= start) & (places < start + len(part.ids)))
+            rows = places[here] - start
+            if 2 * len(here) > len(part.ids):  # nearly all: read in order
+                found[here] = cosines([part.rows], query_row)[rows]
+            elif len(here):
+                found[here] = cosines([part.rows[rows]], query_row)
+        return found
+
     def _candidates(self, query_row: NDArray[np.float32], k: int) -> NDArray[np.int64]:
-        """Places of the rows that the graphs name, and of all rows of files that have none, ascending."""
+        """Places, ascending, of the rows to compare: those nearest of what the graphs name, and all of files that have none."""
         import numpy as np
 
         from engine.vectors.graph import candidates
 
         wanted = max(CANDIDATES, 8 * k)
-        named = []
-        for start, part in zip(self._starts, self._parts, strict=False):
-            count = len(part.ids)
-            places = np.arange(count) if part.graph is None else candidates(part.graph, query_row, min(wanted, count))
-            named.append(start + places)
-        found = np.sort(np.concatenate(named))
-        return np.asarray(found[self._there[found]])
+        graphs = [(start, part.graph) for start, part in zip(self._starts, self._parts, strict=False) if part.graph]
+        named, distances = candidates(graphs, query_row, wanted)
+        there = self._there[named]
+        nearest = named[there][np.argsort(distances[there])[: wanted // 2]]
+        return np.sort(np.concatenate([nearest, self._unnamed]))
 
     def _places_of(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
         """Where those of `ids` lie that the index holds, each once."""
@@ -298,23 +315,6 @@ class VectorIndex:
             here = numbers == number
             found[here] = table(part)[places[here] - self._starts[number]]
         return found
-
-
-def _mapped(folder: Path, manifest: dict[str, Any]) -> list[Part]:
-    import numpy as np
-
-    from engine.vectors.graph import graph_of, map_graph
-    from engine.vectors.part import map_part
-
-    width, dtype, of_cosines = (
-        manifest["dimension"],
-        np.dtype(DTYPES[manifest["dtype"]]),
-        index_form(manifest).of_cosines,
-    )
-    graphs = {name: map_graph(graph_of(folder / name), width, of_cosines=of_cosines) for name in manifest["graphs"]}
-    return [
-        map_part(folder / name, rows, width, dtype, graphs.get(name)) for name, (rows, _) in manifest["parts"].items()
-    ]
 
 
 def _stored(form: IndexForm, vectors: NDArray[np.float32], dtype: str) -> NDArray[Any]:

@@ -237,14 +237,14 @@ def _updated(
     index: VectorIndex, folder: Path, ids: NDArray[np.int64], embedded: NDArray[np.int64], vectors: CachedRows
 ) -> bool:
     """Write an index of the chunks `ids` that builds upon another, where that holds most of them; `vectors`: of those that are
-    `embedded` now, which an update takes into memory."""
+    `embedded` now."""
     import numpy as np
 
     fresh = np.isin(embedded, index.keys(), invert=True)
     if fresh.sum() > index.count:
         return False
     gone = index.keys()[np.isin(index.keys(), ids, invert=True)]
-    return index.updated(folder, embedded[fresh], vectors[fresh], gone) is not None
+    return index.updated(folder, embedded[fresh], vectors.chosen(fresh), gone) is not None
 
 
 def _hashes(store: Store, wanted: NDArray[np.int64]) -> list[str]:

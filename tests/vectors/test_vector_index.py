@@ -46,13 +46,17 @@ def test_a_large_index_is_searched_by_a_graph_with_high_recall(
 ) -> None:
     """Vectors of few directions, far from the origin, as those of some encoders."""
     monkeypatch.setattr(module, "EXACT_UP_TO", 1000)
+    monkeypatch.setattr(module, "GRAPH_FROM", 1000)
+    monkeypatch.setattr(module, "BLOCK", 700)
     monkeypatch.setattr(module, "CANDIDATES", 128)
     made = unit(5000, width=12) @ unit(12, seed=3, width=width) + unit(1, seed=7, width=width)
     vectors = made / np.linalg.norm(made, axis=1, keepdims=True)
-    (tmp_path / "0").mkdir()
-    (tmp_path / "1").mkdir()
-    index = VectorIndex.build(tmp_path / "0", np.arange(4900), vectors[:4900])
-    grown = index.updated(tmp_path / "1", np.arange(4900, 5000), vectors[4900:], range(100))
+    for number in range(3):
+        (tmp_path / str(number)).mkdir()
+    index = VectorIndex.build(tmp_path / "0", np.arange(3000), vectors[:3000])
+    second = index.updated(tmp_path / "1", np.arange(3000, 4900), vectors[3000:4900], range(50))
+    assert second is not None
+    grown = second.updated(tmp_path / "2", np.arange(4900, 5000), vectors[4900:], range(50, 100))
     assert grown is not None
     shares = []
     for query in vectors[4850:4950] + 0.05 * unit(100, seed=2, width=width):
@@ -62,6 +66,9 @@ def test_a_large_index_is_searched_by_a_graph_with_high_recall(
         assert right == pytest.approx(cosines[:10], abs=1e-3)
         shares.append(len(set(found.tolist()) & set(exact.tolist())) / 10)
         assert scores[0] <= right[0]
+    assert list(grown.manifest["graphs"]) == list(second.manifest["parts"])
+    assert [rows for rows, _ in grown.manifest["parts"].values()] == [3000, 1900, 100]
+    np.testing.assert_allclose(grown.rows(np.arange(100, 5000)), vectors[100:], atol=1e-3)
     assert np.mean(shares) >= 0.99
 
 
@@ -217,6 +224,7 @@ def test_small_parts_become_one_and_large_ones_are_links(tmp_path: Path) -> None
 
 def test_a_graph_is_linked_and_its_damage_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "EXACT_UP_TO", 50)
+    monkeypatch.setattr(module, "GRAPH_FROM", 50)
     index, ids, vectors = build(tmp_path / "0", 64)
     graph = graph_of(tmp_path / "1" / next(iter(index.manifest["parts"])))
     (tmp_path / "1").mkdir()
@@ -238,11 +246,13 @@ def test_a_graph_is_linked_and_its_damage_is_found(tmp_path: Path, monkeypatch: 
 def test_a_graph_finds_what_an_exact_search_finds(tmp_path: Path, of_cosines: bool) -> None:
     """Rows of unequal lengths, as those of Lorentz distances, too."""
     rows = unit(3000, width=40) * np.linspace(1, 1 if of_cosines else 20, 3000, dtype=np.float32)[:, None]
-    write_graph(tmp_path / "a.usearch", rows, of_cosines=of_cosines)
+    write_graph(tmp_path / "a.usearch", [rows[:1000], rows[1000:]], 40, of_cosines=of_cosines)
     graph = map_graph(tmp_path / "a.usearch", 40, of_cosines=of_cosines)
     for query in unit(20, seed=4, width=40):
         cosines = rows @ query / np.linalg.norm(rows, axis=1)
-        named = set(candidates(graph, query, 256).tolist())
+        places, distances = candidates([(0, graph)], query, 256)
+        named = set(places.tolist())
+        assert distances == pytest.approx(1 - cosines[places], abs=2e-2)
         assert len(named) == 256
         assert len(named & set(np.argsort(-cosines)[:10].tolist())) >= 9
 
