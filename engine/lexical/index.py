@@ -186,7 +186,7 @@ class LexicalIndex:
         """
         limit = min(k, self.count)
         terms = self.query_terms(text, bonus)
-        if limit < 1 or not terms.words:
+        if limit < 1 or not (terms.words or terms.codes):
             return np.empty(0, np.int64), np.empty(0, np.float32)
         ids, scores = self._hits(self._query(terms), limit)
         order = np.lexsort((ids, -scores))
@@ -266,9 +266,9 @@ class LexicalIndex:
         return {word for word in word_pattern().findall(text.lower()) if term in self.analyse(word, language)}
 
     def scores(self, text: str, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
-        """What `search` would give each chunk of `ids` (n,): float32 (n,), 0 where no word of `text` stands in it."""
+        """What `search` would give each chunk of `ids` (n,): float32 (n,), 0 where no word or code of `text` stands in it."""
         terms = self.query_terms(text, bonus=True)
-        if not len(ids) or not terms.words:
+        if not len(ids) or not (terms.words or terms.codes):
             return np.zeros(len(ids), np.float32)
         # a term_set_query would look through all ids
         each = [tantivy.Query.term_query(self._index.schema, ID, key, "basic") for key in ids.tolist()]

@@ -106,8 +106,11 @@ def test_codes_and_pairs_of_characters_are_the_same_in_every_language(tmp_path: 
         (3, "PHX 121 PHX 121"),
         (4, "東京都"),
     ]
-    index = LexicalIndex.build(tmp_path / "index", chunks, "en", languages={2: "de"})
+    chunks += [(5, "Fehler E-212: Lager"), (6, "212 errors")]
+    index = LexicalIndex.build(tmp_path / "index", chunks, "en", languages={2: "de", 5: "de"})
     assert set(found(index, "phx121")) == {1, 2, 3}
+    assert found(index, "E212") == [5]  # no chunk holds this word
+    assert index.scores("E212", np.array([5, 6]))[0] == pytest.approx(index.search("E212", 1)[1][0])
     assert found(index, "PHX-121")[2] == 3  # without the whole code
     assert set(found(index, "東京")) == {2, 4}
     assert index.query_terms("東京", bonus=True).words == {"東京": 1.0}

@@ -81,13 +81,14 @@ def find_headings(text: str) -> Iterator[Heading]:
 
 
 def split_front_matter(text: str) -> tuple[str, Said]:
-    """The text without its front matter, and what that says of it. What stands between two lines and is no such fields stays."""
+    """The text, its front matter replaced by empty lines, and what that says of it. What stands between two lines and is no
+    such fields stays."""
     found = _FRONT_MATTER.match(text)
     fields = _fields(found[1] or "") if found else None
     if not found or fields is None:
         return text, Said()
     titles = [*filter(str.strip, fields.get("title", ()))]
-    return text[found.end() :], Said(
+    return "\n" * found[0].count("\n") + text[found.end() :], Said(
         " ".join(titles[0].split()) if titles else "",
         joined(name for key in _AUTHOR for name in fields.get(key, ())),
         first_moment(date for key in _CREATED for date in fields.get(key, ())),

@@ -20,7 +20,7 @@ BUSY_SECONDS = 30.0  # so long a writer waits for another
 SMALL = 100_000_000  # bytes: what a copy or a check takes no notable time of; of a large database they take 10 s a GB
 KEPT_SECONDS = 7 * 86_400.0  # so long a copy of a large one will do, unless damage is met
 COPY = "project.db.bak"
-_NOT_WRITTEN, _FREE_SPACE = "The project's database could not be written.", "Free some disk space and run again."
+_FREE_SPACE = "Free some space on its disk and run again."
 _NO_ROOM_FOR_A_LOG = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR}
 
 
@@ -145,7 +145,7 @@ class Database:
     def backup(self, target: Path) -> None:
         """Write a consistent copy to `target`, replacing a former one only when it is complete and on the disk."""
         temporary = target.with_suffix(".tmp")
-        with guarded(self.path):
+        with guarded(self.path, temporary):
             try:
                 temporary.unlink(missing_ok=True)
                 self._db.execute("VACUUM INTO ?", (str(temporary),))
@@ -257,8 +257,8 @@ def damaged(path: Path, detail: str) -> DamagedError:
 
 
 @contextmanager
-def guarded(path: Path) -> Iterator[None]:
-    """Turn SQLite's exceptions into errors that a user can act on."""
+def guarded(path: Path, written: Path | None = None) -> Iterator[None]:
+    """Turn SQLite's exceptions into errors that a user can act on. `written`: the file that is written, if it is not `path`."""
     try:
         yield
     except sqlite3.ProgrammingError:
@@ -274,21 +274,23 @@ def guarded(path: Path) -> Iterator[None]:
         raise damaged(path, f"it holds bytes that are not text ({error.reason})") from error
     except OSError as error:
         to_do = "Check the disk's space and the folder's permissions."
-        raise ResourceError(_NOT_WRITTEN, f"{error}.", to_do, code="write-failed") from error
+        raise ResourceError(
+            f"{written or path} could not be written.", f"{error}.", to_do, code="write-failed"
+        ) from error
     except sqlite3.DatabaseError as error:
-        raise _explained(error, path) from error
+        raise _explained(error, path, written or path) from error
 
 
 def _primary_code(error: sqlite3.Error) -> int:
     return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
 
 
-def _explained(error: sqlite3.DatabaseError, path: Path) -> EngineError:
-    text, code = str(error), _primary_code(error)
+def _explained(error: sqlite3.DatabaseError, path: Path, written: Path) -> EngineError:
+    text, code, what = str(error), _primary_code(error), f"{written} could not be written."
     if code == sqlite3.SQLITE_FULL:
-        return ResourceError(_NOT_WRITTEN, f"SQLite says: {text}.", _FREE_SPACE, code="disk-full", command="run")
+        return ResourceError(what, f"SQLite says: {text}.", _FREE_SPACE, code="disk-full", command="run")
     if code == sqlite3.SQLITE_IOERR:
-        return ResourceError(_NOT_WRITTEN, f"SQLite says: {text}.", _FREE_SPACE, code="write-failed", command="run")
+        return ResourceError(what, f"SQLite says: {text}.", _FREE_SPACE, code="write-failed", command="run")
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         what, to_do = "The project's database is busy.", "Try again when the other program is done."
         return EngineError(what, text, to_do, code="project-busy")

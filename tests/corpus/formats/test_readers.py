@@ -84,7 +84,7 @@ def test_titles(tmp_path: Path, name: str, text: str, title: str) -> None:
 
 
 def test_front_matter_is_removed_and_thematic_breaks_are_not(tmp_path: Path) -> None:
-    assert read(tmp_path, "a.md", "---\r\ntitle: T\r\n---\r\nBody").text == "Body"
+    assert read(tmp_path, "a.md", "---\r\ntitle: T\r\n---\r\nBody").text == "\n\n\nBody"
     kept = "---\nJust prose here.\n---\nBody"
     assert read(tmp_path, "b.md", kept).text == kept
     with unreadable("empty"):

@@ -85,7 +85,9 @@ def test_names_are_reported_once_and_addresses_are_none() -> None:
     ],
 )
 def test_front_matter_in_yaml(fields: str, said: Said) -> None:
-    assert split_front_matter(f"---\n{fields}\n---\nBody\n") == ("Body\n", said)
+    text, found = split_front_matter(f"---\n{fields}\n---\nBody\n")
+    assert (text.lstrip("\n"), found) == ("Body\n", said)
+    assert text.index("Body") == len(f"---\n{fields}\n---\n".splitlines())
 
 
 @pytest.mark.parametrize(
@@ -152,4 +154,4 @@ def test_readers_find_them(tmp_path: Path) -> None:
         (found,) = reader_for(name.partition(".")[2]).read(tmp_path / name)
         assert isinstance(found, ReadDocument)
         assert (found.title, found.author, found.created, found.changed) == ("T", "Ann", NOON, NOON)
-        assert found.text == "Body"
+        assert found.text.lstrip("\n") == "Body"

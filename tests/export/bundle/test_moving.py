@@ -173,9 +173,9 @@ def test_a_full_disk_leaves_nothing(
     halves: dict[str, Bundled], project: ProjectFolder, small_disk: Path, disk_filler: Callable[..., None], free: int
 ) -> None:
     disk_filler(small_disk, free)
-    with fails(ResourceError, "disk-full"):
+    with fails(ResourceError, "disk-full", small_disk):
         bundle_project(project, small_disk / "x.bundle")
-    with fails(ResourceError, "disk-full"):
+    with fails(ResourceError, "disk-full", small_disk):
         bundle_project(project, small_disk / "x.bundle", search_only=True, password="p")
     with fails(ResourceError, "disk-full"):
         unbundle(halves["half"].file, str(small_disk / "made"))
