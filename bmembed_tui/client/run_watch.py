@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
 
 from bmembed_tui.client.run_state import RunState
 from engine.core.errors import EngineError
 from engine.core.events import Event, Progress, TrainStep, decode
+from engine.project.control import run_records
 from engine.project.folder import ProjectFolder
 
 POLL_SECONDS = 0.2
@@ -161,15 +160,6 @@ def is_held(project: ProjectFolder) -> bool:
         return True
 
 
-def run_record(folder: Path) -> dict[str, object]:
-    """run.json of a run's folder; empty where it cannot be read."""
-    with suppress(OSError, ValueError):
-        found = json.loads((folder / "run.json").read_text(encoding="utf-8"))
-        return found if isinstance(found, dict) else {}
-    return {}
-
-
-def error_of(folder: Path) -> EngineError | None:
+def error_of(project: ProjectFolder, folder: Path) -> EngineError | None:
     """The error in a run's record: also one that came between two stages."""
-    error = run_record(folder).get("error")
-    return EngineError.from_dict(error) if isinstance(error, dict) and isinstance(error.get("what"), str) else None
+    return next((record.error for record in run_records(project) if record.folder == folder), None)

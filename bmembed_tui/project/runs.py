@@ -162,7 +162,7 @@ class RunScreen(Screen[None]):
         end = asyncio.get_running_loop().time() + RECORD_SECONDS
         error = state.error
         while error is None and asyncio.get_running_loop().time() < end:  # it failed between two stages
-            error = await asyncio.to_thread(error_of, folder)
+            error = await asyncio.to_thread(error_of, self.project, folder)
             await asyncio.sleep(0.1)
         if not self.alive:
             return

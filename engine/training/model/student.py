@@ -14,7 +14,7 @@ from engine.encoders.geometry import Hyperbolic, OwnLengths
 from engine.encoders.hardware import Hardware
 from engine.encoders.loading import load_sentence_transformer
 from engine.encoders.model_folder import ModelFolder
-from engine.encoders.model_size import graph_values
+from engine.encoders.model_size import model_size
 from engine.encoders.text_model import TextModel
 from engine.training.compute.blocks import rework
 from engine.training.compute.micro_batches import MicroBatch, grid_length
@@ -35,7 +35,7 @@ class Student:
     """
 
     def __init__(self, model: ModelFolder, config: TrainingConfig, hardware: Hardware, *, whole: bool = False) -> None:
-        self.model, self.device = model, hardware.device
+        self.model, self.device, self._size = model, hardware.device, model_size(model)
         loaded = load_sentence_transformer(model, hardware.device, hardware.dtype)
         self.text_model = TextModel(loaded, hardware.device, effective_max_tokens(model, config.max_tokens))
         self._prompts = read_prompts(model)
@@ -174,13 +174,8 @@ class Student:
 
         With `checkpointing` (None: as it is), every block's input and one block's graph.
         """
-        whole = self.transformer.config
-        settings = getattr(whole, "text_config", whole)
-        layers, width, heads = settings.num_hidden_layers, settings.hidden_size, settings.num_attention_heads
-        inner = getattr(settings, "intermediate_size", 4 * width)
         twice = self._checkpointing if checkpointing is None else checkpointing
-        values = graph_values(layers, width, inner, heads, longest, twice)
-        return float(values * self.working[0].element_size())
+        return self._size.graph_bytes_per_token(longest, self.working[0].element_size(), twice)
 
     def graph_bytes(self, rows: Sequence[Sequence[int]], batches: Sequence[MicroBatch]) -> float:
         """Estimate of the memory that all graphs of a step hold at once."""

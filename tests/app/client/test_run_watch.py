@@ -24,13 +24,13 @@ from bmembed_tui.client.run_watch import (
     RunWatch,
     error_of,
     newest_run,
-    run_record,
     worth_decoding,
 )
 from bmembed_tui.project.screen import ProjectScreen
 from bmembed_tui.steps.search.pane import SearchPane
 from engine.core.errors import StageError
 from engine.core.events import Event, EventLog, Progress, RunFinished, RunStarted, TrainStep, Warned, encode
+from engine.project.folder import ProjectFolder
 
 
 def progress(done: int) -> Progress:
@@ -197,12 +197,14 @@ def test_records_of_runs(tmp_path: Path) -> None:
     newest = newest_run(tmp_path)
     assert newest is not None
     assert newest.name == "20260102-1"
-    assert (run_record(newest), error_of(newest)) == ({}, None)
+    project = ProjectFolder(tmp_path)
+    assert error_of(project, newest) is None
     (newest / "run.json").write_text("[1]")
-    assert run_record(newest) == {}
+    assert error_of(project, newest) is None
     error = {"type": "StageError", "what": "w", "why": "", "to_do": ""}
-    (newest / "run.json").write_text(json.dumps({"state": "failed", "error": error}))
-    found = error_of(newest)
+    (newest / "run.json").write_text(json.dumps({"run": newest.name, "state": "failed", "error": error}))
+    assert error_of(project, newest.parent / "20260101-1") is None
+    found = error_of(project, newest)
     assert found is not None
     assert (type(found), found.what) == (StageError, "w")
 
