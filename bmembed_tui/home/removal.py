@@ -13,7 +13,6 @@ from textual.screen import ModalScreen
 from bmembed_tui.client.engine_client import order, parsed
 from bmembed_tui.dialogs.confirmations import QuestionDialog
 from bmembed_tui.widgets.change_line import error_text
-from bmembed_tui.widgets.folder_tree import size_text
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeButton, SafeStatic
 from engine.core.errors import EngineError
@@ -57,7 +56,7 @@ class RemovalScreen(ModalScreen[bool]):
     async def remove_project(self) -> None:
         try:
             self.outcome = parsed(Purged, await order("purge", str(self._project.path), "--yes", "--json"))
-            title, text = f"{self._project.name} is removed.", plain(format_purged(self.outcome), lines=True)
+            title, text = f"{self._project.name} is removed.", plain("\n".join(self.outcome.lines()), lines=True)
         except EngineError as error:
             self.outcome = error
             title, text = f"{self._project.name} was not removed.", error_text(error)
@@ -69,16 +68,3 @@ class RemovalScreen(ModalScreen[bool]):
     def action_close(self) -> None:
         if self.outcome is not None:
             self.dismiss(isinstance(self.outcome, Purged))
-
-
-def format_purged(done: Purged) -> str:
-    """What was removed, what was kept, and where else text of the documents may be."""
-    files, size = sum(one.files for one in done.removed), sum(one.bytes for one in done.removed)
-    lines = [f"Removed: {files:,} files, {size_text(size)}, of {done.project}"]
-    lines += [f"  {one.path}: {one.what}" for one in done.removed]
-    if done.kept:
-        lines.append(f"Kept there, because bmembed did not make it: {', '.join(done.kept)}")
-    there = [f"  {one.what}: {one.path}. {one.why}" for one in done.elsewhere if one.found]
-    maybe = [f"  {one.what}{one.path and f': {one.path}'}. {one.why}" for one in done.elsewhere if not one.found]
-    lines += ["", "Left in place:", *there, "", "May also hold text of the documents:", *maybe]
-    return "\n".join(lines)

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from engine.cli.app import AsJson, ProjectName, ProjectOrFolder, agree, app, cleaned_up, opened, print_json
 from engine.core.text import harmless
-
-if TYPE_CHECKING:
-    from engine.core.messages.project import Purged
 
 
 @app.command()
@@ -75,22 +72,8 @@ def purge(
     if as_json:
         print_json(done)
     else:
-        _show(done)
+        print("".join(harmless(line) + "\n" for line in done.lines()), end="")
 
 
 def _files(count: int, size: int) -> str:
     return f"{count} file{'' if count == 1 else 's'}, {size / 1e6:,.1f} MB"
-
-
-def _show(done: Purged) -> None:
-    lines = [f"Deleted from {done.project}:"]
-    lines += [f"  {one.path}: {one.what} ({_files(one.files, one.bytes)})" for one in done.removed if one.files]
-    if done.kept:
-        lines.append(f"Kept, because this program did not make it: {', '.join(done.kept)}")
-    lines.append("Not deleted:")
-    lines += [f"  {one.what}: {one.path}. {one.why}" for one in done.elsewhere if one.found]
-    lines.append("May also hold text of the documents, which cannot be checked:")
-    lines += [
-        f"  {one.what}{': ' + one.path if one.path else ''}. {one.why}" for one in done.elsewhere if not one.found
-    ]
-    print("".join(harmless(line) + "\n" for line in lines), end="")

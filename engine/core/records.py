@@ -13,7 +13,7 @@ Kind = Literal[
     "refused", "no access", "link", "broken link", "project", "data set",
 ]  # fmt: skip
 """Why a file is left out; the last five are of those that are not even tried."""
-Origin = Literal["title", "subject", "heading", "faq", "caption", "glossary", "link", "filename"]
+Origin = Literal["title", "subject", "heading", "faq", "caption", "glossary", "link"]
 
 
 def query_label(value: str) -> str:
@@ -101,8 +101,8 @@ class DocumentQuery:
     """A text in which people say what a passage is about, as a query for it.
 
     The chunk `chunk_id` answers it, or the document `document_id` as a whole where that is None. The text stands at
-    text[start:end] of the document `written_in`, which of a link is another one; both are -1 where it stands in no text, as a
-    file's name does. `target` is what a link names, as it is written.
+    text[start:end] of the document `written_in`, which of a link is another one; both are -1 where it stands in no text, as the
+    title of a PDF may. `target` is what a link names, as it is written.
     """
 
     text: str

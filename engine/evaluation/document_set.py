@@ -10,6 +10,7 @@ from __future__ import annotations
 import shutil
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import PurePosixPath
 
 from engine.core.records import Chunk, Document, DocumentQuery
 from engine.evaluation.evidence_index import CompactTexts
@@ -83,16 +84,19 @@ class NearCopies:
         self, documents: Iterable[Document], chunks: Sequence[Chunk], queries: Iterable[DocumentQuery]
     ) -> None:
         queries = list(queries)
-        titles = {document.id: frozenset(folded_words(document.title)) for document in documents}
+        names = {
+            document.id: {frozenset(folded_words(text)) for text in (document.title, PurePosixPath(document.path).stem)}
+            for document in documents
+        }
         written: defaultdict[tuple[int, int | None], set[frozenset[str]]] = defaultdict(set)
         for query in queries:
             written[query.document_id, query.chunk_id].add(frozenset(folded_words(query.text)))
         self._chunks = chunks
         self._labelled: defaultdict[frozenset[str], set[int]] = defaultdict(set)
         for row, chunk in enumerate(chunks):
-            title, whole = titles.get(chunk.document_id, frozenset()), written[chunk.document_id, None]
+            named, whole = names.get(chunk.document_id, set()), written[chunk.document_id, None]
             headings = (frozenset(folded_words(heading)) for heading in chunk.headings)
-            for label in {title, *headings, *whole, *written[chunk.document_id, chunk.id]}:
+            for label in {*named, *headings, *whole, *written[chunk.document_id, chunk.id]}:
                 self._labelled[label].add(row)
         self._labels: defaultdict[str, list[frozenset[str]]] = defaultdict(list)
         for label in self._labelled:
@@ -109,9 +113,9 @@ class NearCopies:
         self._verbatim = texts.find(wanted) if texts else {}
 
     def of(self, query: DocumentQuery) -> frozenset[int]:
-        """Ids of the chunks that stand under a title or a heading, or answer another query, with nearly the same words (Jaccard
-        ≥ 0.8) or all of three or more; of those whose text has a query of three words or more verbatim; and of those that hold the
-        link that it is the text of. Without those that answer it.
+        """Ids of the chunks that stand under a file's name, a title or a heading, or answer another query, with nearly the same
+        words (Jaccard ≥ 0.8) or all of three or more; of those whose text has a query of three words or more verbatim; and of
+        those that hold the link that it is the text of. Without those that answer it.
         """
         words = folded_words(query.text)
         wanted = frozenset(words)

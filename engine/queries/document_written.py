@@ -35,8 +35,8 @@ def untrained(
 
 
 def held_by(free: Set[int], written: Iterable[DocumentQuery]) -> list[DocumentQuery]:
-    """Those of the documents `free` alone; a file's name is no question that people wrote."""
-    return [one for one in written if one.origin != "filename" and {one.document_id, one.written_in} <= free]
+    """Those of the documents `free` alone."""
+    return [one for one in written if {one.document_id, one.written_in} <= free]
 
 
 def stripped(chunks: Iterable[Chunk], queries: Iterable[DocumentQuery]) -> list[Chunk]:

@@ -50,8 +50,6 @@ class QueryUses:
             return "evidence", None
         if query in self._stopping:
             return "stopping the training", None
-        if query.origin == "filename":
-            return "unused", "file-name"
         return "unused", "over-limit" if query in self._untrained else "document-trained"
 
     def of_generated(self, query: Query) -> Use:

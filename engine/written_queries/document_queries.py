@@ -47,9 +47,6 @@ _GLOSSARY = frozenset((
     "begriffsbestimmungen", "definiciones", "definitionen", "definitions", "definizioni", "glosario",
     "glossaire", "glossar", "glossario", "glossary", "terminologie", "terminology", "术语", "用語集", "術語",
 ))
-_NOT_OF_NAMES = frozenset((
-    "copy", "draft", "entwurf", "final", "kopie", "neu", "new", "old", "rev", "ver", "version",
-))
 # fmt: on
 _NO_TITLE = re.compile(
     r"=\?|(?:untitled|unbenannt|ohne titel|sans titre|sin título|no title|microsoft \w+ - |powerpoint.presentation"
@@ -82,7 +79,6 @@ _TERM = re.compile(
     r"\s*(?:[-•*]\s+)?[*_\"“„«]*(?P<text>[^\W\d_][\w ()'’&/.,-]{1,59}?)[*_”\"»“]*"
     r"\s*(?:[:：=]|\s(?:[–—-]|means|shall mean|bedeutet|bezeichnet|significa|désigne)\s)[*_]*\s*(?!//)\S.{14,}"
 )
-_NAME_PARTS = re.compile(r"[\s._+()\[\]-]+|(?<=[a-zß-öø-ÿ])(?=[A-ZÀ-ÖØ-Þ])")
 
 
 class _Found(NamedTuple):
@@ -96,17 +92,17 @@ class _Found(NamedTuple):
 
 
 def document_queries(store: Store) -> list[DocumentQuery]:
-    """All that the documents of a project hold, in an order that stays: by path and place, links and names of files at the end.
+    """All that the documents of a project hold, in an order that stays: by path and place, links at the end.
 
     A link answers to the document that it leads to, if that is one of the project. Left out is what more than `MAX_ANSWERS`
-    passages would answer, files' names apart, and what says the same of the same passage as one before it. Entries of one title
-    count as one: they are parts of an article.
+    passages would answer, and what says the same of the same passage as one before it. Entries of one title count as one: they are
+    parts of an article.
     """
     documents = store.documents()
     paths, places = {one.id: one for one in documents}, {(one.source, one.path): one.id for one in documents}
     distinct: dict[tuple[str, int, int | None], DocumentQuery] = {}
     answers: dict[str, set[object]] = defaultdict(set)
-    for query in sorted(store.document_queries(), key=lambda one: (one.origin == "filename", one.origin == "link")):
+    for query in sorted(store.document_queries(), key=lambda one: one.origin == "link"):
         if query.origin == "link":
             holder = paths[query.written_in]
             names = (_joined(holder.path, query.target) + ending for ending in _PAGES)
@@ -117,8 +113,7 @@ def document_queries(store: Store) -> list[DocumentQuery]:
         key = " ".join(folded_words(query.text))
         if (key, query.document_id, query.chunk_id) not in distinct:
             entry = query.origin == "title" and paths[query.document_id].external_id is not None
-            if query.origin != "filename":
-                answers[key].add("an article" if entry else (query.document_id, query.chunk_id))
+            answers[key].add("an article" if entry else (query.document_id, query.chunk_id))
             distinct[key, query.document_id, query.chunk_id] = query
     return [query for (key, *_), query in distinct.items() if len(answers[key]) <= MAX_ANSWERS]
 
@@ -130,7 +125,6 @@ def queries_in(read: ReadDocument, path: str, chunks: Sequence[Chunk]) -> list[D
     row, starts = chunks[0].document_id, [chunk.start for chunk in chunks]
     queries = list(_of_whole(read, path, row))
     known: set[tuple[str, int | None]] = {(" ".join(folded_words(query.text)), None) for query in queries}
-    queries += query_of_name(path, row) if read.external_id is None else []
     for found in (*_headings(read), *_questions(read), *_captions(read), *_terms(read, path), *_marked(read)):
         key, chunk = " ".join(folded_words(found.text)), chunks[max(0, bisect_right(starts, found.answer) - 1)]
         if known.isdisjoint(((key, None), (key, chunk.id))):
@@ -141,16 +135,6 @@ def queries_in(read: ReadDocument, path: str, chunks: Sequence[Chunk]) -> list[D
         if mark.origin == "link" and _says(text, _LINK) and "://" not in text:
             queries.append(DocumentQuery(text, "link", None, row, written_in=row, target=mark.target))
     return queries
-
-
-def query_of_name(path: str, document_id: int) -> list[DocumentQuery]:
-    """The name of a file, where it is a phrase of three words or more; dates, versions and numbers do not count."""
-    parts = _NAME_PARTS.split(PurePosixPath(path).stem)
-    words = [part for part in parts if len(part) > 1 and _LETTERS.fullmatch(part) and part.lower() not in _NOT_OF_NAMES]
-    text = " ".join(words)
-    if len(words) < 3 or not _says(text):
-        return []
-    return [DocumentQuery(text, "filename", None, document_id, written_in=document_id)]
 
 
 def folded_words(text: str) -> list[str]:

@@ -6,10 +6,9 @@ from engine.core.records import DocumentQuery
 from engine.queries.document_written import held_by
 
 
-def test_the_name_of_a_file_decides_nothing_and_a_text_only_of_documents_that_are_free() -> None:
-    title, named, trained = (
+def test_a_text_decides_only_of_documents_that_are_free() -> None:
+    title, trained = (
         DocumentQuery("Berths for visitors", "title", None, 1, written_in=1),
-        DocumentQuery("fees by length", "filename", None, 1, written_in=1),
         DocumentQuery("Lights and signals", "title", None, 2, written_in=2),
     )
-    assert held_by({1}, [title, named, trained]) == [title]
+    assert held_by({1}, [title, trained]) == [title]

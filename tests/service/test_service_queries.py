@@ -217,11 +217,7 @@ def test_what_queries_are_used_for(project: ProjectFolder) -> None:
     trained = {query.path for query in found if query.origin == "extractive" and splits[query.text] != "heldout"}
     written = [query for query in found if query.origin in get_args(Origin) and query.use == "unused"]
     assert written
-    names = [query for query in written if query.origin == "filename"]
-    assert all(query.reason == "file-name" for query in names)
-    assert all(
-        (query.reason == "document-trained") == (query.path in trained) for query in written if query not in names
-    )
+    assert all((query.reason == "document-trained") == (query.path in trained) for query in written)
     file = project.path / "project.toml"
     file.write_text(change(file.read_text(), {"evaluation.use_judged": False})[1])
     counts = opened.queries_by_origin("judged").uses["judged"]

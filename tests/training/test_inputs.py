@@ -160,7 +160,6 @@ def test_titles_of_validation_documents_stop_the_training_where_they_are_enough(
     texts = {n: f"Report of the harbour {n}\nShips pay." for n in sides}
     chunks = [Chunk(n, 0, 0, len(texts[n]), texts[n], (), 9, texts[n], "h", n) for n in sides]
     written = [DocumentQuery(f"Report of the harbour {n}", "title", None, n, 0, 23, n) for n in sides]
-    written.append(DocumentQuery("harbour ships pay", "filename", None, 0, written_in=0))
     titles = {100: "Berths", 104: "Re: Berths"}  # of one thread: the first mail was trained on
     documents = [Document(f"{n}", "", "eml", titles.get(n, f"{n}"), "", f"{n}", 1, 0.0, id=n) for n in sides]
     found, stripped = written_for_stopping(queries, written, chunks, documents)

@@ -97,7 +97,7 @@ def test_what_an_author_wrote_counts_though_the_file_is_called_so(
     tmp_path: Path, name: str, content: str, kept: tuple[str, str] | None
 ) -> None:
     found = of_file(tmp_path, name, content)
-    assert [one for one in pairs(found) if one[0] != "filename"] == ([] if kept is None else [kept])
+    assert pairs(found) == ([] if kept is None else [kept])
 
 
 @pytest.mark.parametrize(
@@ -269,25 +269,6 @@ def test_the_terms_of_a_glossary(tmp_path: Path) -> None:
     assert pairs(of_file(tmp_path, "harbour-glossary.txt", whole), "glossary") == terms[:2]
 
 
-@pytest.mark.parametrize(
-    ("name", "phrase"),
-    [
-        ("berths_for-visitors 2024-05-01 v2 final.csv", "berths for visitors"),
-        ("HarbourMasterHandbook.csv", "Harbour Master Handbook"),
-        ("Satzung über Liegeplätze (Entwurf).csv", "Satzung über Liegeplätze"),
-        ("in a.zip/handbook_of_berths.csv", "handbook of berths"),
-        ("IMG_20240501_1200.csv", None),
-        ("berths-visitors.csv", None),
-        ("for-the-und.csv", None),
-        ("a-b-c-d.csv", None),
-    ],
-)
-def test_names_of_files_that_are_phrases(name: str, phrase: str | None) -> None:
-    found = queries(ReadDocument("", BODY), name)
-    assert pairs(found) == ([] if phrase is None else [("filename", phrase)])
-    assert all((query.chunk_id, query.start, query.end) == (None, -1, -1) for query in found)
-
-
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     (tmp_path / "documents").mkdir()
@@ -326,26 +307,7 @@ def test_links_lead_to_documents_of_the_project(project: Path) -> None:
     (documents / "sub" / "fees.html").rename(documents / "sub" / "fees for a single night.html")
     assert held(project) == [
         ("link", "Lights of the harbour", lights, "sub/fees for a single night.html"),
-        ("filename", "fees for single night", "sub/fees for a single night.html", "sub/fees for a single night.html"),
     ]
-
-
-def test_names_of_files_change_nothing_of_what_is_written(project: Path) -> None:
-    documents, title = project.parent / "documents", ("title", "Berths for visitors")
-    (documents / "a.md").write_text(f"# Berths for visitors\n\n{BODY}\n")
-    assert [one[:2] for one in held(project)] == [title]
-    for folder in "xyz":
-        (documents / folder).mkdir()
-        (documents / folder / "berths-for-visitors.csv").write_text(f"pier,berth\n{folder},1\n")
-    named = ("filename", "berths for visitors")
-    assert [one[:2] for one in held(project)] == [title, named, named, named]
-    (documents / "a.md").rename(documents / "berths-for-visitors.md")
-    assert [one[:2] for one in held(project)] == [
-        title,
-        named,
-        named,
-        named,
-    ]  # of the four, one says the same as its title
 
 
 def test_what_many_passages_would_answer_is_no_query(project: Path) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from engine.core.errors import EngineError
 from engine.core.messages.wire import Request
+from engine.core.text import megabytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,3 +288,18 @@ class Purged:
     removed: tuple[Removed, ...]
     kept: tuple[str, ...]
     elsewhere: tuple[Elsewhere, ...]
+
+    def lines(self) -> Iterator[str]:
+        """What was removed, what was kept, and where else text of the documents may be, a line each."""
+        files, size = sum(one.files for one in self.removed), sum(one.bytes for one in self.removed)
+        yield f"Deleted: {files:,} files, {megabytes(size)}, of {self.project}"
+        yield from (f"  {one.path}: {one.what}" for one in self.removed if one.files)
+        if self.kept:
+            yield f"Kept there, because this program did not make it: {', '.join(self.kept)}"
+        for found, title in (
+            (True, "Not deleted:"),
+            (False, "May also hold text of the documents, which cannot be checked:"),
+        ):
+            yield title
+            places = (one for one in self.elsewhere if one.found is found)
+            yield from (f"  {one.what}{one.path and f': {one.path}'}. {one.why}" for one in places)

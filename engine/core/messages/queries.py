@@ -13,12 +13,11 @@ PAGE = 100
 QueryUse = Literal["evidence", "stopping the training", "trained on", "measured only", "unused"]
 """Whether a query is evidence for what comes into use, stops the training, is learnt from, or is only measured."""
 UnusedReason = Literal[
-    "document-trained", "file-name", "over-limit", "share", "written-stop", "unfit-stop", "model-measured", "chunk-gone", "trained",
+    "document-trained", "over-limit", "share", "written-stop", "unfit-stop", "model-measured", "chunk-gone", "trained",
     "asked",
 ]  # fmt: skip
 UNUSED: dict[UnusedReason, str] = {
     "document-trained": "training uses its document",
-    "file-name": "a file's name is no question",
     "over-limit": "more than evaluation.max_heldout",
     "share": "beyond training.query_share",
     "written-stop": "validation, and titles and headings stop the training",

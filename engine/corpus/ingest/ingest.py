@@ -29,7 +29,7 @@ from engine.project.stage import StageContext
 from engine.project.store.artifact_info import CorpusInfo
 from engine.project.store.records import FileRecord, PartRecord
 from engine.written_queries.beir import MalformedError
-from engine.written_queries.document_queries import queries_in, query_of_name
+from engine.written_queries.document_queries import queries_in
 
 FILES_PER_TRANSACTION = 50
 SECONDS_PER_TRANSACTION = 1.0
@@ -158,8 +158,6 @@ class Ingest:
         renamed = self._former.renamed(looked.file, looked.content_hash)
         if renamed is not None:
             self._store.move_file(*renamed)
-            if own := self._store.documents_of(renamed[0].id).get(looked.file.path):
-                self._store.replace_document_queries(own[0], query_of_name(looked.file.path, own[0]), "filename")
         return renamed is not None
 
     def _read(self, looked: Looked, former: FileRecord | None) -> None:

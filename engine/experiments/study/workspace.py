@@ -13,6 +13,7 @@ from typing import Any
 from engine.core.disk import complete_folder, disk_errors, write_text
 from engine.core.errors import ProjectBusyError
 from engine.encoders.for_project import encoder_fingerprint_of, model_fingerprint
+from engine.evaluation.judgments import judgments_fingerprint
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot, fingerprint
 from engine.project.store.artifact_info import CorpusInfo, LexicalInfo, QueriesInfo
@@ -55,8 +56,7 @@ def basis_of(project: ProjectFolder) -> tuple[Basis, int]:
             search=settings.search.model_dump(include={"named_documents"}),
             versions=[stage_of(stage).version for stage in ("rank", "train", "evaluate")],
         )
-        judged = fingerprint(judged=[[q.key, q.text, q.evidence, q.grades, q.path] for q in store.judged()])
-        return Basis(data, judged), int(store.counts()["chunks"])
+        return Basis(data, judgments_fingerprint(store)), int(store.counts()["chunks"])
 
 
 def copied(project: ProjectFolder, place: Path, names: Iterable[str]) -> ProjectFolder:

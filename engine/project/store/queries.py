@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import astuple
 from typing import Any
 
-from engine.core.records import DocumentQuery, JudgedQuery, Origin, Query
+from engine.core.records import DocumentQuery, JudgedQuery, Query
 from engine.project.store.artifact_info import ArtifactInfo
 from engine.project.store.artifacts import Artifact, ArtifactTables
 from engine.project.store.connection import guarded
@@ -105,13 +105,10 @@ class QueryTables(ArtifactTables):
         with guarded(self.path):
             self._put_artifact(artifact)
 
-    def replace_document_queries(
-        self, document_id: int, queries: Iterable[DocumentQuery], origin: Origin | None = None
-    ) -> None:
-        """Within a transaction: put the queries that a document holds in place of its former ones; of one origin if it is named."""
+    def replace_document_queries(self, document_id: int, queries: Iterable[DocumentQuery]) -> None:
+        """Within a transaction: put the queries that a document holds in place of its former ones."""
         with guarded(self.path):
-            sql = "DELETE FROM document_queries WHERE document_id = ?1 AND (?2 IS NULL OR origin = ?2)"
-            self._db.execute(sql, (document_id, origin))
+            self._db.execute("DELETE FROM document_queries WHERE document_id = ?", (document_id,))
             self._db.executemany(
                 """INSERT INTO document_queries (text, origin, chunk_id, document_id, start, end, target)
                 VALUES (?, ?, ?, ?, ?, ?, ?)""",
@@ -122,7 +119,8 @@ class QueryTables(ArtifactTables):
         """All that live documents hold, by the path of the document and in its order; that a link names is not looked up."""
         rows = self._rows(
             """SELECT q.text, origin, chunk_id, document_id, start, end, document_id, target, q.id
-            FROM document_queries q JOIN documents d ON d.id = document_id WHERE live ORDER BY path, source, q.id"""
+            FROM document_queries q JOIN documents d ON d.id = document_id
+            WHERE live AND origin <> 'filename' ORDER BY path, source, q.id"""  # which documents read before may have
         )
         return [DocumentQuery(*row) for row in rows]
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from engine.core.records import Chunk, Document, DocumentQuery, JudgedQuery, Origin, Query
+from engine.core.records import Chunk, Document, DocumentQuery, JudgedQuery, Query
 from engine.project.folder import ProjectFolder
 from engine.project.store.artifact_info import QueriesInfo
 from engine.project.store.artifacts import Artifact
@@ -111,23 +111,22 @@ def test_judged_queries_can_be_dropped(store: Store) -> None:
 def test_document_queries_live_as_long_as_their_document(store: Store) -> None:
     second, first = put(store, "b.md", ["h1"]), put(store, "a.md", ["h2"])
 
-    def replaced(row: int, *queries: DocumentQuery, origin: Origin | None = None) -> list[tuple[str, int]]:
+    def replaced(row: int, *queries: DocumentQuery) -> list[tuple[str, int]]:
         with store.transaction():
-            store.replace_document_queries(row, queries, origin)
+            store.replace_document_queries(row, queries)
         return [(query.text, query.written_in) for query in store.document_queries()]
 
     heading = DocumentQuery("heading", "heading", 1, second, 3, 10)
     link = DocumentQuery("link", "link", None, second, target="a.md#x")
     replaced(second, heading, link)
-    assert replaced(first, DocumentQuery("name", "filename", None, first)) == [
+    assert replaced(first, DocumentQuery("name", "title", None, first)) == [
         ("name", first), ("heading", second), ("link", second),
     ]  # fmt: skip
     kept = store.document_queries()[1:]
     assert [replace(query, id=0) for query in kept] == [replace(one, written_in=second) for one in (heading, link)]
     assert len({query.id for query in store.document_queries()}) == 3
-    renamed = DocumentQuery("new", "filename", None, second)
-    assert replaced(second, renamed, origin="filename")[1:] == [("heading", second), ("link", second), ("new", second)]
-    assert replaced(second, renamed) == [("name", first), ("new", second)]
+    former = DocumentQuery("of before", "filename", None, second)  # type: ignore[arg-type]
+    assert replaced(second, DocumentQuery("new", "title", None, second), former) == [("name", first), ("new", second)]
     with store.transaction():
         store.drop_document(second)
     assert [query.text for query in store.document_queries()] == ["name"]
