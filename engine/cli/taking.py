@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from engine.cli.app import AsJson, ProjectName, ProjectOrFolder, agree, app, cleaned_up, opened, print_json
-from engine.core.text import harmless
+from engine.core.text import amount, harmless
 
 
 @app.command()
@@ -46,7 +46,7 @@ def export(
         print_json(made)
     else:
         print(harmless(str(made.folder)))
-        print(f"{_files(made.files, made.bytes)}. README.md explains them.", file=sys.stderr)
+        print(f"{amount(made.files, made.bytes)}. README.md explains them.", file=sys.stderr)
 
 
 @app.command()
@@ -67,13 +67,9 @@ def purge(
     project = existing_cached_project(name) or ProjectFolder.open(name)
     others = ", ".join(map(str, found_sources(project)))
     also = f", and what 'engine find' keeps of {others}" if others else ""
-    agree(harmless(f"Delete {project.path}{also}: {_files(*extent(project))}? Your documents stay."), yes, "purge")
+    agree(harmless(f"Delete {project.path}{also}: {amount(*extent(project))}? Your documents stay."), yes, "purge")
     done = remove(project)
     if as_json:
         print_json(done)
     else:
         print("".join(harmless(line) + "\n" for line in done.lines()), end="")
-
-
-def _files(count: int, size: int) -> str:
-    return f"{count} file{'' if count == 1 else 's'}, {size / 1e6:,.1f} MB"

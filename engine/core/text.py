@@ -161,3 +161,8 @@ def _visible_character(char: str, lines: bool) -> str:
 def megabytes(count: float) -> str:
     """Bytes as text: MB, or GB from a thousand of them on (10^6 and 10^9 bytes)."""
     return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{count / 1e6:,.1f} MB"
+
+
+def amount(files: int, size: float) -> str:
+    """`1 file, 0.2 MB`; `size`: bytes of all."""
+    return f"{files:,} file{'' if files == 1 else 's'}, {megabytes(size)}"

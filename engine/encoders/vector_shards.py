@@ -6,7 +6,6 @@ little-endian), and the sha256 of all that.
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import os
 import struct
@@ -14,8 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from engine.core.disk import replaced
-from engine.core.errors import ResourceError
+from engine.core.disk import disk_errors, replaced
 
 _MAGIC = b"BMVEC\x00\x01\n"
 _HEAD = struct.Struct("<8sII")
@@ -26,20 +24,12 @@ def write_shard(path: Path, hashes: np.ndarray, vectors: np.ndarray) -> None:
     """Write hashes (n,) S32 and vectors (n, d) float16, whole or not at all. Raises ResourceError when the disk is full."""
     head = _HEAD.pack(_MAGIC, *vectors.shape)
     parts = [head, hashes.tobytes(), vectors.astype("<f2", copy=False).tobytes()]
-    digest = hashlib.sha256()
-    try:
-        with replaced(path, path.with_name(f".{path.stem}-{os.getpid()}.part")) as file:
-            for part in parts:
-                digest.update(part)
-                file.write(part)
-            file.write(digest.digest())
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise ResourceError(
-                "The disk is full.", f"{path} could not be written.", "Free some space and run again.",
-                code="disk-full", command="run",
-            ) from error  # fmt: skip
-        raise
+    digest, temporary = hashlib.sha256(), path.with_name(f".{path.stem}-{os.getpid()}.part")
+    with disk_errors(f"{path} could not be written."), replaced(path, temporary) as file:
+        for part in parts:
+            digest.update(part)
+            file.write(part)
+        file.write(digest.digest())
 
 
 def read_hashes(path: Path) -> tuple[np.ndarray, int] | None:

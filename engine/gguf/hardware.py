@@ -12,7 +12,7 @@ from engine.core.errors import ModelError
 from engine.core.processors import available_cores
 from engine.core.text import megabytes
 from engine.gguf.file import parts_of
-from engine.gguf.header import read_header
+from engine.gguf.header import Header, read_header
 
 ALL_LAYERS = -1
 LOOK_SECONDS = 0.3
@@ -30,6 +30,11 @@ class Weight:
     token: int
     context: int
 
+    @classmethod
+    def of(cls, size: int, header: Header, context: int) -> Weight:
+        """By a header. A model has no cache for more tokens than it knows."""
+        return cls(size, header.layers, header.cache_bytes, min(context, header.context or context))
+
     @property
     def memory(self) -> int:
         """Bytes of the weights and of the cache of the context."""
@@ -40,10 +45,9 @@ def weight_of(path: Path, context: int) -> Weight:
     """By the file's header; of one that cannot be read, as far as it is known."""
     size = sum(part.stat().st_size for part in parts_of(path) if part.exists())
     try:
-        header = read_header(path)
+        return Weight.of(size, read_header(path), context)
     except ModelError:  # llama.cpp may know more than we do, or say why it cannot be used
         return Weight(size, 0, 0, context)
-    return Weight(size, header.layers, header.cache_bytes, min(context, header.context or context))
 
 
 def too_large(weight: Weight) -> str:

@@ -14,6 +14,7 @@ from engine.core.extras import lack
 from engine.core.messages.queries import ModelFile
 from engine.core.subprocesses import run_in_subprocess
 from engine.gguf.file import PART, own_folder
+from engine.gguf.hardware import Weight
 from engine.gguf.header import Header, not_a_writer, read_header
 from engine.gguf.places import Found, find_models
 
@@ -32,12 +33,6 @@ def list_models(context: int, free: int | None = None) -> list[ModelFile]:
     return [_model(found, context, free) for found in find_models()]
 
 
-def memory_need(size: int, header: Header, context: int) -> int:
-    """Bytes that a model takes: its weights, the cache of `context` tokens (or of as many as it knows), and buffers."""
-    tokens = min(context, header.context) if header.context else context
-    return size + tokens * header.cache_bytes + WORKSPACE
-
-
 def _model(found: Found, context: int, free: int) -> ModelFile:
     size, header, problem = 0, None, ""
     try:
@@ -51,7 +46,7 @@ def _model(found: Found, context: int, free: int) -> ModelFile:
         problem = problem or error.why
     except OSError as error:
         problem = problem or f"{Path(error.filename or found.path).name}: {error.strerror or error}."
-    memory = memory_need(size, header, context) if header and not problem else 0
+    memory = WORKSPACE + Weight.of(size, header, context).memory if header and not problem else 0
     fits = memory <= free if memory else None
     described = {name: getattr(header, name, None) for name in _FROM_HEADER}
     return ModelFile(found.path, found.place, found.names, size, **described, problem=problem, memory=memory, fits=fits)

@@ -17,7 +17,7 @@ pair: lines of such text end within words.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from threading import Lock
@@ -99,21 +99,16 @@ class Analyzer:
 
         Single Han characters count only where they stand alone: inside a run the pairs already cover them.
         """
-        query = QueryTerms({}, {})
-        for compound in self._compound.findall(_plain(text)):
-            words, codes = self._cache.get(compound) or self._remember(compound)
-            for word in words:
-                query.words[word] = query.words.get(word, 0.0) + 1.0
-            for code in codes:
-                query.codes[code] = words
-        _drop_covered(query.words, text)
-        return query
+        return self._counted(text, lambda compound: self._cache.get(compound) or self._remember(compound))
 
     def unstemmed(self, text: str) -> QueryTerms:
         """A query's words before any is stemmed or dropped, and its codes with theirs: the same in every language."""
+        return self._counted(text, self._split)
+
+    def _counted(self, text: str, terms_of: Callable[[str], tuple[Sequence[str], Sequence[str]]]) -> QueryTerms:
         query = QueryTerms({}, {})
         for compound in self._compound.findall(_plain(text)):
-            words, codes = self._split(compound)
+            words, codes = terms_of(compound)
             for word in words:
                 query.words[word] = query.words.get(word, 0.0) + 1.0
             query.codes.update(dict.fromkeys(codes, tuple(words)))

@@ -91,7 +91,7 @@ class LexicalIndex:
     def open(cls, folder: Path) -> LexicalIndex:
         """Opens the index in `folder`. Raises DamagedError when anything is missing, changed or of another version."""
         manifest = storage.read_manifest(folder)
-        files = storage.files_folder(folder, manifest.generation)
+        files = storage.files_folder(folder)
         with panics_are_damage(folder):
             place = storage.lockable(files)
             index = tantivy.Index.open(str(place))
@@ -150,7 +150,7 @@ class LexicalIndex:
 
     @property
     def _files(self) -> Path:
-        return storage.files_folder(self.folder, self.manifest.generation)
+        return storage.files_folder(self.folder)
 
     def ids(self) -> npt.NDArray[np.int64]:
         """The ids of all chunks (n,), ascending."""

@@ -31,13 +31,11 @@ _SEGMENT = re.compile(r"[0-9a-f]{32}\.")
 class Manifest:
     """What `bm25.json` says. `files` maps a name in the sub-folder to (bytes, hex sha256).
 
-    `languages`: chunks per language; empty where all are analysed in `language`. `generation`: names the sub-folder; above 1 in
-    indexes that versions before 6 have updated in place.
+    `languages`: chunks per language; empty where all are analysed in `language`.
     """
 
     language: str
     count: int = 0
-    generation: int = 1
     files: dict[str, tuple[int, str]] = field(default_factory=dict)
     version: int = FORMAT_VERSION
     languages: dict[str, int] = field(default_factory=dict)
@@ -51,9 +49,9 @@ def damaged(folder: Path, why: str) -> DamagedError:
     )  # fmt: skip
 
 
-def files_folder(folder: Path, generation: int = 1) -> Path:
+def files_folder(folder: Path) -> Path:
     """Where tantivy's files lie."""
-    return folder / f"generation-{generation}"
+    return folder / "generation-1"
 
 
 def lockable(folder: Path) -> Path:
@@ -143,8 +141,7 @@ def read_manifest(folder: Path) -> Manifest:
             raise damaged(folder, f"It has format {version}; this version reads format {FORMAT_VERSION}")
         files = {str(name): (int(size), str(digest)) for name, (size, digest) in data["files"].items()}
         manifest = Manifest(
-            language=str(data["language"]),
-            count=int(data["count"]), generation=int(data["generation"]), files=files,
+            language=str(data["language"]), count=int(data["count"]), files=files,
             languages={str(code): int(count) for code, count in data.get("languages", {}).items()},
         )  # fmt: skip
     except FileNotFoundError as error:
@@ -156,7 +153,7 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def _check_files(folder: Path, manifest: Manifest) -> None:
-    current = files_folder(folder, manifest.generation)
+    current = files_folder(folder)
     if not manifest.files:
         raise damaged(folder, f"{MANIFEST} names no files")
     for name, (size, digest) in manifest.files.items():

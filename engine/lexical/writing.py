@@ -56,7 +56,7 @@ def put_manifest(folder: Path, ids: npt.NDArray[np.int64], former: Manifest, oth
     counts = Counter(code for key, code in others.items() if key in written and code != former.language)
     several = {**counts, former.language: len(ids) - counts.total()} if counts else {}
     files = storage.describe(target, former.files)
-    manifest = replace(former, generation=1, count=len(ids), languages=several, files=files)
+    manifest = replace(former, count=len(ids), languages=several, files=files)
     storage.write_manifest(folder, manifest)
 
 

@@ -15,8 +15,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine.core.disk import complete_folder
-from engine.core.errors import ResourceError
+from engine.core.disk import complete_folder, disk_errors
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -70,7 +69,7 @@ def save(folder: Path, key: str, state: TrainingState, tensors: dict[str, Tensor
     """
     from safetensors.torch import save as serialise
 
-    try:
+    with disk_errors(f"The training checkpoint in {folder} could not be written."):
         folder.mkdir(parents=True, exist_ok=True)
         for torn in folder.glob(".writing-*"):
             shutil.rmtree(torn, ignore_errors=True)
@@ -94,11 +93,6 @@ def save(folder: Path, key: str, state: TrainingState, tensors: dict[str, Tensor
         ]  # later ones: torn, or another training's
         for old in set(_folders(folder)) - set(kept):
             shutil.rmtree(old, ignore_errors=True)
-    except OSError as error:
-        raise ResourceError(
-            f"The training checkpoint in {folder} cannot be written.", f"{error}.",
-            "Free disk space and run again; training resumes.", code="write-failed", stage="train", command="run",
-        ) from error  # fmt: skip
 
 
 def load_newest(folder: Path, key: str) -> tuple[TrainingState, dict[str, Tensor]] | None:

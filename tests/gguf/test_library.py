@@ -28,9 +28,9 @@ from engine.core.errors import CancelledError, ModelError, ResourceError, UsageE
 from engine.core.messages.queries import ModelFile
 from engine.gguf import library as gguf_library
 from engine.gguf.file import content_identity, gguf_file, own_folder
-from engine.gguf.hardware import weight_of
+from engine.gguf.hardware import Weight, weight_of
 from engine.gguf.header import FILE_TYPES, TENSOR_TYPES, Header, read_header
-from engine.gguf.library import add_model, list_models, memory_need
+from engine.gguf.library import WORKSPACE, add_model, list_models
 from engine.gguf.places import OWN, own_models
 from engine.project.folder import ProjectFolder
 from engine.project.store.artifact_info import QueryBackendInfo
@@ -90,8 +90,8 @@ def test_the_header_holds_what_the_model_is(tiny: Path):
     # 2 × 261·64 for both vocabularies, 64 for a norm; a layer: 2 norms, 4 × 64·64, 3 × 64·128. Cache: 2·4·32·2 bytes.
     parameters = 2 * 261 * 64 + 64 + 2 * (2 * 64 + 4 * 64 * 64 + 3 * 64 * 128)
     assert header == Header("llama", "tiny", "F32", parameters, 16_384, True, True, 512, 2, 64)
-    assert memory_need(1000, header, 4096) == 1000 + 4096 * 512 + gguf_library.WORKSPACE
-    assert memory_need(1000, header, 10**6) == memory_need(1000, header, 16_384)
+    assert Weight.of(1000, header, 4096).memory == 1000 + 4096 * 512
+    assert Weight.of(1000, header, 10**6) == Weight.of(1000, header, 16_384)
 
 
 def test_the_tables_of_types_are_those_of_the_format():
@@ -225,7 +225,7 @@ def test_a_model_in_parts_is_one_and_needs_all_of_them(home: Path, tiny: Path):
 
 def test_what_does_not_fit_is_reported(home: Path, tiny: Path):
     put(tiny, home, ".lmstudio/models/a.gguf")
-    need = memory_need(tiny.stat().st_size, read_header(tiny), 100)
+    need = WORKSPACE + weight_of(tiny, 100).memory
     assert [list_models(100, free=free)[0].fits for free in (need - 1, need)] == [False, True]
 
 

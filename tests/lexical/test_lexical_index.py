@@ -207,18 +207,6 @@ def test_a_large_index_is_updated_by_links_and_counts_what_is_left(
     np.testing.assert_array_equal(rewritten.search("rare", 9)[1], anew.search("rare", 9)[1])
 
 
-def test_an_index_of_a_later_generation_opens(tmp_path: Path) -> None:
-    """Former versions updated an index in place."""
-    build(tmp_path)
-    folder = tmp_path / "index"
-    (folder / "generation-1").rename(folder / "generation-3")
-    manifest = json.loads((folder / storage.MANIFEST).read_text())
-    (folder / storage.MANIFEST).write_text(json.dumps({**manifest, "generation": 3}))
-    former = LexicalIndex.open(folder)
-    assert former.search("pump", 3)[0].size
-    assert former.updated(tmp_path / "new", [(99, "new")], []).search("new", 1)[0].tolist() == [99]
-
-
 def test_ids_must_be_unique_and_fit(tmp_path: Path) -> None:
     for number, chunks in enumerate(([(1, "a"), (1, "b")], [(2**63, "a")])):
         with pytest.raises(ValueError, match="chunk id"):

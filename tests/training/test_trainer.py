@@ -270,7 +270,7 @@ def test_a_full_disk_is_a_resource_error(run: Run, recipe: TrainingConfig, monke
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(checkpoint, "complete_folder", fail)
-    with fails(ResourceError, "write-failed"):
+    with fails(ResourceError, "disk-full"):
         run(recipe)
 
 

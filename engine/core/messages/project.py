@@ -9,7 +9,7 @@ from typing import Any
 
 from engine.core.errors import EngineError
 from engine.core.messages.wire import Request
-from engine.core.text import megabytes
+from engine.core.text import amount
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,9 +291,8 @@ class Purged:
 
     def lines(self) -> Iterator[str]:
         """What was removed, what was kept, and where else text of the documents may be, a line each."""
-        files, size = sum(one.files for one in self.removed), sum(one.bytes for one in self.removed)
-        yield f"Deleted: {files:,} files, {megabytes(size)}, of {self.project}"
-        yield from (f"  {one.path}: {one.what}" for one in self.removed if one.files)
+        yield f"Deleted from {self.project}:"
+        yield from (f"  {one.path}: {one.what} ({amount(one.files, one.bytes)})" for one in self.removed if one.files)
         if self.kept:
             yield f"Kept there, because this program did not make it: {', '.join(self.kept)}"
         for found, title in (

@@ -19,7 +19,7 @@ from typing import Any
 from engine.core.records import Kind
 from engine.core.subprocesses import how_it_ended, import_path
 from engine.corpus.sandbox.fork_server import ForkedProcess
-from engine.corpus.sandbox.outcome import HEADER, MAX_FRAME, MOST_NAMES, Limits, Outcome, finding, known_kind, text_of
+from engine.corpus.sandbox.outcome import HEADER, MAX_FRAME, MOST_NAMES, Limits, Outcome, finding, known, text_of
 from engine.corpus.sandbox.tesseract import Tesseract
 
 _STDERR_KEPT = 4000
@@ -128,7 +128,7 @@ class Child:
             case "failed":
                 if message["kind"] == "out of memory":
                     raise WorkerDiedError("out of memory", self._out_of_memory())
-                outcome.give_up(known_kind(message["kind"]), text_of(message["reason"]))
+                outcome.give_up(known(message["kind"], Kind), text_of(message["reason"]))
                 return False
             case "closed":
                 outcome.closed, outcome.reason = True, text_of(message["reason"]).lower()

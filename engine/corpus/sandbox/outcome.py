@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import struct
 from dataclasses import asdict, dataclass, field
-from typing import Any, cast, get_args
+from typing import Any, get_args
 
 from engine.core.records import Heading, Kind, Marked, Origin, Page, ReadDocument
 from engine.corpus.formats import LeftOut
@@ -105,7 +105,7 @@ def finding(message: dict[str, Any]) -> ReadDocument | LeftOut:
         member, state, reason = (text_of(message[name]) for name in ("member", "state", "reason"))
         if state not in ("skipped", "quarantined"):
             raise ValueError("a state that there is none of")
-        return LeftOut(member, state, known_kind(message["kind"]), reason)
+        return LeftOut(member, state, known(message["kind"], Kind), reason)
     for name in ("title", "text", "format", "author", "member", "note"):
         text_of(message[name])
     for name in ("created", "changed"):
@@ -116,15 +116,15 @@ def finding(message: dict[str, Any]) -> ReadDocument | LeftOut:
         **{name: message[name] for name in _PLAIN},
         headings=tuple(Heading(_within(at, length), _within(n, 2**31), text_of(title)) for at, n, title in message["headings"]),
         pages=tuple(Page(_within(at, length), _within(n, 2**31), text_of(name)) for at, n, name in message["pages"]),
-        marked=tuple(Marked(_origin(origin), text_of(text), text_of(target)) for origin, text, target in message["marked"]),
+        marked=tuple(Marked(known(origin, Origin), text_of(text), text_of(target)) for origin, text, target in message["marked"]),
     )  # fmt: skip
 
 
-def known_kind(kind: Any) -> Kind:
-    """A kind that a message names. Raises ValueError for what is none."""
-    if kind not in get_args(Kind):
-        raise ValueError("a kind that there is none of")
-    return cast(Kind, kind)
+def known(name: Any, kind: Any) -> Any:
+    """A name in a message that is one of a `Literal`, such as `Kind`. Raises ValueError for what is none."""
+    if name not in get_args(kind):
+        raise ValueError("a name that nothing has")
+    return name
 
 
 def text_of(text: Any) -> str:
@@ -133,12 +133,6 @@ def text_of(text: Any) -> str:
         raise TypeError("a text that is none")
     text.encode()  # half a character is a ValueError
     return text
-
-
-def _origin(origin: Any) -> Origin:
-    if origin not in get_args(Origin):
-        raise ValueError("a text that is marked as nothing known")
-    return cast(Origin, origin)
 
 
 def _within(start: Any, length: int) -> int:

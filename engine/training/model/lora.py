@@ -8,8 +8,8 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine.core.disk import complete_folder
-from engine.core.errors import ModelError, ResourceError
+from engine.core.disk import complete_folder, disk_errors
+from engine.core.errors import ModelError
 from engine.encoders.loading import WHOLE
 from engine.training.config import TrainingConfig
 
@@ -93,21 +93,23 @@ def whole_parameters(transformer: nn.Module) -> dict[str, nn.Parameter]:
     return {WHOLE + name.replace(".base_layer.", "."): parameter for name, parameter in named if "lora_" not in name}
 
 
-def save_adapter(
+def write_adapter(
     folder: Path, lora: Any, tensors: dict[str, Tensor], model_name: str, metadata: dict[str, str] | None = None
 ) -> None:
-    """Write a peft folder: `adapter_config.json`, `adapter_model.safetensors` (float32) with its `metadata`."""
+    """Write a peft folder, in one piece: `adapter_config.json`, `adapter_model.safetensors` (float32) with its `metadata`.
+
+    Raises ResourceError when the disk is full.
+    """
     from safetensors.torch import save_file
 
-    folder.mkdir(parents=True, exist_ok=True)
-    save_file(
-        {name: tensor.float().contiguous().cpu() for name, tensor in tensors.items()},
-        folder / "adapter_model.safetensors",
-        metadata,
-    )
     settings = lora.to_dict() | {"base_model_name_or_path": model_name, "inference_mode": True}
-    plain = {key: _plain(value) for key, value in settings.items()}
-    (folder / "adapter_config.json").write_text(json.dumps(plain, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    text = json.dumps({key: _plain(value) for key, value in settings.items()}, indent=2, sort_keys=True)
+    plain = {name: tensor.float().contiguous().cpu() for name, tensor in tensors.items()}
+    with disk_errors(f"The adapter could not be written to {folder}."):
+        shutil.rmtree(folder, ignore_errors=True)
+        with complete_folder(folder.with_name(f".writing-{folder.name}-{os.getpid()}"), folder) as temporary:
+            save_file(plain, temporary / "adapter_model.safetensors", metadata)
+            (temporary / "adapter_config.json").write_text(text + "\n", encoding="utf-8")
 
 
 def _plain(value: Any) -> Any:
@@ -115,21 +117,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, set | frozenset):
         return sorted(value)
     return getattr(value, "value", value)
-
-
-def write_adapter(
-    folder: Path, lora: Any, tensors: dict[str, Tensor], model_name: str, metadata: dict[str, str] | None = None
-) -> None:
-    """As `save_adapter`, in one piece. Raises ResourceError when the disk is full."""
-    try:
-        shutil.rmtree(folder, ignore_errors=True)
-        with complete_folder(folder.with_name(f".writing-{folder.name}-{os.getpid()}"), folder) as temporary:
-            save_adapter(temporary, lora, tensors, model_name, metadata)
-    except OSError as error:
-        raise ResourceError(
-            f"The adapter cannot be written to {folder}.", f"{error}.", "Free disk space and run again.",
-            code="write-failed", command="run",
-        ) from error  # fmt: skip
 
 
 def start_of(folder: Path, masters: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -15,7 +15,7 @@ from engine.encoders.model_folder import ModelFolder
 from engine.encoders.transformer import TransformerEncoder
 from engine.training.config import TrainingConfig
 from engine.training.data import TrainingData
-from engine.training.model.lora import lora_parameters, save_adapter, target_modules
+from engine.training.model.lora import lora_parameters, target_modules, write_adapter
 from engine.training.model.student import Student
 
 CPU = Hardware("cpu", "float32", 1, ())
@@ -105,7 +105,7 @@ def test_a_saved_adapter_gives_the_students_vectors(
         for number, master in enumerate(student.masters.values()):
             master += 0.3 * torch.randn(master.shape, generator=torch.Generator().manual_seed(number))
     student.publish()
-    save_adapter(tmp_path / "adapter", student.lora, student.snapshot(), "tiny")
+    write_adapter(tmp_path / "adapter", student.lora, student.snapshot(), "tiny")
     with torch.no_grad():
         wanted = student.forward(student.chunk_rows(data.chunks[:20])).numpy()
     loaded = TransformerEncoder.load(tiny, adapter=tmp_path / "adapter", hardware=CPU).encode_chunks(data.chunks[:20])
