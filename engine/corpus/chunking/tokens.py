@@ -37,7 +37,7 @@ class TokenCounter:
         self._tokenizer.no_padding()
         self.splitter = lru_cache(maxsize=64)(self._new_splitter)
         self._counted = lru_cache(maxsize=4096)(self._count)
-        self._words = _Remembered(self._count) if _counts_by_word(self._tokenizer) else None
+        self._words = _Words(self._count) if _counts_by_word(self._tokenizer) else None
 
     def count(self, text: str) -> int:
         """Tokens of a text. Words, or short texts, are remembered: they come again and again."""
@@ -97,20 +97,18 @@ class TokenCounter:
         return kind.from_callback(self.count, capacity)
 
 
-class _Remembered(dict[str, int]):
-    """Word → tokens, found by `count` when it is first asked for."""
+class _Words(dict[str, int]):
+    """Word → tokens, which `count` finds when the word is first asked for."""
 
     def __init__(self, count: Callable[[str], int]) -> None:
         super().__init__()
         self._count = count
 
     def __missing__(self, word: str) -> int:
-        if len(self) >= _MOST_WORDS:
-            self.clear()
-        count = self._count(word)
-        if len(word) <= _LONGEST_WORD:
-            self[word] = count
-        return count
+        tokens = self._count(word)
+        if len(self) < _MOST_WORDS and len(word) <= _LONGEST_WORD:
+            self[word] = tokens
+        return tokens
 
 
 def _counts_by_word(tokenizer: Tokenizer) -> bool:

@@ -15,7 +15,7 @@ from engine.project.store.artifacts import INCOMPLETE, ArtifactTables
 from engine.project.store.connection import damaged, guarded
 from engine.project.store.positions import positions
 from engine.project.store.records import FileRecord, LeftOutRecord, PartRecord
-from engine.project.store.schema import DIGEST
+from engine.project.store.schema import NOTE_CONTENTS
 
 if TYPE_CHECKING:
     import numpy as np
@@ -206,18 +206,12 @@ class DocumentTables(ArtifactTables):
     def put_document(self, file_id: int, document: Document) -> int:
         """Insert a document (id 0) or update the row `document.id`; returns the row id."""
         columns = [column for column in _DOCUMENT if column != "id"]
-        values, row = [getattr(document, column) for column in columns], document.id
-        if row:
-            self._rows(f"UPDATE documents SET {_set(columns)}, live = 1 WHERE id = ?", (*values, row))
-        else:
-            sql = f"INSERT INTO documents ({', '.join(columns)}, file_id) VALUES ({_marks(columns)}, ?) RETURNING id"
-            row = int(self._rows(sql, (*values, file_id))[0][0])
-        self._rows(
-            """INSERT INTO contents (document_id, characters) SELECT id, length(text) FROM documents WHERE id = ?
-            ON CONFLICT (document_id) DO UPDATE SET characters = excluded.characters""",
-            (row,),
-        )
-        return row
+        values = [getattr(document, column) for column in columns]
+        if document.id:
+            self._rows(f"UPDATE documents SET {_set(columns)}, live = 1 WHERE id = ?", (*values, document.id))
+            return document.id
+        sql = f"INSERT INTO documents ({', '.join(columns)}, file_id) VALUES ({_marks(columns)}, ?) RETURNING id"
+        return int(self._rows(sql, (*values, file_id))[0][0])
 
     def drop_document(self, document_id: int) -> None:
         """Take a document out of search; its rows go with `purge_dead`."""
@@ -250,7 +244,7 @@ class DocumentTables(ArtifactTables):
         with guarded(self.path):
             columns, marks = ", ".join(_NEW_CHUNK), _marks(_NEW_CHUNK)
             self._db.executemany(f"INSERT INTO chunks ({columns}, document_id) VALUES ({marks}, ?)", fresh)
-        self._rows(f"UPDATE contents SET chunks = {DIGEST} WHERE document_id = ?", (document_id,))
+        self._rows(f"{NOTE_CONTENTS} WHERE id = ?", (document_id,))
         return len(fresh)
 
     def purge_dead(self) -> int:

@@ -20,15 +20,15 @@ CREATE INDEX documents_overview ON documents (
 CREATE INDEX chunks_overview ON chunks (id, live, document_id, content_hash);
 """
 """All columns but the long ones: what asks for those of every row need not read the texts, which are most of the file."""
-DIGEST = """(SELECT sha256(group_concat(id || ':' || content_hash)) FROM
-    (SELECT id, content_hash FROM chunks WHERE document_id = contents.document_id AND live ORDER BY id))"""
-"""Of a document's live chunks, with their ids; empty where there are none."""
+NOTE_CONTENTS = """INSERT OR REPLACE INTO contents SELECT id, length(text),
+    (SELECT sha256(group_concat(id || ':' || content_hash)) FROM
+    (SELECT id, content_hash FROM chunks WHERE document_id = documents.id AND live ORDER BY id)) FROM documents"""
 _CONTENTS = """
 CREATE TABLE contents (
     document_id INTEGER PRIMARY KEY REFERENCES documents(id) ON DELETE CASCADE, characters INTEGER NOT NULL,
-    chunks TEXT NOT NULL DEFAULT '');
+    chunks TEXT NOT NULL);
 """
-"""What is asked of all documents together: the length of each one's text, and a digest of its chunks."""
+"""What is asked of all documents together: the length of each one's text, and a digest of its live chunks, empty without any."""
 SCHEMA = f"""
 CREATE TABLE files (
     id INTEGER PRIMARY KEY, source TEXT NOT NULL, path TEXT NOT NULL, format TEXT NOT NULL, size INTEGER NOT NULL,
@@ -67,11 +67,7 @@ CREATE TABLE adaptation_chunks (content_hash TEXT PRIMARY KEY) WITHOUT ROWID;
 {_DOCUMENT_QUERIES}{_OVERVIEWS}{_CONTENTS}"""
 
 # What brings a database of a version to the next one. Version 6 was that of 0.1; older ones are built anew from the documents.
-MIGRATIONS = {
-    6: _DOCUMENT_QUERIES, 7: _OVERVIEWS,
-    8: f"""{_CONTENTS}INSERT INTO contents (document_id, characters) SELECT id, length(text) FROM documents;
-        UPDATE contents SET chunks = {DIGEST}""",
-}  # fmt: skip
+MIGRATIONS = {6: _DOCUMENT_QUERIES, 7: _OVERVIEWS, 8: _CONTENTS + NOTE_CONTENTS}
 _ALL = "SELECT type, name, rootpage FROM sqlite_master"
 _COMPUTED = "SELECT 1 FROM pragma_table_xinfo(?) WHERE hidden"
 
