@@ -212,6 +212,10 @@ def import_judgments(
     """Add questions with known answers. JSONL of {"query", "evidence", "path"}, or a BEIR folder. They are never trained on."""
     with opened(name) as project:
         print(f"{project.import_judgments(path, split)} judged questions were imported.", file=sys.stderr)
+        listed = project.queries_by_origin("judged").queries if project.counts()["documents"] else ()
+        if lacking := sum(query.reason == "no-answer" for query in listed):
+            print(f"{lacking} of the project's {len(listed)} do not count: no document holds their answer. To list them: "
+                  f"engine queries {project.folder.argument} --origin judged", file=sys.stderr)  # fmt: skip
 
 
 @app.command()

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from engine.core.records import DocumentQuery
 from engine.evaluation.document_set import grouped_by_text
 from engine.evaluation.evidence import RungName
-from engine.evaluation.query_sets import generated_queries, heldout_queries, rung_of
+from engine.evaluation.query_sets import answerable, generated_queries, heldout_queries, rung_of
 from engine.project.stage import ProjectSnapshot
 from engine.queries.choosing import IMPORTED, MODELS, backend_of, made_by
 from engine.queries.document_written import held_by, untrained
@@ -39,7 +39,7 @@ def expected_evidence(snapshot: ProjectSnapshot, made: bool) -> dict[RungName, i
         share = chosen.heldout_share * DECIDING
         held_out = Counter({rung: round(share * min(made_of.max_queries, most)) for rung, most in held_out.items()})
     known = {question_key(query.text) for query in queries} | generated_queries(snapshot).keys()
-    judged = {question_key(query.text) for query in store.judged()} - known if chosen.use_judged else set()
+    judged = {question_key(one.text) for one in answerable(snapshot, chunks)} - known if chosen.use_judged else set()
     return {
         "judged": len(judged), "document": min(len(grouped_by_text(free, chunks)), chosen.max_heldout),
         "model": min(held_out["model"], chosen.max_heldout), "imported": min(held_out["imported"], chosen.max_heldout),

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from engine.core.records import Chunk, Query
+from engine.core.records import Chunk, JudgedQuery, Query
 from engine.lexical.filenames import DocumentNames, FilenameMatch
 from engine.project.stage import ProjectSnapshot, StageContext
 from engine.queries.choosing import is_extractive, made_by
@@ -115,6 +115,16 @@ def generated_queries(snapshot: ProjectSnapshot) -> dict[str, Query | None]:
 
     marked = dict.fromkeys(question_key(one.text) for one in read_marks(snapshot.project).values() if one.generated)
     return marked | {question_key(query.text): query for query in snapshot.store.queries() if query.split == "heldout"}
+
+
+def answerable(snapshot: ProjectSnapshot, chunks: Sequence[Chunk]) -> list[JudgedQuery]:
+    """The judged queries that the documents hold an answer to: others are not measured."""
+    from engine.evaluation.judgments import relevant_chunks
+
+    if not (judged := snapshot.store.judged()):
+        return []
+    found = relevant_chunks(judged, chunks, snapshot.store.documents(with_text=True))
+    return [query for query, judgment in zip(judged, found, strict=True) if judgment.usable]
 
 
 def heldout_queries(snapshot: ProjectSnapshot, chunks: Sequence[Chunk]) -> list[Query]:

@@ -6,7 +6,7 @@ from engine.core.messages.queries import QueryUse, UnusedReason
 from engine.core.records import DocumentQuery, JudgedQuery, Query
 from engine.evaluation.document_set import deciding_groups
 from engine.evaluation.expected import expected_untrained
-from engine.evaluation.query_sets import generated_queries, heldout_queries
+from engine.evaluation.query_sets import answerable, generated_queries, heldout_queries
 from engine.project.stage import ProjectSnapshot
 from engine.project.store.artifact_info import QueriesInfo
 from engine.queries.choosing import is_extractive, made_by
@@ -33,6 +33,7 @@ class QueryUses:
         self._by_model = any(not is_extractive(query, self._backend) for query in held_out)
         self._learnt = {question_key(query.text) for query in queries if query.split != "heldout"}
         self._generated = generated_queries(snapshot)
+        self._answerable = {query.key for query in answerable(snapshot, chunks)}
         self._asked = any(self._by_people(query) for query in store.judged())
         self.written = document_queries(store)
         made = store.artifact(QueriesInfo) is not None
@@ -73,6 +74,8 @@ class QueryUses:
         """Of a judged query. One that was trained on is not measured; one that a generator made is where people asked none."""
         if self._is_trained(query):
             return "unused", "trained"
+        if query.key not in self._answerable:
+            return "unused", "no-answer"
         if self._by_people(query):
             return "evidence" if self._use_judged else "measured only", None
         return ("unused", "asked") if self._asked else ("measured only", None)

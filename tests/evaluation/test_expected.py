@@ -65,15 +65,17 @@ def test_as_many_titles_decide_as_were_foretold(tmp_path: Path) -> None:
     assert [offered.counted, adaptation_offer(made, timed=False).counted] == [False, True]
 
 
-def test_a_question_with_several_answers_is_one_and_one_that_was_trained_on_is_none(
+def test_a_question_with_several_answers_is_one_and_one_without_or_that_was_trained_on_is_none(
     project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with closing(project.store()) as store:
         trained = next(one.text for one in store.queries() if one.split == "train")
+        answer = (store.chunks()[0].text,)
     judged = [
-        JudgedQuery(str(row), text, ("e",), (), "")
+        JudgedQuery(str(row), text, answer)
         for row, text in enumerate(("Who?", "who", "What?", trained.rstrip("?") + " ?"))
     ]
+    judged.append(JudgedQuery("other", "Where?", ("No document says this.",)))
     monkeypatch.setattr(Store, "judged", lambda _: judged)
     assert evidence(project)["judged"] == 2
     project.change_settings({"evaluation.use_judged": False})

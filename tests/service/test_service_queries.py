@@ -201,7 +201,9 @@ def test_what_queries_are_used_for(project: ProjectFolder) -> None:
     splits = {query.text: query.split for query in stored(project)}
     learnt, aside = (next(text for text in splits if splits[text] == split) for split in ("train", "heldout"))
     store = project.store()
-    store.put_judged([JudgedQuery(text, text, path="a.md") for text in ("who pays", learnt, aside)])
+    path = store.documents()[0].path
+    store.put_judged([JudgedQuery(text, text, path=path) for text in ("who pays", learnt, aside)])
+    store.put_judged([JudgedQuery("who sings", "who sings", ("No document says this.",))])
     store.close()
     opened = Project(project)
     found = opened.queries_by_origin().queries
@@ -213,7 +215,7 @@ def test_what_queries_are_used_for(project: ProjectFolder) -> None:
     assert [uses["judged", text] for text in ("who pays", learnt, aside)] == ["evidence", "unused", "unused"]
     assert all((query.use == "unused") == (query.reason is not None) for query in found)
     reasons = {(query.origin, query.text): query.reason for query in found}
-    assert [reasons["judged", text] for text in (learnt, aside)] == ["trained", "asked"]
+    assert [reasons["judged", text] for text in (learnt, aside, "who sings")] == ["trained", "asked", "no-answer"]
     trained = {query.path for query in found if query.origin == "extractive" and splits[query.text] != "heldout"}
     written = [query for query in found if query.origin in get_args(Origin) and query.use == "unused"]
     assert written
@@ -222,7 +224,7 @@ def test_what_queries_are_used_for(project: ProjectFolder) -> None:
     file.write_text(change(file.read_text(), {"evaluation.use_judged": False})[1])
     counts = opened.queries_by_origin("judged").uses["judged"]
     opened.close()
-    assert counts == {"measured only": 1, "unused": 2}
+    assert counts == {"measured only": 1, "unused": 3}
 
 
 def test_a_share_leaves_queries_unused(project: ProjectFolder) -> None:

@@ -14,7 +14,7 @@ QueryUse = Literal["evidence", "stopping the training", "trained on", "measured 
 """Whether a query is evidence for what comes into use, stops the training, is learnt from, or is only measured."""
 UnusedReason = Literal[
     "document-trained", "over-limit", "share", "written-stop", "unfit-stop", "model-measured", "chunk-gone", "trained",
-    "asked",
+    "asked", "no-answer",
 ]  # fmt: skip
 UNUSED: dict[UnusedReason, str] = {
     "document-trained": "training uses its document",
@@ -26,6 +26,7 @@ UNUSED: dict[UnusedReason, str] = {
     "chunk-gone": "its passage is gone",
     "trained": "trained on",
     "asked": "your own questions are measured",
+    "no-answer": "no document holds its answer",
 }
 """Why a query is not used, in words."""
 
