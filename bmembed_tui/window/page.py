@@ -7,9 +7,9 @@ took as long as all the rest of its start.
 from __future__ import annotations
 
 import base64
-import importlib.util
 import secrets
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 
 from engine.core.errors import EngineError
@@ -36,8 +36,8 @@ class Page:
 
 
 def page() -> Page:
-    """The whole page. Raises EngineError where the terminal's code is missing or of another make."""
-    static = _static()
+    """The whole page. Raises EngineError where the terminal's code is of another make."""
+    static = files("textual_serve") / "static"
     parts = {
         "policy": POLICY.format(nonce=(nonce := secrets.token_urlsafe(18))),
         "nonce": nonce,
@@ -65,15 +65,3 @@ def _terminal(code: str) -> str:
     code = code.replace(_WEBGL, "")  # its canvas does as well, and needs no graphics card
     code = code.replace(_LINKS, "")  # an address in a document must not be a way out
     return code.replace(HANDLE, f"window.bmembed=this,{HANDLE}")
-
-
-def _static() -> Path:
-    found = importlib.util.find_spec("textual_serve")
-    if found is None or not found.submodule_search_locations:
-        raise EngineError(
-            "A window cannot be opened: textual-serve is not installed.",
-            "It provides the terminal in the window.",
-            f"Install what the window needs: {install_command('desktop')}",
-            code="window-unavailable",
-        )
-    return Path(found.submodule_search_locations[0]) / "static"

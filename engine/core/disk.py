@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import json
 import os
 import shutil
 import stat
@@ -43,6 +44,11 @@ def file_sha256(path: Path) -> str:
     """Hex sha256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def json_sha256(value: object) -> str:
+    """Hex sha256 of a value that has a JSON form."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
 def remembered_sha256(path: Path) -> str:

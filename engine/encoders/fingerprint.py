@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engine.core.disk import remembered_sha256
+from engine.core.disk import json_sha256, remembered_sha256
 from engine.core.errors import ModelError
 from engine.encoders.end_token import wanted_tokens
 from engine.encoders.model_folder import ModelFolder, read_object
@@ -94,7 +92,7 @@ def adapter_digest(folder: Path) -> str:
     config = check_adapter(folder, ("LORA", QUERY_MAP))
     config.pop("base_model_name_or_path", None)
     parts = [remembered_sha256(folder / "adapter_model.safetensors"), config]
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+    return json_sha256(parts)
 
 
 def check_adapter(folder: Path, types: Sequence[str] = ("LORA",)) -> dict[str, Any]:
@@ -139,4 +137,4 @@ def encoder_fingerprint(
     }
     if tokens := wanted_tokens(model):
         parts["added tokens"] = tokens
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+    return json_sha256(parts)

@@ -3,14 +3,13 @@ what a folder may look like."""
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 import json
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from engine.core.disk import remembered_sha256
+from engine.core.disk import json_sha256, remembered_sha256
 from engine.core.errors import ModelError
 from engine.encoders.weights_file import tensor_names
 
@@ -54,7 +53,7 @@ class ModelFolder:
         """The same with other prompts than its own, where they are not None: another fingerprint, since it is another encoder."""
         if query is None and document is None:
             return self
-        named = _hash({"model": self.fingerprint, "prompts": [query, document]})
+        named = json_sha256({"model": self.fingerprint, "prompts": [query, document]})
         return replace(self, fingerprint=named, query_prompt=query, document_prompt=document)
 
     @property
@@ -178,7 +177,7 @@ def _checked(path: Path) -> tuple[list[tuple[str, Path]], list[Path]]:
 def _resolve_folder(path: Path, name: str, expected_sha256: str | None) -> ModelFolder:
     modules, weights = _checked(path)
     digests = {file.relative_to(path).as_posix(): remembered_sha256(file) for file in weights}
-    digest = next(iter(digests.values())) if len(digests) == 1 else _hash(digests)
+    digest = next(iter(digests.values())) if len(digests) == 1 else json_sha256(digests)
     if expected_sha256 is not None and digest != expected_sha256:
         raise ModelError(
             f"The bundled model {name} is not the one that this version was released with.",
@@ -187,13 +186,9 @@ def _resolve_folder(path: Path, name: str, expected_sha256: str | None) -> Model
         )  # fmt: skip
     configs = {file.relative_to(path).as_posix(): remembered_sha256(file) for file in _config_files(path, modules)}
     return ModelFolder(
-        path, name, _hash({"weights": digests, "configs": configs}), _dimension(modules),
+        path, name, json_sha256({"weights": digests, "configs": configs}), _dimension(modules),
         longest_text(modules[0][1]), digest,
     )  # fmt: skip
-
-
-def _hash(value: object) -> str:
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
 def _checked_modules(path: Path) -> list[tuple[str, Path]]:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from engine.core.disk import remembered_sha256
+from engine.core.disk import json_sha256, remembered_sha256
 from engine.core.errors import ModelError
 from engine.encoders.kinds.chosen import encoder_source
 from engine.encoders.model_folder import BUNDLED_NAMES, DEFAULT_MODEL, bundled_folder, read_object
@@ -52,4 +50,4 @@ def chunk_tokenizer(settings: Settings) -> TokenizerFile:
 @lru_cache(maxsize=8)
 def _fingerprint(path: Path, _sha256: str) -> str:
     rules = {name: value for name, value in read_object(path).items() if name not in _LENGTHS}
-    return hashlib.sha256(json.dumps(rules, sort_keys=True).encode()).hexdigest()[:16]
+    return json_sha256(rules)[:16]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Sequence
 from functools import partial
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from engine.core.disk import disk_errors
+from engine.core.disk import disk_errors, json_sha256
 from engine.core.errors import EngineError
 from engine.encoders.text_model import encodable
 from engine.endpoint.address import Address
@@ -47,7 +46,7 @@ class ServerReranker:
             limit="search.rerank_seconds",
         )  # fmt: skip
         self.name = self._address.url
-        self.fingerprint = hashlib.sha256(json.dumps(["rerank", self.name, self._model]).encode()).hexdigest()
+        self.fingerprint = json_sha256(["rerank", self.name, self._model])
 
     def load(self) -> None:
         """There is nothing to load."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 import time
 from abc import ABC, abstractmethod
@@ -17,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from engine.core.disk import json_sha256
 from engine.core.events import Choice, HeldOut, Progress, Warned
 from engine.encoders.geometry import OwnLengths
 from engine.training import checkpoint
@@ -70,7 +69,7 @@ class Setup:
         job = self.job
         device, dtype = job.hardware.device.partition(":")[0], job.hardware.dtype
         own = [job.model.fingerprint, job.data.digest(), asdict(job.config), device, dtype]
-        return hashlib.sha256(json.dumps([*before, *own, *after], sort_keys=True).encode()).hexdigest()
+        return json_sha256([*before, *own, *after])
 
 
 @contextmanager

@@ -15,8 +15,8 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from engine.core.disk import file_sha256, write_text
-from engine.core.errors import DamagedError, EngineError, ResourceError
+from engine.core.disk import disk_errors, file_sha256, write_text
+from engine.core.errors import DamagedError, EngineError
 from engine.core.similarity import COSINE, IndexForm, Similarity
 from engine.vectors.forms import DTYPES, index_form
 from engine.vectors.ids import distinct
@@ -141,7 +141,7 @@ class VectorIndex:
 
         parts, graphs, form = dict(manifest["parts"]), dict(manifest["graphs"]), index_form(manifest)
         path = folder / f"part-{1 + max((int(name[5:11]) for name in parts), default=0):06d}.vec"
-        try:
+        with disk_errors("The vector index could not be written."):
             if len(ids):
                 write_part(path, ids, blocks)
                 parts[path.name] = (len(ids), file_sha256(path))
@@ -153,11 +153,6 @@ class VectorIndex:
                 graphs[path.name] = file_sha256(graph_of(path))
             np.save(folder / GONE, gone)
             (folder / GONE).chmod(0o600)
-        except OSError as error:
-            raise ResourceError(
-                "The vector index could not be written.", f"{error}.", "Free some disk space and run again.",
-                code="write-failed", command="run",
-            ) from error  # fmt: skip
         count = sum(rows for rows, _ in parts.values()) - len(gone)
         digest = file_sha256(folder / GONE)
         manifest = {**manifest, "count": count, "parts": parts, "graphs": graphs, "gone": digest}

@@ -136,5 +136,5 @@ def test_files_are_private(folder: Path) -> None:
 def test_a_full_disk_is_an_error(small_disk: Path, disk_filler: Callable[..., None]) -> None:
     (small_disk / "index").mkdir()
     disk_filler(small_disk, leave=8192)
-    with fails(ResourceError, "write-failed"):
+    with fails(ResourceError, "disk-full"):
         VectorIndex.build(small_disk / "index", np.arange(3000), unit(3000))

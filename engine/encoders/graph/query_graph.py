@@ -7,7 +7,6 @@ encoder is loaded whole.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import os
@@ -20,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from engine.core.disk import remembered_sha256
+from engine.core.disk import json_sha256, remembered_sha256
 from engine.core.processors import available_cores
 from engine.encoders.encoder import Progress
 from engine.encoders.geometry import read_geometry
@@ -180,8 +179,7 @@ def _facts(folder: Path) -> dict[str, Any] | None:
 
 
 def _digest(folder: Path, facts: dict[str, Any]) -> str:
-    parts = [facts, remembered_sha256(folder / MODEL), remembered_sha256(folder / TOKENIZER)]
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+    return json_sha256([facts, remembered_sha256(folder / MODEL), remembered_sha256(folder / TOKENIZER)])
 
 
 def _link(source: str, target: str) -> None:
