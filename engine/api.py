@@ -14,7 +14,7 @@ from engine.core import environment
 from engine.core.events import Event
 from engine.core.messages.search import MODE_OF_NAME
 from engine.core.systems import own_system
-from engine.project.folder import ProjectFolder, locate
+from engine.project.folder import ProjectFolder, full_path, locate
 from engine.project.stage import ORDER, SEARCH, ProjectSnapshot
 from engine.project.store.artifact_info import EvaluationInfo, InUseInfo, QueriesInfo
 from engine.settings.schema import Settings
@@ -86,7 +86,7 @@ class Project:
         `Project.create("handbook", ["~/handbook"], training={"preset": "quick"})`. A name without a separator lies in
         the user's data folder.
         """
-        paths = [str(Path(path).expanduser().absolute()) for path in documents]
+        paths = [str(full_path(Path(path).expanduser())) for path in documents]
         chosen = {**settings, "corpus": {**settings.get("corpus", {}), "paths": paths}}
         return cls(ProjectFolder.create(locate(name_or_path), chosen))
 

@@ -17,6 +17,7 @@ from textual.suggester import Suggester
 from textual.widgets import Input
 
 from engine.core.text import visible
+from engine.project.folder import full_path
 
 _EDITS = {
     binding.key: binding.action for binding in Binding.make_bindings(Input.BINDINGS) if binding.action != "submit"
@@ -128,7 +129,7 @@ class PathField(Field):
             return self._picked[1]
         text = self.value.strip()
         try:
-            return Path(text).expanduser().absolute() if text else None
+            return full_path(Path(text).expanduser()) if text else None
         except RuntimeError:  # `~` of a user who is not known
             return None
 

@@ -161,7 +161,8 @@ def _change(name: str, key: str, value: Any) -> None:
         effect = what_if(project.folder, WhatIf({key: value}))
         settings = changed(project.folder, {key: value})
         remarks = list(_remarks(project.folder, settings, key, shlex.quote(name)))
-    print(harmless(f"{key} = {_shown(name, key)} (was {before})"), file=sys.stderr)
+    after = _shown(name, key)
+    print(harmless(f"{key} = {after} ({'unchanged' if after == before else f'was {before}'})"), file=sys.stderr)
     stale = [stage.stage for stage in effect.stages if stage.before == "done"]
     if stale and not (key == "encoder.model" and remarks):
         remarks.append(f"Stale now: {', '.join(stale)}. {to_refresh(stale, name)}; until then, search stays as it is.")

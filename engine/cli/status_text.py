@@ -192,6 +192,6 @@ def _progress(progress: RunProgress, quoted: str) -> Iterator[str]:
 
 def _unread(state: str, files: Mapping[str, str], quoted: str) -> Iterator[str]:
     for path, reason in list(files.items())[:FILES_SHOWN]:
-        yield f"  {state:<9} {path}: {reason}"
+        yield f"  {state:<10} {path}: {reason}"
     if (more := len(files) - FILES_SHOWN) > 0:
         yield f"  … and {more} more {state} (engine documents {quoted} --state {state} lists all)"

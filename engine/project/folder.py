@@ -44,13 +44,18 @@ def locate(name_or_path: str | os.PathLike[str]) -> Path:
     path, named = _expanded(text), projects_root() / text
     is_here = _is_file(path / "project.toml") and not _is_file(named / "project.toml")
     if is_here or path.is_absolute() or os.sep in text or text.startswith("."):
-        return path.absolute()
+        return full_path(path)
     if not text or any(char in text for char in '\\:*?"<>|\0'):
         raise UsageError(
-            f"'{text}' is not a project name.", "It is also the name of a folder.", "Use letters, digits, - and _.",
+            f"'{text}' is not a project name.", "A project's name is also that of its folder.", "Use letters, digits, - and _.",
             code="project-name-invalid",
         )  # fmt: skip
     return named
+
+
+def full_path(path: Path) -> Path:
+    """A path from the root; one that leads upwards is followed as the system does, through links."""
+    return Path(os.path.realpath(path)) if ".." in path.parts else path.absolute()
 
 
 def _expanded(text: str) -> Path:

@@ -175,7 +175,7 @@ class Searcher:
         if where:
             rankings.notes += unmet(where, self._loaded.documents().values())
         if parsed.unclosed:
-            phrase = f"{parsed.unclosed} is taken as a phrase whose last word may go on"
+            phrase = f"{parsed.unclosed} is searched as a phrase, its last word as a prefix"
             rankings.notes.append(f"The quotation mark is not closed: {phrase}.")
 
     def _unclear(self, query: str, parsed: ParsedQuery, like: Document | None) -> UsageError | None:

@@ -8,6 +8,7 @@ import pytest
 from fixtures.errors import fails
 from fixtures.project_files import files, mode, names, put_file
 
+from engine.api import Project
 from engine.core.disk import write_text
 from engine.core.errors import DamagedError, EngineError, ResourceError, SettingsError, UsageError
 from engine.project.folder import FOLDERS, ProjectFolder, known_projects, locate, projects_root
@@ -223,3 +224,14 @@ def test_sweep_keeps_what_is_in_use(project: ProjectFolder) -> None:
 def test_a_missing_artifact_folder_is_damage(project: ProjectFolder) -> None:
     with fails(DamagedError, "artifact-missing"):
         project.folder_of(Artifact(VectorsInfo(), "abc", "vectors/abc"))
+
+
+def test_a_path_that_leads_upwards_is_followed_through_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "far" / "within").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "far" / "within")
+    monkeypatch.chdir(tmp_path / "far")
+    assert locate("../made") == tmp_path / "made"
+    assert locate(str(tmp_path / "link" / "..")) == tmp_path / "far"
+    assert locate(str(tmp_path / "link")) == tmp_path / "link"
+    created = Project.create(tmp_path / "project", ["../link/../within"])
+    assert created.settings().corpus.paths == [str(tmp_path / "far" / "within")]

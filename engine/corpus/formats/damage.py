@@ -14,7 +14,7 @@ _WORDS = (
     (r"\bXML error|parse PART:|tag expected|well-formed", "a part of it is not sound XML"),
     (r"\bnot found\b|missing|no item named|no such", "a part of it is missing"),
     (r"\bend (?:of|of file)\b|EOCD|not a zip|truncated|boundary|file has only|whole buffer|not a compound file",
-     "it ends before it should: it is cut or damaged"),
+     "it ends before it should"),
 )  # fmt: skip
 
 

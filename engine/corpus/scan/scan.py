@@ -232,7 +232,7 @@ class _Walk:
             other = "a picture of a kind that OCR does not read" if self._formats is not FORMATS else ""
             self._skip(path, other or "a picture: without OCR it holds no text", "needs OCR")
         elif format is None:
-            self._skip(path, f"format not supported yet: {ending or 'no ending'}", "unsupported")
+            self._skip(path, f"format not supported: {ending or 'no ending'}", "unsupported")
         else:
             self._taken.add(real)
             facts = (status.st_size, status.st_mtime_ns, format, status.st_ctime_ns)

@@ -15,7 +15,7 @@ from engine.corpus.formats.damage import damaged
 from engine.corpus.formats.opening import everything_in
 from engine.corpus.scan.formats import FORMATS, ending_of
 
-CUT = "damaged: it ends before it should: it is cut or damaged"
+CUT = "damaged: it ends before it should"
 PACKED = "damaged: its compressed content cannot be unpacked"
 NO_XML = "damaged: a part of it is not sound XML"
 PDF = office.pdf("The pelican boards at dawn.")
@@ -48,7 +48,7 @@ def emptied(source: bytes, part: str) -> bytes:
     ("name", "content", "reason"),
     [
         ("a.pdf", PDF[:300], "damaged: it ends before it should, and what is there holds no text"),
-        ("a.pdf", PDF[:20], "damaged: its structure is not that of a PDF that can be read"),
+        ("a.pdf", PDF[:20], "damaged: it is not a readable PDF"),
         ("a.docx", office.docx()[:-200], CUT),
         ("a.docx", without(office.docx(), "word/document.xml"), "damaged: a part of it is missing (word/document.xml)"),
         ("a.xlsx", without(office.xlsx(), "xl/workbook.xml"), "damaged: a part of it is missing (xl/workbook.xml)"),

@@ -18,7 +18,7 @@ _CATALOG = re.compile(rb"/Type\s*/Catalog\b")
 _OBJECT = re.compile(rb"(?<!\d)(\d{1,9})\s+(\d{1,5})\s+obj\b")
 _LOCK = re.compile(rb"/Encrypt\b|/Filter\s*/Standard\b")
 _MAX_CATALOG_LENGTH = 10_000  # bytes
-_WHY = {3: "its structure is not that of a PDF that can be read", 6: "its pages cannot be found"}
+_WHY = {3: "it is not a readable PDF", 6: "its pages cannot be found"}
 _DATE = re.compile(r"(?:D:)?(\d{8})(\d{6})?([+-]\d\d)?'?(\d\d)?")
 
 
