@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import queue
+import signal
 import socket
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -22,6 +23,7 @@ Result = TypeVar("Result")
 VARIABLE = "BMEMBED_RAY"
 """Of a run's processes: the address of the cluster, as `--ray` has it."""
 _POLL_SECONDS, _ANSWER_SECONDS = 0.1, 5.0
+_AFTER = ("'ray status' lists the nodes that are left.", "Run again: what was finished is kept.")
 
 
 def cluster_address() -> str:
@@ -104,7 +106,8 @@ class Nodes(Generic[Shard, Result]):
         self._threads.shutdown(wait=False, cancel_futures=True)
         for actor in self._actors:
             self._ray.kill(actor)
-        self._threads.shutdown()  # Ray must not go while a thread waits for it
+        for _ in range(self.capacity):
+            self._free.get()  # Ray must not go while a thread waits for it
         self._ray.shutdown()
 
     def _begun(self, node: Any, room: int) -> Any:
@@ -154,12 +157,17 @@ class Nodes(Generic[Shard, Result]):
         return turn.result()
 
     def _fault(self, error: Exception) -> StageError:
-        inside = isinstance(error, self._ray.exceptions.RayTaskError)
-        what = "An internal fault on a node of the cluster" if inside else "The cluster is lost"
+        name = type(getattr(error, "cause", error)).__name__
+        if not isinstance(error, self._ray.exceptions.RayTaskError):
+            return lost(name)
         return StageError(
-            f"{what} ({type(getattr(error, 'cause', error)).__name__}).", f"'ray status' lists the nodes of {cluster_address()}.",
-            "Run again: what was finished is kept.", code="internal-fault" if inside else "cluster-lost", command="run",
-        )  # fmt: skip
+            f"An internal fault on a node of the cluster ({name}).", *_AFTER, code="internal-fault", command="run"
+        )
+
+
+def lost(how: str) -> StageError:
+    """The error where no node is left that could work."""
+    return StageError(f"The cluster is lost ({how}).", *_AFTER, code="cluster-lost", command="run")
 
 
 def _cores(node: Any) -> int:
@@ -173,8 +181,10 @@ def _connected(address: str) -> Any:
 
     if address != "auto":
         _check_answers(address)
+    asks_to_stop = signal.getsignal(signal.SIGTERM)
     try:
         ray.init(address=address, log_to_driver=False, configure_logging=False, include_dashboard=False)
+        signal.signal(signal.SIGTERM, asks_to_stop)  # Ray's own handler would abort a run that is cancelled
     except (RuntimeError, OSError, ValueError, ray.exceptions.AuthenticationError) as error:
         ray.shutdown()
         raise _unconnected(address, error) from error
@@ -187,8 +197,9 @@ def _check_answers(address: str) -> None:
     try:
         socket.create_connection((host, int(port)), timeout=_ANSWER_SECONDS).close()
     except (OSError, ValueError) as error:
+        why = f"{error}." if isinstance(error, OSError) else "An address is HOST:PORT, or auto."
         raise UsageError(
-            f"There is no Ray cluster at {address}.", f"{error}.",
+            f"There is no Ray cluster at {address}.", why,
             "Start one, and make this machine one of its nodes (docs/CLUSTER.md).", code="cluster-not-found",
         ) from error  # fmt: skip
 

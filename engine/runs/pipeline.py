@@ -14,13 +14,14 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
 
+from engine.cluster.nodes import cluster_address, lost
 from engine.core import events
 from engine.core.disk import disk_errors, write_text
 from engine.core.errors import CancelledError, EngineError, NotBuiltError, StageError, UsageError, unknown
 from engine.core.events import Event, EventLog, RunFinished, RunStarted, StageFailed, StageSkipped, StageStarted, Warned
 from engine.core.messages.offer import FEWER, MIN_TO_DECIDE
 from engine.core.messages.project import UP_TO_DATE, StageState
-from engine.core.subprocesses import crash, end, run_folder_missing, spawn, to_dict
+from engine.core.subprocesses import crash, end, how_it_ended, run_folder_missing, spawn, to_dict
 from engine.project.control import CANCEL, POLL_SECONDS, Gate
 from engine.project.folder import ProjectFolder
 from engine.project.sharing import follow
@@ -304,7 +305,8 @@ class Run:
         try:
             raise EngineError.from_dict(json.loads(answer.splitlines()[-1]), code)
         except (ValueError, IndexError):
-            error = crash(stage, code, self.folder)
+            # without the head of the cluster, or its node here, Ray ends the process
+            error = lost(how_it_ended(code)) if cluster_address() and code == 1 else crash(stage, code, self.folder)
         self._report_failure(stage, error)
         raise error
 

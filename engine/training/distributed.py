@@ -203,10 +203,11 @@ def _partners() -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
+        print(error, file=sys.stderr)  # into the stage's log
         raise StageError(
-            "Another process of this training has ended.", first_line(error),
-            "Look for its error above, then run again. Training resumes from its last checkpoint.", code="processes-not-connected",
-            command="run",
+            "Another process of this training has ended.", "Its connection broke.",
+            "Look for its error, here or on its machine, and run again. Training resumes from its last checkpoint.",
+            code="processes-not-connected", command="run",
         ) from error  # fmt: skip
 
 

@@ -205,6 +205,9 @@ def test_a_training_goes_on_with_fewer_machines_from_its_checkpoint(ranked: Path
     lost.communicate()
     _, first, *_, last = sorted((both / "runs").iterdir())  # after the one that made it ready
     assert [[e.value for e in chosen(run) if e.setting == "processes"] for run in (first, last)] == [["2"], []]
+    (failed,) = (event for event, _ in read(first / "events.jsonl", 0) if isinstance(event, StageFailed))
+    assert failed.error["code"] == "processes-not-connected"
+    assert "/" not in failed.error["why"]  # what the library says, with paths of its source, is in the stage's log
     (step,) = (int(event.value) for event in chosen(last) if event.setting == "first step")
     assert 0 < step < 300
     ours, theirs = weights(both), weights(alone)
