@@ -72,7 +72,7 @@ def reranker(project: ProjectFolder, settings: Settings) -> list[Finding]:
     timed = BudgetedReranker(found, seconds)
     timed.load()
     with closing(project.store()) as store:
-        chunks = store.chunks_by_id(row for row, _ in store.chunk_owners()[:MAX_PASSAGES])
+        chunks = store.chunks_by_id(row for row, *_ in store.chunk_keys()[:MAX_PASSAGES])
     passages = [chunk.embedded_text for chunk in chunks.values()] or [WARM_UP] * MAX_PASSAGES
     scored = timed.scores("How long does this take?", passages)
     if scored.problem:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from engine.encoders.encoder import Encoder, Progress
 
 EncodeShards = Callable[[Iterable[Sequence[str]]], Iterator[np.ndarray]]
-_WINDOW_SHARDS = 128
+_WINDOW_SHARDS, _BLOCK = 128, 8192
 _FINGERPRINT = re.compile(r"[0-9a-f]{64}")
 
 
@@ -155,7 +155,11 @@ class CachedRows:
         return CachedRows(self._cache, self._places[rows], self._similarity)
 
     def __getitem__(self, rows: slice | np.ndarray) -> np.ndarray:
-        return self._similarity.restored(self._cache.read(self._places[rows]))
+        places = self._places[rows]
+        found = np.empty((len(places), self._cache.dimension), np.float32)
+        for start in range(0, len(places), _BLOCK):
+            found[start : start + _BLOCK] = self._similarity.restored(self._cache.read(places[start : start + _BLOCK]))
+        return found
 
 
 def encode_cached(

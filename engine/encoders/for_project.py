@@ -6,7 +6,7 @@ import os
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from engine.core.errors import UsageError
 from engine.core.extras import check_llm
@@ -186,15 +186,28 @@ def chunk_vectors(
     what: str = "chunks",
 ) -> NDArray[np.float32]:
     """Unit vectors (n, d) of the chunks, encoding only what the cache lacks; resumable, cancellable."""
-    hashes, texts = [chunk.content_hash for chunk in chunks], [chunk.embedded_text for chunk in chunks]
-    return chunk_rows(context, encoder, hashes, texts, open_cache(context), what)[:]
+    hashes, cache = [chunk.content_hash for chunk in chunks], open_cache(context)
+    return chunk_rows(context, encoder, hashes, lambda place: chunks[place].embedded_text, cache, what)[:]
+
+
+class ReadTexts(Sequence[str]):
+    """So many texts, read one by one: `read` gives the one at a place."""
+
+    def __init__(self, count: int, read: Callable[[int], str]) -> None:
+        self._count, self._read = count, read
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, place: Any) -> Any:
+        return self._read(int(place))
 
 
 def chunk_rows(
     context: StageContext,
     encoder: Encoder,
     hashes: Sequence[str],
-    texts: Sequence[str],
+    text: Callable[[int], str],
     cache: EmbeddingCache,
     what: str = "chunks",
     *,
@@ -202,12 +215,12 @@ def chunk_rows(
     stored: Callable[[VectorCache, NDArray[np.bytes_]], None] | None = None,
     encode_shards: EncodeShards | None = None,
 ) -> CachedRows:
-    """As `chunk_vectors`, of content hashes and texts; a text is asked for once, where it is to be encoded. `order`, `stored` and
+    """As `chunk_vectors`, of content hashes; the `text` of a row is read where it is to be encoded. `order`, `stored` and
     `encode_shards`: see `encode_cached`."""
     from engine.encoders.embedding_cache import encode_cached
 
     vectors = encode_cached(
-        encoder, hashes, texts, cache, progress=ThrottledProgress(context, len(hashes), what),
+        encoder, hashes, ReadTexts(len(hashes), text), cache, progress=ThrottledProgress(context, len(hashes), what),
         should_stop=context.should_stop, order=order, stored=stored, encode_shards=encode_shards,
     )  # fmt: skip
     for notice in encoder.notices:

@@ -96,16 +96,17 @@ class Evaluation:
     def _rank_by(self, candidate: Candidate, *, general: bool) -> None:
         """`general`: measure, too, how it answers questions of general knowledge, and how far the chunks lie from that."""
         name, similarity = candidate.name, candidate.similarity
-        vectors = {id(one): candidate.chunk_vectors(one.chunks) for one in self._distinct}
-        if general:
-            self._measure_general(candidate, vectors[id(self.rankers)])
         self.sentences.take(name, candidate)
-        for one in self.sets:
-            rankers = self._corpora[one.kind]
-            queries, chunks = candidate.query_vectors(one.texts), vectors[id(rankers)]
-            one.rankings[name], one.scores[name] = rankers.nearest(queries, chunks, self._among[one.kind], similarity)
-            one.beside[name] = rankers.scores_of(queries, chunks, one.rankings["bm25"], similarity)  # for sums of both
-            self.diagnostics.take(name, one, queries, chunks, similarity)
+        for rankers in self._distinct:
+            chunks = candidate.chunk_vectors(rankers.chunks)
+            if general and rankers is self.rankers:
+                self._measure_general(candidate, chunks)
+            for one in (one for one in self.sets if self._corpora[one.kind] is rankers):
+                queries, among = candidate.query_vectors(one.texts), self._among[one.kind]
+                one.rankings[name], one.scores[name] = rankers.nearest(queries, chunks, among, similarity)
+                one.beside[name] = rankers.scores_of(queries, chunks, one.rankings["bm25"], similarity)  # to be summed
+                self.diagnostics.take(name, one, queries, chunks, similarity)
+            del chunks  # before those of the next corpus: of a million they take 1.5 GB
         self._context.check_stop()
 
     def _measure_general(self, candidate: Candidate, vectors: NDArray[np.float32]) -> None:

@@ -19,6 +19,7 @@ from engine.evaluation.candidates import Candidate
 from engine.metrics.relevance import pad_rows
 from engine.project.stage import StageContext
 from engine.project.store.artifact_info import AdapterInfo, LexicalInfo
+from engine.project.store.chunks import IN_MEMORY
 
 if TYPE_CHECKING:
     from engine.evaluation.query_sets import QuerySet
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 Ids = NDArray[np.int64]
 Floats = NDArray[np.float32]
 Among = Sequence[Ids | None]
-BLOCK = 256
+BLOCK, PRODUCTS = 256, 256 * IN_MEMORY
 
 
 class Rankers:
@@ -111,11 +112,11 @@ def rank_all(queries: Floats, chunks: Floats, keys: Ids, depth: int) -> tuple[Id
 
     Returns ids and products (q, min(depth, N)); equal ones in order of key.
     """
-    depth = min(depth, len(keys))
+    depth, block = min(depth, len(keys)), max(1, min(BLOCK, PRODUCTS // max(1, len(keys))))
     ids = np.empty((len(queries), depth), dtype=np.int64)
     scores = np.empty((len(queries), depth), dtype=np.float32)
-    for start in range(0, len(queries), BLOCK):
-        product = queries[start : start + BLOCK] @ chunks.T  # (b, N)
+    for start in range(0, len(queries), block):
+        product = queries[start : start + block] @ chunks.T  # (b, N)
         best = np.argpartition(-product, depth - 1, axis=1)[:, :depth]
         value = np.take_along_axis(product, best, axis=1)
         order = np.lexsort((keys[best], -value), axis=1)

@@ -206,7 +206,7 @@ def _of_chunks(context: StageContext, wanted: _Wanted) -> dict[int, str]:
     languages = wanted.languages
     if not languages:
         return {}
-    return {chunk: languages[document] for chunk, document in context.store.chunk_owners() if document in languages}
+    return {chunk: languages[document] for chunk, document, _ in context.store.chunk_keys() if document in languages}
 
 
 def _texts(context: StageContext, chunks: Iterable[Chunk], titles: Mapping[int, str]) -> Iterator[tuple[int, str]]:

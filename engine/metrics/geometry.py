@@ -27,7 +27,8 @@ def alignment(queries: ArrayLike, answers: ArrayLike, chunks: ArrayLike) -> Floa
     if wanted.shape != right.shape or wanted.ndim != 2 or corpus.ndim != 2 or not len(corpus):
         raise ValueError(f"queries {wanted.shape}, answers {right.shape} and chunks {corpus.shape} do not fit")
     own = squared_distances(np.einsum("nd,nd->n", wanted, right))
-    best = [(wanted[row : row + _BLOCK] @ corpus.T).max(axis=1) for row in range(0, len(wanted), _BLOCK)]
+    block = max(1, min(_BLOCK, 512 * 100_000 // len(corpus)))
+    best = [(wanted[row : row + block] @ corpus.T).max(axis=1) for row in range(0, len(wanted), block)]
     return alignment_of(own, squared_distances(np.concatenate(best)) if best else own)
 
 

@@ -43,7 +43,7 @@ def related_documents(documents: Sequence[Document]) -> dict[int, int]:
 
     def root(document: int) -> int:
         while found[document] != document:
-            document = found[document]
+            found[document] = document = found[found[document]]
         return document
 
     for document in sorted(keys):

@@ -14,6 +14,7 @@ from engine.lexical.stage import VERSION as INDEX_VERSION
 from engine.project.stage import ProjectSnapshot, Stage, StageContext, fingerprint, stage_fingerprint
 from engine.project.store.artifact_info import CorpusInfo, LexicalInfo, QueriesInfo, QueryBackendInfo
 from engine.project.store.artifacts import Artifact
+from engine.project.store.chunks import drawn
 from engine.queries import rejection
 from engine.queries.choosing import AUTO, EXTRACTIVE, IMPORTED, MODELS, backend_of, resolve_and_keep_backend
 from engine.queries.edits import apply_edits, content, read_edits
@@ -250,22 +251,25 @@ def bm25_ranks(
 
 
 def base_ranks(context: StageContext, queries: Sequence[Query], chunks: Sequence[Chunk], top: int) -> NDArray[np.int64]:
-    """As `bm25_ranks`, by cosine of the base encoder."""
+    """As `bm25_ranks`, by cosine of the base encoder; in a large corpus estimated by chunks that are `drawn`."""
     import numpy as np
 
     from engine.encoders.for_project import chunk_vectors, load_encoder
 
     encoder = load_encoder(context)
-    passages = chunk_vectors(context, encoder, chunks, "chunks encoded")  # (N, d)
-    vectors = encoder.encode_queries([query.text for query in queries], lambda _done: context.check_stop())  # (n, d)
     position = {chunk.id: place for place, chunk in enumerate(chunks)}
     own = np.array([position[query.chunk_id] for query in queries])
-    ranks = np.zeros(len(queries), dtype=np.int64)
+    places = drawn(len(chunks), context.settings.training.seed, [own])
+    passages = chunk_vectors(context, encoder, [chunks[place] for place in places], "chunks encoded")  # (N, d)
+    vectors = encoder.encode_queries([query.text for query in queries], lambda _done: context.check_stop())  # (n, d)
+    own = np.searchsorted(places, own)
+    ranks, scale = np.zeros(len(queries), dtype=np.int64), len(chunks) / len(places)
     for start in range(0, len(queries), BLOCK):
         context.check_stop()
         scores = vectors[start : start + BLOCK] @ passages.T  # (b, N)
         rows = np.arange(len(scores))
-        ranks[start : start + BLOCK] = 1 + (scores > scores[rows, own[start : start + BLOCK]][:, None]).sum(axis=1)
+        above = (scores > scores[rows, own[start : start + BLOCK]][:, None]).sum(axis=1)
+        ranks[start : start + BLOCK] = 1 + np.rint(scale * above)
     return np.where(ranks <= top, ranks, 0)
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from engine.core.records import Chunk, Query
 from engine.core.text import duration
 from engine.project.stage import ProjectSnapshot, StageContext, fingerprint
+from engine.project.store.chunks import IN_MEMORY, drawn
 from engine.queries.filters.consistency import format_share
 from engine.queries.llm.answer import Answer, Passage
 from engine.queries.llm.cost import HOUR, MEASURED, Budget, Course, Pace
@@ -115,11 +116,13 @@ class _Walk:
             return list(rounds(self.chunks, seed))
         from engine.lexical.analysis import Analyzer
 
-        vectors = word_vectors(self.chunks, Analyzer(corpus_language(self.context)), check)
-        order, clusters = covering_order(self.chunks, vectors, seed, check)
+        places = drawn(len(self.chunks), seed, most=max(IN_MEMORY, budget.queries)).tolist()
+        chunks = [self.chunks[place] for place in places]
+        vectors = word_vectors(chunks, Analyzer(corpus_language(self.context)), check)
+        order, clusters = covering_order(chunks, vectors, seed, check)
         reason = "the budget may not reach all chunks: they are taken in turn from clusters of similar chunks (TF-IDF)"
         self.context.choose("chunks asked", f"spread over {clusters} clusters", reason)
-        return order
+        return [places[place] for place in order]
 
     def _entries(self, order: Sequence[int]) -> Generator[tuple[int, Answer]]:
         """The entry of each position, in order. Answers that come before their turn are on the disk and wait for it, so that

@@ -126,9 +126,9 @@ class Explainer:
 
             from engine.encoders.embedding_cache import hash_keys
 
-            known = self._loaded.store.chunk_hashes(superseded=True)
-            ids = np.fromiter((row for row, _ in known), np.int64, len(known))
-            hashes = hash_keys([value for _, value in known])
+            known = self._loaded.store.chunk_keys(superseded=True)
+            ids = np.fromiter((row for row, *_ in known), np.int64, len(known))
+            hashes = hash_keys([value for *_, value in known])
             indexed = np.isin(ids, keys)
             return Population(key, ids[indexed], np.searchsorted(keys, ids[indexed]), hashes[indexed])
 

@@ -101,7 +101,7 @@ class Loaded:
         import numpy as np
 
         def read() -> Owners:
-            rows = np.array(self.store.chunk_owners(superseded=True), np.int64).reshape(-1, 2)
+            rows = np.array([key[:2] for key in self.store.chunk_keys(superseded=True)], np.int64).reshape(-1, 2)
             return rows[:, 0], rows[:, 1]
 
         return self._owners.get(self.state, read)
@@ -170,8 +170,7 @@ class Loaded:
             known = self.lexical_index().ids()
         else:
             known = self.vector_index()[1].keys()
-        live = np.fromiter((row for row, _ in self.store.chunk_owners()), np.int64)
-        return int((~np.isin(live, known)).sum())
+        return int((~np.isin(self.store.chunk_ids(), known)).sum())
 
     def query_vector(self, query: str) -> tuple[Artifact[VectorsInfo], VectorIndex, NDArray[np.float32]]:
         """A query as the current vector index wants it (d,), with that index. Raises ModelError besides.

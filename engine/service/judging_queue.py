@@ -108,12 +108,12 @@ class KnownAnswers:
             judged = [query for query in store.judged() if not query.key.startswith(MARKED)]
             if not judged:
                 return {}
-            chunks, documents = store.chunks(), store.documents(with_text=True)
+            known = relevant_chunks(judged, chunks := store.chunks(), store.documents(with_text=True))
         inside: dict[int, set[int]] = {}
         for chunk in chunks:
             inside.setdefault(chunk.document_id, set()).add(chunk.id)
         found: dict[str, set[int]] = {}
-        for judgment in relevant_chunks(judged, chunks, documents):
+        for judgment in known:
             right = found.setdefault(question_key(judgment.text), set())
             for row in judgment.grades:
                 right |= {row} if judgment.level == "chunk" else inside.get(row, set())

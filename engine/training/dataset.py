@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from engine.encoders.kinds.chosen import encoder_source
 from engine.metrics.relevance import pad_rows
 from engine.project.stage import StageContext
 from engine.project.store.artifact_info import LexicalInfo, RankingsInfo
+from engine.project.store.chunks import drawn
 from engine.queries.choosing import is_extractive, made_by
 from engine.queries.document_written import held_by, stripped, untrained
 from engine.queries.heldout import MIN_TO_CHOOSE, cap_queries, related_documents, unrelated_documents
@@ -53,7 +54,7 @@ def why_untrained(settings: Settings, queries: Sequence[Query], chunks: Sequence
 
 
 def training_data(context: StageContext, config: TrainingConfig) -> TrainingData:
-    """The project's queries, their rankings and the chunks, with all that `config` learns from.
+    """The project's queries, their rankings and its chunks (of many some that are `drawn`), with all that `config` learns from.
 
     Raises DamagedError where the rankings are not those of the queries.
     """
@@ -71,19 +72,27 @@ def training_data(context: StageContext, config: TrainingConfig) -> TrainingData
     position = {chunk.id: place for place, chunk in enumerate(chunks)}
     places = _positions(ranked.ids, position)
     stopping, chunks = _stopping(context, queries, chunks, places)
-    base = _base_vectors(context, config, [queries[row].text for row in rows], chunks, stopping.texts)
+    lists = sampled_lists(context, ranked, rows, position) if config.uses_lists else None
     graded: Mapping[str, Mapping[int, int]] = {}
     if config.objective == "plackett_luce":
         graded = graded_answers(context.project, queries, chunks, context.store.documents())
     grades = [{position[id]: grade for id, grade in graded.get(queries[row].text, {}).items()} for row in rows]
+    positives = np.array([position[queries[row].chunk_id] for row in rows], dtype=np.int64)
+    needed = [positives, stopping.positives, np.array([place for one in grades for place in one], dtype=np.int64)]
+    needed += [places[rows, slice(*config.negative_ranks)]] if config.negatives_per_query else []
+    needed += [found for found in (stopping.hard, lists.chunks if lists else None) if found is not None]
+    kept = drawn(len(chunks), context.settings.training.seed, needed)
+    at = np.full(len(chunks) + 1, -1, dtype=np.int64)  # the last place serves the padding −1
+    at[kept] = np.arange(len(kept))
+    seen = [chunks[place] for place in kept]
+    base = _base_vectors(context, config, [queries[row].text for row in rows], seen, stopping.texts)
     return TrainingData(
-        queries=[queries[row].text for row in rows],
-        positives=np.array([position[queries[row].chunk_id] for row in rows], dtype=np.int64), ranked_ids=places[rows],
-        ranked_scores=ranked.scores[rows], chunks=[chunk.embedded_text for chunk in chunks], base_queries=base[0],
-        base_chunks=base[1], base_heldout=base[2], heldout_queries=stopping.texts, heldout_positives=stopping.positives,
-        heldout_hard=stopping.hard, heldout_synthetic=stopping.synthetic,
-        grades=grades if graded else (),
-        lists=sampled_lists(context, ranked, rows, position) if config.uses_lists else None,
+        queries=[queries[row].text for row in rows], positives=at[positives], ranked_ids=at[places[rows]],
+        ranked_scores=ranked.scores[rows], chunks=[chunk.embedded_text for chunk in seen], base_queries=base[0],
+        base_chunks=base[1], base_heldout=base[2], heldout_queries=stopping.texts, heldout_positives=at[stopping.positives],
+        heldout_hard=None if stopping.hard is None else at[stopping.hard], heldout_synthetic=stopping.synthetic,
+        grades=[{int(at[place]): grade for place, grade in one.items()} for one in grades] if graded else (),
+        lists=replace(lists, chunks=at[lists.chunks]) if lists else None,
         cross_encoder=teacher_folder(context, config),
     )  # fmt: skip
 

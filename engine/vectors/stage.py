@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
     from engine.encoders.embedding_cache import CachedRows
     from engine.encoders.encoder import Encoder
-    from engine.project.store.store import Store
     from engine.vectors.index import VectorIndex
 
 
@@ -104,13 +103,15 @@ class EmbedStage(Stage):
             partial = PartialIndex(
                 context, index, wanted, encoder.similarity, dtype, lambda count: replace(info, chunks=count)
             )
-            hashes, order = _hashes(context.store, wanted), None
+            new, order = set(wanted.tolist()), None
+            keys = [key for key in context.store.chunk_keys(first=min(new, default=0)) if key[0] in new]
+            hashes = [content_hash for *_, content_hash in keys]
             if len(wanted) > FEW:
-                owners = dict(context.store.chunk_owners())
-                order = newest_and_smallest_first([owners[row] for row in wanted.tolist()], context.store.documents())
+                order = newest_and_smallest_first([owner for _, owner, _ in keys], context.store.documents())
+            del keys, new  # of a million they take 200 MB
             rows = chunk_rows(
-                context, encoder, hashes, _Texts(context.store, wanted), cache, order=order, stored=partial,
-                encode_shards=shards,
+                context, encoder, hashes, lambda row: context.store.chunk(int(wanted[row])).embedded_text, cache, order=order,
+                stored=partial, encode_shards=shards,
             )  # fmt: skip
             if isinstance(encoder, GivenEncoder):
                 _report_missing(context, encoder, hashes)
@@ -122,7 +123,8 @@ class EmbedStage(Stage):
             if index is None or not _updated(index, building.folder, ids, wanted, vectors):
                 rows = vectors if wanted is ids else embed(ids)[0]
                 VectorIndex.build(building.folder, ids, rows, similarity=encoder.similarity, dtype=dtype)
-            _keep_query_graph(context, building.folder, info, _Texts(context.store, ids), encoder)
+            sample = [context.store.chunk(row).embedded_text for row in ids[:SAMPLES].tolist()]
+            _keep_query_graph(context, building.folder, info, sample, encoder)
         context.store.put_artifact(Artifact(info, context.fingerprint, building.name))
         embedded = len(cache.vectors_of(encoder.fingerprint, encoder.dimension)) - cached
         _tidy(context, encoder.fingerprint)
@@ -174,19 +176,6 @@ def _in_use(snapshot: ProjectSnapshot) -> tuple[Path | None, float, str]:
         )  # fmt: skip
     in_use = evaluation.info.in_use
     return snapshot.project.path / adapter, in_use.interpolation_weight, in_use.adapter_scope
-
-
-class _Texts(Sequence[str]):
-    """The texts of chunks `ids` (n,), read one by one."""
-
-    def __init__(self, store: Store, ids: NDArray[np.int64]) -> None:
-        self._store, self._ids = store, ids
-
-    def __len__(self) -> int:
-        return len(self._ids)
-
-    def __getitem__(self, row: Any) -> Any:
-        return self._store.chunk_text(int(self._ids[row]))
 
 
 def _report_missing(context: StageContext, encoder: GivenEncoder, hashes: Sequence[str]) -> None:
@@ -247,14 +236,8 @@ def _updated(
     return index.updated(folder, embedded[fresh], vectors.chosen(fresh), gone) is not None
 
 
-def _hashes(store: Store, wanted: NDArray[np.int64]) -> list[str]:
-    """Content hashes of chunks (n,), ascending: those that are new have the highest ids."""
-    rows = set(wanted.tolist())
-    return [content_hash for row, content_hash in store.chunk_hashes(first=min(rows, default=0)) if row in rows]
-
-
 def _keep_query_graph(
-    context: StageContext, folder: Path, info: VectorsInfo, texts: Sequence[str], loaded: Encoder
+    context: StageContext, folder: Path, info: VectorsInfo, sample: Sequence[str], loaded: Encoder
 ) -> None:
     """Put the encoder of queries beside the index: the former's graph where it is the same, else a new one."""
     former = context.store.artifact(VectorsInfo)
@@ -264,7 +247,6 @@ def _keep_query_graph(
     context.check_stop()
     adapter = context.project.path / info.adapter if info.adapter else None
     source = encoder_source(context.settings.encoder)
-    sample = [texts[row] for row in range(min(SAMPLES, len(texts)))]
     write_query_graph(source, info.max_tokens, adapter, info.interpolation_weight, folder, sample, loaded)
 
 

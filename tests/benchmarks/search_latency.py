@@ -58,7 +58,7 @@ def serve_adapted(project: ProjectFolder) -> None:
     store = project.store()
     artifact = store.artifact(VectorsInfo)
     assert artifact is not None
-    hashes = hash_keys([value for _, value in store.chunk_hashes()])
+    hashes = hash_keys([value for *_, value in store.chunk_keys()])
     shelf = VectorCache(project.path / "cache" / "base", artifact.info.dimension)
     for start in range(0, len(hashes), SHARD):
         block = hashes[start : start + SHARD]

@@ -17,6 +17,8 @@ from engine.evaluation import expected
 from engine.evaluation.query_sets import heldout_queries, rung_of
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot
+from engine.project.store import store as stores
+from engine.project.store.chunks import StoredChunk
 from engine.project.store.store import Store
 from engine.queries.heldout import split_documents
 from engine.runs import pipeline
@@ -36,6 +38,19 @@ def listed_as_evidence(project: ProjectFolder) -> int:
     with closing(project.store()) as store:
         listed = by_origin(ProjectSnapshot(project, project.settings(), store)).queries
     return sum(one.use == "evidence" for one in listed)
+
+
+@pytest.mark.parametrize("made", [True, False])
+def test_of_a_large_corpus_no_chunk_is_read_for_it(
+    project: ProjectFolder, made: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = evidence(project, made)
+    monkeypatch.setattr(stores, "IN_MEMORY", 5)
+    monkeypatch.setattr(Store, "chunk", lambda *_: pytest.fail("a chunk was read"))
+    monkeypatch.setattr(Store, "each_chunk", lambda *_: pytest.fail("all chunks were read"))
+    assert evidence(project, made) == whole
+    with closing(project.store()) as store:
+        assert {type(one) for one in store.chunks()} == {StoredChunk}
 
 
 def test_as_many_titles_decide_as_were_foretold(tmp_path: Path) -> None:

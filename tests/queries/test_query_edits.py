@@ -46,7 +46,7 @@ def noted(project: ProjectFolder) -> str:
 def made_again(store: Store, judged: frozenset[str] = frozenset()) -> list[str]:
     """The texts that the same generation gives now."""
     queries = [Query(text, "question", q.chunk_id, 1, "x") for q, text in zip(FRESH, TEXTS, strict=True)]
-    hashes = dict(store.chunk_hashes())
+    hashes = {key: content_hash for key, _, content_hash in store.chunk_keys()}
     return [query.text for query in apply_edits(queries, hashes, read_edits(ProjectFolder(store.path.parent)), judged)]
 
 

@@ -106,11 +106,11 @@ def make_trial(
     if not usable:
         return None
     rows = [usable[place] for place in cap_queries([source.texts[row] for row in usable], MAX_QUERIES, seed)]
-    texts = [chunk.text for chunk in chunks]
-    sample = [texts[place] for place in cap_queries([chunk.content_hash for chunk in chunks], MAX_TEXTS, seed)]
+    sample = cap_queries([chunk.content_hash for chunk in chunks], MAX_TEXTS, seed)
     wanted = {word for row in rows for word in words_of(source.texts[row])}
-    perturber = Perturber(terms, corpus_synonyms(sample, wanted, terms), seed)
-    text_of = {chunk.id: chunk.text for chunk in chunks}
+    perturber = Perturber(terms, corpus_synonyms([chunks[place].text for place in sample], wanted, terms), seed)
+    right = {key for row in rows for key in source.judgments[row].grades}
+    text_of = {chunk.id: chunk.text for chunk in chunks if chunk.id in right}
     answers = [_answer_terms(source, row, text_of, terms) for row in rows]
     words = [perturber.words(source.texts[row]) for row in rows]
     own, model = ask([(source.texts[row], some) for row, some in zip(rows, words, strict=True)]) if ask else ([], "")

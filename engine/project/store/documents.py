@@ -47,7 +47,7 @@ def _set(columns: Iterable[str]) -> str:
     return ", ".join(f"{column} = ?" for column in columns)
 
 
-BLOCK = 2_000  # chunks that are read at once
+BLOCK, AHEAD = 2_000, 32  # chunks that are read at once, of all and of some
 AGAIN = -1  # when a file was changed that is to be read again
 
 
@@ -55,6 +55,7 @@ class DocumentTables(ArtifactTables):
     """What was read, and the chunks made of it."""
 
     _fingerprints: Mapping[str, tuple[tuple[int, int], str]] = MappingProxyType({})
+    _ahead: Mapping[int, Chunk] = MappingProxyType({})
 
     def files(self) -> dict[tuple[str, str], FileRecord]:
         """Every known file by (source, path)."""
@@ -310,12 +311,8 @@ class DocumentTables(ArtifactTables):
             raise damaged(self.path, f"document {document_id} is missing")
         return Document(*rows[0])
 
-    def chunks(self) -> list[Chunk]:
-        """All live chunks, in order of id."""
-        return [self._chunk(row) for row in self._rows(f"SELECT {_CHUNK} FROM chunks WHERE live ORDER BY id")]
-
     def each_chunk(self) -> Iterator[Chunk]:
-        """The same one after the other, `BLOCK` in memory: of a million, all take several GB."""
+        """All live chunks, in order of id, `BLOCK` in memory."""
         last = -1
         sql = f"SELECT {_CHUNK} FROM chunks WHERE live AND id > ? ORDER BY id LIMIT ?"
         while rows := self._rows(sql, (last, BLOCK)):
@@ -330,12 +327,14 @@ class DocumentTables(ArtifactTables):
             row[11], row[12],
         )  # fmt: skip
 
-    def chunk_text(self, chunk_id: int) -> str:
-        """What of a chunk is embedded. Raises DamagedError when the row is gone."""
-        rows = self._rows("SELECT coalesce(embedded_text, text) FROM chunks WHERE id = ?", (chunk_id,))
-        if not rows:
+    def chunk(self, chunk_id: int) -> Chunk:
+        """A chunk, live or not; the next ones are read, too. Raises DamagedError when the row is gone."""
+        if chunk_id not in self._ahead:
+            rows = self._rows(f"SELECT {_CHUNK} FROM chunks WHERE id >= ? ORDER BY id LIMIT {AHEAD}", (chunk_id,))
+            self._ahead = {chunk.id: chunk for chunk in map(self._chunk, rows)}
+        if chunk_id not in self._ahead:
             raise damaged(self.path, f"chunk {chunk_id} is missing")
-        return str(rows[0][0])
+        return self._ahead[chunk_id]
 
     def chunks_of(self, document_id: int) -> list[Chunk]:
         """The live chunks of a document, in order."""
@@ -378,17 +377,12 @@ class DocumentTables(ArtifactTables):
         """The ids of the live chunks of some documents."""
         return [row[0] for row in self._among("SELECT id FROM chunks WHERE live AND document_id IN ({0})", documents)]
 
-    def chunk_hashes(self, *, superseded: bool = False, first: int = 0) -> list[tuple[int, str]]:
-        """(id, content hash) of all live chunks from id `first` on, in order of id; with `superseded`, of all that `chunks_by_id`
-        finds."""
+    def chunk_keys(self, *, superseded: bool = False, first: int = 0) -> list[tuple[int, int, str]]:
+        """(id, document id, content hash) of all live chunks from id `first` on, in order of id; with `superseded`, of all that
+        `chunks_by_id` finds."""
         which = "document_id IN (SELECT id FROM documents WHERE live)" if superseded else "live"
-        sql = f"SELECT id, content_hash FROM chunks WHERE {which} AND id >= ? ORDER BY id"
-        return cast(list[tuple[int, str]], self._rows(sql, (first,)))
-
-    def chunk_owners(self, *, superseded: bool = False) -> list[tuple[int, int]]:
-        """(chunk id, document id) of all live chunks; with `superseded`, also of what `chunks_by_id` still finds."""
-        which = "document_id IN (SELECT id FROM documents WHERE live)" if superseded else "live"
-        return cast(list[tuple[int, int]], self._rows(f"SELECT id, document_id FROM chunks WHERE {which}"))
+        sql = f"SELECT id, document_id, content_hash FROM chunks WHERE {which} AND id >= ? ORDER BY id"
+        return cast(list[tuple[int, int, str]], self._rows(sql, (first,)))
 
     def chunks_by_id(self, ids: Iterable[int]) -> dict[int, Chunk]:
         """Chunks by row id. A superseded chunk is still found; a deleted document's is not."""

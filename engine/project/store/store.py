@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from engine.core.records import Chunk
 from engine.project.store.artifact_info import CorpusInfo, EvaluationInfo, LexicalInfo, VectorsInfo
+from engine.project.store.chunks import IN_MEMORY, StoredChunk
 from engine.project.store.connection import guarded
 from engine.project.store.documents import LEFT_OUT, DocumentTables
 from engine.project.store.queries import QueryTables
@@ -10,6 +12,13 @@ from engine.project.store.queries import QueryTables
 
 class Store(DocumentTables, QueryTables):
     """One connection to project.db. Not shared between threads. Every method may raise DamagedError or ResourceError."""
+
+    def chunks(self) -> list[Chunk]:
+        """All live chunks, in order of id; of more than `IN_MEMORY` each is read when it is wanted, while the store is open."""
+        if len(keys := self.chunk_keys()) <= IN_MEMORY:
+            return list(self.each_chunk())
+        read = self.chunk
+        return [StoredChunk.of(*key, read) for key in keys]
 
     def counts(self) -> dict[str, int]:
         """Row counts of what is live: files that were read, skipped or quarantined, documents, chunks, queries, judged queries."""

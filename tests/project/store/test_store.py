@@ -86,7 +86,7 @@ def test_equal_chunks_keep_their_ids(store: Store) -> None:
     assert {text: after[text] for text in ("one", "three")} == {text: before[text] for text in ("one", "three")}
     assert after["zero"] not in before.values()
     assert [found.ordinal for found in sorted(store.chunks(), key=lambda c: c.ordinal)] == [0, 1, 2]
-    assert store.chunk_hashes() == [(found.id, found.content_hash) for found in store.chunks()]
+    assert store.chunk_keys() == [(found.id, found.document_id, found.content_hash) for found in store.chunks()]
 
 
 def test_the_same_text_twice_has_two_ids_and_keeps_both(store: Store) -> None:
@@ -106,8 +106,8 @@ def test_superseded_chunks_stay_readable_until_purged(store: Store) -> None:
     store.replace_chunks(row, [chunk(0, "one")])
     assert set(live(store)) == {"one"}
     assert store.chunks_by_id(old.values())[old["two"]].text == "two"
-    assert store.chunk_owners() == [(old["one"], row)]
-    assert sorted(store.chunk_owners(superseded=True)) == sorted((key, row) for key in old.values())
+    assert [key[:2] for key in store.chunk_keys()] == [(old["one"], row)]
+    assert [key[:2] for key in store.chunk_keys(superseded=True)] == sorted((key, row) for key in old.values())
     assert store.purge_dead() == 1
     assert set(store.chunks_by_id(old.values())) == {old["one"]}
 
@@ -141,7 +141,7 @@ def test_chunks_of_deleted_documents_are_not_found(store: Store) -> None:
     store.drop_document(gone)
     assert set(live(store)) == {"one"}
     assert set(store.chunks_by_id(ids.values())) == {ids["one"]}
-    assert [owner for owner, _ in store.chunk_owners(superseded=True)] == [ids["one"]]
+    assert [key for key, *_ in store.chunk_keys(superseded=True)] == [ids["one"]]
     assert [found.path for found in store.documents()] == ["a.md"]
     assert store.purge_dead() == 1
     assert store.document(gone) is None

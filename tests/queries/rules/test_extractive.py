@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.core.records import Chunk
+from engine.project.store.chunks import StoredChunk
 from engine.queries.rules.extractive import KINDS, generate
 from engine.queries.rules.keywords import topic_of
 from engine.queries.rules.phrases import find_phrases
@@ -53,6 +54,24 @@ def test_evidence_stands_in_the_source_chunk_and_texts_are_distinct():
     assert len({fold(query.text) for query in queries}) == len(queries)
     assert not any(fold(query.text) == fold(by_id[query.chunk_id].text) for query in queries)
     assert max(Counter(query.chunk_id for query in queries).values()) <= 4
+
+
+def test_of_many_chunks_those_alone_are_read_that_are_counted_or_asked_about():
+    by_id, read = {chunk.id: chunk for chunk in CHUNKS}, list[int]()
+
+    def noted(key: int) -> Chunk:
+        read.append(key)
+        return by_id[key]
+
+    stored = [StoredChunk.of(one.id, one.document_id, one.content_hash, noted) for one in CHUNKS]
+    table = TermStatistics.from_chunks(stored, sample=2)
+    counted = sorted(CHUNKS, key=lambda one: one.content_hash)[:2]
+    assert set(read) == {one.id for one in counted}
+    assert table == TermStatistics.from_chunks(counted)
+    read.clear()
+    queries = generate(stored, TITLES, max_queries=2, statistics=table)
+    assert queries == generate(CHUNKS, TITLES, max_queries=2, statistics=table)
+    assert len(set(read)) == len({query.chunk_id for query in queries}) < len(CHUNKS)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -1,0 +1,72 @@
+"""The chunks of a corpus that is too large for the memory."""
+
+from __future__ import annotations
+
+from dataclasses import astuple, replace
+
+import numpy as np
+import pytest
+from fixtures.errors import fails
+from fixtures.stored import chunk, document, put_document, put_file
+
+from engine.core.errors import DamagedError
+from engine.core.records import Chunk
+from engine.project.store import store as stores
+from engine.project.store.chunks import drawn
+from engine.project.store.store import Store
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """From two chunks on a corpus is large. The ids of those that are read."""
+    ids, read = list[int](), Store.chunk
+
+    def noted(store: Store, key: int) -> Chunk:
+        ids.append(key)
+        return read(store, key)
+
+    monkeypatch.setattr(stores, "IN_MEMORY", 1)
+    monkeypatch.setattr(Store, "chunk", noted)
+    return ids
+
+
+def test_chunks_of_many_are_read_when_they_are_wanted(store: Store, asked: list[int]) -> None:
+    row = store.put_document(put_file(store), document())
+    store.replace_chunks(row, [chunk(0, "one"), chunk(1, "two", "Heading\n"), chunk(2, "three")])
+    whole, found = list(store.each_chunk()), store.chunks()
+    keys = [(one.id, one.document_id, one.content_hash) for one in found]
+    assert keys == [(one.id, one.document_id, one.content_hash) for one in whole]
+    assert asked == []
+    assert found[1].embedded_text == "Heading\ntwo"
+    assert found[1].ordinal == 1
+    assert asked == [whole[1].id] * 2
+    assert [astuple(one) for one in found] == [astuple(one) for one in whole]
+    assert store.chunk(whole[0].id) == whole[0]
+    changed = replace(found[2], embedded_text="other")
+    assert (changed.id, changed.text, changed.embedded_text) == (whole[2].id, "three", "other")
+
+
+def test_a_chunk_that_is_gone_is_damage(store: Store, asked: list[int]) -> None:
+    row = store.put_document(put_file(store), document())
+    store.replace_chunks(row, [chunk(0, "one"), chunk(1, "two")])
+    first, _ = store.chunks()
+    store.drop_document(row)
+    store.purge_dead()
+    with fails(DamagedError, "database-damaged", str(first.id)):
+        _ = first.text
+
+
+def test_a_few_chunks_are_all_in_memory(store: Store) -> None:
+    put_document(store, ["one", "two"])
+    assert {type(one) for one in store.chunks()} == {Chunk}
+
+
+def test_all_places_of_few_are_drawn_and_of_many_those_that_are_needed() -> None:
+    assert drawn(5, seed=1, most=5).tolist() == [0, 1, 2, 3, 4]
+    needed = [np.array([[7, -1], [999, 7]]), [500]]
+    found = drawn(1000, 1, needed, most=20)
+    assert found.tolist() == sorted(set(found.tolist()))
+    assert {7, 500, 999} <= set(found.tolist()) <= set(range(1000))
+    assert 20 <= len(found) <= 23
+    assert found.tolist() == drawn(1000, 1, needed, most=20).tolist()
+    assert found.tolist() != drawn(1000, 2, needed, most=20).tolist()

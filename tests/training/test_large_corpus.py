@@ -1,0 +1,97 @@
+"""What training and the filter of its queries look at in a corpus that is too large for the memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from fixtures.ranked_project import built, project
+
+from engine.core.records import Chunk, Query
+from engine.encoders import for_project
+from engine.project.folder import ProjectFolder
+from engine.project.stage import StageContext
+from engine.project.store import chunks
+from engine.project.store import store as stores
+from engine.project.store.store import Store
+from engine.queries.stage import base_ranks
+from engine.training.data import TrainingData
+from engine.training.dataset import training_data
+from engine.training.recipe import resolve_config
+
+__all__ = ["built", "project"]
+FEW = 5
+
+
+def data_of(project: ProjectFolder, **changes: Any) -> TrainingData:
+    with closing(project.store()) as store:
+        context = StageContext(project, project.settings(), store, "train", "", "", [].append, lambda: False)
+        return training_data(context, replace(resolve_config(context), objective="infonce", **changes))
+
+
+def test_training_reads_some_chunks_of_many_and_those_that_its_queries_need(
+    project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe: dict[str, Any] = {
+        "negatives_per_query": 1,
+        "negative_ranks": (3, 4),
+        "adapter_scope": "both",
+        "shared_chunks": 0,
+    }
+    project.change_settings({"training.query_share": 0.1})
+    whole, read, one = data_of(project, **recipe), set[int](), Store.chunk
+    monkeypatch.setattr(chunks, "IN_MEMORY", FEW)
+    monkeypatch.setattr(stores, "IN_MEMORY", FEW)
+    monkeypatch.setattr(Store, "chunk", lambda store, key: read.add(key) or one(store, key))
+    monkeypatch.setattr(Store, "each_chunk", lambda _store: pytest.fail("all chunks were read"))
+    found = data_of(project, **recipe)
+
+    needed = {
+        *whole.positives.tolist(),
+        *whole.ranked_ids[:, 3:4].ravel().tolist(),
+        *whole.heldout_positives.tolist(),
+    } - {-1}
+    assert len(needed) < len(found.chunks) <= len(needed) + FEW < len(whole.chunks)
+    assert len(read) == len(found.chunks)
+    assert (found.queries, found.heldout_queries) == (whole.queries, whole.heldout_queries)
+
+    def texts(data: TrainingData, places: Any) -> list[str]:
+        return [data.chunks[place] if place >= 0 else "" for place in np.ravel(places)]
+
+    assert texts(found, found.positives) == texts(whole, whole.positives)
+    assert texts(found, found.ranked_ids[:, 3:4]) == texts(whole, whole.ranked_ids[:, 3:4])
+    for mine, all_ in zip(texts(found, found.ranked_ids), texts(whole, whole.ranked_ids), strict=True):
+        assert mine in ("", all_)
+    np.testing.assert_array_equal(found.ranked_scores, whole.ranked_scores)
+
+
+@pytest.mark.parametrize("compared", [400, 100])
+def test_the_rank_by_meaning_is_estimated_by_some_chunks_of_many(
+    compared: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Chunk n has angle n / 400 to all queries, so that its rank is n + 1."""
+    passages = [Chunk(1, n, 0, 1, str(n), (), 1, str(n), str(n), n + 1) for n in range(400)]
+    asked, wanted = list[int](), (0, 40, 200, 399)
+
+    def vectors(_context: object, _encoder: object, some: Sequence[Chunk], _what: str) -> Any:
+        asked.append(len(some))
+        angles = np.array([chunk.ordinal / 400 for chunk in some])
+        return np.column_stack([np.cos(angles), np.sin(angles)])
+
+    encoder = SimpleNamespace(encode_queries=lambda texts, _: np.array([[1.0, 0.0]] * len(texts)))
+    monkeypatch.setattr(chunks, "IN_MEMORY", compared)
+    monkeypatch.setattr(for_project, "load_encoder", lambda _: encoder)
+    monkeypatch.setattr(for_project, "chunk_vectors", vectors)
+    context: Any = SimpleNamespace(settings=SimpleNamespace(training=SimpleNamespace(seed=0)), check_stop=lambda: None)
+    ranks = base_ranks(context, [Query("q", "question", n + 1, 1, "") for n in wanted], passages, 400)
+    if compared == 400:
+        assert ranks.tolist() == [1, 41, 201, 400]
+    else:
+        assert ranks[0] == 1
+        np.testing.assert_allclose(ranks, [1, 41, 201, 400], atol=60)
+    assert compared <= asked[0] <= min(400, compared + len(wanted))
