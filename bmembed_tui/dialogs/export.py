@@ -16,11 +16,11 @@ from textual.widgets import Input, OptionList
 from bmembed_tui.client.engine_client import command, parsed
 from bmembed_tui.widgets.change_line import error_text
 from bmembed_tui.widgets.fields import PathField
-from bmembed_tui.widgets.folder_tree import size_text
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeButton, SafeLabel, SafeOptions, SafeStatic
 from engine.core.errors import EngineError, UsageError
 from engine.core.messages.project import Exported
+from engine.core.text import amount
 from engine.project.folder import ProjectFolder
 
 TEXT = "Folders that work without bmembed. An export is complete, or nothing is written."
@@ -121,8 +121,7 @@ class ExportScreen(ModalScreen[None]):
     def _done(self, made: Exported) -> None:
         if not self.is_attached:
             return
-        size = f"{made.files} files, {size_text(made.bytes)}"
-        lines = [f"✓ {made.folder}: {size}. README.md explains the files."]
+        lines = [f"✓ {made.folder}: {amount(made.files, made.bytes)}. README.md explains the files."]
         lines += [f"These contain words from your documents: {', '.join(made.with_text)}."] if made.with_text else []
         lines += [f"! {note.what} {note.to_do}" for note in made.notes]
         lines += [f"Left out: {name}. {why}" for name, why in made.left_out.items()]

@@ -19,6 +19,7 @@ from textual.widgets.tree import TreeNode
 
 from bmembed_tui.widgets.plain import rich_text
 from bmembed_tui.widgets.safe import SafeTree
+from engine.core.text import size_text
 
 SHOWN = 1000  # entries of one folder
 
@@ -182,12 +183,3 @@ def _file_size(file: Path) -> str:
     with suppress(OSError):
         return size_text(file.stat().st_size)
     return ""
-
-
-def size_text(size: float) -> str:
-    """Bytes in words: `980 B`, `12.3 kB`, `4.0 MB` (powers of 1,000)."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if size < 1000 or unit == "GB":
-            break
-        size /= 1000
-    return f"{size:,.0f} B" if unit == "B" else f"{size:,.1f} {unit}"

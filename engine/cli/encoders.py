@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from engine.cli.app import AsJson, MaybeProject, Texts, app, opened, print_json, stoppable
-from engine.core.text import about_count, harmless, megabytes
+from engine.core.text import about_count, harmless, size_text
 
 if TYPE_CHECKING:
     from engine.core.messages.encoders import EncoderComparison, EncoderFile
@@ -60,7 +60,7 @@ def _files(name: str | None) -> list[EncoderFile]:
 
 def _show_files(found: list[EncoderFile]) -> None:
     for one in found:
-        print(harmless(f"{', '.join(one.names)}  ({one.place}, {one.kind}, {megabytes(one.size)})"))
+        print(harmless(f"{', '.join(one.names)}  ({one.place}, {one.kind}, {size_text(one.size)})"))
         print(harmless(f"    {f'✗ {one.problem}' if one.problem else one.facts}"))
         if one.model not in one.names:
             print(harmless(f"    {one.model}"))
@@ -81,7 +81,7 @@ def _show_comparison(found: EncoderComparison, project: str) -> None:
                 line += f"  {gap.value:+.2f} ({gap.low:+.2f} to {gap.high:+.2f})"
                 line += "" if found.needed else f": {gap.format_verdict}{gap.format_needed}"
             print(line)
-        memory = megabytes(trial.memory) if trial.memory else "memory of its server"
+        memory = size_text(trial.memory) if trial.memory else "memory of its server"
         cost = f"{trial.texts_per_second:,.1f} texts/s · {1000 * trial.query_seconds:,.0f} ms a query · {memory}"
         print(f"    {trial.dimension} dimensions · {cost}")
         for key, value in trial.changes.items():

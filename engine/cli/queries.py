@@ -151,10 +151,10 @@ def models(
 
 
 def _show_models(found: list[ModelFile]) -> None:
-    from engine.core.text import megabytes
+    from engine.core.text import size_text
 
     for model in found:
-        print(harmless(f"{', '.join(model.names)}  ({model.place}, {megabytes(model.size)})"))
+        print(harmless(f"{', '.join(model.names)}  ({model.place}, {size_text(model.size)})"))
         if model.parameters is not None:
             parts = [model.architecture or "", model.quantisation or ""]
             parts += [f"{model.parameters / 1e9:.2g} billion parameters"]
@@ -164,7 +164,7 @@ def _show_models(found: list[ModelFile]) -> None:
             print(harmless(f"    ✗ {model.problem}"))
         else:
             sign = "✓ fits" if model.fits else "✗ does not fit into the free memory"
-            print(f"    {sign}: it takes {megabytes(model.memory)}")
+            print(f"    {sign}: it takes {size_text(model.memory)}")
         print(harmless(f"    {model.path}"))
     if not found:
         print("No GGUF files were found. 'engine models add FILE' adds one.", file=sys.stderr)

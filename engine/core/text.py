@@ -158,11 +158,15 @@ def _visible_character(char: str, lines: bool) -> str:
     return "\u2421" if char == "\x7f" else _harmless_character(char)
 
 
-def megabytes(count: float) -> str:
-    """Bytes as text: MB, or GB from a thousand of them on (10^6 and 10^9 bytes)."""
-    return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{count / 1e6:,.1f} MB"
+def size_text(size: float) -> str:
+    """Bytes in words: `980 B`, `12.3 kB`, `4.0 MB` (powers of 1,000)."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000 or unit == "GB":
+            break
+        size /= 1000
+    return f"{size:,.0f} B" if unit == "B" else f"{size:,.1f} {unit}"
 
 
 def amount(files: int, size: float) -> str:
     """`1 file, 0.2 MB`; `size`: bytes of all."""
-    return f"{files:,} file{'' if files == 1 else 's'}, {megabytes(size)}"
+    return f"{files:,} file{'' if files == 1 else 's'}, {size_text(size)}"

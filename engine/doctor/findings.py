@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from engine.core.errors import EngineError
 from engine.core.messages.project import Finding
-from engine.core.text import megabytes
+from engine.core.text import size_text
 from engine.encoders.model_size import ModelSize, model_size
 from engine.project.folder import ProjectFolder
 from engine.project.store.artifact_info import VectorsInfo
@@ -121,11 +121,11 @@ def file_size(path: Path) -> int:
 def _memory_need(model: ModelFolder, config: TrainingConfig, hardware: Hardware, chunks: int) -> Finding:
     free, where = free_memory(hardware)
     least, most = (training_need(model_size(model), config, hardware, chunks, room) for room in (0, free))
-    found = f"at least {megabytes(least)} for training with {model.name}, of {megabytes(free)} free{where}"
+    found = f"at least {size_text(least)} for training with {model.name}, of {size_text(free)} free{where}"
     if least > free:
         todo = "choose a smaller encoder, lower encoder.max_tokens, or close programs"
         return Finding("memory need", "problem", found, todo)
-    return Finding("memory need", "good", found, f"{ENOUGH}; it uses up to {megabytes(most)} of it")
+    return Finding("memory need", "good", found, f"{ENOUGH}; it uses up to {size_text(most)} of it")
 
 
 def free_memory(hardware: Hardware) -> tuple[int, str]:
@@ -149,9 +149,9 @@ def _disk_need(
         if not size:
             return Finding("disk need", "good", NOT_KNOWN, "there are no documents to read yet")
         chunks, copied = max(1, size // (BYTES_PER_TOKEN * settings.corpus.chunk_tokens)), TEXT_COPIES * size
-        guess = f"nothing is read yet: estimated from {megabytes(size)} of documents; "
+        guess = f"nothing is read yet: estimated from {size_text(size)} of documents; "
     need = disk_need(model_size(model), config, settings, chunks, copied)
-    found = f"{'at most' if known else 'about'} {megabytes(need)} for a whole run, of {megabytes(free)} free"
+    found = f"{'at most' if known else 'about'} {size_text(need)} for a whole run, of {size_text(free)} free"
     if need <= free:
         return Finding("disk need", "good", found, f"{guess}{ENOUGH}")
     return Finding("disk need", "problem", found, f"{guess}free some space before a run")

@@ -10,7 +10,7 @@ from typing import Any
 
 from engine.core.errors import ModelError
 from engine.core.processors import available_cores
-from engine.core.text import megabytes
+from engine.core.text import size_text
 from engine.gguf.file import parts_of
 from engine.gguf.header import Header, read_header
 
@@ -58,7 +58,7 @@ def too_large(weight: Weight) -> str:
     if needed <= free:
         return ""
     return (
-        f"takes {megabytes(needed)} of memory with a context of {weight.context} tokens, and {megabytes(free)} are free: it will "
+        f"takes {size_text(needed)} of memory with a context of {weight.context} tokens, and {size_text(free)} are free: it will "
         "be slow, or the system may end it. A smaller model, or lower queries.context_tokens, takes less."
     )
 

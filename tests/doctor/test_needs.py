@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from engine.core.text import megabytes
 from engine.doctor import findings
 from engine.doctor.findings import disk_need, gpu, needs, training_need
 from engine.encoders import hardware as gpus_module
@@ -70,11 +69,6 @@ def test_disk() -> None:
     rankings = 70 * 40 * 12
     adapter = 3 * 100 * 4
     assert need == vectors + index + 2 * 1000 * 4 + rankings + 14 * adapter + 1234
-
-
-@pytest.mark.parametrize(("count", "text"), [(0, "0.0 MB"), (1_250_000, "1.2 MB"), (10**9, "1.0 GB")])
-def test_bytes_as_text(count: int, text: str) -> None:
-    assert megabytes(count) == text
 
 
 def test_the_next_run_of_a_project(project: ProjectFolder, monkeypatch: pytest.MonkeyPatch) -> None:

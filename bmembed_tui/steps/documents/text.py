@@ -10,11 +10,11 @@ from textual.content import Content
 from bmembed_tui.client.progress import count, doing
 from bmembed_tui.client.run_state import RunState
 from bmembed_tui.widgets.change_line import error_text
-from bmembed_tui.widgets.folder_tree import size_text
 from bmembed_tui.widgets.plain import plain, rich_text
 from engine.core.errors import EngineError
 from engine.core.messages.documents import Scanned, UnreadFiles
 from engine.core.messages.project import ProjectStatus
+from engine.core.text import size_text
 
 STAGES = ("ingest", "index")  # what this step runs
 FORMATS = {"txt": "plain text", "md": "Markdown", "html": "HTML", "beir": "BEIR data set"}

@@ -9,10 +9,10 @@ from typing import Any
 from textual.content import Content
 
 from bmembed_tui.home.new_project import PRESETS
-from bmembed_tui.widgets.folder_tree import size_text
 from bmembed_tui.widgets.plain import plain
 from engine.core.messages.encoders import EncoderFile
 from engine.core.messages.project import Finding
+from engine.core.text import size_text
 from engine.settings.training_schema import TrainingSettings
 
 MACHINE = ("gpu", "memory", "memory need", "disk", "disk need", "threads", "python", "network", "permissions")

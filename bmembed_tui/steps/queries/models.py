@@ -5,9 +5,9 @@ from __future__ import annotations
 from textual.content import Content
 
 from bmembed_tui.client.engine_client import command, parsed
-from bmembed_tui.widgets.folder_tree import size_text
 from bmembed_tui.widgets.plain import plain
 from engine.core.messages.queries import ModelFile
+from engine.core.text import size_text
 
 NONE_FOUND = "No GGUF file was found in bmembed's folder or those of LM Studio, Ollama and Hugging Face."
 

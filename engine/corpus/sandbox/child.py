@@ -18,6 +18,7 @@ from typing import Any
 
 from engine.core.records import Kind
 from engine.core.subprocesses import how_it_ended, import_path
+from engine.core.text import size_text
 from engine.corpus.sandbox.fork_server import ForkedProcess
 from engine.corpus.sandbox.outcome import HEADER, MAX_FRAME, MOST_NAMES, Limits, Outcome, finding, known, text_of
 from engine.corpus.sandbox.tesseract import Tesseract
@@ -180,11 +181,11 @@ class Child:
         if "memory allocation of" in said or "MemoryError" in said:
             return WorkerDiedError("out of memory", self._out_of_memory())
         peak = self.process.peak if isinstance(self.process, ForkedProcess) else 0
-        held = f"; it held {_mb(peak)} of {_mb(self._limits.memory)} at most" if peak else ""
+        held = f"; it held {size_text(peak)} of {size_text(self._limits.memory)} at most" if peak else ""
         return WorkerDiedError("crashed", f"its reader ended for an unknown reason ({how_it_ended(code)}){held}")
 
     def _out_of_memory(self) -> str:
-        return f"reading it needs more than {_mb(self._limits.memory)} of memory"
+        return f"reading it needs more than {size_text(self._limits.memory)} of memory"
 
     def _listen(self) -> None:
         assert self.process.stderr is not None
@@ -203,10 +204,6 @@ class Child:
             if pipe is not None:
                 with suppress(OSError):  # what was still to be written has no reader any more
                     pipe.close()
-
-
-def _mb(size: int) -> str:
-    return f"{size / 1e6:,.0f} MB"
 
 
 def command(limits: Limits) -> list[str]:

@@ -28,10 +28,11 @@ from bmembed_tui.steps.documents.text import format_status, skipped_rows
 from bmembed_tui.widgets import folder_tree
 from bmembed_tui.widgets.change_line import ChangeLine, error_text
 from bmembed_tui.widgets.fields import join_patterns, split_patterns
-from bmembed_tui.widgets.folder_tree import Entry, list_entries, size_text
+from bmembed_tui.widgets.folder_tree import Entry, list_entries
 from bmembed_tui.widgets.safe import SafeTable
 from engine.core.messages.documents import LeftOut, Scanned, Unread, UnreadFiles
 from engine.core.messages.project import ProjectStatus, StageState
+from engine.core.text import size_text
 from engine.project.folder import ProjectFolder
 
 
@@ -380,12 +381,13 @@ def test_equal_paths_in_two_folders_are_two_files() -> None:
 
 
 def test_sizes_are_in_powers_of_a_thousand() -> None:
-    assert [size_text(n) for n in (0, 999, 1000, 215_900, 4_000_000)] == [
+    assert [size_text(n) for n in (0, 999, 1000, 215_900, 4_000_000, 10**9)] == [
         "0 B",
         "999 B",
         "1.0 kB",
         "215.9 kB",
         "4.0 MB",
+        "1.0 GB",
     ]
 
 

@@ -15,6 +15,7 @@ from fixtures.gguf_models import SPACE, load
 from fixtures.tiny_gguf import CHATML, build_tiny_gguf, cut_to
 
 from engine.core.errors import CancelledError, ModelError
+from engine.core.text import size_text
 from engine.gguf.file import check_gguf, content_identity
 from engine.gguf.hardware import (
     ALL_LAYERS,
@@ -400,5 +401,5 @@ def test_a_model_that_does_not_fit_into_memory_is_warned_of_and_loaded_all_the_s
     needed = tiny.stat().st_size + 512 * 2 * 2 * 64 * 2  # 2 layers, keys and values, 64 numbers of 16 bits
     (warning,) = told.warned
     assert all(
-        data in warning for data in ("tiny.gguf", f"{needed / 1e6:,.1f} MB", "512", "0.5 MB", "queries.context_tokens")
+        data in warning for data in ("tiny.gguf", size_text(needed), "512", "500.0 kB", "queries.context_tokens")
     )
