@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -315,7 +316,8 @@ def test_codes_that_no_document_holds_are_named(searcher: Searcher, mode: Any) -
     assert found.suggestion == ""
 
 
-def test_a_code_that_is_not_indexed_yet_is_not_called_missing(indexed: Any) -> None:
+def test_a_code_that_is_not_indexed_yet_is_not_called_missing(indexed: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.search.loaded.time", SimpleNamespace(monotonic=lambda: 0.0))  # looks each time
     with closing(Searcher(indexed.project)) as searcher:
         assert any("PHX-777" in note for note in search(searcher, "roof PHX-777").notes)
         indexed.put("new.md", ["The pump PHX-777."])
