@@ -32,6 +32,7 @@ LIKE_MEANING = 2_000  # characters of it that the encoder gets
 LIKE_LEAST = 100  # characters of a passage that is like a document
 READ_AT_ONCE = 2_000  # chunks
 MUCH_RARER = 20  # times: then a word of the documents is a slip itself
+SURE_LETTERS = 4  # of a word that is not typed to its end: few words that the index drops are as long
 LONG_WORD = 8  # letters of a word in which two may be wrong; in others one: `signs` is no slip for `signals`
 
 
@@ -257,8 +258,11 @@ def _candidates(index: LexicalIndex, clause: Clause, ids: NDArray[np.int64]) -> 
         found = index.holding(clause.text)
         whole = clause.is_word or bool(index.analyzer.terms(clause.text).codes and not clause.is_phrase)
         return (ids, False) if found is None else (found, whole)
-    found = index.holding_any(index.stems(words[-1]))
     rest = index.holding(" ".join(words[:-1])) if words[1:] else None
+    is_stop_word = index.holding(words[-1]) is None  # which the index does not have, nor longer ones
+    if is_stop_word or (rest is not None and len(words[-1]) < SURE_LETTERS):
+        return (ids if rest is None else rest), False
+    found = index.holding_any(index.stems(words[-1]))
     return (found if rest is None else np.intersect1d(found, rest, assume_unique=True)), False
 
 

@@ -158,6 +158,11 @@ def test_the_last_word_of_an_unclosed_phrase_may_go_on(searcher: Searcher) -> No
     assert len(found.notes) == 1
 
 
+@pytest.mark.parametrize("query", ['"the roof of', '"roof o', '"roof of th', '"roof of the', "heated of*"])
+def test_the_last_word_may_be_one_that_bm25_drops(searcher: Searcher, query: str) -> None:
+    assert texts(search(searcher, query, "bm25")) == ["The roof of the tunnel was heated."]
+
+
 WAREHOUSE = "The warehouses were full."
 CALIBRATION = "Calibration of the scales."
 ORDINARY = "They tried one more."
