@@ -72,7 +72,7 @@ def margin_over(text: str, code: str) -> float:
     """
     data = text.encode("utf-8", "ignore")
     best: dict[str, float] = {}
-    for name, score in _identifier().rank(data):
+    for name, score in identifier().rank(data):
         name = SAME_AS.get(name, name)
         best[name] = max(best.get(name, score), score)
     if code not in best:
@@ -96,12 +96,12 @@ def _is_data(text: str) -> bool:
 
 
 def _classified(text: str) -> str:
-    code = str(_identifier().classify(text.encode("utf-8", "ignore"))[0])
+    code = str(identifier().classify(text.encode("utf-8", "ignore"))[0])
     return SAME_AS.get(code, code)
 
 
 @cache
-def _identifier() -> Any:
+def identifier() -> Any:
     """py3langid, set to the languages of ISO 639-1 alone. The dialects and regional languages that it knows besides
     (Cantonese, Egyptian Arabic, Ligurian, Nigerian Pidgin) are what it takes short texts in Chinese, Arabic, French or English for.
     """

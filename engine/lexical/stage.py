@@ -6,6 +6,8 @@ import json
 import shutil
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 from engine.core.errors import DamagedError, SettingsError, nearest
 from engine.core.records import Chunk
 from engine.core.text import language_name
-from engine.lexical.languages import analysed_in
+from engine.lexical.languages import analysed_in, identifier
+from engine.lexical.storage import read_manifest
 from engine.project.stage import ProjectSnapshot, Stage, StageContext
 from engine.project.store.artifact_info import CorpusInfo, LexicalInfo
 from engine.project.store.artifacts import Artifact
@@ -50,18 +53,23 @@ class IndexStage(Stage):
 
     def verify(self, snapshot: ProjectSnapshot) -> None:
         """Raises DamagedError when the index on disk is not the one that was built."""
-        from engine.lexical.storage import read_manifest
-
         read_manifest(snapshot.project.folder_of(snapshot.need(LexicalInfo)))
 
     def run(self, context: StageContext) -> dict[str, Any]:
         """Build or update the index, then make it the current one."""
         former = context.store.artifact(LexicalInfo)
+        with ThreadPoolExecutor(1) as beside:
+            if context.store.documents_without_language(1):
+                beside.submit(identifier)  # decompressing its model leaves the interpreter to what follows
+            live = context.store.chunk_ids()
+            if former is not None:
+                with suppress(DamagedError):  # of an index that is then built anew
+                    read_manifest(context.project.path / former.folder)
         _note_languages(
             context.store, context.should_stop, anew=former is not None and former.info.detection != DETECTION
         )
         context.check_stop()
-        live, wanted = context.store.chunk_ids(), _wanted(context)
+        wanted = _wanted(context)
         with context.project.building("lexical", context.fingerprint) as building:
             updated = _update(context, building.folder, former, live, wanted)
             if updated is None:
