@@ -124,12 +124,33 @@ def test_a_run_that_is_cancelled_leaves_the_cluster(cluster: Any) -> None:
         nodes(1)
 
 
-def test_threads_that_wait_for_nodes_are_cancelled_before_ray_ends(cluster: Any) -> None:
+def test_ray_does_not_end_while_a_thread_waits_for_it(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    import ray
+
+    get, shutdown = ray.get, ray.shutdown
+    waiting: list[int] = []
+    when_it_ended: list[int] = []
+
+    def slow_get(*given: Any) -> Any:
+        waiting.append(1)
+        try:
+            return get(*given)
+        finally:
+            time.sleep(0.5)
+            waiting.pop()
+
+    def ended() -> None:
+        when_it_ended.append(len(waiting))
+        shutdown()
+
     nodes = Nodes[int, int](open_slow_squares, 0.05, never)
+    monkeypatch.setattr(ray, "get", slow_get)
+    monkeypatch.setattr(ray, "shutdown", ended)
     with ThreadPoolExecutor(5) as threads:
-        calls = [threads.submit(nodes, number) for number in range(400)]
+        calls = [threads.submit(nodes, number) for number in range(100)]
         assert calls[0].result() == 0
         nodes.close()
+    assert when_it_ended == [0]
     assert {type(call.exception()) for call in calls} == {type(None), CancelledError}
 
 
