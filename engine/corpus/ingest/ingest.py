@@ -146,7 +146,8 @@ class Ingest:
         elif former and self._former.is_known(former, looked.content_hash):
             state = former.state if former.state == "quarantined" else "read"
             reason, kind = ("", "") if former.state == "skipped" else (former.reason, former.kind)
-            self._store.put_file(record_of(looked.file, looked.content_hash, state, reason, self._chunking, kind))
+            known = record_of(looked.file, looked.content_hash, state, reason, self._chunking, kind)
+            self._store.set_modified(self._store.put_file(known), looked.file.mtime_ns / 1e9)
             self._tally["unchanged"] += state == "read"
         elif former is None and self._is_renamed(looked):
             self._tally["renamed"] += 1

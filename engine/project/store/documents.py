@@ -178,6 +178,10 @@ class DocumentTables(ArtifactTables):
             ON CONFLICT (source, path) DO UPDATE SET {updates} RETURNING id"""
         return int(self._rows(sql, [getattr(record, column) for column in columns])[0][0])
 
+    def set_modified(self, file_id: int, modified: float) -> None:
+        """A file has another time of change, in seconds since 1970, with the same content."""
+        self._rows("UPDATE documents SET modified = ? WHERE file_id = ? AND live", (modified, file_id))
+
     def forget_file(self, file_id: int) -> None:
         """Drop a file that is gone: its documents leave search at once."""
         self._rows(

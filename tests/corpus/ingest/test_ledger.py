@@ -70,6 +70,21 @@ def test_what_was_guessed_of_a_text_is_noted(tmp_path: Path) -> None:
     assert numbers(rows["b.jsonl"].reason) == [2]
 
 
+def test_documents_of_a_touched_file_have_its_new_time(project: Path) -> None:
+    def times() -> dict[str, float]:
+        with closing(stored(project)) as store:
+            return {row.path: row.modified for row in store.documents()}
+
+    ingest_here(project)
+    before, touched = times(), {"note.txt", "mail.eml", "mail.eml/plan.pdf"}
+    assert touched < set(before)
+    for name in ("note.txt", "mail.eml"):
+        os.utime(project.parent / "documents" / name, (5e8, 5e8))
+    done, _ = ingest_here(project)
+    assert (done["files_read"], done["new_chunks"]) == (0, 0)
+    assert times() == {path: 5e8 if path in touched else time for path, time in before.items()}
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such names")
 def test_files_whose_names_are_not_utf_8_are_read(tmp_path: Path) -> None:
     (tmp_path / "documents").mkdir()
