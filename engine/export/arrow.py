@@ -3,6 +3,7 @@ a table of terms."""
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from itertools import chain
@@ -79,8 +80,10 @@ def write_lance(source: Source, folder: Path) -> None:
         first = next(made)
         database.create_table("chunks", pyarrow.RecordBatchReader.from_batches(first.schema, chain([first], made)))
         postings.create_index("term", config=BTree())
-    except RuntimeError as error:  # what the system refuses comes as either
-        raise OSError(*map(int, re.findall(r"\(os error (\d+)\)", str(error))[:1]), str(error)) from error
+    except (RuntimeError, OSError) as error:  # what the system refuses comes as either, with paths of LanceDB's source
+        if not (found := re.search(r"\(os error (\d+)\)", str(error))):
+            raise
+        raise OSError(int(found[1]), os.strerror(int(found[1]))) from error
 
 
 def _postings(block: Block) -> dict[str, list[Any]]:

@@ -50,6 +50,7 @@ def test_a_full_disk_leaves_nothing(project: Path, small_disk: Path, disk_filler
     with pytest.raises(ResourceError) as caught:
         export_project(folder, small_disk / "taken", [kind])
     assert caught.value.to_do
+    assert ".rs" not in caught.value.why  # a library's own source
     assert leftovers(small_disk) == []
     assert known_exports(folder) == []
     (small_disk / "ballast").unlink()
