@@ -20,6 +20,7 @@ from engine.evaluation.rankers import Rankers
 from engine.lexical.filenames import FilenameMatch
 from engine.lexical.stage import index_without
 from engine.project.stage import ProjectSnapshot, StageContext
+from engine.project.store.chunks import IN_MEMORY
 from engine.queries.document_written import MIN_JACCARD, stripped, untrained
 from engine.queries.heldout import cap_queries, related_documents
 from engine.written_queries.document_queries import document_queries, folded_words
@@ -93,24 +94,25 @@ class NearCopies:
             written[query.document_id, query.chunk_id].add(frozenset(folded_words(query.text)))
         self._chunks = chunks
         self._labelled: defaultdict[frozenset[str], set[int]] = defaultdict(set)
-        for row, chunk in enumerate(chunks):
-            named, whole = names.get(chunk.document_id, set()), written[chunk.document_id, None]
-            headings = (frozenset(folded_words(heading)) for heading in chunk.headings)
-            for label in {*named, *headings, *whole, *written[chunk.document_id, chunk.id]}:
-                self._labelled[label].add(row)
+        wanted = {" ".join(words) for query in queries if len(words := folded_words(query.text)) >= MIN_VERBATIM}
+        self._verbatim, self._linking = defaultdict[str, list[int]](list), defaultdict[int, list[tuple[int, str]]](list)
+        linking = {query.written_in for query in queries if query.written_in != query.document_id}
+        for start in range(0, len(chunks), IN_MEMORY):
+            folded: list[str] = []
+            for row, chunk in enumerate(chunks[start : start + IN_MEMORY], start):
+                named, whole = names.get(chunk.document_id, set()), written.get((chunk.document_id, None), ())
+                headings = (frozenset(folded_words(heading)) for heading in chunk.headings)
+                for label in {*named, *headings, *whole, *written.get((chunk.document_id, chunk.id), ())}:
+                    self._labelled[label].add(row)
+                folded.append(f" {' '.join(folded_words(chunk.embedded_text))} ")
+                if chunk.document_id in linking:
+                    self._linking[chunk.document_id].append((row, folded[-1]))
+            for text, found in (CompactTexts(folded).find(wanted) if wanted else {}).items():
+                self._verbatim[text] += [start + row for row, _, _ in found]
         self._labels: defaultdict[str, list[frozenset[str]]] = defaultdict(list)
         for label in self._labelled:
             for word in label:
                 self._labels[word].append(label)
-        wanted = {" ".join(words) for query in queries if len(words := folded_words(query.text)) >= MIN_VERBATIM}
-        folded = [f" {' '.join(folded_words(chunk.embedded_text))} " for chunk in chunks]
-        self._linking: defaultdict[int, list[tuple[int, str]]] = defaultdict(list)
-        linking = {query.written_in for query in queries if query.written_in != query.document_id}
-        for row, chunk in enumerate(chunks):
-            if chunk.document_id in linking:
-                self._linking[chunk.document_id].append((row, folded[row]))
-        texts = CompactTexts([text.strip() for text in folded]) if wanted else None
-        self._verbatim = texts.find(wanted) if texts else {}
 
     def of(self, query: DocumentQuery) -> frozenset[int]:
         """Ids of the chunks that stand under a file's name, a title or a heading, or answer another query, with nearly the same
@@ -126,7 +128,7 @@ class NearCopies:
             if count >= MIN_JACCARD * len(label | wanted) or count == len(wanted) >= MIN_VERBATIM
         )
         rows = set[int]().union(*(self._labelled[label] for label in alike))
-        rows |= {row for row, _, _ in self._verbatim.get(" ".join(words), ())}
+        rows |= {*self._verbatim.get(" ".join(words), ())}
         if query.written_in != query.document_id:
             rows |= {row for row, text in self._linking[query.written_in] if f" {' '.join(words)} " in text}
         return frozenset(self._chunks[row].id for row in rows if not _answers(self._chunks[row], query))

@@ -8,6 +8,7 @@ from hashlib import sha256
 import pytest
 
 from engine.core.records import Chunk, Document, DocumentQuery, Origin
+from engine.evaluation import document_set
 from engine.evaluation.document_set import NearCopies, grouped_by_text, judgment_of
 from engine.evaluation.judgments import clusters_of
 from engine.queries.document_written import without
@@ -71,7 +72,9 @@ def test_it_is_taken_out_of_chunks_that_hold_a_part_of_it_and_of_those_of_its_do
         assert without(other, [PLACED]) is other
 
 
-def test_near_copies() -> None:
+@pytest.mark.parametrize("at_once", [3, 100])
+def test_near_copies(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(document_set, "IN_MEMORY", at_once)
     chunks = [
         chunk(1, 1, "Boats pay.", headings=("Fees of the harbour for boats",)),
         chunk(2, 1, "Boats pay again.", headings=("Fees of the harbour for boats",)),
