@@ -191,7 +191,7 @@ def chunk_vectors(
 
 
 class ReadTexts(Sequence[str]):
-    """So many texts, read one by one: `read` gives the one at a place."""
+    """`count` texts that are read one by one: `read` gives the one at a place."""
 
     def __init__(self, count: int, read: Callable[[int], str]) -> None:
         self._count, self._read = count, read

@@ -21,7 +21,7 @@ class StoredChunk(Chunk):
 
     @classmethod
     def of(cls, *row: Any) -> StoredChunk:
-        """Of (id, document id, content hash, what reads a chunk by its id)."""
+        """`row`: id, document id, content hash, and a function that reads a chunk by its id."""
         chunk = object.__new__(cls)
         for name, value in zip(("id", "document_id", "content_hash", "_read"), row, strict=True):
             object.__setattr__(chunk, name, value)

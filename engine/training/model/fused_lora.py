@@ -1,4 +1,4 @@
-"""LoRA layers on a CPU with fewer passes over memory: peft's scale, add and keep a layer's output three times."""
+"""LoRA layers on a CPU, their part added within the matrix products: peft's make three more passes over a layer's output."""
 
 from __future__ import annotations
 
