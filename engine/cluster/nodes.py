@@ -128,8 +128,8 @@ class Nodes(Generic[Shard, Result]):
             except self._ray.exceptions.RayError as error:
                 raise UsageError(
                     f"The node {node} of the cluster cannot work.", str(error).strip().splitlines()[-1],
-                    "Install the same version of the program on all machines, for the Python that Ray runs in.",
-                    code="cluster-node-unfit",
+                    "Install the same version of the program on all machines, for the Python that Ray runs in, and start all nodes "
+                    f"with {AUTHENTICATION}=token (docs/CLUSTER.md).", code="cluster-node-unfit",
                 ) from error  # fmt: skip
             if version != __version__:
                 raise UsageError(
