@@ -7,10 +7,13 @@ import pickle
 import queue
 import signal
 import socket
+import subprocess
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
+from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
 from engine.cluster.worker import AUTHENTICATION, Failed, Worker
@@ -22,7 +25,7 @@ Shard = TypeVar("Shard")
 Result = TypeVar("Result")
 VARIABLE = "BMEMBED_RAY"
 """Of a run's processes: the address of the cluster, as `--ray` has it."""
-_POLL_SECONDS, _ANSWER_SECONDS = 0.1, 5.0
+_POLL_SECONDS, _ANSWER_SECONDS, _CONNECT_SECONDS = 0.1, 5.0, 30.0
 _AFTER = ("'ray status' lists the nodes that are left.", "Run again: what was finished is kept.")
 
 
@@ -126,10 +129,12 @@ class Nodes(Generic[Shard, Result]):
             try:
                 version, authentication, problem = self._ray.get(answer)
             except self._ray.exceptions.RayError as error:
+                if _is_open(self._ray.get_runtime_context().gcs_address):  # then it cannot even answer
+                    raise _open(node) from error
                 raise UsageError(
                     f"The node {node} of the cluster cannot work.", str(error).strip().splitlines()[-1],
-                    "Install the same version of the program on all machines, for the Python that Ray runs in, and start all nodes "
-                    f"with {AUTHENTICATION}=token (docs/CLUSTER.md).", code="cluster-node-unfit",
+                    "Install the same version of the program on all machines, for the Python that Ray runs in.",
+                    code="cluster-node-unfit",
                 ) from error  # fmt: skip
             if version != __version__:
                 raise UsageError(
@@ -137,10 +142,7 @@ class Nodes(Generic[Shard, Result]):
                     "Install the same version on all machines.", code="versions-differ",
                 )  # fmt: skip
             if authentication != "token":
-                raise UsageError(
-                    f"The node {node} asks nobody for a token.", "Whoever reaches its ports could read the documents.",
-                    f"Start all nodes with {AUTHENTICATION}=token (docs/CLUSTER.md).", code="cluster-open",
-                )  # fmt: skip
+                raise _open(node)
             _raise_failed(problem)
 
     def _taken(self) -> Any:
@@ -168,6 +170,25 @@ class Nodes(Generic[Shard, Result]):
 def lost(how: str) -> StageError:
     """The error where no node is left that could work."""
     return StageError(f"The cluster is lost ({how}).", *_AFTER, code="cluster-lost", command="run")
+
+
+def _open(node: str) -> UsageError:
+    return UsageError(
+        f"The node {node} asks nobody for a token.", "Whoever reaches its ports could read the documents.",
+        f"Start all nodes with {AUTHENTICATION}=token (docs/CLUSTER.md).", code="cluster-open",
+    )  # fmt: skip
+
+
+def _is_open(address: str) -> bool:
+    """Whether a process without a token is let into the cluster."""
+    code = "import ray, sys; ray.init(address=sys.argv[1], log_to_driver=False, configure_logging=False)"
+    environ = {name: value for name, value in os.environ.items() if name != "RAY_AUTH_TOKEN"} | {
+        AUTHENTICATION: "disabled"
+    }
+    with suppress(subprocess.TimeoutExpired):
+        command = [sys.executable, "-c", code, address]
+        return not subprocess.run(command, env=environ, capture_output=True, timeout=_CONNECT_SECONDS).returncode
+    return False
 
 
 def _cores(node: Any) -> int:
