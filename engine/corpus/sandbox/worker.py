@@ -119,4 +119,4 @@ def _send(answers: int, frames: bytes) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    os._exit(main(sys.argv[1:]))  # threads of xberg can crash while Python shuts down

@@ -93,11 +93,13 @@ def test_a_picture_that_is_missing_costs_a_presentation_nothing(tmp_path: Path) 
 
 
 PROGRAM = """
+import os
 import sys
 from pathlib import Path
 from engine.corpus.formats.general import extract
 for path in map(Path, sys.argv[1:]):
-    print(path.name, len(extract(path, path.read_bytes(), path.suffix[1:]).content.split()))
+    print(path.name, len(extract(path, path.read_bytes(), path.suffix[1:]).content.split()), flush=True)
+os._exit(0)  # as reading processes do: threads of xberg can crash while Python shuts down
 """
 
 
