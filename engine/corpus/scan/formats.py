@@ -7,7 +7,7 @@ from codecs import BOM_UTF8
 
 MAGIC = bytes.fromhex("d0cf11e0a1b11ae1")  # what compound files begin with
 FORMATS = {
-    ".txt": "txt", ".text": "txt", ".log": "txt", ".md": "md", ".markdown": "md", ".rtf": "rtf", ".epub": "epub",
+    ".txt": "txt", ".text": "txt", ".log": "txt", ".rst": "txt", ".md": "md", ".markdown": "md", ".rtf": "rtf", ".epub": "epub",
     ".html": "html", ".htm": "html", ".xhtml": "html", ".pdf": "pdf",
     ".docx": "docx", ".docm": "docx", ".dotx": "docx", ".dotm": "docx", ".doc": "doc", ".dot": "doc",
     ".pptx": "pptx", ".pptm": "pptx", ".ppsx": "pptx", ".ppsm": "pptx", ".potx": "pptx", ".potm": "pptx",

@@ -38,6 +38,7 @@ def test_files_are_found_sorted_with_their_formats(tmp_path: Path) -> None:
         "b.md",
         "a.TXT",
         "sub/deep/c.html",
+        "sub/d.rst",
         "x.pages",
         "README",
         "picture.PNG",
@@ -50,11 +51,12 @@ def test_files_are_found_sorted_with_their_formats(tmp_path: Path) -> None:
     assert [(file.path, file.format) for file in found.files] == [
         ("a.TXT", "txt"),
         ("b.md", "md"),
+        ("sub/d.rst", "txt"),
         ("sub/deep/c.html", "html"),
         ("sub/y.PDF", "pdf"),
     ]
     assert kinds(found) == {"README": "unsupported", "picture.PNG": "needs OCR", "x.pages": "unsupported"}
-    file = found.files[2]
+    file = found.files[3]
     status = (tmp_path / "sub/deep/c.html").stat()
     assert (file.source, file.absolute) == (str(tmp_path), tmp_path / "sub/deep/c.html")
     assert (file.size, file.mtime_ns) == (status.st_size, status.st_mtime_ns)
