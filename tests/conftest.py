@@ -14,6 +14,7 @@ from fixtures.pipeline import SAMPLE, SETTINGS, copy_documents, engine_at_once, 
 from fixtures.tiny_model import build_tiny_model
 from hypothesis import HealthCheck, settings
 
+from engine.core.environment import QUIET
 from engine.encoders.deferred import uncollected
 from engine.project.folder import ProjectFolder
 from engine.project.store.store import Store
@@ -34,6 +35,9 @@ LONG = (  # files that take longest, in the order in which they begin: at the en
     "app/settings/test_screen.py", "training/test_distributed.py", "app/test_snapshots.py",
     "runs/test_watching.py", "evaluation/studies/test_encoders.py",
 )  # fmt: skip
+# As in the product's own processes. Torch, which some test modules import, reads it once: spinning OpenMP threads of four workers
+# on two cores cost seven times what the trainings of tests do.
+os.environ.setdefault("OMP_WAIT_POLICY", QUIET["OMP_WAIT_POLICY"])
 settings.register_profile("no wall time", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("no wall time")
 USER_FOLDERS = ("XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME", "HOME")
