@@ -145,12 +145,16 @@ class VectorIndex:
             if len(ids):
                 write_part(path, ids, blocks)
                 parts[path.name] = (len(ids), file_sha256(path))
-            if len(ids) > GRAPH_FROM and sum(rows for rows, _ in parts.values()) > EXACT_UP_TO:
-                width, dtype = manifest["dimension"], np.dtype(DTYPES[manifest["dtype"]])
-                starts = range(0, len(ids), BLOCK)  # each mapped for itself: what was read does not stay in memory
-                rows = (map_part(path, len(ids), width, dtype).rows[start : start + BLOCK] for start in starts)
-                write_graph(graph_of(path), rows, width, of_cosines=form.of_cosines)
-                graphs[path.name] = file_sha256(graph_of(path))
+            large = sum(rows for rows, _ in parts.values()) > EXACT_UP_TO
+            width, dtype = manifest["dimension"], np.dtype(DTYPES[manifest["dtype"]])
+            for name in (
+                name for name, (rows, _) in parts.items() if large and rows > GRAPH_FROM and name not in graphs
+            ):
+                path, count = folder / name, parts[name][0]  # also of a file that is older than the index is large
+                starts = range(0, count, BLOCK)  # each mapped for itself: what was read does not stay in memory
+                blocks = (map_part(path, count, width, dtype).rows[start : start + BLOCK] for start in starts)
+                write_graph(graph_of(path), blocks, width, of_cosines=form.of_cosines)
+                graphs[name] = file_sha256(graph_of(path))
             np.save(folder / GONE, gone)
             (folder / GONE).chmod(0o600)
         count = sum(rows for rows, _ in parts.values()) - len(gone)

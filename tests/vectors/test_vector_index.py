@@ -242,6 +242,24 @@ def test_a_graph_is_linked_and_its_damage_is_found(tmp_path: Path, monkeypatch: 
         VectorIndex.open(tmp_path / "1")
 
 
+def test_a_large_file_gets_its_graph_when_the_index_becomes_large(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "EXACT_UP_TO", 100)
+    monkeypatch.setattr(module, "GRAPH_FROM", 50)
+    index, _, _ = build(tmp_path / "0", 64)
+    assert index.manifest["graphs"] == {}
+    for folder, key, rows in (("1", 1000, 30), ("2", 2000, 20)):  # 94 rows, then 114, of which 50 become one file
+        (tmp_path / folder).mkdir()
+        grown = index.updated(tmp_path / folder, np.arange(key, key + rows), unit(rows, seed=rows), [])
+        assert grown is not None
+        assert list(grown.manifest["graphs"]) == (list(grown.manifest["parts"])[:1] if grown.count > 100 else [])
+        index = grown
+    opened = VectorIndex.open(tmp_path / "2")
+    for query in unit(9, seed=20):
+        assert opened.search(query, 10)[0].tolist() == opened.search_exactly(query, 10)[0].tolist()
+
+
 @pytest.mark.parametrize("of_cosines", [True, False])
 def test_a_graph_finds_what_an_exact_search_finds(tmp_path: Path, of_cosines: bool) -> None:
     """Rows of unequal lengths, as those of Lorentz distances, too."""
