@@ -117,6 +117,8 @@ def summary_line(summary: Mapping[str, Any], verbose: bool = False) -> str:
             continue
         if isinstance(value, dict):
             value = ", ".join(f"{query_label(name)} {count}" for name, count in value.items())
+        elif type(value) is int and value:
+            value = f"{value:,}"
         if key == "language":
             value = "no single one" if value == "none" else language_name(value)
         if key in ("in_use", "encoder"):

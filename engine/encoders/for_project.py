@@ -17,7 +17,7 @@ from engine.encoders.kinds.chosen import base_source, encoder_source, is_gguf
 from engine.encoders.kinds.given import GivenEncoder
 from engine.endpoint.servers import note_server
 from engine.project.folder import ProjectFolder
-from engine.project.stage import ProjectSnapshot, StageContext
+from engine.project.stage import ProjectSnapshot, StageContext, ThrottledProgress
 from engine.project.store.artifact_info import VectorsInfo
 
 if TYPE_CHECKING:
@@ -229,17 +229,3 @@ def chunk_rows(
     if cache.damaged:
         context.warn(f"{cache.damaged} damaged files of cached vectors were removed and made again.")
     return vectors
-
-
-class ThrottledProgress:
-    """Progress reports, at most about a hundred per task."""
-
-    def __init__(self, context: StageContext, total: int, unit: str) -> None:
-        self._context, self._total, self._unit, self._last = context, total, unit, -1
-
-    def __call__(self, done: int) -> None:
-        """Report it when another hundredth is done."""
-        share = 100 * done // max(1, self._total)
-        if share != self._last:
-            self._last = share
-            self._context.progress(done, self._total, self._unit)

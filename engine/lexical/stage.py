@@ -17,7 +17,7 @@ from engine.core.records import Chunk
 from engine.core.text import language_name
 from engine.lexical.languages import analysed_in, identifier
 from engine.lexical.storage import read_manifest
-from engine.project.stage import ProjectSnapshot, Stage, StageContext
+from engine.project.stage import ProjectSnapshot, Stage, StageContext, ThrottledProgress
 from engine.project.store.artifact_info import CorpusInfo, LexicalInfo
 from engine.project.store.artifacts import Artifact
 from engine.project.store.store import Store
@@ -59,15 +59,15 @@ class IndexStage(Stage):
         """Build or update the index, then make it the current one."""
         former = context.store.artifact(LexicalInfo)
         with ThreadPoolExecutor(1) as beside:
-            if context.store.documents_without_language(1):
+            if unknown := context.store.count_without_language():
                 beside.submit(identifier)  # decompressing its model leaves the interpreter to what follows
             live = context.store.chunk_ids()
             if former is not None:
                 with suppress(DamagedError):  # of an index that is then built anew
                     read_manifest(context.project.path / former.folder)
-        _note_languages(
-            context.store, context.should_stop, anew=former is not None and former.info.detection != DETECTION
-        )
+        anew = former is not None and former.info.detection != DETECTION
+        to_note = ThrottledProgress(context, context.store.counts()["documents"] if anew else unknown, "documents")
+        _note_languages(context.store, context.should_stop, to_note, anew=anew)
         context.check_stop()
         wanted = _wanted(context)
         with context.project.building("lexical", context.fingerprint) as building:
@@ -157,20 +157,24 @@ def renew_languages(store: Store, should_stop: Callable[[], bool]) -> None:
         store.put_artifact(replace(index, info=replace(index.info, detection=DETECTION)))
 
 
-def _note_languages(store: Store, should_stop: Callable[[], bool], *, anew: bool) -> bool:
+def _note_languages(
+    store: Store, should_stop: Callable[[], bool], report: Callable[[int], None] = lambda _: None, *, anew: bool
+) -> bool:
     """Note the language of every document that has none noted: it is stemmed by it, and search filters by it. `anew`: of those
-    that have one, too. False where it was stopped before it was done.
+    that have one, too. False where it was stopped before it was done. `report` is called with how many are done.
     """
     from engine.lexical.languages import language_of
 
     if anew:
         with store.transaction():
             store.forget_languages()
+    done = 0
     while block := store.documents_without_language(BLOCK):
         if should_stop():
             return False
         with store.transaction():
             store.put_languages((row_id, language_of(text)) for row_id, text in block)
+        report(done := done + len(block))
     return True
 
 
@@ -204,9 +208,10 @@ def _build(context: StageContext, folder: Path, count: int, wanted: _Wanted) -> 
     from engine.lexical.index import LexicalIndex
 
     languages = _of_chunks(context, wanted)
-    texts = _texts(context, context.store.each_chunk(), wanted.titles)
+    report = ThrottledProgress(context, count, "chunks")
+    texts = _texts(context, context.store.each_chunk(), wanted.titles, report)
     LexicalIndex.build(folder, texts, wanted.language, languages=languages)
-    context.progress(count, count, "chunks")
+    report(count)
 
 
 def _of_chunks(context: StageContext, wanted: _Wanted) -> dict[int, str]:
@@ -217,11 +222,17 @@ def _of_chunks(context: StageContext, wanted: _Wanted) -> dict[int, str]:
     return {chunk: languages[document] for chunk, document, _ in context.store.chunk_keys() if document in languages}
 
 
-def _texts(context: StageContext, chunks: Iterable[Chunk], titles: Mapping[int, str]) -> Iterator[tuple[int, str]]:
-    """(id, title and text) of every chunk; now and then a safe point to stop or wait at."""
+def _texts(
+    context: StageContext,
+    chunks: Iterable[Chunk],
+    titles: Mapping[int, str],
+    report: Callable[[int], None] = lambda _: None,
+) -> Iterator[tuple[int, str]]:
+    """(id, title and text) of every chunk; now and then a safe point to stop or wait at, and a report of how many are done."""
     for count, chunk in enumerate(chunks):
         if count % BLOCK == 0:
             context.check_stop()
+            report(count)
         title = titles.get(chunk.document_id)
         yield chunk.id, f"{title}\n{chunk.embedded_text}" if title else chunk.embedded_text
 

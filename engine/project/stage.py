@@ -91,6 +91,20 @@ class StageContext(ProjectSnapshot):
             raise CancelledError("The run was cancelled.")
 
 
+class ThrottledProgress:
+    """Progress reports, at most about a hundred per task."""
+
+    def __init__(self, context: StageContext, total: int, unit: str) -> None:
+        self._context, self._total, self._unit, self._last = context, total, unit, -1
+
+    def __call__(self, done: int) -> None:
+        """Report it when another hundredth is done."""
+        share = 100 * done // max(1, self._total)
+        if share != self._last:
+            self._last = share
+            self._context.progress(done, self._total, self._unit)
+
+
 class Stage(Protocol):
     """A step of the pipeline that brings one artifact up to date. Stages derive from this class."""
 

@@ -103,9 +103,9 @@ def test_a_bar_goes_when_the_next_begins() -> None:
 
 
 def test_a_stage_is_summed_up_without_what_only_experts_know() -> None:
-    summary = {"chunks": 300, "k": 50, "dimension": 384, "language": "de", "rejected": {}, "kept": 0}
+    summary = {"chunks": 30_000, "k": 50, "dimension": 384, "language": "de", "rejected": {}, "kept": 0}
     parts = summary_line(summary).split(" · ")
-    assert [part.split(": ")[1] for part in parts] == ["300", language_name("de"), "0"]
+    assert [part.split(": ")[1] for part in parts] == ["30,000", language_name("de"), "0"]
     assert "none" not in summary_line({"language": "none"}), "which reads as if something were off"
     assert len(summary_line(summary, verbose=True).split(" · ")) == 5
 

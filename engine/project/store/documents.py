@@ -281,6 +281,10 @@ class DocumentTables(ArtifactTables):
         )
         return cast(list[tuple[int, str]], rows)
 
+    def count_without_language(self) -> int:
+        """How many documents `documents_without_language` has."""
+        return int(self._rows("SELECT count(*) FROM documents WHERE live AND language = '' AND format <> 'beir'")[0][0])
+
     def put_languages(self, languages: Iterable[tuple[int, str]]) -> None:
         """Note the language of documents by id."""
         with guarded(self.path):
