@@ -263,7 +263,7 @@ class _Report:
 
     def check(self) -> None:
         if self._should_stop is not None and self._should_stop():
-            kept = f"{self._before} of {self._total} different texts are embedded and kept."
+            kept = f"{self._before:,} of {self._total:,} different texts are embedded and kept."
             raise CancelledError("Stopped.", kept, "Run again to resume.", command="run")
 
 
