@@ -33,6 +33,7 @@ from engine.written_queries.document_queries import queries_in
 
 FILES_PER_TRANSACTION = 50
 SECONDS_PER_TRANSACTION = 1.0
+MAX_NAMED = 20  # unread files that a run names: `engine documents` lists all
 _BY_OCR = frozenset({"pdf", *PICTURES.values()})  # whose notes are about OCR; those of others are about the encoding
 
 
@@ -58,7 +59,7 @@ class Ingest:
             tokenizer, chunk_tokens=corpus.chunk_tokens, overlap_sentences=corpus.overlap_sentences, context=corpus.context,
             check=context.check_stop,
         )  # fmt: skip
-        self._tally = Counter[str]()  # of files, and of chunks that are new
+        self._tally = Counter[str]()  # of files, and of new chunks
         self._unopened: list[FileRecord] = []
         self._unreadable: list[tuple[FileRecord, list[PartRecord]]] = []
 
@@ -75,6 +76,10 @@ class Ingest:
             self._read_all(changed)
         finally:
             self._pool.close()
+        if (more := self._tally["unread"] - MAX_NAMED) > 0:
+            self._context.warn(
+                f"{more:,} more not read: 'engine documents {self._context.project.argument}' lists all."
+            )
         with self._store.transaction():
             self._tally["removed"] += forget_gone(self._context, self._former.files, found)
             self._note_unread()
@@ -156,8 +161,7 @@ class Ingest:
 
     def _is_renamed(self, looked: Looked) -> bool:
         """Whether a file that is gone had this content: then its documents go on under the new name."""
-        renamed = self._former.renamed(looked.file, looked.content_hash)
-        if renamed is not None:
+        if (renamed := self._former.renamed(looked.file, looked.content_hash)) is not None:
             self._store.move_file(*renamed)
         return renamed is not None
 
@@ -179,9 +183,8 @@ class Ingest:
             self._tally["new_chunks"] += new_chunks
 
     def _leave_closed(self, file: ScannedFile, former: FileRecord | None, reason: str) -> None:
-        """What the system does not let us open stays as it was, and is tried again next time. Its line in the ledger is lost by
-        that: a file of which it said more than that it was read is read anew.
-        """
+        """What the system does not let us open stays as it was, and is tried again next time: read anew where the ledger says
+        more of it than that it was read."""
         record = former or record_of(file, "", "", "", "")
         remarked = record.state == "quarantined" or (record.state == "read" and (record.reason or record.kind))
         content_hash = "" if remarked else record.content_hash
@@ -191,7 +194,9 @@ class Ingest:
 
     def _report_unread(self, record: FileRecord, former: FileRecord | None) -> None:
         if former is None or (former.state, former.reason) != (record.state, record.reason):
-            self._context.warn(f"{record.path} was not read: {record.reason}")
+            self._tally["unread"] += 1
+            if self._tally["unread"] <= MAX_NAMED:
+                self._context.warn(f"{record.path} was not read: {record.reason}")
 
     def _keep(self, looked: Looked, record: FileRecord | None, parts: list[PartRecord]) -> int:
         """Bring the documents of one file in line; returns how many chunks are new. What gave no document goes to `parts`."""

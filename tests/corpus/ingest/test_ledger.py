@@ -153,6 +153,13 @@ def test_a_retry_reads_quarantined_files_and_files_with_such_parts_again(project
     assert ledger(project)["mail.eml/locked.docx"].kind == "encrypted"
 
 
+def test_a_run_names_some_of_many_files_that_it_cannot_read(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.corpus.ingest.ingest.MAX_NAMED", 2)
+    done, warnings = ingest_here(project)
+    assert done["files_quarantined"] == 4
+    assert [numbers(text)[0] for text in warnings[2:]] == [2]
+
+
 def test_a_broken_data_set_stops_no_run(project: Path) -> None:
     documents = project.parent / "documents"
     for folder in ("set", "other", "judged"):
