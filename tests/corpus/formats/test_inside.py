@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from fixtures import office
+from fixtures.compound_writer import compound_file
 from fixtures.errors import unreadable
 from pypdfium2 import PdfDocument
 
@@ -53,7 +54,7 @@ def packaged(name: str, content: bytes) -> bytes:
     """An object of the Packager."""
     body = b"\2\0" + name.encode() + b"\0C:\\" + name.encode() + b"\0\0\0\3\0" + struct.pack("<I", 4) + b"C:\\\0"
     body += struct.pack("<I", len(content)) + content
-    return office.compound({"\x01Ole10Native": struct.pack("<I", len(body)) + body})
+    return compound_file({"\x01Ole10Native": struct.pack("<I", len(body)) + body})
 
 
 def test_files_attached_to_a_pdf_are_read_down_to_those_inside_them(tmp_path: Path) -> None:
@@ -93,8 +94,8 @@ def test_files_embedded_in_office_files_are_read(tmp_path: Path) -> None:
     parts = {
         "word/embeddings/": b"",
         "word/embeddings/Sheet1.xlsx": office.xlsx(),
-        "word/embeddings/oleObject1.bin": office.compound({"Package": office.pptx()}),
-        "word/embeddings/oleObject2.bin": office.compound({"CONTENTS": PDF}),
+        "word/embeddings/oleObject1.bin": compound_file({"Package": office.pptx()}),
+        "word/embeddings/oleObject2.bin": compound_file({"CONTENTS": PDF}),
         "word/embeddings/oleObject3.bin": office.doc(),
         "word/embeddings/oleObject4.bin": packaged("note.txt", b"The tern rests."),
     }
@@ -112,13 +113,13 @@ def test_files_embedded_in_office_files_are_read(tmp_path: Path) -> None:
 
 
 def test_objects_that_are_not_read_are_listed_once(tmp_path: Path) -> None:
-    equation = office.compound({"\x01CompObj": bytes(28), "Native": b"x"})
+    equation = compound_file({"\x01CompObj": bytes(28), "Native": b"x"})
     names = b'<Relationships><Relationship Target="../embeddings/Sheet1.xlsx"/></Relationships>'
     parts = {
         "word/embeddings/oleObject1.bin": equation,
         "word/embeddings/oleObject2.bin": equation,
         "word/embeddings/oleObject3.bin": office.locked_package(),
-        "word/embeddings/oleObject4.bin": office.compound({"\x01Ole10Native": b"\0\0\0\0\2\0cut"}),
+        "word/embeddings/oleObject4.bin": compound_file({"\x01Ole10Native": b"\0\0\0\0\2\0cut"}),
         "word/charts/_rels/chart1.xml.rels": names,
         "word/embeddings/Sheet1.xlsx": office.xlsx(),
     }
