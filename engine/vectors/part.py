@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.vectors.forms import DTYPES, index_form
+from engine.vectors.forms import DTYPES
 from engine.vectors.graph import graph_of, map_graph
 
 
@@ -41,8 +41,7 @@ def map_part(path: Path, count: int, width: int, dtype: np.dtype[Any], graph: An
 def map_parts(folder: Path, manifest: dict[str, Any]) -> list[Part]:
     """The files that a manifest names, which have been checked. Raises RuntimeError."""
     width, dtype = manifest["dimension"], np.dtype(DTYPES[manifest["dtype"]])
-    of_cosines = index_form(manifest).of_cosines
-    graphs = {name: map_graph(graph_of(folder / name), width, of_cosines=of_cosines) for name in manifest["graphs"]}
+    graphs = {name: map_graph(graph_of(folder / name)) for name in manifest["graphs"]}
     return [
         map_part(folder / name, rows, width, dtype, graphs.get(name)) for name, (rows, _) in manifest["parts"].items()
     ]

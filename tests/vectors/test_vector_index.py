@@ -13,6 +13,7 @@ import engine.vectors.index as module
 from engine.core.errors import DamagedError, EngineError
 from engine.core.lorentz import Lorentz
 from engine.core.similarity import IndexForm, Similarity
+from engine.encoders.graph.native_libraries import prepare_for_usearch
 from engine.vectors.forms import INDEX_FORMS
 from engine.vectors.graph import candidates, graph_of, map_graph, write_graph
 from engine.vectors.index import VectorIndex
@@ -265,7 +266,7 @@ def test_a_graph_finds_what_an_exact_search_finds(tmp_path: Path, of_cosines: bo
     """Rows of unequal lengths, as those of Lorentz distances, too."""
     rows = unit(3000, width=40) * np.linspace(1, 1 if of_cosines else 20, 3000, dtype=np.float32)[:, None]
     write_graph(tmp_path / "a.usearch", [rows[:1000], rows[1000:]], 40, of_cosines=of_cosines)
-    graph = map_graph(tmp_path / "a.usearch", 40, of_cosines=of_cosines)
+    graph = map_graph(tmp_path / "a.usearch")
     for query in unit(20, seed=4, width=40):
         cosines = rows @ query / np.linalg.norm(rows, axis=1)
         places, distances = candidates([(0, graph)], query, 256)
@@ -273,6 +274,25 @@ def test_a_graph_finds_what_an_exact_search_finds(tmp_path: Path, of_cosines: bo
         assert distances == pytest.approx(1 - cosines[places], abs=2e-2)
         assert len(named) == 256
         assert len(named & set(np.argsort(-cosines)[:10].tolist())) >= 9
+
+
+def test_graphs_of_former_versions_are_compared_with_new_ones(tmp_path: Path) -> None:
+    """Those compared int8 copies by cosine. Vectors are tight, as those of some encoders: the mean of all has length .98."""
+    made = unit(2000, width=12) @ unit(12, seed=3, width=300) + 5 * unit(1, seed=7, width=300)
+    rows = made / np.linalg.norm(made, axis=1, keepdims=True)
+    prepare_for_usearch()
+    from usearch.index import Index
+
+    former = Index(ndim=300, metric="cos", dtype="i8", connectivity=16, expansion_add=80)
+    former.add(np.arange(1000, dtype=np.uint64), rows[:1000])
+    former.save(str(tmp_path / "a.usearch"))
+    write_graph(tmp_path / "b.usearch", [rows[1000:]], 300, of_cosines=True)
+    graphs = [(start, map_graph(tmp_path / name)) for start, name in ((0, "a.usearch"), (1000, "b.usearch"))]
+    for query in rows[::100]:
+        places, distances = candidates(graphs, query, 128)
+        assert distances == pytest.approx(1 - rows[places] @ query, abs=1e-2)
+        nearest = places[np.argsort(distances)][:64]
+        assert len(set(nearest.tolist()) & set(np.argsort(-(rows @ query))[:10].tolist())) >= 9
 
 
 def test_removing_unknown_keys_counts_for_nothing(folder: Path, tmp_path: Path) -> None:
