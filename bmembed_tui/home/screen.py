@@ -41,17 +41,10 @@ class ProjectOpener(Protocol):
     ) -> None:  # fmt: skip
         """Show a project. `then`: what to do once its status is known. `keys`: typed for it while it was being opened."""
 
-    def open_hit(self, project: Path, query: str, hit: Hit) -> None:
-        """Show the document of a hit in its project."""
-
-    def action_search_all(self) -> None:
-        """Show the search in all projects."""
-
-    async def end_begun(self) -> None:
-        """End the engine that was started for a project before it was opened."""
-
-    def show_error(self, error: EngineError) -> None:
-        """Show an error of the engine."""
+    def open_hit(self, project: Path, query: str, hit: Hit) -> None: ...
+    def action_search_all(self) -> None: ...
+    async def end_begun(self) -> None: ...
+    def show_error(self, error: EngineError) -> None: ...
 
 
 class HomeScreen(Screen[None]):

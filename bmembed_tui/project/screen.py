@@ -18,8 +18,8 @@ from textual.widgets import ContentSwitcher, OptionList
 from bmembed_tui.client.engine_client import EngineClient
 from bmembed_tui.client.project_status import SEARCH, STAGES, STEPS, step_of
 from bmembed_tui.project.run_line import RunLine
-from bmembed_tui.project.runs import RunScreen
 from bmembed_tui.project.sidebar import WIDE, Sidebar
+from bmembed_tui.steps.base import StepHost, StepPane
 from bmembed_tui.widgets.key_line import KeyLine
 from bmembed_tui.widgets.safe import SafeStatic
 from engine.core.errors import EngineError
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
     from textual.widget import Widget
 
-    from bmembed_tui.steps.base import StepPane
     from engine.core.messages.search import Hit
 
 STYLES = Path(__file__).parent.parent / "styles"
@@ -40,7 +39,7 @@ STYLES = Path(__file__).parent.parent / "styles"
 Then: TypeAlias = "Callable[[ProjectScreen], object]"
 
 
-class ProjectScreen(RunScreen):
+class ProjectScreen(StepHost):
     """The wizard. Panes reach the engine through it: `client` for requests, `start_run` and `control` for runs."""
 
     CSS_PATH: ClassVar[list[str | PurePath]] = [
@@ -308,8 +307,6 @@ class ProjectScreen(RunScreen):
                 pane.engine_ended()
 
     def _panes(self) -> list[StepPane]:
-        from bmembed_tui.steps.base import StepPane
-
         return [pane for pane in self._steps.query_children(StepPane) if pane.is_ready]
 
     def _enter_first(self) -> None:

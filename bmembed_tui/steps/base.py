@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Protocol, TypeVar, cast
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, TypeVar, cast
 
 from textual import on
 from textual.actions import parse
@@ -14,68 +14,31 @@ from textual.widget import Widget
 from textual.widgets import Button
 
 from bmembed_tui.client.engine_client import EngineClient
-from bmembed_tui.client.project_status import STAGES
-from bmembed_tui.client.run_history import History
 from bmembed_tui.client.run_state import RunState
 from bmembed_tui.dialogs.help import key_name
-from bmembed_tui.widgets.safe import SafeStatic
-from engine.core.errors import EngineError
+from bmembed_tui.steps.runs import RunScreen
+from bmembed_tui.widgets.safe import SafeButton, SafeStatic
 from engine.core.messages.project import ProjectStatus
 from engine.core.messages.wire import Request
-from engine.project.folder import ProjectFolder
 
 A = TypeVar("A")
 
 
-class StepHost(Protocol):
-    """What a step may ask of the project screen that it is on."""
+class StepHost(RunScreen):
+    """What a step may ask of the project screen that it is on, which it answers."""
 
-    project: ProjectFolder
     client: EngineClient
-    status: ProjectStatus
-    run_state: RunState
-    history: History
-    requested: str
-    is_settling: bool  # a run has ended that the status does not show yet
 
     @property
     def pane(self) -> StepPane | None:
         """The visible step, once its widgets are there."""
+        raise NotImplementedError
 
     def pane_mounted(self, pane: StepPane) -> None:
         """A step that is shown for the first time has its widgets now."""
 
-    @property
-    def alive(self) -> bool: ...
-    @property
-    def going(self) -> bool:
-        """Whether a run goes on, is being started, or has ended only just."""
-
-    @property
-    def has_run(self) -> bool:
-        """Whether there is a run that can be paused and ended."""
-
-    @property
-    def activity(self) -> str:
-        """What was just asked of the run, in a word."""
-
-    @property
-    def waits(self) -> bool:
-        """Whether the run is paused, or will be at its next safe point."""
-
-    def load(self) -> None:
-        """Read the project's status anew."""
-
-    def go(self, step: str) -> None: ...
-
     def search_for(self, text: str) -> None:
         """Show the search, and search for `text`."""
-
-    def start_run(self, stages: Sequence[str] = STAGES, *, follow: bool = False, force: bool = False) -> None:
-        """Start a run of `stages`. `follow`: show the step of each stage."""
-
-    def make_searchable(self) -> None:
-        """Read, index and embed."""
 
     def action_improve(self) -> None:
         """Bring search up to date, or offer to adapt the encoder."""
@@ -83,21 +46,15 @@ class StepHost(Protocol):
     def offer_adaptation(self) -> object:
         """Say what an adaptation takes and could show, and start it if that is wanted."""
 
-    def control(self, what: str) -> object:
-        """`pause`, `resume`, `finish` or `cancel` the run."""
-
-    def show_error(self, error: EngineError) -> None: ...
-
     def action_export(self) -> None: ...
 
     def action_leave(self) -> None: ...
 
 
 class StepPane(Vertical):
-    """A step. Subclasses give `title`, `help_text`, `compose_body` and `compose_buttons`, and answer the hooks below.
+    """A step. Subclasses give `title`, `help_text`, `compose_body` and `buttons`, and answer the hooks below.
 
-    The hooks run in the app's event loop and must return at once; slow things are workers. A button's id is the name of
-    its action. The one with the id `primary` is what Enter does for a newcomer; it has the focus when the step is entered.
+    The hooks run in the app's event loop and must return at once; slow things are workers.
     """
 
     step: ClassVar[str]
@@ -106,6 +63,8 @@ class StepPane(Vertical):
     """One sentence under the title: what this step is for."""
     help_text: ClassVar[str] = ""
     """What F1 shows for this step."""
+    buttons: ClassVar[dict[str, str]] = {}
+    """The labels of the buttons by the names of their actions. `primary` is what Enter does for a newcomer."""
     is_ready = False
     """Whether its widgets are there."""
 
@@ -115,12 +74,10 @@ class StepPane(Vertical):
         with Vertical(classes="step-body"):
             yield from self.compose_body()
         with Horizontal(classes="step-buttons"):
-            yield from self.compose_buttons()
+            for name, label in self.buttons.items():
+                yield SafeButton(label, id=name, variant="primary" if name == "primary" else "default")
 
     def compose_body(self) -> ComposeResult:
-        yield from ()
-
-    def compose_buttons(self) -> ComposeResult:
         yield from ()
 
     @on(Button.Pressed, ".step-buttons > Button")

@@ -55,12 +55,7 @@ class FolderTree(SafeTree[Place]):
     class Picked(Message):
         """Enter or a click on a folder or file."""
 
-        tree: FolderTree
         path: Path
-
-        @property
-        def control(self) -> FolderTree:
-            return self.tree
 
     @dataclass
     class Typed(Message):
@@ -107,7 +102,7 @@ class FolderTree(SafeTree[Place]):
         place = event.node.data
         if place is not None and place.kind != "note":
             event.node.expand()
-            self.post_message(self.Picked(self, place.path))
+            self.post_message(self.Picked(place.path))
 
     def on_key(self, event: events.Key) -> None:
         if event.is_printable and event.character and event.key not in self.screen.active_bindings:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -37,6 +37,10 @@ PATH_COLUMNS = 32  # of a file that was left out
 class DocumentsView(StepPane):
     """Counts by format, patterns, what is left out, the folders; and one line on how far reading is."""
 
+    buttons: ClassVar[dict[str, str]] = {
+        "primary": "Read the documents", "again": "Read again", "stop": "Stop", "add": "Add folder", "remove": "Remove",
+    }  # fmt: skip
+
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self.corpus: CorpusSettings | None = None
@@ -48,8 +52,6 @@ class DocumentsView(StepPane):
         self._wanted: Scan | None = None
         self.scanned: Scan | None = None
         self._scanning = self._starting = False
-        self._then: Callable[[], object] = self.focus_primary
-        """What to do once a change is written."""
 
     def compose_body(self) -> ComposeResult:
         with VerticalScroll(id="documents-body", can_focus=False):
@@ -72,13 +74,6 @@ class DocumentsView(StepPane):
                 yield SafeTable(id="skipped", cursor_type="row")
                 yield SafeStatic("", id="skipped-why")
         yield ChangeLine(self.ask)
-
-    def compose_buttons(self) -> ComposeResult:
-        yield SafeButton("Read the documents", id="primary", variant="primary")
-        yield SafeButton("Read again", id="again")
-        yield SafeButton("Stop", id="stop")
-        yield SafeButton("Add folder", id="add")
-        yield SafeButton("Remove", id="remove")
 
     def on_mount(self) -> None:
         for table, names in (("#formats", ("Format", "Files", "Size")), ("#skipped", ("File", "Why it is left out"))):

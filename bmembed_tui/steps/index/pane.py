@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 
@@ -25,13 +27,11 @@ Rankings: every training query is looked up once, and its best k chunks are kept
 Search works by keywords as soon as the index is built, also while later steps run.
 
 A change of the documents needs only what changed to be indexed again."""
+    buttons: ClassVar[dict[str, str]] = {"primary": "Build"}
 
     def compose_body(self) -> ComposeResult:
         with VerticalScroll(id="index-body"):
             yield HangingStatic(id="index-status")
-
-    def compose_buttons(self) -> ComposeResult:
-        yield SafeButton("Build", id="primary", variant="primary")
 
     def draw(self) -> None:
         if not self.query("#primary"):

@@ -58,6 +58,7 @@ Precision: how exactly numbers are kept. auto takes what is fastest here without
 Training: quick is for a first look, standard for use, paper to compare with the published method.
 Before a change is saved, you see what it makes out of date; search goes on with the former results until the next run.
 Everything else about training is in the settings."""
+    buttons: ClassVar[dict[str, str]] = {"primary": "Continue", "look": "Look again"}
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("r", "look", "look at the machine again", id="model.look", show=False)
     ]
@@ -96,10 +97,6 @@ Everything else about training is in the settings."""
             yield SafeStatic("This machine: 'engine doctor' shows the calculations", classes="model-heading")
             yield HangingStatic(LOOKING, id="machine")
         yield ChangeLine(self.ask, id="model-change")
-
-    def compose_buttons(self) -> ComposeResult:
-        yield SafeButton("Continue", id="primary", variant="primary")
-        yield SafeButton("Look again", id="look")
 
     def on_mount(self) -> None:
         self._show_encoder("bundled")

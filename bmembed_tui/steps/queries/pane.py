@@ -40,6 +40,9 @@ A query is kept when a search for it finds its own passage again; the others wou
 Some documents' queries are held out: they are never trained on, and measure whether training helped.
 Afterwards, e or Enter edits a query beside its passage; in the table, Space marks and d deletes. Changes are kept when queries \
 are made again; ranking and training are then out of date."""
+    buttons: ClassVar[dict[str, str]] = {
+        "primary": "Continue", "only": "Only generate", "again": "Generate again", "pause": "Pause", "stop": "Stop",
+    }  # fmt: skip
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("s", "sample", "sample", id="queries.sample"),
         Binding("e", "edit", "edit", id="queries.edit"),
@@ -60,13 +63,6 @@ are made again; ranking and training are then out of date."""
         yield ChoiceRow("Show", views, "source", id="queries-view")
         yield QuerySource(self.ask, self.host.project.path, id="queries-source")
         yield QueryList(self.ask, id="queries-list")
-
-    def compose_buttons(self) -> ComposeResult:
-        yield SafeButton("Continue", id="primary", variant="primary")
-        yield SafeButton("Only generate", id="only")
-        yield SafeButton("Generate again", id="again")
-        yield SafeButton("Pause", id="pause")
-        yield SafeButton("Stop", id="stop")
 
     # What changed
 

@@ -67,6 +67,7 @@ Search keeps the base encoder unless another is shown to be better. Below the fi
 Enter on one searches for it.
 
 Export writes the adapter and the encoder to folders for peft and sentence-transformers, and more if you choose it."""
+    buttons: ClassVar[dict[str, str]] = {"primary": "Measure", "open-report": "Open report", "export": "Export …"}
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("d", "details", "all figures", id="result.details"),
         Binding("m", "metric", "metric", id="result.metric"),
@@ -96,11 +97,6 @@ Export writes the adapter and the encoder to folders for peft and sentence-trans
                 yield SafeStatic("", id="reasons")
                 yield SafeStatic("", id="changes-title")
                 yield SafeOptions(id="changes")
-
-    def compose_buttons(self) -> ComposeResult:
-        yield SafeButton("Measure", id="primary", variant="primary")
-        yield SafeButton("Open report", id="open-report", disabled=True)
-        yield SafeButton("Export …", id="export", disabled=True)
 
     def on_resize(self, _event: events.Resize) -> None:
         if self._result is not None:

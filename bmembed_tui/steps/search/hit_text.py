@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from contextlib import suppress
-from datetime import date
 from pathlib import Path
 
 from bmembed_tui.open_file import open_at
 from engine.core.messages.search import LINED, Hit
+from engine.core.text import day
 
 _BYTE = re.compile(rb"\\x([89a-f][0-9a-f])")
 
@@ -61,10 +60,7 @@ def heading_of(hit: Hit) -> str:
 
 def origin_of(hit: Hit) -> str:
     """Day and author, as far as the document says them."""
-    dated, day = hit.changed or hit.created, ""
-    with suppress(ValueError, OverflowError, OSError):
-        day = date.fromtimestamp(dated).isoformat() if dated is not None else ""
-    return " · ".join(part for part in (day, hit.author) if part)
+    return " · ".join(part for part in (day(hit.changed or hit.created), hit.author) if part)
 
 
 def ranker_score(ranker: str, score: float) -> str:

@@ -39,6 +39,9 @@ that is kept, which the vertical line and ◆ mark. f shows these figures, and w
 Pause: the run waits, and keeps its memory. Keep best: training ends now with the best adapter, and the next steps follow.
 Stop: the run ends; the next one resumes there. Detach: leave it running and go back to the projects.
 Closing the app or losing the connection does not stop a run."""
+    buttons: ClassVar[dict[str, str]] = {
+        "primary": "Train", "pause": "Pause", "keep": "Keep best", "stop": "Stop", "detach": "Detach",
+    }  # fmt: skip
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("p", "pause", "pause/go on", id="train.pause"),
         Binding("k", "keep", "keep best", id="train.keep"),
@@ -58,13 +61,6 @@ Closing the app or losing the connection does not stop a run."""
             yield LossChart(id="train-chart")
             with VerticalScroll(id="train-more"):
                 yield SafeStatic("", id="train-choices")
-
-    def compose_buttons(self) -> ComposeResult:
-        yield SafeButton("Train", id="primary", variant="primary")
-        yield SafeButton("Pause", id="pause")
-        yield SafeButton("Keep best", id="keep")
-        yield SafeButton("Stop", id="stop")
-        yield SafeButton("Detach", id="detach")
 
     def on_resize(self, event: events.Resize) -> None:
         self.set_class(event.size.width >= WIDE, "wide")

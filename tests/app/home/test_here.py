@@ -96,7 +96,7 @@ def test_a_key_searches_the_folder_that_the_app_was_started_in_and_takes_what_is
         ordered.append(arguments)
         await asyncio.Event().wait()
 
-    monkeypatch.setattr("bmembed_tui.project.runs.order", order)
+    monkeypatch.setattr("bmembed_tui.steps.runs.order", order)
     monkeypatch.setattr("bmembed_tui.home.screen.here", lambda: papers)
 
     async def story(pilot: Pilot[Any]) -> None:

@@ -19,7 +19,7 @@ from textual.pilot import Pilot
 from bmembed_tui.client.progress import STOPPED
 from bmembed_tui.dialogs.confirmations import ErrorDialog
 from bmembed_tui.project.run_line import ENDINGS
-from bmembed_tui.project.runs import REQUESTED
+from bmembed_tui.steps.runs import REQUESTED
 from bmembed_tui.steps.train.loss_chart import LossChart
 from engine.core.errors import ResourceError, SettingsError
 from engine.core.events import (
@@ -218,7 +218,7 @@ def test_a_run_that_was_killed_before_the_app_was_opened_is_not_shown_as_running
 def test_a_run_that_fails_between_two_stages_shows_the_error_of_its_record(
     finished_project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bmembed_tui.project.runs.RECORD_SECONDS", 60.0)  # the record may be late on a busy machine
+    monkeypatch.setattr("bmembed_tui.steps.runs.RECORD_SECONDS", 60.0)  # the record may be late on a busy machine
     folder = finished_project / "runs" / "29990101-000000-000-0000"
 
     async def story(pilot: Pilot[Any]) -> None:
@@ -271,7 +271,7 @@ def test_a_slip_in_the_settings_is_said_once_and_loses_no_states(finished_projec
 
 
 def test_a_run_waits_for_another_program(finished_project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bmembed_tui.project.runs.LOOK_SECONDS", 0.05)
+    monkeypatch.setattr("bmembed_tui.steps.runs.LOOK_SECONDS", 0.05)
 
     async def story(pilot: Pilot[Any]) -> None:
         screen = await opened(pilot)

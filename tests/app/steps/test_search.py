@@ -343,7 +343,7 @@ def ordered(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         stages.append(arguments[arguments.index("--only") + 1])
         raise UsageError("Not here.")
 
-    monkeypatch.setattr("bmembed_tui.project.runs.order", order)
+    monkeypatch.setattr("bmembed_tui.steps.runs.order", order)
     return stages
 
 

@@ -271,7 +271,7 @@ def test_before_a_first_training_it_is_said_what_that_takes_and_could_show(
         await asyncio.Event().wait()
 
     monkeypatch.setattr("bmembed_tui.dialogs.adapt.command", estimate)
-    monkeypatch.setattr("bmembed_tui.project.runs.order", order)
+    monkeypatch.setattr("bmembed_tui.steps.runs.order", order)
 
     async def story(pilot: Pilot[Any]) -> None:
         screen = await pictures.open_project(pilot)
@@ -319,7 +319,7 @@ def test_a_run_that_is_only_being_started_cannot_be_paused_or_stopped(
         ordered.append(what)
         await asyncio.Event().wait()
 
-    monkeypatch.setattr("bmembed_tui.project.runs.order", order)
+    monkeypatch.setattr("bmembed_tui.steps.runs.order", order)
 
     async def story(pilot: Pilot[Any]) -> None:
         pilot.app.open_project(pictures.RecordedProject(pictures.PROJECT), "train")  # type: ignore[attr-defined]

@@ -54,11 +54,6 @@ class RunScreen(Screen[None]):
 
     # Hooks
 
-    @property
-    def alive(self) -> bool:
-        """Whether the screen's widgets are there: an answer may come after the screen has been left."""
-        return self.is_attached and not self._pruning
-
     def load(self) -> None:
         """Read the project's status anew."""
 
@@ -74,6 +69,11 @@ class RunScreen(Screen[None]):
     def draw_run(self) -> None: ...
 
     # The newest run
+
+    @property
+    def alive(self) -> bool:
+        """Whether the screen's widgets are there: an answer may come after the screen has been left."""
+        return self.is_attached and not self._pruning
 
     @property
     def going(self) -> bool:
