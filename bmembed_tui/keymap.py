@@ -14,7 +14,7 @@ from pkgutil import walk_packages
 from textual.binding import Binding
 from textual.dom import DOMNode
 
-from engine.core.errors import EngineError, SettingsError, nearest
+from engine.core.errors import EngineError, SettingsError, nearest, reason_of
 
 GONE = {"index.try", "settings.apply", "settings.discard"}  # actions of the version before
 
@@ -38,7 +38,7 @@ def load_keymap(known: Mapping[str, Binding]) -> dict[str, str]:
         return {}
     except (OSError, ValueError) as error:
         raise SettingsError(
-            f"{path} cannot be read.", f"{error}.", "Correct it, or delete it.", code="keymap-invalid"
+            f"{path} cannot be read.", reason_of(error), "Correct it, or delete it.", code="keymap-invalid"
         ) from error
     return {name: _keys(path, name, value, known) for name, value in data.items() if name not in GONE}
 
@@ -99,6 +99,6 @@ def write_template(known: Mapping[str, Binding]) -> Path:
                 file.write("\n".join(lines) + "\n")
     except OSError as error:
         raise EngineError(
-            f"{path} cannot be written.", f"{error}.", "Check the permissions of the folder.", code="write-failed"
+            f"{path} cannot be written.", reason_of(error), "Check the permissions of the folder.", code="write-failed"
         ) from error
     return path

@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, Protocol, TypeVar
 
-from engine.core.errors import EngineError, StageError
+from engine.core.errors import EngineError, StageError, reason_of
 from engine.core.messages.wire import MessageError, Request, from_json, to_json
 from engine.core.subprocesses import import_path
 
@@ -52,7 +52,7 @@ def parsed(kind: type[T], data: Any) -> T:
         return from_json(kind, data)
     except MessageError as error:
         raise StageError(
-            "The engine's answer cannot be read.", f"{error}.", "Reinstall bmembed: its parts may have different versions.",
+            "The engine's answer cannot be read.", reason_of(error), "Reinstall bmembed: its parts may have different versions.",
             code="answer-invalid",
         ) from None  # fmt: skip
 
@@ -121,7 +121,7 @@ async def _spawn(line: list[str], stdin: int, stderr: int) -> asyncio.subprocess
 
 def _not_started(error: OSError) -> EngineError:
     return StageError(
-        "The engine could not be started.", f"{error}.", "Free some memory or reinstall bmembed, then try again.",
+        "The engine could not be started.", reason_of(error), "Free some memory or reinstall bmembed, then try again.",
         code="engine-not-started",
     )  # fmt: skip
 

@@ -24,7 +24,7 @@ from bmembed_tui.widgets.folder_tree import FolderTree
 from bmembed_tui.widgets.key_line import KeyLine
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeButton, SafeLabel, SafeOptions, SafeStatic
-from engine.core.errors import EngineError, InputError, UsageError
+from engine.core.errors import EngineError, InputError, UsageError, reason_of
 from engine.project.folder import ProjectFolder, locate, projects_root
 
 PRESETS = {
@@ -103,7 +103,7 @@ def _caught(check: Any) -> EngineError | None:
         return error
     except (OSError, ValueError) as error:
         what, to_do = "This folder cannot be used.", "Choose another one."
-        return UsageError(what, f"{error}.", to_do, code="project-folder-invalid")
+        return UsageError(what, reason_of(error), to_do, code="project-folder-invalid")
     return None
 
 

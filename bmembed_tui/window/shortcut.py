@@ -12,7 +12,7 @@ from pathlib import Path
 
 from engine import __version__
 from engine.core.assets import asset_path
-from engine.core.errors import EngineError
+from engine.core.errors import EngineError, reason_of
 
 NAME = "bmembed"
 COMMAND = (sys.executable, "-P", "-m", "bmembed_tui.window.desktop")
@@ -25,7 +25,7 @@ def install(platform: str = sys.platform, home: Path | None = None) -> list[Path
         return _on_macos(place) if platform == "darwin" else _on_linux(place)
     except OSError as error:
         raise EngineError(
-            "The shortcut could not be made.", f"{error}.", "Check the folder's permissions.", code="write-failed"
+            "The shortcut could not be made.", reason_of(error), "Check the folder's permissions.", code="write-failed"
         ) from error
 
 

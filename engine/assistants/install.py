@@ -16,7 +16,7 @@ from typing import Any
 
 from engine.core.assets import asset_path
 from engine.core.disk import disk_errors, replaced
-from engine.core.errors import InputError, UsageError
+from engine.core.errors import InputError, UsageError, reason_of
 from engine.gguf.places import lm_studio
 
 NAME, SKILL = "bmembed", "bmembed-search"
@@ -70,7 +70,7 @@ def installation(client: str, projects: Sequence[Path]) -> Change:
         after.encode()
     except (ValueError, RecursionError) as error:
         raise InputError(
-            f"{path} cannot be read.", f"{error}.", "Correct it, or add the server by hand.", code="config-invalid"
+            f"{path} cannot be read.", reason_of(error), "Correct it, or add the server by hand.", code="config-invalid"
         ) from None
     return Change(path, before, after)
 
@@ -107,7 +107,9 @@ def _text(path: Path) -> str | None:
     except FileNotFoundError:
         return None
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} cannot be read.", f"{error}.", "Check the file.", code="config-invalid") from None
+        raise InputError(
+            f"{path} cannot be read.", reason_of(error), "Check the file.", code="config-invalid"
+        ) from None
 
 
 def _in_json(text: str, entry: dict[str, Any]) -> str:

@@ -29,7 +29,7 @@ from engine.cli import (  # noqa: F401 - their commands are registered by it
 )
 from engine.cli.app import Plain, app
 from engine.core import environment
-from engine.core.errors import CancelledError, EngineError, InputError, ResourceError, UsageError, nearest
+from engine.core.errors import CancelledError, EngineError, InputError, ResourceError, UsageError, nearest, reason_of
 
 for command in (*app.registered_commands, *config.config.registered_commands):
     command.cls = Plain
@@ -142,10 +142,12 @@ def _explained(error: Exception) -> EngineError:
     if hasattr(error, "format_message") and hasattr(error, "exit_code"):
         return _wrong_use(error)
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return ResourceError("The disk is full.", str(error), "Free some disk space and try again.", code="disk-full")
+        return ResourceError(
+            "The disk is full.", reason_of(error), "Free some disk space and try again.", code="disk-full"
+        )
     if isinstance(error, OSError):
         return InputError(
-            "A file could not be read or written.", str(error), "Check the path and its permissions.",
+            "A file could not be read or written.", reason_of(error), "Check the path and its permissions.",
             code="file-access",
         )  # fmt: skip
     fault = EngineError(f"The engine had an internal fault ({type(error).__name__}: {error}).", code="internal-fault")

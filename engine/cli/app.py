@@ -42,7 +42,19 @@ GROUPS = {
 """What the help lists together; all else is advanced."""
 
 
-class Plain(TyperCommand):
+class _InOneStyle:
+    """A command whose own options are described as ours are."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Its parameters."""
+        found: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for one in found:
+            if one.name in ("help", "install_completion", "show_completion"):
+                one.help = f"{one.help[0].lower()}{one.help[1:].rstrip('.')}"
+        return found
+
+
+class Plain(_InOneStyle, TyperCommand):
     """A command whose help names arguments as other tools do: PROJECT, not {PROJECT} <str>."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
@@ -61,7 +73,11 @@ class Plain(TyperCommand):
                     formatter.write_dl(rows)
 
 
-class Grouped(TyperGroup):
+class Group(_InOneStyle, TyperGroup):
+    """Commands under one name."""
+
+
+class Grouped(Group):
     """The commands, in groups."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
@@ -98,9 +114,13 @@ _PROJECT = typer.Argument(
 
 
 def _on_cluster(address: str | None) -> str | None:
-    """Have a run's processes give work to a cluster. Raises UsageError where Ray is not installed."""
+    """Have a run's processes give work to a cluster. Raises UsageError for no address, and where Ray is not installed."""
     if address is not None:
         from engine.cluster.nodes import VARIABLE, check_ray
+        from engine.core.errors import UsageError
+
+        if not address.strip():
+            raise UsageError("--ray takes an address: HOST:PORT, or auto.", code="address-invalid")
 
         check_ray()
         os.environ[VARIABLE] = address

@@ -125,14 +125,14 @@ def verify(file: BundleFile, password_file: PasswordFile = None, as_json: AsJson
 
 def _password(file: Path | None, *, new: bool = False, ask: bool = True) -> str | None:
     """Of a file, of the environment, or asked for on a terminal; never of an argument, which others can see."""
-    from engine.core.errors import UsageError
+    from engine.core.errors import UsageError, reason_of
 
     if file is not None:
         try:
             return (file.read_text(encoding="utf-8").splitlines() or [""])[0]
         except (OSError, ValueError) as error:
             raise UsageError(
-                f"{file} cannot be read.", f"{error}.", "Check the path.", code="bundle-password-missing"
+                f"{file} cannot be read.", reason_of(error), "Check the path.", code="bundle-password-missing"
             ) from None
     if (word := os.environ.get(VARIABLE)) is not None:
         return word

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from engine.cli.app import AsJson, ProjectName, app, opened, print_json
+from engine.cli.app import AsJson, Group, ProjectName, app, opened, print_json
 from engine.core.text import harmless
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from engine.settings.values import Setting
 
 config = typer.Typer(
-    help="List, read and change the settings of a project.", no_args_is_help=True, rich_markup_mode=None
+    cls=Group, help="List, read and change the settings of a project.", no_args_is_help=True, rich_markup_mode=None
 )
 app.add_typer(config, name="config")
 

@@ -17,7 +17,7 @@ from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
 from engine.cluster.worker import AUTHENTICATION, Failed, Worker
-from engine.core.errors import CancelledError, EngineError, StageError, UsageError
+from engine.core.errors import CancelledError, EngineError, StageError, UsageError, reason_of
 from engine.core.extras import check_extra
 from engine.version import __version__
 
@@ -218,7 +218,7 @@ def _check_answers(address: str) -> None:
     try:
         socket.create_connection((host, int(port)), timeout=_ANSWER_SECONDS).close()
     except (OSError, ValueError) as error:
-        why = f"{error}." if isinstance(error, OSError) else "An address is HOST:PORT, or auto."
+        why = reason_of(error) if isinstance(error, OSError) else "An address is HOST:PORT, or auto."
         raise UsageError(
             f"There is no Ray cluster at {address}.", why,
             "Start one, and make this machine one of its nodes (docs/CLUSTER.md).", code="cluster-not-found",

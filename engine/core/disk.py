@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from engine.core.errors import EngineError, ResourceError
+from engine.core.errors import EngineError, ResourceError, reason_of
 
 _digests: dict[tuple[int, ...], str] = {}
 
@@ -86,8 +86,8 @@ def disk_errors(what: str) -> Iterator[None]:
     except OSError as error:
         advice = "Check the disk's free space and the folder's permissions."
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise ResourceError(what, f"{error}.", advice, code="disk-full") from error
-        raise EngineError(what, f"{error}.", advice, code="write-failed") from error
+            raise ResourceError(what, reason_of(error), advice, code="disk-full") from error
+        raise EngineError(what, reason_of(error), advice, code="write-failed") from error
 
 
 def check_room(folder: Path, size: int, otherwise: str = "choose another disk") -> None:

@@ -181,6 +181,13 @@ def unknown(kind: str, name: str, valid: Collection[str], *, code: str) -> Usage
     return UsageError(f"There is no {kind} '{name}'.", f"Valid: {', '.join(valid)}.", to_do, code=code)
 
 
+def reason_of(error: BaseException) -> str:
+    """What another library's error says, as a sentence: of the system's refusals in words, without their numbers."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.strerror}: {error.filename}." if error.filename else f"{error.strerror}."
+    return f"{error}."
+
+
 def first_line(error: BaseException) -> str:
     """Of what another library's error says; its kind where it says nothing."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]

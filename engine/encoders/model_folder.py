@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from engine.core.disk import json_sha256, remembered_sha256
-from engine.core.errors import ModelError
+from engine.core.errors import ModelError, reason_of
 from engine.encoders.weights_file import tensor_names
 
 DEFAULT_MODEL = "all-MiniLM-L6-v2"
@@ -94,7 +94,7 @@ def read_json(path: Path) -> Any:
         return json.loads(path.read_text("utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise ModelError(
-            f"The file {path} cannot be read.", f"{error}.", "Copy the model folder again, completely."
+            f"The file {path} cannot be read.", reason_of(error), "Copy the model folder again, completely."
         ) from error
 
 
@@ -120,7 +120,7 @@ def module_folders(root: Path) -> list[tuple[str, Path]]:
         if not found:
             raise ValueError("it names no module")
     except (TypeError, KeyError, ValueError) as error:
-        raise ModelError(f"{root / 'modules.json'} is not valid.", f"{error}.", _SAVE_AGAIN) from error
+        raise ModelError(f"{root / 'modules.json'} is not valid.", reason_of(error), _SAVE_AGAIN) from error
     return found
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.core.disk import complete_folder, disk_errors, write_text
-from engine.core.errors import InputError, UsageError
+from engine.core.errors import InputError, UsageError, reason_of
 from engine.project.folder import ProjectFolder
 
 RECORD, LOCK = "exports.json", "work.lock"
@@ -37,7 +37,7 @@ def checked_target(project: ProjectFolder, target: Path, *, file: bool = False) 
             )  # fmt: skip
     except (OSError, ValueError, RuntimeError) as error:
         raise UsageError(
-            f"{target} cannot be written to.", f"{error}.", "Choose another folder.", code="write-failed"
+            f"{target} cannot be written to.", reason_of(error), "Choose another folder.", code="write-failed"
         ) from None
     final = parent / path.name
     if final.is_relative_to(project.path.resolve()):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine.core.errors import DamagedError, SettingsError, nearest
+from engine.core.errors import DamagedError, SettingsError, nearest, reason_of
 from engine.core.records import Chunk
 from engine.core.text import language_name
 from engine.lexical.languages import analysed_in, identifier
@@ -288,4 +288,4 @@ def _kept(file: Path) -> dict[int, str]:
         return {int(key): value for key, value in json.loads(file.read_bytes()).items()}
     except (OSError, ValueError, AttributeError) as error:
         what = f"{file.name} of the BM25 index cannot be read."
-        raise DamagedError.of_stage("index", what, f"{error}.", code="index-damaged") from error
+        raise DamagedError.of_stage("index", what, reason_of(error), code="index-damaged") from error

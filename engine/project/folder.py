@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.core.disk import complete_folder, disk_errors, file_mode, write_text
-from engine.core.errors import DamagedError, EngineError, ProjectBusyError, UsageError, nearest
+from engine.core.errors import DamagedError, EngineError, ProjectBusyError, UsageError, nearest, reason_of
 from engine.project.repair import Repair, repair
 from engine.project.store.artifact_info import ArtifactInfo
 from engine.project.store.artifacts import Artifact
@@ -63,7 +63,7 @@ def _expanded(text: str) -> Path:
         return Path(text).expanduser()
     except RuntimeError as error:
         raise UsageError(
-            f"'{text}' names no folder.", f"{error}.", "Give the whole path.", code="path-invalid"
+            f"'{text}' names no folder.", reason_of(error), "Give the whole path.", code="path-invalid"
         ) from None
 
 
@@ -134,7 +134,10 @@ class ProjectFolder:
             path.chmod(0o700)
         except (OSError, ValueError) as error:
             raise EngineError(
-                f"{path} cannot be created.", str(error), "Choose a folder that you can write to.", code="write-failed"
+                f"{path} cannot be created.",
+                reason_of(error),
+                "Choose a folder that you can write to.",
+                code="write-failed",
             ) from error
         folder = cls(path)
         with disk_errors(f"The project {path} could not be created."):
@@ -310,7 +313,7 @@ class ProjectFolder:
 
     def _not_locked(self, error: Exception) -> EngineError:
         return EngineError(
-            f"The project {self.name} cannot be locked.", f"{error}.", "Keep it on a disk that you can write to.",
+            f"The project {self.name} cannot be locked.", reason_of(error), "Keep it on a disk that you can write to.",
             code="project-not-locked",
         )  # fmt: skip
 

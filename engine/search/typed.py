@@ -193,8 +193,8 @@ class TypedQueries:
         return replace(fused, order=sorted(fused.order, key=lambda one: lengths.get(one[0], 0) < least))
 
     def corrected(self, query: str, text: str) -> tuple[str, str]:
-        """The query with words of `text` that no document holds in the spelling of documents, empty for none, and where no document
-        holds another of them; and a note on such words and on codes that no document holds."""
+        """The query with words of `text` that no document holds in the spelling of documents, empty for none; and a note on such
+        words, on others that no document holds if there are such, and on codes that no document holds."""
         unknown, index, words = dict[str, None](), self._index(), word_pattern().findall(text)
 
         def respell(word: str) -> str:
@@ -203,9 +203,13 @@ class TypedQueries:
             return spelling or word
 
         query = respelt(query, respell)
-        others = [index.holding(word) for word in words if word not in unknown] if index else []
-        if not unknown or any(ids is not None and not len(ids) for ids in others):
-            unknown, query = {}, ""
+        if not unknown:
+            query = ""
+        elif index:
+            held = {word: index.holding(word) for word in words}
+            unknown = {
+                word: None for word, ids in held.items() if word in unknown or (ids is not None and not len(ids))
+            }
         unknown |= dict.fromkeys(self._missing_codes(index, text) if index else ())
         note = f"No document contains {' or '.join(unknown)}." if unknown else ""
         return query, f"{note} Did you mean: {query}?" if query else note
@@ -260,7 +264,7 @@ def _candidates(index: LexicalIndex, clause: Clause, ids: NDArray[np.int64]) -> 
         return (ids, False) if found is None else (found, whole)
     rest = index.holding(" ".join(words[:-1])) if words[1:] else None
     is_stop_word = index.holding(words[-1]) is None  # which the index does not have, nor longer ones
-    if is_stop_word or (rest is not None and len(words[-1]) < SURE_LETTERS):
+    if is_stop_word or (words[1:] and len(words[-1]) < SURE_LETTERS):
         return (ids if rest is None else rest), False
     found = index.holding_any(index.stems(words[-1]))
     return (found if rest is None else np.intersect1d(found, rest, assume_unique=True)), False

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from engine.core.errors import DatasetError, InputError, UsageError
+from engine.core.errors import DatasetError, InputError, UsageError, reason_of
 from engine.core.messages.search import ReadJudgments, query_words
 from engine.core.records import Query
 from engine.project.folder import ProjectFolder
@@ -33,10 +33,10 @@ def read_queries(path: Path) -> list[str]:
         lines = path.read_bytes().decode("utf-8-sig").splitlines()
     except UnicodeDecodeError as error:
         raise DatasetError(
-            f"{path} is not UTF-8 text.", f"{error}.", "Save the file as UTF-8.", code="dataset-unreadable"
+            f"{path} is not UTF-8 text.", reason_of(error), "Save the file as UTF-8.", code="dataset-unreadable"
         ) from None
     except (OSError, ValueError) as error:
-        raise InputError(f"{path} cannot be read.", f"{error}.", "Check the path.", code="file-access") from None
+        raise InputError(f"{path} cannot be read.", reason_of(error), "Check the path.", code="file-access") from None
     if not (found := [line for line in lines if line.strip()]):
         raise DatasetError(
             f"{path} holds no query.", "The file is empty.", "Write one query a line.", code="dataset-empty"

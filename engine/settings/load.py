@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
-from engine.core.errors import SettingsError, nearest
+from engine.core.errors import SettingsError, nearest, reason_of
 from engine.settings.renamed import with_current_names
 from engine.settings.schema import Settings, sections
 from engine.settings.section import is_common
@@ -37,7 +37,7 @@ def file_text(path: Path) -> str:
         ) from None
     except (OSError, ValueError) as error:
         raise SettingsError(
-            f"{path} cannot be read.", str(error), "Check that it is a file that you can read.",
+            f"{path} cannot be read.", reason_of(error), "Check that it is a file that you can read.",
             code="settings-unreadable",
         ) from None  # fmt: skip
 

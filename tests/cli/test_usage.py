@@ -30,6 +30,7 @@ from engine.project.folder import ProjectFolder
         (("documents", "p", "retyr"), ("retry", "export", "retyr")),
         (("models", "ad"), ("list", "add", "'ad'")),
         (("search", "p", "two", "words"), ("words",)),
+        (("run", "p", "--ray", ""), ("--ray", "HOST:PORT", "auto")),
     ],
 )
 def test_a_wrong_argument_is_named_with_what_may_stand_there(
@@ -163,3 +164,11 @@ def test_that_no_query_was_left_out_is_not_that_there_are_none(
     monkeypatch.setattr("engine.api.Project.queries", lambda *_: [])
     none, rejected = (engine_here("queries", str(project.path), *options).stderr for options in ((), ("--rejected",)))
     assert none != rejected != ""
+
+
+def test_options_are_described_in_one_style() -> None:
+    for words in ((), ("config",), ("config", "set"), ("run",)):
+        options = engine_here(*words, "--help").stdout.partition("Options:\n")[2].partition("\n\n")[0].splitlines()
+        texts = [line.split("  ")[-1].strip() for line in options if line.startswith("  -")]
+        assert texts
+        assert not [text for text in texts if text[0].isupper() or text.endswith(".")]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.core.errors import DamagedError, EngineError, NotBuiltError, StageError, first_line
+from engine.core.errors import DamagedError, EngineError, NotBuiltError, StageError, first_line, reason_of
 
 ROOT = Path(__file__).parents[2]
 LISTED = re.compile(r"^\| `([^`]+)` \| (.+) \|$", re.MULTILINE)
@@ -84,3 +84,10 @@ def test_an_error_reads_as_its_three_sentences(kind: type[EngineError]) -> None:
 def test_of_another_library_s_error_the_first_line_counts() -> None:
     assert first_line(RuntimeError("\n no such file \nat line 3")) == "no such file "
     assert first_line(MemoryError()) == "MemoryError"
+
+
+def test_refusals_of_the_system_are_said_in_words() -> None:
+    missing = OSError(2, "No such file or directory", "a/b")
+    assert [reason_of(one) for one in (missing, OSError(5, "Input/output error"), ValueError("bad"))] == [
+        "No such file or directory: a/b.", "Input/output error.", "bad.",
+    ]  # fmt: skip

@@ -163,6 +163,10 @@ def test_the_last_word_may_be_one_that_bm25_drops(searcher: Searcher, query: str
     assert texts(search(searcher, query, "bm25")) == ["The roof of the tunnel was heated."]
 
 
+def test_a_word_may_be_begun_after_words_that_bm25_drops(searcher: Searcher) -> None:
+    assert texts(search(searcher, '"of th')) == texts(search(searcher, '"of the')) != []
+
+
 WAREHOUSE = "The warehouses were full."
 CALIBRATION = "Calibration of the scales."
 ORDINARY = "They tried one more."
@@ -307,9 +311,14 @@ def test_words_that_no_document_holds_are_corrected(searcher: Searcher) -> None:
     assert search(searcher, '"landlrod roof" -landlrod').suggestion == ""
     assert search(searcher, "tunnle").suggestion == "tunnel"  # one slip: two letters changed places
     assert search(searcher, "presses").suggestion == ""  # another word than pressure: three letters differ
-    assert search(searcher, "landlrod benefits", "bm25").suggestion == ""  # which would not find both either
     for known in ("roof", "landlords", "zzzz", "tun*", "PHX-999", "the"):
         assert search(searcher, known).suggestion == ""
+
+
+def test_a_second_unknown_word_leaves_the_first_its_correction(searcher: Searcher) -> None:
+    found = search(searcher, "landlrod benefits roof", "bm25")
+    assert found.suggestion == "landlord benefits roof"
+    assert [[word in note for word in ("landlrod", "benefits")] for note in found.notes] == [[True, True]]
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -20,7 +20,7 @@ from typing import Any
 
 import h11
 
-from engine.core.errors import UsageError
+from engine.core.errors import UsageError, reason_of
 
 MAX_CONNECTIONS = 32
 MAX_HEAD, MAX_BODY = 16_384, 16_000_000  # bytes
@@ -91,7 +91,7 @@ class Listener:
             self._socket = socket.create_server(address, family=family, backlog=MAX_CONNECTIONS)
         except OSError as error:
             raise UsageError(
-                f"Port {address[1]} cannot be used.", f"{error}.", "Choose another port.", code="port-unavailable"
+                f"Port {address[1]} cannot be used.", reason_of(error), "Choose another port.", code="port-unavailable"
             ) from None
         self._socket.settimeout(GLANCE_SECONDS)
         self.respond, self.token = respond, token.encode()

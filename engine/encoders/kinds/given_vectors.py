@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.core.disk import remembered_sha256
-from engine.core.errors import ModelError
+from engine.core.errors import ModelError, reason_of
 from engine.core.similarity import unit_rows
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def vectors_digest(named: str) -> str:
         path = Path(named).expanduser()
         return hashlib.sha256("".join(map(remembered_sha256, [path, *_ids_beside(path)])).encode()).hexdigest()
     except _FAULTS as error:
-        raise _unusable(named, f"{error}.", code="vectors-unreadable") from None
+        raise _unusable(named, reason_of(error), code="vectors-unreadable") from None
 
 
 def read_vectors(path: str) -> GivenVectors:
@@ -58,7 +58,7 @@ def read_vectors(path: str) -> GivenVectors:
     try:
         rows, ids = _read(Path(path).expanduser())
     except (*_FAULTS, SafetensorError) as error:
-        raise _unusable(path, f"{error}.", code="vectors-unreadable") from None
+        raise _unusable(path, reason_of(error), code="vectors-unreadable") from None
     if rows.dtype.kind != "f" or rows.ndim != 2 or 0 in rows.shape:
         why = f"It holds {rows.dtype} of shape {rows.shape}, not rows of floating-point numbers."
         raise _unusable(path, why, code="vectors-invalid")

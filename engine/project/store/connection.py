@@ -12,7 +12,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
 
-from engine.core.errors import DamagedError, EngineError, InputError, ResourceError, UsageError
+from engine.core.errors import DamagedError, EngineError, InputError, ResourceError, UsageError, reason_of
 from engine.project.store.schema import MIGRATIONS, SCHEMA, SCHEMA_VERSION
 
 SETTLE_SECONDS = 5.0  # so long one who may only read waits for a writer that sets up the log
@@ -275,7 +275,7 @@ def guarded(path: Path, written: Path | None = None) -> Iterator[None]:
     except OSError as error:
         to_do = "Check the disk's space and the folder's permissions."
         raise ResourceError(
-            f"{written or path} could not be written.", f"{error}.", to_do, code="write-failed"
+            f"{written or path} could not be written.", reason_of(error), to_do, code="write-failed"
         ) from error
     except sqlite3.DatabaseError as error:
         raise _explained(error, path, written or path) from error
