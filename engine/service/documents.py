@@ -11,7 +11,7 @@ from engine.core.errors import unknown
 from engine.core.messages import documents as messages
 from engine.core.messages.wire import to_json
 from engine.project.folder import ProjectFolder
-from engine.project.store.documents import UNREAD
+from engine.project.store.files import UNREAD
 from engine.project.store.store import Store
 
 SKIPPED_SHOWN = 500

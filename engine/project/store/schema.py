@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterable, Sized
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -70,6 +71,16 @@ CREATE TABLE adaptation_chunks (content_hash TEXT PRIMARY KEY) WITHOUT ROWID;
 MIGRATIONS = {6: _DOCUMENT_QUERIES, 7: _OVERVIEWS, 8: _CONTENTS + NOTE_CONTENTS}
 _ALL = "SELECT type, name, rootpage FROM sqlite_master"
 _COMPUTED = "SELECT 1 FROM pragma_table_xinfo(?) WHERE hidden"
+
+
+def marks(values: Sized) -> str:
+    """The places of some values in a statement."""
+    return ", ".join("?" * len(values))
+
+
+def assigned(columns: Iterable[str]) -> str:
+    """Columns that are set to values."""
+    return ", ".join(f"{column} = ?" for column in columns)
 
 
 def foreign_part(path: Path) -> str:

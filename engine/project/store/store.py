@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+
 from engine.core.records import Chunk
 from engine.project.store.artifact_info import CorpusInfo, EvaluationInfo, LexicalInfo, VectorsInfo
-from engine.project.store.chunks import IN_MEMORY, StoredChunk
+from engine.project.store.artifacts import INCOMPLETE
+from engine.project.store.chunks import IN_MEMORY, ChunkTables, StoredChunk
 from engine.project.store.connection import guarded
-from engine.project.store.documents import LEFT_OUT, DocumentTables
+from engine.project.store.documents import DocumentTables
+from engine.project.store.files import LEFT_OUT, FileTables
 from engine.project.store.queries import QueryTables
 
 
-class Store(DocumentTables, QueryTables):
+class Store(FileTables, DocumentTables, ChunkTables, QueryTables):
     """One connection to project.db. Not shared between threads. Every method may raise DamagedError or ResourceError."""
+
+    _fingerprints: Mapping[str, tuple[tuple[int, int], str]] = MappingProxyType({})
 
     def chunks(self) -> list[Chunk]:
         """All live chunks, in order of id; of more than `IN_MEMORY` each is read when it is wanted, while the store is open."""
@@ -33,6 +41,42 @@ class Store(DocumentTables, QueryTables):
             "judged_queries": "SELECT count(*) FROM judged_queries",
         }
         return {name: int(self._rows(text)[0][0]) for name, text in sql.items()}
+
+    def corpus_fingerprint(self) -> str:
+        """Hash over the live chunks' ids and contents. Unchanged content means an unchanged value. What a finished ingest has noted
+        holds until another begins to change them."""
+        noted = self.artifact(CorpusInfo)
+        if noted is not None and noted.fingerprint != INCOMPLETE and noted.info.chunks:
+            return noted.info.chunks
+        sql = """SELECT id, chunks FROM documents INDEXED BY documents_overview JOIN contents ON document_id = id
+            WHERE live AND chunks <> '' ORDER BY id"""
+        return self._kept("corpus", lambda: (f"{row}:{digest}\n" for row, digest in self._rows(sql)))
+
+    def titles_fingerprint(self) -> str:
+        """Hash over the live documents' ids and titles."""
+        return self._kept("titles", lambda: (f"{row}:{title}\n" for row, title in sorted(self.titles().items())))
+
+    def _kept(self, name: str, lines: Callable[[], Iterable[str]]) -> str:
+        """The hash of some lines, kept until anybody commits a change: several stages ask for it."""
+        state = (self._rows("PRAGMA data_version")[0][0], self._db.total_changes)
+        if name in self._fingerprints and self._fingerprints[name][0] == state and not self._db.in_transaction:
+            return self._fingerprints[name][1]
+        digest = hashlib.sha256()
+        for line in lines():
+            digest.update(line.encode("utf-8", "replace"))
+        value = digest.hexdigest()[:16]
+        if not self._db.in_transaction:
+            self._fingerprints = {**self._fingerprints, name: (state, value)}
+        return value
+
+    def purge_dead(self) -> int:
+        """Delete rows that no current index names any more. Returns the number of chunks removed."""
+        with self.transaction(), guarded(self.path):
+            dead = "DELETE FROM {0} WHERE id IN (SELECT id FROM {0} INDEXED BY {0}_overview WHERE NOT live)"
+            removed = self._db.execute(dead.format("chunks")).rowcount
+            self._db.execute(dead.format("documents"))
+            self._db.execute("DELETE FROM files WHERE state = 'gone'")
+        return removed
 
     def keep_search_only(self) -> None:
         """Of a copy: drop what search does not read: queries, judgments, what was not read, and artifacts of other stages."""

@@ -14,7 +14,8 @@ from fixtures.stored import ARTIFACT, chunk, document, live, put_document, put_f
 from engine.core.errors import DamagedError, EngineError, InputError
 from engine.core.records import JudgedQuery, Query
 from engine.lexical.languages import language_of
-from engine.project.store import connection, documents
+from engine.project.store import chunks as stored
+from engine.project.store import connection
 from engine.project.store.artifact_info import CorpusInfo, QueriesInfo
 from engine.project.store.artifacts import INCOMPLETE, Artifact
 from engine.project.store.store import Store
@@ -365,7 +366,7 @@ def test_create_in_a_missing_folder(tmp_path: Path) -> None:
 
 
 def test_chunks_come_one_after_the_other_as_all_at_once(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(documents, "BLOCK", 2)
+    monkeypatch.setattr(stored, "BLOCK", 2)
     row = put_document(store, ["one", "two", "three", "four", "five"])
     store.replace_chunks(row, [chunk(0, "one"), chunk(1, "three"), chunk(2, "five")])
     assert [one.text for one in store.each_chunk()] == ["one", "three", "five"]

@@ -1,0 +1,164 @@
+"""Files, what became of each, and what is inside them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import fields
+from typing import TYPE_CHECKING, cast
+
+from engine.project.store.artifacts import ArtifactTables
+from engine.project.store.connection import guarded
+from engine.project.store.records import FileRecord, LeftOutRecord, PartRecord
+from engine.project.store.schema import marks
+
+if TYPE_CHECKING:
+    from engine.core.messages.documents import FileOutcome
+
+_FILE = tuple(column.name for column in fields(FileRecord))
+UNREAD = ("skipped", "quarantined")  # the states of a file that gave no document
+_UNREAD = str(UNREAD)
+LEFT_OUT = """FROM left_out WHERE NOT EXISTS (SELECT 1 FROM files WHERE files.source = left_out.source
+    AND files.path = left_out.path AND files.state <> 'gone')"""  # what was once tried is listed as a file
+AGAIN = -1  # when a file was changed that is to be read again
+
+
+class FileTables(ArtifactTables):
+    """What was read, what was not, and why."""
+
+    def files(self) -> dict[tuple[str, str], FileRecord]:
+        """Every known file by (source, path)."""
+        rows = self._rows(f"SELECT {', '.join(_FILE)} FROM files")
+        return {(row[0], row[1]): FileRecord(*row) for row in rows}
+
+    def paths_of(self, formats: Collection[str]) -> set[tuple[str, str]]:
+        """(source, path) of the files of these formats."""
+        sql = f"SELECT source, path FROM files WHERE state <> 'gone' AND format IN ({marks(formats)})"
+        return {(source, path) for source, path in self._rows(sql, tuple(formats))}
+
+    def unread_files(self, state: str | None = None) -> list[tuple[str, str, str]]:
+        """(source, path, reason) of the files that could not be read, by path; those of one state where it is named."""
+        sql = f"""SELECT source, path, reason FROM files WHERE state IN {_UNREAD} AND (?1 IS NULL OR state = ?1)
+            ORDER BY path, source"""
+        return cast(list[tuple[str, str, str]], self._rows(sql, (state,)))
+
+    def unread_parts(self) -> list[tuple[str, str, str]]:
+        """(source, path, reason) of what was not read inside files that were, by path; the path begins with the file's."""
+        sql = """SELECT source, files.path || '/' || parts.path, parts.reason FROM parts JOIN files ON files.id = parts.file_id
+            WHERE files.state = 'read' ORDER BY 2, 1"""
+        return cast(list[tuple[str, str, str]], self._rows(sql))
+
+    def unread_or_in_part(self) -> list[tuple[str, str]]:
+        """(source, path) of the files that were not read, or not all of them."""
+        sql = f"""SELECT source, path FROM files
+            WHERE state IN {_UNREAD} OR (state <> 'gone' AND id IN (SELECT file_id FROM parts)) ORDER BY path, source"""
+        return cast(list[tuple[str, str]], self._rows(sql))
+
+    def forget_reading(self, source: str, path: str) -> bool:
+        """Let a file that was not read, or not all of it, count as changed, so that it is read again; what was searchable
+        of it stays. Whether there is one.
+        """
+        sql = f"""UPDATE files SET mtime_ns = {AGAIN}, content_hash = '' WHERE source = ? AND path = ?
+            AND (state IN {_UNREAD} OR EXISTS (SELECT 1 FROM parts WHERE file_id = files.id)) RETURNING id"""
+        return bool(self._rows(sql, (source, path)))
+
+    def put_left_out(self, rows: Iterable[LeftOutRecord]) -> bool:
+        """Within a transaction: replace what is noted of files that were not tried. Whether that is something else now."""
+        fresh = {(row.source, row.path): row for row in rows}
+        former = {
+            (row[0], row[1]): LeftOutRecord(*row)
+            for row in self._rows("SELECT source, path, kind, reason FROM left_out")
+        }
+        if fresh == former:
+            return False
+        self._rows("DELETE FROM left_out")
+        with guarded(self.path):
+            self._db.executemany(
+                "INSERT INTO left_out (source, path, kind, reason) VALUES (?, ?, ?, ?)",
+                [(row.source, row.path, row.kind, row.reason) for row in fresh.values()],
+            )
+        return True
+
+    def left_out(self) -> list[LeftOutRecord]:
+        """The files that were not tried, by path."""
+        rows = self._rows(f"SELECT source, path, kind, reason {LEFT_OUT} ORDER BY path, source")
+        return [LeftOutRecord(*row) for row in rows]
+
+    def ledger(self, state: str | None = None) -> list[FileOutcome]:
+        """What became of every file and of what is inside it, by path; of one state where it is named."""
+        from engine.core.messages.documents import FileOutcome
+
+        rows = self._rows(
+            f"""SELECT source, path, coalesce(
+                    (SELECT own.format FROM documents own WHERE file_id = files.id AND own.path = files.path AND live), format
+                ), size, state, kind, CASE mtime_ns WHEN {AGAIN} THEN ltrim(reason || '; to be read again', '; ') ELSE reason END,
+                (SELECT count(*) FROM documents WHERE file_id = files.id AND live) FROM files
+            WHERE state <> 'gone' AND (?1 IS NULL OR state = ?1)
+            UNION ALL SELECT source, files.path || '/' || parts.path, '', 0, parts.state, parts.kind, parts.reason, 0
+            FROM parts JOIN files ON files.id = parts.file_id
+            WHERE files.state <> 'gone' AND (?1 IS NULL OR parts.state = ?1)
+            UNION ALL SELECT source, path, '', 0, 'skipped', kind, reason, 0 {LEFT_OUT}
+            AND (?1 IS NULL OR ?1 = 'skipped') ORDER BY 2, 1""",
+            (state,),
+        )
+        return [FileOutcome(*row) for row in rows]
+
+    def put_parts(self, file_id: int, parts: Iterable[PartRecord]) -> None:
+        """Replace what is noted of the inside of a file."""
+        self._rows("DELETE FROM parts WHERE file_id = ?", (file_id,))
+        with guarded(self.path):
+            self._db.executemany(
+                "INSERT OR REPLACE INTO parts (file_id, path, state, kind, reason) VALUES (?, ?, ?, ?, ?)",
+                [(file_id, part.path, part.state, part.kind, part.reason) for part in parts],
+            )
+
+    def parts(self, file_id: int) -> list[PartRecord]:
+        """What is noted of the inside of a file, by path."""
+        rows = self._rows("SELECT path, state, kind, reason FROM parts WHERE file_id = ? ORDER BY path", (file_id,))
+        return [PartRecord(*row) for row in rows]
+
+    def move_file(self, former: FileRecord, record: FileRecord, titles: tuple[str, str]) -> None:
+        """A file has another name now: its documents and chunks are the same. `titles`: one that was made from the former
+        name becomes the other. What a file that is gone left under the new name stays readable until `purge_dead`.
+        """
+        place = record.source, record.path
+        self._rows(
+            """UPDATE documents SET file_id = ? WHERE file_id IN
+                (SELECT id FROM files WHERE source = ? AND path = ? AND state = 'gone')""",
+            (former.id, *place),
+        )
+        self._rows("DELETE FROM files WHERE source = ? AND path = ? AND state = 'gone'", place)
+        self._rows(
+            "UPDATE files SET source = ?, path = ?, size = ?, mtime_ns = ?, ctime_ns = ? WHERE id = ?",
+            (*place, record.size, record.mtime_ns, record.ctime_ns, former.id),
+        )
+        self._rows(
+            """UPDATE documents SET source = ?, path = ? || substr(path, ?), modified = ?,
+                title = CASE WHEN title = ? AND path = ? THEN ? ELSE title END WHERE file_id = ? AND live""",
+            (record.source, record.path, len(former.path) + 1, record.mtime_ns / 1e9, titles[0], former.path, titles[1],
+             former.id),
+        )  # fmt: skip
+
+    def put_file(self, record: FileRecord) -> int:
+        """Insert or replace the record of a file, keeping its id; returns the id."""
+        columns = [column for column in _FILE if column != "id"]
+        updates = ", ".join(f"{column} = excluded.{column}" for column in columns)
+        sql = f"""INSERT INTO files ({", ".join(columns)}) VALUES ({marks(columns)})
+            ON CONFLICT (source, path) DO UPDATE SET {updates} RETURNING id"""
+        return int(self._rows(sql, [getattr(record, column) for column in columns])[0][0])
+
+    def set_modified(self, file_id: int, modified: float) -> None:
+        """A file has another time of change, in seconds since 1970, with the same content."""
+        self._rows("UPDATE documents SET modified = ? WHERE file_id = ? AND live", (modified, file_id))
+
+    def forget_file(self, file_id: int) -> None:
+        """Drop a file that is gone: its documents leave search at once."""
+        self._rows(
+            "UPDATE chunks SET live = 0 WHERE document_id IN (SELECT id FROM documents WHERE file_id = ?)", (file_id,)
+        )
+        self._rows("UPDATE documents SET live = 0 WHERE file_id = ?", (file_id,))
+        self._rows("DELETE FROM parts WHERE file_id = ?", (file_id,))
+        self._rows(
+            "DELETE FROM files WHERE id = ? AND NOT EXISTS (SELECT 1 FROM documents WHERE file_id = ?)",
+            (file_id, file_id),
+        )
+        self._rows("UPDATE files SET state = 'gone' WHERE id = ?", (file_id,))
