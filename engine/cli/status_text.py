@@ -121,7 +121,7 @@ def as_text(found: Status, name: str) -> Iterator[str]:
     quoted = shlex.quote(name)
     yield str(found.project) + ("  (running)" if found.running else "")
     counts = {STATE_WORDS.get(name, name.replace("_", " ")): count for name, count in found.counts.items()}
-    yield " · ".join(f"{name}: {count}" for name, count in counts.items())
+    yield " · ".join(f"{name}: {count:,}" for name, count in counts.items())
     if found.progress:
         yield from _progress(found.progress, quoted)
     at_work, begun = (one.stage if one else "" for one in (found.progress, found.broken_off))
@@ -173,7 +173,7 @@ def _format_in_use(in_use: InUse) -> str:
 
 def _place(progress: RunProgress) -> list[str]:
     where = [progress.stage or "before its first stage"]
-    return [*where, f"{progress.done} of {progress.total} {progress.unit}"] if progress.total else where
+    return [*where, f"{progress.done:,} of {progress.total:,} {progress.unit}"] if progress.total else where
 
 
 def _progress(progress: RunProgress, quoted: str) -> Iterator[str]:

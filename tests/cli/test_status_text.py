@@ -1,4 +1,4 @@
-"""What `engine status` prints of the encoder in use and of hybrid search."""
+"""What `engine status` prints."""
 
 from __future__ import annotations
 
@@ -31,3 +31,8 @@ def test_evidence_that_was_too_little_is_counted(
     last = next(line for line in lines if line.startswith("  in use")).rsplit("·", 1)[1]
     assert re.findall(r"\d+", last) == shown
     assert (EVIDENCE["judged"] in last) == (best == "judged")
+
+
+def test_large_counts_have_separators(tmp_path: Path) -> None:
+    lines = [*as_text(Status(tmp_path, False, {"chunks": 116578}, []), "own")]
+    assert re.findall(r"[\d,]+", lines[1]) == ["116,578"]
