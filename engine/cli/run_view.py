@@ -35,7 +35,7 @@ class RunView:
         self._bars = Progress(
             SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(),
             TextColumn("{task.fields[note]}", markup=False), TimeElapsedColumn(),
-            console=self._console, transient=True, disable=self._console.color_system is None,
+            console=self._console, transient=True, speed_estimate_period=600, disable=self._console.color_system is None,
         )  # fmt: skip
         self._tasks: dict[str, TaskID] = {}
         self._shown: set[str] = set()
@@ -51,7 +51,7 @@ class RunView:
         """Show one event."""
         match event:
             case events.Progress():
-                self._advance(event.unit, event.done, event.total, "")
+                self._advance(event.unit, event.done, event.total)
             case events.TrainStep():
                 note = f"loss {event.loss:.3f} · {event.tokens_per_second:,.0f} tokens/s · {duration(event.seconds_left)} left"
                 self._advance("steps", event.step, event.steps, note)
@@ -92,11 +92,13 @@ class RunView:
             self._shown.add(head)
             self._say("  · ", head + rest, style="cyan")
 
-    def _advance(self, unit: str, done: int, total: int, note: str) -> None:
+    def _advance(self, unit: str, done: int, total: int, note: str = "") -> None:
         if unit not in self._tasks:
             self._clear()
             self._tasks[unit] = self._bars.add_task(f"  {unit}", total=total, note="")
-        self._bars.update(self._tasks[unit], completed=done, total=total, note=note)
+        self._bars.update(self._tasks[unit], completed=done, total=total)
+        left = self._bars.tasks[-1].time_remaining
+        self._bars.update(self._tasks[unit], note=note or (f"{duration(left)} left" if left else ""))
 
     def _clear(self) -> None:
         """Take away what is done: its bar would stand under what comes next."""

@@ -102,6 +102,15 @@ def test_a_bar_goes_when_the_next_begins() -> None:
             assert [name in last for name in ("files", "chunks")] == [unit == "files", unit == "chunks"]
 
 
+def test_a_bar_has_the_time_that_is_left() -> None:
+    clock = [0.0]
+    terminal = Console(file=io.StringIO(), force_terminal=True, width=100, get_time=lambda: clock[0])
+    with RunView(terminal) as shown:
+        for clock[0], done in ((0, 3), (10, 20), (20, 30)):  # 3 were done before, 27 took 20 s
+            shown(events.Progress(stage="embed", done=done, total=100, unit="chunks"))
+    assert "52 s left" in terminal.file.getvalue().rpartition("30/100")[2]  # type: ignore[attr-defined]
+
+
 def test_a_stage_is_summed_up_without_what_only_experts_know() -> None:
     summary = {"chunks": 30_000, "k": 50, "dimension": 384, "language": "de", "rejected": {}, "kept": 0}
     parts = summary_line(summary).split(" · ")
