@@ -21,19 +21,18 @@ from engine.project.store.store import Store
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 LONG = (  # files that take longest, in the order in which they begin: at the end no worker is left alone with one
-    "cluster/test_nodes.py",
-    "end_to_end/test_kill.py", "end_to_end/test_terminal.py", "app/steps/test_query_sample.py", "end_to_end/test_detached.py",
-    "end_to_end/test_bad_input.py", "end_to_end/test_export.py", "app/project/test_following.py", "app/steps/test_train.py",
-    "app/steps/test_search.py", "end_to_end/test_study.py", "end_to_end/test_cli.py", "app/test_app.py",
-    "app/steps/test_queries.py", "app/test_leaving.py", "app/steps/test_documents.py", "app/steps/test_search_filters.py",
-    "queries/test_written_queries.py", "app/test_hostile_text.py", "app/steps/test_model.py", "queries/llm/test_gguf.py",
-    "end_to_end/test_report_page.py", "end_to_end/test_offline.py", "app/dialogs/test_export.py",
-    "queries/llm/test_gguf_bars.py", "end_to_end/test_cli_processes.py", "corpus/sandbox/test_sandbox.py",
-    "app/home/test_home.py", "training/test_trainer.py", "end_to_end/test_export_broken_off.py",
-    "end_to_end/test_incremental.py", "app/test_garbage.py", "end_to_end/test_hostile_folder.py",
-    "training/pretraining/test_loop.py", "end_to_end/test_logs.py", "corpus/ingest/test_ledger.py",
-    "app/settings/test_screen.py", "training/test_distributed.py", "app/test_snapshots.py",
-    "runs/test_watching.py", "evaluation/studies/test_encoders.py",
+    "cluster/test_nodes.py", "end_to_end/test_kill.py", "end_to_end/test_export.py", "app/project/test_following.py",
+    "app/steps/test_train.py", "app/steps/test_query_sample.py", "export/test_searched_elsewhere.py",
+    "app/steps/test_search.py", "app/test_hostile_text.py", "app/steps/test_documents.py", "end_to_end/test_detached.py",
+    "corpus/sandbox/test_sandbox.py", "end_to_end/test_cli_processes.py", "app/steps/test_queries.py",
+    "end_to_end/test_bad_input.py", "export/bundle/test_moving.py", "app/test_app.py", "end_to_end/test_terminal.py",
+    "app/test_garbage.py", "vectors/test_vector_index.py", "end_to_end/test_several_processes.py", "app/steps/test_model.py",
+    "settings/test_changes.py", "end_to_end/test_study.py", "queries/llm/test_gguf_bars.py", "app/test_leaving.py",
+    "end_to_end/test_small_model.py", "end_to_end/test_export_broken_off.py", "end_to_end/test_report_page.py",
+    "cli/test_judge_command.py", "end_to_end/test_incremental.py", "experiments/study/test_mafin.py",
+    "queries/test_auto_backend.py", "app/dialogs/test_export.py", "app/steps/test_search_filters.py",
+    "end_to_end/test_shared_project.py", "runs/test_watching.py", "app/settings/test_screen.py",
+    "training/test_distributed.py",
 )  # fmt: skip
 # As in the product's own processes. Torch, which some test modules import, reads it once: spinning OpenMP threads of four workers
 # on two cores cost seven times what the trainings of tests do.
