@@ -8,29 +8,19 @@ from hypothesis import strategies as st
 from engine.encoders.transformer import length_batches
 
 
-def plain(lengths: list[int], budget: int, most: int) -> list[list[int]]:
-    return [batch.tolist() for batch in length_batches(lengths, budget, most)]
-
-
-def test_longest_first_under_the_budget() -> None:
-    # 5 × 2 = 10 fits; the 1-token text is shorter than three quarters of 5, and the batch is filled: it stands apart.
-    assert plain([1, 5, 4, 5], 10, 8) == [[1, 3], [2], [0]]
-
-
-def test_max_sequences() -> None:
-    assert plain([7] * 5, 1000, 2) == [[0, 1], [2, 3], [4]]
-
-
-def test_text_longer_than_the_budget_stands_alone() -> None:
-    assert plain([50, 3, 3], 10, 8) == [[0], [1, 2]]
-
-
-def test_small_batches_are_not_split_for_padding() -> None:
-    assert plain([8, 1, 1], 256, 32) == [[0, 1, 2]]
-
-
-def test_empty() -> None:
-    assert plain([], 10, 8) == []
+@pytest.mark.parametrize(
+    ("lengths", "budget", "most", "batches"),
+    [
+        # 5 × 2 = 10 fits; the 1-token text is shorter than three quarters of 5, and the batch is filled: it stands apart.
+        pytest.param([1, 5, 4, 5], 10, 8, [[1, 3], [2], [0]], id="longest-first-under-the-budget"),
+        pytest.param([7] * 5, 1000, 2, [[0, 1], [2, 3], [4]], id="most-sequences"),
+        pytest.param([50, 3, 3], 10, 8, [[0], [1, 2]], id="longer-than-the-budget-stands-alone"),
+        pytest.param([8, 1, 1], 256, 32, [[0, 1, 2]], id="small-ones-are-not-split-for-padding"),
+        pytest.param([], 10, 8, [], id="none"),
+    ],
+)
+def test_batches(lengths: list[int], budget: int, most: int, batches: list[list[int]]) -> None:
+    assert [batch.tolist() for batch in length_batches(lengths, budget, most)] == batches
 
 
 @given(

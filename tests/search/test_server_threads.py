@@ -17,7 +17,6 @@ from engine.core.errors import ProjectBusyError
 from engine.project.folder import ProjectFolder
 from engine.project.store.artifact_info import EvaluationInfo, RerankerInfo
 from engine.project.store.artifacts import Artifact
-from engine.search import server as server_module
 from engine.search import workers
 from engine.search.searcher import Searcher
 from engine.search.server import Server
@@ -403,11 +402,6 @@ def spoil(database: Path) -> None:
     for suffix in ("-wal", "-shm"):
         Path(f"{database}{suffix}").unlink(missing_ok=True)
     database.write_bytes(b"garbage" * 999)
-
-
-def test_codes_are_those_that_are_documented() -> None:
-    assert server_module.SUPERSEDED == -32001
-    assert "−32001" in (server_module.__doc__ or "")
 
 
 def test_a_search_may_name_a_series_alone(indexed: Any, project: ProjectFolder) -> None:

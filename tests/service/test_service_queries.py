@@ -7,11 +7,12 @@ from typing import Any, get_args
 import pytest
 from fixtures.errors import fails
 from fixtures.pipeline import engine_here, stage_here
+from fixtures.written_queries import queries_of
 
 from engine.api import Project
 from engine.core.errors import NotBuiltError, ProjectBusyError, UsageError
 from engine.core.messages.queries import UNUSED, evidence_span
-from engine.core.records import JudgedQuery, Origin, Query
+from engine.core.records import JudgedQuery, Origin
 from engine.project.folder import ProjectFolder
 from engine.project.store.store import Store
 from engine.service import methods
@@ -19,20 +20,12 @@ from engine.settings.edit import change
 from engine.written_queries.document_queries import document_queries
 
 
-def stored(project: ProjectFolder) -> list[Query]:
-    store = project.store()
-    try:
-        return store.queries()
-    finally:
-        store.close()
-
-
 def states(call: Any) -> dict[str, str]:
     return {row["stage"]: row["state"] for row in call("status")["stages"]}
 
 
 def test_pages_and_counts(project: ProjectFolder, call: Any) -> None:
-    everything = stored(project)
+    everything = queries_of(project)
     answer = call("queries")
     assert answer["total"] == answer["kept"] == len(everything) == len(answer["queries"])
     assert answer["made"] >= answer["kept"]
@@ -54,7 +47,7 @@ def test_pages_and_counts(project: ProjectFolder, call: Any) -> None:
 def test_examples_are_written_queries_first_and_extractive_ones_only_where_there_are_no_others(
     project: ProjectFolder, call: Any
 ) -> None:
-    store, made = project.store(), stored(project)
+    store, made = project.store(), queries_of(project)
     written = {query.text for query in document_queries(store)}
     assert call("examples", limit=2) == call("examples")[:2]
     assert set(call("examples")) <= written
@@ -70,7 +63,7 @@ def test_examples_are_written_queries_first_and_extractive_ones_only_where_there
 
 
 def test_filters(project: ProjectFolder, call: Any) -> None:
-    everything = stored(project)
+    everything = queries_of(project)
     kind = everything[0].kind
     answer = call("queries", kind=kind, split="train")
     assert [row["id"] for row in answer["queries"]] == [
@@ -88,7 +81,7 @@ def test_filters(project: ProjectFolder, call: Any) -> None:
 
 
 def test_one_query_with_its_evidence(project: ProjectFolder, call: Any) -> None:
-    for query in stored(project):
+    for query in queries_of(project):
         answer = call("query", id=query.id)
         start, end = answer["span"]
         assert answer["chunk"][start:end].split() == query.evidence.split()
@@ -114,7 +107,7 @@ def test_where_evidence_stands(evidence: str, text: str, span: tuple[int, int] |
 
 
 def test_queries_whose_document_is_gone(project: ProjectFolder, call: Any) -> None:
-    gone = stored(project)[0]
+    gone = queries_of(project)[0]
     store = project.store()
     with store.transaction():
         store.drop_document(gone.document_id)
@@ -126,7 +119,7 @@ def test_queries_whose_document_is_gone(project: ProjectFolder, call: Any) -> No
 
 
 def test_an_edit_makes_later_stages_stale_and_lasts(project: ProjectFolder, call: Any) -> None:
-    first, second, third = stored(project)[:3]
+    first, second, third = queries_of(project)[:3]
     answer = call("edit_query", id=first.id, text="asked in my own words")
     assert (answer["id"], answer["text"], answer["chunk_id"]) == (first.id, "asked in my own words", first.chunk_id)
     assert answer["chunk"]
@@ -136,30 +129,30 @@ def test_an_edit_makes_later_stages_stale_and_lasts(project: ProjectFolder, call
     assert (states(call)["generate"], states(call)["rank"]) == ("done", "stale")
     stage_here(project.path, "rank")
     assert states(call)["rank"] == "done"
-    edited = [(query.text, query.chunk_id, query.split) for query in stored(project)]
+    edited = [(query.text, query.chunk_id, query.split) for query in queries_of(project)]
     stage_here(project.path, "generate")
-    assert [(query.text, query.chunk_id, query.split) for query in stored(project)] == edited
+    assert [(query.text, query.chunk_id, query.split) for query in queries_of(project)] == edited
     assert second.text not in {text for text, _, _ in edited}
     assert states(call)["rank"] == "done"  # the same queries as were ranked
-    kept = next(query for query in stored(project) if query.text == "asked in my own words")
+    kept = next(query for query in queries_of(project) if query.text == "asked in my own words")
     call("edit_query", id=kept.id, text=first.text)
     stage_here(project.path, "generate")
-    assert first.text in {query.text for query in stored(project)}
+    assert first.text in {query.text for query in queries_of(project)}
 
 
 def test_an_edit_of_a_judged_text_is_refused(project: ProjectFolder, call: Any) -> None:
     store = project.store()
     store.put_judged([JudgedQuery("k", "What is measured?", ("x",))])
     store.close()
-    first, second = stored(project)[:2]
+    first, second = queries_of(project)[:2]
     for text in ("what is MEASURED?", second.text.upper(), " "):
         with pytest.raises(UsageError):
             call("edit_query", id=first.id, text=text)
-    assert stored(project)[0] == first
+    assert queries_of(project)[0] == first
 
 
 def test_nothing_is_changed_while_a_run_goes_on(project: ProjectFolder, call: Any) -> None:
-    first = stored(project)[0]
+    first = queries_of(project)[0]
     with project.locked():
         with pytest.raises(ProjectBusyError):
             call("edit_query", id=first.id, text="new")
@@ -198,7 +191,7 @@ def test_queries_by_origin(project: ProjectFolder, monkeypatch: pytest.MonkeyPat
 
 
 def test_what_queries_are_used_for(project: ProjectFolder) -> None:
-    splits = {query.text: query.split for query in stored(project)}
+    splits = {query.text: query.split for query in queries_of(project)}
     learnt, aside = (next(text for text in splits if splits[text] == split) for split in ("train", "heldout"))
     store = project.store()
     path = store.documents()[0].path
@@ -228,7 +221,7 @@ def test_what_queries_are_used_for(project: ProjectFolder) -> None:
 
 
 def test_a_share_leaves_queries_unused(project: ProjectFolder) -> None:
-    splits = Counter(query.split for query in stored(project))
+    splits = Counter(query.split for query in queries_of(project))
     project.change_settings({"training.query_share": 0.5})
     opened = Project(project)
     reasons = Counter(query.reason for query in opened.queries_by_origin("extractive").queries)
@@ -287,10 +280,10 @@ def test_wrong_params(project: ProjectFolder, method: str, params: dict[str, Any
 
 
 def test_a_generated_query_that_was_judged_decides_nothing_when_it_is_gone(project: ProjectFolder, call: Any) -> None:
-    aside = next(query for query in stored(project) if query.split == "heldout")
+    aside = next(query for query in queries_of(project) if query.split == "heldout")
     call("judge", query=aside.text, chunk_id=aside.chunk_id, relevant=True)
     call("delete_queries", ids=[aside.id])
-    assert aside.text not in {query.text for query in stored(project)}
+    assert aside.text not in {query.text for query in queries_of(project)}
     opened = Project(project)
 
     def uses() -> dict[str, str]:

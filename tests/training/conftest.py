@@ -1,14 +1,13 @@
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from fixtures.tiny_model import WORDS
 
 from engine.core.environment import prepare
 from engine.core.events import Event
@@ -27,29 +26,17 @@ CPU = Hardware("cpu", "float32", 2, ())
 
 
 @pytest.fixture(scope="session")
-def tiny_module() -> ModuleType:
-    spec = importlib.util.spec_from_file_location(
-        "tiny_model", Path(__file__).parents[1] / "fixtures" / "tiny_model.py"
-    )
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def tiny(tiny_model: Path) -> ModelFolder:
+    return resolve_model(str(tiny_model))
 
 
 @pytest.fixture(scope="session")
-def tiny(tiny_module: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> ModelFolder:
-    return resolve_model(str(tiny_module.build_tiny_model(tmp_path_factory.mktemp("model") / "tiny")))
-
-
-@pytest.fixture(scope="session")
-def data(tiny_module: ModuleType, tiny: ModelFolder) -> TrainingData:
+def data(tiny: ModelFolder) -> TrainingData:
     """200 chunks of random words; a query is four words of its chunk; rankings count shared words."""
     from engine.encoders.transformer import TransformerEncoder
 
     rng = np.random.default_rng(0)
-    chunks = [" ".join(rng.choice(tiny_module.WORDS, rng.integers(4, 30))) for _ in range(200)]
+    chunks = [" ".join(rng.choice(WORDS, rng.integers(4, 30))) for _ in range(200)]
     positives = rng.integers(0, 200, 100)
     queries = [" ".join(rng.choice(chunks[p].split(), 4)) for p in positives]
     overlap = np.array([[len(set(q.split()) & set(c.split())) for c in chunks] for q in queries], dtype=np.float32)

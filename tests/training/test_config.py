@@ -70,10 +70,6 @@ def test_every_value_of_the_settings_is_one_of_the_recipe() -> None:
     assert get_args(fields["preset"].annotation) == tuple(PRESETS)
 
 
-def test_the_default_is_the_standard_preset() -> None:
-    assert TrainingConfig() == PRESETS["standard"]
-
-
 @pytest.mark.parametrize(
     ("key", "value"),
     [

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from fixtures.app import drive, screen_text, until
+from fixtures.queries_step import choose
 from fixtures.scripted import recorded_command
 from fixtures.shown_numbers import numbers
 from textual.content import Content
@@ -77,13 +78,6 @@ async def typed(pilot: Pilot[Any], name: str, text: str) -> None:
     field.value = text[:-1]  # type: ignore[attr-defined]
     field.focus()
     await pilot.press("end", text[-1], "enter")
-
-
-async def choose(pilot: Pilot[Any], name: str, value: str) -> None:
-    """Move in a row of choices and press Enter, as a user does."""
-    row = pilot.app.screen.query_one(f"#{name}", ChoiceRow)
-    row.focus()
-    await pilot.press(*["left"] * len(row.values), *["right"] * row.values.index(value), "enter")
 
 
 @pytest.mark.parametrize("size", [(80, 24), pytest.param((200, 60), marks=pytest.mark.slow)])

@@ -130,11 +130,6 @@ def test_a_head_request_that_is_refused_gets_the_head_of_the_answer(
     assert (int(top.split()[1]), body) == (status, b"")
 
 
-def test_a_head_has_little_time() -> None:
-    """Since clients without a token can take all places until then."""
-    assert module.HEAD_SECONDS <= 3
-
-
 def test_no_page_may_keep_or_sniff_an_answer(server: Listener) -> None:
     lines = sent(server, head(server, "Connection: close")).lower().split(b"\r\n")
     assert {b"cache-control: no-store", b"x-content-type-options: nosniff"} <= {*lines}

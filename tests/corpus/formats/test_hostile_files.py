@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from fixtures import office
 from fixtures.errors import unreadable
+from fixtures.read_files import opened
 from fixtures.shown_numbers import numbers
 
 from engine.core.records import ReadDocument
@@ -26,12 +27,6 @@ ENTITIES = (
     + "".join(f'<!ENTITY {new} "{f"&{old};" * 10}">' for old, new in zip("abcdefgh", "bcdefghi", strict=True))
     + "]>"
 )
-
-
-def opened(tmp_path: Path, name: str, content: bytes) -> list[ReadDocument | LeftOut]:
-    path = tmp_path / name
-    path.write_bytes(content)
-    return list(everything_in(path, FORMATS[ending_of(name)]))
 
 
 @pytest.mark.parametrize("name", ["../up.txt", "/etc/evil.txt", "a/../../up.txt", "..\\up.txt", "C:\\evil.txt"])

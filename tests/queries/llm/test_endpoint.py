@@ -49,8 +49,9 @@ def test_a_request_is_a_chat_completion_with_the_schema_wanted():
     assert request["response_format"]["json_schema"]["schema"] == PAIRS.schema(2)
 
 
-def test_the_key_is_taken_from_the_environment(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("BMEMBED_ENDPOINT_KEY", "secret")
+@pytest.mark.parametrize("end", ["", "\n"])  # as a key read from a file may have
+def test_the_key_is_taken_from_the_environment(monkeypatch: pytest.MonkeyPatch, end: str):
+    monkeypatch.setenv("BMEMBED_ENDPOINT_KEY", f"secret{end}")
     with serving(lambda *_: GOOD) as server:
         ask(server)
     assert server.headers[0]["Authorization"] == "Bearer secret"
@@ -158,13 +159,6 @@ def test_a_key_that_no_header_can_hold_is_refused_and_not_shown(monkeypatch: pyt
         ask(server)
     assert "secret" not in str(caught.value).lower()
     assert server.requests == []
-
-
-def test_a_key_read_from_a_file_may_end_with_a_line_end(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("BMEMBED_ENDPOINT_KEY", "secret\n")
-    with serving(lambda *_: GOOD) as server:
-        ask(server)
-    assert server.headers[0]["Authorization"] == "Bearer secret"
 
 
 SENT = "The crane stands in hall 1 beside the northern gate. PIN: 4711. 公司成立于1998年。 Ada was asked."

@@ -6,15 +6,9 @@ import math
 
 import pytest
 import torch
+from fixtures.sentence_encoders import Precomputed
 
 from engine.training.objectives import losses
-
-
-class Precomputed(torch.nn.Module):
-    """Stands in for a model of sentence-transformers: each column of a batch comes with its vectors."""
-
-    def forward(self, features: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        return {"sentence_embedding": features["vectors"]}
 
 
 def test_listmle_by_hand() -> None:

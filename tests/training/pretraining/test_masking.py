@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from fixtures.errors import fails
+from fixtures.tiny_model import build_tiny_model
 
 from engine.core.errors import TooLittleTextError
 from engine.encoders.hardware import Hardware
@@ -169,12 +170,12 @@ def test_every_chunk_is_seen_once_in_an_epoch(student: Student, recipe: Training
     assert sorted(rows) == sorted(tuple(row) for row in student.chunk_rows(texts))
 
 
-def test_a_prompt_is_never_hidden(tiny_module, recipe: TrainingConfig, tmp_path) -> None:
+def test_a_prompt_is_never_hidden(recipe: TrainingConfig, tmp_path) -> None:
     import json
 
     from engine.encoders.model_folder import resolve_model
 
-    folder = tiny_module.build_tiny_model(tmp_path / "prompted")
+    folder = build_tiny_model(tmp_path / "prompted")
     prompts = {"prompts": {"document": "law court: "}, "default_prompt_name": None}
     (folder / "config_sentence_transformers.json").write_text(json.dumps(prompts))
     student = Student(resolve_model(str(folder)), recipe, CPU)
