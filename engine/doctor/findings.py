@@ -187,11 +187,11 @@ class _Unloaded:
 
 def _graphs(size: ModelSize, config: TrainingConfig, hardware: Hardware, free: int) -> int:
     """Bytes of what a step holds at once, as a training with so many bytes `free` would plan it."""
-    from engine.training.compute.plan import Room, make_plan
+    from engine.training.compute.plan import make_plan
     from engine.training.compute.workers import choose_workers
 
     model = _Unloaded(size, WEIGHT_BYTES[hardware.dtype], config.model_dropout or config.lora_dropout > 0)
-    plan = make_plan(model, config, hardware, Room(free))
+    plan = make_plan(model, config, hardware, free)
     per_token = model.bytes_per_token(config.max_tokens, checkpointing=plan.checkpointing)
     step = config.queries_per_step * (2 + config.negatives_per_query) * config.max_tokens * per_token
     micro_batch = max(config.max_tokens, plan.micro_batch_tokens) * per_token

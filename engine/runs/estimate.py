@@ -250,11 +250,11 @@ def measure_rates(should_stop: Callable[[], bool], folder: str) -> tuple[float, 
 
 def _is_too_large(size: ModelSize, config: TrainingConfig, hardware: Hardware) -> bool:
     """Whether there is no memory for the graphs of a step."""
-    from engine.training.compute.plan import graph_bytes, look
+    from engine.training.compute.plan import free_memory, graph_bytes
 
     per_token = size.graph_bytes_per_token(config.max_tokens, 4 if hardware.dtype == "float32" else 2)
     tokens = config.queries_per_step * (2 + config.negatives_per_query) * config.max_tokens
-    return tokens * per_token > graph_bytes(config, hardware, look(hardware).free)
+    return tokens * per_token > graph_bytes(config, hardware, free_memory(hardware))
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ KEYS = {
     "search.term_weights": "",
     "vectors.expansion_search": "",
     "training.quantisation": "",
+    "training.compile": "",
     "training.query_steps": "",
     "training.query_learning_rate": "",
     "training.refresh_every": "",
@@ -61,7 +62,7 @@ def recipe_identity(recipe: Mapping[str, Any]) -> dict[str, Any]:
     identity = {key: value for key, value in recipe.items() if (key, value) not in _SINCE.items()}
     scope = former_scope(identity.pop("adapter_scope"))
     gone = {
-        "graph_memory_mb": 512,  # how it is computed, not what
+        "graph_memory_mb": 512, "compile": "auto",  # how it is computed, not what
         "quantisation": "none", "query_steps": 100, "query_learning_rate": 5e-4, "refresh_every": 0, "mined_per_query": 20,
     }  # fmt: skip
     return {**identity, "side": scope, **gone}

@@ -96,7 +96,6 @@ class TrainingSettings(Section):
         le=MAX_WHOLE_NUMBER,
     )
     gradient_checkpointing: Wish | None = key(None, "compute every block twice, to train large models in little memory")
-    compile: Wish | None = key(None, "compile the model (GPU only)")
     method: Method | None = key(None, "FT: fine-tune on queries; PT: pre-train on masked words; PT-FT: both")
     pretrain_steps: int | None = key(None, "pre-training steps", ge=1, le=MAX_WHOLE_NUMBER)
     pretrain_chunks_per_step: int | None = key(None, "chunks per step of pre-training", ge=1, le=4096)

@@ -103,7 +103,6 @@ class TrainingConfig:
     micro_batch_tokens: int = 1024
     graph_memory_mb: float | None = None
     gradient_checkpointing: Wish = "auto"
-    compile: Wish = "auto"
     pretrain_steps: int = 200
     pretrain_chunks_per_step: int = 32
     pretrain_learning_rate: float = 5e-4

@@ -21,7 +21,7 @@ from engine.encoders.geometry import OwnLengths
 from engine.training import checkpoint
 from engine.training.compute import faults, optimizer
 from engine.training.compute.peers import ALONE, Peers
-from engine.training.compute.plan import Plan, look, make_plan
+from engine.training.compute.plan import Plan, free_memory, make_plan
 from engine.training.compute.workers import Workers, choose_workers
 from engine.training.data import FloatArray
 from engine.training.heldout import HeldOutPool, measure
@@ -78,10 +78,11 @@ def prepared(job: Job, peers: Peers = ALONE, *, report: bool = True, whole: bool
     config, hardware = job.config, job.hardware
     with faults.memory_errors():
         student = Student(job.model, config, hardware, whole=whole)
-        plan = peers.decide(make_plan(student, config, hardware, look(hardware, peers.local_count)))
+        plan = peers.decide(make_plan(student, config, hardware, free_memory(hardware, peers.local_count)))
         for choice in plan.choices if report else ():
             job.emit(Choice(stage=STAGE, setting=choice.setting, value=choice.value, reason=choice.reason))
-        student.rework_blocks(checkpointing=plan.checkpointing, compiled=plan.compiled)
+        if plan.checkpointing:
+            student.checkpoint_blocks()
         with Workers(*peers.decide(choose_workers(student, config, hardware, processes=peers.local_count))) as workers:
             yield Setup(job, student, workers, plan, peers)
 

@@ -34,7 +34,7 @@ def main() -> None:
     from engine.runs.stage_process import peak_memory_mb
     from engine.training.compute.grad_cache import gradients
     from engine.training.compute.micro_batches import MicroBatch, micro_batches
-    from engine.training.compute.plan import look, make_plan
+    from engine.training.compute.plan import free_memory, make_plan
     from engine.training.compute.workers import Workers, choose_workers
     from engine.training.model.student import Student
     from engine.training.objectives import losses
@@ -42,10 +42,11 @@ def main() -> None:
     hardware = choose_hardware(options.device, purpose="train")
     recipe = replace(PRESETS["standard"], max_tokens=options.tokens)
     student = Student(resolve_model(options.model), recipe, hardware)
-    plan = make_plan(student, recipe, hardware, look(hardware))
+    plan = make_plan(student, recipe, hardware, free_memory(hardware))
     for choice in (*hardware.choices, *plan.choices):
         print(f"{choice.setting:24} {choice.value:10} {choice.reason}")
-    student.rework_blocks(checkpointing=plan.checkpointing, compiled=plan.compiled)
+    if plan.checkpointing:
+        student.checkpoint_blocks()
     before = peak_memory_mb()
 
     texts = [" ".join([WORDS[(i + j) % len(WORDS)] for j in range(2 * options.tokens)])

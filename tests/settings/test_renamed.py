@@ -27,6 +27,7 @@ VALUES: dict[str, Any] = {
     "search.term_weights": False,
     "vectors.expansion_search": 64,
     "training.quantisation": "4-bit",
+    "training.compile": "on",
     "training.query_steps": 100,
     "training.query_learning_rate": 5e-4,
     "training.refresh_every": 50,
@@ -112,7 +113,7 @@ def test_the_note_names_the_new_keys(project: ProjectFolder) -> None:
 def test_a_recipe_is_identified_by_its_old_names(old: str, new: str) -> None:
     found = recipe_identity({"steps": 3, "adapter_scope": new, "graph_memory_mb": None})
     gone = {
-        "graph_memory_mb": 512,
+        "graph_memory_mb": 512, "compile": "auto",
         "quantisation": "none", "query_steps": 100, "query_learning_rate": 5e-4, "refresh_every": 0, "mined_per_query": 20,
     }  # fmt: skip
     assert found == {"steps": 3, "side": old, **gone}

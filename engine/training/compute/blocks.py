@@ -1,6 +1,6 @@
-"""The transformer's blocks in training: their activations computed twice to save memory, their code compiled.
+"""The transformer's blocks in training: their activations computed twice to save memory.
 
-Checkpointing: Chen et al. 2016, "Training deep nets with sublinear memory cost" (one segment per block).
+Chen et al. 2016, "Training deep nets with sublinear memory cost" (one segment per block).
 """
 
 from __future__ import annotations
@@ -13,28 +13,13 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 Forward = Callable[..., Any]
-VARIANTS = 32
-"""Of one block, that are compiled at most."""
 
 
-def rework(
-    blocks: Iterable[nn.Module], *, checkpointing: bool, compiled: bool, dropout: bool, backend: str = "inductor"
-) -> None:
-    """Change how the blocks run, in place; what they compute stays the same. Call it once.
-
-    `checkpointing`: a graph keeps each block's input alone, and the backward pass runs the block again (with the same
-    random numbers where there is `dropout`). `compiled`: each block by torch.compile, for any number and length of
-    texts; a block that cannot be compiled runs as it was.
-    """
-    if compiled:
-        _prepare_compiling()
+def checkpoint_blocks(blocks: Iterable[nn.Module], dropout: bool) -> None:
+    """Let a graph keep each block's input alone, and the backward pass run the block again, with the same random numbers where
+    there is `dropout`. In place; what the blocks compute stays the same."""
     for block in blocks:
-        forward: Forward = block.forward
-        if compiled:
-            forward = torch.compile(forward, dynamic=True, backend=backend)
-        if checkpointing:
-            forward = _checkpointed(forward, dropout)
-        block.forward = forward
+        block.forward = _checkpointed(block.forward, dropout)
 
 
 def _checkpointed(forward: Forward, dropout: bool) -> Forward:
@@ -44,12 +29,3 @@ def _checkpointed(forward: Forward, dropout: bool) -> Forward:
         return checkpoint(forward, *args, use_reentrant=False, preserve_rng_state=dropout, **kwargs)
 
     return run
-
-
-def _prepare_compiling() -> None:
-    """Run as it was what cannot be compiled. Leave room for every variant of a block: with and without gradients, padding,
-    a single text; a decoder has eight of them before padding counts, and torch gives up at eight."""
-    import torch._dynamo
-
-    torch._dynamo.config.suppress_errors = True
-    torch._dynamo.config.recompile_limit = max(VARIANTS, torch._dynamo.config.recompile_limit)

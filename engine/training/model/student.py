@@ -16,7 +16,7 @@ from engine.encoders.loading import load_sentence_transformer
 from engine.encoders.model_folder import ModelFolder
 from engine.encoders.model_size import model_size
 from engine.encoders.text_model import TextModel
-from engine.training.compute.blocks import rework
+from engine.training.compute.blocks import checkpoint_blocks
 from engine.training.compute.micro_batches import MicroBatch, grid_length
 from engine.training.config import TrainingConfig
 from engine.training.model.fused_lora import fuse
@@ -88,12 +88,11 @@ class Student:
         """The LoRA tensors inside the model, in the order of `masters`."""
         return list(self._working.values())
 
-    def rework_blocks(self, *, checkpointing: bool, compiled: bool) -> None:
-        """Change how the blocks run, not what they compute (`engine.training.compute.blocks`). Call it once."""
-        found = blocks(self.transformer)
-        if found is not None and (checkpointing or compiled):
-            rework(found[1], checkpointing=checkpointing, compiled=compiled, dropout=self.has_dropout)
-            self._checkpointing = checkpointing
+    def checkpoint_blocks(self) -> None:
+        """See `engine.training.compute.blocks`. Call it once."""
+        if (found := blocks(self.transformer)) is not None:
+            checkpoint_blocks(found[1], self.has_dropout)
+            self._checkpointing = True
 
     def publish(self) -> None:
         """Copy the float32 masters into the model."""

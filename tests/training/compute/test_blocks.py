@@ -1,4 +1,4 @@
-"""Blocks that run twice, or compiled: the same gradients, less memory."""
+"""Blocks that run twice: the same gradients, less memory."""
 
 from __future__ import annotations
 
@@ -12,13 +12,11 @@ from fixtures.training import moved
 from torch import Tensor
 
 from engine.encoders.model_folder import ModelFolder, resolve_model
-from engine.training.compute.blocks import rework
 from engine.training.compute.grad_cache import gradients
 from engine.training.compute.micro_batches import micro_batches
 from engine.training.compute.workers import Workers
 from engine.training.config import TrainingConfig
 from engine.training.data import TrainingData
-from engine.training.model.lora import blocks
 from engine.training.model.student import Rows, Student
 from engine.training.objectives import losses
 
@@ -58,7 +56,7 @@ def test_checkpointing_equals_the_plain_step(
     model: ModelFolder, recipe: TrainingConfig, data: TrainingData, keep_graphs: bool, threads: int
 ) -> None:
     plain, thrifty = moved(model, recipe, 0.2), moved(model, recipe, 0.2)
-    thrifty.rework_blocks(checkpointing=True, compiled=False)
+    thrifty.checkpoint_blocks()
     rows = plain.query_rows(data.queries[:6]) + plain.chunk_rows(data.chunks[:14])
     assert_same(step(thrifty, rows, keep_graphs, threads), step(plain, rows, True))
 
@@ -66,7 +64,7 @@ def test_checkpointing_equals_the_plain_step(
 def test_checkpointing_repeats_the_dropout(model: ModelFolder, recipe: TrainingConfig, data: TrainingData) -> None:
     dropped = replace(recipe, lora_dropout=0.3, model_dropout=True)
     plain, thrifty = moved(model, dropped, 0.2), moved(model, dropped, 0.2)
-    thrifty.rework_blocks(checkpointing=True, compiled=False)
+    thrifty.checkpoint_blocks()
     rows = plain.query_rows(data.queries[:6]) + plain.chunk_rows(data.chunks[:14])
     for keep_graphs in (True, False):
         assert_same(step(thrifty, rows, keep_graphs), step(plain, rows, keep_graphs))
@@ -92,45 +90,18 @@ def kept_bytes(student: Student, rows: Rows) -> int:
 
 def test_checkpointing_keeps_less(model: ModelFolder, recipe: TrainingConfig, data: TrainingData) -> None:
     plain, thrifty = moved(model, recipe, 0.2), moved(model, recipe, 0.2)
-    thrifty.rework_blocks(checkpointing=True, compiled=False)
+    thrifty.checkpoint_blocks()
     rows = plain.chunk_rows(data.chunks[:8])
     assert kept_bytes(thrifty, rows) < kept_bytes(plain, rows) / 4
     assert thrifty.bytes_per_token(64) < plain.bytes_per_token(64)
     assert thrifty.bytes_per_token(64) == plain.bytes_per_token(64, checkpointing=True)
 
 
-def test_every_variant_of_a_block_may_be_compiled(model: ModelFolder, recipe: TrainingConfig) -> None:
-    """torch's own limit is eight, which a decoder reaches before batches without padding are met."""
-    import torch._dynamo
-
-    with torch._dynamo.config.patch(recompile_limit=8, suppress_errors=False):
-        moved(model, recipe, 0.2).rework_blocks(checkpointing=False, compiled=True)
-        assert torch._dynamo.config.recompile_limit >= 16
-        assert torch._dynamo.config.suppress_errors
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("checkpointing", [False, True])
-def test_compiled_blocks_equal_the_plain_step(
-    model: ModelFolder, recipe: TrainingConfig, data: TrainingData, checkpointing: bool
-) -> None:
-    """With torch's own tracing and autograd, but no code generator, which needs a C++ compiler."""
-    plain, compiled = moved(model, recipe, 0.2), moved(model, recipe, 0.2)
-    found = blocks(compiled.transformer)
-    assert found is not None
-    torch._dynamo.reset()
-    rework(found[1], checkpointing=checkpointing, compiled=True, dropout=False, backend="aot_eager")
-    rows = plain.query_rows(data.queries[:6]) + plain.chunk_rows(data.chunks[:14])
-    wanted = step(plain, rows, False)
-    assert_same(step(compiled, rows, False), wanted)
-    assert torch._dynamo.utils.counters["frames"]["ok"] > 0
-
-
 def test_a_reworked_model_still_gives_the_encoders_vectors(
     model: ModelFolder, recipe: TrainingConfig, data: TrainingData
 ) -> None:
     plain, thrifty = moved(model, recipe, 0.2), moved(model, recipe, 0.2)
-    thrifty.rework_blocks(checkpointing=True, compiled=False)
+    thrifty.checkpoint_blocks()
     rows = plain.chunk_rows(data.chunks[:8])
     with torch.no_grad():
         assert torch.equal(plain.forward(rows), thrifty.forward(rows))

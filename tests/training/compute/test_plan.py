@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from engine.core.events import Choice, Event
 from engine.encoders.hardware import Hardware
 from engine.encoders.model_folder import ModelFolder
 from engine.settings.load import validate
-from engine.training.compute.plan import Plan, Room, look, make_plan
+from engine.training.compute.plan import Plan, free_memory, make_plan
 from engine.training.config import TrainingConfig
 from engine.training.data import TrainingData
 from engine.training.job import Job
@@ -31,10 +30,8 @@ def student(tiny: ModelFolder) -> Student:
     return Student(tiny, TrainingConfig(max_tokens=128), CPU)
 
 
-def plan(student: Student, hardware: Hardware, free: float, no_compiler: str = "", **changes: Any) -> Plan:
-    return make_plan(
-        student, replace(TrainingConfig(max_tokens=128), **changes), hardware, Room(int(free), no_compiler)
-    )
+def plan(student: Student, hardware: Hardware, free: float, **changes: Any) -> Plan:
+    return make_plan(student, replace(TrainingConfig(max_tokens=128), **changes), hardware, int(free))
 
 
 def reported(found: Plan) -> dict[str, tuple[str, str]]:
@@ -43,13 +40,12 @@ def reported(found: Plan) -> dict[str, tuple[str, str]]:
 
 
 def test_a_cpu_with_room_computes_as_ever(student: Student) -> None:
-    found = plan(student, CPU, GB, no_compiler="no")
-    assert found == Plan(False, False, False, 1024, GB / 6, found.choices)
-    assert plan(student, CPU, GB, "no", graph_memory_mb=7).graph_bytes == 7 * 2**20
+    found = plan(student, CPU, GB)
+    assert found == Plan(False, False, 1024, GB / 6, found.choices)
+    assert plan(student, CPU, GB, graph_memory_mb=7).graph_bytes == 7 * 2**20
     assert plan(student, GPU, GB).graph_bytes == GB / 2
     choices = reported(found)
     assert choices["gradient checkpointing"][0] == "off"
-    assert choices["compiled blocks"] == ("off", "no")
 
 
 def test_checkpointing_where_a_micro_batch_does_not_fit(student: Student) -> None:
@@ -79,45 +75,18 @@ def test_a_gpu_shrinks_micro_batches_before_it_computes_twice(student: Student) 
     assert roomy.fused
 
 
-@pytest.mark.parametrize(
-    ("changes", "value", "reason"),
-    [
-        ({}, "on", "faster"),
-        ({"steps": 40}, "off", "40 steps"),
-        ({"steps": 40, "compile": "on"}, "on", "as set"),
-        ({"compile": "off"}, "off", "as set"),
-    ],
-)
-def test_compiled_where_it_pays(student: Student, changes: dict[str, Any], value: str, reason: str) -> None:
-    found = plan(student, GPU, GB, **changes)
-    assert found.compiled is (value == "on")
-    assert reported(found)["compiled blocks"][0] == value
-    assert reason in reported(found)["compiled blocks"][1]
+def test_processes_share_the_free_memory_of_a_cpu() -> None:
+    assert free_memory(CPU) > GB
+    assert free_memory(CPU, processes=4) < free_memory(CPU) / 2
 
 
-def test_a_wish_to_compile_on_a_cpu_is_refused_with_the_reason(student: Student) -> None:
-    room = look(CPU)
-    assert room.free > GB
-    assert look(CPU, processes=4).free < room.free / 2
-    found = make_plan(student, TrainingConfig(compile="on"), CPU, room)
-    assert not found.compiled
-    assert "GPU" in reported(found)["compiled blocks"][1]
-
-
-@pytest.mark.parametrize(("capability", "reason"), [((6, 1), "too old"), ((7, 5), ""), ((9, 0), "")])
-def test_free_memory_of_a_gpu_is_read_after_unused_memory_was_given_back(
-    monkeypatch: pytest.MonkeyPatch, capability: tuple[int, int], reason: str
-) -> None:
+def test_free_memory_of_a_gpu_is_read_after_unused_memory_was_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
 
     held = [3 * GB]
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: held.clear())
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _device: (8 * GB - sum(held), 8 * GB))
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _device: capability)
-    room = look(GPU)
-    assert room.free == 8 * GB
-    assert reason in room.no_compiler
-    assert bool(room.no_compiler) == bool(reason or importlib.util.find_spec("triton") is None)
+    assert free_memory(GPU) == 8 * GB
 
 
 def test_training_reports_the_choices(
@@ -128,7 +97,6 @@ def test_training_reports_the_choices(
     train(Job(tiny, data, short, CPU, tmp_path, events.append, lambda: False))
     choices = {event.setting: event.value for event in events if isinstance(event, Choice)}
     assert choices["gradient checkpointing"] == "on"
-    assert choices["compiled blocks"] == "off"
     assert choices["GradCache"] == "off"
     train(Job(tiny, data, replace(short, graph_memory_mb=0), CPU, tmp_path / "b", events.append, lambda: False))
     last = [event for event in events if isinstance(event, Choice) and event.setting == "GradCache"][-1]
@@ -136,9 +104,7 @@ def test_training_reports_the_choices(
 
 
 def test_settings_reach_the_recipe() -> None:
-    wishes = {"gradient_checkpointing": "on", "compile": "off"}
-    config = config_of(validate({"training": wishes}))
-    assert {name: getattr(config, name) for name in wishes} == wishes
+    assert config_of(validate({"training": {"gradient_checkpointing": "on"}})).gradient_checkpointing == "on"
 
 
 @pytest.mark.parametrize(
