@@ -185,7 +185,7 @@ def encode_cached(
     `encode`: in place of `encode_chunks`; `encode_shards` does several shards at once, and gives their vectors in order. `order`
     (n,): the rows in the order in which they are wanted.
     """
-    keys = _keys(hashes, texts)
+    keys = hash_keys(hashes)
     kept = cache.vectors_of(encoder.fingerprint, encoder.dimension)
     _, first = np.unique(keys if order is None else keys[order], return_index=True)
     first = np.sort(first) if order is None else order[np.sort(first)]
@@ -265,12 +265,6 @@ class _Report:
         if self._should_stop is not None and self._should_stop():
             kept = f"{self._before:,} of {self._total:,} different texts are embedded and kept."
             raise CancelledError("Stopped.", kept, "Run again to resume.", command="run")
-
-
-def _keys(hashes: Sequence[str], texts: Sequence[str]) -> np.ndarray:
-    if len(hashes) != len(texts):
-        raise ValueError(f"{len(hashes)} hashes for {len(texts)} texts")
-    return hash_keys(hashes)
 
 
 def hash_keys(hashes: Sequence[str]) -> np.ndarray:

@@ -41,14 +41,6 @@ def report_prompts(prompts: Prompts, report: Report) -> None:
     report("document prompt", repr(prompts.document), why)
 
 
-@dataclass(frozen=True, slots=True)
-class Abilities:
-    """What a kind of encoder can be used for beside encoding: to be trained (an adapter of its weights), to be exported."""
-
-    trains: bool
-    exports: bool
-
-
 class QueryEncoder(Protocol):
     """Questions → vectors. For one thread at a time."""
 
@@ -86,8 +78,8 @@ class EncoderSource(ABC):
     """An encoder as a project or an index names it. Nothing is loaded, and no server is asked.
 
     `name`: for messages. `prompts`: what stands before queries and chunks. `max_tokens`: the longest text that it takes. `server`:
-    the address that gets the texts, empty where they stay on this machine. `folder`: of its weights, for what `abilities` speak of;
-    `weights_sha256`: their digest, empty without them. `tokenizer_file`: a tokenizer.json, None where there is none.
+    the address that gets the texts, empty where they stay on this machine. `folder`: of its weights, for what an adapter `trains`
+    or an export gives away. `tokenizer_file`: a tokenizer.json, None where there is none.
     """
 
     name: str
@@ -95,9 +87,9 @@ class EncoderSource(ABC):
     max_tokens: int
     server: str = ""
     folder: ModelFolder | None = None
-    weights_sha256: str = ""
     tokenizer_file: Path | None = None
-    abilities: Abilities = Abilities(trains=False, exports=False)
+    trains: bool = False
+    exports: bool = False
 
     @property
     def reading(self) -> dict[str, Any]:

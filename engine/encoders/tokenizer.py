@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
@@ -16,26 +15,17 @@ _LENGTHS = ("truncation", "padding", "version")
 """What differs between copies of a tokenizer.json, and counts for nothing where texts are neither cut nor padded."""
 
 
-@dataclass(frozen=True, slots=True)
-class TokenizerFile:
-    """A Hugging Face tokenizer.json. `fingerprint` is that of the rules by which it makes tokens."""
-
-    path: Path
-
-    @property
-    def fingerprint(self) -> str:
-        """16 hex digits. Raises ModelError where the file cannot be read."""
-        return _fingerprint(self.path, remembered_sha256(self.path))
+def tokenizer_fingerprint(path: Path) -> str:
+    """16 hex digits of the rules by which a Hugging Face tokenizer.json makes tokens. Raises ModelError where it cannot be read."""
+    return _fingerprint(path, remembered_sha256(path))
 
 
-def chunk_tokenizer(settings: Settings) -> TokenizerFile:
-    """The tokenizer that `corpus.tokenizer` names, by default the encoder's; the bundled model's where that has none of its own.
-
-    Raises ModelError.
-    """
+def chunk_tokenizer(settings: Settings) -> Path:
+    """The tokenizer.json that `corpus.tokenizer` names, by default the encoder's; the bundled model's where that has none of its
+    own. Raises ModelError."""
     named = settings.corpus.tokenizer
     if not named and (own := encoder_source(settings.encoder).tokenizer_file):
-        return TokenizerFile(own)
+        return own
     named = named or DEFAULT_MODEL
     path = bundled_folder() if named in BUNDLED_NAMES else Path(named).expanduser()
     file = path / "tokenizer.json" if path.is_dir() else path
@@ -44,7 +34,7 @@ def chunk_tokenizer(settings: Settings) -> TokenizerFile:
             f"There is no tokenizer {named}.", "It is neither a file tokenizer.json nor a folder that holds one.",
             "Name one in corpus.tokenizer, or leave it empty to use the encoder's tokenizer.", code="tokenizer-missing",
         )  # fmt: skip
-    return TokenizerFile(file)
+    return file
 
 
 @lru_cache(maxsize=8)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from engine.core.errors import EngineError, ResourceError, UsageError, first_line
+from engine.core.errors import EngineError, ResourceError, first_line
 from engine.core.similarity import Similarity
 from engine.encoders.encoder import Progress
 from engine.encoders.fingerprint import effective_max_tokens, encoder_fingerprint, read_prompts
@@ -70,11 +70,6 @@ class TransformerEncoder:
         """
         import torch
 
-        if max_tokens < 3:
-            raise UsageError(
-                "max_tokens is too small.", f"{max_tokens} leaves no room for a word.", "Set it to 16 or more.",
-                code="max-tokens-too-small",
-            )  # fmt: skip
         hardware = hardware or choose_hardware()
         dtype = getattr(torch, hardware.dtype)
         limit = effective_max_tokens(model, max_tokens)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import ipaddress
+import os
 import socket
 import ssl
 from collections.abc import Iterable
@@ -22,6 +23,9 @@ _PRIVATE = [
     for text in ("127.0.0.0/8", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "::1/128", "fc00::/7")
 ]
 CONNECT_SECONDS = 10.0
+KEY = "BMEMBED_ENDPOINT_KEY"
+"""The environment variable."""
+KEY_HINT = f"the variable {KEY}. It is sent only to servers that project.toml names, by https or within this machine."
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,3 +153,16 @@ def _no_address(setting: str, url: str, why: str) -> SettingsError:
         f"{setting} = '{_without_user(url)}' is not a usable address.", why,
         "Write it like http://127.0.0.1:8080/v1.", code="endpoint-invalid",
     )  # fmt: skip
+
+
+def server_key() -> str:
+    """The key, empty where there is none. Raises SettingsError for one that no header can hold; the error does not show it."""
+    key = os.environ.get(KEY, "").strip()
+    if not (key.isascii() and key.isprintable()):
+        raise SettingsError(
+            f"The key in the variable {KEY} cannot be sent.",
+            "It holds a line break or a character outside ASCII.",
+            f"Correct {KEY}, or leave it out.",
+            code="endpoint-key-invalid",
+        )
+    return key

@@ -11,9 +11,8 @@ from math import inf
 from typing import Any, TypeVar
 
 from engine.core.errors import ModelError, StageError
-from engine.endpoint.address import Address
+from engine.endpoint.address import KEY_HINT, Address
 from engine.endpoint.exchange import Exchange, ExchangeError, Response
-from engine.endpoint.key import KEY_HINT
 
 TRIES = 5
 PAUSE_SECONDS = 0.5  # before the second try; twice as long before each further one

@@ -88,7 +88,7 @@ def _encoder(source: Source) -> dict[str, Any] | None:
         return None
     return {
         "base_model": _plain(encoder.source.name),
-        "base_weights_sha256": encoder.source.weights_sha256,
+        "base_weights_sha256": encoder.source.folder.weights_sha256 if encoder.source.folder else "",
         "base_fingerprint": encoder.source.fingerprint,
         "interpolation_weight": encoder.weight,
         "adapter_scope": encoder.scope,

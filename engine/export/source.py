@@ -40,7 +40,7 @@ class EncoderInUse:
     @property
     def folder(self) -> ModelFolder:
         """The model's. Raises UsageError for an encoder that is not exported."""
-        if self.source.folder is None or not self.source.abilities.exports:
+        if self.source.folder is None or not self.source.exports:
             raise UsageError(
                 f"The encoder {self.source.name} cannot be exported.", "Its weights are not the project's to give away.",
                 "Export something else, such as vectors or chunks.", code="encoder-not-exportable", command="export",

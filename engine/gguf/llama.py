@@ -64,16 +64,32 @@ def why_not_loaded(path: Path) -> str:
     return wrong.why if wrong else complaint(path)
 
 
-def check_vocabulary(path: Path) -> None:
-    """Load all of a model but its weights. Raises ModelError with the true reason where llama.cpp cannot use it."""
+def load(path: Path, **options: Any) -> Any:
+    """A model loaded with these parameters of llama.cpp; None where it cannot be, and `complaint` says why."""
     lib = library()
     clear_log()
     params = lib.llama_model_default_params()
-    params.vocab_only, params.n_gpu_layers = True, 0
-    model = lib.llama_model_load_from_file(os.fsencode(path), params)
-    if model is None:
+    params.use_extra_bufts = False  # with them, quantised models crash on CPUs with AMX
+    for name, value in options.items():
+        setattr(params, name, value)
+    return lib.llama_model_load_from_file(os.fsencode(path), params)
+
+
+def tokenise(vocabulary: Any, text: str, *, around: bool, control: bool) -> list[int]:
+    """Tokens of a text: with the model's own marks `around` it; with `control`, what is written as a control token is one."""
+    lib, data = library(), text.encode("utf-8", "replace")
+    found = -(len(data) + 8)
+    while found < 0:  # it is the room that is needed: a space may be three tokens
+        buffer = (lib.llama_token * -found)()
+        found = lib.llama_tokenize(vocabulary, data, len(data), buffer, -found, around, control)
+    return list(buffer[:found])
+
+
+def check_vocabulary(path: Path) -> None:
+    """Load all of a model but its weights. Raises ModelError with the true reason where llama.cpp cannot use it."""
+    if (model := load(path, vocab_only=True, n_gpu_layers=0)) is None:
         raise unusable(path, why_not_loaded(path))
-    lib.llama_model_free(model)
+    library().llama_model_free(model)
 
 
 if __name__ == "__main__":

@@ -119,21 +119,15 @@ def _refuse_unfit(store: Store, queries: Mapping[int, Query], wanted: Mapping[in
                 code="query-missing",
             )  # fmt: skip
         if not text:
-            raise UsageError(
-                "A query cannot be empty.", "There is no text in it.", "Write one, or delete the query.",
-                code="query-empty",
-            )  # fmt: skip
-        if question_key(text) in judged:
-            raise UsageError(
-                "The text equals a judged question.", "Judged questions are for measuring; they are never trained on.",
-                "Reword it.", code="query-judged",
-            )  # fmt: skip
-        if question_key(text) in others:
-            raise UsageError(
-                "The text equals another query.", "Each query is trained on once.", "Reword it.",
-                code="query-duplicate",
-            )  # fmt: skip
-        others.add(question_key(text))
+            what, to_do = "A query cannot be empty.", "Write one, or delete the query."
+            raise UsageError(what, "There is no text in it.", to_do, code="query-empty")
+        if (same := question_key(text)) in judged:
+            why = "Judged questions are for measuring; they are never trained on."
+            raise UsageError("The text equals a judged question.", why, "Reword it.", code="query-judged")
+        if same in others:
+            why = "Each query is trained on once."
+            raise UsageError("The text equals another query.", why, "Reword it.", code="query-duplicate")
+        others.add(same)
 
 
 def _noted(edits: Edits, store: Store, queries: Mapping[int, Query], texts: Mapping[int, str | None]) -> Edits:

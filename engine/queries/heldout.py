@@ -67,10 +67,7 @@ def assign_split(keys: Mapping[int, str], share: float, seed: int = 0) -> frozen
     A document is held out when the hash of (seed, key) falls into the first `share` of the hash range, so adding or
     removing documents moves nobody else, and equal keys stay together. From two different keys on, both parts have at
     least one document: where the hashes leave one part empty, the document nearest to the limit changes sides.
-    ValueError unless 0 < share < 1.
     """
-    if not 0 < share < 1:
-        raise ValueError(f"the held-out share must lie between 0 and 1, not {share}")
     places = {key: _place(seed, key) for key in keys.values()}
     held = {key for key, place in places.items() if place < share}
     if len(places) >= 2 and not held:
@@ -82,7 +79,7 @@ def assign_split(keys: Mapping[int, str], share: float, seed: int = 0) -> frozen
 
 def split_documents(keys: Mapping[int, str], share: float, seed: int = 0) -> dict[int, Split]:
     """The held-out documents of `keys` (see `assign_split`): a third of them decides when training stops, the others what is used.
-    A single one decides what is used. ValueError unless 0 < share < 1."""
+    A single one decides what is used."""
     aside = {key: keys[key] for key in assign_split(keys, share, seed)}
     validation = assign_split(aside, 1 / 3, seed + 1) if len(set(aside.values())) > 1 else frozenset()
     return {key: "validation" if key in validation else "heldout" for key in aside}
@@ -95,9 +92,7 @@ def least_of(keys: Collection[str], count: int, seed: int = 0) -> list[str]:
 
 def cap_queries(keys: Sequence[str], max_queries: int, seed: int = 0) -> list[int]:
     """Indices, ascending, of at most `max_queries` of the `keys`: those of least hash, so a seeded random choice that
-    stays nearly the same when queries come or go. ValueError when `max_queries` is below 1."""
-    if max_queries < 1:
-        raise ValueError(f"max_queries must be at least 1, not {max_queries}")
+    stays nearly the same when queries come or go."""
     order = sorted(range(len(keys)), key=lambda index: (_place(seed, keys[index]), index))
     return sorted(order[:max_queries])
 

@@ -1,4 +1,4 @@
-"""Ranked lists on disk: three .npy files and a small JSON that says how large each must be."""
+"""Ranked lists on disk: three .npy files, and the version of their format."""
 
 from __future__ import annotations
 
@@ -56,8 +56,6 @@ class RankedLists:
     @classmethod
     def from_lists(cls, query_ids: Sequence[int], lists: Sequence[tuple[Any, Any]]) -> RankedLists:
         """From one (ids, scores) pair of equally long sequences for each query."""
-        if len(query_ids) != len(lists):
-            raise ValueError(f"{len(query_ids)} query ids for {len(lists)} lists")
         ids = pad_rows([found for found, _ in lists], ABSENT, np.int64)
         scores = pad_rows([values for _, values in lists], -np.inf, np.float32)
         return cls(np.asarray(query_ids, dtype=np.int64), ids, scores)
@@ -65,21 +63,20 @@ class RankedLists:
     def save(self, folder: Path) -> None:
         """Write into `folder`, which is made if missing. OSError when the disk refuses."""
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        files = {}
         for name, dtype in _TYPES.items():
-            array = np.ascontiguousarray(getattr(self, name), dtype=dtype)
-            np.save(folder / f"{name}.npy", array, allow_pickle=False)
-            files[name] = {"shape": list(array.shape), "bytes": (folder / f"{name}.npy").stat().st_size}
-        (folder / _META).write_text(json.dumps({"version": VERSION, "files": files}, indent=1), encoding="utf-8")
+            np.save(folder / f"{name}.npy", np.asarray(getattr(self, name), dtype), allow_pickle=False)
+        (folder / _META).write_text(json.dumps({"version": VERSION}), encoding="utf-8")
 
     @classmethod
     def load(cls, folder: Path) -> RankedLists:
-        """Read what `save` wrote. DamagedError when a file is missing, of another size or shape, or makes no sense."""
+        """Read what `save` wrote. DamagedError when a file is missing or makes no sense."""
         try:
             meta = json.loads((folder / _META).read_text(encoding="utf-8"))
             if meta["version"] != VERSION:
                 raise ValueError(f"format version {meta['version']}, this program reads {VERSION}")
-            arrays = {name: _read(folder / f"{name}.npy", meta["files"][name], dtype) for name, dtype in _TYPES.items()}
+            arrays = {name: np.load(folder / f"{name}.npy", allow_pickle=False) for name in _TYPES}
+            if {name: array.dtype for name, array in arrays.items()} != _TYPES:
+                raise ValueError("the numbers are of another type")
             return cls(**arrays)
         except (OSError, ValueError, KeyError, TypeError, EOFError) as error:
             raise DamagedError(
@@ -102,13 +99,3 @@ class RankedLists:
         if not np.isfinite(self.scores[present]).all():
             return "a score is not a finite number"
         return ""
-
-
-def _read(path: Path, expected: dict[str, Any], dtype: np.dtype[Any]) -> NDArray[Any]:
-    size = path.stat().st_size
-    if size != expected["bytes"]:
-        raise ValueError(f"{path.name} has {size} bytes, not {expected['bytes']}")
-    array: NDArray[Any] = np.load(path, allow_pickle=False)
-    if array.dtype != dtype or list(array.shape) != expected["shape"]:
-        raise ValueError(f"{path.name} holds {array.dtype} {array.shape}, not {dtype} {expected['shape']}")
-    return array

@@ -1,14 +1,38 @@
-"""Lists to learn from: one chunk at random from each interval of a query's ranking (METHODS.md §1 Sampling)."""
+"""Lists to learn from: one chunk at random from each interval of a query's ranking (METHODS.md §1 Partition, Sampling; BMEmbed,
+section 3.2)."""
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.ranking.partition import Bounds, Scheme, partition_ranks
 from engine.ranking.rankings_file import ABSENT, Ids, RankedLists, Scores
+
+Scheme = Literal["fine-to-coarse", "uniform"]
+Bounds = tuple[tuple[int, int], ...]
+
+POSITIVE = 3
+"""The first interval is always the ranks [0, 3): the positive."""
+
+
+def partition_ranks(k: int, m: int, scheme: Scheme = "fine-to-coarse") -> Bounds:
+    """At most m ≥ 2 half-open intervals that cover the ranks [0, k) in order, none of them empty.
+
+    The m - 1 intervals after the first share [3, k): in equal lengths, or each twice as long as the last. Real bounds
+    are floored (in whole-number arithmetic, so exactly); one that falls on its predecessor moves up by one.
+    """
+    if k <= POSITIVE:
+        return ((0, k),)
+    rest = min(m - 1, k - POSITIVE)
+    bounds = [0, POSITIVE]
+    for i in range(1, rest + 1):
+        part, whole = (i, rest) if scheme == "uniform" else (2**i - 1, 2**rest - 1)
+        bounds.append(max(POSITIVE + (k - POSITIVE) * part // whole, bounds[-1] + 1))
+    return tuple(itertools.pairwise(bounds))
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +55,8 @@ def sample_lists(
 
     A query with fewer than k results gets a partition of the results it has, so it may have fewer than m intervals;
     one without results gets no list. Each query draws from its own generator, seeded by (seed, query id): the lists do
-    not depend on which other queries there are or in which order. ValueError for m < 2, a negative seed or query id.
+    not depend on which other queries there are or in which order.
     """
-    if lists_per_query < 1:
-        raise ValueError(f"lists_per_query must be at least 1, not {lists_per_query}")
     lengths = ranked.lengths
     kept = np.flatnonzero(lengths > 0)
     partitions: dict[int, Bounds] = {}

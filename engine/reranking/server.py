@@ -16,10 +16,9 @@ import numpy as np
 from engine.core.disk import disk_errors, json_sha256
 from engine.core.errors import EngineError
 from engine.encoders.text_model import encodable
-from engine.endpoint.address import Address
+from engine.endpoint.address import Address, server_key
 from engine.endpoint.asking import ModelServer
 from engine.endpoint.exchange import ExchangeError
-from engine.endpoint.key import server_key
 from engine.endpoint.servers import note_server
 from engine.reranking.reranker import finite, too_slow
 

@@ -146,7 +146,7 @@ def estimate(snapshot: ProjectSnapshot, stages: Sequence[str], should_stop: Call
     if sum(work.encodings(stages).values()) + ("train" in stages) * work.passes() < MIN_ENCODINGS:
         return None
     chosen = settings.encoder
-    if chosen.small_model or chosen.vectors or not encoder_source(chosen).abilities.trains:
+    if chosen.small_model or chosen.vectors or not encoder_source(chosen).trains:
         return RunEstimated(chunks=work.chunks, seconds={}, unknown=list(stages))
     unknown = [stage for stage in stages if _unknown(snapshot, stage)]
     known = [stage for stage in stages if stage not in unknown]

@@ -91,6 +91,6 @@ class EncodersInUse:
             tokenizer.no_padding()
             return tokenizer
 
-        path: Path = chunk_tokenizer(self.loaded.settings()).path
+        path: Path = chunk_tokenizer(self.loaded.settings())
         found = self._tokenizer.get(path, read).encode_batch([encodable(text) for text in texts])
         return sum(min(most, len(one.ids)) for one in found)

@@ -33,7 +33,7 @@ class TrainingConfig:
     `listnet` and `listmle` of METHODS.md §1; `queries_per_step` counts lists there. On the evidence chunk and the query's own
     negatives: `triplet` with `triplet_margin`, and `plackett_luce` with `label_smoothing` (METHODS.md §2).
 
-    engine/training/objectives/teachers.py has the formulas of `teacher`; `auto` is `mixture` for `mixed`, and `bm25` for the
+    engine/training/objectives/objective.py has the formulas of `teacher`; `auto` is `mixture` for `mixed`, and `bm25` for the
     others. b of the mixture is `teacher_bm25_weight`, α `teacher_temperature` (on tantivy's BM25 scale).
     `false_negatives`: chunks that the teacher puts above the evidence chunk stay negatives, are left out, or count as
     positives too; it means nothing to `listnet` and `listmle`. `negative_ranks` are BM25 ranks [from, to),

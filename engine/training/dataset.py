@@ -44,7 +44,7 @@ def train_rows(settings: Settings, queries: Sequence[Query], chunks: Sequence[Ch
 
 def why_untrained(settings: Settings, queries: Sequence[Query], chunks: Sequence[Chunk]) -> str:
     """Why no adapter can be trained: of this encoder, or from so little; empty where one can."""
-    if not (encoder := encoder_source(settings.encoder)).abilities.trains:
+    if not (encoder := encoder_source(settings.encoder)).trains:
         return f"the encoder {encoder.name} cannot be trained"
     if len(chunks) < 2:
         return "the documents make a single chunk"

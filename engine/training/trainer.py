@@ -14,9 +14,8 @@ from engine.training.job import Job
 from engine.training.loop import Ended, Gradients, Loop, Setup, TrainResult, prepared
 from engine.training.model.augmentation import given
 from engine.training.model.lora import start_of
-from engine.training.objectives.objective import Objective
+from engine.training.objectives.objective import Objective, PairScores
 from engine.training.objectives.pair_scores import pair_scores
-from engine.training.objectives.teachers import PairScores
 
 __all__ = ["TrainResult", "train"]
 _SCALED_BY = 32

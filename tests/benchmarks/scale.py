@@ -39,7 +39,7 @@ from engine.corpus.ingest.former import document_of, record_of  # noqa: E402
 from engine.corpus.ingest.ingest import hash_file  # noqa: E402
 from engine.corpus.ingest.stage import VERSION  # noqa: E402
 from engine.corpus.scan.scan import scan  # noqa: E402
-from engine.encoders.tokenizer import chunk_tokenizer  # noqa: E402
+from engine.encoders.tokenizer import chunk_tokenizer, tokenizer_fingerprint  # noqa: E402
 from engine.project.folder import ProjectFolder  # noqa: E402
 from engine.project.stage import fingerprint  # noqa: E402
 from engine.runs.pipeline import run  # noqa: E402
@@ -95,7 +95,7 @@ def cut(project: ProjectFolder) -> None:
     settings = project.settings()
     (source,), corpus = project.sources(settings), settings.corpus
     recipe = {"version": VERSION, **corpus.model_dump(include={"chunk_tokens", "overlap_sentences", "context"})}
-    chunking = fingerprint(tokenizer=chunk_tokenizer(settings).fingerprint, **recipe)
+    chunking = fingerprint(tokenizer=tokenizer_fingerprint(chunk_tokenizer(settings)), **recipe)
     with closing(project.store()) as store, store.transaction():
         for file in scan([source], corpus.include, corpus.exclude).files:
             text, start, chunks = file.absolute.read_text("utf-8"), 0, []

@@ -101,7 +101,7 @@ def test_without_an_adapter_it_is_the_black_box_alone(tmp_path: Path, tiny_model
     settings = EncoderSettings(model=str(tiny_model), small_model=str(other), device="cpu", query_prompt="q: ")
     source, base = encoder_source(settings), base_source(settings)
     assert isinstance(source, AugmentedSource)
-    assert (source.abilities.trains, source.abilities.exports, source.folder.path) == (True, False, other)
+    assert (source.trains, source.exports, source.folder.path) == (True, False, other)
     assert (source.tokenizer_file, source.prompts) == (base.tokenizer_file, base.prompts)
     assert source.vectors_fingerprint(64) == base.vectors_fingerprint(64)
     assert source.fingerprint not in (base.fingerprint, source.folder.fingerprint)

@@ -161,8 +161,6 @@ def test_a_stop_is_heard_between_the_batches_of_a_shard(tmp_path: Path) -> None:
 
 
 def test_wrong_arguments(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="2 hashes for 1 texts"):
-        encode_cached(CountingEncoder(), [content_hash("a")] * 2, ["a"], EmbeddingCache(tmp_path))
     with pytest.raises(ValueError, match="sha256"):
         encode_cached(CountingEncoder(), ["abcd"], ["a"], EmbeddingCache(tmp_path))
 

@@ -12,7 +12,7 @@ import torch
 from fixtures.errors import fails
 from fixtures.sentence_encoders import SentenceTransformer
 
-from engine.core.errors import EngineError, ModelError, ResourceError, UsageError
+from engine.core.errors import EngineError, ModelError, ResourceError
 from engine.encoders.fingerprint import encoder_fingerprint
 from engine.encoders.hardware import Hardware
 from engine.encoders.loading import load_sentence_transformer
@@ -242,11 +242,6 @@ def test_chat_models_are_refused(model_copy: Path) -> None:
     (model_copy / "sentence_bert_config.json").write_text(json.dumps(settings))
     with fails(ModelError, "model-unsupported"):
         encoder(model_copy)
-
-
-def test_useless_limit_is_refused(tiny_model: Path) -> None:
-    with pytest.raises(UsageError):
-        encoder(tiny_model, max_tokens=2)
 
 
 # --- adapters ---------------------------------------------------------------------------------------------------------

@@ -155,6 +155,6 @@ def test_only_one_thing_stands_beside_an_encoder(tmp_path: Path, tiny_model: Pat
     assert refused.value.code == "encoder-ambiguous"
     source = encoder_source(both.model_copy(update={"small_model": ""}))
     alone = encoder_source(both.model_copy(update={"small_model": "", "vectors": ""}))
-    assert (source.abilities.trains, source.abilities.exports) == (True, False)
+    assert (source.trains, source.exports) == (True, False)
     assert source.vectors_fingerprint(64) == alone.vectors_fingerprint(64)
     assert source.fingerprint != alone.fingerprint

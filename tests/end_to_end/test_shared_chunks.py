@@ -11,7 +11,7 @@ from fixtures.tiny_decoder import build_tiny_decoder
 from fixtures.tiny_model import build_tiny_model
 
 from engine.core.errors import ModelError
-from engine.encoders.tokenizer import TokenizerFile, chunk_tokenizer
+from engine.encoders.tokenizer import chunk_tokenizer, tokenizer_fingerprint
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot
 from engine.project.store.artifact_info import QueriesInfo
@@ -63,13 +63,13 @@ def test_another_tokenizer_does_unless_chunks_keep_the_former(project: Path, tmp
 
 
 def test_how_long_texts_are_cut_or_padded_is_no_rule_of_a_tokenizer(tmp_path: Path, tiny_model: Path) -> None:
-    own = TokenizerFile(tiny_model / "tokenizer.json")
-    rules = json.loads(own.path.read_text())
+    own = tiny_model / "tokenizer.json"
+    rules = json.loads(own.read_text())
     copy, other = tmp_path / "tokenizer.json", tmp_path / "other.json"
     cut = {"direction": "Right", "max_length": 64, "strategy": "LongestFirst", "stride": 0}
     copy.write_text(json.dumps({**rules, "truncation": cut}, indent=2))
     other.write_text(json.dumps({**rules, "normalizer": None}))
-    assert TokenizerFile(copy).fingerprint == own.fingerprint != TokenizerFile(other).fingerprint
+    assert tokenizer_fingerprint(copy) == tokenizer_fingerprint(own) != tokenizer_fingerprint(other)
 
 
 def test_a_tokenizer_that_is_not_there(tmp_path: Path) -> None:

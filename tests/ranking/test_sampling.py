@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.ranking.partition import partition_ranks
 from engine.ranking.rankings_file import RankedLists
-from engine.ranking.sampling import sample_lists
+from engine.ranking.sampling import partition_ranks, sample_lists
 
 
 def ranked(lengths: list[int], query_ids: list[int]) -> RankedLists:

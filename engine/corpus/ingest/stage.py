@@ -12,9 +12,9 @@ from engine.core.errors import UsageError
 from engine.corpus.ingest.former import forget_gone, limits_of, no_documents, ocr_mark, passwords_mark, wanted_tesseract
 from engine.corpus.ingest.ingest import Ingest
 from engine.corpus.scan.scan import Scan, Skipped, scan
+from engine.encoders.fingerprint import warnings_of
 from engine.encoders.kinds.chosen import base_source
-from engine.encoders.tokenizer import chunk_tokenizer
-from engine.encoders.warnings import warnings_of
+from engine.encoders.tokenizer import chunk_tokenizer, tokenizer_fingerprint
 from engine.project.stage import ProjectSnapshot, Stage, StageContext, fingerprint, stage_fingerprint
 from engine.project.store.artifact_info import CorpusInfo
 from engine.project.store.artifacts import Artifact
@@ -35,7 +35,10 @@ class IngestStage(Stage):
 
     def inputs(self, snapshot: ProjectSnapshot) -> dict[str, Any]:
         """Everything but the files themselves, which the stage compares one by one."""
-        return {"corpus": _recipe(snapshot.settings), "tokenizer": chunk_tokenizer(snapshot.settings).fingerprint}
+        return {
+            "corpus": _recipe(snapshot.settings),
+            "tokenizer": tokenizer_fingerprint(chunk_tokenizer(snapshot.settings)),
+        }
 
     def run(self, context: StageContext) -> dict[str, Any]:
         """Scan the sources and bring documents and chunks in line with them.
@@ -56,17 +59,18 @@ class IngestStage(Stage):
         for warning in warnings_of(context.settings, base_source(context.settings.encoder)):
             context.warn(warning)
         tokenizer = chunk_tokenizer(context.settings)
+        tokenised_by = tokenizer_fingerprint(tokenizer)
         cut = {"version": VERSION, **corpus.model_dump(include={"chunk_tokens", "overlap_sentences", "context"})}
-        chunking = fingerprint(tokenizer=tokenizer.fingerprint, **cut)
+        chunking = fingerprint(tokenizer=tokenised_by, **cut)
         tesseract = wanted_tesseract(context)
         _report_left_out(context, found.skipped)
-        tally = Ingest(context, tokenizer.path, chunking, tesseract).bring_in_line(found)
+        tally = Ingest(context, tokenizer, chunking, tesseract).bring_in_line(found)
         import_beside(context, [file.absolute for file in found.files if file.format == "beir"])
         info = CorpusInfo(
             context.store.corpus_fingerprint(), passwords=passwords_mark(context), ocr=ocr_mark(context, tesseract),
-            limits=limits_of(context), tokenizer=tokenizer.fingerprint,
+            limits=limits_of(context), tokenizer=tokenised_by,
         )  # fmt: skip
-        made_from = {"corpus": _recipe(context.settings), "tokenizer": tokenizer.fingerprint}
+        made_from = {"corpus": _recipe(context.settings), "tokenizer": tokenised_by}
         context.store.put_artifact(Artifact(info, stage_fingerprint("ingest", VERSION, made_from)))
         counts = context.store.counts()
         return {

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.core.similarity import COSINE, Similarity
-from engine.encoders.encoder import Abilities, Encoder, EncoderSource, Progress, Report, unheard
+from engine.encoders.encoder import Encoder, EncoderSource, Progress, Report, unheard
 from engine.encoders.kinds.folder import FolderSource
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float32]
 
 VERSION = 1
-BESIDE = Abilities(trains=True, exports=False)
 
 
 def joined(black_box: Tensor, small: Tensor) -> Tensor:
@@ -63,7 +62,7 @@ class AugmentedSource(EncoderSource):
         """Of both, with one name and one fingerprint."""
         return cls(
             black_box=black_box, small=small, name=f"{black_box.name} + {small.name}", folder=small.folder,
-            weights_sha256=small.weights_sha256, abilities=BESIDE, **black_box.reading,
+            trains=True, **black_box.reading,
         )  # fmt: skip
 
     @property

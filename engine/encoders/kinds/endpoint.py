@@ -22,10 +22,9 @@ from engine.encoders.encoder import EncoderSource, Progress, Report, Unfinished,
 from engine.encoders.fingerprint import named_prompts
 from engine.encoders.text_model import encodable
 from engine.encoders.vector_shards import map_vectors, read_hashes, write_shard
-from engine.endpoint.address import Address
+from engine.endpoint.address import Address, server_key
 from engine.endpoint.asking import ModelServer
 from engine.endpoint.exchange import ExchangeError
-from engine.endpoint.key import server_key
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engine.encoders.encoder import Abilities, EncoderSource, Report, unheard
+from engine.encoders.encoder import EncoderSource, Report, unheard
 from engine.encoders.fingerprint import encoder_fingerprint, read_prompts
 from engine.encoders.model_folder import ModelFolder
 
@@ -27,8 +27,7 @@ class FolderSource(EncoderSource):
         """With the prompts that settings name, else the folder's own."""
         return cls(
             name=folder.name, prompts=read_prompts(folder), max_tokens=folder.max_tokens, folder=folder,
-            weights_sha256=folder.weights_sha256, tokenizer_file=folder.tokenizer_file, device=device, dtype=dtype,
-            abilities=Abilities(trains=True, exports=True),
+            tokenizer_file=folder.tokenizer_file, device=device, dtype=dtype, trains=True, exports=True,
         )  # fmt: skip
 
     @property

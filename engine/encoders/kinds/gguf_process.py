@@ -17,7 +17,7 @@ from engine.core.environment import prepare_process
 from engine.core.errors import EngineError, ModelError
 from engine.core.subprocesses import to_dict
 from engine.gguf.hardware import choose_layers, free_gpu_memory, free_threads, weight_of
-from engine.gguf.llama import clear_log, complaint, library, why_not_loaded
+from engine.gguf.llama import clear_log, complaint, library, load, tokenise, why_not_loaded
 
 POOLING = {"from the model": -1, "mean": 1, "cls": 2, "last": 3}
 """Values of `encoder.pooling`, and llama.cpp's numbers for them."""
@@ -53,14 +53,8 @@ class EmbeddingModel:
     def _tokens(self, text: str) -> list[int]:
         """With the model's own marks around them; what looks like a mark in the text is read as its characters. A text that is
         too long keeps the last mark."""
-        data = text.encode("utf-8", "replace")
-        room = len(data) + 8
-        buffer = (self._lib.llama_token * room)()
-        count = self._lib.llama_tokenize(self._vocabulary, data, len(data), buffer, room, True, False)
-        if count < 0:
-            buffer = (self._lib.llama_token * -count)()
-            count = self._lib.llama_tokenize(self._vocabulary, data, len(data), buffer, -count, True, False)
-        tokens = list(buffer[:count]) or [max(0, self._lib.llama_vocab_eos(self._vocabulary))]
+        tokens = tokenise(self._vocabulary, text, around=True, control=False)
+        tokens = tokens or [max(0, self._lib.llama_vocab_eos(self._vocabulary))]
         if len(tokens) <= self._max:
             return tokens
         ends = {of(self._vocabulary) for of in (self._lib.llama_vocab_eos, self._lib.llama_vocab_sep)}
@@ -70,10 +64,7 @@ class EmbeddingModel:
         gpus = free_gpu_memory() if on_gpu and self._lib.llama_supports_gpu_offload() else ()
         layers = choose_layers(gpus, weight_of(self._path, self._max))[0] if gpus else 0
         for wanted in dict.fromkeys((layers, 0)):
-            clear_log()
-            params = self._lib.llama_model_default_params()
-            params.n_gpu_layers, params.use_extra_bufts = wanted, False  # which crash on CPUs with AMX
-            if model := self._lib.llama_model_load_from_file(os.fsencode(self._path), params):
+            if model := load(self._path, n_gpu_layers=wanted):
                 return model
         raise self._invalid(why_not_loaded(self._path))
 

@@ -17,7 +17,7 @@ from engine.core.errors import ModelError
 from engine.core.similarity import COSINE, Similarity, unit_rows
 from engine.encoders.encoder import Encoder, EncoderSource, Progress, Report, unheard
 from engine.encoders.fingerprint import QUERY_MAP, adapter_digest, check_adapter
-from engine.encoders.kinds.augmented import BESIDE, joined_arrays
+from engine.encoders.kinds.augmented import joined_arrays
 from engine.encoders.kinds.given_vectors import GivenVectors, read_vectors, vectors_digest
 from engine.encoders.weights_file import metadata
 
@@ -47,8 +47,8 @@ class GivenSource(EncoderSource):
     def of(cls, own: EncoderSource, path: str) -> GivenSource:
         """Of both. The file is not opened."""
         return cls(
-            own=own, path=path, name=f"{own.name} + {Path(path).name}", folder=own.folder, weights_sha256=own.weights_sha256,
-            abilities=BESIDE, **own.reading,
+            own=own, path=path, name=f"{own.name} + {Path(path).name}", folder=own.folder, trains=True,
+            **own.reading,
         )  # fmt: skip
 
     @property

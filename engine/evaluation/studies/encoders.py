@@ -31,7 +31,7 @@ from engine.encoders.choosing.library import list_encoders, resolve_name
 from engine.encoders.fingerprint import missing_prompts
 from engine.encoders.for_project import chunk_vectors, load_encoder
 from engine.encoders.kinds.chosen import encoder_source
-from engine.endpoint.key import KEY
+from engine.endpoint.address import KEY
 from engine.evaluation.comparison import compared, measure
 from engine.evaluation.document_set import FOLDER, document_set
 from engine.evaluation.evidence import CERTIFYING, RUNGS, Evidence, Measured, RungName, from_top, measured_on

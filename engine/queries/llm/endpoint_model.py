@@ -12,9 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from engine.core.errors import ModelError, StageError
-from engine.endpoint.address import Address
+from engine.endpoint.address import KEY_HINT, Address, server_key
 from engine.endpoint.exchange import Exchange, ExchangeError, Response
-from engine.endpoint.key import KEY_HINT, server_key
 from engine.queries.llm.chat_model import Outcome, Reply, Request, TooLongError, UnansweredError
 from engine.queries.llm.cost import Patience
 from engine.queries.llm.endpoint_answers import error_text, exceeds_context, reply_of, streamed

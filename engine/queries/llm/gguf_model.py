@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import codecs
 import ctypes
-import os
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -19,7 +18,7 @@ from typing import Any
 from engine.core.errors import ModelError
 from engine.gguf.file import check_gguf
 from engine.gguf.hardware import ALL_LAYERS, choose_layers, free_gpu_memory, free_threads, too_large, weight_of
-from engine.gguf.llama import clear_log, complaint, library, why_not_loaded
+from engine.gguf.llama import clear_log, complaint, library, load, tokenise, why_not_loaded
 from engine.queries.llm.chat_model import Reply, Reporter, Request, TooLongError, UnansweredError, ended
 from engine.queries.llm.chat_template import Frame, Piece, framed, rendered
 from engine.queries.llm.cost import Patience
@@ -186,12 +185,8 @@ class GgufModel:
         reporter.choose("gpu layers", shown, reason)
 
     def _loaded(self, layers: int) -> Any:
-        clear_log()
-        params = self._lib.llama_model_default_params()
-        params.n_gpu_layers = layers
-        params.use_extra_bufts = False  # with them, quantised models crash on CPUs with AMX
-        params.progress_callback = self._lib.llama_progress_callback(lambda _share, _data: not self._patience())
-        return self._lib.llama_model_load_from_file(os.fsencode(self._path), params)
+        going_on = self._lib.llama_progress_callback(lambda _share, _data: not self._patience())
+        return load(self._path, n_gpu_layers=layers, progress_callback=going_on)
 
     def _open(self, reporter: Reporter) -> None:
         threads, reason = free_threads()
@@ -257,7 +252,9 @@ class GgufModel:
         if frame is None:
             return KNOWN
         found = marks_in(frame)
-        return replace(found, signs=frozenset(one for one in found.signs if len(self._tokenised(one, True)) > 1))
+        return replace(
+            found, signs=frozenset(one for one in found.signs if len(self._tokenised(one, control=True)) > 1)
+        )
 
     def _tokens(self, piece: Piece) -> list[int]:
         """Without `control`, what looks like a control token is read as the characters that it is written with, and what looks
@@ -266,16 +263,11 @@ class GgufModel:
         llama.cpp does the former itself but for tokens that the file calls added by a user, which may be those of its template.
         """
         if piece.control:
-            return self._tokenised(piece.text, True)
-        found = self._tokenised(self._marks.apart(piece.text), False)
+            return self._tokenised(piece.text, control=True)
+        found = self._tokenised(self._marks.apart(piece.text))
         if not any(self._lib.llama_vocab_get_attr(self._vocabulary, token) & self._added for token in found):
             return found
-        return self._tokenised(self._marks.apart(neutral(piece.text)), False)
+        return self._tokenised(self._marks.apart(neutral(piece.text)))
 
-    def _tokenised(self, text: str, control: bool) -> list[int]:
-        data = text.encode("utf-8", "replace")
-        found = -(len(data) + 8)
-        while found < 0:  # it is the room that is needed: a space may be three tokens
-            buffer = (self._lib.llama_token * -found)()
-            found = self._lib.llama_tokenize(self._vocabulary, data, len(data), buffer, -found, False, control)
-        return list(buffer[:found])
+    def _tokenised(self, text: str, control: bool = False) -> list[int]:
+        return tokenise(self._vocabulary, text, around=False, control=control)

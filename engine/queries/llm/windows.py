@@ -10,10 +10,8 @@ from engine.queries.rules.sentences import split_sentences
 def windows(text: str, room: int, count: Callable[[str], int]) -> list[str]:
     """Pieces of `text` of at most `room` tokens by `count`, cut between sentences where that is possible.
 
-    Every piece is a run of characters of `text`. ValueError unless `room` is at least 8.
+    Every piece is a run of characters of `text`.
     """
-    if room < 8:
-        raise ValueError(f"room for {room} tokens is too little")
     if count(text) <= room:
         return [text]
     found: list[str] = []

@@ -94,8 +94,3 @@ def test_few_windows_are_counted():
 
     assert [words(piece) for piece in windows(text, 40, count)] == [40] * 10
     assert counted <= 10 * 9
-
-
-def test_no_room_is_a_fault_of_the_caller():
-    with pytest.raises(ValueError, match="too little"):
-        windows("text", 7, len)

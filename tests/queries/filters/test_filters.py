@@ -101,11 +101,6 @@ def test_a_query_whose_rank_is_beyond_the_top_is_left_out():
     assert consistency_filter([], [lambda some: np.array([])]).share == 1.0
 
 
-def test_ranks_of_a_wrong_shape_are_refused():
-    with pytest.raises(ValueError, match="shape"):
-        consistency_filter([query("a")], [lambda some: np.array([1, 2])])
-
-
 def chunk(identity: int, document: int, ordinal: int, text: str) -> Chunk:
     return Chunk(document, ordinal, 0, len(text), text, (), 1, text, str(identity), identity)
 
