@@ -193,12 +193,18 @@ def encode_cached(
     done = len(first) - len(missing)
     extra = len(keys) - len(first)
     shards, made = _shards(missing, texts, shard_size), None
+
+    def check() -> None:
+        if should_stop is not None and should_stop():
+            kept_ones = f"{done:,} of {len(first):,} different texts are embedded and kept."
+            raise CancelledError("Stopped.", kept_ones, "Run again to resume.", command="run")
+
     if encode_shards:
         shards, ahead = tee(shards)
         made = encode_shards(shard for _, shard in ahead)
     for rows, shard in shards:
-        report = _Report(progress, should_stop, done, len(first), len(rows))
-        report.check()
+        check()
+        report = _within(progress, check, done, len(rows))
         try:
             vectors = next(made) if made else (encode or encoder.encode_chunks)(shard, report)
         except EngineError as error:
@@ -241,30 +247,16 @@ def _digest(text: str) -> str:
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-class _Report:
+def _within(progress: Progress | None, check: Callable[[], None], before: int, size: int) -> Progress:
     """Progress within a shard, reported as progress of the whole; and a place to stop after every batch but the last."""
 
-    def __init__(
-        self,
-        progress: Callable[[int], None] | None,
-        should_stop: Callable[[], bool] | None,
-        before: int,
-        total: int,
-        size: int,
-    ) -> None:
-        self._progress, self._should_stop = progress, should_stop
-        self._before, self._total, self._size = before, total, size
+    def report(done: int) -> None:
+        if progress is not None:
+            progress(before + done)
+        if done < size:  # a whole shard is kept first
+            check()
 
-    def __call__(self, done: int) -> None:
-        if self._progress is not None:
-            self._progress(self._before + done)
-        if done < self._size:  # a whole shard is kept first
-            self.check()
-
-    def check(self) -> None:
-        if self._should_stop is not None and self._should_stop():
-            kept = f"{self._before:,} of {self._total:,} different texts are embedded and kept."
-            raise CancelledError("Stopped.", kept, "Run again to resume.", command="run")
+    return report
 
 
 def hash_keys(hashes: Sequence[str]) -> np.ndarray:

@@ -19,8 +19,7 @@ from engine.export.opensearch import write_opensearch
 from engine.export.qdrant import write_qdrant
 from engine.export.serving import check_complete, check_searchable
 from engine.export.source import Source
-from engine.export.texts import write_beir, write_chunks
-from engine.export.vectors import write_vectors
+from engine.export.texts import write_beir, write_chunks, write_vectors
 from engine.project.store.artifact_info import CorpusInfo
 
 

@@ -1,8 +1,8 @@
 """Checkpoints of a training: written whole or not at all, read without pickle, resumed to the same result.
 
 A checkpoint is a folder `step-00000050` with `tensors.safetensors` (adapter, optimizer, best adapter) and `state.json`
-(step, history, the tensors' sha256). A second one of the same step is `step-00000050-0001`: none is removed before its successor
-has its name. Random choices are seeded by step, so no generator state has to be kept.
+(step, history, the tensors' sha256). Random choices are seeded by step, so no generator state has to be kept, and one checkpoint
+of a step is as good as another.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class TrainingState:
 
 
 def save(folder: Path, key: str, state: TrainingState, tensors: dict[str, Tensor]) -> None:
-    """Write a checkpoint for the training named by `key`, fsync it, rename it into place, drop all but the newest two.
+    """Write a checkpoint for the training named by `key`, unless there is one of that step; drop all but the newest two.
 
     Raises ResourceError when the disk is full.
     """
@@ -73,21 +73,16 @@ def save(folder: Path, key: str, state: TrainingState, tensors: dict[str, Tensor
         folder.mkdir(parents=True, exist_ok=True)
         for torn in folder.glob(".writing-*"):
             shutil.rmtree(torn, ignore_errors=True)
+        final = folder / f"step-{state.step:08d}"
+        if _load(final, key) is not None:
+            return
+        shutil.rmtree(final, ignore_errors=True)  # torn, or another training's
         payload = serialise({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()})
         digest = hashlib.sha256(payload).hexdigest()
         content = {"version": VERSION, "key": key, "sha256": digest, "state": asdict(state)}
-        text = json.dumps(content)
-        stem = f"step-{state.step:08d}"
-        present = next((one for one in _folders(folder) if one.name.startswith(stem)), None)
-        if present is None:
-            final = folder / stem
-        elif _load(present, key) is not None and (present / "state.json").read_text("utf-8") == text:
-            return
-        else:
-            final = folder / f"{stem}-{int(present.name.removeprefix(stem)[1:] or 0) + 1:04d}"
         with complete_folder(folder / f".writing-{os.getpid()}", final) as temporary:
             (temporary / "tensors.safetensors").write_bytes(payload)
-            (temporary / "state.json").write_text(text, encoding="utf-8")
+            (temporary / "state.json").write_text(json.dumps(content), encoding="utf-8")
         kept = [one for one in _folders(folder) if one.name <= final.name][
             :KEPT
         ]  # later ones: torn, or another training's

@@ -28,9 +28,8 @@ from engine.training.heldout import HeldOutPool, measure
 from engine.training.job import Job
 from engine.training.meter import Meter
 from engine.training.model.augmentation import beside_black_box
-from engine.training.model.encoding import StudentEncoder
 from engine.training.model.lora import write_adapter
-from engine.training.model.student import Rows, Student
+from engine.training.model.student import Rows, Student, StudentEncoder
 
 STAGE = "train"
 _LENGTH_SAMPLE = 256

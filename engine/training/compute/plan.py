@@ -20,7 +20,7 @@ _MB = 2**20
 class Plan:
     """`micro_batch_tokens`: padded tokens of a micro-batch. `graph_bytes`: what a step's graphs may hold at once.
 
-    `fused`: AdamW as one kernel. `checkpointing`: see `engine.training.compute.blocks`. `choices` are reported.
+    `fused`: AdamW as one kernel. `checkpointing`: see `Student.checkpoint_blocks`. `choices` are reported.
     """
 
     checkpointing: bool

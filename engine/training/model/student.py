@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from engine.encoders.fingerprint import effective_max_tokens, read_prompts
 from engine.encoders.geometry import Hyperbolic, OwnLengths
@@ -16,14 +19,16 @@ from engine.encoders.loading import load_sentence_transformer
 from engine.encoders.model_folder import ModelFolder
 from engine.encoders.model_size import model_size
 from engine.encoders.text_model import TextModel
-from engine.training.compute.blocks import checkpoint_blocks
-from engine.training.compute.micro_batches import MicroBatch, grid_length
+from engine.training.compute.micro_batches import MicroBatch, grid_length, micro_batches
+from engine.training.compute.peers import ALONE, Peers
+from engine.training.compute.workers import Workers
 from engine.training.config import TrainingConfig
 from engine.training.model.fused_lora import fuse
 from engine.training.model.lora import add_lora, blocks, lora_parameters, whole_parameters
 
 Rows: TypeAlias = "list[array[int]]"
 """Token ids of texts, 4 bytes each."""
+_BLOCK = 4  # micro-batches per worker between two calls of `pause`
 
 
 class Student:
@@ -89,10 +94,20 @@ class Student:
         return list(self._working.values())
 
     def checkpoint_blocks(self) -> None:
-        """See `engine.training.compute.blocks`. Call it once."""
-        if (found := blocks(self.transformer)) is not None:
-            checkpoint_blocks(found[1], self.has_dropout)
-            self._checkpointing = True
+        """Let a graph keep each block's input alone, and the backward pass run the block again, with the same random numbers:
+        Chen et al. 2016, "Training deep nets with sublinear memory cost". Call it once."""
+        _, found = blocks(self.transformer) or ("", ())
+        for block in found:
+            block.forward = self._checkpointed(block.forward)
+        self._checkpointing = bool(found)
+
+    def _checkpointed(self, forward: Callable[..., Any]) -> Callable[..., Any]:
+        def run(*args: Any, **kwargs: Any) -> Any:
+            if not torch.is_grad_enabled():
+                return forward(*args, **kwargs)
+            return checkpoint(forward, *args, use_reentrant=False, preserve_rng_state=self.has_dropout, **kwargs)
+
+        return run
 
     def publish(self) -> None:
         """Copy the float32 masters into the model."""
@@ -187,3 +202,41 @@ class Student:
 
     def _padded(self, rows: Sequence[Sequence[int]]) -> dict[str, Tensor]:
         return self.text_model.padded(rows, self._padded_length(max(map(len, rows))))
+
+
+class StudentEncoder:
+    """Encodes token rows with the student as it is now, dropout off. `pause` is called between blocks; it may raise.
+
+    `peers` share the work; each gets all vectors.
+    """
+
+    def __init__(
+        self, student: Student, workers: Workers, budget: int, pause: Callable[[], None], peers: Peers = ALONE
+    ) -> None:
+        self._student, self._workers, self._budget, self._pause = student, workers, budget, pause
+        self._peers = peers
+
+    def queries(self, rows: Rows) -> npt.NDArray[np.float32]:
+        """Vectors (n, d) of query rows."""
+        return self._encode(rows, self._student.query_prompt_length)
+
+    def chunks(self, rows: Rows) -> npt.NDArray[np.float32]:
+        """Vectors (n, d) of chunk rows."""
+        return self._encode(rows, self._student.chunk_prompt_length)
+
+    def _encode(self, rows: Rows, prompt_length: int) -> npt.NDArray[np.float32]:
+        self._student.evaluation_mode()
+        batches = micro_batches(list(map(len, rows)), self._budget, prompt_length=prompt_length)
+        vectors = np.zeros((len(rows), self._student.dimension), dtype=np.float32)
+
+        def encode(batch: MicroBatch) -> None:
+            with torch.no_grad():
+                found = self._student.forward([rows[i] for i in batch.places], batch.prompt_length)
+            vectors[batch.places] = found.cpu().numpy()
+
+        stride = _BLOCK * self._workers.count * self._peers.count
+        for start in range(0, len(batches), stride):
+            self._pause()
+            self._workers.map(encode, self._peers.mine(batches[start : start + stride]))
+        self._peers.add([torch.from_numpy(vectors)])
+        return vectors

@@ -10,7 +10,7 @@ from torch import Tensor
 from engine.training.compute.micro_batches import MicroBatch, micro_batches
 from engine.training.compute.workers import Workers
 from engine.training.model.student import Student
-from engine.training.pretraining.masking import MaskedText
+from engine.training.pretraining.masked_batches import MaskedText
 from engine.training.pretraining.mlm_head import MaskedLanguageHead
 
 _MAX_SCORES = 2**28  # of a micro-batch: a gigabyte in float32

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from engine.core.errors import ModelError, first_line
 from engine.encoders.model_folder import ModelFolder
 from engine.training.model.student import Student
-from engine.training.pretraining.masking import IntArray
+from engine.training.pretraining.masked_batches import IntArray
 
 MIN_TOKENS = 1000
 

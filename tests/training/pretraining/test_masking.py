@@ -12,8 +12,7 @@ from engine.encoders.hardware import Hardware
 from engine.encoders.model_folder import ModelFolder
 from engine.training.config import TrainingConfig
 from engine.training.model.student import Student
-from engine.training.pretraining.masked_batches import MaskedBatches
-from engine.training.pretraining.masking import MAX_WORD_LENGTH, MaskRule, whole_words
+from engine.training.pretraining.masked_batches import MAX_WORD_LENGTH, MaskedBatches, MaskRule, whole_words
 
 MASK = 4
 CPU = Hardware("cpu", "float32", 1, ())
