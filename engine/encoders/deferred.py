@@ -28,9 +28,7 @@ class _Deferred(ModuleType):
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Python does not look for garbage inside: the libraries make a million objects that stay, and it would look through
-    them again and again, a tenth of the time until a process has loaded a model.
-    """
+    """Python does not look for garbage inside, which takes a tenth of the time until a process has loaded a model."""
     collecting = gc.isenabled()
     gc.disable()
     try:
@@ -44,9 +42,8 @@ def uncollected() -> Iterator[None]:
 def light_imports() -> Iterator[None]:
     """What is imported inside takes the functions of `PUT_OFF` without importing their modules.
 
-    sentence-transformers and transformers import scikit-learn and SciPy for distances and for object detection, which the
-    engine does not ask for. That is a fifth of the time until a process has loaded a model. A function taken here imports
-    its module when it is called, after the block.
+    sentence-transformers and transformers import them for what the engine does not ask for, a fifth of the time until a process
+    has loaded a model. A function taken here imports its module when it is called, after the block.
     """
     stubs = {name: _Deferred(name) for name in PUT_OFF if name not in sys.modules}
     sys.modules.update(stubs)

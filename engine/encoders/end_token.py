@@ -1,8 +1,7 @@
 """The end token that a decoder's vector is read from, put where the model's own configuration wants it.
 
 Since release 5, transformers leaves out `add_eos_token` and `add_bos_token` of tokenizer_config.json wherever there is a
-tokenizer.json. Models of the kinds of gte-Qwen2 and e5-mistral were trained with an end token that their tokenizer.json
-does not know of: without it, last-token pooling reads the vector of whatever word stands last.
+tokenizer.json. Without the end token that gte-Qwen2 and e5-mistral want, last-token pooling reads the vector of the last word.
 """
 
 from __future__ import annotations

@@ -32,8 +32,7 @@ class ModelSize:
     def graph_bytes_per_token(self, longest: int, weight_bytes: int, checkpointing: bool = False) -> int:
         """Memory of a training graph for each padded token of texts that are `longest` tokens long (an estimate).
 
-        For a block eight vectors of its width, four of its feed-forward layer's (a BERT keeps 24 widths in all), and two rows of
-        attention per head. Measured, it is between 0.6 (Qwen3 in bfloat16) and 1.6 times (MiniLM) what a graph keeps. With
+        For a block eight vectors of its width, four of its feed-forward layer's, and two rows of attention per head. With
         `checkpointing`, every block's input and one block's graph. A model without blocks is taken to have one.
         """
         block = 8 * self.width + 4 * (self.inner or 4 * self.width) + 2 * self.heads * longest

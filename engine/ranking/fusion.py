@@ -41,9 +41,8 @@ def convex(semantic: Ranker, lexical: Ranker, weight: float, depth: int | None =
     """weight · semantic + (1 - weight) · lexical on min-max scores (Bruch et al. 2023, TOIS 42:20), shaped as `rrf`'s.
 
     Each query's scores are mapped to [0, 1] by the least and greatest score of that ranker's list (all to 1 when they
-    are equal). A chunk absent from a list counts 0 there, just as the list's last chunk: no jump at the cut, which a
-    theoretical minimum (-1 for cosine) would make. Once
-    `cross_scored`, no chunk is absent. ValueError when the weight is outside [0, 1].
+    are equal). A chunk absent from a list counts 0 there, as the list's last chunk does; once `cross_scored`, none is absent.
+    ValueError when the weight is outside [0, 1].
     """
     return _fuse(convex_parts(semantic, lexical, weight), depth, _single([semantic, lexical]))
 
@@ -62,9 +61,8 @@ def cross_scored(ranker: Ranker, ids: ArrayLike, scores: ArrayLike) -> Fused:
     """`ranker` and, after its own chunks, those of `ids` (q, m) that it lacks, with `scores` (q, m), which the same ranker
     gives them; shaped as `ranker`, -1 and -inf where padded.
 
-    Two rankers that each complete the other judge the same chunks. Cut off, one's 101st chunk counts as its worst, though
-    its score is often near the best: that costs a weighted sum more than its weight matters (docs/log/hybrid-search.md).
-    A query for which the ranker found nothing stays empty: it has nothing to say there.
+    Two rankers that each complete the other judge the same chunks (docs/log/hybrid-search.md). A query for which the ranker
+    found nothing stays empty.
     """
     own, own_scores = _checked([ranker])[0]
     more, values = _checked([(ids, scores)])[0]

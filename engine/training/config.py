@@ -26,38 +26,22 @@ MIN_CUDA_SCALE = 4  # a GPU's micro-batch is not made smaller than this many tim
 
 @dataclass(frozen=True, slots=True)
 class TrainingConfig:
-    """One training recipe.
+    """One training recipe; engine/settings/training_schema.py says what each number is, METHODS.md §1 to §5 have the formulas.
 
     Over all chunks of the batch: `mixed` is (1 − w)·KL to the teacher + w·InfoNCE, w = `infonce_weight`;
     `infonce` its InfoNCE alone (CL of METHODS.md §1). On ready-made lists, or on all chunks of the batch where the data has none:
-    `listnet` and `listmle` of METHODS.md §1; `queries_per_step` counts lists there. On the evidence chunk and the query's own
-    negatives: `triplet` with `triplet_margin`, and `plackett_luce` with `label_smoothing` (METHODS.md §2).
+    `listnet` and `listmle`; `queries_per_step` counts lists there. On the evidence chunk and the query's own negatives (with
+    `in_batch` on all chunks): `triplet`, and `plackett_luce`.
 
-    engine/training/objectives/objective.py has the formulas of `teacher`; `auto` is `mixture` for `mixed`, and `bm25` for the
-    others. b of the mixture is `teacher_bm25_weight`, α `teacher_temperature` (on tantivy's BM25 scale).
-    `false_negatives`: chunks that the teacher puts above the evidence chunk stay negatives, are left out, or count as
-    positives too; it means nothing to `listnet` and `listmle`. `negative_ranks` are BM25 ranks [from, to),
-    from 0.
+    `teacher` auto is `mixture` for `mixed`, and `bm25` for the others. `false_negatives`: chunks that the teacher puts above the
+    evidence chunk stay negatives, are left out, or count as positives too. `negative_ranks`: BM25's, [from, to), from 0.
+    `eval_every` 0 turns the held-out checks off; `patience` counts checks without gain; `epochs` above 0 sets both, and `steps`.
+    `graph_memory_mb` None: a share of the free memory. On a GPU both memory settings count 32-fold.
 
-    `eval_every` 0 turns the held-out checks off; `patience` counts checks without gain. A step whose graphs fit in
-    `graph_memory_mb` runs each text once, others twice (GradCache); None: in a share of the free memory. On a GPU both memory
-    settings count 32-fold.
-
-    `adapter_scope`: with `queries` the adapter acts on queries alone; chunks keep the untouched encoder's vectors, so a
-    step encodes no chunk and the index stays. `shared_chunks` random chunks join those of each step, for all of its queries.
-
-    `augmentation`: None without a small model beside a black box; its vectors then are `joined` to the black box's
-    (engine/encoders/kinds/augmented.py) in the loss and the held-out checks, and it alone is trained.
-
-    `in_batch`: `plackett_luce` takes all chunks of the batch for a query's candidates, not its own negatives alone.
-
-    `epochs` above 0 sets `steps` to so many passes over the queries, with a check, which `patience` counts, after each.
-
-    `similarity` lorentz makes vectors points of hyperbolic space of curvature −`curvature`; each loss is then one of −d_L, and
-    `entailment_weight` · entailment is added to it (METHODS.md §4).
-
-    `method` is METHODS.md §3: fine-tuning with the objective (FT), masked-language modelling on the chunks (PT), or the
-    latter before the former (PT-FT). `mask_share` is the share of tokens that pre-training hides.
+    With `adapter_scope` queries, chunks keep the untouched encoder's vectors: a step encodes none, and the index stays.
+    `shared_chunks` random chunks join those of each step, for all of its queries. `augmentation`: None without a small model
+    beside a black box, which then is all that is trained. With `similarity` lorentz each loss is one of −d_L in a space of
+    curvature −`curvature`, plus `entailment_weight` · entailment.
     """
 
     method: Method = "FT"
@@ -112,7 +96,11 @@ class TrainingConfig:
     def __post_init__(self) -> None:
         """Raises SettingsError for values that do not go together; engine/settings/training_schema.py has the range of each."""
         if self.uses_own_negatives and self.negatives_per_query == 0:
-            raise _outside("negatives_per_query", 0, f"1 or more, because the loss '{self.objective}' lives on them")
+            raise SettingsError(
+                "The training setting negatives_per_query = 0 cannot be used.",
+                f"It has to be 1 or more, because the loss '{self.objective}' lives on them.",
+                "Correct it in project.toml and run again.", code="training-setting-invalid",
+            )  # fmt: skip
         if self.adapter_scope == "queries" and self.method != "FT":
             raise SettingsError(
                 "An adapter for queries alone cannot be trained like this.",
@@ -183,13 +171,6 @@ class TrainingConfig:
         """Whether a query is compared with every chunk of a step, so that more of them cost and teach more."""
         over_batch = self.objective in ("mixed", "infonce") or (self.objective == "plackett_luce" and self.in_batch)
         return over_batch and self.used_teacher != "cross-encoder"
-
-
-def _outside(name: str, value: object, want: str) -> SettingsError:
-    return SettingsError(
-        f"The training setting {name} = {value} cannot be used.", f"It has to be {want}.",
-        "Correct it in project.toml and run again.", code="training-setting-invalid",
-    )  # fmt: skip
 
 
 # METHODS.md §1: BMEmbed as published, for MiniLM-sized models.

@@ -30,10 +30,8 @@ def train(job: Job, peers: Peers = ALONE) -> TrainResult:
     """Train a LoRA adapter; on a CPU the same input gives the same adapter to the bit, broken off or not.
 
     `peers`: the processes that train together; only the leading one asks, emits and writes (`engine.training.distributed`).
-
-    Resumes from the newest sound checkpoint that was made from the same model, data and recipe. Once `should_finish` says so, a
-    last held-out check is made and the best adapter so far is the result; no checkpoint remembers that, so a training broken off
-    after it goes on to its last step when resumed.
+    Resumes from the newest sound checkpoint of the same model, data and recipe. Once `should_finish` says so, a last held-out
+    check is made, which no checkpoint remembers, and the best adapter so far is the result.
     Raises CancelledError after a checkpoint when `should_stop` says so; ResourceError when memory or disk runs out;
     StageError when the loss is no longer finite; ModelError for a model without places for LoRA.
     """

@@ -23,10 +23,9 @@ class TermStatistics:
     """Document frequencies over chunks, and what else one pass over them shows.
 
     `chunks` is the number of distinct chunks seen. `frequency[term]` counts chunks that hold a folded term,
-    `repeated[sentence]` chunks that hold a folded sentence (only those in two or more). `capitalised` holds terms that are
-    mostly capitalised inside sentences, `lower_case` those mostly not. `people` are words that follow a given name.
-    `long_forms` maps an abbreviation to the words that
-    the corpus spells it out with.
+    `repeated[sentence]` chunks that hold a folded sentence (only those in two or more). `capitalised`: terms that are
+    mostly capitalised inside sentences, `lower_case`: mostly not. `people`: words that follow a given name. `long_forms`:
+    abbreviation → the words that the corpus spells it out with.
     """
 
     chunks: int

@@ -30,9 +30,8 @@ def micro_batches(
 ) -> list[MicroBatch]:
     """Texts by length, longest first, cut so that count × padded length ≤ `budget` (a longer text stands alone).
 
-    Lengths are padded to a multiple of 16 and counts cut to a multiple of 4: oneDNN compiles and keeps kernels for
-    every shape that it meets in bfloat16, some 15 MB each for MiniLM. Free shapes cost 20 % of the time, and 800 MB
-    within the first 12 steps. `offset` is added to the places.
+    Lengths are padded to a multiple of 16 and counts cut to a multiple of 4, because oneDNN compiles and keeps kernels for
+    every shape that it meets in bfloat16 (docs/log/training.md). `offset` is added to the places.
     """
     lengths = np.asarray(lengths, dtype=np.int64)
     order = np.argsort(-lengths, kind="stable")

@@ -42,10 +42,8 @@ class MaskedLanguageHead:
     """The head that the model's own architecture has for this: for BERT a dense layer, GELU, LayerNorm, and a decoder.
 
     A decoder that is tied to the word embeddings uses the student's, which are frozen. `fresh`: the model's folder lacks
-    weights of the head, which is usual for embedding models. Then its square matrices start as the identity, and the
-    decoder's bias at the logarithm of the tokens' frequencies: on MiniLM that is 0.3 nats better than a random start, and
-    a random one does not catch up within 40 steps. `vocabulary`: the number of tokens. `masters` and `publish`: as the
-    student's.
+    weights of the head, as those of embedding models do. Then its square matrices start as the identity, and the decoder's
+    bias at the logarithm of the tokens' frequencies. `vocabulary`: the number of tokens. `masters`, `publish`: as the student's.
     """
 
     def __init__(self, student: Student, token_counts: IntArray, seed: int) -> None:
