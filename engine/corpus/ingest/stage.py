@@ -12,8 +12,7 @@ from engine.core.errors import UsageError
 from engine.corpus.ingest.former import forget_gone, limits_of, no_documents, ocr_mark, passwords_mark, wanted_tesseract
 from engine.corpus.ingest.ingest import Ingest
 from engine.corpus.scan.scan import Scan, Skipped, scan
-from engine.encoders.fingerprint import warnings_of
-from engine.encoders.kinds.chosen import base_source
+from engine.encoders.kinds.chosen import base_source, warnings_of
 from engine.encoders.tokenizer import chunk_tokenizer, tokenizer_fingerprint
 from engine.project.stage import ProjectSnapshot, Stage, StageContext, fingerprint, stage_fingerprint
 from engine.project.store.artifact_info import CorpusInfo
