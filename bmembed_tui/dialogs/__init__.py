@@ -1,1 +1,1 @@
-"""Whole screens: the first one, a project's, and the dialogs over them."""
+"""Dialogs over the screens."""

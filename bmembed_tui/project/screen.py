@@ -115,6 +115,7 @@ class ProjectScreen(StepHost):
             self._show(pane)
 
     def pane_mounted(self, pane: StepPane) -> None:
+        """A step that is shown for the first time has its widgets now."""
         if self.status.stages:
             pane.show_status(self.status)
         if pane is self.pane:
@@ -179,6 +180,7 @@ class ProjectScreen(StepHost):
             self.set_focus(before)
 
     def search_for(self, text: str) -> None:
+        """Show the search, and search for `text`."""
         from bmembed_tui.steps.search.pane import SearchPane
 
         self.go("search")

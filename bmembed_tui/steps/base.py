@@ -34,17 +34,13 @@ class StepHost(RunScreen):
         """The visible step, once its widgets are there."""
         raise NotImplementedError
 
-    def pane_mounted(self, pane: StepPane) -> None:
-        """A step that is shown for the first time has its widgets now."""
+    def pane_mounted(self, pane: StepPane) -> None: ...
 
-    def search_for(self, text: str) -> None:
-        """Show the search, and search for `text`."""
+    def search_for(self, text: str) -> None: ...
 
-    def action_improve(self) -> None:
-        """Bring search up to date, or offer to adapt the encoder."""
+    def action_improve(self) -> None: ...
 
-    def offer_adaptation(self) -> object:
-        """Say what an adaptation takes and could show, and start it if that is wanted."""
+    def offer_adaptation(self) -> object: ...
 
     def action_export(self) -> None: ...
 

@@ -54,11 +54,9 @@ class RunScreen(Screen[None]):
 
     # Hooks
 
-    def load(self) -> None:
-        """Read the project's status anew."""
+    def load(self) -> None: ...
 
-    async def refresh_status(self) -> None:
-        """Read the project's status anew, and wait for it."""
+    async def refresh_status(self) -> None: ...
 
     def go(self, step: str) -> None: ...
 

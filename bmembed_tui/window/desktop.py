@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine import __version__
 from engine.core.errors import EngineError
-from engine.core.extras import install_command
+from engine.core.extras import install_command, missing_packages
 
 if TYPE_CHECKING:
     from bmembed_tui.window.bridge import Bridge
@@ -199,16 +199,15 @@ def _let_through(names: set[str]) -> None:
 
 def check_extra() -> None:
     """Raises EngineError where a package of the extra `desktop` is missing."""
-    packages = {"webview": "pywebview", "textual_serve": "textual-serve"}
-    if sys.platform.startswith("linux"):  # elsewhere the system has a web view of its own
-        packages["PySide6"] = "PySide6"
-    for name, package in packages.items():
-        if importlib.util.find_spec(name) is None:
-            raise EngineError(
-                f"A window cannot be opened: {package} is not installed. Install what it needs "
-                f"({install_command('desktop')}), or use bmembed-tui.",
-                code="window-unavailable",
-            )
+    missing = missing_packages("desktop")
+    if sys.platform.startswith("linux") and importlib.util.find_spec("PySide6") is None:
+        missing.append("PySide6")  # elsewhere the system has a web view of its own
+    if missing:
+        raise EngineError(
+            f"A window cannot be opened: {missing[0]} is not installed. Install what it needs "
+            f"({install_command('desktop')}), or use bmembed-tui.",
+            code="window-unavailable",
+        )
 
 
 def check_display() -> None:

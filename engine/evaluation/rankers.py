@@ -78,7 +78,7 @@ class Rankers:
         found = list(index.search_many(texts, depth))
         for row, allowed in enumerate(among):
             if allowed is not None:
-                found[row] = index.search_among(texts[row], depth, allowed)
+                found[row] = index.search(texts[row], depth, allowed)
         context.check_stop()
         return padded(found, depth)
 

@@ -179,11 +179,23 @@ class LexicalIndex:
         """The terms of a text as they are indexed where it is in `language` (empty: the main one)."""
         return self._analyzers.of(language).analyse(text)
 
-    def search(self, text: str, k: int, *, bonus: bool = True) -> Ranking:
+    def search(self, text: str, k: int, allowed: npt.NDArray[np.int64] | None = None, *, bonus: bool = True) -> Ranking:
         """The k best chunks with a score above 0: ids (n,) int64 and scores (n,) float32, n ≤ k, by score, then id.
 
-        Any text will do; one without words gives empty arrays. `bonus=False` leaves out the bonus for whole codes.
+        Any text will do; one without words gives empty arrays. `allowed`: the ids of the chunks to search among, None for all;
+        `bonus=False` leaves out the bonus for whole codes.
         """
+        if allowed is None:
+            return self._best(text, k, bonus)
+        fetched = k
+        while True:  # tantivy cannot filter by our rows: fetch more until enough pass
+            ids, scores = self._best(text, fetched, bonus)
+            keep = np.isin(ids, allowed)
+            if keep.sum() >= min(k, len(allowed)) or len(ids) < fetched:
+                return ids[keep][:k], scores[keep][:k]
+            fetched *= 8
+
+    def _best(self, text: str, k: int, bonus: bool) -> Ranking:
         limit = min(k, self.count)
         terms = self.query_terms(text, bonus)
         if limit < 1 or not (terms.words or terms.codes):
@@ -191,16 +203,6 @@ class LexicalIndex:
         ids, scores = self._hits(self._query(terms), limit)
         order = np.lexsort((ids, -scores))
         return ids[order], scores[order]
-
-    def search_among(self, text: str, k: int, allowed: npt.NDArray[np.int64]) -> Ranking:
-        """`search` among the chunks whose ids are in `allowed` (n,)."""
-        fetched = k
-        while True:  # tantivy cannot filter by our rows: fetch more until enough pass
-            ids, scores = self.search(text, fetched)
-            keep = np.isin(ids, allowed)
-            if keep.sum() >= min(k, len(allowed)) or len(ids) < fetched:
-                return ids[keep][:k], scores[keep][:k]
-            fetched *= 8
 
     def holding(self, text: str) -> npt.NDArray[np.int64] | None:
         """Ids (n,) of the chunks that hold each word of a text, in whatever form; None where BM25 knows none of them (the)."""
@@ -286,19 +288,17 @@ class LexicalIndex:
             found[row] = scorer.scores(self.query_terms(text, bonus=True), ids[row])
         return found
 
-    def search_many(
-        self, texts: Sequence[str], k: int, threads: int | None = None, *, bonus: bool = True
-    ) -> Iterator[Ranking]:
+    def search_many(self, texts: Sequence[str], k: int, *, bonus: bool = True) -> Iterator[Ranking]:
         """`search` for many texts, in order.
 
         `bonus=False` leaves the bonus for whole codes out: pure BM25 scores, as wanted for training labels.
         Deep rankings for many queries come from `PostingsScorer`, which is several times faster there and agrees with
-        tantivy to float32 rounding; else tantivy searches with `threads` threads (default: all processors).
+        tantivy to float32 rounding; else tantivy searches with a thread for each processor.
         """
         if len(texts) >= _MINING_TEXTS and k >= _MINING_DEPTH:
             scorer = self.scorer()
             return (scorer.rank(self.query_terms(text, bonus), k) for text in texts)
-        return self._search_in_threads(texts, k, threads or os.cpu_count() or 1, bonus)
+        return self._search_in_threads(texts, k, os.cpu_count() or 1, bonus)
 
     def scorer(self) -> PostingsScorer:
         """The whole index in memory, loaded on first use (8 bytes per distinct term of each chunk)."""

@@ -16,6 +16,7 @@ from engine.search.snippets import first_shown, page_at, snippet
 
 MIN_DEPTH = 100
 """Chunks that each ranker gives at least."""
+SNIPPET_WIDTH = 300  # characters
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class Listing:
     _loaded: Loaded
 
     def hits(
-        self, query: str, rankings: dict[str, Ranking], fused: Fused, top: int, snippet_width: int, presence: Presence,
+        self, query: str, rankings: dict[str, Ranking], fused: Fused, top: int, presence: Presence,
         *, by_document: bool = False,
     ) -> tuple[Hit, ...]:  # fmt: skip
         """The first `top` of `fused` that are there, found by `rankings` for `query`; `by_document`: the best of each document."""
@@ -43,10 +44,10 @@ class Listing:
                 if (rank := place.get(chunk.id))
             }
             matches = matched_spans(query, chunk.text, self._loaded.language(document))
-            text, marks = snippet(chunk.text, matches, snippet_width)
+            text, marks = snippet(chunk.text, matches, SNIPPET_WIDTH)
             page, place = chunk.page, f"page {chunk.page}" if chunk.page else ""
             if chunk.pages:
-                page, place = page_at(chunk.pages, first_shown(chunk.text, matches, snippet_width))
+                page, place = page_at(chunk.pages, first_shown(chunk.text, matches, SNIPPET_WIDTH))
             hits.append(Hit(
                 rank=len(hits) + 1, score=score, path=document.path,
                 source=str(self._loaded.project.path / document.source), title=document.title, headings=chunk.headings,

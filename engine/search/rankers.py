@@ -63,7 +63,7 @@ class Rankers:
 
         def lexical() -> Ranking:
             index = self.loaded.lexical_index()
-            ids, scores = _bm25(index, query.keywords, index.count if all_matching else depth, allowed)
+            ids, scores = index.search(query.keywords, index.count if all_matching else depth, allowed)
             rankings.index, rankings.matching = index, ids if all_matching else None
             return ids[:depth], scores[:depth]
 
@@ -135,16 +135,11 @@ def codes_first(fused: Fused, text: str, rankings: Rankings, allowed: NDArray[np
         known = set(holders.tolist())
         found = [chunk for chunk, _ in order if chunk in known]
         if index and not found:  # other words have kept it out of both rankings
-            found = index.search_among(text, 1, holders if allowed is None else np.intersect1d(holders, allowed))[
-                0
-            ].tolist()
+            among = holders if allowed is None else np.intersect1d(holders, allowed)
+            found = index.search(text, 1, among)[0].tolist()
             order = [*order, *((chunk, 0.0) for chunk in found)]
         held.update(found if index and len(known) <= index.count / 10 else found[:1])
     return replace(fused, order=sorted(order, key=lambda one: -held[one[0]])) if held else fused
-
-
-def _bm25(index: LexicalIndex, query: str, depth: int, allowed: NDArray[np.int64] | None) -> Ranking:
-    return index.search(query, depth) if allowed is None else index.search_among(query, depth, allowed)
 
 
 def without_weak(ranking: Ranking, top: int, least: float | None, reason: str) -> tuple[Ranking, str]:

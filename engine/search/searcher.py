@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-SNIPPET_WIDTH = 300  # characters
 EMPTY, NO_WORD = "The query is empty.", "The query has no words: type a word or a number to look for."
 
 
@@ -83,7 +82,6 @@ class Searcher:
         mode: Mode | None = None,
         top: int | None = None,
         where: SearchFilter | None = None,
-        snippet_width: int = SNIPPET_WIDTH,
         with_facets: bool = False,
         syntax: bool = False,
         by_document: bool = False,
@@ -128,9 +126,7 @@ class Searcher:
         fused = codes_first(fused, match.text, rankings, allowed).down_to(min_score)
         presence = Presence(self.project.path)
         shown = depth if by_date and (parsed.required or parsed.titles) else top
-        hits = self._listing.hits(
-            wording.keywords, rankings.by_ranker, fused, shown, snippet_width, presence, by_document=by_document
-        )
+        hits = self._listing.hits(wording.keywords, rankings.by_ranker, fused, shown, presence, by_document=by_document)
         hits = newest_first(hits)[:top] if by_date else with_scores(hits, ordered.scores)
         rankings.notes += [note, unfinished(ordered.reranked), undated(hits) if by_date else ""]
         if not hits:
@@ -202,7 +198,7 @@ class Searcher:
         presence, hits = Presence(self.project.path), dict[int, Hit]()
         for ranking in self._explainer.unused_rankings(match.text, 2 * top, self._typed.chunks_of(documents)):
             fused = fuse({"semantic": ranking}, settings)
-            found = self._listing.hits(match.text, {"semantic": ranking}, fused, top, SNIPPET_WIDTH, presence)
+            found = self._listing.hits(match.text, {"semantic": ranking}, fused, top, presence)
             hits |= {hit.chunk_id: hit for hit in found}
         return tuple(hits.values())
 
@@ -227,7 +223,7 @@ class Searcher:
         return facets(self._loaded.documents().values())
 
     @_with_run_hints
-    def explain(self, query: str, chunk_ids: Sequence[int], *, syntax: bool = False) -> Explained:
+    def explain(self, query: str, chunk_ids: Sequence[int]) -> Explained:
         """Where the encoder in use and the base encoder put these chunks among all for `query`: did the adapter move them?
 
         A chunk that is not in the vector index, or whose document was deleted, has a rank by neither. Raises as `search`.
@@ -237,7 +233,7 @@ class Searcher:
         if problem := unsearchable(query):
             artifact, _ = self._loaded.vector_index()
             return Explained(encoder_name(artifact.info), {row: RankComparison() for row in chunk_ids}, problem)
-        parsed = parse(query) if syntax else ParsedQuery(query)
+        parsed = parse(query)
         like = self._typed.like(parsed) if parsed.like else None
         documents, match = self._match(parsed.text, None, self._loaded.settings().search.named_documents)
         allowed = self._typed.allowed(parsed, documents, like) if parsed.prefixes else None

@@ -155,12 +155,13 @@ def test_mining_gives_the_same_as_searching(tmp_path: Path) -> None:
     np.testing.assert_allclose(plain[1], index.search("PHX-121", 100, bonus=False)[1], rtol=1e-5)
 
 
-def test_search_many_with_threads_keeps_the_order(tmp_path: Path) -> None:
+def test_search_many_with_threads_keeps_the_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 3)
     chunks = random_chunks(100)
     index = build(tmp_path, chunks, "none")
     queries = [text for _, text in chunks]
     alone = [index.search(query, 5)[0].tolist() for query in queries]
-    assert [ids.tolist() for ids, _ in index.search_many(queries, 5, threads=3)] == alone
+    assert [ids.tolist() for ids, _ in index.search_many(queries, 5)] == alone
 
 
 def test_an_updated_index_equals_a_fresh_one(tmp_path: Path) -> None:

@@ -73,12 +73,12 @@ class Chunker:
         self._tokens, self._check = TokenCounter(tokenizer_file), check
         self._paths: tuple[ReadDocument, HeadingPaths] | None = None  # of the document that is cut now
 
-    def chunk(self, document: ReadDocument, document_id: int = 0) -> list[Chunk]:
+    def chunk(self, document: ReadDocument) -> list[Chunk]:
         """The chunks of a document in order. Empty for a text of white space."""
         whole = self._whole(document)
         if whole and self._fits(whole[1]):
-            return self._chunks(document, document_id, [whole[0]])
-        return self._cut(document, document_id) if whole else []
+            return self._chunks(document, [whole[0]])
+        return self._cut(document) if whole else []
 
     def chunk_many(self, documents: Iterable[ReadDocument]) -> Iterator[list[Chunk]]:
         """`chunk` for many documents, in order. Short ones are counted in batches, which is many times faster."""
@@ -89,9 +89,9 @@ class Chunker:
             short = [whole[1] if whole and len(whole[1]) <= self._most_chars else "" for whole in wholes]
             for document, whole, text, tokens in zip(batch, wholes, short, self._tokens.count_many(short), strict=True):
                 if whole and text and tokens <= self._budget:
-                    yield [self._make(document, 0, 0, whole[0], text, tokens)]
+                    yield [self._make(document, 0, whole[0], text, tokens)]
                 else:
-                    yield self._cut(document, 0) if whole else []
+                    yield self._cut(document) if whole else []
 
     def _whole(self, document: ReadDocument) -> tuple[Span, str] | None:
         """The span of the text without outer white space, and what would be embedded of it."""
@@ -99,9 +99,9 @@ class Chunker:
         start, end = len(text) - len(text.lstrip()), len(text.rstrip())
         return ((start, end), self._embedded(document, (start, end))) if start < end else None
 
-    def _cut(self, document: ReadDocument, document_id: int) -> list[Chunk]:
+    def _cut(self, document: ReadDocument) -> list[Chunk]:
         spans = [span for group in self._groups(document) for span in self._spans(document, group)]
-        return self._chunks(document, document_id, spans)
+        return self._chunks(document, spans)
 
     def _groups(self, document: ReadDocument) -> Iterator[_Group]:
         """Sections joined with those after them while they fit and do not stand above the first."""
@@ -222,17 +222,17 @@ class Chunker:
             line = line.partition(" > ")[2]
         return self._tokens.shortened(line, self._budget // 2, self._most_chars // 4) + "\n"
 
-    def _chunks(self, document: ReadDocument, document_id: int, spans: Sequence[Span]) -> list[Chunk]:
+    def _chunks(self, document: ReadDocument, spans: Sequence[Span]) -> list[Chunk]:
         embedded = [self._embedded(document, span) for span in spans]
         counts = self._tokens.count_many(embedded)
         return [
-            self._make(document, document_id, ordinal, span, text, tokens)
+            self._make(document, ordinal, span, text, tokens)
             for ordinal, (span, text, tokens) in enumerate(zip(spans, embedded, counts, strict=True))
         ]
 
-    def _make(self, document: ReadDocument, key: int, ordinal: int, span: Span, embedded: str, tokens: int) -> Chunk:
+    def _make(self, document: ReadDocument, ordinal: int, span: Span, embedded: str, tokens: int) -> Chunk:
         return Chunk(
-            key, ordinal, *span, text=document.text[slice(*span)], headings=self._path(document, span[0]),
+            0, ordinal, *span, text=document.text[slice(*span)], headings=self._path(document, span[0]),
             tokens=tokens + self._special, embedded_text=embedded, content_hash=sha256(embedded.encode()).hexdigest(),
             pages=_pages(document, span),
         )  # fmt: skip

@@ -107,9 +107,8 @@ def test_invariants_hold_for_any_document(
     headings = tuple(find_headings(text)) if format == "md" else ()
     document = ReadDocument(title, text, headings, format=format)
     cutter = chunker(tokenizer_file, budget, overlap, context)
-    chunks = cutter.chunk(document, 5)
+    chunks = cutter.chunk(document)
     check(document, chunks, budget)
-    assert all(chunk.document_id == 5 for chunk in chunks)
     assert all(chunk.tokens == len(chunk.embedded_text.encode()) + 2 for chunk in chunks)
     assert bool(chunks) == bool(text.strip())
     if context == "none" and len(text.strip().encode()) + 2 <= budget:
@@ -130,7 +129,7 @@ def test_the_path_to_a_place_takes_no_look_at_all_headings() -> None:
 
 def test_a_document_that_fits_is_one_chunk(tokenizer_file: Path) -> None:
     text = "  # A\n\nOne.\n\n# B\n\nTwo.  "
-    (chunk,) = chunker(tokenizer_file, len(text.strip()) + 2).chunk(markdown(text), 3)
+    (chunk,) = chunker(tokenizer_file, len(text.strip()) + 2).chunk(markdown(text))
     assert (chunk.text, chunk.start, chunk.headings) == (text.strip(), 2, ("A",))
     assert chunk.tokens == len(text.strip()) + 2
     assert len(chunker(tokenizer_file, len(text.strip()) + 1).chunk(markdown(text))) == 2
