@@ -298,7 +298,7 @@ class LexicalIndex:
         if len(texts) >= _MINING_TEXTS and k >= _MINING_DEPTH:
             scorer = self.scorer()
             return (scorer.rank(self.query_terms(text, bonus), k) for text in texts)
-        return self._search_in_threads(texts, k, os.cpu_count() or 1, bonus)
+        return self._search_in_threads(texts, k, bonus)
 
     def scorer(self) -> PostingsScorer:
         """The whole index in memory, loaded on first use (8 bytes per distinct term of each chunk)."""
@@ -327,17 +327,11 @@ class LexicalIndex:
         frequencies = np.array([self.document_frequency(term) for term in terms], dtype=np.int64)
         return idf(frequencies, self.count)
 
-    def _search_in_threads(self, texts: Sequence[str], k: int, threads: int, bonus: bool) -> Iterator[Ranking]:
-        def search(text: str) -> Ranking:
-            return self.search(text, k, bonus=bonus)
-
-        if threads == 1 or len(texts) < 2:
-            yield from map(search, texts)
-            return
-        block = 64 * threads
+    def _search_in_threads(self, texts: Sequence[str], k: int, bonus: bool) -> Iterator[Ranking]:
+        threads = os.cpu_count() or 1
         with ThreadPoolExecutor(threads) as pool:
-            for start in range(0, len(texts), block):
-                yield from pool.map(search, texts[start : start + block])
+            for start in range(0, len(texts), 64 * threads):
+                yield from pool.map(lambda text: self.search(text, k, bonus=bonus), texts[start : start + 64 * threads])
 
     def _hits(self, query: tantivy.Query, limit: int) -> Ranking:
         """Ids (n,) and scores (n,) of the best `limit` chunks, as tantivy orders them."""

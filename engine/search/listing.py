@@ -16,7 +16,6 @@ from engine.search.snippets import first_shown, page_at, snippet
 
 MIN_DEPTH = 100
 """Chunks that each ranker gives at least."""
-SNIPPET_WIDTH = 300  # characters
 
 
 @dataclass(frozen=True)
@@ -44,10 +43,10 @@ class Listing:
                 if (rank := place.get(chunk.id))
             }
             matches = matched_spans(query, chunk.text, self._loaded.language(document))
-            text, marks = snippet(chunk.text, matches, SNIPPET_WIDTH)
+            text, marks = snippet(chunk.text, matches)
             page, place = chunk.page, f"page {chunk.page}" if chunk.page else ""
             if chunk.pages:
-                page, place = page_at(chunk.pages, first_shown(chunk.text, matches, SNIPPET_WIDTH))
+                page, place = page_at(chunk.pages, first_shown(chunk.text, matches))
             hits.append(Hit(
                 rank=len(hits) + 1, score=score, path=document.path,
                 source=str(self._loaded.project.path / document.source), title=document.title, headings=chunk.headings,
