@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from engine.core.messages.project import SettingKey, SettingSection
@@ -14,6 +15,7 @@ BOUNDS = (
 )  # fmt: skip
 
 
+@cache
 def described_sections() -> tuple[SettingSection, ...]:
     """Every section and key of project.toml."""
     described = {name: section.model_json_schema() for name, section in sections().items()}
