@@ -6,6 +6,7 @@ Rankings of many queries are arrays: ids (q, depth) int64, best first, −1 wher
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,8 +28,18 @@ if TYPE_CHECKING:
 
 Ids = NDArray[np.int64]
 Floats = NDArray[np.float32]
-Among = Sequence[Ids | None]
 BLOCK, PRODUCTS = 256, 256 * IN_MEMORY
+
+
+@dataclass(frozen=True, slots=True)
+class Without:
+    """All chunks but those of these `ids` (n,): of a million chunks, an array of the others takes 8 MB for each query."""
+
+    ids: Ids
+
+
+Among = Sequence[Ids | Without | None]
+"""Per query, the chunks that it is ranked among; None: all."""
 
 
 class Rankers:
@@ -62,14 +73,14 @@ class Rankers:
 
     def allowed(self, one: QuerySet) -> Among:
         """Per query, the chunks that it is looked for among: those of the documents that it names, without those that are neither
-        right nor wrong; None for all."""
+        right nor wrong."""
         named = {match.documents for match in one.matches if match.documents}
         chunks = {documents: self.ids[np.isin(self._owners, list(documents))] for documents in named}
-        found = [chunks.get(match.documents) for match in one.matches]
+        found: list[Ids | Without | None] = [chunks.get(match.documents) for match in one.matches]
         for row, ignored in enumerate(one.ignored):
             if ignored:
-                allowed = found[row]
-                found[row] = np.setdiff1d(self.ids if allowed is None else allowed, list(ignored))
+                allowed, out = chunks.get(one.matches[row].documents), np.array(sorted(ignored), dtype=np.int64)
+                found[row] = Without(out) if allowed is None else np.setdiff1d(allowed, out)
         return found
 
     def bm25(self, texts: Sequence[str], among: Among) -> tuple[Ids, Floats]:
@@ -77,7 +88,9 @@ class Rankers:
         context, depth, index = self._context, self._context.settings.evaluation.depth, self.lexical
         found = list(index.search_many(texts, depth))
         for row, allowed in enumerate(among):
-            if allowed is not None:
+            if isinstance(allowed, Without):
+                found[row] = index.search_without(texts[row], depth, allowed.ids)
+            elif allowed is not None:
                 found[row] = index.search(texts[row], depth, allowed)
         context.check_stop()
         return padded(found, depth)
@@ -107,38 +120,51 @@ def padded(lists: Sequence[tuple[Ids, Floats]], depth: int) -> tuple[Ids, Floats
     return ids, pad_rows([values for _, values in lists], -np.inf, np.float32, depth)
 
 
-def rank_all(queries: Floats, chunks: Floats, keys: Ids, depth: int) -> tuple[Ids, Floats]:
+def rank_all(
+    queries: Floats, chunks: Floats, keys: Ids, depth: int, without: Sequence[Ids] = ()
+) -> tuple[Ids, Floats]:
     """Exact ranking by inner product of `chunks` (N, d), named by `keys` (N,), for `queries` (q, d).
 
-    Returns ids and products (q, min(depth, N)); equal ones in order of key.
+    Returns ids and products (q, min(depth, N)); equal ones in order of key. `without`: for each query, places in `keys` of chunks
+    that it is not to find; padded as by `padded` where fewer than `depth` are left.
     """
     depth, block = min(depth, len(keys)), max(1, min(BLOCK, PRODUCTS // max(1, len(keys))))
     ids = np.empty((len(queries), depth), dtype=np.int64)
     scores = np.empty((len(queries), depth), dtype=np.float32)
     for start in range(0, len(queries), block):
         product = queries[start : start + block] @ chunks.T  # (b, N)
+        for row, places in enumerate(without[start : start + block]):
+            product[row, places] = -np.inf
         best = np.argpartition(-product, depth - 1, axis=1)[:, :depth]
         value = np.take_along_axis(product, best, axis=1)
         order = np.lexsort((keys[best], -value), axis=1)
         rows = slice(start, start + len(product))
         ids[rows] = keys[np.take_along_axis(best, order, axis=1)]
         scores[rows] = np.take_along_axis(value, order, axis=1)
+    ids[np.isneginf(scores)] = -1
     return ids, scores
 
 
 def rank_within(queries: Floats, chunks: Floats, keys: Ids, depth: int, among: Among) -> tuple[Ids, Floats]:
-    """`rank_all`, each query (of q) among the chunks of `among` alone, None for all; padded as by `padded`."""
+    """`rank_all`, each query (of q) among the chunks of `among` alone; padded as by `padded`. `keys` ascend."""
     ids = np.full((len(queries), min(depth, len(keys))), -1, dtype=np.int64)
     scores = np.full(ids.shape, -np.inf, dtype=np.float32)
-    free = [row for row, allowed in enumerate(among) if allowed is None]
-    if free:
-        ids[free], scores[free] = rank_all(queries[free], chunks, keys, depth)
+    if free := [row for row, allowed in enumerate(among) if not isinstance(allowed, np.ndarray)]:
+        without = [_places(keys, among[row]) for row in free]
+        ids[free], scores[free] = rank_all(queries[free], chunks, keys, depth, without)
     for row, allowed in enumerate(among):
-        if allowed is None or not (inside := np.isin(keys, allowed)).any():
+        if not isinstance(allowed, np.ndarray) or not (inside := np.isin(keys, allowed)).any():
             continue
         found, values = rank_all(queries[row : row + 1], chunks[inside], keys[inside], depth)
         ids[row, : found.shape[1]], scores[row, : found.shape[1]] = found[0], values[0]
     return ids, scores
+
+
+def _places(keys: Ids, among: Ids | Without | None) -> Ids:
+    """Where in `keys`, ascending, those stand that are left out."""
+    ids = among.ids if isinstance(among, Without) else keys[:0]
+    places = np.minimum(np.searchsorted(keys, ids), len(keys) - 1)
+    return places[keys[places] == ids]
 
 
 def products_of(queries: Floats, chunks: Floats, keys: Ids, ids: Ids) -> Floats:

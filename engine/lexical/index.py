@@ -204,6 +204,12 @@ class LexicalIndex:
         order = np.lexsort((ids, -scores))
         return ids[order], scores[order]
 
+    def search_without(self, text: str, k: int, ignored: npt.NDArray[np.int64]) -> Ranking:
+        """`search` among all chunks but those whose ids are in `ignored` (n,)."""
+        ids, scores = self._best(text, k + len(ignored), bonus=True)
+        keep = np.isin(ids, ignored, invert=True)
+        return ids[keep][:k], scores[keep][:k]
+
     def holding(self, text: str) -> npt.NDArray[np.int64] | None:
         """Ids (n,) of the chunks that hold each word of a text, in whatever form; None where BM25 knows none of them (the)."""
         words = self._analyzers.terms_by_word(text)

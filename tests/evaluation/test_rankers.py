@@ -11,7 +11,9 @@ import pytest
 
 from engine.core.errors import CancelledError
 from engine.evaluation import candidates
-from engine.evaluation.rankers import products_of, rank_all, rank_within
+from engine.evaluation.query_sets import QuerySet
+from engine.evaluation.rankers import Rankers, Without, products_of, rank_all, rank_within
+from engine.lexical.filenames import FilenameMatch
 
 KEYS = np.array([10, 20, 30, 40], dtype=np.int64)
 CHUNKS = np.array([[1, 0], [0.8, 0.6], [0.6, 0.8], [0, 1]], dtype=np.float32)
@@ -31,6 +33,31 @@ def test_among_all_it_is_the_plain_ranking() -> None:
     plain, within = rank_all(QUERIES, CHUNKS, KEYS, 4), rank_within(QUERIES, CHUNKS, KEYS, 4, [None] * 4)
     np.testing.assert_array_equal(plain[0], within[0])
     np.testing.assert_array_equal(plain[1], within[1])
+
+
+def test_what_is_left_out_is_all_that_is_held() -> None:
+    chunks: Any = [SimpleNamespace(id=key, document_id=1 + (key > 20)) for key in KEYS.tolist()]
+    matches = [FilenameMatch(""), FilenameMatch("", frozenset({2})), FilenameMatch("")]
+    one = QuerySet("titles", "document", [], matches, ignored=[{40, 10}, {40}, ()])
+    found = Rankers(SimpleNamespace(), chunks).allowed(one)  # type: ignore[arg-type]
+    assert isinstance(found[0], Without)
+    assert [getattr(row, "ids", row).tolist() for row in found[:2]] == [[10, 40], [30]]  # type: ignore[union-attr]
+    assert found[2] is None
+    among = [Without(np.array([10, 15, 40])), Without(np.array([5, 10, 20, 30, 40, 99])), None, None]
+    ids, scores = rank_within(QUERIES, CHUNKS, KEYS, 3, among)
+    assert ids.tolist() == [[20, 30, -1], [-1, -1, -1], [10, 20, 30], [40, 30, 20]]
+    np.testing.assert_allclose(scores[0], [0.8, 0.6, -np.inf], atol=1e-6)
+
+
+def test_left_out_chunks_change_nothing_else() -> None:
+    rng = np.random.default_rng(4)
+    chunks, queries = (rng.normal(size=(count, 8)).astype(np.float32) for count in (500, 40))
+    keys = np.arange(0, 1500, 3)
+    left_out = [np.sort(rng.choice(keys, rng.integers(1, 450), replace=False)) for _ in queries]
+    found = rank_within(queries, chunks, keys, 60, [Without(ids) for ids in left_out])
+    wanted = rank_within(queries, chunks, keys, 60, [np.setdiff1d(keys, ids) for ids in left_out])
+    np.testing.assert_array_equal(found[0], wanted[0])
+    np.testing.assert_allclose(found[1], wanted[1], rtol=1e-5)
 
 
 def test_cosines_of_given_chunks() -> None:
