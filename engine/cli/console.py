@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from engine.core.errors import CancelledError, EngineError
-from engine.core.messages.report import KINDS, QUERY_SETS, SCALE, GateTable, ReportVerdict
+from engine.core.messages.report import IMPORTED_SET, KINDS, QUERY_SETS, SCALE, GateTable, ReportVerdict
 from engine.core.messages.search import LINED, MODE_NAMES
 from engine.core.systems import ADAPTED, BASE, IN_USE, SYSTEMS, is_own, label_of, twins
 from engine.core.text import day, duration, harmless, metric_name, short_names
@@ -54,9 +54,8 @@ def show_tables(
     for kind, table in tables.items():
         some = kind == "judged" and table.synthetic
         made = f", {table.synthetic} of them made from the documents (synthetic: they flatter)" if some else ""
-        shown = _table(
-            f"{table.queries} {QUERY_SETS[kind]}{made} · percent, 95 % interval", "system", *map(metric_name, METRICS)
-        )
+        what = QUERY_SETS[kind] if kind != "synthetic" or table.synthetic else IMPORTED_SET
+        shown = _table(f"{table.queries} {what}{made} · percent, 95 % interval", "system", *map(metric_name, METRICS))
         for name in systems:
             if (figures := table.systems.get(name)) and name not in hidden:
                 label = f"{label_of(name)} (in use)" if hidden and is_own(name, own) else label_of(name)

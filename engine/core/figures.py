@@ -76,7 +76,7 @@ class Difference:
         if self.needed is None:
             return ""
         count = "over a million" if self.needed > MILLION else f"about {about_count(self.needed)}"
-        return f"; to show one this small takes {count} queries"
+        return f"; to show one of this size takes {count} queries"
 
 
 Figures = Mapping[str, Mapping[str, Interval]]

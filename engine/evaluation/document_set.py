@@ -22,7 +22,7 @@ from engine.lexical.stage import index_without
 from engine.project.stage import ProjectSnapshot, StageContext
 from engine.project.store.chunks import IN_MEMORY
 from engine.queries.document_written import MIN_JACCARD, stripped, untrained
-from engine.queries.heldout import cap_queries, related_documents
+from engine.queries.heldout import cap_queries, related_in
 from engine.written_queries.document_queries import document_queries, folded_words
 
 MIN_VERBATIM = 3  # words of a query that a text repeats by more than chance
@@ -42,7 +42,7 @@ def document_set(context: StageContext, chunks: Sequence[Chunk]) -> tuple[QueryS
     shutil.rmtree(folder, ignore_errors=True)
     untitled = {document for query in queries for document in (query.document_id, query.written_in)}
     lexical = index_without(context, folder, corpus, untitled)
-    copies, related = NearCopies(documents, corpus, written), related_documents(documents)
+    copies, related = NearCopies(documents, corpus, written), related_in(context.store)
     found = QuerySet(
         "titles and headings", "document", [judgment_of(same, related) for same in groups],
         [FilenameMatch(same[0].text) for same in groups],

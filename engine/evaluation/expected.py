@@ -12,7 +12,7 @@ from engine.evaluation.query_sets import answerable, generated_queries, heldout_
 from engine.project.stage import ProjectSnapshot
 from engine.queries.choosing import IMPORTED, MODELS, backend_of, made_by
 from engine.queries.document_written import held_by, untrained
-from engine.queries.heldout import document_keys, related_documents, split_documents, unrelated_documents
+from engine.queries.heldout import related_in, split_documents, text_keys, unrelated_documents
 from engine.queries.rules.tokens import question_key
 from engine.queries.stage import MIN_GROUPS
 from engine.written_queries.document_queries import document_queries
@@ -48,9 +48,9 @@ def expected_evidence(snapshot: ProjectSnapshot, made: bool) -> dict[RungName, i
 
 def expected_untrained(snapshot: ProjectSnapshot, written: Sequence[DocumentQuery]) -> list[DocumentQuery]:
     """Those that `untrained` will give, as if at least one training query came of every document."""
-    documents, settings = snapshot.store.documents(), snapshot.settings
-    keys = document_keys(documents)
+    settings, related = snapshot.settings, related_in(snapshot.store)
+    keys = text_keys(snapshot.store.documents(), related)
     split = split_documents(keys, settings.evaluation.heldout_share, settings.training.seed)
     few = len(set(keys.values())) < MIN_GROUPS
     used = {document for document in keys if few or split.get(document) != "heldout"}
-    return held_by(unrelated_documents(used, related_documents(documents)), written)
+    return held_by(unrelated_documents(used, related), written)

@@ -199,4 +199,5 @@ def _missing(decision: Decision) -> str:
     there = {rung: f" (there are {one.queries:,})" for rung, one in able.items()}
     short = [f"about {about_count(count)} {EVIDENCE[rung]}{there.get(rung, '')}" for rung, count in needed.items()]
     only = "" if able else "; extractive queries prove nothing"
-    return f"there are too few queries to show a gain of {decision.judged_points:g} points. That takes {' or '.join(short)}{only}"
+    takes = "With the candidate and the mode that vary most, that takes"
+    return f"there are too few queries to show a gain of {DIFFERENCE:g} points. {takes} {' or '.join(short)}{only}"

@@ -10,7 +10,7 @@ from engine.core.records import Chunk, JudgedQuery, Query
 from engine.lexical.filenames import DocumentNames, FilenameMatch
 from engine.project.stage import ProjectSnapshot, StageContext
 from engine.queries.choosing import is_extractive, made_by
-from engine.queries.heldout import cap_queries, related_documents
+from engine.queries.heldout import cap_queries, related_in
 from engine.queries.rules.tokens import question_key
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class QuerySet:
     @property
     def synthetic(self) -> bool:
         """Whether they were made from the documents."""
-        return self.kind == "synthetic" or self.generated
+        return (self.kind == "synthetic" and self.made != "imported") or self.generated
 
     @property
     def rung(self) -> RungName | None:
@@ -66,7 +66,7 @@ def query_sets(context: StageContext, chunks: Sequence[Chunk]) -> list[QuerySet]
     from engine.evaluation.judgments import combined, from_queries, relevant_chunks
 
     documents = context.store.documents()
-    related = related_documents(documents)
+    related = related_in(context.store)
     named = documents if context.settings.search.named_documents else []
     names = DocumentNames((document.id, document.title, document.path) for document in named)
     sets = []
@@ -84,7 +84,8 @@ def query_sets(context: StageContext, chunks: Sequence[Chunk]) -> list[QuerySet]
         sets.append(_judged_set(context, judgments, names, related))
     if kept := heldout_queries(context, chunks):
         matches, made = [names.match(query.text) for query in kept], rung_of(kept[0], made_by(context))
-        sets.append(QuerySet("held-out queries", "synthetic", from_queries(kept, related), matches, made))
+        name = f"held-out{' imported' * (made == 'imported')} queries"
+        sets.append(QuerySet(name, "synthetic", from_queries(kept, related), matches, made))
     return sets
 
 

@@ -120,9 +120,7 @@ def padded(lists: Sequence[tuple[Ids, Floats]], depth: int) -> tuple[Ids, Floats
     return ids, pad_rows([values for _, values in lists], -np.inf, np.float32, depth)
 
 
-def rank_all(
-    queries: Floats, chunks: Floats, keys: Ids, depth: int, without: Sequence[Ids] = ()
-) -> tuple[Ids, Floats]:
+def rank_all(queries: Floats, chunks: Floats, keys: Ids, depth: int, without: Sequence[Ids] = ()) -> tuple[Ids, Floats]:
     """Exact ranking by inner product of `chunks` (N, d), named by `keys` (N,), for `queries` (q, d).
 
     Returns ids and products (q, min(depth, N)); equal ones in order of key. `without`: for each query, places in `keys` of chunks
@@ -164,7 +162,8 @@ def _places(keys: Ids, among: Ids | Without | None) -> Ids:
     """Where in `keys`, ascending, those stand that are left out."""
     ids = among.ids if isinstance(among, Without) else keys[:0]
     places = np.minimum(np.searchsorted(keys, ids), len(keys) - 1)
-    return places[keys[places] == ids]
+    found: Ids = places[keys[places] == ids]
+    return found
 
 
 def products_of(queries: Floats, chunks: Floats, keys: Ids, ids: Ids) -> Floats:

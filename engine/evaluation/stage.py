@@ -15,7 +15,7 @@ from engine.evaluation.studies.sentence_pairs import pairs_fingerprint
 from engine.project.stage import ProjectSnapshot, Stage, StageContext
 from engine.project.store.artifact_info import AdapterInfo, EvaluationInfo, LexicalInfo
 
-VERSION = 29
+VERSION = 30
 
 
 class EvaluateStage(Stage):

@@ -10,7 +10,7 @@ from hashlib import sha256
 
 from engine.core.records import Chunk, DocumentQuery
 from engine.project.stage import ProjectSnapshot
-from engine.queries.heldout import related_documents, unrelated_documents
+from engine.queries.heldout import related_in, unrelated_documents
 from engine.queries.imported import graded_answers
 from engine.written_queries.document_queries import folded_words
 
@@ -26,11 +26,11 @@ def untrained(
     """Those `written` of documents that no training query was made from or is answered by, nor one that stops the training. An
     article counts with all its documents, and so do copies, versions of a file and mails of a thread."""
     store, owners = snapshot.store, {chunk.id: chunk.document_id for chunk in chunks}
-    queries, documents = store.queries(), store.documents()
-    graded = graded_answers(snapshot.project, queries, chunks, documents).values()
+    queries = store.queries()
+    graded = graded_answers(snapshot.project, queries, chunks, store.documents()).values()
     used = {owners[chunk] for answers in graded for chunk in answers}
     used |= {query.document_id for query in queries if query.split != "heldout"}
-    free = unrelated_documents(used, related_documents(documents)) & set(owners.values())
+    free = unrelated_documents(used, related_in(store)) & set(owners.values())
     return held_by(free, written)
 
 

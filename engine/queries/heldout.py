@@ -4,13 +4,22 @@ measured when there are too many."""
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import combinations
+from typing import TYPE_CHECKING
 
 from engine.core.records import Document, Split
 from engine.written_queries.document_queries import folded_words, without_marks
 
+if TYPE_CHECKING:
+    from engine.project.store.store import Store
+
 UNTITLED_RUN = 50
+SAMPLE, CHARACTERS, RUN = 20, 50_000, 5
+"""Documents of a frequent title that are compared, how much of each, and words in a row that two have in common by no chance."""
+ALIKE, MIN_ALIKE = 0.5, 0.25
+"""Share of the shorter one's runs that versions have in common, and of the pairs that are such from which on all are versions."""
 MIN_TO_CHOOSE = 20
 """Queries of one kind without which nothing is compared."""
 
@@ -31,13 +40,30 @@ def document_keys(documents: Sequence[Document]) -> dict[int, str]:
     return keys
 
 
-def related_documents(documents: Sequence[Document]) -> dict[int, int]:
+def related_in(store: Store) -> dict[int, int]:
+    """`related_documents` of a project."""
+
+    def text_of(document: int) -> str:
+        found = store.document(document)
+        return found.text if found else ""
+
+    return related_documents(store.documents(), text_of)
+
+
+def related_documents(documents: Sequence[Document], text_of: Callable[[int], str] = lambda _: "") -> dict[int, int]:
     """Document id → the first of the documents that are of one text with it: those of one key (`document_keys`), and those of one
-    title, as are versions of a file and mails of a thread. A title that more than half of the documents have, as pages of a site
-    do, says nothing."""
+    title, as are versions of a file and mails of a thread. A title that more than half of the documents have says something only
+    where their texts are alike: pages of a site share it, too."""
     keys = document_keys(documents)
-    titles = {one.id: tuple(folded_words(without_marks(one.title))) for one in documents}
-    times = Counter[object](titles.values())
+    titled = defaultdict[object, list[int]](list)
+    labels: dict[int, tuple[object, ...]] = {}
+    for one in documents:
+        title = tuple(folded_words(without_marks(one.title)))
+        labels[one.id] = (keys[one.id], title) if title else (keys[one.id],)
+        titled[title].append(one.id)
+    says_nothing = {
+        title for title, ids in titled.items() if 2 * len(ids) > len(documents) and not _versions(sorted(ids), text_of)
+    }
     first: dict[object, int] = {}
     found: dict[int, int] = {}
 
@@ -48,11 +74,26 @@ def related_documents(documents: Sequence[Document]) -> dict[int, int]:
 
     for document in sorted(keys):
         found[document] = document
-        for label in (keys[document], titles[document]):
-            if label and 2 * times[label] <= len(documents):
+        for label in labels[document]:
+            if label not in says_nothing:
                 least, other = sorted((root(document), root(first.setdefault(label, document))))
                 found[other] = least
     return {document: root(document) for document in found}
+
+
+def _versions(ids: Sequence[int], text_of: Callable[[int], str]) -> bool:
+    """Whether documents are versions of a few texts, by a sample of them."""
+    texts = [folded_words(text_of(one)[:CHARACTERS]) for one in ids[:: -(-len(ids) // SAMPLE)]]
+    runs = [{tuple(words[place : place + RUN]) for place in range(len(words) - RUN + 1)} for words in texts]
+    pairs = [len(one & other) >= ALIKE * min(len(one), len(other)) > 0 for one, other in combinations(runs, 2)]
+    return sum(pairs) > MIN_ALIKE * len(pairs)
+
+
+def text_keys(documents: Sequence[Document], related: Mapping[int, int]) -> dict[int, str]:
+    """Document id → the key (`document_keys`) of the first document that is of one text with it (`related_documents`): those of one
+    key are not parted."""
+    keys = document_keys(documents)
+    return {document: keys[first] for document, first in related.items()}
 
 
 def unrelated_documents(used: Iterable[int], related: Mapping[int, int]) -> frozenset[int]:
@@ -79,8 +120,11 @@ def assign_split(keys: Mapping[int, str], share: float, seed: int = 0) -> frozen
 
 def split_documents(keys: Mapping[int, str], share: float, seed: int = 0) -> dict[int, Split]:
     """The held-out documents of `keys` (see `assign_split`): a third of them decides when training stops, the others what is used.
-    A single one decides what is used."""
-    aside = {key: keys[key] for key in assign_split(keys, share, seed)}
+    A single one decides what is used. Those of a key that more than half of them have are trained on: nothing else would be left
+    to learn from, or they would be one witness."""
+    times = Counter(keys.values())
+    others = {document: key for document, key in keys.items() if 2 * times[key] <= len(keys)}
+    aside = {key: keys[key] for key in assign_split(others, share, seed)}
     validation = assign_split(aside, 1 / 3, seed + 1) if len(set(aside.values())) > 1 else frozenset()
     return {key: "validation" if key in validation else "heldout" for key in aside}
 

@@ -19,7 +19,7 @@ from engine.queries import rejection
 from engine.queries.choosing import AUTO, EXTRACTIVE, IMPORTED, MODELS, backend_of, resolve_and_keep_backend
 from engine.queries.edits import apply_edits, content, read_edits
 from engine.queries.filters.consistency import consistency_filter, format_share
-from engine.queries.heldout import cap_queries, document_keys, least_of, split_documents
+from engine.queries.heldout import cap_queries, least_of, related_in, split_documents, text_keys
 from engine.queries.opening import check_model, query_recipe, writer_noted
 from engine.queries.rejection import Filtered, Reason, Rejected
 from engine.queries.rules.tokens import question_key
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from engine.lexical.index import LexicalIndex
     from engine.queries.filters.quality import Check
 
-VERSION = 3
+VERSION = 4
 BLOCK = 512
 MIN_GROUPS = 10
 """Of documents that belong together. With fewer, neither half of the held-out ones would show much, or there would be none."""
@@ -284,7 +284,7 @@ def _capped(context: StageContext, found: Filtered) -> Filtered:
 
 def split_queries(context: StageContext, queries: list[Query], chunks: Sequence[Chunk]) -> list[Query]:
     """A third of the held-out documents' queries decide when training stops, the others what is used."""
-    keys = document_keys(context.store.documents())
+    keys = text_keys(context.store.documents(), related_in(context.store))
     groups = {query.document_id: keys[query.document_id] for query in queries}
     if not groups:
         return []

@@ -11,6 +11,7 @@ from engine.project.stage import ProjectSnapshot
 from engine.project.store.artifact_info import QueriesInfo
 from engine.queries.choosing import is_extractive, made_by
 from engine.queries.document_written import untrained
+from engine.queries.heldout import related_in
 from engine.queries.rules.tokens import question_key
 from engine.training.dataset import generated_for_stopping, train_rows, written_for_stopping
 from engine.written_queries.document_queries import document_queries
@@ -40,7 +41,7 @@ class QueryUses:
         free = untrained(snapshot, chunks, self.written) if made else expected_untrained(snapshot, self.written)
         self._as_evidence = {query for group in deciding_groups(snapshot, free, chunks) for query in group}
         self._untrained = set(free)
-        stopping, _ = written_for_stopping(queries, self.written, chunks, store.documents())
+        stopping, _ = written_for_stopping(queries, self.written, chunks, related_in(store))
         self._stopping = set(stopping)
         rows = [] if self._stopping else generated_for_stopping(queries, chunks, self._backend)
         self._generated_stopping = {queries[row].id for row in rows}

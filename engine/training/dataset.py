@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.core.errors import DamagedError
-from engine.core.records import Chunk, Document, DocumentQuery, Query
+from engine.core.records import Chunk, DocumentQuery, Query
 from engine.encoders.kinds.chosen import encoder_source
 from engine.metrics.relevance import pad_rows
 from engine.project.stage import StageContext
@@ -18,7 +18,7 @@ from engine.project.store.artifact_info import LexicalInfo, RankingsInfo
 from engine.project.store.chunks import drawn
 from engine.queries.choosing import is_extractive, made_by
 from engine.queries.document_written import held_by, stripped, untrained
-from engine.queries.heldout import MIN_TO_CHOOSE, cap_queries, related_documents, unrelated_documents
+from engine.queries.heldout import MIN_TO_CHOOSE, cap_queries, related_in, unrelated_documents
 from engine.queries.imported import graded_answers
 from engine.ranking.rankings_file import RankedLists
 from engine.ranking.sampling import SampledLists, sample_lists
@@ -115,7 +115,7 @@ def _stopping(
     chunks as they are; else none."""
     position = {chunk.id: place for place, chunk in enumerate(chunks)}
     store = context.store
-    written, shown = written_for_stopping(queries, document_queries(store), chunks, store.documents())
+    written, shown = written_for_stopping(queries, document_queries(store), chunks, related_in(store))
     if written:
         context.choose("stopped by", f"{len(written)} titles and headings", "they do not flatter what is trained")
         first = {chunk.document_id: place for place, chunk in reversed(list(enumerate(chunks)))}
@@ -133,13 +133,13 @@ def _stopping(
 
 
 def written_for_stopping(
-    queries: Sequence[Query], written: Sequence[DocumentQuery], chunks: Sequence[Chunk], documents: Sequence[Document]
+    queries: Sequence[Query], written: Sequence[DocumentQuery], chunks: Sequence[Chunk], related: Mapping[int, int]
 ) -> tuple[list[DocumentQuery], list[Chunk]]:
     """Those of documents whose `queries`, with those of their copies and versions, are all of split `validation`; and the chunks
     without what they ask. None where they are fewer than `MIN_TO_CHOOSE`."""
     others = {query.document_id for query in queries if query.split != "validation"}
     present = {chunk.id for chunk in chunks} | {None}
-    free = unrelated_documents(others, related_documents(documents)) & {query.document_id for query in queries}
+    free = unrelated_documents(others, related) & {query.document_id for query in queries}
     times = Counter(one.text for one in written)  # of a text with several answers none is the one to be found
     chosen = [one for one in held_by(free, written) if one.chunk_id in present and times[one.text] == 1]
     if len(chosen) < MIN_TO_CHOOSE:

@@ -15,6 +15,8 @@ from engine.queries.heldout import (
     cap_queries,
     document_keys,
     related_documents,
+    split_documents,
+    text_keys,
     unrelated_documents,
 )
 from engine.queries.stage import split_queries
@@ -135,6 +137,31 @@ def test_a_title_of_most_documents_says_nothing() -> None:
     half = [numbered(row, f"{row}.md", str(row), "Harbour" if row < 3 else str(row)) for row in range(1, 5)]
     assert related_documents(half) == {1: 1, 2: 1, 3: 3, 4: 4}
     assert related_documents(half[:3]) == {1: 1, 2: 2, 3: 3}
+
+
+@pytest.mark.parametrize(("shared", "alike"), [(80, True), (55, True), (30, False), (0, False)])
+def test_versions_that_are_most_of_a_project_are_of_one_text(shared: int, alike: bool) -> None:
+    documents = [numbered(n, f"{n}.md", str(n), "Lease" if n < 31 else f"Letter {n}") for n in range(1, 41)]
+    clauses = " ".join(f"clause{n}" for n in range(shared))  # as in a menu of a site, if they are few
+
+    def text_of(document: int) -> str:
+        return f"{clauses} {' '.join(f'own{document}x{n}' for n in range(100 - shared))}"
+
+    related = related_documents(documents, text_of)
+    assert related == {n: 1 if alike and n < 31 else n for n in range(1, 41)}
+    if alike:
+        sides = split_documents(text_keys(documents, related), 0.5)
+        assert sides.keys() <= set(range(31, 41)), "most of the documents are trained on"
+        assert sides
+
+
+def test_versions_and_mails_of_a_thread_are_not_parted() -> None:
+    documents = [numbered(n, f"{n}.eml", str(n), f"Re: Berth {n // 3}") for n in range(90)]
+    queries = [Query(str(n), "question", n, n, "", "train") for n in range(90)]
+    context: Any = SimpleNamespace(store=SimpleNamespace(documents=lambda: documents), settings=validate({}))
+    sides = {query.document_id: query.split for query in split_queries(context, queries, [])}
+    assert {*sides.values()} == set(SIDES)
+    assert all(sides[3 * n] == sides[3 * n + 1] == sides[3 * n + 2] for n in range(30))
 
 
 def test_what_is_of_one_text_with_a_document_used_is_used() -> None:

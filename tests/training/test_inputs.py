@@ -16,7 +16,7 @@ from fixtures.errors import fails
 from engine.core.errors import ModelError, SettingsError
 from engine.core.records import Chunk, Document, DocumentQuery, Query, Split
 from engine.encoders.model_folder import ModelFolder
-from engine.queries.heldout import MIN_TO_CHOOSE
+from engine.queries.heldout import MIN_TO_CHOOSE, related_documents
 from engine.ranking.rankings_file import RankedLists
 from engine.settings.load import validate
 from engine.settings.schema import Settings
@@ -162,7 +162,7 @@ def test_titles_of_validation_documents_stop_the_training_where_they_are_enough(
     written = [DocumentQuery(f"Report of the harbour {n}", "title", None, n, 0, 23, n) for n in sides]
     titles = {100: "Berths", 104: "Re: Berths"}  # of one thread: the first mail was trained on
     documents = [Document(f"{n}", "", "eml", titles.get(n, f"{n}"), "", f"{n}", 1, 0.0, id=n) for n in sides]
-    found, stripped = written_for_stopping(queries, written, chunks, documents)
+    found, stripped = written_for_stopping(queries, written, chunks, related_documents(documents))
     if missing:
         assert (found, stripped) == ([], chunks)
         return

@@ -56,7 +56,7 @@ def caution(queries: QuerySetReport, outcome: Outcome) -> str:
     """Why the figures of these queries may mislead or look odd; empty where nothing is known against them. `outcome`: the
     verdict's."""
     table = queries.comparison
-    flatters = queries.kind == "synthetic" or table.synthetic
+    flatters = table.synthetic
     gained = any(gap.verdict == "better" for gap in table.differences.get(ADAPTED, {}).values())
     strict = STRICTER if gained and outcome == "stays" else ""
     return " ".join(filter(None, (FLATTERING if flatters else "", strict, table.format_lopsided)))

@@ -19,6 +19,8 @@ QUERY_SETS = {
     "synthetic": "held-out queries made from the documents (synthetic: they flatter every system)",
 }
 """Kind of the queries that systems are compared on → how tables call them, in their order."""
+IMPORTED_SET = "held-out imported queries"
+"""How tables call `synthetic` ones that were not made from the documents."""
 
 KINDS = {
     "judged": ("judged question", "judged questions"), "document": ("title or heading", "titles and headings"),

@@ -52,6 +52,7 @@ def render(report: Mapping[str, Any], template: Path | None = None, project: str
     return environment.from_string(source).render(
         report=report, headline=verdict_of(report, project=project), scale=SCALE, hidden=hidden, main=MAIN, rungs=EVIDENCE,
         charts={name: Markup(svg) for name, svg in _curves(report).items()},  # charts.py escapes every label
+        flattering={one.kind for one in query_sets_of(report) if one.comparison.synthetic},
         lopsided=[one.comparison.format_lopsided for one in query_sets_of(report)],
         bars=[Markup(_bars(part, report)) for part in report["query_sets"]],
         shifts=[Markup(_shift(part, report)) for part in report["query_sets"]],

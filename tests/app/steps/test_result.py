@@ -104,11 +104,14 @@ def test_figures_of_before_are_said_to_be_so(evaluate: str, embed: str, because:
 def test_queries_made_from_the_documents_are_said_to_flatter() -> None:
     judged = read(answer()).query_sets[0]
     assert not caution(judged, "better")
-    assert caution(replace(judged, kind="synthetic"), "better")
-    assert caution(replace(judged, comparison=replace(judged.comparison, synthetic=60)), "better")
+    made = replace(judged.comparison, synthetic=60)
+    for kind in ("judged", "synthetic"):
+        assert caution(replace(judged, kind=kind, comparison=made), "better")
+    assert not caution(replace(judged, kind="synthetic"), "better")  # imported
     one_sided = replace(judged.comparison, one_document=judged.comparison.queries)
     assert caution(replace(judged, comparison=one_sided), "stays") == one_sided.format_lopsided != ""
-    assert one_sided.format_lopsided in caution(replace(judged, kind="synthetic", comparison=one_sided), "stays")
+    made = replace(one_sided, synthetic=60)
+    assert one_sided.format_lopsided in caution(replace(judged, kind="synthetic", comparison=made), "stays")
 
 
 def test_a_gain_that_decides_nothing_is_explained() -> None:
