@@ -38,11 +38,12 @@ they vary is known only once they are there."""
 
 @dataclass(frozen=True, slots=True)
 class RungResult:
-    """A rung of the ladder: its queries, and how many it would need to decide."""
+    """A rung of the ladder: its queries, how many it would need to decide, and about how many `texts` they are."""
 
     rung: RungName
     queries: int
     needed: int
+    texts: int = MIN_TO_EXCLUDE
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,7 @@ def decide(
     measured = from_top(ladder)
     if not measured or not candidates:
         return Decision(reference, reference, None, 0)
-    rungs = tuple(RungResult(one.rung, one.queries, one.needed(reference)) for one in measured)
+    rungs = tuple(RungResult(one.rung, one.queries, one.needed(reference), one.independent) for one in measured)
     shown = measured_on(measured, reference)
     decides = shown.suffices(reference)
     comparison = _Comparison(shown, reference, candidates, samples, seed)
@@ -96,10 +97,11 @@ def decide(
     admitted = [one.name for one in results if one.outcome == "admitted"]
     chosen = comparison.first_within_one_error(admitted) if admitted else reference
     outcomes = [replace(one, outcome="in use") if one.name == chosen else one for one in results]
-    judged = next((one for one in measured if one.rung == "judged" and one.queries >= MIN_FOR_SPREAD), shown)
+    judged = next((one for one in measured if one.rung == "judged" and one.queries >= MIN_FOR_SPREAD), None)
+    asked = judged or replace(shown, clusters=None)  # of the questions to come, nobody knows how many a document has
     return Decision(
         chosen, reference, shown.rung if decides else None, shown.queries, tuple(outcomes), rungs,
-        replace(judged, clusters=None).needed(reference, PLANNED), measured_on=shown.rung,
+        asked.needed(reference, PLANNED), measured_on=shown.rung,
     )  # fmt: skip
 
 
@@ -196,8 +198,14 @@ def _missing(decision: Decision) -> str:
     able = {one.rung: one for one in decision.ladder if one.rung in CERTIFYING}
     needed: dict[RungName, int] = {"judged": decision.judged_needed or 0}
     needed |= {rung: one.needed for rung, one in able.items() if rung != "judged"}
-    there = {rung: f" (there are {one.queries:,})" for rung, one in able.items()}
+    there = {rung: f" (there are {one.queries:,}{_about(one)})" for rung, one in able.items()}
     short = [f"about {about_count(count)} {EVIDENCE[rung]}{there.get(rung, '')}" for rung, count in needed.items()]
     only = "" if able else "; extractive queries prove nothing"
     takes = "With the candidate and the mode that vary most, that takes"
     return f"there are too few queries to show a gain of {DIFFERENCE:g} points. {takes} {' or '.join(short)}{only}"
+
+
+def _about(one: RungResult) -> str:
+    if one.queries < MIN_TO_EXCLUDE or one.texts >= MIN_TO_EXCLUDE:
+        return ""
+    return f", about {one.texts} document{'s' * (one.texts > 1)}; {MIN_TO_EXCLUDE} are needed"

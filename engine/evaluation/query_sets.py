@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.core.records import Chunk, JudgedQuery, Query
 from engine.lexical.filenames import DocumentNames, FilenameMatch
+from engine.metrics.differences import MIN_QUERIES
 from engine.project.stage import ProjectSnapshot, StageContext
 from engine.queries.choosing import is_extractive, made_by
 from engine.queries.heldout import cap_queries, related_in
@@ -81,12 +82,22 @@ def query_sets(context: StageContext, chunks: Sequence[Chunk]) -> list[QuerySet]
             same.setdefault(question_key(judgment.text), []).append(judgment)
         owners = {chunk.id: chunk.document_id for chunk in chunks}
         judgments = [one[0] if len(one) == 1 else combined(one, owners) for one in same.values()]
+        judgments = [replace(one, source=_source(one, owners, related)) for one in judgments]
         sets.append(_judged_set(context, judgments, names, related))
     if kept := heldout_queries(context, chunks):
         matches, made = [names.match(query.text) for query in kept], rung_of(kept[0], made_by(context))
         name = f"held-out{' imported' * (made == 'imported')} queries"
         sets.append(QuerySet(name, "synthetic", from_queries(kept, related), matches, made))
     return sets
+
+
+def _source(one: Judgment, owners: Mapping[int, int], related: Mapping[int, int]) -> int | None:
+    """The text that answers a judged question, None where several do; where all texts are too few for a verdict, the passage."""
+    if len({*related.values()}) < MIN_QUERIES:
+        found: set[int | None] = {*one.grades} if one.level == "chunk" else set()
+    else:
+        found = {related.get(owners.get(key, 0) if one.level == "chunk" else key) for key in one.grades}
+    return found.pop() if len(found) == 1 else None
 
 
 def rung_of(query: Query, backend: str) -> RungName:

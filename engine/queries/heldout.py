@@ -7,6 +7,7 @@ import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import combinations
+from posixpath import splitext
 from typing import TYPE_CHECKING
 
 from engine.core.records import Document, Split
@@ -51,18 +52,21 @@ def related_in(store: Store) -> dict[int, int]:
 
 
 def related_documents(documents: Sequence[Document], text_of: Callable[[int], str] = lambda _: "") -> dict[int, int]:
-    """Document id → the first of the documents that are of one text with it: those of one key (`document_keys`), and those of one
-    title, as are versions of a file and mails of a thread. A title that more than half of the documents have says something only
-    where their texts are alike: pages of a site share it, too."""
+    """Document id → the first of the documents that are of one text with it: those of one key (`document_keys`), files of one name
+    that differ in format, and those of one title, as are versions of a file and mails of a thread. A title that more than half of
+    the documents have says something only where their texts are alike: pages of a site share it, too."""
     keys = document_keys(documents)
     titled = defaultdict[object, list[int]](list)
     labels: dict[int, tuple[object, ...]] = {}
     for one in documents:
         title = tuple(folded_words(without_marks(one.title)))
-        labels[one.id] = (keys[one.id], title) if title else (keys[one.id],)
+        name = (one.source, splitext(one.path)[0] if one.external_id is None else one.path)
+        labels[one.id] = (keys[one.id], name, title)
         titled[title].append(one.id)
     says_nothing = {
-        title for title, ids in titled.items() if 2 * len(ids) > len(documents) and not _versions(sorted(ids), text_of)
+        title
+        for title, ids in titled.items()
+        if not title or (2 * len(ids) > len(documents) and not _versions(sorted(ids), text_of))
     }
     first: dict[object, int] = {}
     found: dict[int, int] = {}
