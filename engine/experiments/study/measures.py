@@ -12,7 +12,7 @@ from engine.core.figures import Interval
 from engine.evaluation.query_sets import query_sets
 from engine.evaluation.rankers import Rankers, rank_all
 from engine.evaluation.reporting.diagnostics import Ranked, basis_of, describe, sampling_of, similarities_of
-from engine.metrics.transformations import remove_top, standardise, whiten
+from engine.experiments.study.transformations import remove_top, standardise, whiten
 from engine.project.stage import StageContext
 
 Values = dict[str, Any]

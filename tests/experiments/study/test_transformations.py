@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from engine.experiments.study.transformations import remove_top, standardise, whiten
 from engine.metrics.geometry import isoscore
-from engine.metrics.transformations import remove_top, standardise, whiten
 
 ROWS = np.random.default_rng(5).normal(size=(400, 6)) @ np.random.default_rng(6).normal(size=(6, 6)) + [
     3,
