@@ -106,6 +106,15 @@ def test_ties_end_in_id_order_and_k_cuts(tmp_path: Path) -> None:
     assert index.scorer().rank(index.analyzer.query_terms("words"), 3)[0].tolist() == [1, 3, 5]
 
 
+@pytest.mark.parametrize("ignored", [[], [3, 4], [1, 3, 5, 7, 9], [9, 99]])
+def test_among_all_but_some_it_is_the_search_among_the_others(tmp_path: Path, ignored: list[int]) -> None:
+    index = build(tmp_path, [(key, "words " * (1 + key % 3)) for key in range(1, 10)])
+    others = np.setdiff1d(index.ids(), ignored)
+    for k in (2, 20):
+        found, wanted = index.search_without("words", k, np.array(ignored, np.int64)), index.search("words", k, others)
+        assert (found[0].tolist(), found[1].tolist()) == (wanted[0].tolist(), wanted[1].tolist())
+
+
 def test_document_frequency_and_idf(shared_index: LexicalIndex) -> None:
     assert [shared_index.document_frequency(term) for term in ("pump", "phx-121", "absent", "\ud800")] == [2, 1, 0, 0]
     expected = [math.log(1 + 4.5 / 2.5), math.log(1 + 6.5 / 0.5)]
