@@ -270,3 +270,5 @@ def test_few_documents_exclude_nothing_and_judged_questions_asked_for_are_indepe
     alone = chosen(evidence("document", effect))
     assert clustered.ladder[0].needed > 2.5 * alone.ladder[0].needed
     assert clustered.judged_needed == alone.judged_needed
+    judged = chosen(evidence("judged", effect, clusters=np.repeat(np.arange(20), 20)))
+    assert (judged.ladder[0].texts, judged.judged_needed > 2.5 * alone.judged_needed) == (20, True)

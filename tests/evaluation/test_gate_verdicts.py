@@ -60,6 +60,11 @@ def test_missing_evidence_is_counted_rung_by_rung_without_extractive_queries() -
     assert numbers(verdict(replace(few, ladder=LADDER[2:]), "The base encoder", "hybrid")) == [4, 75]
 
 
+def test_questions_about_too_few_documents_are_said_to_be() -> None:
+    few = replace(IN_USE, chosen="base", rung=None, ladder=(RungResult("judged", 80, 96, 5),))
+    assert numbers(verdict(few, "The base encoder", "hybrid")) == [4, 75, 80, 5, 6]
+
+
 def test_of_fusions_that_have_the_encoder_in_common_hybrid_search_alone_is_told() -> None:
     same = replace(ADAPTED, semantic=Difference(0, 0, 0, 0.5, "no difference shown", 1))
     assert numbers(verdict(replace(IN_USE, candidates=(same,)), "The sum", "hybrid")) == [
