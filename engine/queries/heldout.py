@@ -60,8 +60,8 @@ def related_documents(documents: Sequence[Document], text_of: Callable[[int], st
     labels: dict[int, tuple[object, ...]] = {}
     for one in documents:
         title = tuple(folded_words(without_marks(one.title)))
-        name = (one.source, splitext(one.path)[0] if one.external_id is None else one.path)
-        labels[one.id] = (keys[one.id], name, title)
+        names = ((one.source, splitext(one.path)[0]),) if one.external_id is None else ()
+        labels[one.id] = (keys[one.id], *names, title)
         titled[title].append(one.id)
     says_nothing = {
         title

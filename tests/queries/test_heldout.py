@@ -134,6 +134,12 @@ def test_copies_versions_and_mails_of_a_thread_are_of_one_text() -> None:
     assert related_documents([*documents, bridge]) == {1: 1, 3: 1, 4: 1, 6: 1, 8: 1, 9: 1} | own
 
 
+def test_files_of_one_name_in_several_formats_are_of_one_text() -> None:
+    files = [numbered(n, path, str(n)) for n, path in enumerate(("a/fees.docx", "a/fees.pdf", "b/fees.pdf"), 1)]
+    entries = [numbered(n, f"corpus.jsonl#{n}.{n}", str(n), str(n), str(n)) for n in (4, 5)]
+    assert related_documents([*files, *entries]) == {1: 1, 2: 1, 3: 3, 4: 4, 5: 5}
+
+
 def test_a_title_of_most_documents_says_nothing() -> None:
     half = [numbered(row, f"{row}.md", str(row), "Harbour" if row < 3 else str(row)) for row in range(1, 5)]
     assert related_documents(half) == {1: 1, 2: 1, 3: 3, 4: 4}
