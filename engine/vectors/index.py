@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 FORMAT_VERSION = 2
 EXACT_UP_TO = 100_000
 GRAPH_FROM = 20_000  # rows of a file that has a graph, where the index has more than EXACT_UP_TO
-CANDIDATES = 768
+CANDIDATES = 1024
 """Rows that graphs name, at least, and eight times what is wanted; the nearer half is compared."""
 REBUILD_SHARE = 0.2  # of rows that are gone: they are read for nothing
 BLOCK = 16_384
