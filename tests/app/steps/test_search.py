@@ -258,7 +258,7 @@ def test_hits_by_meaning_come_by_themselves_while_documents_are_embedded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pictures.play_record(monkeypatch, tmp_path)
-    monkeypatch.setattr(search_pane, "AGAIN", 0.05)
+    monkeypatch.setattr(search_pane, "AGAIN", 0.3)
     embedded: list[bool] = []
 
     async def story(pilot: Pilot[Any]) -> None:
