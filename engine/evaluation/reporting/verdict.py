@@ -112,7 +112,8 @@ def _sentence(outcome: Outcome, measured: QuerySetReport, row: GateRow | None, b
     figures = [f"{bar.figure.value:.1f}" for bar in bars if bar.system != BM25]
     points = f": {figures[0]} of 100 before, {figures[1]} after" if len(figures) > 1 else ""
     count = measured.comparison.queries
-    on = f"{count:,} {KINDS[rung or measured.kind][count != 1]}" if bars or rung else ""
+    kind = "imported" if measured.kind == "synthetic" else measured.kind  # others that are synthetic have no bars
+    on = f"{count:,} {KINDS[rung or kind][count != 1]}" if bars or rung else ""
     if outcome == "not measured":
         return f"Search is not adapted. On {on} it scores {figures[0]} of 100." if figures else "Search is not adapted."
     if not bars and not rung:

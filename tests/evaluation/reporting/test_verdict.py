@@ -84,6 +84,13 @@ def test_the_verdict_goes_by_the_queries_that_the_gate_went_by(parts: dict[str, 
         assert bar.figure.value == table[bar.system]["ndcg@10"]["value"]
 
 
+def test_imported_queries_that_are_too_few_have_figures() -> None:
+    found = report("base", None, "imported", kinds=("synthetic",), outcome="not shown")
+    found["query_sets"][0]["comparison"]["synthetic"] = 0
+    verdict = verdict_of(found)
+    assert (len(verdict.bars), verdict.queries, numbers(verdict.sentence)[0]) == (3, 144, 144)
+
+
 @pytest.mark.parametrize(
     ("rung", "shown", "kinds", "made"),
     [("model", None, ("synthetic",), 0), (None, "extractive", ("synthetic",), 0), (None, None, ("judged",), 60)],
