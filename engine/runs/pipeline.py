@@ -26,7 +26,7 @@ from engine.project.control import CANCEL, POLL_SECONDS, Gate
 from engine.project.folder import ProjectFolder
 from engine.project.sharing import follow
 from engine.project.stage import ORDER, SEARCH, ProjectSnapshot, Stage, stage_fingerprint
-from engine.project.store.artifact_info import EvaluationInfo, VectorsInfo
+from engine.project.store.artifact_info import CorpusInfo, EvaluationInfo, VectorsInfo
 from engine.project.store.artifacts import INCOMPLETE
 from engine.project.store.connection import COPY
 from engine.project.store.store import Store
@@ -134,6 +134,9 @@ class Run:
                     if place == known:
                         self._estimate(walk[known:], forced)
                     self.run_stage(stage, forced=stage in forced)
+                    while stage == "index" and "ingest" in walk and self._files_left():  # what was read can be searched
+                        for again in WORDS:
+                            self.run_stage(again, forced=False)
                     if stage == "index":
                         self._look_at_languages()
                 self._tidy(stages)
@@ -235,6 +238,11 @@ class Run:
                 self._emit(Warned(stage="run", text=_in_vain(snapshot.project, most), code="too-few-questions"))
             if due and (found := estimate(snapshot, due, self._stopping)):
                 self._emit(found)
+
+    def _files_left(self) -> int:
+        with closing(self.project.store()) as store:
+            former = store.artifact(CorpusInfo)
+        return former.info.files_left if former else 0
 
     def _is_done(self, stage: str, store: Store) -> bool:
         try:

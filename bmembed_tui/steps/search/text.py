@@ -42,7 +42,7 @@ FOUND_BY = {"bm25": " by keywords", "semantic": " by meaning"}
 
 def nothing(run: RunState, running: bool) -> str:
     """What stands there before anything can be searched."""
-    return f"{doing(run)}\n\nHits by keyword come once the documents are read.\n" if running else NOTHING
+    return f"{doing(run)}\n\nHits by keyword come once the first documents are read.\n" if running else NOTHING
 
 
 def offer(status: ProjectStatus, key: str) -> str:

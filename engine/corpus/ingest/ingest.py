@@ -26,7 +26,7 @@ from engine.corpus.scan.formats import PICTURES, STREAMED
 from engine.corpus.scan.scan import Scan, ScannedFile, Skipped, system_reason
 from engine.corpus.text.blocks import made_visible
 from engine.project.stage import StageContext
-from engine.project.store.artifact_info import CorpusInfo
+from engine.project.store.artifact_info import CorpusInfo, LexicalInfo
 from engine.project.store.records import FileRecord, PartRecord
 from engine.written_queries.beir import MalformedError
 from engine.written_queries.document_queries import queries_in
@@ -34,6 +34,9 @@ from engine.written_queries.document_queries import queries_in
 FILES_PER_TRANSACTION = 50
 SECONDS_PER_TRANSACTION = 1.0
 MAX_NAMED = 20  # unread files that a run names: `engine documents` lists all
+FIRST_SECONDS = 20.0
+"""Of reading, after which what was read is indexed before the rest is read, where nothing can be searched yet."""
+_LARGE = 2**20  # bytes: files from here on are read after the others, the smaller first
 _BY_OCR = frozenset({"pdf", *PICTURES.values()})  # whose notes are about OCR; those of others are about the encoding
 
 
@@ -59,21 +62,27 @@ class Ingest:
             tokenizer, chunk_tokens=corpus.chunk_tokens, overlap_sentences=corpus.overlap_sentences, context=corpus.context,
             check=context.check_stop,
         )  # fmt: skip
-        self._tally = Counter[str]()  # of files, and of new chunks
+        self._tally = Counter[str]()  # of files, and of chunks that are new
+        former = context.store.artifact(CorpusInfo)
+        self._is_first = context.store.artifact(LexicalInfo) is None or bool(former and former.info.files_left)
+        self.files_left = 0
         self._unopened: list[FileRecord] = []
         self._unreadable: list[tuple[FileRecord, list[PartRecord]]] = []
 
     def bring_in_line(self, found: Scan) -> Counter[str]:
         """Read what is new or changed, a batch of files per transaction; then forget what is gone. Raises NoDocumentsError when
         nothing would be left to search: files that are still there then keep what was read of them before.
+
+        Where nothing can be searched yet, it ends after a while, and again each time that the chunks have doubled, so that they
+        can be indexed: `files_left` are then to be read by another call.
         """
         self._former = Former(self._context, self._chunking, self._ocr, found)
-        changed = [file for file in found.files if self._former.is_changed(file)]
+        changed = sorted(filter(self._former.is_changed, found.files), key=lambda file: file.size // _LARGE)
         same = {(file.source, file.path) for file in found.files} - {(file.source, file.path) for file in changed}
         self._tally["unchanged"] = sum(self._former.files[key].state == "read" for key in same)
         self._pool = self._reading_pool(given_out=bool(changed))
         try:
-            self._read_all(changed)
+            self._read_all(changed, len(same) if self._is_first else 0)
         finally:
             self._pool.close()
         if (more := self._tally["unread"] - MAX_NAMED) > 0:
@@ -102,8 +111,10 @@ class Ingest:
         context.choose("reading", f"on {pool.nodes.count} nodes", "files' bytes are sent to the cluster (--ray)")
         return pool
 
-    def _read_all(self, changed: list[ScannedFile]) -> None:
-        done = 0
+    def _read_all(self, changed: list[ScannedFile], known: int) -> None:
+        """Read what changed. `known`: how many files count as done already."""
+        done, started = 0, time.monotonic()
+        chunks = self._store.counts()["chunks"] if self._is_first else 0
         looks = self._pool.map(
             self._look, changed, self._context.check_stop, lambda one: one.outcome.length if one.outcome else 0
         )
@@ -112,7 +123,11 @@ class Ingest:
                 for looked in batch:
                     self._take(looked)
             done += len(batch)
-            self._context.progress(done, len(changed), "files")
+            self._context.progress(known + done, known + len(changed), "files")
+            has_doubled = self._tally["new_chunks"] >= max(1, chunks)
+            if self._is_first and has_doubled and time.monotonic() - started >= FIRST_SECONDS:
+                break
+        self.files_left = len(changed) - done
 
     def _some(self, looks: Iterator[Looked]) -> list[Looked]:
         """The next files that were looked at: a batch, or what came within a second."""

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from engine.settings.schema import Settings
 
 VERSION = 11
+_PARTIAL = "partial"  # instead of a fingerprint, while files are left
 
 
 class IngestStage(Stage):
@@ -38,6 +39,12 @@ class IngestStage(Stage):
             "corpus": _recipe(snapshot.settings),
             "tokenizer": tokenizer_fingerprint(chunk_tokenizer(snapshot.settings)),
         }
+
+    def stale_note(self, snapshot: ProjectSnapshot) -> str:
+        """How many files a run that was stopped has left."""
+        former = snapshot.store.artifact(CorpusInfo)
+        left = former.info.files_left if former else 0
+        return f"{left:,} files are not read yet" if left else ""
 
     def run(self, context: StageContext) -> dict[str, Any]:
         """Scan the sources and bring documents and chunks in line with them.
@@ -63,18 +70,20 @@ class IngestStage(Stage):
         chunking = fingerprint(tokenizer=tokenised_by, **cut)
         tesseract = wanted_tesseract(context)
         _report_left_out(context, found.skipped)
-        tally = Ingest(context, tokenizer, chunking, tesseract).bring_in_line(found)
-        import_beside(context, [file.absolute for file in found.files if file.format == "beir"])
+        ingest = Ingest(context, tokenizer, chunking, tesseract)
+        tally, left = ingest.bring_in_line(found), ingest.files_left
+        if not left:
+            import_beside(context, [file.absolute for file in found.files if file.format == "beir"])
         info = CorpusInfo(
             context.store.corpus_fingerprint(), passwords=passwords_mark(context), ocr=ocr_mark(context, tesseract),
-            limits=limits_of(context), tokenizer=tokenised_by,
+            limits=limits_of(context), tokenizer=tokenised_by, files_left=left,
         )  # fmt: skip
         made_from = {"corpus": _recipe(context.settings), "tokenizer": tokenised_by}
-        context.store.put_artifact(Artifact(info, stage_fingerprint("ingest", VERSION, made_from)))
+        context.store.put_artifact(Artifact(info, _PARTIAL if left else stage_fingerprint("ingest", VERSION, made_from)))
         counts = context.store.counts()
         return {
             "files_read": tally["read"], "files_unchanged": tally["unchanged"], "files_removed": tally["removed"],
-            "files_skipped": counts["skipped"], "files_quarantined": counts["quarantined"],
+            "files_left": left, "files_skipped": counts["skipped"], "files_quarantined": counts["quarantined"],
             "new_chunks": tally["new_chunks"], "documents": counts["documents"], "chunks": counts["chunks"],
             "judged_queries": counts["judged_queries"], "files_renamed": tally["renamed"],
             "left_out_inside_files": len(context.store.unread_parts()),

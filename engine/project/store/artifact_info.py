@@ -63,7 +63,8 @@ class ArtifactInfo(Record):
 @dataclass(frozen=True)
 class CorpusInfo(ArtifactInfo):
     """`passwords`, `ocr` and `limits` show when files that could not be read are worth another try. `tokenizer`: fingerprint of the
-    one that chunks were measured by; empty before 0.2, when the encoder's fingerprint stood for it."""
+    one that chunks were measured by; empty before 0.2, when the encoder's fingerprint stood for it. `files_left`: not read yet,
+    as those read before them are to be indexed first."""
 
     kind, stage, called, plural = "corpus", "ingest", "chunks", True
     chunks: str = ""
@@ -71,6 +72,7 @@ class CorpusInfo(ArtifactInfo):
     ocr: str = ""
     limits: Mapping[str, int] = field(default_factory=dict)
     tokenizer: str = ""
+    files_left: int = 0
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,83 @@
+"""While a new project is read, what has been read can be searched."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from fixtures.pipeline import ingest_here, stages_in_this_process
+
+from engine.api import Project
+from engine.core.events import Event, StageFinished
+from engine.corpus.ingest import ingest
+from engine.project.folder import ProjectFolder
+from engine.project.stage import ProjectSnapshot
+from engine.runs.pipeline import WORDS, run, stage_status
+
+LARGE = "The pelican boards at dawn. " * 40_000
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if the time of the first reading were always over."""
+    monkeypatch.setattr(ingest, "FIRST_SECONDS", 0.0)
+    monkeypatch.setattr(ingest, "FILES_PER_TRANSACTION", 2)
+    monkeypatch.setattr(ingest, "SECONDS_PER_TRANSACTION", 1000.0)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> ProjectFolder:
+    (tmp_path / "documents").mkdir()
+    (tmp_path / "documents" / "a.txt").write_text(LARGE)
+    for number in range(9):
+        (tmp_path / "documents" / f"b{number}.txt").write_text(f"The tern number{number} rests on the pier.")
+    return ProjectFolder.create(tmp_path / "project", {"corpus": {"paths": [str(tmp_path / "documents")]}})
+
+
+def paths_as_read(project: ProjectFolder) -> list[str]:
+    with closing(project.store()) as store:
+        return [one.path for one in sorted(store.documents(), key=lambda one: one.id)]
+
+
+def run_words(project: ProjectFolder) -> list[tuple[str, int, int]]:
+    """(stage, files left, hits for a word of the nine small files) at each end of a stage."""
+    seen = []
+
+    def note(event: Event) -> None:
+        if isinstance(event, StageFinished):
+            hits = Project(project).search("tern", mode="bm25", top=20).hits if event.stage == "index" else []
+            seen.append((event.stage, event.summary.get("files_left", 0), len(hits)))
+
+    with stages_in_this_process():
+        run(project, stages=WORDS, on_event=note)
+    return seen
+
+
+@pytest.mark.usefixtures("at_once")
+def test_each_time_that_the_chunks_have_doubled_they_are_indexed_and_the_large_file_comes_last(project: ProjectFolder) -> None:
+    assert run_words(project) == [
+        ("ingest", 8, 0), ("index", 0, 2), ("ingest", 6, 0), ("index", 0, 4), ("ingest", 2, 0), ("index", 0, 8),
+        ("ingest", 0, 0), ("index", 0, 9),
+    ]  # fmt: skip
+    assert paths_as_read(project) == [*(f"b{number}.txt" for number in range(9)), "a.txt"]
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_run_that_is_stopped_in_between_is_not_up_to_date_and_goes_on(project: ProjectFolder) -> None:
+    summary, _ = ingest_here(project.path)
+    assert (summary["files_read"], summary["files_left"]) == (2, 8)
+    with closing(project.store()) as store:
+        status = stage_status(ProjectSnapshot(project, project.settings(), store), "ingest")
+    assert (status.state, status.reason[:1]) == ("stale", "8")
+    assert run_words(project)[-2:] == [("ingest", 0, 0), ("index", 0, 9)]
+    with closing(project.store()) as store:
+        assert stage_status(ProjectSnapshot(project, project.settings(), store), "ingest").state == "done"
+
+
+@pytest.mark.usefixtures("at_once")
+def test_what_is_added_to_a_project_that_can_be_searched_is_read_at_once(project: ProjectFolder) -> None:
+    assert run_words(project)[-1] == ("index", 0, 9)
+    for number in range(9):
+        (project.path.parent / "documents" / f"c{number}.txt").write_text(f"The tern number{number} flies at noon.")
+    assert run_words(project) == [("ingest", 0, 0), ("index", 0, 18)]
