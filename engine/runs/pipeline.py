@@ -127,18 +127,7 @@ class Run:
                 if repaired := self.project.repair():
                     self._emit(Warned(stage="run", text=str(repaired)))
                 self._preflight(stages, forced)
-                walk = self._searchable_first(stages)
-                # how much there is to do is known once the documents are read; search by words must not wait for that
-                known = sum(stage in WORDS for stage in walk)
-                for place, stage in enumerate(walk):
-                    if place == known:
-                        self._estimate(walk[known:], forced)
-                    self.run_stage(stage, forced=stage in forced)
-                    while stage == "index" and "ingest" in walk and self._files_left():  # what was read can be searched
-                        for again in WORDS:
-                            self.run_stage(again, forced=False)
-                    if stage == "index":
-                        self._look_at_languages()
+                self._walk(stages, forced)
                 self._tidy(stages)
                 state = "done"
             except CancelledError as stopped:
@@ -154,6 +143,20 @@ class Run:
                 raise
             finally:
                 self._end(state, time.monotonic() - started, error)
+
+    def _walk(self, stages: Sequence[str], forced: frozenset[str]) -> None:
+        walk = self._searchable_first(stages)
+        # how much there is to do is known once the documents are read; search by words must not wait for that
+        words = [stage for stage in walk if stage in WORDS]
+        for place, stage in enumerate(walk):
+            if place == len(words):
+                self._estimate(walk[place:], forced)
+            self.run_stage(stage, forced=stage in forced)
+            while "ingest" in words and stage == words[-1] and self._files_left():  # what was read can be searched
+                for again in words:
+                    self.run_stage(again, forced=False)
+            if stage == "index":
+                self._look_at_languages()
 
     def _searchable_first(self, stages: Sequence[str]) -> list[str]:
         """The way through `stages`. Where nothing is embedded yet, that comes before what learns, which takes much longer and

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import cast
 
 from engine.cluster.nodes import cluster_address
-from engine.core.errors import DatasetError
 from engine.core.records import Document, Kind, ReadDocument
-from engine.corpus.formats import MAX_FILE, UnreadableFileError, reader_for
+from engine.corpus.formats import MAX_FILE, UnreadableFileError
+from engine.corpus.ingest.data_set import read_data_set
 from engine.corpus.ingest.former import BY_OCR, Former, document_of, forget_gone, no_documents, passwords, record_of
 from engine.corpus.sandbox.nodes import NodesPool
 from engine.corpus.sandbox.outcome import Limits, Outcome
@@ -24,18 +24,15 @@ from engine.corpus.sandbox.pool import Pool
 from engine.corpus.sandbox.tesseract import Tesseract
 from engine.corpus.scan.formats import PICTURES, STREAMED
 from engine.corpus.scan.scan import Scan, ScannedFile, Skipped, system_reason
-from engine.corpus.text.blocks import made_visible
 from engine.project.stage import StageContext
 from engine.project.store.artifact_info import CorpusInfo, LexicalInfo
 from engine.project.store.records import FileRecord, PartRecord
-from engine.written_queries.beir import MalformedError
 from engine.written_queries.document_queries import queries_in
 
 FILES_PER_TRANSACTION = 50
 SECONDS_PER_TRANSACTION = 1.0
 MAX_NAMED = 20  # unread files that a run names: `engine documents` lists all
-FIRST_SECONDS = 20.0
-"""Of reading, after which what was read is indexed before the rest is read, where nothing can be searched yet."""
+FIRST_SECONDS = 20.0  # of reading a new project, after which what was read is indexed before the rest is read
 _LARGE = 2**20  # bytes: files from here on are read after the others, the smaller first
 _BY_OCR = frozenset({"pdf", *PICTURES.values()})  # whose notes are about OCR; those of others are about the encoding
 
@@ -74,7 +71,7 @@ class Ingest:
         nothing would be left to search: files that are still there then keep what was read of them before.
 
         Where nothing can be searched yet, it ends after a while, and again each time that the chunks have doubled, so that they
-        can be indexed: `files_left` are then to be read by another call.
+        can be indexed; another call reads the `files_left`.
         """
         self._former = Former(self._context, self._chunking, self._ocr, found)
         changed = sorted(filter(self._former.is_changed, found.files), key=lambda file: file.size // _LARGE)
@@ -113,8 +110,7 @@ class Ingest:
 
     def _read_all(self, changed: list[ScannedFile], known: int) -> None:
         """Read what changed. `known`: how many files count as done already."""
-        done, started = 0, time.monotonic()
-        chunks = self._store.counts()["chunks"] if self._is_first else 0
+        done, started, chunks = 0, time.monotonic(), self._store.counts()["chunks"] if self._is_first else 0
         looks = self._pool.map(
             self._look, changed, self._context.check_stop, lambda one: one.outcome.length if one.outcome else 0
         )
@@ -124,8 +120,8 @@ class Ingest:
                     self._take(looked)
             done += len(batch)
             self._context.progress(known + done, known + len(changed), "files")
-            has_doubled = self._tally["new_chunks"] >= max(1, chunks)
-            if self._is_first and has_doubled and time.monotonic() - started >= FIRST_SECONDS:
+            doubled = self._is_first and self._tally["new_chunks"] >= max(1, chunks)
+            if doubled and time.monotonic() - started >= FIRST_SECONDS:
                 break
         self.files_left = len(changed) - done
 
@@ -247,7 +243,7 @@ class Ingest:
             if file.format != "beir":  # a second file with the content of a lost one
                 outcome = self._pool.read(file.absolute, file.format)
         if outcome is None:
-            yield from _read_here(looked.file)
+            yield from read_data_set(looked.file)
             return
         if outcome.closed:
             raise OSError(0, outcome.reason)
@@ -293,19 +289,6 @@ class Ingest:
                 self._store.drop_document(document_id)
         if self._unreadable:
             self._store.mark_incomplete(CorpusInfo)
-
-
-def _read_here(file: ScannedFile) -> Iterator[ReadDocument]:
-    """The documents of a BEIR data set, whose reader works in this process."""
-    try:
-        for found in reader_for(file.format).read(file.absolute):
-            if isinstance(found, ReadDocument):
-                yield made_visible(found)
-    except MalformedError as error:
-        place = error.place.removeprefix(str(file.absolute)).lstrip(", ")
-        raise UnreadableFileError(file.absolute, ": ".join(filter(None, ("damaged", place, error.problem)))) from error
-    except DatasetError as error:
-        raise UnreadableFileError(file.absolute, f"damaged: {error.why.rstrip('.')}") from error
 
 
 def hash_file(path: Path) -> str:

@@ -79,7 +79,9 @@ class IngestStage(Stage):
             limits=limits_of(context), tokenizer=tokenised_by, files_left=left,
         )  # fmt: skip
         made_from = {"corpus": _recipe(context.settings), "tokenizer": tokenised_by}
-        context.store.put_artifact(Artifact(info, _PARTIAL if left else stage_fingerprint("ingest", VERSION, made_from)))
+        context.store.put_artifact(
+            Artifact(info, _PARTIAL if left else stage_fingerprint("ingest", VERSION, made_from))
+        )
         counts = context.store.counts()
         return {
             "files_read": tally["read"], "files_unchanged": tally["unchanged"], "files_removed": tally["removed"],

@@ -1,0 +1,25 @@
+"""The documents of a BEIR data set, whose reader works in the process of the stage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from engine.core.errors import DatasetError
+from engine.core.records import ReadDocument
+from engine.corpus.formats import UnreadableFileError, reader_for
+from engine.corpus.scan.scan import ScannedFile
+from engine.corpus.text.blocks import made_visible
+from engine.written_queries.beir import MalformedError
+
+
+def read_data_set(file: ScannedFile) -> Iterator[ReadDocument]:
+    """What lies in a data set. Raises UnreadableFileError where it is damaged."""
+    try:
+        for found in reader_for(file.format).read(file.absolute):
+            if isinstance(found, ReadDocument):
+                yield made_visible(found)
+    except MalformedError as error:
+        place = error.place.removeprefix(str(file.absolute)).lstrip(", ")
+        raise UnreadableFileError(file.absolute, ": ".join(filter(None, ("damaged", place, error.problem)))) from error
+    except DatasetError as error:
+        raise UnreadableFileError(file.absolute, f"damaged: {error.why.rstrip('.')}") from error
