@@ -35,8 +35,11 @@ from fixtures.tiny_model import save_layout  # noqa: E402
 
 from engine.core.events import StageFinished  # noqa: E402
 from engine.core.records import Chunk, ReadDocument  # noqa: E402
-from engine.corpus.ingest.former import document_of, record_of  # noqa: E402
-from engine.corpus.ingest.ingest import hash_file  # noqa: E402
+from engine.corpus.ingest.former import (  # noqa: E402
+    document_of,
+    hash_file,
+    record_of,
+)
 from engine.corpus.ingest.stage import VERSION  # noqa: E402
 from engine.corpus.scan.scan import scan  # noqa: E402
 from engine.encoders.tokenizer import chunk_tokenizer, tokenizer_fingerprint  # noqa: E402

@@ -5,12 +5,16 @@ decide whether files that gave nothing, or were read by OCR, are tried again.
 from __future__ import annotations
 
 import hashlib
+import os
+import stat
 from collections.abc import Container, Set
+from dataclasses import dataclass
 from pathlib import Path
 
 from engine.core.errors import NoDocumentsError
 from engine.core.records import Document, ReadDocument
 from engine.corpus.formats.locked import read_passwords
+from engine.corpus.sandbox.outcome import Outcome
 from engine.corpus.sandbox.tesseract import Tesseract, find_tesseract
 from engine.corpus.scan.scan import Scan, ScannedFile, Skipped
 from engine.corpus.text.metadata import named, title_from_name
@@ -104,6 +108,16 @@ def document_of(file: ScannedFile, content_hash: str, read: ReadDocument) -> Doc
         size=file.size, modified=file.mtime_ns / 1e9, external_id=read.external_id,
         author=named(read.author), created=read.created, changed=read.changed,
     )  # fmt: skip
+
+
+@dataclass
+class Looked:
+    """What a look at a changed file found: its hash, and what its reading came to where it had to be read."""
+
+    file: ScannedFile
+    content_hash: str = ""
+    outcome: Outcome | None = None
+    closed: str = ""
 
 
 class Former:
@@ -203,3 +217,12 @@ def no_documents(what: str, skipped: list[Skipped], context: StageContext) -> No
     kept = " What was searchable before stays so." if context.store.has_chunks() else ""
     to_do = "Put documents that hold text there (text, office files, PDF, emails, or a BEIR folder), or name another folder in"
     return NoDocumentsError(what, why, f"{to_do} project.toml.{kept}")
+
+
+def hash_file(path: Path) -> str:
+    """The hash of a file's content. Raises OSError, also where a pipe or a device has taken the file's place."""
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
+    with os.fdopen(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(0, "not a regular file any more")
+        return hashlib.file_digest(file, "sha256").hexdigest()

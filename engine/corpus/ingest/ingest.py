@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import os
-import stat
 import time
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -17,7 +16,17 @@ from engine.cluster.nodes import cluster_address
 from engine.core.records import Document, Kind, ReadDocument
 from engine.corpus.formats import MAX_FILE, UnreadableFileError
 from engine.corpus.ingest.data_set import read_data_set
-from engine.corpus.ingest.former import BY_OCR, Former, document_of, forget_gone, no_documents, passwords, record_of
+from engine.corpus.ingest.former import (
+    BY_OCR,
+    Former,
+    Looked,
+    document_of,
+    forget_gone,
+    hash_file,
+    no_documents,
+    passwords,
+    record_of,
+)  # fmt: skip
 from engine.corpus.sandbox.nodes import NodesPool
 from engine.corpus.sandbox.outcome import Limits, Outcome
 from engine.corpus.sandbox.pool import Pool
@@ -37,14 +46,8 @@ _LARGE = 2**20  # bytes: files from here on are read after the others, the small
 _BY_OCR = frozenset({"pdf", *PICTURES.values()})  # whose notes are about OCR; those of others are about the encoding
 
 
-@dataclass
-class Looked:
-    """What a look at a changed file found: its hash, and what its reading came to where it had to be read."""
-
-    file: ScannedFile
-    content_hash: str = ""
-    outcome: Outcome | None = None
-    closed: str = ""
+class _Enough(Exception):
+    """What was read is to be indexed before the rest is read."""
 
 
 class Ingest:
@@ -110,31 +113,37 @@ class Ingest:
 
     def _read_all(self, changed: list[ScannedFile], known: int) -> None:
         """Read what changed. `known`: how many files count as done already."""
-        done, started, chunks = 0, time.monotonic(), self._store.counts()["chunks"] if self._is_first else 0
-        looks = self._pool.map(
-            self._look, changed, self._context.check_stop, lambda one: one.outcome.length if one.outcome else 0
-        )
-        while batch := self._some(looks):
-            with self._store.transaction():
-                for looked in batch:
-                    self._take(looked)
-            done += len(batch)
-            self._context.progress(known + done, known + len(changed), "files")
-            doubled = self._is_first and self._tally["new_chunks"] >= max(1, chunks)
-            if doubled and time.monotonic() - started >= FIRST_SECONDS:
-                break
-        self.files_left = len(changed) - done
-
-    def _some(self, looks: Iterator[Looked]) -> list[Looked]:
-        """The next files that were looked at: a batch, or what came within a second."""
         batch: list[Looked] = []
-        started = time.monotonic()
-        for looked in looks:
+        done, began, kept, total = known, time.monotonic(), time.monotonic(), known + len(changed)
+        chunks = self._store.counts()["chunks"] if self._is_first else 0
+
+        def keep() -> None:
+            nonlocal done, kept
+            if batch:
+                with self._store.transaction():
+                    for looked in batch:
+                        self._take(looked)
+                done += len(batch)
+                batch.clear()
+                self._context.progress(done, total, "files")
+            kept = time.monotonic()
+
+        def go_on() -> None:
             self._context.check_stop()
-            batch.append(looked)
-            if len(batch) >= FILES_PER_TRANSACTION or time.monotonic() - started > SECONDS_PER_TRANSACTION:
-                break
-        return batch
+            if len(batch) >= FILES_PER_TRANSACTION or time.monotonic() - kept > SECONDS_PER_TRANSACTION:
+                keep()
+            doubled = self._is_first and self._tally["new_chunks"] >= max(1, chunks)
+            if doubled and time.monotonic() - began >= FIRST_SECONDS:
+                raise _Enough
+
+        with suppress(_Enough):
+            for looked in self._pool.map(
+                self._look, changed, go_on, lambda one: one.outcome.length if one.outcome else 0
+            ):
+                batch.append(looked)
+                go_on()
+        keep()
+        self.files_left = total - done
 
     def _look(self, file: ScannedFile) -> Looked:
         """Hash a file, and read it unless its content is known. Done in a thread of the pool: it leaves the store alone."""
@@ -289,12 +298,3 @@ class Ingest:
                 self._store.drop_document(document_id)
         if self._unreadable:
             self._store.mark_incomplete(CorpusInfo)
-
-
-def hash_file(path: Path) -> str:
-    """The hash of a file's content. Raises OSError, also where a pipe or a device has taken the file's place."""
-    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
-    with os.fdopen(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(0, "not a regular file any more")
-        return hashlib.file_digest(file, "sha256").hexdigest()

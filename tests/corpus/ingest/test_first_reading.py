@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -63,6 +64,23 @@ def test_each_time_that_the_chunks_have_doubled_they_are_indexed_and_the_large_f
         ("ingest", 0, 0), ("index", 0, 9),
     ]  # fmt: skip
     assert paths_as_read(project) == [*(f"b{number}.txt" for number in range(9)), "a.txt"]
+
+
+def test_a_file_that_takes_long_does_not_keep_what_was_read_from_search(
+    project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hashed, slept = ingest.hash_file, list[Path]()
+
+    def hash_file(path: Path) -> str:
+        if path.name == "a.txt" and not slept:
+            slept.append(path)
+            time.sleep(3.0)
+        return hashed(path)
+
+    monkeypatch.setattr(ingest, "FIRST_SECONDS", 0.5)
+    monkeypatch.setattr(ingest, "SECONDS_PER_TRANSACTION", 0.2)
+    monkeypatch.setattr(ingest, "hash_file", hash_file)
+    assert run_words(project)[:2] == [("ingest", 1, 0), ("index", 0, 9)]
 
 
 @pytest.mark.usefixtures("at_once")
