@@ -9,7 +9,7 @@ from engine.core.disk import disk_errors
 from engine.core.errors import UsageError
 from engine.core.messages.search import Judge, Judged, Judgments, ReadJudgments, query_words
 from engine.project.folder import ProjectFolder
-from engine.search.syntax import plain_text
+from engine.search.syntax import parse, plain_text
 from engine.search.workers import preload
 from engine.written_queries.imports import JUDGING, JUDGING_SECONDS
 
@@ -19,6 +19,11 @@ def judge(project: ProjectFolder, request: Judge) -> Judged:
     preload()
     from engine.evaluation.marks import Mark, MarkedQuery, is_generated, kept_marks, marked_chunks, read_marks
 
+    if request.relevant is not None and parse(request.query).like:
+        raise UsageError(
+            "Documents like another are no answer to a question.", "", "Search with words, and judge those hits.",
+            code="judge-like",
+        )  # fmt: skip
     # not the run's lock: who waits for a training searches and judges; a running evaluation takes what it began with
     with (
         project.locked(JUDGING, wait=JUDGING_SECONDS),

@@ -130,6 +130,10 @@ def test_what_cannot_be_judged(project: ProjectFolder, call: Any, monkeypatch: p
     first = chunks(project)[0]
     with fails(UsageError, "chunk-missing", 999999):
         call("judge", query=QUERY, chunk_id=999999, relevant=True)
+    for relevant in (True, False):
+        with fails(UsageError, "judge-like"):
+            call("judge", query="like:05ed260ef1", chunk_id=first.id, relevant=relevant)
+    assert call("judge", query="like:05ed260ef1", chunk_id=first.id, relevant=None) == {"judged_queries": 0}
     monkeypatch.setattr("engine.service.judging.JUDGING_SECONDS", 0.1)
     with project.locked("judging"), fails(ProjectBusyError, "project-busy"):
         call("judge", query=QUERY, chunk_id=first.id, relevant=True)
