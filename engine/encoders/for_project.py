@@ -211,16 +211,18 @@ def chunk_rows(
     cache: EmbeddingCache,
     what: str = "chunks",
     *,
+    before: int = 0,
     order: NDArray[np.int64] | None = None,
     stored: Callable[[VectorCache, NDArray[np.bytes_]], None] | None = None,
     encode_shards: EncodeShards | None = None,
 ) -> CachedRows:
-    """As `chunk_vectors`, of content hashes; the `text` of a row is read where it is to be encoded. `order`, `stored` and
-    `encode_shards`: see `encode_cached`."""
+    """As `chunk_vectors`, of content hashes; the `text` of a row is read where it is to be encoded. `before`: rows that are done
+    and not among these, for the progress. `order`, `stored` and `encode_shards`: see `encode_cached`."""
     from engine.encoders.embedding_cache import encode_cached
 
+    progress = ThrottledProgress(context, len(hashes), what, before)
     vectors = encode_cached(
-        encoder, hashes, ReadTexts(len(hashes), text), cache, progress=ThrottledProgress(context, len(hashes), what),
+        encoder, hashes, ReadTexts(len(hashes), text), cache, progress=progress,
         should_stop=context.should_stop, order=order, stored=stored, encode_shards=encode_shards,
     )  # fmt: skip
     for notice in encoder.notices:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -19,6 +20,7 @@ from engine.settings.schema import Settings
 ORDER = ("ingest", "index", "generate", "rank", "train", "evaluate", "embed")
 SEARCH = ("ingest", "index", "embed")
 """What makes documents searchable, with the encoder in use; the other stages adapt the encoder to them."""
+PROGRESS_SECONDS = 1.0
 
 
 def command_for(stage: str) -> str:
@@ -92,16 +94,18 @@ class StageContext(ProjectSnapshot):
 
 
 class ThrottledProgress:
-    """Progress reports, at most about a hundred per task."""
+    """Progress reports: about a hundred per task, and one a second where that takes longer. `before`: what was done already."""
 
-    def __init__(self, context: StageContext, total: int, unit: str) -> None:
-        self._context, self._total, self._unit, self._last = context, total, unit, -1
+    def __init__(self, context: StageContext, total: int, unit: str, before: int = 0) -> None:
+        self._context, self._total, self._unit, self._before = context, total + before, unit, before
+        self._share, self._due = -1, 0.0
 
     def __call__(self, done: int) -> None:
-        """Report it when another hundredth is done."""
-        share = 100 * done // max(1, self._total)
-        if share != self._last:
-            self._last = share
+        """Report it when another hundredth is done, or a second has passed."""
+        done += self._before
+        share, now = 100 * done // max(1, self._total), time.monotonic()
+        if share != self._share or now >= self._due:
+            self._share, self._due = share, now + PROGRESS_SECONDS
             self._context.progress(done, self._total, self._unit)
 
 

@@ -110,8 +110,8 @@ class EmbedStage(Stage):
                 order = newest_and_smallest_first([owner for _, owner, _ in keys], context.store.documents())
             del keys, new  # of a million they take 200 MB
             rows = chunk_rows(
-                context, encoder, hashes, lambda row: context.store.chunk(int(wanted[row])).embedded_text, cache, order=order,
-                stored=partial, encode_shards=shards,
+                context, encoder, hashes, lambda row: context.store.chunk(int(wanted[row])).embedded_text, cache,
+                before=len(ids) - len(wanted), order=order, stored=partial, encode_shards=shards,
             )  # fmt: skip
             if isinstance(encoder, GivenEncoder):
                 _report_missing(context, encoder, hashes)
