@@ -54,6 +54,7 @@ from engine.lexical.writing import (
 if TYPE_CHECKING:
     from engine.lexical.postings import PostingsScorer
 
+LIKE = 0.65  # of stems: `dosng` of `dosing`, whose stem is `dose`
 LARGE = 20_000  # chunks; a smaller index is rewritten in a moment
 MAX_DELETED = 0.05
 """Share of deleted chunks above which the index is rewritten."""
@@ -255,8 +256,8 @@ class LexicalIndex:
         return self._hits(tantivy.Query.const_score_query(both, 1.0), max(self.count, 1))[0]
 
     def near(self, word: str) -> list[str]:
-        """The terms of five stems at most, those most like that of a `word` that no chunk holds, with its first letter; empty where
-        one does, or it is short or a number."""
+        """The terms of the stems most like those of a `word` that no chunk holds, five for each language, with its first letter;
+        empty where one does, or it is short or a number."""
         from difflib import get_close_matches
 
         forms = self._analyzers.terms_by_word(word)
@@ -265,7 +266,7 @@ class LexicalIndex:
         known = defaultdict[str, list[str]](list)
         for term in self.stems(word[0]):
             known[plain_stem(term)].append(term)
-        near = get_close_matches(plain_stem(min(forms[0])), known, 5, 0.75)
+        near = {stem: None for own in set(map(plain_stem, forms[0])) for stem in get_close_matches(own, known, 5, LIKE)}
         return [term for stem in near for term in known[stem]]
 
     def spelt(self, term: str, text: str) -> set[str]:

@@ -154,3 +154,9 @@ def test_which_language_a_document_is_analysed_in() -> None:
     assert analysed_in("de", MIN_CHARACTERS - 1, "en") == "en"  # a name or two may look like anything
     assert analysed_in("pl", 9999, "en") == "en"  # no stemmer
     assert analysed_in("und", 9999, "none") == "none"
+
+
+def test_a_slip_is_like_a_word_by_the_stems_of_either_language(tmp_path: Path) -> None:
+    chunks = [*CHUNKS, (6, "The freezer was left open at night.")]
+    index = LexicalIndex.build(tmp_path / "index", chunks, "en", languages=LANGUAGES)
+    assert "freezer" in index.near("frezer")  # whose stem is `frez` in German

@@ -418,3 +418,10 @@ def test_a_slip_of_the_documents_is_no_correction(indexed: Any, right: int, sugg
     indexed.index()
     with closing(Searcher(indexed.project)) as searcher:
         assert search(searcher, "recieeve", "bm25").suggestion == suggestion
+
+
+def test_a_slip_is_corrected_whose_stem_is_less_like_that_of_the_word(indexed: Any) -> None:
+    indexed.put("pump.md", ["The dosing pump of hall three."], modified=6.0)  # stems: dosng, dose
+    indexed.index()
+    with closing(Searcher(indexed.project)) as searcher:
+        assert search(searcher, "dosng", "bm25").suggestion == "dosing"
