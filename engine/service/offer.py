@@ -14,7 +14,6 @@ from engine.metrics.differences import MIN_FOR_SPREAD
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ORDER, ProjectSnapshot
 from engine.project.store.artifact_info import CorpusInfo, EvaluationInfo
-from engine.queries.heldout import MIN_TO_CHOOSE
 from engine.runs.estimate import busy, estimate
 from engine.settings.schema import DEFAULT_MODEL
 
@@ -48,7 +47,7 @@ def adaptation_offer(project: ProjectFolder, timed: bool = True) -> AdaptationOf
         }
     return AdaptationOffer(
         dict(found.seconds) if found else {}, tuple(found.unknown) if found else (), rung, counts[rung], needed[rung],
-        DIFFERENCE, MIN_TO_CHOOSE, needed["judged"], tuple(name for name, does in helps.items() if does), not due,
+        DIFFERENCE, needed["judged"], tuple(name for name, does in helps.items() if does), not due,
         max(counts.values()) >= MIN_TO_DECIDE, found.rough if found else busy(), planned not in (None, TYPICAL),
         rung != "document" or made,
     )  # fmt: skip

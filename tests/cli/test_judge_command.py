@@ -76,7 +76,7 @@ def test_the_query_stands_below_a_passage_that_scrolls_it_away(
 
 
 def test_adapt_comes_next_where_a_gain_could_be_proved(project: ProjectFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    enough = AdaptationOffer({}, (), "document", 200, 197, 4.0, 20, 197)
+    enough = AdaptationOffer({}, (), "document", 200, 197, 4.0, 197)
     monkeypatch.setattr(offer, "adaptation_offer", lambda *_, **__: enough)
     monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
     done = engine_here("judge", str(project.path), "--query", QUERY, "--json")

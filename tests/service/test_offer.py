@@ -22,7 +22,7 @@ from engine.service import offer
 from engine.service.offer import adaptation_offer
 from engine.written_queries.document_queries import document_queries
 
-OFFER = AdaptationOffer({}, (), "document", 12, 197, 4.0, 20, 197, ("judge", "encoder"))
+OFFER = AdaptationOffer({}, (), "document", 12, 197, 4.0, 197, ("judge", "encoder"))
 
 
 def test_the_evidence_is_counted_and_what_it_takes_is_estimated(
@@ -47,7 +47,7 @@ def test_the_evidence_is_counted_and_what_it_takes_is_estimated(
     assert "rank" not in asked[0]  # is done
     assert asked[0][-3:] == ["train", "evaluate", "embed"]
     # k = ((1.960 + 0.842) / 0.04)² = 4906; N = k (0.2² + 1/N) where N = 98.1 + √(98.1² + k) = 218.7
-    assert (found.needed, found.judged_needed, found.judged_least) == (219, 219, 20)
+    assert (found.needed, found.judged_needed) == (219, 219)
     assert len(titles) == len(written)  # else those of one text would be measured together
     assert found.queries == max(len(written), judged)
     assert not found.measured
@@ -76,9 +76,9 @@ def test_the_evidence_is_that_which_the_report_goes_by(
 def test_enough_evidence_can_prove_a_gain() -> None:
     assert not OFFER.provable
     assert replace(OFFER, queries=197).provable
-    assert numbers(OFFER.judged_show) == [20, 13, 200, 4], "4 · √(197 / 20) = 12.6"
+    assert numbers(OFFER.judged_show) == [71, 7, 200, 4], "4 · √(197 / 71) = 6.7; fewer decide nothing"
     assert numbers(replace(OFFER, rung="judged", queries=100).judged_show) == [100, 6, 200, 4], "4 · √(197 / 100) = 5.6"
-    assert numbers(replace(OFFER, judged_needed=20).judged_show) == [20, 4]
+    assert numbers(replace(OFFER, judged_needed=71).judged_show) == [71, 4]
     assert OFFER.judged_show != replace(OFFER, measured=True).judged_show
     assert [len(list(one.lines())) for one in (OFFER, replace(OFFER, helps=()))] == [6, 3]
     assert [*replace(OFFER, counted=False).lines()][1] != [*OFFER.lines()][1]

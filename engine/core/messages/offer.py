@@ -29,8 +29,8 @@ class AdaptationOffer:
     """`seconds` of each stage with work to do; of those in `unknown` nobody knows; both are empty for a minute or two, or where
     all is `up_to_date`; `rough`: as the machine was busy.
 
-    `rung`: the best kind of evidence, with `queries` of them; `needed` show a gain of `points` of nDCG@10. Judged questions can
-    forbid from `judged_least` on, and decide from `judged_needed` on. `helps`: what would help more, the best first. `possible`:
+    `rung`: the best kind of evidence, with `queries` of them; `needed` show a gain of `points` of nDCG@10. Judged questions
+    decide from `judged_needed` on. `helps`: what would help more, the best first. `possible`:
     whether any kind has as many queries as it takes to decide at all; `measured`: whether an evaluation has found out how many are
     needed here, which are those that are usual else. `counted`: else there may be more, as the training queries are not made yet.
     """
@@ -41,7 +41,6 @@ class AdaptationOffer:
     queries: int
     needed: int
     points: float
-    judged_least: int
     judged_needed: int
     helps: tuple[Help, ...] = ()
     up_to_date: bool = False
@@ -58,10 +57,11 @@ class AdaptationOffer:
     @property
     def judged_show(self) -> str:
         """What so many judged questions show: that falls with the root of their number."""
-        least = max(self.judged_least, self.queries if self.rung == "judged" else 0)
+        least = max(MIN_TO_DECIDE, self.queries if self.rung == "judged" else 0)
+        fewest = ", the fewest that decide," if least == MIN_TO_DECIDE else ""
         few = self.points * math.sqrt(self.judged_needed / least)
         more = f", about {about_count(self.judged_needed)} one of {self.points:g}" if self.judged_needed > least else ""
-        return f"{least} judged questions{self._usually} show a difference of {few:.0f} points{more}"
+        return f"{least} judged questions{fewest}{self._usually} show a difference of {few:.0f} points{more}"
 
     @property
     def _usually(self) -> str:

@@ -20,7 +20,7 @@ HELPS = ("judge", "language-model", "encoder")
 
 def test_all_of_it_is_seen_on_a_small_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pictures.play_record(monkeypatch, tmp_path)
-    offer = AdaptationOffer(STEPS, ("train",), "model", 1017, 2220, 4.0, 20, 2220, HELPS, rough=True)
+    offer = AdaptationOffer(STEPS, ("train",), "model", 1017, 2220, 4.0, 2220, HELPS, rough=True)
 
     async def estimate(*_: str) -> Any:
         return to_json(offer)
@@ -43,7 +43,7 @@ def test_where_nothing_has_changed_nothing_can_be_started(tmp_path: Path, monkey
     pictures.play_record(monkeypatch, tmp_path)
 
     async def estimate(*_: str) -> Any:
-        return to_json(AdaptationOffer({}, (), "document", 300, 200, 4.0, 20, 200, HELPS, up_to_date=True))
+        return to_json(AdaptationOffer({}, (), "document", 300, 200, 4.0, 200, HELPS, up_to_date=True))
 
     monkeypatch.setattr("bmembed_tui.dialogs.adapt.command", estimate)
 

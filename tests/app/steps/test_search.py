@@ -147,7 +147,7 @@ def test_why_shows_each_rankers_part_and_what_the_adapter_did(finished_project: 
 @pytest.mark.usefixtures("no_encoder")
 def test_looking_inside_and_judging(finished_project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def estimate(*_: str) -> Any:
-        return to_json(AdaptationOffer({}, (), "judged", 1, 197, 4.0, 20, 197, ("judge",)))
+        return to_json(AdaptationOffer({}, (), "judged", 1, 197, 4.0, 197, ("judge",)))
 
     monkeypatch.setattr("bmembed_tui.dialogs.adapt.command", estimate)
 
@@ -350,7 +350,7 @@ def ordered(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_one_key_embeds_and_then_offers_to_adapt(
     new_project: Path, ordered: list[str], monkeypatch: pytest.MonkeyPatch, no_encoder: None
 ) -> None:
-    offer = AdaptationOffer({"train": 900.0}, (), "document", 212, 197, 4.0, 20, 197, ("judge",))
+    offer = AdaptationOffer({"train": 900.0}, (), "document", 212, 197, 4.0, 197, ("judge",))
     measured = asyncio.Event()
 
     async def estimate(*_: str) -> Any:

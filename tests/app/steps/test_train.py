@@ -260,7 +260,7 @@ def test_before_a_first_training_it_is_said_what_that_takes_and_could_show(
     queries: int, advised: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pictures.play_record(monkeypatch, tmp_path)
-    offer = AdaptationOffer({"train": 900.0}, (), "document", queries, 197, 4.0, 20, 197, ("judge",))
+    offer = AdaptationOffer({"train": 900.0}, (), "document", queries, 197, 4.0, 197, ("judge",))
     ordered: list[str] = []
 
     async def estimate(*_: str) -> Any:
