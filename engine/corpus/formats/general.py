@@ -34,6 +34,9 @@ _RTF_SIGN = re.compile(rb"\\([\\~_])")  # which xberg shows as they are written
 _RTF_SIGNS = {b"\\": rb"\\", b"~": b" ", b"_": b"-"}
 # the two halves of a sign, as Word writes emoji: xberg leaves both out
 _RTF_PAIR = re.compile(rb"\\u(-9[2-9]\d\d|-10[0-2]\d\d|5[56]\d{3}) ?(?:\\'\w\w|[^\\{}]){,2}\\u(-?\d{4,5})")
+_RTF_PAGE = re.compile(rb"\\ansicpg(\d+)")
+# letters of a title: by their number with a stand-in after it, or by their bytes in the file's code page
+_RTF_LETTERS = re.compile(r"\\u(-?\d+) ?(?:\\'[0-9a-fA-F]{2}|\?)?|((?:\\'[0-9a-fA-F]{2})+)")
 _DAY = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.\d+)?")
 _TIME = re.compile(r"DURATION: PT(\d+)H(\d+)M(\d+)(?:\.\d+)?S")
 _QUOTED = re.compile(r"'([^']+)'")
@@ -79,9 +82,29 @@ def extracted(path: Path, content: bytes, format: str) -> tuple[Text, Mapping[st
     found = extract(path, content, format)
     nodes = [(json.loads(str(node.content)), node.page) for node in (found.document.nodes if found.document else ())]
     said = found.metadata
-    metadata = {"title": said.title, "authors": said.authors or said.created_by, "created_at": said.created_at,
-                "modified_at": said.modified_at}  # fmt: skip
+    authors = said.authors or said.created_by
+    metadata = {"title": said.title, "authors": authors, "created_at": said.created_at, "modified_at": said.modified_at}
+    if format == "rtf":  # xberg leaves both as they are written
+        metadata["title"] = _rtf_letters(said.title or "", content)
+        metadata["authors"] = [
+            _rtf_letters(name, content) for name in ([authors] if isinstance(authors, str) else authors or ())
+        ]
     return _text(nodes, format), metadata, [*_lost(path, found.processing_warnings)]
+
+
+def _rtf_letters(written: str, content: bytes) -> str:
+    """What a file says of itself, with letters in place of RTF's signs for them."""
+    page = _RTF_PAGE.search(content)
+
+    def letters(found: re.Match[str]) -> str:
+        if found[1]:
+            return chr(int(found[1]) & 0xFFFF if found[1].startswith("-") else min(int(found[1]), 0x10FFFF))
+        raw = bytes.fromhex(found[2].replace("\\'", ""))
+        with suppress(LookupError):  # of a page that Python does not know
+            return raw.decode(f"cp{page[1].decode() if page else 1252}", "replace")
+        return raw.decode("cp1252", "replace")
+
+    return _RTF_LETTERS.sub(letters, written).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _whole_sign(found: re.Match[bytes]) -> bytes:

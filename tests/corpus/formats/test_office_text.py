@@ -100,6 +100,22 @@ def test_signs_of_two_halves_in_rtf(tmp_path: Path, end: str) -> None:
     assert "x€😀😀€😀 y" in only(opened(tmp_path, "a.rtf", body.encode())).text
 
 
+@pytest.mark.parametrize(
+    ("page", "written", "title"),
+    [
+        ("1251", r"\'cc\'e5\'f2\'ee\'e4 2", "Метод 2"), ("1252", r"Pr\'fcfbericht", "Prüfbericht"),
+        ("1252", r"\u1052\'3f\u1086?x \u-10179?\u-8704?", "Моx 😀"), ("99999", r"Pr\'fcfung", "Prüfung"),
+        ("1252", r"odd \u55357? end", "odd \ufffd end"),
+    ],
+)  # fmt: skip
+def test_title_and_author_of_rtf_are_shown_in_letters(tmp_path: Path, page: str, written: str, title: str) -> None:
+    source = rf"{{\rtf1\ansi\ansicpg{page}{{\info{{\title {written}}}{{\author {written}}}}}The pelican boards. }}"
+    document = only(opened(tmp_path, "a.rtf", source.encode()))
+    assert document.author == title
+    if "\ufffd" not in title:  # then the file's name is better
+        assert document.title == title
+
+
 def test_a_tag_ends_where_it_does_and_not_in_its_attributes(tmp_path: Path) -> None:
     link = '<text:a xmlns:xlink="x" xlink:href="http://pier/?a=1>2" text:name=\'b>"c\'>pelican</text:a> now'
     document = only(opened(tmp_path, "a.odt", changed(office.odt(), "content.xml", "pelican", link)))
