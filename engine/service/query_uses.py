@@ -37,8 +37,8 @@ class QueryUses:
         self._answerable = {query.key for query in answerable(snapshot, chunks)}
         self._asked = any(self._by_people(query) for query in store.judged())
         self.written = document_queries(store)
-        made = store.artifact(QueriesInfo) is not None
-        free = untrained(snapshot, chunks, self.written) if made else expected_untrained(snapshot, self.written)
+        self._made = store.artifact(QueriesInfo) is not None
+        free = untrained(snapshot, chunks, self.written) if self._made else expected_untrained(snapshot, self.written)
         self._as_evidence = {query for group in deciding_groups(snapshot, free, chunks) for query in group}
         self._untrained = set(free)
         stopping, _ = written_for_stopping(queries, self.written, chunks, related_in(store))
@@ -52,7 +52,9 @@ class QueryUses:
             return "evidence", None
         if query in self._stopping:
             return "stopping the training", None
-        return "unused", "over-limit" if query in self._untrained else "document-trained"
+        if query in self._untrained:
+            return "unused", "over-limit"
+        return "unused", "document-trained" if self._made else "document-to-train"
 
     def of_generated(self, query: Query) -> Use:
         """Of a query that was generated or imported for training."""

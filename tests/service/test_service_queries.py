@@ -14,6 +14,7 @@ from engine.core.errors import NotBuiltError, ProjectBusyError, UsageError
 from engine.core.messages.queries import UNUSED, evidence_span
 from engine.core.records import JudgedQuery, Origin
 from engine.project.folder import ProjectFolder
+from engine.project.store.artifact_info import QueriesInfo
 from engine.project.store.store import Store
 from engine.service import methods
 from engine.settings.edit import change
@@ -293,3 +294,15 @@ def test_a_generated_query_that_was_judged_decides_nothing_when_it_is_gone(proje
     call("judge", query="who pays", chunk_id=aside.chunk_id, relevant=True)
     assert uses() == {aside.text: "unused", "who pays": "evidence"}
     opened.close()
+
+
+def test_before_training_queries_are_made_no_document_was_trained_on(
+    project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    artifact = Store.artifact
+    monkeypatch.setattr(Store, "artifact", lambda one, kind: None if kind is QueriesInfo else artifact(one, kind))
+    opened = Project(project)
+    reasons = {query.reason for query in opened.queries_by_origin().queries if query.origin in get_args(Origin)}
+    opened.close()
+    assert "document-to-train" in reasons
+    assert "document-trained" not in reasons

@@ -13,11 +13,12 @@ PAGE = 100
 QueryUse = Literal["evidence", "stopping the training", "trained on", "measured only", "unused"]
 """Whether a query is evidence for what comes into use, stops the training, is learnt from, or is only measured."""
 UnusedReason = Literal[
-    "document-trained", "over-limit", "share", "written-stop", "unfit-stop", "model-measured", "chunk-gone", "trained",
-    "asked", "no-answer",
+    "document-trained", "document-to-train", "over-limit", "share", "written-stop", "unfit-stop", "model-measured", "chunk-gone",
+    "trained", "asked", "no-answer",
 ]  # fmt: skip
 UNUSED: dict[UnusedReason, str] = {
     "document-trained": "training uses its document",
+    "document-to-train": "training is expected to use its document",
     "over-limit": "more than evaluation.max_heldout",
     "share": "beyond training.query_share",
     "written-stop": "validation, and titles and headings stop the training",
