@@ -91,7 +91,7 @@ class Ingest:
             )
         with self._store.transaction():
             self._tally["removed"] += forget_gone(self._context, self._former.files, found)
-            self._note_unread()
+            self._note_unopened()
         unread = [*self._unopened, *(record for record, _ in self._unreadable)]
         left_out = [Skipped(record.path, record.reason) for record in unread] + found.skipped
         nothing_left = no_documents("None of the files could be read.", left_out, self._context)
@@ -195,6 +195,8 @@ class Ingest:
             why = error.why or error.what
             unread = record_of(file, looked.content_hash, "quarantined", why, self._chunking, error.kind)
             self._unreadable.append((unread, parts))
+            if former is None or not self._store.documents_of(former.id):  # else it is left as it is until all are read
+                self._store.put_parts(self._store.put_file(unread), parts)
             self._report_unread(unread, former)
         except OSError as error:
             self._leave_closed(file, former, system_reason(error))
@@ -279,15 +281,10 @@ class Ingest:
             self._store.replace_document_queries(row, queries_in(read, document.path, self._store.chunks_of(row)))
         return new_chunks
 
-    def _note_unread(self) -> None:
-        """Within a transaction: what the system does not let us open stays as it was, and is tried again next time; of files
-        that never gave a document, the ledger says why."""
+    def _note_unopened(self) -> None:
+        """Within a transaction: what the system does not let us open stays as it was, and is tried again next time."""
         for record in self._unopened:
             self._store.put_file(record)
-        for record, parts in self._unreadable:
-            former = self._former.files.get((record.source, record.path))
-            if former is None or not self._store.documents_of(former.id):
-                self._store.put_parts(self._store.put_file(record), parts)
 
     def _drop_unreadable(self) -> None:
         """Within a transaction: what a file that holds no text any more said before leaves search."""

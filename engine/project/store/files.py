@@ -42,9 +42,9 @@ class FileTables(ArtifactTables):
         return cast(list[tuple[str, str, str]], self._rows(sql, (state,)))
 
     def unread_parts(self) -> list[tuple[str, str, str]]:
-        """(source, path, reason) of what was not read inside files that were, by path; the path begins with the file's."""
+        """(source, path, reason) of what was not read inside files, by path; the path begins with the file's."""
         sql = """SELECT source, files.path || '/' || parts.path, parts.reason FROM parts JOIN files ON files.id = parts.file_id
-            WHERE files.state = 'read' ORDER BY 2, 1"""
+            WHERE files.state <> 'gone' ORDER BY 2, 1"""
         return cast(list[tuple[str, str, str]], self._rows(sql))
 
     def unread_or_in_part(self) -> list[tuple[str, str]]:

@@ -23,6 +23,7 @@ from engine.api import Project
 from engine.core.errors import InputError, NoDocumentsError
 from engine.core.messages.documents import FileOutcome
 from engine.corpus.formats.locked import NO_PASSWORD, NONE_FITS
+from engine.corpus.ingest import ingest
 from engine.project.folder import ProjectFolder
 from engine.project.store.store import Store
 
@@ -128,6 +129,29 @@ def test_files_and_what_is_inside_them_are_counted_apart(project: Path) -> None:
     assert ledger(project)["Contract 2.1"].format == "docx"
     none = engine_here("documents", str(project), "--path", "none")
     assert (none.stdout, len(none.stderr.splitlines())) == ("", 1)
+
+
+def test_what_is_inside_files_that_were_not_read_is_counted_by_the_run_as_by_the_list(project: Path) -> None:
+    (project.parent / "documents" / "secrets.zip").write_bytes(office.zipped({"blank.txt": " ", "broken.docx": "PK"}))
+    done, _ = ingest_here(project)
+    inside = {path for path in ledger(project) if path.startswith(("mail.eml/", "secrets.zip/"))}
+    assert ledger(project)["secrets.zip"].state == "quarantined"
+    assert (done["left_out_inside_files"], len(inside)) == (4, 4)
+    with closing(stored(project)) as store:
+        assert {path for _, path, _ in store.unread_parts()} == inside
+
+
+def test_unreadable_files_are_counted_while_others_are_read(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ingest, "FILES_PER_TRANSACTION", 1)
+    seen: list[int] = []
+
+    def should_stop() -> bool:
+        with closing(stored(project)) as store:
+            seen.append(store.counts()["quarantined"])
+        return False
+
+    ingest_here(project, should_stop)
+    assert set(range(4)) <= set(seen)
 
 
 def test_what_was_quarantined_is_not_read_again_until_it_changes(project: Path) -> None:
