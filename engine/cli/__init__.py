@@ -180,6 +180,7 @@ def _wrong_value(error: Any) -> str:
     found = error.__cause__.errors()[0]
     kind = get_type_hints(error.cmd.callback)[error.param.name]
     choices = [one for part in (kind, *get_args(kind)) for one in get_args(part) if isinstance(one, str)]
-    takes = _TAKES.get(found["type"], " or ".join(choices)).format(**found.get("ctx", {}))
+    one_of = f"one of: {', '.join(choices)}" if choices else ""  # as settings say it
+    takes = _TAKES.get(found["type"], one_of).format(**found.get("ctx", {}))
     meant = f" Did you mean '{near}'?" if (near := nearest(str(found["input"]), choices)) else ""
     return f"{error.param.opts[0]} takes {takes}, not '{found['input']}'.{meant}" if takes else ""

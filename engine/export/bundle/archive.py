@@ -62,10 +62,10 @@ class Manifest:
     project: str = ""
 
 
-def damaged(why: str) -> DamagedError:
+def damaged(why: str, what: str = "The bundle is damaged.") -> DamagedError:
     """The error of a bundle that is not as it was written."""
     to_do = "Copy it again from where it was made, or bundle the project again."
-    return DamagedError("The bundle is damaged.", f"{why[:1].upper()}{why[1:]}.", to_do, code="bundle-damaged")
+    return DamagedError(what, f"{why[:1].upper()}{why[1:]}.", to_do, code="bundle-damaged")
 
 
 def unsafe(why: str) -> InputError:
@@ -140,7 +140,7 @@ def sealed(file: IO[bytes]) -> str:
     file.seek(-length, os.SEEK_END)
     end = file.read()
     if not end.startswith(SEAL):
-        raise damaged("its end is missing, or it is no bundle")
+        raise damaged("it does not end as bundles do", "The file is no bundle, or its end is missing.")
     if _digest(file) != end[len(SEAL) :]:
         raise damaged("its sha256 is not the one that it was written with")
     return end[len(SEAL) :].decode()

@@ -36,6 +36,18 @@ def test_each_of_500_flipped_bits_is_found(halves: dict[str, Bundled], tmp_path:
     assert verify(file).sha256 == halves[name].sha256
 
 
+def test_a_file_that_is_no_bundle_is_not_called_a_damaged_one(halves: dict[str, Bundled], tmp_path: Path) -> None:
+    other, flipped = tmp_path / "other.pdf", bytearray(halves["whole"].file.read_bytes())
+    flipped[100] ^= 1
+    said = []
+    for content in (b"%PDF-1.7" * 100, bytes(flipped)):
+        other.write_bytes(content)
+        with fails(DamagedError, "bundle-damaged") as caught:
+            verify(other)
+        said.append(caught.value.what)
+    assert said[0] != said[1]
+
+
 def test_a_bundle_that_is_cut_off_anywhere_is_damaged(halves: dict[str, Bundled], tmp_path: Path) -> None:
     content = halves["whole"].file.read_bytes()
     file, size = tmp_path / "short.bundle", len(content)
