@@ -307,7 +307,7 @@ class ProjectFolder:
             )
         return ProjectBusyError(
             f"The project {self.name} is in use by {holder}.", "Two changes at once would overwrite each other.",
-            f"Wait until it has finished: 'engine status {self.argument}' shows how far it is. {stop}",
+            f"Wait until it has finished. 'engine status {self.argument}' shows how far a run is. {stop}",
             command="status",
         )  # fmt: skip
 
