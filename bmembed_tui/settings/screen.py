@@ -21,7 +21,7 @@ from bmembed_tui.widgets.fields import Field
 from bmembed_tui.widgets.key_line import KeyLine
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeButton, SafeOptions, SafeStatic
-from engine.core.errors import EngineError
+from engine.core.errors import EngineError, nearest
 from engine.core.messages.project import ReadSettings
 from engine.core.text import visible
 from engine.project.folder import ProjectFolder
@@ -103,8 +103,15 @@ What is searchable now stays searchable until then."""
         for section, group in groupby(shown, lambda setting: setting.name.partition(".")[0]):
             lines += [("", plain(f"{section}: {self.sections[section]}", "$text-muted"))]
             lines += [(setting.name, self._line(setting)) for setting in group]
+        if self.values and not lines:
+            lines = [("", plain(self._none_found(), "$text-muted"))]
         self.query_one("#setting-list", SafeOptions).show(lines)
         self._describe()
+
+    def _none_found(self) -> str:
+        words = self.query_one("#find", Input).value.strip()
+        near = nearest(words, self.settings)
+        return f"No setting has '{words}'." + (f" Did you mean {near}?" if near else "")
 
     def _is_shown(self, setting: Setting) -> bool:
         if words := self.query_one("#find", Input).value.lower().split():

@@ -95,11 +95,13 @@ def found_by(mode: str, answer: Answer) -> str:
 
 def no_hits(answer: Answer, *, by_meaning_follows: bool = False) -> str:
     """What stands where hits would be. `by_meaning_follows`: the encoder is still asked, or the documents are being embedded."""
+    filters = answer.question.filters.count
     if by_meaning_follows:
-        return "No hits yet: no document holds these words. Hits by meaning follow."
+        which = "that the filters leave holds" if filters else "holds"
+        return f"No hits yet: no document {which} these words. Hits by meaning follow."
     if answer.note:
         return answer.note
-    if answer.question.filters.count:
+    if filters:
         return "No hits. The filters may leave too little: F9 shows them."
     if answer.by == "bm25":
         return "No hits: no document holds these words. F6 finds by meaning."

@@ -159,6 +159,16 @@ def test_letters_typed_on_the_list_find_a_setting(new_project: Path) -> None:
     drive(story)
 
 
+def test_a_mistyped_setting_is_not_found_and_the_nearest_is_named(new_project: Path) -> None:
+    async def story(pilot: Pilot[Any]) -> None:
+        screen = await opened(pilot, new_project)
+        screen.query_one("#find", Input).value = "search.tpo"
+        await until_text(pilot, "search.top")
+        assert screen.chosen is None
+
+    drive(story)
+
+
 def test_an_edit_by_hand_meanwhile_is_kept(new_project: Path) -> None:
     async def story(pilot: Pilot[Any]) -> None:
         screen = await opened(pilot, new_project)

@@ -21,7 +21,7 @@ from bmembed_tui.steps.search.hit_list import snippet_rows
 from bmembed_tui.steps.search.hit_text import file_name, file_of, heading_of, origin_of, place_of
 from bmembed_tui.steps.search.model import Answer, Filters, Question, find_terms, terms_of
 from bmembed_tui.steps.search.search_as_you_type import Searching
-from bmembed_tui.steps.search.text import FOUND_BY, embedding, found_by
+from bmembed_tui.steps.search.text import FOUND_BY, embedding, found_by, no_hits
 from bmembed_tui.widgets import text_rows
 from bmembed_tui.widgets.text_rows import TextRows, fitted, line_cuts, segments, spans_within
 from engine.core.events import Progress
@@ -300,3 +300,12 @@ def test_that_embedding_is_almost_over_is_said() -> None:
     begun = embedding(run)
     run.stages["embed"].progress = Progress(stage="embed", done=7, total=7, unit="chunks")
     assert embedding(run) != begun
+
+
+def test_without_hits_the_words_are_not_blamed_alone_where_filters_are_set() -> None:
+    said = {
+        no_hits(Answer(Question("q", filters), "bm25", ()), by_meaning_follows=follows)
+        for filters in (Filters(), Filters(paths="*.md"))
+        for follows in (True, False)
+    }
+    assert len(said) == 4
