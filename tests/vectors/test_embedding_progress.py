@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from fixtures.pipeline import stages_in_this_process
+
+from engine.core.events import Event, Progress
+from engine.project.folder import ProjectFolder
+from engine.runs.pipeline import run
+
+
+def test_what_is_embedded_already_counts_as_done(tmp_path: Path) -> None:
+    (tmp_path / "documents").mkdir()
+    project = ProjectFolder.create(tmp_path / "project", {"corpus": {"paths": [str(tmp_path / "documents")]}})
+    seen = list[tuple[int, int]]()
+
+    def note(event: Event) -> None:
+        if isinstance(event, Progress) and event.stage == "embed":
+            seen.append((event.done, event.total))
+
+    for added in range(3), range(3, 5):
+        for number in added:
+            (tmp_path / "documents" / f"{number}.txt").write_text(f"The tern number{number} rests on the pier.")
+        seen.clear()
+        with stages_in_this_process():
+            run(project, stages=("ingest", "index", "embed"), on_event=note)
+    assert {total for _, total in seen} == {5}
+    assert min(done for done, _ in seen) > 3
+    assert seen[-1] == (5, 5)
