@@ -173,6 +173,7 @@ def test_detected_languages() -> None:
 def test_the_main_language_has_60_percent_of_what_is_in_a_known_one() -> None:
     code, reason = main_language({"en": 620, "de": 380, "und": 5000})
     assert (code, "62%" in reason) == ("en", True)
+    assert "99" in main_language({"en": 9_960, "de": 40})[1]  # where there are others, not "100%"
     code, reason = main_language({"en": 590, "de": 410})
     assert (code, "59%" in reason) == ("none", True)
     assert [main_language({"und": 5000})[0], main_language({"en": 19})[0], main_language({"ja": 19})[0]] == [
