@@ -58,10 +58,11 @@ def main_language(lengths: Mapping[str, int]) -> tuple[str, str]:
     code, length = next(iter(known.most_common(1)), (UNKNOWN, 0))
     if known.total() < _MIN_LETTERS and code not in {"zh", "ja", "ko", "th"}:
         return NO_LANGUAGE, "too little text to recognise the language"
-    share, name = 100 * length // known.total(), language_name(code)
-    if length < _MIN_SHARE * known.total():
-        return NO_LANGUAGE, f"mixed languages: the most frequent, {name}, has only {share}% of the text"
-    return code, f"{share}% of the text is in {name}"
+    share, name = length / known.total(), language_name(code)
+    percent = min(round(100 * share), 99 + (length == known.total()))
+    if share < _MIN_SHARE:
+        return NO_LANGUAGE, f"mixed languages: the most frequent, {name}, has only {percent}% of the text"
+    return code, f"{percent}% of the text is in {name}"
 
 
 def margin_over(text: str, code: str) -> float:
