@@ -81,7 +81,8 @@ def run(
 ) -> None:
     """Make the documents searchable. Runs ingest (only what has changed), index and embed.
 
-    A stopped run continues where it left off. Search by keyword works after 'index'. While 'embed' runs, what is embedded so far is
+    A stopped run continues where it left off. Search by keyword works after 'index', which comes in between
+    where a large folder is read for the first time. While 'embed' runs, what is embedded so far is
     searched by meaning.
     """
     from engine.core.errors import UsageError

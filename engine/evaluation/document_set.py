@@ -42,7 +42,7 @@ def document_set(context: StageContext, chunks: Sequence[Chunk]) -> tuple[QueryS
     shutil.rmtree(folder, ignore_errors=True)
     untitled = {document for query in queries for document in (query.document_id, query.written_in)}
     lexical = index_without(context, folder, corpus, untitled)
-    copies, related = NearCopies(documents, corpus, written), related_in(context.store)
+    copies, related = NearCopies(documents, corpus, written), related_in(context.store, documents)
     found = QuerySet(
         "titles and headings", "document", [judgment_of(same, related) for same in groups],
         [FilenameMatch(same[0].text) for same in groups],

@@ -48,8 +48,9 @@ def expected_evidence(snapshot: ProjectSnapshot, made: bool) -> dict[RungName, i
 
 def expected_untrained(snapshot: ProjectSnapshot, written: Sequence[DocumentQuery]) -> list[DocumentQuery]:
     """Those that `untrained` will give, as if at least one training query came of every document."""
-    settings, related = snapshot.settings, related_in(snapshot.store)
-    keys = text_keys(snapshot.store.documents(), related)
+    settings, documents = snapshot.settings, snapshot.store.documents()
+    related = related_in(snapshot.store, documents)
+    keys = text_keys(documents, related)
     split = split_documents(keys, settings.evaluation.heldout_share, settings.training.seed)
     few = len(set(keys.values())) < MIN_GROUPS
     used = {document for document in keys if few or split.get(document) != "heldout"}

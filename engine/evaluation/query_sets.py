@@ -67,7 +67,7 @@ def query_sets(context: StageContext, chunks: Sequence[Chunk]) -> list[QuerySet]
     from engine.evaluation.judgments import combined, from_queries, relevant_chunks
 
     documents = context.store.documents()
-    related = related_in(context.store)
+    related = related_in(context.store, documents)
     named = documents if context.settings.search.named_documents else []
     names = DocumentNames((document.id, document.title, document.path) for document in named)
     sets = []

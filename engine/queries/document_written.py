@@ -26,11 +26,11 @@ def untrained(
     """Those `written` of documents that no training query was made from or is answered by, nor one that stops the training. An
     article counts with all its documents, and so do copies, versions of a file and mails of a thread."""
     store, owners = snapshot.store, {chunk.id: chunk.document_id for chunk in chunks}
-    queries = store.queries()
-    graded = graded_answers(snapshot.project, queries, chunks, store.documents()).values()
+    queries, documents = store.queries(), store.documents()
+    graded = graded_answers(snapshot.project, queries, chunks, documents).values()
     used = {owners[chunk] for answers in graded for chunk in answers}
     used |= {query.document_id for query in queries if query.split != "heldout"}
-    free = unrelated_documents(used, related_in(store)) & set(owners.values())
+    free = unrelated_documents(used, related_in(store, documents)) & set(owners.values())
     return held_by(free, written)
 
 

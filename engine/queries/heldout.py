@@ -41,14 +41,14 @@ def document_keys(documents: Sequence[Document]) -> dict[int, str]:
     return keys
 
 
-def related_in(store: Store) -> dict[int, int]:
-    """`related_documents` of a project."""
+def related_in(store: Store, documents: Sequence[Document]) -> dict[int, int]:
+    """`related_documents` of a project with these documents."""
 
     def text_of(document: int) -> str:
         found = store.document(document)
         return found.text if found else ""
 
-    return related_documents(store.documents(), text_of)
+    return related_documents(documents, text_of)
 
 
 def related_documents(documents: Sequence[Document], text_of: Callable[[int], str] = lambda _: "") -> dict[int, int]:

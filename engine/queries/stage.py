@@ -284,7 +284,8 @@ def _capped(context: StageContext, found: Filtered) -> Filtered:
 
 def split_queries(context: StageContext, queries: list[Query], chunks: Sequence[Chunk]) -> list[Query]:
     """A third of the held-out documents' queries decide when training stops, the others what is used."""
-    keys = text_keys(context.store.documents(), related_in(context.store))
+    documents = context.store.documents()
+    keys = text_keys(documents, related_in(context.store, documents))
     groups = {query.document_id: keys[query.document_id] for query in queries}
     if not groups:
         return []

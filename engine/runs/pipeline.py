@@ -26,7 +26,7 @@ from engine.project.control import CANCEL, POLL_SECONDS, Gate
 from engine.project.folder import ProjectFolder
 from engine.project.sharing import follow
 from engine.project.stage import ORDER, SEARCH, ProjectSnapshot, Stage, stage_fingerprint
-from engine.project.store.artifact_info import CorpusInfo, EvaluationInfo, VectorsInfo
+from engine.project.store.artifact_info import EvaluationInfo, VectorsInfo
 from engine.project.store.artifacts import INCOMPLETE
 from engine.project.store.connection import COPY
 from engine.project.store.store import Store
@@ -244,8 +244,7 @@ class Run:
 
     def _files_left(self) -> int:
         with closing(self.project.store()) as store:
-            former = store.artifact(CorpusInfo)
-        return former.info.files_left if former else 0
+            return store.files_left()
 
     def _is_done(self, stage: str, store: Store) -> bool:
         try:

@@ -41,7 +41,7 @@ class QueryUses:
         free = untrained(snapshot, chunks, self.written) if self._made else expected_untrained(snapshot, self.written)
         self._as_evidence = {query for group in deciding_groups(snapshot, free, chunks) for query in group}
         self._untrained = set(free)
-        stopping, _ = written_for_stopping(queries, self.written, chunks, related_in(store))
+        stopping, _ = written_for_stopping(queries, self.written, chunks, related_in(store, store.documents()))
         self._stopping = set(stopping)
         rows = [] if self._stopping else generated_for_stopping(queries, chunks, self._backend)
         self._generated_stopping = {queries[row].id for row in rows}

@@ -115,7 +115,8 @@ def _stopping(
     chunks as they are; else none."""
     position = {chunk.id: place for place, chunk in enumerate(chunks)}
     store = context.store
-    written, shown = written_for_stopping(queries, document_queries(store), chunks, related_in(store))
+    related = related_in(store, store.documents())
+    written, shown = written_for_stopping(queries, document_queries(store), chunks, related)
     if written:
         context.choose("stopped by", f"{len(written)} titles and headings", "they do not flatter what is trained")
         first = {chunk.document_id: place for place, chunk in reversed(list(enumerate(chunks)))}

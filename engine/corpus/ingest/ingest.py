@@ -26,7 +26,7 @@ from engine.corpus.ingest.former import (
     no_documents,
     passwords,
     record_of,
-)  # fmt: skip
+)
 from engine.corpus.sandbox.nodes import NodesPool
 from engine.corpus.sandbox.outcome import Limits, Outcome
 from engine.corpus.sandbox.pool import Pool
@@ -63,8 +63,7 @@ class Ingest:
             check=context.check_stop,
         )  # fmt: skip
         self._tally = Counter[str]()  # of files, and of chunks that are new
-        former = context.store.artifact(CorpusInfo)
-        self._is_first = context.store.artifact(LexicalInfo) is None or bool(former and former.info.files_left)
+        self._is_first = context.store.artifact(LexicalInfo) is None or context.store.files_left() > 0
         self.files_left = 0
         self._unopened: list[FileRecord] = []
         self._unreadable: list[tuple[FileRecord, list[PartRecord]]] = []

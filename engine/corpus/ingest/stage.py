@@ -42,8 +42,7 @@ class IngestStage(Stage):
 
     def stale_note(self, snapshot: ProjectSnapshot) -> str:
         """How many files a run that was stopped has left."""
-        former = snapshot.store.artifact(CorpusInfo)
-        left = former.info.files_left if former else 0
+        left = snapshot.store.files_left()
         return f"{left:,} files are not read yet" if left else ""
 
     def run(self, context: StageContext) -> dict[str, Any]:
@@ -78,10 +77,8 @@ class IngestStage(Stage):
             context.store.corpus_fingerprint(), passwords=passwords_mark(context), ocr=ocr_mark(context, tesseract),
             limits=limits_of(context), tokenizer=tokenised_by, files_left=left,
         )  # fmt: skip
-        made_from = {"corpus": _recipe(context.settings), "tokenizer": tokenised_by}
-        context.store.put_artifact(
-            Artifact(info, _PARTIAL if left else stage_fingerprint("ingest", VERSION, made_from))
-        )
+        whole = stage_fingerprint("ingest", VERSION, self.inputs(context))
+        context.store.put_artifact(Artifact(info, _PARTIAL if left else whole))
         counts = context.store.counts()
         return {
             "files_read": tally["read"], "files_unchanged": tally["unchanged"], "files_removed": tally["removed"],

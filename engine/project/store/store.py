@@ -52,6 +52,11 @@ class Store(FileTables, DocumentTables, ChunkTables, QueryTables):
             WHERE live AND chunks <> '' ORDER BY id"""
         return self._kept("corpus", lambda: (f"{row}:{digest}\n" for row, digest in self._rows(sql)))
 
+    def files_left(self) -> int:
+        """How many files the reading of a new project has left, as those read before are to be indexed first."""
+        noted = self.artifact(CorpusInfo)
+        return noted.info.files_left if noted else 0
+
     def titles_fingerprint(self) -> str:
         """Hash over the live documents' ids and titles."""
         return self._kept("titles", lambda: (f"{row}:{title}\n" for row, title in sorted(self.titles().items())))
