@@ -87,7 +87,9 @@ def merge_adapter(loaded: SentenceTransformer, folder: Path, scale: float) -> No
         unexpected = transformer.auto_model.load_state_dict(whole, strict=False).unexpected_keys
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what peft warns of is an error below
-            wrapped = PeftModel.from_pretrained(transformer.auto_model, str(folder), is_trainable=False)
+            wrapped = PeftModel.from_pretrained(
+                transformer.auto_model, str(folder), is_trainable=False, torch_device="cpu"
+            )
             expected = frozenset(get_peft_model_state_dict(wrapped))
     except Exception as error:
         raise _foreign_adapter(folder, first_line(error)) from error

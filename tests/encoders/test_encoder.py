@@ -308,6 +308,7 @@ def test_an_adapter_is_merged_before_the_model_goes_to_a_gpu(
 
     monkeypatch.setattr("engine.encoders.transformer.load_sentence_transformer", loaded)
     monkeypatch.setattr(TransformerEncoder, "forward", lambda *_: np.zeros((1, 32), np.float32))
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)  # peft would read the adapter into it
     found = encoder(tiny_model, adapter=adapter, hardware=Hardware("meta", "bfloat16", 1, ()))
     assert places == [("cpu", torch.float32)]
     assert {(p.device.type, p.dtype) for p in found.text_model.modules[0].parameters()} == {("meta", torch.bfloat16)}
