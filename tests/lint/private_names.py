@@ -10,7 +10,8 @@ from pathlib import Path
 DOCUMENTED = {"_getframe", "_exit", "_replace", "_asdict", "_fields", "_make"}  # of sys, os and namedtuples
 FOREIGN = {  # of libraries that offer nothing public for it: exempt where the library is imported
     "_driver": "textual", "_display": "textual", "_batch_count": "textual", "_compositor": "textual",
-    "_dynamo": "torch", "_get_prompt_length": "sentence_transformers",
+    "_dynamo": "torch", "_python_dispatch": "torch", "_pytree": "torch", "_make_wrapper_subclass": "torch", "_apply": "torch",
+    "_parameters": "torch", "_setup_privateuseone_for_python_backend": "torch", "_get_prompt_length": "sentence_transformers",
 }  # fmt: skip
 PATCHING = {"object", "setattr", "delattr", "getattr", "hasattr"}
 DOTTED = re.compile(r"(?:engine|bmembed_tui)(?:\.\w+)*\._[a-zA-Z]\w*(?:\.\w+)*")
