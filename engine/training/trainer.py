@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from engine.encoders.fingerprint import adapter_digest
+from engine.training.compute.grad_cache import gradients
+from engine.training.compute.micro_batches import MicroBatch, micro_batches
 from engine.training.compute.optimizer import learning_rate
 from engine.training.compute.peers import ALONE, Peers
-from engine.training.data import BatchSampler, FloatArray
-from engine.training.gradients import BatchGradients
+from engine.training.data import Batch, BatchSampler, FloatArray
 from engine.training.heldout import HeldOutPool, build_pool
 from engine.training.job import Job
 from engine.training.loop import Ended, Gradients, Loop, Setup, TrainResult, prepared
-from engine.training.model.augmentation import given
+from engine.training.model.augmentation import Loss, given, with_black_box
 from engine.training.model.lora import start_of
+from engine.training.model.student import Rows
 from engine.training.objectives.objective import Objective, PairScores
 from engine.training.objectives.pair_scores import pair_scores
 
@@ -72,18 +76,45 @@ class _Training(Loop):
         return self._repeat()
 
     def _gradients(self) -> Gradients:
-        config, step = self.config, self.state.step
+        config, step, student, plan = self.config, self.state.step, self.student, self.plan
         batch = self.sampler.batch(step)
         loss, entropy = self.objective.of(batch)
-        step_gradients = BatchGradients(
-            self.student, self.data, self.workers, self.plan, self.peers, self.fixed,
-            augmented=config.augmentation is not None,
+        rows, batches = self._micro_batches(batch)
+        if self.fixed is not None:
+            loss = self._beside_fixed(self.fixed, batch, loss)
+        if config.augmentation:
+            loss = with_black_box(self.data, batch, loss)
+        student.training_mode()
+        needed = student.graph_bytes(rows, self.peers.mine(batches))
+
+        def forward(micro: MicroBatch) -> Tensor:
+            return student.forward([rows[i] for i in micro.places], micro.prompt_length)
+
+        value, found = gradients(
+            forward, student.working, batches, loss, self.workers, keep_graphs=needed <= plan.graph_bytes,
+            dropout=student.has_dropout, peers=self.peers,
         )  # fmt: skip
-        value, gradients, tokens = step_gradients.of(batch, loss)
         if not self.graphs_reported:
-            self._report_graphs(step_gradients.needed)
+            self._report_graphs(needed)
         rate = learning_rate(step, config.steps, config.learning_rate, config.warmup)
-        return Gradients(value, list(self.student.masters.values()), gradients, [rate], tokens, entropy)
+        return Gradients(value, list(student.masters.values()), found, [rate], sum(map(len, rows)), entropy)
+
+    def _micro_batches(self, batch: Batch) -> tuple[Rows, list[MicroBatch]]:
+        """The token rows of queries, then of chunks where these are trained, too; and which run together."""
+        student, budget = self.student, self.plan.micro_batch_tokens
+        queries = student.query_rows([self.data.queries[i] for i in batch.queries])
+        batches = micro_batches(list(map(len, queries)), budget, prompt_length=student.query_prompt_length)
+        if self.fixed is not None:
+            return queries, batches
+        chunks = student.chunk_rows([self.data.chunks[i] for i in batch.chunks])
+        return queries + chunks, batches + micro_batches(
+            list(map(len, chunks)), budget, prompt_length=student.chunk_prompt_length, offset=len(queries)
+        )
+
+    def _beside_fixed(self, fixed: FloatArray, batch: Batch, loss: Loss) -> Loss:
+        """The loss of the queries' vectors alone, the chunks' being what they are."""
+        chunks = torch.from_numpy(fixed[batch.chunks]).to(self.student.device, torch.float32)
+        return lambda vectors: loss(torch.cat([vectors, chunks]))
 
     def _report_graphs(self, needed: float) -> None:
         """Whether the first step's graphs were kept, or its texts run twice."""

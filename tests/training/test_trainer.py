@@ -237,12 +237,12 @@ def test_a_loss_that_is_not_finite_is_an_error(run: Run, recipe: TrainingConfig,
 def test_missing_memory_is_a_resource_error(
     run: Run, recipe: TrainingConfig, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    from engine.training import gradients
+    from engine.training import trainer
 
     def fail(*args: object, **options: object) -> None:
         raise error
 
-    monkeypatch.setattr(gradients, "gradients", fail)
+    monkeypatch.setattr(trainer, "gradients", fail)
     with fails(ResourceError, "memory-full") as caught:
         run(recipe)
     assert "queries_per_step" in caught.value.to_do
@@ -251,12 +251,12 @@ def test_missing_memory_is_a_resource_error(
 def test_other_errors_of_torch_are_not_called_missing_memory(
     run: Run, recipe: TrainingConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from engine.training import gradients
+    from engine.training import trainer
 
     def fail(*args: object, **options: object) -> None:
         raise RuntimeError("shapes cannot be multiplied; check the memory format")
 
-    monkeypatch.setattr(gradients, "gradients", fail)
+    monkeypatch.setattr(trainer, "gradients", fail)
     with pytest.raises(RuntimeError, match="multiplied"):
         run(recipe)
 
