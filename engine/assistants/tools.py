@@ -10,8 +10,7 @@ from threading import Timer
 from typing import Any
 from urllib.parse import quote
 
-from engine.assistants.projects import labelled, no_project
-from engine.assistants.served import ServedProject
+from engine.assistants.served import ServedProject, labelled, no_project
 from engine.core.errors import EngineError, UsageError
 from engine.core.messages.search import MAX_FACETS, Found, Hit
 from engine.core.messages.wire import to_json

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from engine.core.systems import ADAPTED, BASE
-from engine.evaluation.choosing import Choosing
+from engine.evaluation.evaluating import Choosing
 from engine.evaluation.judgments import Judgment
 from engine.evaluation.query_sets import QuerySet
 from engine.evaluation.studies.fusion import EQUAL, FusionChoice, HybridFusion

@@ -11,7 +11,7 @@ from engine.core.records import Chunk, Document
 from engine.evaluation.judgments import relevant_chunks
 from engine.evaluation.marks import Mark, MarkedQuery, marked_chunks, read_marks, write_marks
 from engine.project.folder import ProjectFolder
-from engine.project.store.records import FileRecord
+from engine.project.store.files import FileRecord
 from engine.project.store.store import Store
 from engine.written_queries.imports import MARKS_FILE, import_judgments, read_judgments, restore_marked
 

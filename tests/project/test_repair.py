@@ -11,7 +11,7 @@ from fixtures.project_files import files, mode, names, put_file
 
 from engine.core.errors import UsageError
 from engine.project.folder import ProjectFolder
-from engine.project.store.records import FileRecord
+from engine.project.store.files import FileRecord
 from engine.project.store.schema import SCHEMA_VERSION
 
 

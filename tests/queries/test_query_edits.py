@@ -14,7 +14,7 @@ from engine.core.records import Chunk, Document, JudgedQuery, Query
 from engine.project.folder import ProjectFolder
 from engine.project.store.artifact_info import QueriesInfo
 from engine.project.store.artifacts import INCOMPLETE, Artifact
-from engine.project.store.records import FileRecord
+from engine.project.store.files import FileRecord
 from engine.project.store.store import Store
 from engine.queries.edits import FILE, apply_edits, content, read_edits, rewrite
 

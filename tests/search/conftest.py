@@ -14,7 +14,7 @@ from engine.lexical.index import LexicalIndex
 from engine.project.folder import ProjectFolder
 from engine.project.store.artifact_info import KINDS, LexicalInfo, VectorsInfo
 from engine.project.store.artifacts import Artifact
-from engine.project.store.records import FileRecord
+from engine.project.store.files import FileRecord
 from engine.project.store.store import Store
 from engine.search.searcher import Searcher
 from engine.vectors.index import VectorIndex

@@ -18,9 +18,9 @@ from engine.core.messages.wire import to_json
 from engine.core.similarity import IndexForm
 from engine.encoders.embedding_cache import VectorCache, hash_keys
 from engine.project.folder import ProjectFolder
+from engine.search.explaining import UnusedEncoder
 from engine.search.loaded import Loaded
 from engine.search.searcher import Searcher
-from engine.search.unused import UnusedEncoder
 from engine.vectors.forms import INDEX_FORMS
 
 TEXTS = ["alpha", "beta", "gamma", "delta"]

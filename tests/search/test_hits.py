@@ -10,7 +10,7 @@ import pytest
 from engine.core.disk import write_text
 from engine.core.records import Chunk, Document
 from engine.project.folder import ProjectFolder
-from engine.project.store.records import FileRecord
+from engine.project.store.files import FileRecord
 from engine.search.fusing import fuse
 from engine.search.searcher import EMPTY, NO_WORD, Searcher, unsearchable
 from engine.settings.schema import SearchSettings

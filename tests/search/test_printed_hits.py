@@ -21,7 +21,7 @@ from engine.core.events import Progress
 from engine.core.messages.search import Found, Hit, Ranked, Reranked
 from engine.core.records import Chunk, Document
 from engine.project.folder import ProjectFolder
-from engine.project.store.records import FileRecord
+from engine.project.store.files import FileRecord
 
 HIT = Hit(
     rank=1, score=1.0, path="a/lease.md", source="/data/left/docs", title="Lease", headings=("Rent",),

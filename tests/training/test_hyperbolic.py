@@ -23,8 +23,7 @@ from engine.settings.renamed import recipe_identity
 from engine.training.config import PRESETS, TrainingConfig
 from engine.training.data import BatchSampler, TrainingData
 from engine.training.heldout import build_pool, measure
-from engine.training.objectives.hyperbolic import distance_scores, entailment
-from engine.training.objectives.losses import infonce
+from engine.training.objectives.losses import distance_scores, entailment, infonce
 from engine.training.objectives.objective import Objective
 from engine.training.recipe import config_of
 from engine.training.trainer import TrainResult

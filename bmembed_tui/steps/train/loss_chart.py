@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from importlib import import_module
+from itertools import groupby
 from math import inf
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -14,12 +16,55 @@ from textual.containers import Container, Vertical
 from textual.content import Content
 
 from bmembed_tui.client.run_history import Curve
-from bmembed_tui.steps.train.curves import Point, envelope, finite, limits, smoothed
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeStatic
 
 if TYPE_CHECKING:
     from bmembed_tui.steps.train.plot import Plot
+
+Point = tuple[float, float]
+SPAN_SHARE = 0.05  # of the points that a smoothed one is a mean over
+MIN_SPAN = 5.0
+
+
+def finite(points: Iterable[Point]) -> list[Point]:
+    """The points whose value is a finite number, in order."""
+    return [(float(x), float(y)) for x, y in points if math.isfinite(x) and math.isfinite(y)]
+
+
+def smoothed(points: Sequence[Point]) -> list[Point]:
+    """The running exponential mean over about a twentieth of the points, but at least five; fair from the first on."""
+    keep = 1 - 1 / max(MIN_SPAN, SPAN_SHARE * len(points))
+    total = weight = 0.0
+    curve = []
+    for x, y in points:
+        total, weight = keep * total + (1 - keep) * y, keep * weight + (1 - keep)
+        curve.append((x, total / weight))
+    return curve
+
+
+def envelope(points: Sequence[Point], columns: int) -> list[Point]:
+    """The lowest and the highest point of each column, in order: at most two a column, spikes kept."""
+    if not points:
+        return []
+    first, width = points[0][0], (points[-1][0] - points[0][0]) / max(1, columns) or 1.0
+    chosen = []
+    for _, group in groupby(points, lambda point: int((point[0] - first) / width)):
+        block = list(group)
+        chosen += sorted({min(block, key=_value), max(block, key=_value)})
+    return chosen
+
+
+def _value(point: Point) -> float:
+    return point[1]
+
+
+def limits(points: Sequence[Point], cells: int) -> Point:
+    """The lowest and the highest value, with a little room beside them, which the frame of a drawing would hide."""
+    low, high = min(map(_value, points)), max(map(_value, points))
+    room = 0.6 * (high - low) / max(1, cells) or max(abs(low) * 0.05, 1e-3)
+    return low - room, high + room
+
 
 WAITING = "The curve appears here with the first step."
 TOO_SMALL = "The window is too small for the curve."

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 from engine.assistants.http.listener import Answer, Refused, Request, error_body
-from engine.assistants.projects import labelled, no_project
+from engine.assistants.served import labelled, no_project
 from engine.core.errors import EngineError, ResourceError, UsageError, fault_record
 from engine.core.messages.search import MODE_OF_NAME, MODES
 from engine.core.messages.wire import from_json

@@ -20,7 +20,7 @@ from engine.corpus.scan.scan import Scan, ScannedFile, Skipped
 from engine.corpus.text.metadata import named, title_from_name
 from engine.project.stage import StageContext
 from engine.project.store.artifact_info import CorpusInfo
-from engine.project.store.records import FileRecord
+from engine.project.store.files import FileRecord
 
 _GONE = " (gone)"
 BY_OCR = "OCR"  # the kind of a file that was read so, in part at least

@@ -35,7 +35,7 @@ from engine.corpus.scan.formats import PICTURES, STREAMED
 from engine.corpus.scan.scan import Scan, ScannedFile, Skipped, system_reason
 from engine.project.stage import StageContext
 from engine.project.store.artifact_info import CorpusInfo, LexicalInfo
-from engine.project.store.records import FileRecord, PartRecord
+from engine.project.store.files import FileRecord, PartRecord
 from engine.written_queries.document_queries import queries_in
 
 FILES_PER_TRANSACTION = 50

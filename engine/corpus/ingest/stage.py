@@ -17,7 +17,7 @@ from engine.encoders.tokenizer import chunk_tokenizer, tokenizer_fingerprint
 from engine.project.stage import ProjectSnapshot, Stage, StageContext, fingerprint, stage_fingerprint
 from engine.project.store.artifact_info import CorpusInfo
 from engine.project.store.artifacts import Artifact
-from engine.project.store.records import LeftOutRecord
+from engine.project.store.files import LeftOutRecord
 from engine.written_queries.imports import import_beside
 
 if TYPE_CHECKING:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
@@ -10,12 +12,27 @@ from typing import TYPE_CHECKING, Any, cast
 from engine.core.records import Chunk
 from engine.project.store.artifacts import ArtifactTables
 from engine.project.store.connection import damaged, guarded
-from engine.project.store.positions import positions
 from engine.project.store.schema import NOTE_CONTENTS, assigned, marks
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
+
+Position = tuple[int, int | None]
+
+
+def positions(text: str, chunks: Iterable[tuple[int, str]]) -> list[Position]:
+    """(line, page) of a document's `text`, both from 1, where the first visible character of each chunk (start, text) stands.
+
+    Lines end with \\n, pages with \\f; the page is None where the text has no \\f.
+    """
+    lines, pages = ([end.start() for end in re.finditer(sign, text)] for sign in ("\n", "\f"))
+    found: list[Position] = []
+    for start, chunk in chunks:
+        at = start + len(chunk) - len(chunk.lstrip())
+        found.append((bisect_left(lines, at) + 1, bisect_left(pages, at) + 1 if pages else None))
+    return found
+
 
 IN_MEMORY = 100_000  # so many chunks are read at once; of more, each when it is wanted
 BLOCK, AHEAD = 2_000, 32  # chunks that are read at once, of all and of some

@@ -23,8 +23,7 @@ from engine.training.compute.micro_batches import MicroBatch, grid_length, micro
 from engine.training.compute.peers import ALONE, Peers
 from engine.training.compute.workers import Workers
 from engine.training.config import TrainingConfig
-from engine.training.model.fused_lora import fuse
-from engine.training.model.lora import add_lora, blocks, lora_parameters, whole_parameters
+from engine.training.model.lora import add_lora, blocks, fuse, lora_parameters, whole_parameters
 
 Rows: TypeAlias = "list[array[int]]"
 """Token ids of texts, 4 bytes each."""

@@ -2,6 +2,9 @@
 
 `scores` are student cosines or −d_L, (n_queries, n_chunks); `teacher` are teacher logits of the same shape, any constant added.
 `candidates` (bool, same shape, optional) restricts a query to its own chunks; the others get probability 0.
+
+Points of hyperbolic space (METHODS.md §4) are named by their space parts x: x_time = √(1/c + ‖x‖²), ⟨x, y⟩_L = x·y − x_time y_time.
+Desai et al. 2023, "Hyperbolic image-text representations".
 """
 
 from __future__ import annotations
@@ -156,3 +159,33 @@ def mixed(
     if infonce_weight < 1:
         parts.append((1 - infonce_weight) * listnet(scores, teacher, temperature=temperature))
     return torch.stack(parts).sum()
+
+
+APERTURE = 0.1
+"""The aperture's constant: points nearer to the origin than 2 APERTURE/√c hold half of the space."""
+_EPSILON = 1e-6  # from the ends of acosh, acos and asin, where their slopes are infinite
+
+
+def distance_scores(queries: Tensor, chunks: Tensor, curvature: float) -> Tensor:
+    """−d_L = −√(1/c) acosh(−c⟨x, y⟩_L) of queries (q, d) and chunks (n, d): (q, n)."""
+    products = queries @ chunks.T - _time(queries, curvature)[:, None] * _time(chunks, curvature)
+    found: Tensor = -torch.acosh((-curvature * products).clamp_min(1 + _EPSILON)) / curvature**0.5
+    return found
+
+
+def entailment(queries: Tensor, passages: Tensor, curvature: float) -> Tensor:
+    """The mean of max(0, ext(q, c) − aper(q)) over pairs (n, d), (n, d): how far passages lie outside the cones of their queries.
+
+    aper(x) = asin(2 APERTURE/(√c‖x‖)); ext(x, y) = acos((y_time + x_time c⟨x, y⟩_L) / (‖x‖ √((c⟨x, y⟩_L)² − 1))).
+    """
+    time, other = _time(queries, curvature), _time(passages, curvature)
+    product = curvature * ((queries * passages).sum(1) - time * other)
+    length = queries.norm(dim=1).clamp_min(_EPSILON)
+    across = length * (product.square() - 1).clamp_min(_EPSILON).sqrt()
+    exterior = torch.acos(((other + time * product) / across).clamp(_EPSILON - 1, 1 - _EPSILON))
+    aperture = torch.asin((2 * APERTURE / (curvature**0.5 * length)).clamp_max(1 - _EPSILON))
+    return torch.relu(exterior - aperture).mean()
+
+
+def _time(points: Tensor, curvature: float) -> Tensor:
+    return (1 / curvature + points.square().sum(1)).sqrt()

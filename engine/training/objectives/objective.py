@@ -11,7 +11,7 @@ from torch import Tensor
 
 from engine.training.config import TrainingConfig
 from engine.training.data import Batch
-from engine.training.objectives import hyperbolic, losses
+from engine.training.objectives import losses
 
 BASE_SCALE = 20.0
 PairScores = Callable[[Batch], npt.NDArray[np.float32]]
@@ -81,12 +81,10 @@ class Objective:
             queries, chunks = vectors[:count], vectors[count:]
             if config.similarity == "cosine":
                 return measured(queries @ chunks.T)  # (q, c)
-            found = measured(hyperbolic.distance_scores(queries, chunks, config.curvature))
+            found = measured(losses.distance_scores(queries, chunks, config.curvature))
             if not config.entailment_weight:
                 return found
-            return found + config.entailment_weight * hyperbolic.entailment(
-                queries, chunks[positives], config.curvature
-            )
+            return found + config.entailment_weight * losses.entailment(queries, chunks[positives], config.curvature)
 
         return loss, losses.entropy(target).mean().item()
 

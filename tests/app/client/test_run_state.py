@@ -17,7 +17,7 @@ from bmembed_tui.client.run_history import read_history
 from bmembed_tui.client.run_state import CURVE_POINTS, RunState
 from bmembed_tui.project.run_line import RunLine
 from bmembed_tui.steps.index.text import format_status as index_status
-from bmembed_tui.steps.train.curves import envelope, finite, limits, smoothed
+from bmembed_tui.steps.train.loss_chart import envelope, finite, limits, smoothed
 from bmembed_tui.steps.train.text import format_status as train_status
 from engine.core.events import (
     KINDS,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from engine.core.records import ReadDocument
 from engine.corpus.formats import reader_for
-from engine.corpus.formats.html.head import said_in
+from engine.corpus.formats.html import said_in
 from engine.corpus.formats.html.nodes import parsed
 from engine.corpus.formats.markdown import split_front_matter
 from engine.corpus.ingest.former import document_of

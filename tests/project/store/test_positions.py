@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.project.store.positions import positions
+from engine.project.store.chunks import positions
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from engine.core.records import Chunk, Document, DocumentQuery, JudgedQuery, Que
 from engine.project.folder import ProjectFolder
 from engine.project.store.artifact_info import QueriesInfo
 from engine.project.store.artifacts import Artifact
-from engine.project.store.records import FileRecord
+from engine.project.store.files import FileRecord
 from engine.project.store.store import Store
 
 

@@ -8,8 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from engine.training.config import TrainingConfig
-from engine.training.model.fused_lora import fuse
-from engine.training.model.lora import add_lora, lora_parameters
+from engine.training.model.lora import add_lora, fuse, lora_parameters
 
 IDS = torch.tensor([[3, 7, 11, 2, 30], [5, 5, 40, 1, 9]])
 

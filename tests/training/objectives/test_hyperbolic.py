@@ -11,7 +11,7 @@ from torch import Tensor
 
 from engine.core.lorentz import Lorentz
 from engine.core.similarity import scores
-from engine.training.objectives.hyperbolic import K, distance_scores, entailment
+from engine.training.objectives.losses import APERTURE, distance_scores, entailment
 
 NEAR, ACROSS, ORIGIN = torch.tensor([[0.75, 0.0]]), torch.tensor([[0.0, 4 / 3]]), torch.zeros(1, 2)  # times 5/4, 5/3, 1
 
@@ -33,7 +33,7 @@ def test_scores_are_those_that_search_ranks_by(curvature: float) -> None:
     ("passage", "exterior"), [(2 * NEAR, 0.0), (ORIGIN, math.pi), (ACROSS, math.acos(-15 / math.sqrt(481)))]
 )
 def test_entailment_by_hand(passage: Tensor, exterior: float) -> None:
-    aperture = math.asin(2 * K / 0.75)
+    aperture = math.asin(2 * APERTURE / 0.75)
     assert entailment(NEAR, passage, 1.0).item() == pytest.approx(max(0.0, exterior - aperture), abs=2e-3)
     both = entailment(NEAR.repeat(2, 1), torch.cat([passage, 2 * NEAR]), 1.0)
     assert both.item() == pytest.approx(max(0.0, exterior - aperture) / 2, abs=2e-3)
@@ -48,7 +48,7 @@ def test_the_exterior_angle_is_that_of_the_law_of_cosines(curvature: float) -> N
         distances = -scores(Lorentz(curvature), points, points).astype(float) * root
         ox, oy, xy = distances[0, 1], distances[0, 2], distances[1, 2]
         inner = math.acos((math.cosh(ox) * math.cosh(xy) - math.cosh(oy)) / (math.sinh(ox) * math.sinh(xy)))
-        aperture = math.asin(min(1.0, 2 * K / (root * float(np.linalg.norm(x)))))
+        aperture = math.asin(min(1.0, 2 * APERTURE / (root * float(np.linalg.norm(x)))))
         found = entailment(torch.from_numpy(x)[None], torch.from_numpy(y)[None], curvature).item()
         assert found == pytest.approx(max(0.0, math.pi - inner - aperture), abs=2e-3)
 

@@ -16,8 +16,8 @@ from engine.encoders.model_folder import ModelFolder
 from engine.training.compute.workers import Workers
 from engine.training.config import TrainingConfig
 from engine.training.model.student import Student
+from engine.training.pretraining.loop import masked_gradients
 from engine.training.pretraining.masked_batches import MaskedText
-from engine.training.pretraining.masked_loss import masked_gradients
 from engine.training.pretraining.mlm_head import MaskedLanguageHead
 from engine.training.trainer import TrainResult
 

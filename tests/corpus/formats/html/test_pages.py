@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from engine.core.records import ReadDocument
-from engine.corpus.formats.html import READER, shown_text, source_of
-from engine.corpus.formats.html.head import declared_encoding
+from engine.corpus.formats.html import READER, declared_encoding, shown_text, source_of
 
 
 def read(page: str | bytes) -> ReadDocument:
