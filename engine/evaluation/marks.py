@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from engine.core.disk import write_text
 from engine.core.records import Chunk, JudgedQuery
 from engine.evaluation.judgments import relevant_chunks
 from engine.project.folder import ProjectFolder
 from engine.project.store.store import Store
 from engine.queries.rules.tokens import fold, question_key
-from engine.written_queries.imports import MARKED, MARKS_FILE, kept_rows
+from engine.written_queries.imports import MARKED, MARKS_FILE, keep_rows, kept_rows
 
 SHORT = 80  # characters without white space up to which a text may well stand in other documents by chance
 
@@ -87,9 +85,7 @@ def write_marks(project: ProjectFolder, queries: Mapping[str, MarkedQuery]) -> N
         marks = [{"path": m.path, "hash": m.content_hash, "relevant": m.relevant, "text": m.text} for m in query.marks]
         as_imported = {"key": judged.key, "text": judged.text, "evidence": judged.evidence, "grades": []}
         rows.append({**as_imported, "path": judged.path, "marks": marks, "generated": query.generated})
-    (project.path / "imports").mkdir(mode=0o700, exist_ok=True)
-    text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-    write_text(project.path / "imports" / MARKS_FILE, text)
+    keep_rows(project, MARKS_FILE, rows)
 
 
 @contextmanager

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from engine.core.disk import write_text
 from engine.core.errors import DatasetError, UsageError
 from engine.core.records import Query
 from engine.project.folder import ProjectFolder
@@ -18,7 +16,7 @@ from engine.project.store.artifact_info import QueriesInfo
 from engine.project.store.store import Store
 from engine.queries.rules.tokens import question_key
 from engine.settings.schema import Settings
-from engine.written_queries.imports import kept_rows
+from engine.written_queries.imports import keep_rows, kept_rows
 
 FILE = "query-edits.jsonl"
 Edits = dict[tuple[str, str], str | None]
@@ -43,9 +41,7 @@ def read_edits(project: ProjectFolder) -> Edits:
 
 def _write_edits(project: ProjectFolder, edits: Edits) -> None:
     rows = [{"chunk": chunk, "query": former, "text": text} for (chunk, former), text in edits.items()]
-    (project.path / "imports").mkdir(mode=0o700, exist_ok=True)
-    text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-    write_text(project.path / "imports" / FILE, text)
+    keep_rows(project, FILE, rows)
 
 
 def apply_edits(

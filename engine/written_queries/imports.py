@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -46,7 +46,7 @@ def import_judgments(project: ProjectFolder, path: Path, split: str = "test") ->
             "Give each query evidence or a document id.", code="dataset-without-judgments",
         )  # fmt: skip
     lines = [{"key": q.key, "text": q.text, "evidence": q.evidence, "grades": q.grades, "path": q.path} for q in judged]
-    _keep(project, "judgments", lines)
+    keep_rows(project, "judgments-*.jsonl", lines)
     with closing(project.store()) as store:
         store.put_judged(judged)
     return len(judged)
@@ -68,7 +68,7 @@ def import_queries(project: ProjectFolder, path: Path) -> int:
         {"query": q.text, "evidence": q.evidence, "document": q.document} | ({"grade": q.grade} if q.grade else {})
         for q in queries
     ]
-    _keep(project, "queries", rows)
+    keep_rows(project, "queries-*.jsonl", rows)
     return len(queries)
 
 
@@ -166,8 +166,9 @@ def imports_fingerprint(project: ProjectFolder, kind: str) -> list[str]:
     return sorted(path.name for path in (project.path / "imports").glob(f"{kind}-*.jsonl"))
 
 
-def _keep(project: ProjectFolder, kind: str, rows: list[dict[str, Any]]) -> None:
+def keep_rows(project: ProjectFolder, name: str, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Write a file of the imports folder, a line of JSON a row; `*` in its name stands for the hash of its content."""
     text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
     (project.path / "imports").mkdir(mode=0o700, exist_ok=True)
-    write_text(project.path / "imports" / f"{kind}-{digest}.jsonl", text)
+    write_text(project.path / "imports" / name.replace("*", digest), text)
