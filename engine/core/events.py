@@ -190,16 +190,19 @@ def decode(line: str) -> Event | None:
 
 
 class EventLog:
-    """Appends events to a file, each in one `write`, so that two processes may share it."""
+    """Appends events to a file, each in one `write`, so that two processes may share it; a warning only once."""
 
     def __init__(self, path: Path) -> None:
+        self._warned = {event for event, _ in read(path) if isinstance(event, Warned)}
         self._file: int | None = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         self._torn = False
 
     def __call__(self, event: Event) -> None:
         """Append one event; a full disk loses the event, not the run."""
-        if self._file is None:
+        if self._file is None or (isinstance(event, Warned) and event in self._warned):
             return
+        if isinstance(event, Warned):
+            self._warned.add(event)
         line = (encode(event) + "\n").encode("utf-8", "backslashreplace")  # of a lone surrogate: JSON's own escape
         data = b"\n" + line if self._torn else line
         with contextlib.suppress(OSError):  # on a full disk an event may be lost, the run must not be

@@ -203,3 +203,13 @@ def test_a_full_disk_loses_events_but_never_raises(small_disk: Path, disk_filler
     found = [event for event, _ in read(small_disk / "events.jsonl")]
     assert found[0] == progress(1)
     assert found[-2:] == [progress(200), progress(201)]
+
+
+def test_a_warning_that_the_log_holds_is_not_repeated(tmp_path: Path) -> None:
+    first, other = Warned(stage="ingest", text="a"), Warned(stage="index", text="a")
+    for _ in range(2):  # two processes of one run
+        log = EventLog(tmp_path / "log")
+        for event in (first, other, first):
+            log(event)
+        log.close()
+    assert [event for event, _ in read(tmp_path / "log")] == [first, other]

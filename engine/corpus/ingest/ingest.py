@@ -40,7 +40,7 @@ from engine.written_queries.document_queries import queries_in
 
 FILES_PER_TRANSACTION = 50
 SECONDS_PER_TRANSACTION = 1.0
-MAX_NAMED = 20  # unread files that a run names: `engine documents` lists all
+MAX_NAMED = 20  # unread files that a run, or a first reading, names: `engine documents` lists all
 FIRST_SECONDS = 20.0  # of reading a new project, after which what was read is indexed before the rest is read
 _LARGE = 2**20  # bytes: files from here on are read after the others, the smaller first
 _BY_OCR = frozenset({"pdf", *PICTURES.values()})  # whose notes are about OCR; those of others are about the encoding
@@ -77,6 +77,8 @@ class Ingest:
         """
         self._former = Former(self._context, self._chunking, self._ocr, found)
         changed = sorted(filter(self._former.is_changed, found.files), key=lambda file: file.size // _LARGE)
+        if self._store.files_left():
+            self._tally["unread"] = sum(one.state in ("quarantined", "skipped") for one in self._former.files.values())
         same = {(file.source, file.path) for file in found.files} - {(file.source, file.path) for file in changed}
         self._tally["unchanged"] = sum(self._former.files[key].state == "read" for key in same)
         self._pool = self._reading_pool(given_out=bool(changed))
@@ -84,7 +86,7 @@ class Ingest:
             self._read_all(changed, len(same) if self._is_first else 0)
         finally:
             self._pool.close()
-        if (more := self._tally["unread"] - MAX_NAMED) > 0:
+        if (more := self._tally["unread"] - MAX_NAMED) > 0 and not self.files_left:
             self._context.warn(
                 f"{more:,} more not read: 'engine documents {self._context.project.argument}' lists all."
             )

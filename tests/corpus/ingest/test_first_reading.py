@@ -10,7 +10,7 @@ import pytest
 from fixtures.pipeline import ingest_here, stages_in_this_process
 
 from engine.api import Project
-from engine.core.events import Event, StageFinished
+from engine.core.events import Event, StageFinished, Warned
 from engine.corpus.ingest import ingest
 from engine.corpus.sandbox.pool import Pool
 from engine.project.folder import ProjectFolder
@@ -110,3 +110,27 @@ def test_what_is_added_to_a_project_that_can_be_searched_is_read_at_once(project
     for number in range(9):
         (project.path.parent / "documents" / f"c{number}.txt").write_text(f"The tern number{number} flies at noon.")
     assert run_words(project) == [("ingest", 0, 0), ("index", 0, 18)]
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_reading_in_rounds_names_unread_files_and_other_warnings_once(
+    project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ingest, "MAX_NAMED", 3)
+    project.change_settings({"corpus.chunk_tokens": 512, "encoder.max_tokens": 128})
+    for number in range(9):
+        (project.path.parent / "documents" / f"a{number}.txt").write_text(" ")
+    warned, rounds = list[str](), 0
+
+    def note(event: Event) -> None:
+        nonlocal rounds
+        rounds += isinstance(event, StageFinished) and event.stage == "ingest"
+        if isinstance(event, Warned) and event.stage == "ingest":
+            warned.append(event.text)
+
+    with stages_in_this_process():
+        run(project, stages=WORDS, on_event=note)
+    assert rounds > 2
+    assert len(warned) == len(set(warned)) == 5  # one of the encoder, three files, and that there are more
+    assert [text.split()[0] for text in warned if ".txt" in text] == ["a0.txt", "a1.txt", "a2.txt"]
+    assert warned[-1].startswith("6 ")
