@@ -27,12 +27,11 @@ _PASSED_ON = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "HOME", "TESSDATA_PREFIX", "
 
 @dataclass(frozen=True, slots=True)
 class Tesseract:
-    """An installed tesseract. `languages`: those that it is asked for, such as `deu+eng`; `installed`: what it knows."""
+    """An installed tesseract. `languages`: those that it is asked for, such as `deu+eng`."""
 
     program: str
     version: str
     languages: str
-    installed: tuple[str, ...] = ()
     running: set[subprocess.Popen[bytes]] = field(default_factory=set, compare=False)
 
     @property
@@ -100,7 +99,7 @@ def find_tesseract(languages: str = "") -> Tesseract | None:
     program = shutil.which("tesseract")
     said = _asked(program, "--version") if program else ""
     listed = _asked(program, "--list-langs") if program else ""
-    installed = tuple(line.strip() for line in listed.splitlines()[1:] if line.strip() and " " not in line.strip())
+    installed = [line.strip() for line in listed.splitlines()[1:] if line.strip() and " " not in line.strip()]
     readable = [name for name in installed if name not in _NO_LANGUAGES and not name.startswith("script/")]
     if program is None or not said or not readable:
         return None
@@ -113,7 +112,7 @@ def find_tesseract(languages: str = "") -> Tesseract | None:
             code="ocr-language-missing",
         )
     few = readable if len(readable) <= _MAX_LANGUAGES else ["eng"] if "eng" in readable else readable[:1]
-    return Tesseract(program, said.splitlines()[0].strip(), "+".join(wanted or few), installed)
+    return Tesseract(program, said.splitlines()[0].strip(), "+".join(wanted or few))
 
 
 def _asked(program: str | None, option: str) -> str:
