@@ -37,4 +37,5 @@ def format_progress(run: RunState, before: str = " · ", *, with_bar: bool = Fal
     if progress is None or progress.done >= progress.total:  # what is over is not what it does now
         return ""
     drawn = f"{bar(progress.done / progress.total)} " if with_bar else ""
-    return f"{before}{drawn}{progress.done:,} of {progress.total:,} {progress.unit}"
+    item = f", now {progress.item}" if progress.item else ""
+    return f"{before}{drawn}{progress.done:,} of {progress.total:,} {progress.unit}{item}"

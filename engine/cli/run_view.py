@@ -51,7 +51,7 @@ class RunView:
         """Show one event."""
         match event:
             case events.Progress():
-                self._advance(event.unit, event.done, event.total)
+                self._advance(event.unit, event.done, event.total, harmless(event.item))
             case events.TrainStep():
                 note = f"loss {event.loss:.3f} · {event.tokens_per_second:,.0f} tokens/s · {duration(event.seconds_left)} left"
                 self._advance("steps", event.step, event.steps, note)

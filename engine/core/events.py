@@ -112,12 +112,13 @@ class Resumed(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress(Event):
-    """`done` of `total` `unit`s."""
+    """`done` of `total` `unit`s. `item`: the one at work, where it takes long."""
 
     stage: str
     done: int
     total: int
     unit: str
+    item: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -72,9 +72,9 @@ class StageContext(ProjectSnapshot):
     forced: bool = False
     _chosen: set[tuple[str, str]] = field(default_factory=set)
 
-    def progress(self, done: int, total: int, unit: str) -> None:
+    def progress(self, done: int, total: int, unit: str, item: str = "") -> None:
         """Report how far the stage is."""
-        self.emit(Progress(stage=self.stage, done=done, total=total, unit=unit))
+        self.emit(Progress(stage=self.stage, done=done, total=total, unit=unit, item=item))
 
     def choose(self, setting: str, value: object, reason: str) -> None:
         """Report an automatic choice and its reason, once."""

@@ -27,6 +27,7 @@ from engine.corpus.ingest.former import (
     passwords,
     record_of,
 )
+from engine.corpus.ingest.progress import FileProgress
 from engine.corpus.sandbox.nodes import NodesPool
 from engine.corpus.sandbox.outcome import Limits, Outcome
 from engine.corpus.sandbox.pool import Pool
@@ -60,11 +61,11 @@ class Ingest:
         self._context, self._store, self._chunking, self._ocr = context, context.store, chunking, ocr
         self._chunker = Chunker(
             tokenizer, chunk_tokens=corpus.chunk_tokens, overlap_sentences=corpus.overlap_sentences, context=corpus.context,
-            check=context.check_stop,
+            check=lambda: self.progress.check(),
         )  # fmt: skip
         self._tally = Counter[str]()  # of files, and of chunks that are new
         self._is_first = context.store.artifact(LexicalInfo) is None or context.store.files_left() > 0
-        self.files_left = 0
+        self.progress = FileProgress(context, 0, 0)
         self._unopened: list[FileRecord] = []
         self._unreadable: list[tuple[FileRecord, list[PartRecord]]] = []
 
@@ -73,7 +74,7 @@ class Ingest:
         nothing would be left to search: files that are still there then keep what was read of them before.
 
         Where nothing can be searched yet, it ends after a while, and again each time that the chunks have doubled, so that they
-        can be indexed; another call reads the `files_left`.
+        can be indexed; another call reads what is left of the files.
         """
         self._former = Former(self._context, self._chunking, self._ocr, found)
         changed = sorted(filter(self._former.is_changed, found.files), key=lambda file: file.size // _LARGE)
@@ -86,10 +87,9 @@ class Ingest:
             self._read_all(changed, len(same) if self._is_first else 0)
         finally:
             self._pool.close()
-        if (more := self._tally["unread"] - MAX_NAMED) > 0 and not self.files_left:
-            self._context.warn(
-                f"{more:,} more not read: 'engine documents {self._context.project.argument}' lists all."
-            )
+        if (more := self._tally["unread"] - MAX_NAMED) > 0 and not self.progress.left:
+            lists_all = f"'engine documents {self._context.project.argument}' lists all"
+            self._context.warn(f"{more:,} more not read: {lists_all}.")
         with self._store.transaction():
             self._tally["removed"] += forget_gone(self._context, self._former.files, found)
             self._note_unopened()
@@ -115,22 +115,25 @@ class Ingest:
     def _read_all(self, changed: list[ScannedFile], known: int) -> None:
         """Read what changed. `known`: how many files count as done already."""
         batch: list[Looked] = []
-        done, began, kept, total = known, time.monotonic(), time.monotonic(), known + len(changed)
+        self.progress = progress = FileProgress(self._context, known, known + len(changed))
+        began = kept = time.monotonic()
         chunks = self._store.counts()["chunks"] if self._is_first else 0
 
         def keep() -> None:
-            nonlocal done, kept
+            nonlocal kept
             if batch:
                 with self._store.transaction():
                     for looked in batch:
+                        progress.turn_to(looked.file.path)
                         self._take(looked)
-                done += len(batch)
+                progress.add(len(batch))
                 batch.clear()
-                self._context.progress(done, total, "files")
             kept = time.monotonic()
 
         def go_on() -> None:
-            self._context.check_stop()
+            place = progress.done - known + len(batch)
+            progress.turn_to(changed[place].path if place < len(changed) else "")
+            progress.check()
             if len(batch) >= FILES_PER_TRANSACTION or time.monotonic() - kept > SECONDS_PER_TRANSACTION:
                 keep()
             doubled = self._is_first and self._tally["new_chunks"] >= max(1, chunks)
@@ -144,7 +147,6 @@ class Ingest:
                 batch.append(looked)
                 go_on()
         keep()
-        self.files_left = total - done
 
     def _look(self, file: ScannedFile) -> Looked:
         """Hash a file, and read it unless its content is known. Done in a thread of the pool: it leaves the store alone."""

@@ -70,7 +70,7 @@ class IngestStage(Stage):
         tesseract = wanted_tesseract(context)
         _report_left_out(context, found.skipped)
         ingest = Ingest(context, tokenizer, chunking, tesseract)
-        tally, left = ingest.bring_in_line(found), ingest.files_left
+        tally, left = ingest.bring_in_line(found), ingest.progress.left
         if not left:
             import_beside(context, [file.absolute for file in found.files if file.format == "beir"])
         info = CorpusInfo(

@@ -292,6 +292,8 @@ def test_progress_without_a_total_and_progress_that_is_over_are_empty() -> None:
     assert format_progress(state) == ""
     state.apply(Progress(stage="rank", done=1000, total=2000, unit="queries"))
     assert format_progress(state) == " · 1,000 of 2,000 queries"
+    state.apply(Progress(stage="rank", done=1000, total=2000, unit="files", item="large.csv"))
+    assert format_progress(state).endswith("large.csv")
     state.apply(Progress(stage="rank", done=2000, total=2000, unit="queries"))
     assert format_progress(state) == ""  # over: what follows in the stage is not counted
     state.apply(StageFailed(stage="rank", error={"what": "broken"}))

@@ -10,8 +10,8 @@ import pytest
 from fixtures.pipeline import ingest_here, stages_in_this_process
 
 from engine.api import Project
-from engine.core.events import Event, StageFinished, Warned
-from engine.corpus.ingest import ingest
+from engine.core.events import Event, EventLog, Progress, StageFinished, Warned
+from engine.corpus.ingest import ingest, progress
 from engine.corpus.sandbox.pool import Pool
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot
@@ -134,3 +134,26 @@ def test_a_reading_in_rounds_names_unread_files_and_other_warnings_once(
     assert len(warned) == len(set(warned)) == 5  # one of the encoder, three files, and that there are more
     assert [text.split()[0] for text in warned if ".txt" in text] == ["a0.txt", "a1.txt", "a2.txt"]
     assert warned[-1].startswith("6 ")
+
+
+def test_the_file_that_takes_long_is_named(project: ProjectFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "SLOW_SECONDS", 0.3)
+    hashed, named, files = ingest.hash_file, threading.Event(), list[str]()
+
+    def hash_file(path: Path) -> str:
+        assert path.name != "a.txt" or named.wait(100)
+        return hashed(path)
+
+    def note(event: Event) -> None:
+        if isinstance(event, Progress) and event.item:
+            files.append(event.item)
+            if event.item == "a.txt":
+                named.set()
+
+    monkeypatch.setattr(ingest, "hash_file", hash_file)
+    monkeypatch.setattr(ingest, "SECONDS_PER_TRANSACTION", 0.0)
+    seen = EventLog.__call__
+    monkeypatch.setattr(EventLog, "__call__", lambda log, event: (note(event), seen(log, event))[1])
+    with stages_in_this_process():
+        run(project, stages=["ingest"])
+    assert "a.txt" in files
