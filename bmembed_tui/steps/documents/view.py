@@ -138,12 +138,14 @@ class DocumentsView(StepPane):
         self.query_one("#patterns-note", SafeStatic).update(note)
 
     def _draw_skipped(self) -> None:
-        table = self.query_one("#skipped", SafeTable)
-        table.clear()
-        self._left_out, total = skipped_rows(self._unread, self._scan)
-        for path, reason in self._left_out:
-            table.add_row(rich_text(fitted(path, PATH_COLUMNS, keep_end=True)), rich_text(reason))
-        self._draw_why(0)
+        rows, total = skipped_rows(self._unread, self._scan)
+        if rows != self._left_out:  # otherwise the cursor stays where it is
+            self._left_out = rows
+            table = self.query_one("#skipped", SafeTable)
+            table.clear()
+            for path, reason in rows:
+                table.add_row(rich_text(fitted(path, PATH_COLUMNS, keep_end=True)), rich_text(reason))
+            self._draw_why(0)
         self.query_one("#skipped-part").display = bool(self._left_out)
         rest = f"; 'engine documents {self.host.project.argument}' lists all" if total > len(self._left_out) else ""
         self.query_one("#skipped-title", SafeStatic).update(

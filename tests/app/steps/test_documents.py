@@ -294,6 +294,9 @@ def test_each_file_that_was_left_out_is_shown_with_its_whole_reason(new_project:
         table.focus()
         await pilot.press("down")
         await until(pilot, lambda: is_shown(pilot, "binary.txt"), "the second reason")
+        pane.show_status(pane.host.status)  # which reads and counts them anew
+        await pane.workers.wait_for_complete()
+        assert table.cursor_row == 1
         await pilot.press("up")
         await until(pilot, lambda: is_shown(pilot, long), "the first reason")
 
