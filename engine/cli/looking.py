@@ -28,7 +28,8 @@ def list_projects(as_json: AsJson = False) -> None:
     if as_json:
         print_json(names)
     else:
-        print("".join(harmless(f"{name}  {path}") + "\n" for name, path in names.items()), end="")
+        width = max(map(len, names), default=0)
+        print("".join(harmless(f"{name:{width}}  {path}") + "\n" for name, path in names.items()), end="")
     if not names:
         print(f"No projects in {projects_root()} yet. 'engine new' creates one.", file=sys.stderr)
 
