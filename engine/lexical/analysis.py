@@ -97,7 +97,8 @@ class Analyzer:
     def query_terms(self, text: str) -> QueryTerms:
         """The terms of a query, counted.
 
-        Single Han characters count only where they stand alone: inside a run the pairs already cover them.
+        Single characters count only where they stand alone: pairs already cover those inside a run of Han, and of the parts of a
+        code longer ones say more (of `QX-77/B`, not B).
         """
         return self._counted(text, lambda compound: self._cache.get(compound) or self._remember(compound))
 
@@ -109,6 +110,8 @@ class Analyzer:
         query = QueryTerms({}, {})
         for compound in self._compound.findall(_plain(text)):
             words, codes = terms_of(compound)
+            if codes:
+                words = [word for word in words if len(word.removeprefix(self._mark)) > 1] or words
             for word in words:
                 query.words[word] = query.words.get(word, 0.0) + 1.0
             query.codes.update(dict.fromkeys(codes, tuple(words)))

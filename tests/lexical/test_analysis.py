@@ -116,6 +116,16 @@ def test_query_terms_count_words_and_keep_the_parts_of_codes() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "words"),
+    [("QX-77/B", ["qx", "77"]), ("v2.3.1", ["v2"]), ("A-1", ["a", "1"]), ("plan B", ["plan", "b"])],
+)
+def test_of_a_codes_parts_single_characters_are_not_asked_where_longer_ones_are(text: str, words: list[str]) -> None:
+    assert list(PLAIN.query_terms(text).words) == words
+    assert list(PLAIN.unstemmed(text).words) == words
+    assert list(Analyzer("none", mark="§").query_terms(text).words) == [f"§{word}" for word in words]
+
+
+@pytest.mark.parametrize(
     ("query", "text", "marked"),
     [
         ("running dog", "Dogs ran; the dog's leash, run-down.", ["Dogs", "dog", "run"]),
