@@ -39,13 +39,18 @@ def _activity(status: ProjectStatus, run: RunState, requested: str) -> str:
         return f"{how}: {at_work(run)}{format_progress(run)}{_whole(run)}" if run.current else requested or "starting …"
     if requested:
         return requested
-    if run.state in ENDINGS:
+    if run.state in ENDINGS and not (run.state == "cancelled" and status.done(*_broken_off(run))):
         return f"the last run {ENDINGS[run.state]}"
     if status.problem:
         return f"✗ {status.problem.what}"
     counts = status.counts
     parts = (count(counts.get(f"{noun}s", 0), noun) for noun in ("document", "chunk"))
     return " · ".join(parts) if counts else ""
+
+
+def _broken_off(run: RunState) -> list[str]:
+    """The stages that it has begun and not ended."""
+    return [name for name, stage in run.stages.items() if stage.state in ("running", "failed")]
 
 
 def _whole(run: RunState) -> str:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 LETTERS = {"y": "right", "n": "wrong", "s": "skip", "u": "undo", "q": "quit"}
 HELP = "y right · n wrong · s skip · u undo · q quit"
 ORIGINS = {
-    "named": "that you named",
+    "named": "named on the command line",
     "judged": "of this project with hits that have no mark",
     "generated": (
         "that were made from the documents and held out from training (synthetic: only your own, named with --query or --queries, "

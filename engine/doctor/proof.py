@@ -110,7 +110,7 @@ def prove(target: Path, model: str | None, report: Callable[[str], None]) -> Pro
     data = target.with_suffix(".json")
     for path in (target, data):
         if path.exists():
-            raise UsageError(f"{path} exists.", "Nothing is overwritten.", "Name another file.", code="target-exists")
+            raise UsageError(f"{path} exists.", "Nothing was overwritten.", "Name another file.", code="target-exists")
     source = encoder_source(EncoderSettings(model=model) if model else EncoderSettings())
     weights = source.folder.path if source.folder else None
     report("test of the kernel's refusal")

@@ -32,7 +32,7 @@ def checked_target(project: ProjectFolder, target: Path, *, file: bool = False) 
             raise InputError(f"{path.parent} is not a folder.", "", to_do, code="path-missing")
         if path.is_symlink() or (path.exists() and (file or not path.is_dir() or any(path.iterdir()))):
             raise UsageError(
-                f"{path} exists already.", "Nothing is overwritten.", "Choose another name, or delete it.",
+                f"{path} exists already.", "Nothing was overwritten.", "Choose another name, or delete it.",
                 code="target-exists",
             )  # fmt: skip
     except (OSError, ValueError, RuntimeError) as error:

@@ -162,7 +162,7 @@ class ProjectFolder:
         text = settings_module.template(chosen)
         if _is_file(path / "project.toml"):
             raise UsageError(
-                f"{path} already holds a project.", "Nothing is overwritten.",
+                f"{path} already holds a project.", "Nothing was overwritten.",
                 f"Choose another name. 'engine status {cls(path).argument}' shows what is there; 'engine purge' deletes it.",
                 code="project-exists",
             )  # fmt: skip

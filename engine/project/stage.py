@@ -40,7 +40,7 @@ class ProjectSnapshot:
         """The current artifact of a kind. Raises NotBuiltError that names the stage to run."""
         artifact, stage = self.store.artifact(kind), kind.stage
         command = command_for(stage)
-        ask = "; with --dry-run it says first how long that takes, and what it can show" if command == "adapt" else ""
+        ask = "; with --dry-run it only says how long that takes and what it can show" if command == "adapt" else ""
         run = f"run 'engine {command} {self.project.argument}'{ask}."
         if artifact is None:
             raise NotBuiltError(

@@ -16,12 +16,12 @@ from engine.core.messages.search import FoundIn
 from engine.core.text import duration
 
 HELP = """Type words or a question: hits come while you type. Down or Enter goes to the hits, / back to the field. A \
-letter that is no command there begins another query.
+letter that is not a command there starts a new query.
 Keyword search (BM25) finds the words that you type. Semantic search finds by meaning, with the encoder. Hybrid search is both.
 F5 to F8 choose; F8 shows all three side by side. F2 embeds what is not embedded yet, then offers to adapt the encoder.
 F3 searches all projects. F9 filters by path, date, type, author and language.
 F10 has your own language model (step 3, Queries) answer the query from the hits: each sentence ends with the numbers of its \
-hits, and what does not hold is marked. A digit goes to a hit, Esc stops.
+hits, and one without a valid number or quote is marked. A digit goes to a hit, Esc stops.
 
 A hit must contain "words in quotes" as they are, and must not contain -word; open* finds all words that begin with open; \
 title:word looks in titles. F4 takes a correction ("Did you mean").

@@ -73,7 +73,8 @@ class AdaptationOffer:
         time = estimate_line(self.seconds, self.unknown, self.rough) if self.seconds or self.unknown else short
         yield f"Time: {'none, as nothing has changed since the last adaptation' if self.up_to_date else time}."
         needed = (
-            f"About {about_count(self.needed)} of these{self._usually} show a gain of {self.points:g} points (of 100)."
+            f"About {about_count(self.needed)} {KINDS[self.rung][1]}{self._usually} show a gain of {self.points:g} points "
+            "(of 100)."
         )
         kind = KINDS[self.rung][self.queries != 1]
         yield f"Evidence: {'' if self.counted else 'at least '}{self.queries:,} {kind}. {needed}"

@@ -106,6 +106,19 @@ def test_no_order_of_events_raises(events: list[Event | None], running: bool) ->
     assert state.over
 
 
+@pytest.mark.parametrize(("ingest", "shown"), [("done", "17 documents"), ("stale", "the last run was stopped")])
+def test_a_run_that_was_stopped_is_named_until_what_it_began_is_up_to_date(ingest: str, shown: str) -> None:
+    state = after(
+        RunStarted(run="r", stages=["ingest", "train"]),
+        started("ingest"),
+        RunFinished(run="r", state="cancelled", seconds=1.0),
+    )
+    stages = (StageState("ingest", ingest, "x"), StageState("train", "to do", "x"))
+    line = RunLine("x")
+    line.draw(ProjectStatus(stages=stages, counts={"documents": 17, "chunks": 342}), state)
+    assert shown in str(line.content)
+
+
 def test_what_the_whole_run_will_take_is_kept() -> None:
     estimate = RunEstimated(chunks=9, seconds={"train": 300.0}, unknown=["generate"])
     assert after(RunStarted(run="r", stages=["train"])).estimate is None
