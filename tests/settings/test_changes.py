@@ -17,6 +17,7 @@ from engine.project.folder import ProjectFolder
 from engine.settings import edit as settings_file
 from engine.settings.edit import change
 from engine.settings.load import template, validate
+from engine.settings.renamed import with_current_names
 from engine.settings.schema import sections
 
 KEYS = [(name, key) for name, section in sections().items() for key in section.model_fields]
@@ -45,7 +46,7 @@ C:\\models\\mine'''
 
 @st.composite
 def valid_changes(draw: Any) -> dict[str, Any]:
-    """Up to four keys with values that project.toml may hold, of whatever kind."""
+    """Up to four keys with values that project.toml may hold, of whatever kind, but none of a former version's."""
     found: dict[str, Any] = {}
     for section, key in draw(st.lists(st.sampled_from(KEYS), min_size=1, max_size=4, unique=True)):
         field = sections()[section].model_fields[key]
@@ -54,7 +55,7 @@ def valid_changes(draw: Any) -> dict[str, Any]:
             validate({section: {key: value}})
         except SettingsError:
             continue
-        if value is not None:
+        if value is not None and with_current_names({section: {key: value}}) == {section: {key: value}}:
             found[f"{section}.{key}"] = value
     return found or {"search.top": 7}
 

@@ -288,11 +288,13 @@ def test_graphs_of_former_versions_are_compared_with_new_ones(tmp_path: Path) ->
     former.save(str(tmp_path / "a.usearch"))
     write_graph(tmp_path / "b.usearch", [rows[1000:]], 300, of_cosines=True)
     graphs = [(start, map_graph(tmp_path / name)) for start, name in ((0, "a.usearch"), (1000, "b.usearch"))]
+    found = 0
     for query in rows[::100]:
         places, distances = candidates(graphs, query, 128)
         assert distances == pytest.approx(1 - rows[places] @ query, abs=1e-2)
         nearest = places[np.argsort(distances)][:64]
-        assert len(set(nearest.tolist()) & set(np.argsort(-(rows @ query))[:10].tolist())) >= 9
+        found += len(set(nearest.tolist()) & set(np.argsort(-(rows @ query))[:10].tolist()))
+    assert found >= 190  # of 200: threads build graphs, each time a little differently
 
 
 def test_removing_unknown_keys_counts_for_nothing(folder: Path, tmp_path: Path) -> None:
