@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from engine.encoders.graph.native_libraries import prepare_for_usearch
 
 CONNECTIVITY, EXPANSION, PIVOTS = 16, 80, 256  # docs/log/scale.md
+ONE_THREAD = 1000  # rows up to which threads gain nothing: one does not find as neighbours what others are just adding
 
 
 def graph_of(path: Path) -> Path:
@@ -42,7 +43,8 @@ def write_graph(path: Path, blocks: Iterable[NDArray[Any]], width: int, *, of_co
         # neighbours one after the other: what the next is compared with is at hand in the processor's cache
         order = np.argsort((rows @ pivots.T).argmax(axis=1), kind="stable")
         added = rows[order]
-        index.add((len(index) + order).astype(np.uint64), _copies(added) if of_cosines else added)
+        threads = 1 if len(rows) <= ONE_THREAD else 0  # 0: all
+        index.add((len(index) + order).astype(np.uint64), _copies(added) if of_cosines else added, threads=threads)
     try:
         index.save(str(path))
     except RuntimeError as error:

@@ -266,14 +266,15 @@ def test_a_graph_finds_what_an_exact_search_finds(tmp_path: Path, of_cosines: bo
     """Rows of unequal lengths, as those of Lorentz distances, too."""
     rows = unit(3000, width=40) * np.linspace(1, 1 if of_cosines else 20, 3000, dtype=np.float32)[:, None]
     write_graph(tmp_path / "a.usearch", [rows[:1000], rows[1000:]], 40, of_cosines=of_cosines)
-    graph = map_graph(tmp_path / "a.usearch")
+    graph, found = map_graph(tmp_path / "a.usearch"), 0
     for query in unit(20, seed=4, width=40):
         cosines = rows @ query / np.linalg.norm(rows, axis=1)
         places, distances = candidates([(0, graph)], query, 256)
         named = set(places.tolist())
         assert distances == pytest.approx(1 - cosines[places], abs=2e-2)
         assert len(named) == 256
-        assert len(named & set(np.argsort(-cosines)[:10].tolist())) >= 9
+        found += len(named & set(np.argsort(-cosines)[:10].tolist()))
+    assert found >= 195  # of 200: threads build graphs, each time a little differently
 
 
 def test_graphs_of_former_versions_are_compared_with_new_ones(tmp_path: Path) -> None:
@@ -294,7 +295,7 @@ def test_graphs_of_former_versions_are_compared_with_new_ones(tmp_path: Path) ->
         assert distances == pytest.approx(1 - rows[places] @ query, abs=1e-2)
         nearest = places[np.argsort(distances)][:64]
         found += len(set(nearest.tolist()) & set(np.argsort(-(rows @ query))[:10].tolist()))
-    assert found >= 190  # of 200: threads build graphs, each time a little differently
+    assert found >= 190  # of 200
 
 
 def test_removing_unknown_keys_counts_for_nothing(folder: Path, tmp_path: Path) -> None:
