@@ -43,8 +43,6 @@ from engine.project.store.artifact_info import AdapterInfo
 from engine.settings.schema import Settings
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from engine.core.records import Chunk
     from engine.evaluation.candidates import Candidate
     from engine.evaluation.rankers import Among

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from engine.encoders.embedding_cache import VectorCache
     from engine.encoders.encoder import Encoder, QueryEncoder
-    from engine.search.loaded import Loaded
     from engine.vectors.index import VectorIndex
 
 
