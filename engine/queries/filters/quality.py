@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from engine.lexical.analysis import Analyzer
     from engine.lexical.index import LexicalIndex
 
-VERSION = 2  # raised when other queries would be left out
+VERSION = 3  # raised when other queries would be left out
 MAX_RUN_LENGTH = 12  # words in a row of the chunk that no query may hold
 LONG_RUN, RUN_SHARE = 8, 0.75  # as many are too many where they are this share of the query
 COMMON_SHARE, FEW_CHUNKS = 0.05, 5  # a word in more chunks than either is common
@@ -75,9 +75,14 @@ def checks(
     if index is not None:
         asks = (
             f"a query is kept when a word that it shares with its document is in at most {100 * COMMON_SHARE:.0f} % of "
-            "all chunks, or mostly in this document: else it could be answered without it"
+            "all chunks, or mostly in this document: else it could be answered without it; everyday queries need none"
         )
-        found.append(Check("own words check", asks, Reason.NOTHING_OWN, _Particular(chunks, papers, index)))
+        particular = _Particular(chunks, papers, index)
+
+        def nothing_own(query: Query) -> str:
+            return "" if query.kind == "everyday" else particular(query)
+
+        found.append(Check("own words check", asks, Reason.NOTHING_OWN, nothing_own))
     asks = "a query is kept unless one before it asks the same chunk with nearly the same words"
     return [*found, Check("near duplicates", asks, Reason.REPEATED, _SameWords(Analyzer(language, stop_words=False)))]
 
