@@ -54,8 +54,8 @@ def relevant_chunks(
     string that stands in a document but in none of its chunks as a whole counts for the chunk that holds the largest
     part of it (the earlier one of equals). A `path` narrows the search to that document. Without matching evidence,
     graded document ids (a document's external id, else its path) make whole documents relevant; with neither evidence
-    nor grades, the document that `path` names is the answer. What `also` names is right as well. `chunks` may be in any order; their offsets must be
-    those of the `documents`' texts.
+    nor grades, the document that `path` names is the answer. What `also` names is right as well. `chunks` may be in any
+    order; their offsets must be those of the `documents`' texts.
     """
     return _Corpus(chunks, documents).judge(judged)
 
@@ -121,8 +121,11 @@ class _Corpus:
                 self._at_path[name].add(document.id)
 
     def judge(self, judged: Sequence[JudgedQuery]) -> list[Judgment]:
-        strings = [string for query in judged for string in query.evidence]
-        strings += [string for query in judged for answer in query.also for string in answer.evidence]
+        strings: list[str] = []
+        for query in judged:
+            strings += query.evidence
+            for answer in query.also:
+                strings += answer.evidence
         found = self._texts.find(strings)
         return [self._judge_all(query, found) for query in judged]
 

@@ -23,7 +23,8 @@ def attach_imported(items: Iterable[ImportedQuery], chunks: Sequence[Chunk], doc
     Evidence is compared with white space removed. A chunk of the document that the item names (by title, path or
     external id) is preferred, and required for evidence of fewer than 12 characters. Evidence that runs over a chunk's
     end counts for the chunk with its beginning. Of evidence strings found in different chunks, the longest decides.
-    `Query.evidence` is the evidence string as imported, and `Query.kind` what its file names. Reasons: empty query, no evidence given, evidence not found.
+    `Query.evidence` is the evidence string as imported, and `Query.kind` what its file names. Reasons: empty query, no evidence
+    given, evidence not found.
     """
     finder = _EvidenceFinder(chunks)
     named = _documents_by_name(documents)

@@ -1,7 +1,8 @@
 """What decides which queries are made, apart from the documents.
 
-What a project does not set follows the defaults of this program, which change from version to version. Queries that are there
-were made by the defaults of their time, which are noted with them, and stay up to date by these until somebody generates again.
+What a project does not set follows the defaults of this program, which change from version to
+version. Queries that are there were made by the defaults of their time, which are noted with them,
+and stay up to date by these until somebody generates again.
 """
 
 from __future__ import annotations
@@ -19,7 +20,13 @@ from engine.settings.schema import EvaluationSettings, QuerySettings, Section, S
 from engine.written_queries.imports import imports_fingerprint
 
 Defaults = Mapping[str, Any]
-PROMPTS = ("events", "questions", "one-step", "everyday")
+SHIPPED_PROMPTS = {
+    "events": "4228f1c4a27f5312",
+    "questions": "860d12849ff13255",
+    "one-step": "1001e2a71d782c06",
+    "everyday": "ea590d40fecffa6a",
+}
+"""The versions of the prompts that ship with this program. One with another version was edited by the user."""
 SETTINGS: Mapping[str, tuple[type[Section], tuple[str, ...]]] = {
     "queries": (
         QuerySettings,
@@ -64,18 +71,16 @@ def current_defaults() -> dict[str, Any]:
     from engine.queries.filters.quality import VERSION as FILTERS
     from engine.queries.llm.conversation import VERSION as CONVERSATION
     from engine.queries.llm.coverage import VERSION as ORDER
-    from engine.queries.llm.prompts import load_prompt
 
     settings = {
         name: {key: section.model_fields[key].get_default() for key in keys}
         for name, (section, keys) in SETTINGS.items()
     }
-    prompts = {name: load_prompt(name).version for name in PROMPTS}
-    return {**settings, "prompts": prompts, "conversation": CONVERSATION, "order": ORDER, "filters": FILTERS}
+    return {**settings, "prompts": SHIPPED_PROMPTS, "conversation": CONVERSATION, "order": ORDER, "filters": FILTERS}
 
 
 def noted_defaults(snapshot: ProjectSnapshot) -> Defaults:
-    """Return the defaults by which the queries that are there were made; the current ones where there are none."""
+    """Return the defaults by which the queries were made; the current ones where there are none."""
     made = snapshot.store.artifact(QueriesInfo)
     if made is None:
         return current_defaults()
@@ -87,9 +92,10 @@ def recipe(
 ) -> dict[str, Any]:
     """Return everything but the corpus that decides which queries are made.
 
-    Judged queries are no part of it: one that is imported later and equals a training query is left out of the evaluation
-    instead. `encoder` filters them: by default the one that has filtered those there are, since encoders are compared on the
-    same queries. `defaults`: by default those of the queries that are there.
+    Judged queries are no part of it: one that is imported later and equals a training query is left
+    out of the evaluation instead. `encoder` filters them: by default the one that has filtered those
+    there are, since encoders are compared on the same queries. `defaults`: by default those of the
+    queries that are there.
     """
     former = snapshot.store.artifact(QueriesInfo)
     chosen = defaults or noted_defaults(snapshot)
@@ -122,14 +128,14 @@ def query_recipe(snapshot: ProjectSnapshot, defaults: Defaults | None = None) ->
 
 
 def writer_recipe(snapshot: ProjectSnapshot, defaults: Defaults) -> dict[str, Any]:
-    """Return what decides the answers of a language model, besides the chunk: the model itself, the prompts, its limits.
+    """Return what decides a language model's answers besides the chunk: model, prompts, limits.
 
     Raises SettingsError or ModelError where the model that is named is not there.
     """
     settings = with_defaults(snapshot.settings, defaults).queries
     return {
         "model": model_identity(snapshot),
-        "prompts": [defaults["prompts"][name] for name in _prompts_used(settings)],
+        "prompts": [_prompt_version(name, defaults) for name in _prompts_used(settings)],
         "version": defaults["conversation"],
         "per_chunk": settings.per_chunk,
         "kinds": settings.kinds,
@@ -143,6 +149,14 @@ def _prompts_used(settings: QuerySettings) -> list[str]:
     if settings.prompt == "two-step":
         return ["events", "questions"]
     return ["one-step", "everyday"] if "everyday" in settings.kinds else ["one-step"]
+
+
+def _prompt_version(name: str, defaults: Defaults) -> str:
+    """Return the version of a prompt by which queries were made; of an edited one, that of now."""
+    from engine.queries.llm.prompts import load_prompt
+
+    version = load_prompt(name).version
+    return defaults["prompts"][name] if version == SHIPPED_PROMPTS[name] else version
 
 
 def with_defaults(settings: Settings, defaults: Defaults) -> Settings:

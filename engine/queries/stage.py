@@ -86,7 +86,8 @@ class GenerateStage(Stage):
         made, rejected = candidates.made, dict(candidates.rejected + rejection.by_reason(filtered.rejected))
         queries = _edited(context, split_queries(context, filtered.kept, chunks), chunks)
         corpus = context.store.corpus_fingerprint()
-        encoder, defaults = filter_encoder(context), current_defaults()
+        encoder = filter_encoder(context)
+        defaults = current_defaults()
         made_by = recipe(context, encoder, defaults)
         info = QueriesInfo(
             corpus,

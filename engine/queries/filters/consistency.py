@@ -39,8 +39,8 @@ def max_depth(queries: Sequence[Query], top: int) -> int:
 def consistency_filter(
     queries: Sequence[Query], rank_of: Sequence[Callable[[Sequence[Query]], NDArray[np.integer]]], top: int = 20
 ) -> Filtered:
-    """Keep a query when its source chunk is within the first `top` of any of the retrievers (METHODS.md §5), an everyday one when it
-    is within the first `EVERYDAY_TOP`.
+    """Keep a query when its source chunk is within the first `top` of any of the retrievers (METHODS.md §5), an everyday one
+    when it is within the first `EVERYDAY_TOP`.
 
     Each of `rank_of` gives the 1-based rank of every query's source chunk, 0 where it was not found, shape (n,).
     Later retrievers are asked only about queries that the earlier ones did not find.

@@ -1,8 +1,8 @@
 """What a language model is asked about one chunk, message by message, and what its answers are worth.
 
-A chunk is shown with its title and headings, in both steps. The model writes JSON of a given shape, which is read strictly: nothing is
-guessed or repaired. It is asked once more when an answer cannot be used, and an item is only kept when its evidence stands
-verbatim in the chunk. Of an answer that its limit has ended, the finished entries are kept.
+A chunk is shown with its title and headings, in both steps. The model writes JSON of a given shape, which is read strictly:
+nothing is guessed or repaired. It is asked once more when an answer cannot be used, and an item is only kept when its evidence
+stands verbatim in the chunk. Of an answer that its limit has ended, the finished entries are kept.
 """
 
 from __future__ import annotations

@@ -37,8 +37,7 @@ class Prompted:
         self._chat, self._clock = model, clock
         self.name, self.model = model.name, model.model
         two = prompt == "two-step"
-        first = ("events",) if two else ("one-step", "everyday") if "everyday" in kinds else ("one-step",)
-        room = space(model, first, per_chunk, answer_tokens)
+        room = space(model, _first_prompts(two, kinds), per_chunk, answer_tokens)
         second_room = space_after_facts(model, per_chunk, answer_tokens) if two else 0
         context = model.context
 
@@ -102,6 +101,13 @@ def _advanced(talk: Talk, outcome: Outcome | None = None) -> Request | Answer:
     except StopIteration as ended:
         answer: Answer = ended.value
         return answer
+
+
+def _first_prompts(two_steps: bool, kinds: Sequence[QueryKind]) -> tuple[str, ...]:
+    """Return the prompts with which a chunk may be asked about first."""
+    if two_steps:
+        return ("events",)
+    return ("one-step", "everyday") if "everyday" in kinds else ("one-step",)
 
 
 def space(model: ChatModel, prompts: Sequence[str], most: int, limit: int, question: str = "") -> int:
