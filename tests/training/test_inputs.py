@@ -171,16 +171,21 @@ def test_titles_of_validation_documents_stop_the_training_where_they_are_enough(
     assert stripped[count:] == chunks[count:]
 
 
-@pytest.mark.parametrize(("backend", "kind", "count", "found"), [
-    ("extractive", "question", 40, 0), ("extractive", "imported", MIN_TO_CHOOSE, MIN_TO_CHOOSE),
-    ("gguf", "question", MIN_TO_CHOOSE, MIN_TO_CHOOSE), ("gguf", "question", MIN_TO_CHOOSE - 1, 0),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("backend", "imported", "count", "found"),
+    [
+        ("extractive", False, 40, 0),
+        ("both", True, MIN_TO_CHOOSE, MIN_TO_CHOOSE),
+        ("gguf", False, MIN_TO_CHOOSE, MIN_TO_CHOOSE),
+        ("gguf", False, MIN_TO_CHOOSE - 1, 0),
+    ],
+)
 def test_where_titles_are_few_queries_by_a_language_model_stop_the_training(
-    backend: str, kind: str, count: int, found: int
+    backend: str, imported: bool, count: int, found: int
 ) -> None:
     chunks = [Chunk(1, 0, 0, 1, "a", (), 1, "a", "h", 7)]
     sides: list[Split] = ["train", "heldout", *["validation"] * count]  # type: ignore[list-item]
-    queries = [Query(f"q{row}", kind, 7, 1, "", side) for row, side in enumerate(sides)]
+    queries = [Query(f"q{row}", "question", 7, 1, "", side, imported=imported) for row, side in enumerate(sides)]
     gone = replace(queries[-1], chunk_id=8)
     assert generated_for_stopping([*queries, gone], chunks, backend) == list(range(2, 2 + found))
 
