@@ -242,7 +242,6 @@ def benchmark(
     from engine.cli.run_view import RunView
     from engine.core.figures import FigureTable
     from engine.core.messages.wire import from_json
-    from engine.core.systems import own_system
     from engine.experiments.benchmark import benchmark as measure
     from engine.settings.edit import with_changes
 
@@ -255,15 +254,13 @@ def benchmark(
         result = measure(dataset, queries=queries, settings=settings, keep=keep, on_event=snapshot, should_stop=stop)
     if as_json:
         from engine.core.former_systems import with_former_names
-        from engine.project.store.artifact_info import InUseInfo
 
-        former = {**InUseInfo.from_dict(result["in_use"]).to_former_dict(), "reason": result["in_use"]["reason"]}
-        print_json(with_former_names({**result, "served": former}))
+        print_json(with_former_names(result))
         return
     table = from_json(FigureTable, result)
-    own = own_system(result["in_use"]["name"])
-    show_tables({"judged": table}, output(), own, tuple(table.systems))
-    print(f"{result['in_use']['reason']}")
+    show_tables({"judged": table}, output(), result["own_systems"], tuple(table.systems))
+    for chosen in result["in_use"].values():
+        print(chosen["reason"])
     show_differences({f"{name} − base": row for name, row in table.differences.items()} | dict(table.pairs), output())
 
 

@@ -1,4 +1,5 @@
-"""Stage `evaluate`: base, adapted and interpolations of both are compared on the best evidence there is; one comes into use."""
+"""Stage `evaluate`: base, adapted and interpolations of both are compared on the best evidence there is; each search mode gets
+one."""
 
 from __future__ import annotations
 
@@ -15,11 +16,11 @@ from engine.evaluation.studies.sentence_pairs import pairs_fingerprint
 from engine.project.stage import ProjectSnapshot, Stage, StageContext
 from engine.project.store.artifact_info import AdapterInfo, EvaluationInfo, LexicalInfo
 
-VERSION = 30
+VERSION = 31
 
 
 class EvaluateStage(Stage):
-    """Base, adapted and interpolations of both are compared on the best evidence there is; one comes into use."""
+    """Compare base, adapted and interpolations of both on the best evidence there is, and give each search mode one."""
 
     version, artifact = VERSION, EvaluationInfo
 
@@ -64,7 +65,7 @@ class EvaluateStage(Stage):
         artifact, adapter = snapshot.need(EvaluationInfo), snapshot.need(AdapterInfo).info.adapter
         if not (snapshot.project.folder_of(artifact) / "report.html").is_file():
             raise DamagedError.of_stage("evaluate", "The report is missing.", code="report-missing")
-        if artifact.info.in_use.adapter not in (None, adapter):
+        if any(one.adapter not in (None, adapter) for one in artifact.info.in_use.values()):
             raise DamagedError.of_stage("evaluate", "The adapter was trained again.", code="adapter-changed")
 
     def stale_note(self, snapshot: ProjectSnapshot) -> str:
@@ -80,8 +81,8 @@ class EvaluateStage(Stage):
         work = Evaluation(context)
         work.rank_bm25()
         work.rank_candidates()
-        fusion = work.choose_fusion()
-        selection = work.select(fusion)
+        selection = work.select()
+        fusion = work.fusion_of(selection)
         work.learn_threshold()
         work.choose_reranker(fusion)
         drop_unused_substitutes(context)

@@ -209,10 +209,11 @@ class Explained:
 
 @dataclass(frozen=True)
 class Explain(Request[Explained], method="explain"):
-    """Whether the adapter moved these chunks for a query."""
+    """Whether the adapter moved these chunks for a query. `mode`: of search, the default one where it is None."""
 
     query: str
     chunk_ids: tuple[RowId, ...]
+    mode: Mode | None = None
 
 
 @dataclass(frozen=True, slots=True)
