@@ -151,7 +151,7 @@ class Loaded:
             return self._current(SemanticVectorsInfo, VectorIndex.open)
         return own, self._current(VectorsInfo, VectorIndex.open)[1]
 
-    def behind(self, ranker: str, mode: SearchMode) -> Behind | None:
+    def behind(self, ranker: str, mode: SearchMode = "hybrid") -> Behind | None:
         """What a ranker does not know yet, since its index is older than the documents, or not finished; None where it knows all.
 
         While a run changes the documents again and again, this is looked up for a twentieth of the time at most.

@@ -117,7 +117,7 @@ class EmbedStage(Stage):
             second.publish(context.fingerprint)
         first.publish(context.fingerprint)
         _tidy(context)
-        summary = {"chunks": len(ids), "embedded": embedded, "dimension": first.info.dimension}
+        summary: dict[str, Any] = {"chunks": len(ids), "embedded": embedded, "dimension": first.info.dimension}
         for mode, chosen in (("hybrid", hybrid), ("semantic", semantic)):
             name = "encoder" if semantic == hybrid else f"{mode}_encoder"
             summary[name] = "adapted" if chosen.adapter else "base"

@@ -100,13 +100,13 @@ def test_rungs_that_may_prove_share_the_level():
     """Six candidates without effect make p of the seventh, 2.6 standard errors above base, about 7 · 0.5 %."""
     rng = np.random.default_rng(2)
     names = [f"idle {number}" for number in range(6)]
-    gains = {name: rng.permutation(NOISE) for name in names} | {"adapted": 2.6 * NOISE.std() / 400**0.5 + NOISE}
+    wide = 3 * NOISE
+    gains = {name: rng.permutation(wide) for name in names} | {"adapted": 2.6 * wide.std() / 400**0.5 + wide}
     options = (*(Option(name, name) for name in names), ADAPTED)
     alone = chosen(evidence("document", gains), candidates=options)
     assert 0.025 < alone.candidates[-1].p < 0.05
     assert alone.chosen == "adapted"
-    wide = np.resize(NOISE * 3, 100)
-    undecided = evidence("judged", dict.fromkeys(gains, wide - wide.mean()), 100)
+    undecided = evidence("judged", dict.fromkeys(gains, wide[:100] - wide[:100].mean()), 100)
     both = chosen(undecided, evidence("document", gains), candidates=options)
     assert both.chosen == "base", "each of two kinds has 2.5 %"
 
