@@ -106,7 +106,8 @@ def check_adapter(folder: Path, types: Sequence[str] = ("LORA", ALL_WEIGHTS)) ->
     config = read_object(folder / "adapter_config.json")
     if config.get("peft_type") not in types:
         raise _unsound(
-            f"The adapter {folder} cannot be used.", "Only LoRA adapters and all weights of a model can be merged and scaled."
+            f"The adapter {folder} cannot be used.",
+            "Only LoRA adapters and all weights of a model can be merged and scaled.",
         )
     tensor_names(folder / "adapter_model.safetensors")
     return config

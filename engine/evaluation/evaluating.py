@@ -104,8 +104,8 @@ class Choosing:
 
 
 UNTRAINED = (
-    "The base encoder is in use, because no step of the training did better on validation queries than the encoder it began with: "
-    "the adapter changes nothing. More queries, or queries by a language model, may help."
+    "The base encoder is in use, because on validation queries every step of the training was clearly worse than the encoder it "
+    "began with: the adapter changes nothing. More queries, or queries by a language model, may help."
 )
 
 

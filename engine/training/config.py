@@ -40,7 +40,9 @@ class TrainingConfig:
     `eval_every` 0 turns the held-out checks off; `patience` counts checks without gain; `epochs` above 0 sets both, and `steps`.
     `graph_memory_mb` None: a share of the free memory. On a GPU both memory settings count 32-fold.
 
-    `weights` all: the transformer has no LoRA layers, and all of its weights are trained. With `adapter_scope` queries, chunks keep the untouched encoder's vectors: a step encodes none, and the index stays.
+    `weights` all: the transformer has no LoRA layers, and all of its weights are trained.
+
+    With `adapter_scope` queries, chunks keep the untouched encoder's vectors: a step encodes none, and the index stays.
     `shared_chunks` random chunks join those of each step, for all of its queries. `augmentation`: None without a small model
     beside a black box, which then is all that is trained. With `similarity` lorentz each loss is one of −d_L in a space of
     curvature −`curvature`, plus `entailment_weight` · entailment.

@@ -118,9 +118,7 @@ def test_interpolation_scales_the_difference_to_the_base_model(
 ) -> None:
     base = weights_of(TransformerEncoder.load(tiny, hardware=CPU))
     held = adapter(trained)
-    loaded = weights_of(
-        TransformerEncoder.load(tiny, adapter=trained.adapter, adapter_scale=scale, hardware=CPU)
-    )
+    loaded = weights_of(TransformerEncoder.load(tiny, adapter=trained.adapter, adapter_scale=scale, hardware=CPU))
     for name, value in base.items():
         expected = value + scale * (held.get(name, value) - value)
         np.testing.assert_allclose(loaded[name], expected, atol=1e-7)

@@ -187,9 +187,7 @@ def start_of(folder: Path, masters: dict[str, Tensor]) -> dict[str, Tensor]:
 
     tensors = load_file(folder / "adapter_model.safetensors")
     shapes = {
-        name: tuple(tensor.shape)
-        for name, tensor in tensors.items()
-        if name in masters or not name.startswith(WHOLE)
+        name: tuple(tensor.shape) for name, tensor in tensors.items() if name in masters or not name.startswith(WHOLE)
     }
     if shapes != {name: tuple(master.shape) for name, master in masters.items()}:
         raise ModelError(
