@@ -29,8 +29,8 @@ class TrainingData:
     `base_queries` (n, d), `base_chunks` (N, d): unit vectors of the untouched encoder, where the recipe needs them.
     `base_heldout` (h, d): those of held-out queries, of a black box that the trained model stands beside. `grades`: per query the
     grades of its relevant chunks, where judgments have any. `heldout_positives` (h,); `heldout_hard` (h, j): chunks that compete
-    with them in the held-out pool, such as BM25's best, padded with −1; `heldout_synthetic`: whether the held-out queries were made
-    from the documents. `cross_encoder`: the model that teaches where the recipe's teacher is one.
+    with them in the held-out pool, such as BM25's best, padded with −1; `heldout_synthetic`: whether some of the held-out queries
+    were made from the documents. `cross_encoder`: the model that teaches where the recipe's teacher is one.
     """
 
     queries: Sequence[str]
