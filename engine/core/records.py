@@ -7,7 +7,10 @@ from hashlib import sha256
 from typing import Literal
 
 Split = Literal["train", "validation", "heldout"]
-QueryKind = Literal["question", "keyword", "title", "claim", "imported"]
+QueryKind = Literal["question", "keyword", "title", "claim", "everyday", "imported"]
+"""What a training query is worded as. `everyday`: as a person types who half remembers the matter and does not know the terms
+of the document. `imported`: an imported query whose file does not name a kind."""
+WRITTEN_KINDS: tuple[QueryKind, ...] = ("question", "keyword", "title", "claim", "everyday")
 Kind = Literal[
     "", "encrypted", "damaged", "binary", "empty", "needs OCR", "too large", "timed out", "out of memory", "crashed", "unsupported",
     "refused", "no access", "link", "broken link", "project", "data set",
@@ -83,6 +86,7 @@ class Query:
     """A training query with the chunk that answers it.
 
     `evidence` is the verbatim passage that the query was made from (may be empty for imported ones without evidence).
+    `imported`: it comes from a file of the user, whatever its kind.
     `split`: `train`; `validation` decides when training stops; `heldout` decides what is used and is reported. Queries
     of one document are all on one side; where documents are few, those of neighbouring chunks are.
     """
@@ -94,6 +98,7 @@ class Query:
     evidence: str
     split: Split = "train"
     id: int = 0
+    imported: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +122,20 @@ class DocumentQuery:
 
 
 @dataclass(frozen=True, slots=True)
+class FurtherAnswer:
+    """Another document that answers a judged query: its path, and evidence strings in it. With one of them empty, the other
+    decides, as in a judged query."""
+
+    path: str | None
+    evidence: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class JudgedQuery:
-    """A query with known answers: evidence strings and/or graded document ids (BEIR qrels)."""
+    """A query with known answers: evidence strings and/or graded document ids (BEIR qrels).
+
+    `also`: what else answers it. Each of these is as right as the first answer.
+    """
 
     key: str
     text: str
@@ -126,6 +143,7 @@ class JudgedQuery:
     grades: tuple[tuple[str, int], ...] = ()
     path: str | None = None
     id: int = 0
+    also: tuple[FurtherAnswer, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,7 +64,7 @@ def experience_for(snapshot: ProjectSnapshot, trained: AdapterInfo) -> ProjectEx
         model = model_fingerprint(snapshot)
     except EngineError:  # such as an installation without the file: nothing is foreseen then
         return None
-    recipe = Recipe(config.objective, "adapter", trained.adapter_scope, config.similarity, config.method)
+    recipe = Recipe(config.objective, config.weights, trained.adapter_scope, config.similarity, config.method)
     if experience.recipes.get(queries) != recipe:
         return None
     own = experience.without(one.content_hash for one in snapshot.store.documents())

@@ -54,8 +54,8 @@ def relevant_chunks(
     string that stands in a document but in none of its chunks as a whole counts for the chunk that holds the largest
     part of it (the earlier one of equals). A `path` narrows the search to that document. Without matching evidence,
     graded document ids (a document's external id, else its path) make whole documents relevant; with neither evidence
-    nor grades, the document that `path` names is the answer. `chunks` may be in any order; their offsets must be
-    those of the `documents`' texts.
+    nor grades, the document that `path` names is the answer. What `also` names is right as well. `chunks` may be in any
+    order; their offsets must be those of the `documents`' texts.
     """
     return _Corpus(chunks, documents).judge(judged)
 
@@ -102,6 +102,7 @@ def combined(judgments: Sequence[Judgment], owners: Mapping[int, int]) -> Judgme
 class _Corpus:
     def __init__(self, chunks: Sequence[Chunk], documents: Sequence[Document]) -> None:
         self._documents = documents
+        self._owners = {chunk.id: chunk.document_id for chunk in chunks}
         self._texts = CompactTexts([document.text for document in documents])
         self._number = {document.id: number for number, document in enumerate(documents)}
         self._spans: dict[int, list[tuple[int, int, int]]] = defaultdict(list)  # text → (start, end, chunk id)
@@ -120,8 +121,21 @@ class _Corpus:
                 self._at_path[name].add(document.id)
 
     def judge(self, judged: Sequence[JudgedQuery]) -> list[Judgment]:
-        found = self._texts.find(string for query in judged for string in query.evidence)
-        return [self._judge(query, found) for query in judged]
+        strings: list[str] = []
+        for query in judged:
+            strings += query.evidence
+            for answer in query.also:
+                strings += answer.evidence
+        found = self._texts.find(strings)
+        return [self._judge_all(query, found) for query in judged]
+
+    def _judge_all(self, query: JudgedQuery, found: Mapping[str, list[Occurrence]]) -> Judgment:
+        """Judge a query by each of its answers; right is what any of them names."""
+        judgments = [self._judge(query, found)]
+        for answer in query.also:
+            further = JudgedQuery(query.key, query.text, answer.evidence, path=answer.path)
+            judgments.append(self._judge(further, found))
+        return combined(judgments, self._owners) if query.also else judgments[0]
 
     def _judge(self, query: JudgedQuery, found: Mapping[str, list[Occurrence]]) -> Judgment:
         allowed = None if query.path is None else self._at_path.get(query.path.replace("\\", "/"), set())
@@ -170,5 +184,16 @@ class _Corpus:
 
 
 def judgments_fingerprint(store: Store) -> str:
-    """A hash of all judged queries with what is known to answer them."""
-    return fingerprint(judged=[[q.key, q.text, q.evidence, q.grades, q.path] for q in store.judged()])
+    """A hash of all judged queries with what is known to answer them.
+
+    Further answers count where there are some: comparisons made before there were any stay up to date.
+    """
+    judged = [
+        [query.key, query.text, query.evidence, query.grades, query.path, *_named_answers(query)]
+        for query in store.judged()
+    ]
+    return fingerprint(judged=judged)
+
+
+def _named_answers(query: JudgedQuery) -> list[list[object]]:
+    return [[answer.path, answer.evidence] for answer in query.also]

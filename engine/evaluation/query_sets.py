@@ -102,7 +102,7 @@ def _source(one: Judgment, owners: Mapping[int, int], related: Mapping[int, int]
 
 def rung_of(query: Query, backend: str) -> RungName:
     """Of a query that a backend has made."""
-    if query.kind == "imported":
+    if query.imported:
         return "imported"
     return "extractive" if is_extractive(query, backend) else "model"
 

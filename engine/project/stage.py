@@ -139,6 +139,11 @@ class Stage(Protocol):
         """What the status adds to "up to date"; empty for nothing."""
         return ""
 
+    def is_outdated(self, snapshot: ProjectSnapshot) -> bool:
+        """Return whether what is up to date would be built otherwise by the program's current defaults. Only who runs this stage
+        alone wants that: `engine generate`, not `engine adapt`."""
+        return False
+
     def stale_note(self, snapshot: ProjectSnapshot) -> str:
         """Why what the stage built is stale, where that is known better than "its settings or inputs changed"."""
         return ""

@@ -36,7 +36,7 @@ def made_by(snapshot: ProjectSnapshot) -> str:
 
 def is_extractive(query: Query, backend: str) -> bool:
     """Whether the query of a backend is made of a sentence of its chunk, rather than worded as a question would be."""
-    return backend in EXTRACTIVE and query.kind != "imported"
+    return backend in EXTRACTIVE and not query.imported
 
 
 def resolve_backend(settings: Settings, store: Store | None = None, *, present: bool = False) -> QueryBackendInfo:

@@ -23,7 +23,8 @@ def attach_imported(items: Iterable[ImportedQuery], chunks: Sequence[Chunk], doc
     Evidence is compared with white space removed. A chunk of the document that the item names (by title, path or
     external id) is preferred, and required for evidence of fewer than 12 characters. Evidence that runs over a chunk's
     end counts for the chunk with its beginning. Of evidence strings found in different chunks, the longest decides.
-    `Query.evidence` is the evidence string as imported. Reasons: empty query, no evidence given, evidence not found.
+    `Query.evidence` is the evidence string as imported, and `Query.kind` what its file names. Reasons: empty query, no evidence
+    given, evidence not found.
     """
     finder = _EvidenceFinder(chunks)
     named = _documents_by_name(documents)
@@ -34,10 +35,11 @@ def attach_imported(items: Iterable[ImportedQuery], chunks: Sequence[Chunk], doc
         hit = finder.find(item.evidence, wanted) if item.text.strip() else None
         if hit is not None:
             chunk, evidence = hit
-            found.append(Query(" ".join(item.text.split()), "imported", chunk.id, chunk.document_id, evidence))
+            text = " ".join(item.text.split())
+            found.append(Query(text, item.kind, chunk.id, chunk.document_id, evidence, imported=True))
             continue
         reason = Reason.EVIDENCE_NOT_FOUND if any(item.evidence) else Reason.NO_EVIDENCE
-        query = Query(item.text, "imported", 0, 0, next(iter(item.evidence), ""))
+        query = Query(item.text, item.kind, 0, 0, next(iter(item.evidence), ""), imported=True)
         rejected.append(Rejected(query, reason if item.text.strip() else Reason.EMPTY))
     return Filtered(found, rejected)
 

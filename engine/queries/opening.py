@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from engine.cluster.nodes import cluster_address
 from engine.core.errors import ModelError, SettingsError
 from engine.core.extras import check_llm
 from engine.project.stage import ProjectSnapshot, StageContext
 from engine.project.store.artifact_info import LexicalInfo, QueriesInfo, WriterInfo
-from engine.queries.choosing import MODELS, backend_of, resolve_backend, with_backend
+from engine.queries.choosing import EXTRACTIVE, MODELS, backend_of, resolve_backend, with_backend
 from engine.queries.llm.chat_model import Reporter
 from engine.queries.llm.cost import Patience
 
@@ -100,6 +100,17 @@ def check_model(snapshot: ProjectSnapshot) -> None:
         check_llm()
 
 
+def check_kinds(snapshot: ProjectSnapshot) -> None:
+    """Raise SettingsError where the built-in generator is to write queries, and none of a kind that it can write."""
+    if backend_of(snapshot) in EXTRACTIVE and set(snapshot.settings.queries.kinds) == {"everyday"}:
+        raise SettingsError(
+            "Everyday queries need a language model.",
+            "queries.kinds names no other kind, and the built-in generator makes queries of the documents' own words.",
+            "Set queries.backend to gguf or endpoint, or add a kind to queries.kinds.",
+            code="kinds-need-language-model",
+        )
+
+
 def _identity(snapshot: ProjectSnapshot) -> str:
     """Of a file that is gone, what it was when it made the queries: these stay what they are."""
     from engine.gguf.file import content_identity, gguf_file
@@ -119,37 +130,6 @@ def writer_noted(snapshot: ProjectSnapshot) -> WriterInfo | None:
     """What an artifact notes of a language model in a file, for the day on which that is gone; None of other writers."""
     identity = model_identity(snapshot) if backend_of(snapshot) == "gguf" else []
     return WriterInfo(snapshot.settings.queries.model, identity[1]) if identity else None
-
-
-def writer_recipe(snapshot: ProjectSnapshot) -> dict[str, Any]:
-    """What decides the answers of a language model, besides the chunk: the model itself, the prompts, its limits.
-
-    Raises SettingsError or ModelError where the model that is named is not there.
-    """
-    from engine.queries.llm.conversation import VERSION
-    from engine.queries.llm.prompts import load_prompt
-
-    settings = snapshot.settings.queries
-    names = ("events", "questions") if settings.prompt == "two-step" else ("one-step",)
-    return {
-        "model": model_identity(snapshot), "prompts": [load_prompt(name).version for name in names], "version": VERSION,
-        "per_chunk": settings.per_chunk, "kinds": settings.kinds, "context_tokens": settings.context_tokens,
-        "answer_tokens": settings.answer_tokens, "seed": snapshot.settings.training.seed,
-    }  # fmt: skip
-
-
-def query_recipe(snapshot: ProjectSnapshot) -> dict[str, Any]:
-    """The part of project.toml's [queries] that decides which queries are made, for the chosen backend."""
-    settings, backend = snapshot.settings.queries, backend_of(snapshot)
-    if backend in MODELS:
-        from engine.queries.filters.quality import VERSION
-        from engine.queries.llm.coverage import VERSION as ORDER
-
-        shared = settings.model_dump(include={"max_queries", "max_hours", "consistency_top"})
-        filters = VERSION if settings.quality_filters else 0
-        return {"backend": backend, **shared, "order": ORDER, "filters": filters, "writer": writer_recipe(snapshot)}
-    shared = settings.model_dump(include={"kinds", "per_chunk", "max_queries", "consistency_top"})
-    return {"backend": backend, **shared}
 
 
 def _address(snapshot: ProjectSnapshot) -> Address:

@@ -155,6 +155,7 @@ class _Sampler:
 
     def _reasons(self, queries: list[Query]) -> dict[int, str]:
         from engine.lexical.index import LexicalIndex
+        from engine.queries.filters.consistency import depth_of, max_depth
         from engine.queries.filters.dedupe import deduplicate
 
         store, top = self._snapshot.store, self._settings.consistency_top
@@ -165,9 +166,12 @@ class _Sampler:
         sound = quality_filter(self._snapshot, queries, self._chunks, language, index)
         reasons = {id(one.query): words_of(one.stored) for one in (*deduplicate(sound.kept).rejected, *sound.rejected)}
         if index is not None and top:
-            beyond = f"its chunk is beyond BM25's top {top}; a run also tries the base encoder"
-            ranks = bm25_ranks(index, queries, top).tolist()
-            reasons = {id(query): beyond for query, rank in zip(queries, ranks, strict=True) if not rank} | reasons
+            ranks = bm25_ranks(index, queries, max_depth(queries, top)).tolist()
+            for query, rank in zip(queries, ranks, strict=True):
+                depth = depth_of(query, top)
+                if not 0 < rank <= depth:
+                    beyond = f"its chunk is beyond BM25's top {depth}; a run also tries the base encoder"
+                    reasons.setdefault(id(query), beyond)
         return reasons
 
     def _estimate(self, sampled: Sequence[Sampled]) -> SampleEstimate:

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from engine.core.records import Chunk, Query, Split
 from engine.encoders.for_project import check_device
-from engine.encoders.kinds.chosen import base_source
-from engine.lexical.stage import VERSION as INDEX_VERSION
 from engine.project.stage import ProjectSnapshot, Stage, StageContext, fingerprint, stage_fingerprint
 from engine.project.store.artifact_info import CorpusInfo, LexicalInfo, QueriesInfo, QueryBackendInfo
 from engine.project.store.artifacts import Artifact
@@ -18,13 +16,14 @@ from engine.project.store.chunks import drawn
 from engine.queries import rejection
 from engine.queries.choosing import AUTO, EXTRACTIVE, IMPORTED, MODELS, backend_of, resolve_and_keep_backend
 from engine.queries.edits import apply_edits, content, read_edits
-from engine.queries.filters.consistency import consistency_filter, format_share
+from engine.queries.filters.consistency import EVERYDAY_TOP, consistency_filter, format_share, max_depth
 from engine.queries.heldout import cap_queries, least_of, related_in, split_documents, text_keys
-from engine.queries.opening import check_model, query_recipe, writer_noted
+from engine.queries.opening import check_kinds, check_model, writer_noted
+from engine.queries.recipe import current_defaults, filter_encoder, recipe
 from engine.queries.rejection import Filtered, Reason, Rejected
 from engine.queries.rules.tokens import question_key
 from engine.queries.writing import Written, forget_gone, written
-from engine.written_queries.imports import imported_queries, imports_fingerprint
+from engine.written_queries.imports import imported_queries
 
 if TYPE_CHECKING:
     import numpy as np
@@ -52,9 +51,10 @@ class GenerateStage(Stage):
         return {"recipe": recipe(snapshot), "corpus": adaptation_corpus(snapshot)[0]}
 
     def preflight(self, snapshot: ProjectSnapshot) -> None:
-        """Raises SettingsError or ModelError for a language model or server that is not named or not there, UsageError for a device
-        or an extra that this machine lacks."""
+        """Raises SettingsError or ModelError for a language model or server that is not named or not there, SettingsError for kinds
+        that nobody can write, UsageError for a device or an extra that this machine lacks."""
         check_model(snapshot)
+        check_kinds(snapshot)
         if snapshot.settings.queries.consistency_top:
             check_device(snapshot.settings)
 
@@ -65,11 +65,18 @@ class GenerateStage(Stage):
             limit = f"up to {100 * snapshot.settings.corpus.retrain_threshold:g} % may (corpus.retrain_threshold)"
             notes.append(f"kept: {100 * share:.1f} % of the chunks have changed since, {limit}")
         made, filters = snapshot.store.artifact(QueriesInfo), snapshot.settings.queries.consistency_top
-        if filters and made and made.info.encoder not in (None, _encoder(snapshot)):
+        if filters and made and made.info.encoder not in (None, filter_encoder(snapshot)):
             notes.append("kept: another encoder has filtered them")
+        if made and self.is_outdated(snapshot):
+            again = f"'engine generate {snapshot.project.argument}' makes others"
+            notes.append(f"kept: they were made by the defaults of an earlier version; {again}")
         if not snapshot.store.counts()["queries"]:
             notes.append(f"there is no training query: {rejection.NONE_LEFT}")
         return "; ".join(notes)
+
+    def is_outdated(self, snapshot: ProjectSnapshot) -> bool:
+        """Return whether the current defaults would make other queries than those that are there."""
+        return recipe(snapshot) != recipe(snapshot, defaults=current_defaults())
 
     def run(self, context: StageContext) -> dict[str, Any]:
         """Make, attach, filter and split the queries, then put them in the former ones' place."""
@@ -79,13 +86,22 @@ class GenerateStage(Stage):
         made, rejected = candidates.made, dict(candidates.rejected + rejection.by_reason(filtered.rejected))
         queries = _edited(context, split_queries(context, filtered.kept, chunks), chunks)
         corpus = context.store.corpus_fingerprint()
-        encoder = _encoder(context)
-        made_by = fingerprint(recipe=recipe(context, encoder))
+        encoder = filter_encoder(context)
+        defaults = current_defaults()
+        made_by = recipe(context, encoder, defaults)
         info = QueriesInfo(
-            corpus, made_by, made, rejected, content(queries), choice.backend, writer_noted(context), encoder
+            corpus,
+            fingerprint(recipe=made_by),
+            made,
+            rejected,
+            content(queries),
+            choice.backend,
+            writer_noted(context),
+            encoder,
+            defaults,
         )
         # The corpus as it is now, also when the run was forced while a former one still stood for it.
-        made_from = stage_fingerprint("generate", VERSION, {"recipe": recipe(context, encoder), "corpus": corpus})
+        made_from = stage_fingerprint("generate", VERSION, {"recipe": made_by, "corpus": corpus})
         lost = [(one.query, one.stored) for one in (*candidates.lost, *filtered.rejected)]
         context.store.replace_queries(queries, Artifact(info, made_from), lost)
         forget_gone(context)
@@ -102,29 +118,6 @@ class GenerateStage(Stage):
 
 
 STAGE = GenerateStage()
-
-
-def recipe(snapshot: ProjectSnapshot, encoder: tuple[str, int] | None = None) -> dict[str, Any]:
-    """Everything but the corpus that decides which queries are made. Judged queries are no part of it: one that is
-    imported later and equals a training query is left out of the evaluation instead.
-
-    `encoder` filters them: by default the one that has filtered those there are, since encoders are compared on the same queries.
-    """
-    settings, former = snapshot.settings, snapshot.store.artifact(QueriesInfo)
-    encoder = encoder or (former and former.info.encoder) or _encoder(snapshot)
-    return {
-        "queries": query_recipe(snapshot),
-        "imports": imports_fingerprint(snapshot.project, "queries"),
-        "split": [settings.evaluation.heldout_share, settings.training.seed],
-        "model": encoder,
-        "index": [settings.lexical.language, INDEX_VERSION],
-    }
-
-
-def _encoder(snapshot: ProjectSnapshot) -> tuple[str, int]:
-    """The project's, as `QueriesInfo` names it."""
-    chosen = snapshot.settings.encoder
-    return base_source(chosen).fingerprint, chosen.max_tokens
 
 
 def adaptation_corpus(snapshot: ProjectSnapshot) -> tuple[str, float]:
@@ -209,11 +202,13 @@ def _filter(context: StageContext, candidates: list[Query], chunks: Sequence[Chu
     if not top or not unique:
         return Filtered(unique, rejected)
     rankers = [
-        lambda queries: bm25_ranks(index, queries, top, context.check_stop),
-        lambda queries: base_ranks(context, queries, chunks, top),
+        lambda queries: bm25_ranks(index, queries, max_depth(queries, top), context.check_stop),
+        lambda queries: base_ranks(context, queries, chunks, max_depth(queries, top)),
     ]
     filtered = consistency_filter(unique, rankers, top=top)
     asks = f"a query is kept when its chunk is within the top {top} of BM25 or of the base encoder"
+    if max_depth(unique, top) > top:
+        asks += f", an everyday one within the top {EVERYDAY_TOP}"
     _report_share(context, "consistency filter", filtered, asks)
     return Filtered(filtered.kept, rejected + filtered.rejected)
 

@@ -17,7 +17,8 @@ from engine.queries.llm.answer import Answer, Passage
 from engine.queries.llm.cost import HOUR, MEASURED, Budget, Course, Pace
 from engine.queries.llm.coverage import covering_order, distinct, word_vectors
 from engine.queries.llm.ledger import Ledger, answer_files, forget_others, passage_key
-from engine.queries.opening import corpus_language, open_writer, writer_recipe
+from engine.queries.opening import corpus_language, open_writer
+from engine.queries.recipe import current_defaults, writer_recipe
 from engine.queries.rejection import Reason, Rejected, by_reason, no_usable_queries
 from engine.queries.rules.extractive import rounds
 
@@ -46,7 +47,7 @@ def written(context: StageContext, chunks: Sequence[Chunk], titles: Mapping[int,
     What was answered in a run before is not asked again, and counts. Raises CancelledError, ModelError, SettingsError,
     StageError; answers so far are kept.
     """
-    ledger = Ledger(context.project, fingerprint(**writer_recipe(context)))
+    ledger = Ledger(context.project, fingerprint(**writer_recipe(context, current_defaults())))
     try:
         return _Walk(context, chunks, titles, ledger).go()
     finally:

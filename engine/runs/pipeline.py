@@ -113,10 +113,12 @@ class Run:
         self.folder = project.path / "runs" / self.id
         self._on_event, self._should_stop = on_event or (lambda _event: None), should_stop or (lambda: False)
         self._offset = 0
+        self._alone = False
 
     def execute(self, stages: Sequence[str], forced: frozenset[str]) -> None:
         """Run `stages` in order. Raises the first EngineError; CancelledError when stopped."""
         started = time.monotonic()
+        self._alone = len(stages) == 1
         with self.project.locked():
             self._begin()  # before the repair, which may take a while: the run can be seen, cancelled and paused
             state, error = "failed", dict[str, str]()
@@ -263,6 +265,8 @@ class Run:
             status = stage_status(snapshot, stage)
             if status.state == "done":
                 status = verified(snapshot, status)
+            if status.state == "done" and self._alone and stage_of(stage).is_outdated(snapshot):
+                status = replace(status, state="stale", reason="the defaults have changed since")
         except EngineError as error:
             self._report_failure(stage, error)
             raise

@@ -11,12 +11,14 @@ from typing import Literal
 
 from engine.core.errors import DatasetError, InputError, UsageError, reason_of
 from engine.core.messages.search import ReadJudgments, query_words
-from engine.core.records import Query
+from engine.core.records import Query, QueryKind
 from engine.project.folder import ProjectFolder
 from engine.queries.rules.tokens import fold, question_key
 from engine.service.judging import judgments
 
 Origin = Literal["named", "judged", "generated"]
+AS_ASKED: tuple[QueryKind, ...] = ("question", "everyday", "imported")
+"""Kinds of queries that are worded as a person asks, and so are the easiest to judge."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,7 @@ def worth_judging(project: ProjectFolder) -> Iterator[ToJudge]:
 
 
 def _made_order(query: Query) -> tuple[bool, str]:
-    return query.kind not in ("question", "imported"), hashlib.sha256(fold(query.text).encode()).hexdigest()
+    return query.kind not in AS_ASKED, hashlib.sha256(fold(query.text).encode()).hexdigest()
 
 
 class KnownAnswers:

@@ -91,7 +91,7 @@ def by_origin(snapshot: ProjectSnapshot, origin: str | None = None) -> messages.
         written = one.chunk_id, paths[one.written_in], one.start, one.end
         found.append(messages.QueryOfOrigin(one.origin, one.text, use, paths[one.document_id], *written, why))
     for query in store.queries():
-        (use, why), how = uses.of_generated(query), "imported" if query.kind == "imported" else made
+        (use, why), how = uses.of_generated(query), "imported" if query.imported else made
         path, chunk = paths.get(query.document_id, ""), query.chunk_id or None
         found.append(messages.QueryOfOrigin(how, query.text, use, path, chunk, reason=why))
     for asked in store.judged():

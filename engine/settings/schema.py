@@ -99,8 +99,11 @@ class QuerySettings(Section):
         "is of endpoint, gguf, extractive)",
         common=True,
     )
-    kinds: list[Literal["question", "keyword", "title", "claim"]] = key(
-        ["question", "keyword", "title", "claim"], "kinds of queries to make; title: worded like a title", min_length=1
+    kinds: list[Literal["question", "keyword", "title", "claim", "everyday"]] = key(
+        ["question", "keyword", "title", "claim", "everyday"],
+        "kinds of queries to make; title: worded like a title; everyday, by a language model only: in the words of somebody "
+        "who does not know the terms of the document",
+        min_length=1,
     )
     per_chunk: int = key(3, "maximum number of queries per chunk", ge=1, le=20)
     model: str = key(
@@ -130,7 +133,10 @@ class QuerySettings(Section):
         True, "drop a language model's queries that are copied, repeated, too general or in another language"
     )
     consistency_top: int = key(
-        20, "keep a query only if BM25 or the base encoder ranks its chunk this high; 0: keep all", ge=0, le=1000
+        20,
+        "keep a query only if BM25 or the base encoder ranks its chunk this high (everyday ones: at least 100); 0: keep all",
+        ge=0,
+        le=1000,
     )
 
 

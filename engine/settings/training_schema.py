@@ -38,6 +38,12 @@ class TrainingSettings(Section):
     )
     cross_encoder: str = key("", "folder of the teacher cross-encoder; slow without a GPU")
     query_share: float = key(1.0, "share of the training queries to use, the same ones in every run", gt=0, le=1)
+    everyday_share: float | None = key(
+        None,
+        "share of everyday queries among those of a step, if there are some; unset: as many as there are",
+        ge=0,
+        le=1,
+    )
     similarity: SimilarityName | None = key(None, "compare adapted vectors by cosine or hyperbolic distance (lorentz)")
     curvature: float | None = key(None, "c of hyperbolic space, whose curvature is -c", ge=0.1, le=10)
     entailment_weight: float | None = key(

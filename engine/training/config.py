@@ -43,6 +43,7 @@ class TrainingConfig:
     `weights` all: the transformer has no LoRA layers, and all of its weights are trained.
 
     With `adapter_scope` queries, chunks keep the untouched encoder's vectors: a step encodes none, and the index stays.
+    `everyday_share` of a step's queries are everyday ones, drawn more or less often than the others; None: as they come.
     `shared_chunks` random chunks join those of each step, for all of its queries. `augmentation`: None without a small model
     beside a black box, which then is all that is trained. With `similarity` lorentz each loss is one of −d_L in a space of
     curvature −`curvature`, plus `entailment_weight` · entailment.
@@ -71,6 +72,7 @@ class TrainingConfig:
     steps: int = 200
     epochs: int = 0
     queries_per_step: int = 64
+    everyday_share: float | None = None
     negatives_per_query: int = 1
     negative_ranks: tuple[int, int] = (3, 40)
     shared_chunks: int = 0

@@ -30,7 +30,8 @@ class TrainingData:
     `base_heldout` (h, d): those of held-out queries, of a black box that the trained model stands beside. `grades`: per query the
     grades of its relevant chunks, where judgments have any. `heldout_positives` (h,); `heldout_hard` (h, j): chunks that compete
     with them in the held-out pool, such as BM25's best, padded with −1; `heldout_synthetic`: whether some of the held-out queries
-    were made from the documents. `cross_encoder`: the model that teaches where the recipe's teacher is one.
+    were made from the documents. `cross_encoder`: the model that teaches where the recipe's teacher is one. `everyday` (n,): which
+    queries are everyday ones, where the recipe draws a share of them.
     """
 
     queries: Sequence[str]
@@ -48,6 +49,7 @@ class TrainingData:
     heldout_synthetic: bool = False
     lists: SampledLists | None = None
     cross_encoder: CrossEncoderFolder | None = None
+    everyday: npt.NDArray[np.bool_] | None = None
 
     def __post_init__(self) -> None:
         """Raises TooLittleTextError without queries or with a single chunk."""
@@ -72,6 +74,8 @@ class TrainingData:
         )
         if self.base_heldout is not None:  # what a black box says decides what is learnt beside it
             arrays += (self.base_queries, self.base_heldout)
+        if self.everyday is not None:
+            arrays += (self.everyday,)
         for array in arrays:
             if array is not None:
                 state.update(str(array.shape).encode() + np.ascontiguousarray(array).tobytes())
@@ -107,6 +111,18 @@ class BatchSampler:
         self._data, self._config = data, config
         self._lists = with_evidence(data.lists, data) if data.lists and config.uses_lists else None
         self._units = len(self._lists.queries) if self._lists else len(data.queries)
+        self._everyday, self._others = self._split_units()
+
+    def _split_units(self) -> tuple[IntArray, IntArray]:
+        """Return the everyday units and the others; both empty where units are drawn as they come."""
+        none = np.empty(0, dtype=np.int64)
+        mask = self._data.everyday
+        if mask is None or self._config.everyday_share is None:
+            return none, none
+        of_units = mask[self._lists.queries] if self._lists else mask
+        if of_units.all() or not of_units.any():
+            return none, none
+        return np.flatnonzero(of_units), np.flatnonzero(~of_units)
 
     def batch(self, step: int) -> Batch:
         """The batch of a step, counted from 0. Every epoch is a new permutation of the queries (or lists)."""
@@ -115,7 +131,19 @@ class BatchSampler:
 
     def _draw(self, step: int) -> IntArray:
         size = min(self._config.queries_per_step, self._units)
-        return epoch_order([self._config.seed, 1], step, size, self._units)
+        share = self._config.everyday_share
+        if share is None or not len(self._everyday):
+            return epoch_order([self._config.seed, 1], step, size, self._units)
+        first = round(step * size * share)
+        last = round((step + 1) * size * share)
+        everyday = self._turn(self._everyday, 8, first, last)
+        others = self._turn(self._others, 9, step * size - first, (step + 1) * size - last)
+        return np.concatenate([everyday, others])
+
+    def _turn(self, units: IntArray, stream: int, first: int, last: int) -> IntArray:
+        """Return the units of the draws [first, last), from a new permutation in every pass; none twice for want of others."""
+        last = min(last, first + len(units))
+        return units[draws([self._config.seed, stream], first, last, len(units))]
 
     def _query_batch(self, queries: IntArray, step: int) -> Batch:
         positives = self._data.positives[queries]
@@ -211,6 +239,11 @@ def _gains(chunks: IntArray, graded: Sequence[Mapping[int, int]]) -> FloatArray 
 
 def epoch_order(seed: Sequence[int], step: int, size: int, units: int) -> IntArray:
     """The `size` units of a step, counted from 0; every epoch is a new permutation of all `units`, seeded by its number."""
-    epochs, offsets = np.divmod(np.arange(step * size, (step + 1) * size), units)
+    return draws(seed, step * size, (step + 1) * size, units)
+
+
+def draws(seed: Sequence[int], first: int, last: int, units: int) -> IntArray:
+    """Return the units drawn from `first` to before `last`, counted from 0; every epoch is a new permutation of all `units`."""
+    epochs, offsets = np.divmod(np.arange(first, last), units)
     orders = {int(e): np.random.default_rng([*seed, int(e)]).permutation(units) for e in np.unique(epochs)}
     return np.array([orders[int(e)][o] for e, o in zip(epochs, offsets, strict=True)], dtype=np.int64)

@@ -97,7 +97,19 @@ def training_data(context: StageContext, config: TrainingConfig) -> TrainingData
         grades=[{int(at[place]): grade for place, grade in one.items()} for one in grades] if graded else (),
         lists=replace(lists, chunks=at[lists.chunks]) if lists else None,
         cross_encoder=teacher_folder(context, config),
+        everyday=_everyday(context, config, [queries[row] for row in rows]),
     )  # fmt: skip
+
+
+def _everyday(context: StageContext, config: TrainingConfig, queries: Sequence[Query]) -> NDArray[np.bool_] | None:
+    """Return which of the queries are everyday ones, where the recipe draws a share of them."""
+    if config.everyday_share is None:
+        return None
+    found = np.array([query.kind == "everyday" for query in queries], dtype=np.bool_)
+    if found.any() and not found.all():
+        reason = f"training.everyday_share; {found.sum()} of {len(found)} training queries are everyday ones"
+        context.choose("everyday queries in a step", f"{100 * config.everyday_share:g} %", reason)
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from engine.core.errors import DamagedError, NotBuiltError
 from engine.encoders.for_project import CHUNKS, check_device, encoder_fingerprint_of, model_fingerprint, project_model
 from engine.encoders.kinds.given_vectors import read_vectors
-from engine.project.stage import ProjectSnapshot, Stage, StageContext
+from engine.project.stage import ProjectSnapshot, Stage, StageContext, fingerprint
 from engine.project.store.artifact_info import AdapterInfo, QueriesInfo, RankingsInfo
 from engine.project.store.artifacts import Artifact
 from engine.queries.choosing import with_backend
@@ -56,6 +56,7 @@ class TrainStage(Stage):
             | added_inputs(snapshot.settings),
             "base": encoder_fingerprint_of(snapshot, None, 1.0) if config.needs_vectors else "",
             **_graded(snapshot, config),
+            **_everyday(snapshot, config),
             "lists": snapshot.settings.ranking.model_dump(include={"m", "strategy"})
             | ({"evidence_score": "own"} if config.uses_lists else {}),
             "model": model_fingerprint(snapshot),
@@ -140,6 +141,14 @@ def _graded(snapshot: ProjectSnapshot, config: TrainingConfig) -> dict[str, Any]
     if config.objective != "plackett_luce" or not graded_queries(snapshot.project):
         return {}
     return {"grades": imports_fingerprint(snapshot.project, "queries")}
+
+
+def _everyday(snapshot: ProjectSnapshot, config: TrainingConfig) -> dict[str, Any]:
+    """Which queries are everyday ones, where a share of them is drawn: an import may name another kind for the same text."""
+    if config.everyday_share is None:
+        return {}
+    texts = sorted(query.text for query in snapshot.store.queries() if query.kind == "everyday")
+    return {"everyday": fingerprint(texts=texts)}
 
 
 def added_inputs(settings: Settings) -> dict[str, Any]:

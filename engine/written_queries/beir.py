@@ -8,13 +8,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from engine.core.characters import clean, visible
 from engine.core.errors import DatasetError
-from engine.core.records import JudgedQuery, ReadDocument
+from engine.core.records import WRITTEN_KINDS, FurtherAnswer, JudgedQuery, QueryKind, ReadDocument
 
 BEIR_CORPUS = "corpus.jsonl"
 MAX_GRADE = 20  # 2^grade − 1 is what it weighs
@@ -34,12 +34,14 @@ class MalformedError(DatasetError):
 @dataclass(frozen=True, slots=True)
 class ImportedQuery:
     """A training query that the user brings. `document` names where the evidence stands: a title, path or id. `grade`: how relevant
-    that is, from 1; a query may come several times, with other evidence."""
+    that is, from 1; a query may come several times, with other evidence. `kind`: what it is worded as, `imported` where its file
+    does not say it."""
 
     text: str
     evidence: tuple[str, ...] = ()
     document: str | None = None
     grade: int | None = None
+    kind: QueryKind = "imported"
 
 
 class BeirReader:
@@ -96,9 +98,10 @@ def read_beir_judgments(folder: Path, split: str = "test") -> list[JudgedQuery]:
 
 
 def read_evidence_questions(path: Path) -> list[JudgedQuery]:
-    """Judged queries of a JSONL file of {"query", "evidence": [...], "path"?}: a chunk that holds evidence is right.
+    """Judged queries of a JSONL file of {"query", "evidence": [...], "path"?, "also"?}: a chunk that holds evidence is right.
 
-    The key is the first 16 hex digits of a sha256 over query and evidence, so that a second import changes nothing.
+    `also` is a list of {"path", "evidence"}: further documents that answer. The key is the first 16 hex digits of a sha256 over
+    query, evidence and path, so that a second import changes nothing, and one with another `also` replaces it.
     """
     judged: dict[str, JudgedQuery] = {}
     for place, row in _json_lines(path):
@@ -107,7 +110,9 @@ def read_evidence_questions(path: Path) -> list[JudgedQuery]:
             raise MalformedError(place, "the key 'evidence' is missing or empty")
         where = _text(row, "path", place, "") or None
         key = hashlib.sha256(json.dumps([text, evidence, where]).encode()).hexdigest()[:16]
-        judged.setdefault(key, JudgedQuery(key, text, evidence, path=where))
+        also = _further_answers(row, place)
+        former = judged.setdefault(key, JudgedQuery(key, text, evidence, path=where))
+        judged[key] = replace(former, also=tuple(dict.fromkeys((*former.also, *also))))
     return list(judged.values())
 
 
@@ -128,9 +133,9 @@ def read_training_queries(path: Path) -> list[ImportedQuery]:
 
 def read_queries_jsonl(path: Path) -> list[ImportedQuery]:
     """Training queries: JSONL or one JSON array of {"query" or "text", "evidence" or "evidence_list"?, "document" or
-    "doc"?, "grade"?}.
+    "doc"?, "grade"?, "kind"?}.
 
-    Evidence is a string or a list of strings.
+    Evidence is a string or a list of strings. A kind that is none of `WRITTEN_KINDS` counts as none.
     """
     queries = []
     for place, row in _json_array(path) if _starts_array(path) else _json_lines(path):
@@ -141,10 +146,28 @@ def read_queries_jsonl(path: Path) -> list[ImportedQuery]:
         grade = row.get("grade")
         if grade is not None and (type(grade) is not int or not 1 <= grade <= MAX_GRADE):
             raise MalformedError(place, f"the key 'grade' is not a whole number from 1 to {MAX_GRADE}")
-        queries.append(
-            ImportedQuery(text, _evidence(row, ("evidence", "evidence_list"), place), document or None, grade)
-        )
+        evidence = _evidence(row, ("evidence", "evidence_list"), place)
+        queries.append(ImportedQuery(text, evidence, document or None, grade, _kind(row)))
     return queries
+
+
+def _kind(row: dict[str, Any]) -> QueryKind:
+    return next((kind for kind in WRITTEN_KINDS if kind == row.get("kind")), "imported")
+
+
+def _further_answers(row: dict[str, Any], place: str) -> tuple[FurtherAnswer, ...]:
+    entries = row.get("also") or []
+    if not isinstance(entries, list):
+        raise MalformedError(place, "the key 'also' is not a list")
+    return tuple(_further_answer(_object(entry, f"{place}, 'also'"), f"{place}, 'also'") for entry in entries)
+
+
+def _further_answer(entry: dict[str, Any], place: str) -> FurtherAnswer:
+    path = _text(entry, "path", place, "") or None
+    evidence = _evidence(entry, ("evidence",), place)
+    if path is None and not evidence:
+        raise MalformedError(place, "an entry has neither 'path' nor 'evidence'")
+    return FurtherAnswer(path, evidence)
 
 
 def _read_qrels(path: Path) -> dict[str, dict[str, int]]:

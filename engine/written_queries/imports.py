@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from engine.core.disk import write_text
 from engine.core.errors import DatasetError
-from engine.core.records import JudgedQuery
+from engine.core.records import FurtherAnswer, JudgedQuery
 from engine.project.folder import ProjectFolder
 from engine.project.stage import StageContext
 from engine.project.store.store import Store
@@ -35,7 +35,7 @@ JUDGING_SECONDS = 5.0  # that another mark of this project may take
 
 
 def import_judgments(project: ProjectFolder, path: Path, split: str = "test") -> int:
-    """Add judged queries from a BEIR folder or a JSONL file of {query, evidence, path?}; returns how many were read.
+    """Add judged queries from a BEIR folder or a JSONL file of {query, evidence, path?, also?}; returns how many were read.
 
     Raises DatasetError that names file and line.
     """
@@ -45,16 +45,15 @@ def import_judgments(project: ProjectFolder, path: Path, split: str = "test") ->
             f"{path} holds no judgments.", "No query in it has an answer.",
             "Give each query evidence or a document id.", code="dataset-without-judgments",
         )  # fmt: skip
-    lines = [{"key": q.key, "text": q.text, "evidence": q.evidence, "grades": q.grades, "path": q.path} for q in judged]
-    keep_rows(project, "judgments-*.jsonl", lines)
+    keep_rows(project, "judgments-*.jsonl", (_judged_row(query) for query in judged))
     with closing(project.store()) as store:
         store.put_judged(judged)
     return len(judged)
 
 
 def import_queries(project: ProjectFolder, path: Path) -> int:
-    """Add training queries from JSONL ({query, evidence?, document?}), a JSON array, or qrels/SPLIT.tsv of a BEIR folder; returns
-    how many were read.
+    """Add training queries from JSONL ({query, evidence?, document?, kind?}), a JSON array, or qrels/SPLIT.tsv of a BEIR folder;
+    returns how many were read.
 
     They are used when `queries.backend` is `imported` or `both`. Raises DatasetError that names file and line.
     """
@@ -64,12 +63,33 @@ def import_queries(project: ProjectFolder, path: Path) -> int:
             f"{path} holds no queries.", "The file is empty.", "Write one JSON object with 'query' per line.",
             code="dataset-empty",
         )  # fmt: skip
-    rows = [
-        {"query": q.text, "evidence": q.evidence, "document": q.document} | ({"grade": q.grade} if q.grade else {})
-        for q in queries
-    ]
-    keep_rows(project, "queries-*.jsonl", rows)
+    keep_rows(project, "queries-*.jsonl", (_query_row(query) for query in queries))
     return len(queries)
+
+
+def _judged_row(query: JudgedQuery) -> dict[str, Any]:
+    """A judged query as the imports folder has it. One without further answers is written as it was before there were any, so
+    that an import of the same file again gives the same file."""
+    row = {
+        "key": query.key,
+        "text": query.text,
+        "evidence": query.evidence,
+        "grades": query.grades,
+        "path": query.path,
+    }
+    if query.also:
+        row["also"] = [{"path": answer.path, "evidence": answer.evidence} for answer in query.also]
+    return row
+
+
+def _query_row(query: ImportedQuery) -> dict[str, Any]:
+    """A training query as the imports folder has it; a grade or kind only where its file named one."""
+    row: dict[str, Any] = {"query": query.text, "evidence": query.evidence, "document": query.document}
+    if query.grade:
+        row["grade"] = query.grade
+    if query.kind != "imported":
+        row["kind"] = query.kind
+    return row
 
 
 def kept_rows(path: Path, read: Callable[[Any], Row], holds: str, *, code: str) -> list[Row]:
@@ -101,7 +121,8 @@ def read_judgments(path: Path) -> list[JudgedQuery]:
 
     def judged(row: dict[str, Any]) -> JudgedQuery:
         grades = tuple((document, grade) for document, grade in row["grades"])
-        return JudgedQuery(row["key"], row["text"], tuple(row["evidence"]), grades, row["path"])
+        also = tuple(FurtherAnswer(one["path"], tuple(one["evidence"])) for one in row.get("also", ()))
+        return JudgedQuery(row["key"], row["text"], tuple(row["evidence"]), grades, row["path"], also=also)
 
     rows = kept_rows(path, judged, "judged questions", code="dataset-unreadable")
     return [query for query in rows if query.evidence or query.grades or query.path]
@@ -126,9 +147,14 @@ def restore_judgments(project: ProjectFolder, store: Store) -> None:
     """Bring the judged queries in line with the imports folder: its marks, and the imported ones that a new database lacks."""
     restore_marked(project, store)
     known = {query.key for query in store.judged()}
+    fresh: dict[str, JudgedQuery] = {}
     for path in sorted((project.path / "imports").glob("judgments-*.jsonl")):
-        if fresh := [query for query in read_judgments(path) if query.key not in known]:
-            store.put_judged(fresh)
+        for query in read_judgments(path):
+            former = fresh.get(query.key)
+            if query.key not in known and (former is None or len(query.also) >= len(former.also)):
+                fresh[query.key] = query  # of one that was imported again with more answers, all of them count
+    if fresh:
+        store.put_judged(fresh.values())
 
 
 def import_beside(context: StageContext, corpora: Iterable[Path]) -> None:
@@ -147,11 +173,15 @@ def import_beside(context: StageContext, corpora: Iterable[Path]) -> None:
 
 
 def imported_queries(project: ProjectFolder) -> list[ImportedQuery]:
-    """All training queries imported so far, without repeats, in order of import file and line."""
+    """All training queries imported so far, without repeats, in order of import file and line.
+
+    Of one that is there with a kind and without, as a file imported before kinds were kept may be, the kind counts."""
     found: dict[tuple[str, tuple[str, ...]], ImportedQuery] = {}
     for path in sorted((project.path / "imports").glob("queries-*.jsonl")):
         for query in read_queries_jsonl(path):
-            found.setdefault((query.text, query.evidence), query)
+            former = found.setdefault((query.text, query.evidence), query)
+            if former.kind == "imported" and query.kind != "imported":
+                found[query.text, query.evidence] = replace(former, kind=query.kind)
     return list(found.values())
 
 

@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.core.records import Chunk, Document, JudgedQuery, Query
+from engine.core.records import Chunk, Document, FurtherAnswer, JudgedQuery, Query
 from engine.evaluation.evidence_index import CompactTexts
-from engine.evaluation.judgments import Judgment, clusters_of, combined, from_queries, relevant_chunks
+from engine.evaluation.judgments import (
+    Judgment,
+    clusters_of,
+    combined,
+    from_queries,
+    judgments_fingerprint,
+    relevant_chunks,
+)
+from engine.project.folder import ProjectFolder
+from engine.project.stage import fingerprint
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
 
@@ -220,3 +231,48 @@ def test_queries_of_copies_are_of_one_cluster_and_those_of_unknown_source_of_non
     queries = [Query("who?", "question", 77, document, "", "heldout") for document in (5, 6, 8, 4)]
     judgments = from_queries(queries, {4: 4, 5: 4, 6: 4, 7: 7})
     assert clusters_of([*judgments, Judgment("k", "what?", "chunk", {77: 1})]).tolist() == [4, 4, -3, 4, -5]
+
+
+SECOND = "Elsewhere the lazy dog sleeps. A cat looks on."  # the second sentence starts at 31
+TWO = [document(1, TEXT), document(2, SECOND)]
+OF_TWO = chunked(TWO, [(0, 26), (27, 47)], [(0, 30), (31, 46)])  # chunks 10, 11 and 12, 13
+
+
+def further(*also: FurtherAnswer) -> Judgment:
+    judged = JudgedQuery("q", "text", ("quick brown",), path="docs/1.txt", also=also)
+    return relevant_chunks([judged], OF_TWO, TWO)[0]
+
+
+def test_further_answers_are_as_right_as_the_first():
+    assert further().grades == {10: 1}
+    found = further(FurtherAnswer("docs/2.txt", ("lazy dog", "A cat")))
+    assert (found.level, found.grades, found.unmatched) == ("chunk", {10: 1, 12: 1, 13: 1}, ())
+    assert (found.held, found.evidence) == ({10: (0,), 12: (1,), 13: (2,)}, 3)
+
+
+def test_a_further_answer_without_a_path_is_looked_for_everywhere():
+    assert further(FurtherAnswer(None, ("lazy dog",))).grades == {10: 1, 11: 1, 12: 1}
+
+
+def test_a_further_document_as_a_whole_makes_all_answers_documents():
+    found = further(FurtherAnswer("docs/2.txt"))
+    assert (found.level, found.grades) == ("document", {1: 1, 2: 1})
+
+
+def test_what_is_not_found_of_further_answers_is_reported_and_harms_nothing():
+    found = further(FurtherAnswer("docs/9.txt", ("lazy dog",)), FurtherAnswer("docs/2.txt", ("A cow",)))
+    assert (found.level, found.grades) == ("chunk", {10: 1})
+    assert found.unmatched == ("docs/9.txt", "lazy dog", "A cow")
+    judged = JudgedQuery("q", "text", ("nowhere",), also=(FurtherAnswer("docs/2.txt", ("A cat",)),))
+    (only,) = relevant_chunks([judged], OF_TWO, TWO)
+    assert (only.level, only.grades, only.unmatched) == ("chunk", {13: 1}, ("nowhere",))
+
+
+def test_further_answers_change_the_fingerprint_and_questions_without_them_keep_theirs(project: ProjectFolder):
+    plain = JudgedQuery("k", "who?", ("He.",), path="a.md")
+    with closing(project.store()) as store:
+        store.put_judged([plain])
+        before = judgments_fingerprint(store)
+        assert before == fingerprint(judged=[["k", "who?", ("He.",), (), "a.md"]])
+        store.put_judged([replace(plain, also=(FurtherAnswer("b.md", ("She.",)),))])
+        assert judgments_fingerprint(store) != before

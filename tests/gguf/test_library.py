@@ -35,7 +35,7 @@ from engine.gguf.places import OWN, own_models
 from engine.project.folder import ProjectFolder
 from engine.project.store.artifact_info import QueryBackendInfo
 from engine.queries.choosing import resolve_backend
-from engine.queries.opening import query_recipe
+from engine.queries.recipe import query_recipe
 from engine.settings.schema import QuerySettings, Settings
 
 VARIABLES = ("HF_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "OLLAMA_MODELS", "XDG_CACHE_HOME", "XDG_DATA_HOME")

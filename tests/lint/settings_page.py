@@ -12,7 +12,14 @@ from engine.settings.values import LISTS, Setting, every_setting
 from engine.training.config import PRESETS
 
 PAGE = Path(__file__).parents[2] / "docs" / "SETTINGS.md"
-DEPENDS = ("adapter_scope", "max_tokens", "shared_chunks", "augmentation", "graph_memory_mb")  # on others
+DEPENDS = (
+    "adapter_scope",
+    "everyday_share",
+    "max_tokens",
+    "shared_chunks",
+    "augmentation",
+    "graph_memory_mb",
+)  # on others
 KINDS = {"text": "string", "texts": "strings", "numbers": "numbers", "choices": "any of", "flag": "true or false"}
 HEAD = """\
 <!-- Made by tests/lint/settings_page.py from engine/settings. -->

@@ -162,3 +162,53 @@ def test_micro_batches_by_hand() -> None:
     # Padded lengths 48 | 32 32 | 16: budget 64 holds one of 48, two of 32, four of 16.
     batches = micro_batches([16, 40, 30, 20, 10], 64)
     assert [batch.places.tolist() for batch in batches] == [[1], [2, 3], [0, 4]]
+
+
+def drawn(share: float | None, everyday: list[bool], steps: int, **changes: object) -> list[list[int]]:
+    data = make_data(everyday=np.array(everyday))
+    sampler = BatchSampler(data, make_config(everyday_share=share, **changes))
+    return [sampler.batch(step).queries.tolist() for step in range(steps)]
+
+
+def test_a_share_of_everyday_queries_is_drawn_in_every_step() -> None:
+    """One of four queries is an everyday one: half of every step of two, so that it comes in each."""
+    batches = drawn(0.5, [False, True, False, False], 6)
+    assert [batch.count(1) for batch in batches] == [1] * 6
+    others = [query for batch in batches for query in batch if query != 1]
+    assert sorted(others[:3]) == sorted(others[3:]) == [0, 2, 3], "each pass takes all of the others once"
+
+
+def test_a_share_that_is_no_whole_number_of_a_step_is_met_over_steps() -> None:
+    """0.25 of two queries a step: one everyday query in every second step."""
+    batches = drawn(0.25, [True, True, False, False], 8)
+    assert sum(query < 2 for batch in batches for query in batch) == 4
+    assert {len(batch) for batch in batches} == {2}
+
+
+@pytest.mark.parametrize(("share", "allowed"), [(0.0, {2, 3}), (1.0, {0, 1})])
+def test_all_or_none_are_everyday_ones(share: float, allowed: set[int]) -> None:
+    assert {query for batch in drawn(share, [True, True, False, False], 4) for query in batch} == allowed
+
+
+def test_no_query_comes_twice_in_a_step_for_want_of_others() -> None:
+    (batch, *_) = drawn(1.0, [True, False, False, False], 1, queries_per_step=4)
+    assert batch == [0]
+
+
+def test_without_a_share_or_of_one_kind_queries_come_as_they_do() -> None:
+    plain = [BatchSampler(make_data(), make_config()).batch(step).queries.tolist() for step in range(5)]
+    assert drawn(None, [True, False, True, False], 5) == plain
+    assert drawn(0.5, [True] * 4, 5) == drawn(0.5, [False] * 4, 5) == plain
+
+
+def test_the_share_depends_on_seed_and_step_alone_and_holds_for_lists() -> None:
+    everyday = [True, True, False, False]
+    assert drawn(0.5, everyday, 5) == drawn(0.5, everyday, 5) != drawn(0.5, everyday, 5, seed=1)
+    data = make_data(lists=LISTS, everyday=np.array([True, False, False, False]))
+    sampler = BatchSampler(data, make_config(objective="listnet", queries_per_step=2, everyday_share=1.0))
+    assert sampler.batch(0).queries.tolist() == [0], "the list of query 0 is the only everyday one"
+
+
+def test_what_is_everyday_is_part_of_the_data_where_a_share_is_drawn() -> None:
+    some, others = (make_data(everyday=np.array([row == n for row in range(4)])) for n in (0, 1))
+    assert len({make_data().digest(), some.digest(), others.digest()}) == 3

@@ -9,6 +9,7 @@ import pytest
 from fixtures.errors import fails
 
 from engine.core.errors import DatasetError
+from engine.core.records import FurtherAnswer
 from engine.corpus.formats import reader_for
 from engine.written_queries.beir import (
     ImportedQuery,
@@ -191,3 +192,49 @@ def test_real_data_sets() -> None:
     assert len(imported) == 5972
     assert imported[0].document == "200+ of the best deals from Amazon's Cyber Monday sale"
     assert all(query.evidence for query in imported[:100])
+
+
+@pytest.mark.parametrize(
+    ("row", "kind"),
+    [
+        ({"query": "q", "evidence": "e", "kind": "everyday"}, "everyday"),
+        ({"query": "q", "evidence_list": ["e"], "doc": "d", "kind": "claim"}, "claim"),
+        ({"query": "q", "evidence": "e"}, "imported"),
+        ({"query": "q", "evidence": "e", "kind": "of my own"}, "imported"),
+        ({"query": "q", "evidence": "e", "kind": ["title"]}, "imported"),
+    ],
+)
+def test_training_queries_have_the_kind_that_the_file_names(tmp_path: Path, row: dict[str, object], kind: str) -> None:
+    (query,) = read_queries_jsonl(lines(tmp_path / "q.jsonl", row))
+    assert query.kind == kind
+
+
+def test_judged_questions_may_have_further_answers(tmp_path: Path) -> None:
+    also = [{"path": "b.md", "evidence": ["B."]}, {"path": "c.md"}, {"evidence": "C."}]
+    row = {"query": "who?", "evidence": ["A."], "path": "a.md"}
+    plain, full = (read_evidence_questions(lines(tmp_path / "q.jsonl", one))[0] for one in (row, {**row, "also": also}))
+    assert full.also == (FurtherAnswer("b.md", ("B.",)), FurtherAnswer("c.md"), FurtherAnswer(None, ("C.",)))
+    assert (plain.also, plain.key) == ((), full.key)
+    twice = lines(tmp_path / "q.jsonl", {**row, "also": also[:1]}, {**row, "also": also[:2]})
+    assert read_evidence_questions(twice)[0].also == full.also[:2]
+
+
+@pytest.mark.parametrize(
+    ("also", "complaint"), [("b.md", "a list"), ([3], "JSON object"), ([{"path": ""}], "'path'"), ([{}], "'evidence'")]
+)
+def test_malformed_further_answers_are_named(tmp_path: Path, also: object, complaint: str) -> None:
+    path = lines(tmp_path / "q.jsonl", {"query": "who?", "evidence": ["A."], "also": also})
+    with fails(DatasetError, "dataset-invalid", "line 1", "'also'", complaint):
+        read_evidence_questions(path)
+
+
+@pytest.mark.shared
+def test_the_written_queries_and_questions_are_read_with_kinds_and_further_answers() -> None:
+    folder = DATA / "model-written"
+    assert {query.kind for query in read_queries_jsonl(folder / "multihop-partial-everyday.jsonl")} == {"everyday"}
+    usual = {query.kind for query in read_queries_jsonl(folder / "sample-queries.jsonl")}
+    assert usual == {"question", "keyword", "title", "claim"}
+    questions = read_evidence_questions(DATA / "sample-questions" / "questions.jsonl")
+    rows = [json.loads(line) for line in (DATA / "sample-questions" / "questions.jsonl").read_text().splitlines()]
+    assert [len(one.also) for one in questions] == [len(row.get("also", ())) for row in rows]
+    assert any(one.also for one in questions)

@@ -100,7 +100,8 @@ class WriterInfo(Record):
 @dataclass(frozen=True)
 class QueriesInfo(ArtifactInfo):
     """`corpus` and `recipe`: fingerprints of what the queries were made from; `content`: that of the queries themselves.
-    `encoder`: what the consistency filter encoded with, as the fingerprint of a model and its length limit; None before 0.2."""
+    `encoder`: what the consistency filter encoded with, as the fingerprint of a model and its length limit; None before 0.2.
+    `defaults`: those of the program that made them (engine/queries/recipe.py); empty before they were noted."""
 
     kind, stage, called, plural = "queries", "generate", "queries", True
     corpus: str = ""
@@ -111,6 +112,7 @@ class QueriesInfo(ArtifactInfo):
     backend: str = ""
     writer: WriterInfo | None = None
     encoder: tuple[str, int] | None = None
+    defaults: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

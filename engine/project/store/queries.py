@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import astuple
 from typing import Any
 
-from engine.core.records import DocumentQuery, JudgedQuery, Query
+from engine.core.records import DocumentQuery, FurtherAnswer, JudgedQuery, Query
 from engine.project.store.artifact_info import ArtifactInfo
 from engine.project.store.artifacts import Artifact, ArtifactTables
 from engine.project.store.connection import guarded
 
 _TEXT = "text, kind, chunk_id, document_id, evidence"
-_QUERY = f"{_TEXT}, split, id"
-_REJECTED = f"{_TEXT}, reason"
+_QUERY = f"{_TEXT}, split, id, imported"
+_REJECTED = f"{_TEXT}, reason, imported"
+_JUDGED = "key, text, evidence, grades, path, also"
 Matches = Callable[[str], bool]
 
 
@@ -30,11 +30,11 @@ class QueryTables(ArtifactTables):
             self._db.execute("DELETE FROM queries")
             self._db.execute("DELETE FROM adaptation_chunks")
             self._db.execute("INSERT OR IGNORE INTO adaptation_chunks SELECT content_hash FROM chunks WHERE live")
-            sql = f"INSERT INTO queries ({_TEXT}, split) VALUES (?, ?, ?, ?, ?, ?)"
-            self._db.executemany(sql, [astuple(query)[:6] for query in queries])
+            sql = f"INSERT INTO queries ({_TEXT}, split, imported) VALUES (?, ?, ?, ?, ?, ?, ?)"
+            self._db.executemany(sql, [_query_row(query, query.split) for query in queries])
             self._db.execute("DELETE FROM rejected_queries")
-            sql = f"INSERT INTO rejected_queries ({_REJECTED}) VALUES (?, ?, ?, ?, ?, ?)"
-            self._db.executemany(sql, [(*astuple(query)[:5], reason) for query, reason in rejected])
+            sql = f"INSERT INTO rejected_queries ({_REJECTED}) VALUES (?, ?, ?, ?, ?, ?, ?)"
+            self._db.executemany(sql, [_query_row(query, reason) for query, reason in rejected])
             self._put_artifact(artifact)
 
     def changed_share(self) -> float:
@@ -46,26 +46,26 @@ class QueryTables(ArtifactTables):
     def queries(self) -> list[Query]:
         """Training and held-out queries, in order of id."""
         rows = self._rows(f"SELECT {_QUERY} FROM queries ORDER BY id")
-        return [Query(*row) for row in rows]
+        return [_read_query(row) for row in rows]
 
     def query(self, query_id: int) -> Query | None:
         """One query."""
         rows = self._rows(f"SELECT {_QUERY} FROM queries WHERE id = ?", (query_id,))
-        return Query(*rows[0]) if rows else None
+        return _read_query(rows[0]) if rows else None
 
     def query_page(
         self, offset: int, limit: int, matches: Matches | None = None, **wanted: str | None
     ) -> tuple[int, list[Query]]:
         """How many queries there are of a `wanted` kind and split, and with a text that `matches`; and `limit` of them."""
         total, rows = self._page(_QUERY, "queries", offset, limit, matches, wanted)
-        return total, [Query(*row) for row in rows]
+        return total, [_read_query(row) for row in rows]
 
     def rejected_page(
         self, offset: int = 0, limit: int = -1, matches: Matches | None = None, **wanted: str | None
     ) -> tuple[int, list[tuple[Query, str]]]:
         """As `query_page`, of those that were left out when the training queries were made, each with the reason; else all."""
         total, rows = self._page(_REJECTED, "rejected_queries", offset, limit, matches, wanted)
-        return total, [(Query(*row[:5]), str(row[5])) for row in rows]
+        return total, [(Query(*row[:5], imported=bool(row[6])), str(row[5])) for row in rows]
 
     def _page(
         self,
@@ -132,22 +132,43 @@ class QueryTables(ArtifactTables):
 
     def put_judged(self, queries: Iterable[JudgedQuery]) -> int:
         """Add judged queries, replacing those with the same key. Returns how many there are now."""
-        rows = [(q.key, q.text, json.dumps(q.evidence), json.dumps(q.grades), q.path) for q in queries]
+        rows = [_judged_row(query) for query in queries]
         with self.transaction(), guarded(self.path):
             self._db.executemany(
-                """INSERT INTO judged_queries (key, text, evidence, grades, path) VALUES (?, ?, ?, ?, ?)
+                f"""INSERT INTO judged_queries ({_JUDGED}) VALUES (?, ?, ?, ?, ?, ?)
                 ON CONFLICT (key) DO UPDATE SET text = excluded.text, evidence = excluded.evidence,
-                grades = excluded.grades, path = excluded.path""",
+                grades = excluded.grades, path = excluded.path, also = excluded.also""",
                 rows,
             )
         return int(self._rows("SELECT count(*) FROM judged_queries")[0][0])
 
     def judged(self) -> list[JudgedQuery]:
         """All judged queries, in order of id."""
-        rows = self._rows("SELECT key, text, evidence, grades, path, id FROM judged_queries ORDER BY id")
-        return [
-            JudgedQuery(
-                row[0], row[1], tuple(self._json(row[2])), tuple((d, g) for d, g in self._json(row[3])), row[4], row[5]
-            )
-            for row in rows
-        ]
+        rows = self._rows(f"SELECT {_JUDGED}, id FROM judged_queries ORDER BY id")
+        return [self._read_judged(row) for row in rows]
+
+    def _read_judged(self, row: Sequence[Any]) -> JudgedQuery:
+        key, text, evidence, grades, path, also, row_id = row
+        return JudgedQuery(
+            key,
+            text,
+            tuple(self._json(evidence)),
+            tuple((document, grade) for document, grade in self._json(grades)),
+            path,
+            row_id,
+            tuple(FurtherAnswer(place, tuple(strings)) for place, strings in self._json(also)),
+        )
+
+
+def _query_row(query: Query, last: str) -> tuple[str | int, ...]:
+    """The columns of a query. `last`: its split, or the reason for which it was left out."""
+    return query.text, query.kind, query.chunk_id, query.document_id, query.evidence, last, int(query.imported)
+
+
+def _read_query(row: Sequence[Any]) -> Query:
+    return Query(*row[:7], imported=bool(row[7]))
+
+
+def _judged_row(query: JudgedQuery) -> tuple[str | None, ...]:
+    also = [[answer.path, answer.evidence] for answer in query.also]
+    return query.key, query.text, json.dumps(query.evidence), json.dumps(query.grades), query.path, json.dumps(also)

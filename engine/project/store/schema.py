@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sized
 from contextlib import closing, suppress
 from pathlib import Path
 
-SCHEMA_VERSION = 9
+SCHEMA_VERSION = 10
 _DOCUMENT_QUERIES = """
 CREATE TABLE document_queries (
     id INTEGER PRIMARY KEY AUTOINCREMENT, text TEXT NOT NULL, origin TEXT NOT NULL, chunk_id INTEGER,
@@ -30,6 +30,14 @@ CREATE TABLE contents (
     chunks TEXT NOT NULL);
 """
 """What is asked of all documents together: the length of each one's text, and a digest of its live chunks, empty without any."""
+_IMPORTED_AND_ALSO = """
+ALTER TABLE queries ADD COLUMN imported INTEGER NOT NULL DEFAULT 0;
+UPDATE queries SET imported = 1 WHERE kind = 'imported';
+ALTER TABLE rejected_queries ADD COLUMN imported INTEGER NOT NULL DEFAULT 0;
+UPDATE rejected_queries SET imported = 1 WHERE kind = 'imported';
+ALTER TABLE judged_queries ADD COLUMN also TEXT NOT NULL DEFAULT '[]';
+"""
+"""Imported queries keep the kind that their file names, so that it no longer says that they were imported."""
 SCHEMA = f"""
 CREATE TABLE files (
     id INTEGER PRIMARY KEY, source TEXT NOT NULL, path TEXT NOT NULL, format TEXT NOT NULL, size INTEGER NOT NULL,
@@ -55,20 +63,20 @@ CREATE TABLE chunks (
 CREATE INDEX chunks_by_document ON chunks (document_id);
 CREATE TABLE queries (
     id INTEGER PRIMARY KEY, text TEXT NOT NULL, kind TEXT NOT NULL, chunk_id INTEGER NOT NULL,
-    document_id INTEGER NOT NULL, evidence TEXT NOT NULL, split TEXT NOT NULL);
+    document_id INTEGER NOT NULL, evidence TEXT NOT NULL, split TEXT NOT NULL, imported INTEGER NOT NULL DEFAULT 0);
 CREATE TABLE rejected_queries (
     id INTEGER PRIMARY KEY, text TEXT NOT NULL, kind TEXT NOT NULL, chunk_id INTEGER NOT NULL,
-    document_id INTEGER NOT NULL, evidence TEXT NOT NULL, reason TEXT NOT NULL);
+    document_id INTEGER NOT NULL, evidence TEXT NOT NULL, reason TEXT NOT NULL, imported INTEGER NOT NULL DEFAULT 0);
 CREATE TABLE judged_queries (
     id INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, text TEXT NOT NULL, evidence TEXT NOT NULL, grades TEXT NOT NULL,
-    path TEXT);
+    path TEXT, also TEXT NOT NULL DEFAULT '[]');
 CREATE TABLE artifacts (
     kind TEXT PRIMARY KEY, fingerprint TEXT NOT NULL, folder TEXT NOT NULL, created REAL NOT NULL, info TEXT NOT NULL);
 CREATE TABLE adaptation_chunks (content_hash TEXT PRIMARY KEY) WITHOUT ROWID;
 {_DOCUMENT_QUERIES}{_OVERVIEWS}{_CONTENTS}"""
 
 # What brings a database of a version to the next one. Version 6 was that of 0.1; older ones are built anew from the documents.
-MIGRATIONS = {6: _DOCUMENT_QUERIES, 7: _OVERVIEWS, 8: _CONTENTS + NOTE_CONTENTS}
+MIGRATIONS = {6: _DOCUMENT_QUERIES, 7: _OVERVIEWS, 8: _CONTENTS + NOTE_CONTENTS, 9: _IMPORTED_AND_ALSO}
 _ALL = "SELECT type, name, rootpage FROM sqlite_master"
 _COMPUTED = "SELECT 1 FROM pragma_table_xinfo(?) WHERE hidden"
 

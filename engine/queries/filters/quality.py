@@ -19,9 +19,12 @@ if TYPE_CHECKING:
     from engine.lexical.analysis import Analyzer
     from engine.lexical.index import LexicalIndex
 
-VERSION = 2  # raised when other queries would be left out
+VERSION = 3  # raised when other queries would be left out
 MAX_RUN_LENGTH = 12  # words in a row of the chunk that no query may hold
 LONG_RUN, RUN_SHARE = 8, 0.75  # as many are too many where they are this share of the query
+EVERYDAY_RUN_LENGTH = 6
+"""Words in a row of the chunk that no everyday query may hold: they would be the document's. Of 3,587 by a large model none has as
+many (docs/log/queries.md)."""
 COMMON_SHARE, FEW_CHUNKS = 0.05, 5  # a word in more chunks than either is common
 OWN_SHARE, MAX_OWN_SHARE = (
     0.5,
@@ -66,18 +69,27 @@ def checks(
             return ""
         run, words = longest_run(query.text, by_id[query.chunk_id].text)
         too_long = run >= MAX_RUN_LENGTH or (run >= LONG_RUN and run >= RUN_SHARE * words)
+        too_long |= query.kind == "everyday" and run >= EVERYDAY_RUN_LENGTH
         return f"{run} words in a row" if too_long else ""
 
     asks = "a query is kept when it is written in its document's language"
     found = [Check("language check", asks, Reason.OTHER_LANGUAGE, other_language)]
-    asks = f"a query is kept unless {MAX_RUN_LENGTH} of its words are in a row in its chunk, or {LONG_RUN} that are most of it"
+    asks = (
+        f"a query is kept unless {MAX_RUN_LENGTH} of its words are in a row in its chunk, or {LONG_RUN} that are most of it; "
+        f"of an everyday one, {EVERYDAY_RUN_LENGTH}"
+    )
     found.append(Check("copy check", asks, Reason.COPIED, copied))
     if index is not None:
         asks = (
             f"a query is kept when a word that it shares with its document is in at most {100 * COMMON_SHARE:.0f} % of "
-            "all chunks, or mostly in this document: else it could be answered without it"
+            "all chunks, or mostly in this document: else it could be answered without it; everyday queries need none"
         )
-        found.append(Check("own words check", asks, Reason.NOTHING_OWN, _Particular(chunks, papers, index)))
+        particular = _Particular(chunks, papers, index)
+
+        def nothing_own(query: Query) -> str:
+            return "" if query.kind == "everyday" else particular(query)
+
+        found.append(Check("own words check", asks, Reason.NOTHING_OWN, nothing_own))
     asks = "a query is kept unless one before it asks the same chunk with nearly the same words"
     return [*found, Check("near duplicates", asks, Reason.REPEATED, _SameWords(Analyzer(language, stop_words=False)))]
 

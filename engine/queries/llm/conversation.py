@@ -1,8 +1,8 @@
 """What a language model is asked about one chunk, message by message, and what its answers are worth.
 
-A chunk is shown with its title and headings. The model writes JSON of a given shape, which is read strictly: nothing is
-guessed or repaired. It is asked once more when an answer cannot be used, and an item is only kept when its evidence stands
-verbatim in the chunk. Of an answer that its limit has ended, the finished entries are kept.
+A chunk is shown with its title and headings, in both steps. The model writes JSON of a given shape, which is read strictly:
+nothing is guessed or repaired. It is asked once more when an answer cannot be used, and an item is only kept when its evidence
+stands verbatim in the chunk. Of an answer that its limit has ended, the finished entries are kept.
 """
 
 from __future__ import annotations
@@ -22,15 +22,17 @@ from engine.queries.llm.shapes import EVENTS, PAIRS, QUESTIONS, BadAnswerError, 
 from engine.queries.llm.windows import halves, windows
 from engine.queries.rejection import Reason
 
-VERSION = 3  # raised when the same answers would give other items
+VERSION = 4  # raised when the same answers would give other items
 TRIES = 2
 MIN_ROOM = 64  # tokens for a passage, below which asking is pointless
+NOT_SHOWN = "(too long to be shown)"
 Entry = dict[str, Any]
 WANTED: dict[QueryKind, str] = {
     "question": "a question",
     "keyword": "two to five keywords, as one types them into a search box",
     "title": "the title of a text about it",
     "claim": "a short statement of it in other words",
+    "everyday": "everyday words, as typed by somebody who half remembers the matter and does not know its terms",
 }
 
 
@@ -49,13 +51,15 @@ class _Entries(NamedTuple):
 @dataclass
 class Asker:
     """How chunks are asked about: in two steps or one, for which kinds of queries, at most `per_chunk` of each, with `limit`
-    tokens an answer and `room` tokens a passage. `lost`: tokens by which the context turned out to be smaller since."""
+    tokens an answer, `room` tokens a passage, and `second_room` for it in the second step, which also lists facts. `lost`: tokens
+    by which the context turned out to be smaller since."""
 
     two_steps: bool
     kinds: Sequence[QueryKind]
     per_chunk: int
     limit: int
     room: int
+    second_room: int
     seed: int
     count: Callable[[str], int]
     lost: Callable[[], int] = lambda: 0
@@ -73,6 +77,13 @@ class Asker:
             if (most := min(share, self.per_chunk - len(talk.items))) > 0:
                 yield from talk.about(piece, number, most)
         return talk.answer()
+
+    def shown_again(self, piece: str) -> str:
+        """Return what of a passage has room in the second step, from its beginning."""
+        room = self.second_room - self.lost()
+        if self.count(piece) <= room:
+            return piece
+        return windows(piece, room, self.count)[0] if room >= MIN_ROOM else NOT_SHOWN
 
     def halved(self, piece: str) -> list[str]:
         """Of a passage that was too long for the model although it was counted; later ones are cut to that size at once."""
@@ -123,7 +134,8 @@ class _Talk:
     def _in_one_step(self, values: dict[str, Any], kinds: Sequence[QueryKind]) -> Generator[Request, Outcome]:
         """A small model is asked for one kind at a time."""
         kind = kinds[0]
-        pairs = yield from self._entries("one-step", PAIRS, {**values, "wanted": WANTED[kind]}, len(kinds))
+        prompt = "everyday" if kind == "everyday" else "one-step"
+        pairs = yield from self._entries(prompt, PAIRS, {**values, "wanted": WANTED[kind]}, len(kinds))
         self._take([(entry["question"], entry["evidence"], kind) for entry in pairs.finished])
         for pair, reason in pairs.left_out():
             self._lose(pair["question"], pair["evidence"], reason, kind)
@@ -139,6 +151,7 @@ class _Talk:
         if not good:
             return
         values["events"] = "\n".join(_listed(good, kinds))
+        values["passage"] = self._asker.shown_again(values["passage"])
         questions = yield from self._entries("questions", QUESTIONS, values, len(good))
         asked: dict[int, str] = {}
         unasked = [(questions.cut, Reason.CUT)] if questions.cut else []
@@ -217,12 +230,25 @@ def _read(shape: Shape, reply: Reply) -> _Entries:
 
 
 def _kinds(wanted: Sequence[QueryKind], count: int, seed: int) -> list[QueryKind]:
-    """Kinds of `count` queries: those that are wanted in turn, in a seeded order; questions are twice as likely first."""
+    """Return the kinds of `count` queries: those that are wanted in turn, in a seeded order; questions are twice as likely first.
+
+    Every second query is an everyday one, where these are wanted: what they teach no keyword search knows, and the others
+    together teach the rest.
+    """
     rng = random.Random(seed)
+    others = [kind for kind in wanted if kind != "everyday"]
+    if not others:
+        return ["everyday"] * count
     found: list[QueryKind] = []
     while len(found) < count:
-        found += sorted(wanted, key=lambda kind: rng.random() ** (2.0 if kind == "question" else 1.0))
-    return found[:count]
+        found += sorted(others, key=lambda kind: rng.random() ** (2.0 if kind == "question" else 1.0))
+    if len(others) == len(wanted):
+        return found[:count]
+    everyday_first = rng.random() < 0.5
+    mixed: list[QueryKind] = []
+    for kind in found:
+        mixed += ["everyday", kind] if everyday_first else [kind, "everyday"]
+    return mixed[:count]
 
 
 def _listed(events: list[Entry], kinds: Sequence[QueryKind]) -> Iterator[str]:

@@ -15,6 +15,7 @@ from engine.queries.llm.endpoint_model import Endpoint
 from engine.queries.llm.prompts import load_prompt, place_of
 
 LISTED = 64  # tokens that the list of facts takes beside their words
+LONGEST_WANTED = max(WANTED.values(), key=len)
 KINDS: tuple[QueryKind, ...] = ("question",)
 Talk = Generator[Request, Outcome, Answer]
 
@@ -36,13 +37,14 @@ class Prompted:
         self._chat, self._clock = model, clock
         self.name, self.model = model.name, model.model
         two = prompt == "two-step"
-        room = space(model, ("events", "questions") if two else ("one-step",), per_chunk, answer_tokens)
+        room = space(model, _first_prompts(two, kinds), per_chunk, answer_tokens)
+        second_room = space_after_facts(model, per_chunk, answer_tokens) if two else 0
         context = model.context
 
         def lost() -> int:
             return context - model.context
 
-        self._asker = Asker(two, kinds, per_chunk, answer_tokens, room, seed, model.count, lost)
+        self._asker = Asker(two, kinds, per_chunk, answer_tokens, room, second_room, seed, model.count, lost)
 
     def close(self) -> None:
         """Let go of the model."""
@@ -101,25 +103,54 @@ def _advanced(talk: Talk, outcome: Outcome | None = None) -> Request | Answer:
         return answer
 
 
+def _first_prompts(two_steps: bool, kinds: Sequence[QueryKind]) -> tuple[str, ...]:
+    """Return the prompts with which a chunk may be asked about first."""
+    if two_steps:
+        return ("events",)
+    return ("one-step", "everyday") if "everyday" in kinds else ("one-step",)
+
+
 def space(model: ChatModel, prompts: Sequence[str], most: int, limit: int, question: str = "") -> int:
-    """Tokens for the passage, beside the prompt, its `question` and the answer. Raises SettingsError where there are too few."""
-    wanted = max(WANTED.values(), key=len)
+    """Return the tokens that any of the prompts leaves for the passage, beside its `question` and the answer.
+
+    Raises SettingsError where there are too few.
+    """
+    taken = max(_tokens_of(model, name, most, question) for name in prompts) + limit
+    _check_context(model, taken + MIN_ROOM)
+    return model.context - taken
+
+
+def space_after_facts(model: ChatModel, most: int, limit: int) -> int:
+    """Return the tokens that the second of two steps leaves for the passage, beside the facts of the first and its answer.
+
+    There may be none: the facts quote the passage. Raises SettingsError where even these have no room.
+    """
+    taken = _tokens_of(model, "questions", most) + 2 * limit + most * model.count(LONGEST_WANTED)
+    _check_context(model, taken)
+    return model.context - taken
+
+
+def _tokens_of(model: ChatModel, prompt: str, most: int, question: str = "") -> int:
+    """Return the tokens of a prompt around a passage, with the longest title and section."""
     empty = {
-        **place_of("x" * 200, ("x" * 300,)), "passage": "", "events": "", "count": most, "wanted": wanted,
-        "passages": "", "question": question,
-    }  # fmt: skip
-    lengths = []
-    for name in prompts:
-        message = load_prompt(name).filled(empty)
-        lengths.append(model.count(message.system) + model.count(message.user) + LISTED)
-    needed = lengths[0] + limit + MIN_ROOM
-    if len(prompts) > 1:
-        needed = max(needed, lengths[1] + 2 * limit + most * model.count(wanted))
-    if model.context < needed:
-        raise SettingsError(
-            f"A context of {model.context} tokens is too small for the prompt and its answers.",
-            f"They need {needed} tokens with the current queries.answer_tokens.",
-            "Raise queries.context_tokens, lower queries.answer_tokens, or set queries.prompt to one-step.",
-            code="context-too-small",
-        )
-    return model.context - lengths[0] - limit
+        **place_of("x" * 200, ("x" * 300,)),
+        "passage": "",
+        "events": "",
+        "count": most,
+        "wanted": LONGEST_WANTED,
+        "passages": "",
+        "question": question,
+    }
+    message = load_prompt(prompt).filled(empty)
+    return model.count(message.system) + model.count(message.user) + LISTED
+
+
+def _check_context(model: ChatModel, needed: int) -> None:
+    if model.context >= needed:
+        return
+    raise SettingsError(
+        f"A context of {model.context} tokens is too small for the prompt and its answers.",
+        f"They need {needed} tokens with the current queries.answer_tokens.",
+        "Raise queries.context_tokens, lower queries.answer_tokens, or set queries.prompt to one-step.",
+        code="context-too-small",
+    )

@@ -17,6 +17,7 @@ PLACES = {  # what the user part of each prompt may show
     "events": ("title", "section", "passage", "count"),
     "questions": ("title", "section", "passage", "count", "events"),
     "one-step": ("title", "section", "passage", "count", "wanted"),
+    "everyday": ("title", "section", "passage", "count"),
     "substitutes": ("query", "words"),
     "answer": ("passages", "question", "count"),
 }

@@ -20,6 +20,7 @@ from engine.queries.rules.tokens import fold
 from engine.queries.rules.vocabulary import Language, language_of
 
 KINDS: tuple[QueryKind, ...] = ("question", "keyword", "title", "claim")
+"""Kinds that can be made of a sentence: everyday words are those that it does not have."""
 
 
 def generate(
@@ -86,7 +87,8 @@ class Writer:
         self, table: TermStatistics, language: Language, kinds: Sequence[QueryKind], per_chunk: int, seed: int
     ) -> None:
         self.table, self.language, self.per_chunk, self.seed = table, language, per_chunk, seed
-        self.kinds = [kind for kind in kinds if kind != "question" or language.questions or language.code == "en"]
+        asks = bool(language.questions) or language.code == "en"
+        self.kinds = [kind for kind in kinds if kind in KINDS and (kind != "question" or asks)]
         self._topics: dict[int, Topic] = {}
 
     def write(self, chunk: Chunk, title: str) -> list[Query]:

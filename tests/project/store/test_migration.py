@@ -10,7 +10,7 @@ import pytest
 from fixtures.errors import fails
 
 from engine.core.errors import DamagedError
-from engine.core.records import DocumentQuery
+from engine.core.records import DocumentQuery, JudgedQuery
 from engine.project.store import connection
 from engine.project.store.schema import MIGRATIONS, SCHEMA_VERSION
 from engine.project.store.store import Store
@@ -24,6 +24,14 @@ INSERT INTO chunks (id, document_id, ordinal, start, end, text, headings, tokens
 VALUES (1, 1, 0, 7, 19, 'The pelican.', '[]', 4, 'x'), (2, 1, 1, 0, 6, 'Birds.', '[]', 2, 'y');
 INSERT INTO documents (id, file_id, path, source, format, title, text, content_hash, size, modified, language)
 VALUES (2, 1, 'a.md/b', '/d', 'md', 'B', 'Möwe', 'h', 5, 6.0, 'de');
+ALTER TABLE queries DROP COLUMN imported;
+ALTER TABLE rejected_queries DROP COLUMN imported;
+ALTER TABLE judged_queries DROP COLUMN also;
+INSERT INTO queries (text, kind, chunk_id, document_id, evidence, split)
+VALUES ('mine', 'imported', 1, 1, 'e', 'train'), ('theirs', 'claim', 1, 1, 'e', 'heldout');
+INSERT INTO rejected_queries (text, kind, chunk_id, document_id, evidence, reason)
+VALUES ('lost', 'imported', 1, 1, 'e', 'empty');
+INSERT INTO judged_queries (key, text, evidence, grades) VALUES ('k', 'Which?', '["e"]', '[]');
 DROP TABLE document_queries;
 DROP TABLE contents;
 DROP INDEX documents_overview;
@@ -68,6 +76,9 @@ def test_a_project_of_the_version_before_is_brought_up_to_date(former: Path, tmp
     with store.transaction():
         store.replace_document_queries(1, [DocumentQuery("sea birds", "heading", 1, 1, 0, 5)])
     assert [(query.text, query.written_in) for query in store.document_queries()] == [("sea birds", 1)]
+    assert [(query.kind, query.imported) for query in store.queries()] == [("imported", True), ("claim", False)]
+    assert [query.imported for query, _ in store.rejected_page()[1]] == [True]
+    assert store.judged() == [JudgedQuery("k", "Which?", ("e",), id=1)]
     store.close()
     Store.create(tmp_path / "new.db").close()
     assert columns(former) == columns(tmp_path / "new.db")

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from engine.core.records import Chunk, Document, DocumentQuery, JudgedQuery, Query
+from engine.core.records import Chunk, Document, DocumentQuery, FurtherAnswer, JudgedQuery, Query
 from engine.project.folder import ProjectFolder
 from engine.project.store.artifact_info import QueriesInfo
 from engine.project.store.artifacts import Artifact
@@ -132,3 +132,20 @@ def test_document_queries_live_as_long_as_their_document(store: Store) -> None:
     assert [query.text for query in store.document_queries()] == ["name"]
     store.purge_dead()
     assert replaced(first) == []
+
+
+def test_an_imported_query_keeps_its_kind(store: Store) -> None:
+    mine = Query("mine", "everyday", 1, 1, "e", imported=True)
+    model = Query("the model's", "everyday", 1, 1, "e", "heldout")
+    store.replace_queries([mine, model], Artifact(QueriesInfo(), "f"), [(mine, "duplicate"), (model, "copied")])
+    assert store.queries() == [replace(mine, id=1), replace(model, id=2)]
+    assert store.query(1) == replace(mine, id=1)
+    assert store.rejected_page()[1] == [(mine, "duplicate"), (replace(model, split="train"), "copied")]
+
+
+def test_judged_queries_keep_what_else_answers_them(store: Store) -> None:
+    also = (FurtherAnswer("b.md", ("That.", "This.")), FurtherAnswer(None, ("It.",)), FurtherAnswer("c.md"))
+    store.put_judged([JudgedQuery("k", "who?", ("He.",), path="a.md", also=also), JudgedQuery("l", "what?", ("e",))])
+    assert [query.also for query in store.judged()] == [also, ()]
+    store.put_judged([JudgedQuery("k", "who?", ("He.",), path="a.md")])
+    assert [query.also for query in store.judged()] == [(), ()]

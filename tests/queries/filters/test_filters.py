@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from engine.core.records import Chunk, Document, Query
-from engine.queries.filters.consistency import consistency_filter, format_share
+from engine.queries.filters.consistency import EVERYDAY_TOP, consistency_filter, format_share, max_depth
 from engine.queries.filters.dedupe import deduplicate, jaccard
 from engine.queries.imported import attach_imported
 from engine.queries.rejection import Reason
@@ -101,6 +101,38 @@ def test_a_query_whose_rank_is_beyond_the_top_is_left_out():
     assert consistency_filter([], [lambda some: np.array([])]).share == 1.0
 
 
+def test_an_everyday_query_is_kept_when_its_chunk_is_among_the_first_hundred():
+    def everyday(text: str) -> Query:
+        return Query(text, "everyday", 1, 1, "")
+
+    queries = [everyday("by BM25"), everyday("by base"), everyday("by neither"), query("a question"), query("another")]
+    by_bm25 = {"by BM25": 100, "by base": 0, "by neither": 101, "a question": 21, "another": 20}
+    by_base = {"by base": 100, "by neither": 0, "a question": 100}
+    rankers = [lambda some, table=table: np.array([table[one.text] for one in some]) for table in (by_bm25, by_base)]
+    result = consistency_filter(queries, rankers, top=20)
+    assert [one.text for one in result.kept] == ["by BM25", "by base", "another"]
+    assert [(one.query.text, one.detail) for one in result.rejected] == [
+        ("by neither", "beyond the top 100"),
+        ("a question", "beyond the top 20"),
+    ]
+
+
+def test_ranks_are_looked_for_as_deep_as_the_queries_need():
+    everyday = Query("e", "everyday", 1, 1, "")
+    assert [max_depth(some, 20) for some in ([], [query("a")], [query("a"), everyday])] == [20, 20, EVERYDAY_TOP]
+    assert max_depth([everyday], 300) == 300
+
+
+def test_an_imported_query_has_the_kind_that_its_file_names():
+    items = [
+        ImportedQuery("when did it break", ("The pump failed",), kind="everyday"),
+        ImportedQuery("q", kind="claim"),
+    ]
+    kept, rejected = attach_imported(items, CHUNKS, DOCUMENTS)
+    assert [(one.kind, one.imported) for one in kept] == [("everyday", True)]
+    assert [(one.query.kind, one.query.imported) for one in rejected] == [("claim", True)]
+
+
 def chunk(identity: int, document: int, ordinal: int, text: str) -> Chunk:
     return Chunk(document, ordinal, 0, len(text), text, (), 1, text, str(identity), identity)
 
@@ -123,7 +155,7 @@ def attached(*items: ImportedQuery) -> list[tuple[int, str]]:
 
 def test_evidence_is_found_without_white_space():
     found, rejected = attach_imported([ImportedQuery(" Which  pump?", ("pump failed  in March",))], CHUNKS, DOCUMENTS)
-    assert found == [Query("Which pump?", "imported", 1, 1, "pump failed  in March")]
+    assert found == [Query("Which pump?", "imported", 1, 1, "pump failed  in March", imported=True)]
     assert rejected == []
 
 

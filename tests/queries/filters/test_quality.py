@@ -144,6 +144,22 @@ def test_one_word_that_is_rare_or_of_its_own_document_is_enough(tmp_path: Path):
     assert reason(found, "own words check", ask("What is on paper 2?", chunk=4, document=2)) == ""
 
 
+def test_an_everyday_query_needs_no_word_of_its_document(tmp_path: Path):
+    found = known([ENGLISH, "Another text about something else."], [1, 2], tmp_path)
+    plain = "how frequently does somebody grease that machine"
+    assert reason(found, "own words check", ask(plain)).startswith(Reason.NOTHING_OWN.words)
+    assert reason(found, "own words check", ask(plain, kind="everyday")) == ""
+
+
+def test_an_everyday_query_does_not_repeat_its_document():
+    """ENGLISH has "the pump of hall four was" six words in a row, and "pump of hall four was" five."""
+    found = known([ENGLISH], [1])
+    six, five = "where is the pump of hall four was it sold", "where is our pump of hall four was it sold"
+    assert reason(found, "copy check", ask(six, kind="everyday")) == f"{Reason.COPIED.words}: 6 words in a row"
+    assert reason(found, "copy check", ask(five, kind="everyday")) == ""
+    assert reason(found, "copy check", ask(six)) == ""
+
+
 def test_without_an_index_words_are_not_judged():
     assert [check.name for check in known([ENGLISH], [1])] == [
         "language check",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from fixtures.errors import fails
-from fixtures.fake_endpoint import good, passage, step
+from fixtures.fake_endpoint import facts, good, passage, step
 from fixtures.passages import answer_about
 
 from engine.core.errors import EngineError, SettingsError
@@ -16,7 +16,7 @@ from engine.core.records import Chunk, QueryKind
 from engine.queries.llm import prompts
 from engine.queries.llm.answer import Answer, Item
 from engine.queries.llm.chat_model import Reply, Request, UnansweredError
-from engine.queries.llm.conversation import WANTED
+from engine.queries.llm.conversation import NOT_SHOWN, WANTED
 from engine.queries.llm.prompted import Prompted
 from engine.queries.llm.prompts import Message, load_prompt, place_of
 from engine.queries.llm.shapes import NOT_JSON
@@ -89,7 +89,8 @@ def test_a_fact_whose_words_do_not_stand_in_the_chunk_is_dropped_before_a_questi
     def script(request: dict[str, object], number: int) -> str:
         if step(request) == "events":
             return as_json(events=[event("The pump stands in hall 5."), event(PARTS[1])])
-        assert passage(request) == f"1. [facts; general] A fact.\n   Words: {PARTS[1]}\n   Write: a question"
+        assert passage(request) == TEXT
+        assert facts(request) == f"1. [facts; general] A fact.\n   Words: {PARTS[1]}\n   Write: a question"
         return as_json(questions=[{"event": 1, "question": "When was it bought?"}])
 
     answer = ask(Scripted(script))
@@ -240,7 +241,7 @@ def test_no_value_brings_the_prompts_own_lines_along():
 
     model = Scripted(script)
     answer_about(Prompted(model, "two-step", 3, 256), chunk(TEXT, fence), f"Handbook {fence}")
-    assert [message.user.count(fence) for message, *_ in model.asked] == [2, 2]
+    assert [message.user.count(fence) for message, *_ in model.asked] == [2, 4]
 
 
 @pytest.mark.parametrize(
@@ -311,7 +312,7 @@ def test_the_same_chunk_is_always_sent_with_the_same_seed_and_another_with_anoth
     assert seeds[0] == seeds[1] != seeds[2]
 
 
-@pytest.mark.parametrize("name", ["events", "questions", "one-step"])
+@pytest.mark.parametrize("name", ["events", "questions", "one-step", "everyday"])
 def test_the_shipped_prompts_name_their_version_by_their_text(name: str):
     prompt = load_prompt(name)
     assert len(prompt.version) == 16
@@ -349,3 +350,70 @@ def test_queries_of_several_kinds_are_requested_and_named():
     assert all(
         WANTED[answer.items[0].kind] in message.user for answer, (message, *_) in zip(found, one.asked, strict=True)
     )
+
+
+ALL_KINDS: tuple[QueryKind, ...] = ("question", "keyword", "title", "claim", "everyday")
+
+
+def test_every_second_query_is_an_everyday_one():
+    model = Scripted(good)
+    asked = Prompted(model, "two-step", 4, 256, kinds=ALL_KINDS)
+    text = f"{TEXT} It weighs two tons in all."
+    found = [answer_about(asked, chunk(f"{text} And {number} more."), "") for number in range(10)]
+    everyday = [tuple(item.kind == "everyday" for item in answer.items) for answer in found]
+    assert set(everyday) == {(True, False, True, False), (False, True, False, True)}
+    assert {item.kind for answer in found for item in answer.items} == set(ALL_KINDS)
+
+
+def test_everyday_queries_alone():
+    asked = Prompted(Scripted(good), "two-step", 3, 256, kinds=("everyday",))
+    assert [item.kind for item in answer_about(asked, chunk(TEXT), "").items] == ["everyday"] * 3
+
+
+def test_a_small_model_has_a_prompt_of_its_own_for_everyday_queries():
+    model = Scripted(good)
+    asked = Prompted(model, "one-step", 3, 256, kinds=ALL_KINDS)
+    found = [answer_about(asked, chunk(f"{TEXT} And {number} more pumps."), "") for number in range(20)]
+    systems = {name: load_prompt(name).system for name in ("one-step", "everyday")}
+    for answer, (message, *_) in zip(found, model.asked, strict=True):
+        name = "everyday" if answer.items[0].kind == "everyday" else "one-step"
+        assert message.system == systems[name]
+    kinds = [answer.items[0].kind for answer in found]
+    assert 5 <= kinds.count("everyday") <= 15, "half of them: within two standard deviations of 20 draws"
+
+
+def test_the_second_step_shows_the_passage():
+    model = Scripted(good)
+    ask(model)
+    second = {"messages": [{"content": model.asked[1][0].user}]}
+    assert (step(second), passage(second)) == ("questions", TEXT)
+    assert "Section: Machines > Pumps" in model.asked[1][0].user
+
+
+def test_of_a_passage_without_room_in_the_second_step_the_beginning_is_shown_or_nothing():
+    text = " ".join(f"The machine number {n} stands in hall number {n} of the works." for n in range(10))
+
+    def shown(context: int) -> str:
+        model = Scripted(good, context)
+        answer_about(Prompted(model, "two-step", 3, 256), chunk(text), "")
+        return next(passage(one) for one in map(as_request, model.asked) if step(one) == "questions")
+
+    def as_request(asked: tuple[Message, int, int]) -> dict[str, object]:
+        return {"messages": [{"content": asked[0].user}]}
+
+    def least() -> int:
+        """The smallest context that is enough."""
+        for context in range(800, 2000, 10):
+            try:
+                Prompted(Scripted(good, context), "two-step", 3, 256)
+            except SettingsError:
+                continue
+            return context
+        raise AssertionError("none is enough")
+
+    smallest = least()
+    assert shown(smallest) == NOT_SHOWN
+    assert shown(smallest + 1000) == text
+    part = shown(smallest + 90)
+    assert text.startswith(part)
+    assert len(part) < len(text)

@@ -1,0 +1,175 @@
+"""What decides which queries are made, apart from the documents.
+
+What a project does not set follows the defaults of this program, which change from version to
+version. Queries that are there were made by the defaults of their time, which are noted with them,
+and stay up to date by these until somebody generates again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from engine.encoders.kinds.chosen import base_source
+from engine.lexical.stage import VERSION as INDEX_VERSION
+from engine.project.stage import ProjectSnapshot
+from engine.project.store.artifact_info import QueriesInfo
+from engine.queries.choosing import MODELS, backend_of
+from engine.queries.opening import model_identity
+from engine.settings.schema import EvaluationSettings, QuerySettings, Section, Settings
+from engine.written_queries.imports import imports_fingerprint
+
+Defaults = Mapping[str, Any]
+SHIPPED_PROMPTS = {
+    "events": "4228f1c4a27f5312",
+    "questions": "860d12849ff13255",
+    "one-step": "1001e2a71d782c06",
+    "everyday": "ea590d40fecffa6a",
+}
+"""The versions of the prompts that ship with this program. One with another version was edited by the user."""
+SETTINGS: Mapping[str, tuple[type[Section], tuple[str, ...]]] = {
+    "queries": (
+        QuerySettings,
+        (
+            "kinds",
+            "per_chunk",
+            "prompt",
+            "context_tokens",
+            "answer_tokens",
+            "max_queries",
+            "max_hours",
+            "quality_filters",
+            "consistency_top",
+        ),
+    ),
+    "evaluation": (EvaluationSettings, ("heldout_share",)),
+}
+"""Section → keys that are part of the recipe."""
+BEFORE_NOTED: Defaults = {
+    "queries": {
+        "kinds": ["question", "keyword", "title", "claim"],
+        "per_chunk": 3,
+        "prompt": "two-step",
+        "context_tokens": 4096,
+        "answer_tokens": 768,
+        "max_queries": 8000,
+        "max_hours": 0.0,
+        "quality_filters": True,
+        "consistency_top": 20,
+    },
+    "evaluation": {"heldout_share": 0.3},
+    "prompts": {"events": "4228f1c4a27f5312", "questions": "c97f474b6a88c051", "one-step": "1001e2a71d782c06"},
+    "conversation": 3,
+    "order": 1,
+    "filters": 2,
+}
+"""The defaults by which queries were made before they were noted."""
+
+
+def current_defaults() -> dict[str, Any]:
+    """Return what this version of the program decides where a project sets nothing."""
+    from engine.queries.filters.quality import VERSION as FILTERS
+    from engine.queries.llm.conversation import VERSION as CONVERSATION
+    from engine.queries.llm.coverage import VERSION as ORDER
+
+    settings = {
+        name: {key: section.model_fields[key].get_default() for key in keys}
+        for name, (section, keys) in SETTINGS.items()
+    }
+    return {**settings, "prompts": SHIPPED_PROMPTS, "conversation": CONVERSATION, "order": ORDER, "filters": FILTERS}
+
+
+def noted_defaults(snapshot: ProjectSnapshot) -> Defaults:
+    """Return the defaults by which the queries were made; the current ones where there are none."""
+    made = snapshot.store.artifact(QueriesInfo)
+    if made is None:
+        return current_defaults()
+    return made.info.defaults or BEFORE_NOTED
+
+
+def recipe(
+    snapshot: ProjectSnapshot, encoder: tuple[str, int] | None = None, defaults: Defaults | None = None
+) -> dict[str, Any]:
+    """Return everything but the corpus that decides which queries are made.
+
+    Judged queries are no part of it: one that is imported later and equals a training query is left
+    out of the evaluation instead. `encoder` filters them: by default the one that has filtered those
+    there are, since encoders are compared on the same queries. `defaults`: by default those of the
+    queries that are there.
+    """
+    former = snapshot.store.artifact(QueriesInfo)
+    chosen = defaults or noted_defaults(snapshot)
+    settings = with_defaults(snapshot.settings, chosen)
+    return {
+        "queries": query_recipe(snapshot, chosen),
+        "imports": imports_fingerprint(snapshot.project, "queries"),
+        "split": [settings.evaluation.heldout_share, settings.training.seed],
+        "model": encoder or (former and former.info.encoder) or filter_encoder(snapshot),
+        "index": [settings.lexical.language, INDEX_VERSION],
+    }
+
+
+def query_recipe(snapshot: ProjectSnapshot, defaults: Defaults | None = None) -> dict[str, Any]:
+    """Return the part of the recipe that [queries] in project.toml decides, for the chosen backend.
+
+    Raises SettingsError or ModelError where the language model that is named is not there.
+    """
+    chosen = defaults or noted_defaults(snapshot)
+    settings = with_defaults(snapshot.settings, chosen).queries
+    backend = backend_of(snapshot)
+    if backend in MODELS:
+        shared = settings.model_dump(include={"max_queries", "max_hours", "consistency_top"})
+        filters = chosen["filters"] if settings.quality_filters else 0
+        writer = writer_recipe(snapshot, chosen)
+        return {"backend": backend, **shared, "order": chosen["order"], "filters": filters, "writer": writer}
+    shared = settings.model_dump(include={"per_chunk", "max_queries", "consistency_top"})
+    kinds = [kind for kind in settings.kinds if kind != "everyday"]  # which only a language model writes
+    return {"backend": backend, "kinds": kinds, **shared}
+
+
+def writer_recipe(snapshot: ProjectSnapshot, defaults: Defaults) -> dict[str, Any]:
+    """Return what decides a language model's answers besides the chunk: model, prompts, limits.
+
+    Raises SettingsError or ModelError where the model that is named is not there.
+    """
+    settings = with_defaults(snapshot.settings, defaults).queries
+    return {
+        "model": model_identity(snapshot),
+        "prompts": [_prompt_version(name, defaults) for name in _prompts_used(settings)],
+        "version": defaults["conversation"],
+        "per_chunk": settings.per_chunk,
+        "kinds": settings.kinds,
+        "context_tokens": settings.context_tokens,
+        "answer_tokens": settings.answer_tokens,
+        "seed": snapshot.settings.training.seed,
+    }
+
+
+def _prompts_used(settings: QuerySettings) -> list[str]:
+    if settings.prompt == "two-step":
+        return ["events", "questions"]
+    return ["one-step", "everyday"] if "everyday" in settings.kinds else ["one-step"]
+
+
+def _prompt_version(name: str, defaults: Defaults) -> str:
+    """Return the version of a prompt by which queries were made; of an edited one, that of now."""
+    from engine.queries.llm.prompts import load_prompt
+
+    version = load_prompt(name).version
+    return defaults["prompts"][name] if version == SHIPPED_PROMPTS[name] else version
+
+
+def with_defaults(settings: Settings, defaults: Defaults) -> Settings:
+    """Return the settings with these defaults for what project.toml does not set."""
+    changed = {}
+    for name, (_, keys) in SETTINGS.items():
+        section: Section = getattr(settings, name)
+        unset = {key: defaults[name][key] for key in keys if key not in section.model_fields_set}
+        changed[name] = section.model_copy(update=unset)
+    return settings.model_copy(update=changed)
+
+
+def filter_encoder(snapshot: ProjectSnapshot) -> tuple[str, int]:
+    """Return the project's encoder, as `QueriesInfo` names it."""
+    chosen = snapshot.settings.encoder
+    return base_source(chosen).fingerprint, chosen.max_tokens
