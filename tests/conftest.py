@@ -14,7 +14,7 @@ from fixtures.pipeline import SAMPLE, SETTINGS, copy_documents, engine_at_once, 
 from fixtures.tiny_model import build_tiny_model
 from hypothesis import HealthCheck, settings
 
-from engine.core.environment import QUIET
+from engine.core.environment import QUIET, restore_child_signal
 from engine.encoders.deferred import uncollected
 from engine.project.folder import ProjectFolder
 from engine.project.store.store import Store
@@ -37,6 +37,7 @@ LONG = (  # files that take longest, in the order in which they begin: at the en
 # As in the product's own processes. Torch, which some test modules import, reads it once: spinning OpenMP threads of four workers
 # on two cores cost seven times what the trainings of tests do.
 os.environ.setdefault("OMP_WAIT_POLICY", QUIET["OMP_WAIT_POLICY"])
+restore_child_signal()  # tests ask how their processes ended, whatever started pytest
 settings.register_profile("no wall time", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("no wall time")
 USER_FOLDERS = ("XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME", "HOME")
