@@ -70,6 +70,10 @@ def user_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         folder = root / name.lower()
         folder.mkdir()
         os.environ[name] = str(folder)
+    # Projects that tests of several workers share point to graphs there.
+    graphs = made_once(tmp_path_factory, "query-encoders", Path.mkdir)
+    (root / "xdg_data_home" / "bmembed").mkdir()
+    (root / "xdg_data_home" / "bmembed" / "query-encoders").symlink_to(graphs)
     yield root
     for name, value in former.items():
         if value is None:

@@ -205,13 +205,8 @@ def _former(context: StageContext, encoder: Encoder, dtype: str) -> VectorIndex 
 
     former = context.store.artifact(VectorsInfo)
     made = (former.info.chunk_encoder, former.info.version) if former else ()
-    # forced, or damaged: not to be built upon
-    if (
-        not former
-        or context.forced
-        or former.fingerprint == context.fingerprint
-        or made != (encoder.fingerprint, VERSION)
-    ):
+    # Where only its query encoder is missing or damaged, the index of the same fingerprint is built upon, too.
+    if not former or context.forced or made != (encoder.fingerprint, VERSION):
         return None
     try:
         index = VectorIndex.open(context.project.folder_of(former))
