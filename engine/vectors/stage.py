@@ -352,7 +352,10 @@ def _storage_type(context: StageContext, encoder: Encoder) -> str:
 
 
 def _former(context: StageContext, kind: type[VectorsInfo], encoder: Encoder, dtype: str) -> VectorIndex | None:
-    """The present index of the same encoder, so that the next can be built upon it: first of this kind, then the other."""
+    """The present index of the same encoder, so that the next can be built upon it: first of this kind, then the other.
+
+    Where only its query encoder is missing or damaged, the index of the same fingerprint is built upon, too.
+    """
     if context.forced:
         return None
     others: tuple[type[VectorsInfo], ...] = (VectorsInfo, SemanticVectorsInfo)
@@ -360,9 +363,7 @@ def _former(context: StageContext, kind: type[VectorsInfo], encoder: Encoder, dt
         former = context.store.artifact(one)
         if former is None or (isinstance(former.info, SemanticVectorsInfo) and former.info.shared):
             continue
-        damaged = one is kind and former.fingerprint == context.fingerprint
-        same = (former.info.chunk_encoder, former.info.version) == (encoder.fingerprint, VERSION)
-        if same and not damaged:
+        if (former.info.chunk_encoder, former.info.version) == (encoder.fingerprint, VERSION):
             index = _open_former(context, former, encoder, dtype)
             if index is not None:
                 return index

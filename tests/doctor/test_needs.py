@@ -63,12 +63,14 @@ def test_disk() -> None:
     settings = validate(
         {"evaluation": {"interpolation_weights": [0.5]}, "queries": {"max_queries": 70}, "ranking": {"k": 40}}
     )
-    need = disk_need(SIZE, RECIPE, settings, chunks=50, copied=1234)
+    first = disk_need(SIZE, RECIPE, settings, chunks=50, copied=1234, base_graph=True)
+    later = disk_need(SIZE, RECIPE, settings, chunks=50, copied=1234, base_graph=False)
     vectors = 3 * 50 * (2 * 10 + 32)
     index = 50 * (3 * 10 + 160)
     rankings = 70 * 40 * 12
     adapter = 3 * 100 * 4
-    assert need == vectors + index + 2 * 1000 * 4 + rankings + 14 * adapter + 1234
+    assert later == vectors + index + 2 * 1000 * 4 + rankings + 14 * adapter + 1234
+    assert first == later + 1000 * 4
 
 
 def test_the_next_run_of_a_project(project: ProjectFolder, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from fixtures.pipeline import engine_here, environment
 
-from engine.encoders.graph.query_graph import FOLDER, is_settled
+from engine.encoders.graph.graph_files import FOLDER
+from engine.encoders.graph.query_graph import is_settled
 
 QUERY = "leave of absence"
 COLD = """
