@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from engine.evaluation.studies.robustness import Robustness
 
 UNTRAINED = (
-    "on validation queries every step of the training was clearly worse than the encoder it began with, so that the adapter changes "
-    "nothing"
+    "on validation queries every step of the training was clearly worse than the encoder it began with, so that the adapter "
+    "changes nothing"
 )
 
 
