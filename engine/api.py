@@ -156,11 +156,14 @@ class Project:
 
         return import_queries(self.folder, Path(path))
 
-    def import_judgments(self, path: str | os.PathLike[str], split: str = "test") -> int:
-        """Add judged queries from a JSONL file or a BEIR folder; returns how many."""
+    def import_judgments(self, path: str | os.PathLike[str], split: str = "test", *, measuring: bool = False) -> int:
+        """Add judged queries from a JSONL file or a BEIR folder; returns how many.
+
+        `measuring`: they measure what comes into use, and have no part in choosing it.
+        """
         from engine.written_queries.imports import import_judgments
 
-        return import_judgments(self.folder, Path(path), split)
+        return import_judgments(self.folder, Path(path), split, measuring=measuring)
 
     def status(self) -> list[StageState]:
         """Every stage: done, stale or to do, and why."""

@@ -209,10 +209,13 @@ def import_judgments(
     name: ProjectName,
     path: Annotated[Path, typer.Argument(metavar="FILE", help="JSONL, or a BEIR folder")],
     split: Annotated[str, typer.Option(metavar="NAME", help="which qrels/NAME.tsv of a BEIR folder")] = "test",
+    measure: Annotated[
+        bool, typer.Option("--measure", help="let them measure what comes into use, with no part in choosing it")
+    ] = False,
 ) -> None:
     """Add questions with known answers. JSONL of {"query", "evidence", "path"}, or a BEIR folder. They are never trained on."""
     with opened(name) as project:
-        print(f"{project.import_judgments(path, split)} judged questions were imported.", file=sys.stderr)
+        print(f"{project.import_judgments(path, split, measuring=measure)} judged questions were imported.", file=sys.stderr)
         listed = project.queries_by_origin("judged").queries if project.counts()["documents"] else ()
         if lacking := sum(query.reason == "no-answer" for query in listed):
             print(f"{lacking} of the project's {len(listed)} do not count: no document holds their answer. To list them: "

@@ -121,6 +121,6 @@ def _fused(snapshot: ProjectSnapshot) -> set[str]:
     search, found = snapshot.settings.search, {"rrf_k", "fusion", "named_documents"}
     if search.fusion == "weighted":
         found.add("weight")
-    if search.mode == "semantic":  # in every other mode the gate goes by hybrid search
+    if search.reranker and search.mode == "semantic":  # it is tried in the default mode
         found.add("mode")
     return found

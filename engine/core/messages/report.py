@@ -9,12 +9,14 @@ from typing import Literal
 from engine.core.figures import Difference, FigureTable, Interval
 from engine.core.messages.wire import Request
 
-QuerySetKind = Literal["judged", "document", "synthetic", "perturbed"]
-"""Judged queries, document-written ones, those that were generated and held out, and judged ones with typos and the like."""
+QuerySetKind = Literal["judged", "measuring", "document", "synthetic", "perturbed"]
+"""Judged queries, those that only measure, document-written ones, those that were generated and held out, and judged ones with typos
+and the like."""
 
 
 QUERY_SETS = {
     "judged": "judged questions",
+    "measuring": "judged questions that had no part in the choice",
     "document": "titles and headings (not trained on)",
     "synthetic": "held-out queries made from the documents (synthetic: they flatter every system)",
 }

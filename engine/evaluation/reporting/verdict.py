@@ -116,8 +116,11 @@ def _mode_verdict(report: Mapping[str, Any], mode: SearchMode) -> ModeVerdict:
 
 
 def _measured(report: Mapping[str, Any], gate: GateTable | None) -> QuerySetReport | None:
-    """The queries that the gate went by; the first ones where there was nothing to compare."""
+    """The queries that had no part in the choice; else those that the gate went by, or the first ones."""
     sets = query_sets_of(report)
+    apart = next((one for one in sets if one.kind == "measuring"), None)
+    if apart is not None:
+        return apart
     decisive = SET_OF.get(gate.rung if gate else "")
     return next((one for one in sets if one.kind == decisive), next(iter(sets), None))
 
