@@ -1,0 +1,279 @@
+"""What adaptation is worth on public sets, whose questions nobody trained on: the prior of the gate, `assets/experience.json`.
+
+    python tests/benchmarks/experience.py --data ../shared/data --keep FOLDER [--out assets/experience.json]
+        [--sets SET …] [--kinds KIND …] [--seeds N …] [--weights W …] [--set training.KEY=VALUE …] [--no-runs]
+
+Every run is one set, kind of training queries, recipe and seed. FOLDER keeps projects and adapters, and of each run a line of
+runs.jsonl with nDCG@10 of every question, from which the output is computed. A run that is there is not made again.
+The last step of a training counts, without held-out checks: what they gain is not the recipe's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import datetime
+import json
+import shlex
+import shutil
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from engine.api import Project
+from engine.core.events import Event, Progress
+from engine.core.systems import BASE, BM25, candidate_name
+from engine.encoders.for_project import model_fingerprint, project_model, training_hardware
+from engine.evaluation.candidates import Candidate
+from engine.evaluation.comparison import measure
+from engine.evaluation.query_sets import QuerySet, query_sets
+from engine.evaluation.rankers import Rankers
+from engine.evaluation.studies.fusion import HybridFusion
+from engine.project.stage import StageContext
+from engine.settings.load import value_of
+from engine.training.config import TrainingConfig
+from engine.training.dataset import training_data
+from engine.training.job import Job
+from engine.training.recipe import resolve_config
+from engine.training.trainer import train
+from tests.benchmarks.experience_sets import KINDS, SETS, PublicSet, open_project
+
+SHARES = (0.4, 0.5, 0.6, 0.7)
+"""Of the semantic score in hybrid search."""
+REFERENCE_SHARE = 0.5
+SEMANTIC = "semantic"
+RUNGS = {"judged": "judged", "synthetic": "heldout"}
+Figures = dict[str, dict[str, list[float]]]
+"""Encoder → `semantic`, or the share in hybrid search → nDCG@10 of each question."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One training and what it is measured by. `settings`: of the recipe, where they are not the defaults."""
+
+    set: str
+    kind: str
+    seed: int
+    settings: Mapping[str, Any]
+
+    @property
+    def key(self) -> str:
+        """Names the run in runs.jsonl, and its adapter."""
+        changed = [f"{name.removeprefix('training.')}={value}" for name, value in sorted(self.settings.items())]
+        return "-".join([self.set, self.kind, str(self.seed), *changed])
+
+
+def main() -> None:
+    """Make the runs that are missing, then write what they found."""
+    options = _options()
+    runs_file = options.keep / "runs.jsonl"
+    if not options.no_runs:
+        for run in _wanted_runs(options):
+            known = _read_runs(runs_file).get(run.key)
+            weights = [weight for weight in options.weights if known is None or candidate_name(weight) not in known["figures"]["judged"]]
+            if weights:
+                found = _make_run(run, weights, known, options)
+                with runs_file.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(found) + "\n")
+                print(_format_run(found), flush=True)
+    if options.out:
+        found = [one for one in _read_runs(runs_file).values() if one["settings"] == options.settings]
+        options.out.write_text(_format_experience(found), encoding="utf-8")
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True, help="folder of the public sets")
+    parser.add_argument("--keep", type=Path, required=True, help="folder of projects, adapters and runs.jsonl")
+    parser.add_argument("--out", type=Path, help="file to write")
+    parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=["both", "extractive"])
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
+    parser.add_argument("--weights", nargs="+", type=float, default=[0.5, 1.0], help="interpolation weights")
+    parser.add_argument("--set", nargs="+", default=[], help="settings of another recipe than the default")
+    parser.add_argument("--no-runs", action="store_true", help="only write what the runs so far found")
+    options = parser.parse_args()
+    options.settings = {name: value_of(value) for name, _, value in (text.partition("=") for text in options.set)}
+    options.keep.mkdir(parents=True, exist_ok=True)
+    return options
+
+
+def _wanted_runs(options: argparse.Namespace) -> Iterator[Run]:
+    for seed in options.seeds:
+        for kind in options.kinds:
+            for name in options.sets:
+                yield Run(name, kind, seed, options.settings)
+
+
+def _read_runs(path: Path) -> dict[str, dict[str, Any]]:
+    """The last line of each run, by its key."""
+    if not path.exists():
+        return {}
+    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    return {line["key"]: line for line in lines}
+
+
+def _make_run(run: Run, weights: Sequence[float], known: Mapping[str, Any] | None, options: argparse.Namespace) -> dict[str, Any]:
+    """Train where that is not done yet, and measure base and the interpolation `weights`, beside what is `known`."""
+    project = open_project(PublicSet(run.set, options.data, options.keep), run.kind)
+    project.folder.change_settings({"training.seed": run.seed})
+    project.run(("ingest", "index", "generate", "rank"))
+    settings = project.folder.settings()
+    chosen = settings.training.model_validate(settings.training.model_dump() | _training_values(run))
+    with closing(project.folder.store()) as store:
+        context = StageContext(
+            project.folder, settings.model_copy(update={"training": chosen}), store, "train", "", "", _ignore, _never
+        )
+        config = dataclasses.replace(resolve_config(context), eval_every=0)
+        adapter = options.keep / "adapters" / run.key
+        seconds = _train(context, config, adapter)
+        figures = known["figures"] if known else {}
+        for kind, found in _measure(context, adapter, config.adapter_scope, weights).items():
+            figures.setdefault(kind, {}).update(found)
+        splits = store.query_counts()[1]
+        return {
+            "key": run.key,
+            "set": run.set,
+            "kind": run.kind,
+            "seed": run.seed,
+            "settings": dict(run.settings),
+            "config": dataclasses.asdict(config),
+            "encoder": {"name": project_model(settings).name, "fingerprint": model_fingerprint(context)},
+            "device": [training_hardware(context).device, training_hardware(context).dtype],
+            "chunks": store.counts()["chunks"],
+            "queries": splits,
+            "training_seconds": seconds or (known or {}).get("training_seconds"),
+            "date": datetime.date.today().isoformat(),
+            "figures": figures,
+        }
+
+
+def _training_values(run: Run) -> dict[str, Any]:
+    return {name.removeprefix("training."): value for name, value in run.settings.items()}
+
+
+def _train(context: StageContext, config: TrainingConfig, adapter: Path) -> float:
+    """Train into the folder `adapter` unless it is there; returns the seconds that it took, 0 where it was there."""
+    if adapter.exists():
+        return 0.0
+    started = time.monotonic()
+    checkpoints = adapter.with_name(adapter.name + ".checkpoints")
+    checkpoints.mkdir(parents=True, exist_ok=True)
+    data = training_data(context, config)
+    hardware = training_hardware(context)
+    result = train(Job(project_model(context.settings), data, config, hardware, checkpoints, _print_progress))
+    shutil.copytree(result.adapter, adapter)
+    shutil.rmtree(checkpoints)
+    return round(time.monotonic() - started, 1)
+
+
+def _measure(context: StageContext, adapter: Path, scope: str, weights: Sequence[float]) -> dict[str, Figures]:
+    """By rung of the evidence, the figures of BM25, base and the interpolations."""
+    rankers = Rankers(context, context.store.chunks())
+    sets = query_sets(context, rankers.chunks)
+    fuser = HybridFusion(context.settings, lambda one, ids: rankers.lexical.scores_many(one.texts, ids))
+    figures: dict[str, Figures] = {RUNGS[one.kind]: {} for one in sets}
+    for one in sets:
+        one.rankings[BM25], one.scores[BM25] = rankers.bm25(one.texts, rankers.allowed(one))
+        figures[RUNGS[one.kind]][BM25] = {SEMANTIC: _gains(one, one.rankings[BM25], rankers)}
+    for weight in (0.0, *weights):
+        candidate = Candidate(context, adapter, scope, weight)
+        vectors = candidate.chunk_vectors(rankers.chunks)
+        for one in sets:
+            queries = candidate.query_vectors(one.texts)
+            name = candidate.name
+            one.rankings[name], one.scores[name] = rankers.nearest(queries, vectors, rankers.allowed(one))
+            one.beside[name] = rankers.scores_of(queries, vectors, one.rankings[BM25])
+            found = {SEMANTIC: _gains(one, one.rankings[name], rankers)}
+            for share in SHARES:
+                found[f"{share:g}"] = _gains(one, fuser.fused(one, name, share), rankers)
+            figures[RUNGS[one.kind]][name] = found
+    return figures
+
+
+def _gains(one: QuerySet, rankings: Any, rankers: Rankers) -> list[float]:
+    """NDCG@10 of the questions of a set that can be measured."""
+    rows = one.usable()
+    values = measure(rankings[rows], [one.judgments[row] for row in rows], rankers.document_of, ("ndcg@10",))
+    return [round(value, 4) for value in values["ndcg@10"].tolist()]
+
+
+def _never() -> bool:
+    return False
+
+
+def _ignore(_event: Event) -> None:
+    return
+
+
+def _print_progress(event: Event) -> None:
+    if isinstance(event, Progress) and event.done % 10 == 0:
+        print(f"step {event.done} of {event.total}", file=sys.stderr)
+
+
+def _effects(figures: Figures) -> dict[str, dict[str, list[float]]]:
+    """Encoder → mode → mean difference to base and its standard error, in points; hybrid search to base with `REFERENCE_SHARE`."""
+    found: dict[str, dict[str, list[float]]] = {}
+    for name, modes in figures.items():
+        if name == BM25:
+            continue
+        found[name] = {}
+        for mode, values in modes.items():
+            if name == BASE and mode in (SEMANTIC, f"{REFERENCE_SHARE:g}"):
+                continue
+            reference = figures[BASE][SEMANTIC if mode == SEMANTIC else f"{REFERENCE_SHARE:g}"]
+            gains = 100 * (np.array(values) - np.array(reference))
+            error = gains.std(ddof=1) / len(gains) ** 0.5
+            found[name][mode] = [round(float(gains.mean()), 3), round(float(error), 3)]
+    return found
+
+
+def _format_run(run: Mapping[str, Any]) -> str:
+    """One line for who watches."""
+    parts = [f"{run['key']} ({run['training_seconds']} s)"]
+    for rung, figures in run["figures"].items():
+        base = {mode: 100 * float(np.mean(values)) for mode, values in figures[BASE].items()}
+        parts.append(f"{rung} n={len(figures[BASE][SEMANTIC])} base " + " ".join(f"{v:.1f}" for v in base.values()))
+        for name, modes in _effects(figures).items():
+            parts.append(f"{name}: " + " ".join(f"{mode} {gain:+.1f}±{1.96 * error:.1f}" for mode, (gain, error) in modes.items()))
+    return "\n   ".join(parts)
+
+
+def _format_experience(runs: Sequence[Mapping[str, Any]]) -> str:
+    """The JSON of all runs of a recipe, one run a line."""
+    first = runs[0]
+    sets: dict[str, Any] = {}
+    for run in runs:
+        judged = run["figures"]["judged"]
+        base = {mode: round(100 * float(np.mean(values)), 2) for mode, values in judged[BASE].items()}
+        bm25 = round(100 * float(np.mean(judged[BM25][SEMANTIC])), 2)
+        questions = len(judged[BASE][SEMANTIC])
+        sets[run["set"]] = {"chunks": run["chunks"], "questions": questions, "bm25": bm25, "base": base}
+    rows = []
+    for run in runs:
+        for rung, figures in run["figures"].items():
+            row = {name: run[name] for name in ("set", "kind", "seed")}
+            row |= {"rung": rung, "questions": len(figures[BASE][SEMANTIC]), "effects": _effects(figures)}
+            rows.append(json.dumps(row))
+    head = {
+        "what": "differences of nDCG@10 to the base encoder in points, each with its standard error over questions",
+        "date": max(run["date"] for run in runs),
+        "command": "python " + shlex.join(["tests/benchmarks/experience.py", *sys.argv[1:]]),
+        "encoder": first["encoder"],
+        "reference_share": REFERENCE_SHARE,
+        "recipes": {run["kind"]: run["config"] for run in runs},
+        "sets": sets,
+    }
+    return json.dumps(head, indent=1)[:-2] + ',\n "runs": [\n  ' + ",\n  ".join(rows) + "\n ]\n}\n"
+
+
+if __name__ == "__main__":
+    main()
