@@ -190,7 +190,7 @@ def _graphs(size: ModelSize, config: TrainingConfig, hardware: Hardware, free: i
     from engine.training.compute.plan import make_plan
     from engine.training.compute.workers import choose_workers
 
-    model = _Unloaded(size, WEIGHT_BYTES[hardware.dtype], config.model_dropout or config.lora_dropout > 0)
+    model = _Unloaded(size, WEIGHT_BYTES[hardware.dtype], config.has_dropout)
     plan = make_plan(model, config, hardware, free)
     per_token = model.bytes_per_token(config.max_tokens, checkpointing=plan.checkpointing)
     step = config.queries_per_step * (2 + config.negatives_per_query) * config.max_tokens * per_token

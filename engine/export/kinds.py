@@ -44,7 +44,7 @@ def _has_adapter(source: Source) -> None:
         )  # fmt: skip
     if any(name.startswith(WHOLE) for name in tensor_names(folder / "adapter_model.safetensors")):
         raise UsageError(
-            "The adapter cannot be exported alone.", "Pre-training changed all weights, and peft would load none of them.",
+            "The adapter cannot be exported alone.", "Training changed all weights, and peft would load none of them.",
             "Export the model (--only model).", code="adapter-of-all-weights",
         )  # fmt: skip
 

@@ -19,6 +19,8 @@ from engine.settings.training_schema import (
 )
 
 SHARED_CHUNKS = 8192
+ALL_WEIGHTS_RATE = 2e-5
+"""Peak learning rate where all weights are trained: LoRA layers, which start at nothing, take fifty times as much."""
 CUDA_SCALE = 32  # times the CPU's micro-batch and graph memory
 CPU_SLACK = 3  # measured: what the allocator holds for graphs of ever other sizes, per byte of the largest
 MIN_CUDA_SCALE = 4  # a GPU's micro-batch is not made smaller than this many times the CPU's
@@ -38,13 +40,14 @@ class TrainingConfig:
     `eval_every` 0 turns the held-out checks off; `patience` counts checks without gain; `epochs` above 0 sets both, and `steps`.
     `graph_memory_mb` None: a share of the free memory. On a GPU both memory settings count 32-fold.
 
-    With `adapter_scope` queries, chunks keep the untouched encoder's vectors: a step encodes none, and the index stays.
+    `weights` all: the transformer has no LoRA layers, and all of its weights are trained. With `adapter_scope` queries, chunks keep the untouched encoder's vectors: a step encodes none, and the index stays.
     `shared_chunks` random chunks join those of each step, for all of its queries. `augmentation`: None without a small model
     beside a black box, which then is all that is trained. With `similarity` lorentz each loss is one of −d_L in a space of
     curvature −`curvature`, plus `entailment_weight` · entailment.
     """
 
     method: Method = "FT"
+    weights: Weights = "adapter"
     adapter_scope: AdapterScope = "both"
     augmentation: Augmentation | None = None
     objective: Objective = "mixed"
@@ -113,6 +116,13 @@ class TrainingConfig:
                 "An adapter of encoder.small_model cannot be trained for queries alone.", "Chunks have its vectors as well.",
                 "Leave training.adapter_scope out.", code="training-settings-conflict",
             )  # fmt: skip
+        if self.weights == "all" and self.pretrain_weights == "adapter" and self.method != "FT":
+            raise SettingsError(
+                "A LoRA adapter cannot be pre-trained where all weights are fine-tuned.",
+                "With training.weights = 'all' the model has no LoRA layers.",
+                "Leave training.pretrain_weights out, or set training.weights to adapter.",
+                code="training-settings-conflict",
+            )
         if self.similarity == "lorentz" and (
             self.adapter_scope == "queries" or self.method == "PT" or self.augmentation
         ):
@@ -130,6 +140,11 @@ class TrainingConfig:
                 "Set training.cross_encoder to a folder with a cross-encoder, or training.teacher to mixture.",
                 code="cross-encoder-not-chosen",
             )
+
+    @property
+    def has_dropout(self) -> bool:
+        """Whether a step draws random numbers for dropout."""
+        return self.model_dropout or (self.weights == "adapter" and self.lora_dropout > 0)
 
     @property
     def uses_lists(self) -> bool:

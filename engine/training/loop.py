@@ -301,7 +301,7 @@ class Loop(ABC):
         tensors = (self.student.snapshot() if self.pool is None else self.best) | self.student.untrained
         adapter = self.job.folder / "adapter"
         if self.peers.leads:
-            write_adapter(adapter, self.student.lora, tensors, self.student.model.name, self.student.metadata)
+            write_adapter(adapter, self.student.adapter_settings, tensors, self.student.metadata)
         if state.best_step is None:
             return TrainResult(adapter, state.step, state.step, None, state.history, ended)
         return TrainResult(adapter, state.step, state.best_step, state.best_metric, state.history, ended)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from engine.core.errors import ModelError
 from engine.queries.choosing import EXTRACTIVE, resolve_backend, with_backend
 from engine.reranking.folder import CrossEncoderFolder, resolve_cross_encoder
-from engine.training.config import PRESETS, SHARED_CHUNKS, TrainingConfig
+from engine.training.config import ALL_WEIGHTS_RATE, PRESETS, SHARED_CHUNKS, TrainingConfig
 
 if TYPE_CHECKING:
     from engine.project.stage import ProjectSnapshot
@@ -49,7 +49,12 @@ def config_of(settings: Settings) -> TrainingConfig:
 
     Raises SettingsError for values that do not go together.
     """
-    config = replace(PRESETS[settings.training.preset], **settings.training.overrides())
+    preset = PRESETS[settings.training.preset]
+    overrides = settings.training.overrides()
+    if overrides.get("weights", preset.weights) == "all":
+        overrides.setdefault("pretrain_weights", "all")
+        overrides.setdefault("learning_rate", ALL_WEIGHTS_RATE)
+    config = replace(preset, **overrides)
     small = (settings.training.augmentation or "mafin") if settings.encoder.small_model else None
     fitting: dict[str, Any] = {"max_tokens": _longest(settings, config), "augmentation": small}
     if config.uses_lists:  # which follow the teacher in every chunk: none is a false negative
