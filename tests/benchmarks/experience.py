@@ -28,8 +28,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from engine.api import Project
-from engine.core.events import Event, Progress
+from engine.core.events import Event, TrainStep
 from engine.core.systems import BASE, BM25, candidate_name
 from engine.encoders.for_project import model_fingerprint, project_model, training_hardware
 from engine.evaluation.candidates import Candidate
@@ -39,6 +38,7 @@ from engine.evaluation.rankers import Rankers
 from engine.evaluation.studies.fusion import HybridFusion
 from engine.project.stage import StageContext
 from engine.settings.load import value_of
+from engine.settings.schema import Settings
 from engine.training.config import TrainingConfig
 from engine.training.dataset import training_data
 from engine.training.job import Job
@@ -51,6 +51,8 @@ SHARES = (0.4, 0.5, 0.6, 0.7)
 REFERENCE_SHARE = 0.5
 SEMANTIC = "semantic"
 RUNGS = {"judged": "judged", "synthetic": "heldout"}
+Line = dict[str, Any]
+"""Of runs.jsonl."""
 Figures = dict[str, dict[str, list[float]]]
 """Encoder → `semantic`, or the share in hybrid search → nDCG@10 of each question."""
 
@@ -75,18 +77,18 @@ def main() -> None:
     """Make the runs that are missing, then write what they found."""
     options = _options()
     runs_file = options.keep / "runs.jsonl"
-    if not options.no_runs:
-        for run in _wanted_runs(options):
-            known = _read_runs(runs_file).get(run.key)
-            weights = [weight for weight in options.weights if known is None or candidate_name(weight) not in known["figures"]["judged"]]
-            if weights:
-                found = _make_run(run, weights, known, options)
-                with runs_file.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps(found) + "\n")
-                print(_format_run(found), flush=True)
+    for run in _wanted_runs(options):
+        known = _read_runs(runs_file).get(run.key)
+        weights = _missing_weights(options.weights, known)
+        if weights:
+            found = _make_run(run, weights, known, options)
+            with runs_file.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(found) + "\n")
+            print(_format_run(found), flush=True)
     if options.out:
-        found = [one for one in _read_runs(runs_file).values() if one["settings"] == options.settings]
-        options.out.write_text(_format_experience(found), encoding="utf-8")
+        runs = _read_runs(runs_file).values()
+        of_recipe = [run for run in runs if run["settings"] == options.settings]
+        options.out.write_text(_format_experience(of_recipe), encoding="utf-8")
 
 
 def _options() -> argparse.Namespace:
@@ -107,13 +109,22 @@ def _options() -> argparse.Namespace:
 
 
 def _wanted_runs(options: argparse.Namespace) -> Iterator[Run]:
+    if options.no_runs:
+        return
     for seed in options.seeds:
         for kind in options.kinds:
             for name in options.sets:
                 yield Run(name, kind, seed, options.settings)
 
 
-def _read_runs(path: Path) -> dict[str, dict[str, Any]]:
+def _missing_weights(weights: Sequence[float], known: Line | None) -> list[float]:
+    """Of the interpolation weights, those that a run has not measured yet."""
+    if known is None:
+        return list(weights)
+    return [weight for weight in weights if candidate_name(weight) not in known["figures"]["judged"]]
+
+
+def _read_runs(path: Path) -> dict[str, Line]:
     """The last line of each run, by its key."""
     if not path.exists():
         return {}
@@ -121,24 +132,25 @@ def _read_runs(path: Path) -> dict[str, dict[str, Any]]:
     return {line["key"]: line for line in lines}
 
 
-def _make_run(run: Run, weights: Sequence[float], known: Mapping[str, Any] | None, options: argparse.Namespace) -> dict[str, Any]:
-    """Train where that is not done yet, and measure base and the interpolation `weights`, beside what is `known`."""
+def _make_run(
+    run: Run, weights: Sequence[float], known: Line | None, options: argparse.Namespace
+) -> Line:
+    """Train where that is not done yet; measure base and interpolations, beside what is `known`."""
     project = open_project(PublicSet(run.set, options.data, options.keep), run.kind)
     project.folder.change_settings({"training.seed": run.seed})
     project.run(("ingest", "index", "generate", "rank"))
-    settings = project.folder.settings()
-    chosen = settings.training.model_validate(settings.training.model_dump() | _training_values(run))
+    settings = _with_recipe(project.folder.settings(), run)
+    adapter = options.keep / "adapters" / run.key
     with closing(project.folder.store()) as store:
         context = StageContext(
-            project.folder, settings.model_copy(update={"training": chosen}), store, "train", "", "", _ignore, _never
+            project.folder, settings, store, "train", "", "", _ignore_event, _never
         )
         config = dataclasses.replace(resolve_config(context), eval_every=0)
-        adapter = options.keep / "adapters" / run.key
         seconds = _train(context, config, adapter)
         figures = known["figures"] if known else {}
-        for kind, found in _measure(context, adapter, config.adapter_scope, weights).items():
-            figures.setdefault(kind, {}).update(found)
-        splits = store.query_counts()[1]
+        for rung, found in _measure(context, adapter, config.adapter_scope, weights).items():
+            figures.setdefault(rung, {}).update(found)
+        hardware = training_hardware(context)
         return {
             "key": run.key,
             "set": run.set,
@@ -146,18 +158,24 @@ def _make_run(run: Run, weights: Sequence[float], known: Mapping[str, Any] | Non
             "seed": run.seed,
             "settings": dict(run.settings),
             "config": dataclasses.asdict(config),
-            "encoder": {"name": project_model(settings).name, "fingerprint": model_fingerprint(context)},
-            "device": [training_hardware(context).device, training_hardware(context).dtype],
+            "encoder": {
+                "name": project_model(settings).name,
+                "fingerprint": model_fingerprint(context),
+            },
+            "device": [hardware.device, hardware.dtype],
             "chunks": store.counts()["chunks"],
-            "queries": splits,
+            "queries": store.query_counts()[1],
             "training_seconds": seconds or (known or {}).get("training_seconds"),
             "date": datetime.date.today().isoformat(),
             "figures": figures,
         }
 
 
-def _training_values(run: Run) -> dict[str, Any]:
-    return {name.removeprefix("training."): value for name, value in run.settings.items()}
+def _with_recipe(settings: Settings, run: Run) -> Settings:
+    """The settings of a project with those of the run's recipe."""
+    values = {name.removeprefix("training."): value for name, value in run.settings.items()}
+    training = settings.training.model_validate(settings.training.model_dump() | values)
+    return settings.model_copy(update={"training": training})
 
 
 def _train(context: StageContext, config: TrainingConfig, adapter: Path) -> float:
@@ -210,13 +228,13 @@ def _never() -> bool:
     return False
 
 
-def _ignore(_event: Event) -> None:
+def _ignore_event(_event: Event) -> None:
     return
 
 
 def _print_progress(event: Event) -> None:
-    if isinstance(event, Progress) and event.done % 10 == 0:
-        print(f"step {event.done} of {event.total}", file=sys.stderr)
+    if isinstance(event, TrainStep) and event.step % 10 == 0:
+        print(f"step {event.step}, loss {event.loss:.3f}", file=sys.stderr)
 
 
 def _effects(figures: Figures) -> dict[str, dict[str, list[float]]]:
@@ -236,43 +254,53 @@ def _effects(figures: Figures) -> dict[str, dict[str, list[float]]]:
     return found
 
 
-def _format_run(run: Mapping[str, Any]) -> str:
-    """One line for who watches."""
-    parts = [f"{run['key']} ({run['training_seconds']} s)"]
+def _format_run(run: Line) -> str:
+    """Some lines on a run, for whoever watches; ±: half of the 95 % interval."""
+    lines = [f"{run['key']} ({run['training_seconds']} s)"]
     for rung, figures in run["figures"].items():
-        base = {mode: 100 * float(np.mean(values)) for mode, values in figures[BASE].items()}
-        parts.append(f"{rung} n={len(figures[BASE][SEMANTIC])} base " + " ".join(f"{v:.1f}" for v in base.values()))
+        base = " ".join(f"{value:.1f}" for value in _means(figures[BASE]).values())
+        lines.append(f"{rung}, {len(figures[BASE][SEMANTIC])} questions, base {base}")
         for name, modes in _effects(figures).items():
-            parts.append(f"{name}: " + " ".join(f"{mode} {gain:+.1f}±{1.96 * error:.1f}" for mode, (gain, error) in modes.items()))
-    return "\n   ".join(parts)
+            effects = [
+                f"{mode} {gain:+.1f}±{1.96 * error:.1f}" for mode, (gain, error) in modes.items()
+            ]
+            lines.append(f"{name}: " + " ".join(effects))
+    return "\n   ".join(lines)
 
 
-def _format_experience(runs: Sequence[Mapping[str, Any]]) -> str:
-    """The JSON of all runs of a recipe, one run a line."""
-    first = runs[0]
+def _means(modes: Mapping[str, Sequence[float]]) -> dict[str, float]:
+    """Mode → mean nDCG@10 in points."""
+    return {mode: round(100 * float(np.mean(values)), 2) for mode, values in modes.items()}
+
+
+def _format_experience(runs: Sequence[Line]) -> str:
+    """The JSON of all runs of a recipe, one figure table a line."""
     sets: dict[str, Any] = {}
+    rows: list[str] = []
     for run in runs:
         judged = run["figures"]["judged"]
-        base = {mode: round(100 * float(np.mean(values)), 2) for mode, values in judged[BASE].items()}
-        bm25 = round(100 * float(np.mean(judged[BM25][SEMANTIC])), 2)
-        questions = len(judged[BASE][SEMANTIC])
-        sets[run["set"]] = {"chunks": run["chunks"], "questions": questions, "bm25": bm25, "base": base}
-    rows = []
-    for run in runs:
+        sets[run["set"]] = {
+            "chunks": run["chunks"],
+            "questions": len(judged[BASE][SEMANTIC]),
+            "bm25": _means(judged[BM25])[SEMANTIC],
+            "base": _means(judged[BASE]),
+        }
         for rung, figures in run["figures"].items():
-            row = {name: run[name] for name in ("set", "kind", "seed")}
-            row |= {"rung": rung, "questions": len(figures[BASE][SEMANTIC]), "effects": _effects(figures)}
+            row = {"set": run["set"], "kind": run["kind"], "seed": run["seed"], "rung": rung}
+            row["questions"] = len(figures[BASE][SEMANTIC])
+            row["effects"] = _effects(figures)
             rows.append(json.dumps(row))
     head = {
-        "what": "differences of nDCG@10 to the base encoder in points, each with its standard error over questions",
+        "what": "differences of nDCG@10 to base in points, each with its standard error",
         "date": max(run["date"] for run in runs),
         "command": "python " + shlex.join(["tests/benchmarks/experience.py", *sys.argv[1:]]),
-        "encoder": first["encoder"],
+        "encoder": runs[0]["encoder"],
         "reference_share": REFERENCE_SHARE,
         "recipes": {run["kind"]: run["config"] for run in runs},
         "sets": sets,
     }
-    return json.dumps(head, indent=1)[:-2] + ',\n "runs": [\n  ' + ",\n  ".join(rows) + "\n ]\n}\n"
+    start = json.dumps(head, indent=1).removesuffix("\n}")
+    return start + ',\n "runs": [\n  ' + ",\n  ".join(rows) + "\n ]\n}\n"
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
-"""The public sets that `experience.py` measures on: their documents, judged questions and training queries, by kind.
+"""The public sets that `experience.py` measures on: documents, judged questions, training queries.
 
-The two large sets are reduced, so that a run fits into minutes: contractnli to a sixth of its agreements, with the clauses that
-training queries ask for; multihop-partial to 600 questions, the passages that they and the training queries ask for, and others.
+The two large ones are reduced, so that a run takes minutes: contractnli to a sixth of its agreements
+and the clauses that training queries ask for; multihop-partial to 600 questions, the passages that
+they and the training queries ask for, and some others.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import hashlib
 import json
 import shutil
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,9 +19,10 @@ from typing import Any
 from engine.api import Project
 from engine.core.assets import asset_path
 
+REDUCED = ("contractnli", "multihop-partial")
 SETS = ("sample", "multihop-partial", "contractnli", "cranfield", "cisi")
 KINDS = ("usual", "everyday", "both", "extractive")
-"""Of training queries: a model's, in the documents' terms or in everyday words; all of these; sentences of the documents."""
+"""Of training queries: a model's in the documents' terms, or in everyday words; both; extractive."""
 AGREEMENTS = 6
 """One of so many agreements of contractnli is kept."""
 QUESTIONS, PASSAGES = 600, 2500
@@ -40,7 +42,7 @@ class PublicSet:
 
     @property
     def documents(self) -> Path:
-        """What is searched: a folder, or the corpus of a BEIR folder, with its judgments beside it."""
+        """What is searched: a folder, or a BEIR corpus with its judgments beside it."""
         if self.name == "sample":
             return asset_path("sample/documents")
         return self.beir_folder() / "corpus.jsonl"
@@ -48,20 +50,22 @@ class PublicSet:
     def beir_folder(self) -> Path:
         """The set as it is, or reduced."""
         source = self.data / self.name
-        reduce = {"contractnli": self._reduced_contracts, "multihop-partial": self._reduced_passages}.get(self.name)
-        if reduce is None:
+        if self.name not in REDUCED:
             return source
         target = self.folder / "data" / self.name
-        if not target.exists():
-            building = target.with_suffix(".building")
-            shutil.rmtree(building, ignore_errors=True)
-            (building / "qrels").mkdir(parents=True)
-            _write_reduced(source, building, *reduce(source))
-            building.rename(target)
+        if target.exists():
+            return target
+        choose = self._choose_clauses if self.name == "contractnli" else self._choose_passages
+        documents, questions = choose(source)
+        building = target.with_suffix(".building")
+        shutil.rmtree(building, ignore_errors=True)
+        (building / "qrels").mkdir(parents=True)
+        _write_reduced(source, building, documents, questions)
+        building.rename(target)
         return target
 
     def training_queries(self, kind: str) -> list[Row]:
-        """Rows as `engine import-queries` reads them, of one of `KINDS` that a model wrote."""
+        """Rows as `engine import-queries` reads them, of a kind that a model wrote."""
         everyday = _read_rows(self.data / "model-written" / f"{self.name}-everyday.jsonl")
         if kind == "everyday":
             return everyday
@@ -69,26 +73,28 @@ class PublicSet:
         return usual if kind == "usual" else usual + everyday
 
     def _usual_queries(self, everyday: list[Row]) -> list[Row]:
-        """Those of multihop-partial are for the same passages as the everyday ones, as in the other sets."""
+        """Those for the passages of the everyday ones: multihop-partial has many more."""
         if self.name != "multihop-partial":
             return _read_rows(self.data / "model-written" / f"{self.name}-queries.jsonl")
         asked = {row["evidence_list"][0] for row in everyday}
-        rows = json.loads((self.data / self.name / "generated_queries.json").read_text(encoding="utf-8"))
-        return [row for row in rows if row["evidence_list"] and row["evidence_list"][0] in asked]
+        path = self.data / self.name / "generated_queries.json"
+        rows = json.loads(path.read_text(encoding="utf-8"))
+        return [row for row in rows if asked.intersection(row["evidence_list"][:1])]
 
-    def _reduced_contracts(self, source: Path) -> tuple[set[str], set[str]]:
-        chunks = _read_rows(source / "corpus.jsonl")
-        kept = {row["title"] for row in chunks if _number(row["title"]) % AGREEMENTS == 0}
+    def _choose_clauses(self, source: Path) -> tuple[set[str], set[str]]:
+        """Ids of documents and questions of contractnli; a question begins with "In FILE: "."""
+        clauses = _read_rows(source / "corpus.jsonl")
+        files = {row["title"] for row in clauses if _number(row["title"]) % AGREEMENTS == 0}
         trained = {row["document"] for row in self.training_queries("both")}
-        ids = {row["_id"] for row in chunks if row["title"] in kept or row["_id"] in trained}
-        asked = {
-            row["_id"]
-            for row in _read_rows(source / "queries.jsonl")
-            if row["text"].removeprefix("In ").partition(": ")[0] in kept
-        }
-        return ids, asked
+        kept = {row["_id"] for row in clauses if row["title"] in files or row["_id"] in trained}
+        asked = set()
+        for row in _read_rows(source / "queries.jsonl"):
+            if row["text"].removeprefix("In ").partition(": ")[0] in files:
+                asked.add(row["_id"])
+        return kept, asked
 
-    def _reduced_passages(self, source: Path) -> tuple[set[str], set[str]]:
+    def _choose_passages(self, source: Path) -> tuple[set[str], set[str]]:
+        """Ids of documents and questions of multihop-partial."""
         relevant = _read_qrels(source)
         asked = set(sorted(relevant, key=_number)[:QUESTIONS])
         rows = _read_rows(source / "corpus.jsonl")
@@ -102,14 +108,15 @@ class PublicSet:
 
 
 def open_project(one: PublicSet, kind: str) -> Project:
-    """The project of a set and a kind of training queries, up to its rankings; made where it is missing."""
+    """The project of a set and a kind of training queries; made where it is missing."""
     place = one.folder / "projects" / f"{one.name}-{kind}"
     if (place / "project.toml").exists():
         return Project.open(place)
     backend = {"backend": "extractive"}
     if kind != "extractive":
         backend = {"backend": "imported", "consistency_top": CONSISTENCY_TOP}
-    project = Project.create(place, [one.documents], queries=backend, evaluation={"use_judged": False})
+    unjudged = {"use_judged": False}
+    project = Project.create(place, [one.documents], queries=backend, evaluation=unjudged)
     if kind != "extractive":
         path = one.folder / "queries" / f"{one.name}-{kind}.jsonl"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -131,13 +138,14 @@ def _share_vectors(one: PublicSet, place: Path) -> None:
 
 
 def _write_reduced(source: Path, target: Path, documents: set[str], questions: set[str]) -> None:
-    """A BEIR folder with these documents and questions alone, and the judgments that are about them."""
-    _write_rows(target / "corpus.jsonl", _kept_rows(source / "corpus.jsonl", lambda row: row["_id"] in documents))
-    _write_rows(target / "queries.jsonl", _kept_rows(source / "queries.jsonl", lambda row: row["_id"] in questions))
+    """A BEIR folder with these documents and questions, and the judgments that are about them."""
+    for name, ids in (("corpus.jsonl", documents), ("queries.jsonl", questions)):
+        _write_rows(target / name, [row for row in _read_rows(source / name) if row["_id"] in ids])
     lines = ["query-id\tcorpus-id\tscore\n"]
     for question, relevant in _read_qrels(source).items():
         if question in questions:
-            lines.extend(f"{question}\t{key}\t{grade}\n" for key, grade in relevant.items() if key in documents)
+            for document in sorted(documents.intersection(relevant)):
+                lines.append(f"{question}\t{document}\t{relevant[document]}\n")
     (target / "qrels" / "test.tsv").write_text("".join(lines), encoding="utf-8")
 
 
@@ -151,19 +159,13 @@ def _read_qrels(folder: Path) -> dict[str, dict[str, int]]:
 
 
 def _read_rows(path: Path) -> list[Row]:
-    return list(_kept_rows(path, lambda _row: True))
-
-
-def _kept_rows(path: Path, keep: Callable[[Row], bool]) -> Iterator[Row]:
-    with path.open(encoding="utf-8") as file:
-        for line in file:
-            row = json.loads(line)
-            if keep(row):
-                yield row
+    lines = path.read_text(encoding="utf-8").split("\n")
+    return [json.loads(line) for line in lines if line]
 
 
 def _write_rows(path: Path, rows: Iterable[Row]) -> None:
-    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+    lines = [json.dumps(row, ensure_ascii=False) + "\n" for row in rows]
+    path.write_text("".join(lines), encoding="utf-8")
 
 
 def _number(key: str) -> int:
