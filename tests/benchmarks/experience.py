@@ -1,11 +1,14 @@
-"""What adaptation is worth on public sets, whose questions nobody trained on: the prior of the gate, `assets/experience.json`.
+"""What adaptation is worth on public sets, by judged questions that decide nothing.
 
-    python tests/benchmarks/experience.py --data ../shared/data --keep FOLDER [--out assets/experience.json]
-        [--sets SET …] [--kinds KIND …] [--seeds N …] [--weights W …] [--set training.KEY=VALUE …] [--no-runs]
+    python tests/benchmarks/experience.py --data ../shared/data --keep FOLDER
+        [--out assets/experience.json] [--sets SET …] [--kinds KIND …] [--seeds N …]
+        [--weights W …] [--set training.KEY=VALUE …] [--no-runs]
 
-Every run is one set, kind of training queries, recipe and seed. FOLDER keeps projects and adapters, and of each run a line of
-runs.jsonl with nDCG@10 of every question, from which the output is computed. A run that is there is not made again.
-The last step of a training counts, without held-out checks: what they gain is not the recipe's.
+A run is one set, kind of training queries, seed and recipe: the product's default, but for what
+`--set` names. FOLDER keeps projects and adapters, and of each run a line of runs.jsonl with nDCG@10
+of every question, from which the output is computed: the prior of the gate, `assets/experience.json`.
+A run that is there is not made again. The last step of a training counts, without held-out checks,
+since what these gain is not the recipe's. Without --keep the table of the output is printed.
 """
 
 from __future__ import annotations
@@ -14,7 +17,6 @@ import argparse
 import dataclasses
 import datetime
 import json
-import shlex
 import shutil
 import sys
 import time
@@ -28,6 +30,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from engine.core.disk import json_sha256
 from engine.core.events import Event, TrainStep
 from engine.core.systems import BASE, BM25, candidate_name
 from engine.encoders.for_project import model_fingerprint, project_model, training_hardware
@@ -37,15 +40,16 @@ from engine.evaluation.query_sets import QuerySet, query_sets
 from engine.evaluation.rankers import Rankers
 from engine.evaluation.studies.fusion import HybridFusion
 from engine.project.stage import StageContext
-from engine.settings.load import value_of
-from engine.settings.schema import Settings
+from engine.settings.load import validate, value_of
 from engine.training.config import TrainingConfig
 from engine.training.dataset import training_data
 from engine.training.job import Job
-from engine.training.recipe import resolve_config
+from engine.training.recipe import config_of
 from engine.training.trainer import train
 from tests.benchmarks.experience_sets import KINDS, SETS, PublicSet, open_project
 
+SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
+ASSET = Path(__file__).resolve().parents[2] / "assets" / "experience.json"
 SHARES = (0.4, 0.5, 0.6, 0.7)
 """Of the semantic score in hybrid search."""
 REFERENCE_SHARE = 0.5
@@ -59,43 +63,61 @@ Figures = dict[str, dict[str, list[float]]]
 
 @dataclass(frozen=True)
 class Run:
-    """One training and what it is measured by. `settings`: of the recipe, where they are not the defaults."""
+    """One training and what it is measured by. `recipe`: every number of it."""
 
     set: str
     kind: str
     seed: int
-    settings: Mapping[str, Any]
+    recipe: TrainingConfig
+
+    @property
+    def numbers(self) -> dict[str, Any]:
+        """The recipe as JSON has it."""
+        numbers: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(self.recipe)))
+        return numbers
 
     @property
     def key(self) -> str:
-        """Names the run in runs.jsonl, and its adapter."""
-        changed = [f"{name.removeprefix('training.')}={value}" for name, value in sorted(self.settings.items())]
-        return "-".join([self.set, self.kind, str(self.seed), *changed])
+        """Names the run's adapter."""
+        digest = json_sha256(self.numbers)[:8]
+        return f"{self.set}-{self.kind}-{self.seed}-{digest}"
+
+    def find(self, lines: Sequence[Line]) -> Line | None:
+        """The last of the lines that is of this run, also where recipes had fewer numbers then."""
+        for line in reversed(lines):
+            same = (line["set"], line["kind"], line["seed"]) == (self.set, self.kind, self.seed)
+            if same and line["config"].items() <= self.numbers.items():
+                return line
+        return None
 
 
 def main() -> None:
     """Make the runs that are missing, then write what they found."""
     options = _options()
+    if options.keep is None:
+        print(_format_table(json.loads(options.out.read_text(encoding="utf-8"))))
+        return
+    options.keep.mkdir(parents=True, exist_ok=True)
     runs_file = options.keep / "runs.jsonl"
-    for run in _wanted_runs(options):
-        known = _read_runs(runs_file).get(run.key)
+    wanted = list(_wanted_runs(options))
+    for run in wanted if not options.no_runs else []:
+        known = run.find(_read_lines(runs_file))
         weights = _missing_weights(options.weights, known)
         if weights:
             found = _make_run(run, weights, known, options)
             with runs_file.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(found) + "\n")
             print(_format_run(found), flush=True)
-    if options.out:
-        runs = _read_runs(runs_file).values()
-        of_recipe = [run for run in runs if run["settings"] == options.settings]
-        options.out.write_text(_format_experience(of_recipe), encoding="utf-8")
+    lines = [run.find(_read_lines(runs_file)) for run in wanted]
+    found = [line for line in lines if line is not None]
+    options.out.write_text(_format_experience(found), encoding="utf-8")
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True, help="folder of the public sets")
-    parser.add_argument("--keep", type=Path, required=True, help="folder of projects, adapters and runs.jsonl")
-    parser.add_argument("--out", type=Path, help="file to write")
+    parser.add_argument("--data", type=Path, default=SHARED, help="folder of the public sets")
+    parser.add_argument("--keep", type=Path, help="folder of projects, adapters and runs.jsonl")
+    parser.add_argument("--out", type=Path, default=ASSET, help="file to write")
     parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=["both", "extractive"])
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
@@ -103,18 +125,22 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--set", nargs="+", default=[], help="settings of another recipe than the default")
     parser.add_argument("--no-runs", action="store_true", help="only write what the runs so far found")
     options = parser.parse_args()
-    options.settings = {name: value_of(value) for name, _, value in (text.partition("=") for text in options.set)}
-    options.keep.mkdir(parents=True, exist_ok=True)
+    options.training = {}
+    for text in options.set:
+        name, _, value = text.removeprefix("training.").partition("=")
+        options.training[name] = value_of(value)
     return options
 
 
 def _wanted_runs(options: argparse.Namespace) -> Iterator[Run]:
-    if options.no_runs:
-        return
     for seed in options.seeds:
         for kind in options.kinds:
+            backend = "extractive" if kind == "extractive" else "imported"
+            training = options.training | {"seed": seed}
+            settings = validate({"queries": {"backend": backend}, "training": training})
+            recipe = dataclasses.replace(config_of(settings), eval_every=0)
             for name in options.sets:
-                yield Run(name, kind, seed, options.settings)
+                yield Run(name, kind, seed, recipe)
 
 
 def _missing_weights(weights: Sequence[float], known: Line | None) -> list[float]:
@@ -124,12 +150,10 @@ def _missing_weights(weights: Sequence[float], known: Line | None) -> list[float
     return [weight for weight in weights if candidate_name(weight) not in known["figures"]["judged"]]
 
 
-def _read_runs(path: Path) -> dict[str, Line]:
-    """The last line of each run, by its key."""
+def _read_lines(path: Path) -> list[Line]:
     if not path.exists():
-        return {}
-    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    return {line["key"]: line for line in lines}
+        return []
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 def _make_run(
@@ -139,25 +163,23 @@ def _make_run(
     project = open_project(PublicSet(run.set, options.data, options.keep), run.kind)
     project.folder.change_settings({"training.seed": run.seed})
     project.run(("ingest", "index", "generate", "rank"))
-    settings = _with_recipe(project.folder.settings(), run)
-    adapter = options.keep / "adapters" / run.key
+    settings = project.folder.settings()
+    adapter = options.keep / "adapters" / (known["key"] if known else run.key)
     with closing(project.folder.store()) as store:
         context = StageContext(
             project.folder, settings, store, "train", "", "", _ignore_event, _never
         )
-        config = dataclasses.replace(resolve_config(context), eval_every=0)
-        seconds = _train(context, config, adapter)
+        seconds = _train(context, run.recipe, adapter)
         figures = known["figures"] if known else {}
-        for rung, found in _measure(context, adapter, config.adapter_scope, weights).items():
+        for rung, found in _measure(context, adapter, run.recipe.adapter_scope, weights).items():
             figures.setdefault(rung, {}).update(found)
         hardware = training_hardware(context)
         return {
-            "key": run.key,
+            "key": adapter.name,
             "set": run.set,
             "kind": run.kind,
             "seed": run.seed,
-            "settings": dict(run.settings),
-            "config": dataclasses.asdict(config),
+            "config": run.numbers,
             "encoder": {
                 "name": project_model(settings).name,
                 "fingerprint": model_fingerprint(context),
@@ -169,13 +191,6 @@ def _make_run(
             "date": datetime.date.today().isoformat(),
             "figures": figures,
         }
-
-
-def _with_recipe(settings: Settings, run: Run) -> Settings:
-    """The settings of a project with those of the run's recipe."""
-    values = {name.removeprefix("training."): value for name, value in run.settings.items()}
-    training = settings.training.model_validate(settings.training.model_dump() | values)
-    return settings.model_copy(update={"training": training})
 
 
 def _train(context: StageContext, config: TrainingConfig, adapter: Path) -> float:
@@ -293,7 +308,7 @@ def _format_experience(runs: Sequence[Line]) -> str:
     head = {
         "what": "differences of nDCG@10 to base in points, each with its standard error",
         "date": max(run["date"] for run in runs),
-        "command": "python " + shlex.join(["tests/benchmarks/experience.py", *sys.argv[1:]]),
+        "command": "python tests/benchmarks/experience.py --data DATA --keep FOLDER --out FILE",
         "encoder": runs[0]["encoder"],
         "reference_share": REFERENCE_SHARE,
         "recipes": {run["kind"]: run["config"] for run in runs},
@@ -301,6 +316,19 @@ def _format_experience(runs: Sequence[Line]) -> str:
     }
     start = json.dumps(head, indent=1).removesuffix("\n}")
     return start + ',\n "runs": [\n  ' + ",\n  ".join(rows) + "\n ]\n}\n"
+
+
+def _format_table(experience: Mapping[str, Any]) -> str:
+    """A line for each run and encoder: effects, each with half of its 95 % interval."""
+    lines = []
+    for row in experience["runs"]:
+        for encoder, modes in row["effects"].items():
+            effects = [
+                f"{mode} {gain:+.1f}±{1.96 * error:.1f}" for mode, (gain, error) in modes.items()
+            ]
+            names = f"{row['set']}, {row['kind']}, seed {row['seed']}, {row['rung']}, {encoder}"
+            lines.append(f"{names}: " + " ".join(effects))
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":
