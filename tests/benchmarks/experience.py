@@ -54,6 +54,7 @@ SHARES = (0.4, 0.5, 0.6, 0.7)
 """Of the semantic score in hybrid search."""
 REFERENCE_SHARE = 0.5
 SEMANTIC = "semantic"
+OF_CHECKS = ("eval_every", "patience", "heldout_queries", "heldout_pool", "checkpoint_every")
 RUNGS = {"judged": "judged", "synthetic": "heldout"}
 Line = dict[str, Any]
 """Of runs.jsonl."""
@@ -72,9 +73,9 @@ class Run:
 
     @property
     def numbers(self) -> dict[str, Any]:
-        """The recipe as JSON has it."""
+        """The numbers of the recipe that the last step depends on, as JSON has them."""
         numbers: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(self.recipe)))
-        return numbers
+        return {name: value for name, value in numbers.items() if name not in OF_CHECKS}
 
     @property
     def key(self) -> str:
