@@ -274,10 +274,11 @@ def demo(
     ] = "sample",
     verbose: Verbose = False,
 ) -> None:
-    """Adapt the encoder to the sample documents. Shows whether that helped, and searches three times."""
+    """Adapt the encoder to the sample documents. Shows search before and after, and searches four times."""
     from engine.cli.console import output, show_found, show_verdict
-    from engine.cli.demo import NARROW, SEARCHES, sample_project
+    from engine.cli.demo import NARROW, SEARCHES, sample_project, show_change, telling_change
     from engine.core.errors import CancelledError
+    from engine.core.systems import BASE
     from engine.project.stage import ORDER
 
     sample = sample_project(project)
@@ -290,6 +291,12 @@ def demo(
     console, found = output(), sample.report()
     console.print()
     show_verdict(found.verdict, console)
+    change = telling_change(found)
+    if change is not None:
+        adapted = found.in_use["semantic"].name != BASE
+        console.print()
+        console.rule(f"{change.text} (semantic search)", align="left", style="dim")
+        show_change(change, "Now in use" if adapted else "Adapted, not in use", console)
     for query in SEARCHES:
         console.print()
         console.rule(query, align="left", style="dim")

@@ -78,6 +78,8 @@ def show_verdict(found: ReportVerdict, console: Console) -> None:
         for bar in one.bars:
             filled = round(bar.figure.value / 100 * BAR_WIDTH)
             console.print(f"  {bar.label:<{width}}  {bar.figure.value:5.1f}  {'█' * filled}")
+        if one.bars and one.format_difference:
+            console.print(Text(f"  {one.format_difference}"))
     if any(one.bars for one in found.modes):
         console.print(Text(SCALE, style="dim"))
     for note in found.notes:

@@ -21,13 +21,13 @@ from engine.core.disk import disk_errors, remembered_sha256, write_text
 from engine.core.errors import StageError, UsageError
 from engine.doctor.watched import SocketAttempt, Watched, run_watched, unavailable
 from engine.encoders.kinds.chosen import encoder_source
-from engine.project.folder import SAMPLE_TRAINING, ProjectFolder
+from engine.project.folder import ProjectFolder
 from engine.settings.schema import EncoderSettings
 from engine.version import __version__
 
 QUERY = "who may release a batch without the final test"
 SMALL: dict[str, dict[str, Any]] = {
-    "training": {**SAMPLE_TRAINING, "steps": 4, "eval_every": 2},
+    "training": {"preset": "quick", "adapter_scope": "both", "steps": 4, "eval_every": 2},
     "queries": {"max_queries": 200},
     "evaluation": {"max_heldout": 30},
 }

@@ -69,7 +69,8 @@ def worth_judging(project: ProjectFolder) -> Iterator[ToJudge]:
     from engine.evaluation.marks import read_marks
 
     with closing(project.store()) as store:
-        begun, judged = [query.text for query in read_marks(project).values()], [q.text for q in store.judged() if not q.only_measures]
+        begun = [query.text for query in read_marks(project).values()]
+        judged = [query.text for query in store.judged() if not query.only_measures]
         made = sorted((query for query in store.queries() if query.split == "heldout"), key=_made_order)
     if not (begun or judged or made):
         raise UsageError(

@@ -296,4 +296,6 @@ def _bars(verdict: ModeVerdict, width: int) -> list[Content]:
         filled = round(bar.figure.value / 100 * max(0, min(50, width - names - 10)))
         head = plain(f"  {bar.label:<{names}} {bar.figure.value:5.1f} ")
         lines.append(Content.assemble(head, plain("█" * filled, "$text-accent")))
+    if lines and verdict.format_difference:
+        lines.append(plain(f"  {verdict.format_difference}"))
     return lines

@@ -10,8 +10,8 @@ from engine.core.figures import Difference, FigureTable, Interval
 from engine.core.messages.wire import Request
 
 QuerySetKind = Literal["judged", "measuring", "document", "synthetic", "perturbed"]
-"""Judged queries, those that only measure, document-written ones, those that were generated and held out, and judged ones with typos
-and the like."""
+"""Judged queries, those that only measure, document-written ones, those that were generated and held out, and judged ones with
+typos and the like."""
 
 
 QUERY_SETS = {
@@ -188,6 +188,15 @@ class ModeVerdict:
     queries: int = 0
     bars: tuple[Bar, ...] = ()
     difference: Difference | None = None
+
+    @property
+    def format_difference(self) -> str:
+        """Such as "After adaptation: +6.7 points (95 % interval +3.9 to +9.6) on 130 judged questions"; empty where none is."""
+        gap = self.difference
+        if gap is None:
+            return ""
+        on = f"{self.queries:,} {QUERY_SETS[self.kind] if self.kind != 'synthetic' else IMPORTED_SET}"
+        return f"After adaptation: {gap.value:+.1f} points (95 % interval {gap.low:+.1f} to {gap.high:+.1f}) on {on}"
 
 
 @dataclass(frozen=True, slots=True)
