@@ -109,7 +109,7 @@ def adapt(
     verbose: Verbose = False,
     as_json: AsJson = False,
 ) -> None:
-    """Adapt the encoder to your documents. It is put into use only if search is shown to be better with it.
+    """Adapt the encoder to your documents. Each search mode uses it where it is proved, or expected, to be better.
 
     Reads what has changed, makes training queries, trains, compares search before and after, and embeds.
     """
