@@ -87,6 +87,20 @@ def _made_order(query: Query) -> tuple[bool, str]:
     return query.kind not in ("question", "imported"), hashlib.sha256(fold(query.text).encode()).hexdigest()
 
 
+def note_considered(project: ProjectFolder, queries: Iterable[ToJudge], *, focused: bool) -> None:
+    """Keep the queries that the user named, also those without a mark: where the lists that are compared are the same, such a
+    question shows no difference, and counts as that.
+
+    `focused`: only about passages that tell two systems apart was asked, not about all hits.
+    """
+    from engine.evaluation.marks import note_asked
+
+    texts = [query.text for query in queries if query.origin == "named" or not focused]
+    if texts:
+        with closing(project.store()) as store:
+            note_asked(project, store, texts, focused=focused)
+
+
 class KnownAnswers:
     """What is known to be right or wrong: the user's marks, and the answers of imported judged queries."""
 
