@@ -67,6 +67,8 @@ def judge(
     were made from the documents. Without a terminal, it reads one letter a line from standard input.
     """
     from engine.service.judging_queue import KnownAnswers, named, read_queries, worth_judging
+    from engine.service.pooling import open_pooler
+    from engine.service.system_lists import SystemLists
 
     wanted = [*(query or []), *(read_queries(queries) if queries else [])]
     with opened(name) as project:
@@ -75,13 +77,15 @@ def judge(
 
             compare_lists(project.folder, named(wanted), _list_mode(mode), shlex.quote(name), as_json=as_json)
             return
-        pooler = _pooler(project.folder, depth, every_hit, _list_mode(mode))
+        system_lists = SystemLists(project.folder, _list_mode(mode))
+        pooler = open_pooler(project.folder, system_lists, depth, every_hit=every_hit)
         try:
             own = None if wanted else worth_judging(project.folder)
             session = JudgingSession(project.folder, pooler, KnownAnswers(project.folder))
             ended = session.hold(named(wanted) if own is None else own, None if own is None else most)
         finally:
             pooler.close()
+            system_lists.close()
         summary = session.summary(shlex.quote(name), ended)
     if as_json:
         print_json(summary)
@@ -98,26 +102,6 @@ def _list_mode(mode: str | None) -> ListMode | None:
     if mode in (None, "semantic", "hybrid"):
         return cast("ListMode | None", mode)
     raise unknown("search mode", str(mode), ("semantic", "hybrid"), code="search-mode-unknown")
-
-
-def _pooler(project: ProjectFolder, depth: int, every_hit: bool, mode: ListMode | None) -> Pooler | FocusedPooler:
-    """What gathers the hits to ask about: those that tell two systems apart, or all where there are no two, or all are wanted."""
-    from engine.core.errors import EngineError
-    from engine.service.pooling import FocusedPooler, Pooler
-    from engine.service.system_lists import SystemLists
-
-    if every_hit:
-        return Pooler(project, depth)
-    lists = SystemLists(project, mode)
-    try:
-        lists.ready()
-    except EngineError as error:
-        lists.close()
-        pooler = Pooler(project, depth)
-        if error.code != "nothing-to-compare":
-            pooler.notes[f"Every hit is asked about: {error.what} {error.why}"] = None
-        return pooler
-    return FocusedPooler(project, lists)
 
 
 @dataclass(frozen=True)
@@ -186,7 +170,7 @@ class JudgingSession:
         self._is_focused = isinstance(pooler, FocusedPooler)
         self._console = progress_console()
         self._subjects: list[Subject] = []
-        self._considered: list[ToJudge] = []
+        self._considered = 0
         self._settled = 0
 
     def hold(self, queries: Iterable[ToJudge], most: int | None) -> str:
@@ -199,23 +183,15 @@ class JudgingSession:
             return "interrupted"
 
     def _gather(self, queries: Iterable[ToJudge], most: int | None) -> None:
-        """Find what is to be asked. `most`: of subjects; questions of people are looked at beyond, to count those that need no
-        look."""
-        from engine.service.judging_queue import note_considered
-        from engine.service.pooling import unmarked
+        from engine.service.judging_queue import gather
 
         with self._console.status("Searching …"):
-            for query in queries:
-                is_full = most is not None and len(self._subjects) == most
-                if is_full and not (self._is_focused and query.origin == "judged"):
-                    break
-                hits = self._pooler.pool(query.text)
-                left = unmarked(hits, self._known.chunks(query.text))
-                self._considered.append(query)
-                self._settled += not left
-                if not is_full and (left or most is None):
-                    self._subjects.append(Subject(len(self._subjects) + 1, query, hits, left))
-            note_considered(self._project, self._considered, focused=self._is_focused)
+            found = gather(self._project, self._pooler, self._known, queries, most)
+        self._considered = found.considered
+        self._settled = found.settled
+        self._subjects = [
+            Subject(number, one.query, one.hits, list(one.open)) for number, one in enumerate(found.questions, 1)
+        ]
         self._announce()
 
     def _announce(self) -> None:
@@ -225,7 +201,7 @@ class JudgingSession:
 
         for note in self._pooler.notes:
             self._say(harmless(note), "yellow")
-        if self._is_focused and (settled := need_no_look(self._settled, len(self._considered))):
+        if self._is_focused and (settled := need_no_look(self._settled, self._considered)):
             self._say(f"{settled} Of the others, only passages that both encoders list differently are asked about.")
         for origin, words in ORIGINS.items():
             if count := sum(one.query.origin == origin for one in self._subjects):
@@ -333,7 +309,7 @@ class JudgingSession:
             following,
             offer.judged_needed,
             offer.judged_show,
-            len(self._considered),
+            self._considered,
             self._settled,
             rows,
         )

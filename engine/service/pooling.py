@@ -81,12 +81,7 @@ class FocusedPooler:
         return self._lists.notes
 
     def close(self) -> None:
-        """Let go of the database."""
-        self._lists.close()
-
-    def load(self, queries: Iterable[str]) -> None:
-        """Encode many queries at once."""
-        self._lists.load(queries)
+        """Nothing: the lists are not its own."""
 
     def pool(self, query: str) -> tuple[PooledHit, ...]:
         """The differing passages, each text once, in an order of query and text alone. Raises as `SystemLists.rank`."""
@@ -101,6 +96,25 @@ class FocusedPooler:
                 by_text.setdefault(text, []).append(chunk_id)
         wanted = dict.fromkeys(chunk_id for text in differing for chunk_id in by_text[text])
         return _blind(self._project, query, {hit.chunk_id: hit for hit in self._lists.hits(query, wanted)})
+
+
+def open_pooler(
+    project: ProjectFolder, lists: SystemLists, depth: int = 10, *, every_hit: bool = False
+) -> Pooler | FocusedPooler:
+    """What gathers the hits to ask about: those that tell two systems apart, or all where there are no two, or all are wanted.
+
+    `lists` stay the caller's to close.
+    """
+    if every_hit:
+        return Pooler(project, depth)
+    try:
+        lists.ready()
+    except EngineError as error:
+        pooler = Pooler(project, depth)
+        if error.code != "nothing-to-compare":
+            pooler.notes[f"Every hit is asked about: {error.what} {error.why}"] = None
+        return pooler
+    return FocusedPooler(project, lists)
 
 
 def _blind(project: ProjectFolder, query: str, hits: dict[int, Hit]) -> tuple[PooledHit, ...]:

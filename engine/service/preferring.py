@@ -13,12 +13,16 @@ from engine.core.messages.preferences import (
     CompareLists,
     ListedPassage,
     ListMode,
+    PassageToJudge,
     Prefer,
     PreferencesShown,
     QuestionsToCompare,
+    QuestionsToJudge,
     QuestionToCompare,
+    QuestionToJudge,
     ReadPreferences,
     ReadQuestionsToCompare,
+    ReadQuestionsToJudge,
     TwoLists,
 )
 from engine.core.messages.search import Hit, query_words
@@ -125,6 +129,7 @@ class Comparing:
             CompareLists: self.compare,
             Prefer: self.prefer,
             ReadPreferences: self.read,
+            ReadQuestionsToJudge: self.to_judge,
         }
 
     def close(self) -> None:
@@ -188,6 +193,28 @@ class Comparing:
     def read(self, project: ProjectFolder, request: ReadPreferences) -> PreferencesShown:
         """What the answers show. Raises NotBuiltError where there is nothing to compare."""
         return self._shown(project, self._open(project, request.mode))
+
+    def to_judge(self, project: ProjectFolder, request: ReadQuestionsToJudge) -> QuestionsToJudge:
+        """The passages that can change the comparison; all hits where there is none. Raises as `compare`."""
+        preload()
+        from engine.service.judging_queue import KnownAnswers, gather, named, worth_judging
+        from engine.service.pooling import FocusedPooler, open_pooler
+
+        queries = worth_judging(project) if request.query is None else named([_checked_query(request.query)])
+        pooler = open_pooler(project, self._open(project, None))
+        try:
+            found = gather(project, pooler, KnownAnswers(project), queries, request.limit)
+        finally:
+            pooler.close()
+        questions: list[QuestionToJudge] = []
+        for one in found.questions:
+            hits = [one.hits[place] for place in one.open]
+            passages = tuple(
+                PassageToJudge(hit.chunk_ids[0], hit.path, hit.place, hit.headings, hit.text) for hit in hits
+            )
+            questions.append(QuestionToJudge(one.query.text, one.query.origin == "generated", passages))
+        is_focused = isinstance(pooler, FocusedPooler)
+        return QuestionsToJudge(found.considered, found.settled, is_focused, tuple(questions), tuple(pooler.notes))
 
     def _shown(self, project: ProjectFolder, lists: SystemLists) -> PreferencesShown:
         from engine.evaluation.preferences import preferences_between, preferred

@@ -127,6 +127,45 @@ class ReadPreferences(Request[PreferencesShown], method="preferences"):
     mode: ListMode | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class PassageToJudge:
+    """A passage, and the chunk that a mark is given to."""
+
+    chunk_id: int
+    path: str
+    place: str
+    headings: tuple[str, ...]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionToJudge:
+    """A question and the passages of it to judge. `generated`: it was made from the documents."""
+
+    query: str
+    generated: bool
+    passages: tuple[PassageToJudge, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionsToJudge:
+    """Of `total` questions, `settled` need no look. `focused`: the passages are those that tell two systems apart, not all."""
+
+    total: int
+    settled: int
+    focused: bool
+    questions: tuple[QuestionToJudge, ...]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ReadQuestionsToJudge(Request[QuestionsToJudge], method="questions_to_judge"):
+    """What is to be judged of the user's `query`, null: of the project's own questions, the first `limit`."""
+
+    query: str | None = None
+    limit: Annotated[int, AtLeast(1, 1000)] = 20
+
+
 def _times(count: int) -> str:
     return {1: "once", 2: "twice"}.get(count, f"{count} times")
 
