@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from engine.core.errors import EngineError
 from engine.core.messages.search import MODES, Hit
-from engine.evaluation.differing import differing_passages
+from engine.evaluation.lists.differing import differing_passages
 from engine.project.folder import ProjectFolder
 from engine.queries.rules.tokens import fold
 from engine.search.searcher import Searcher, unsearchable

@@ -36,8 +36,8 @@ from engine.search.workers import preload
 
 if TYPE_CHECKING:
     from engine.core.records import Query
-    from engine.evaluation.listed_systems import SystemPair
-    from engine.evaluation.preferences import Origin
+    from engine.evaluation.lists.preferences import Origin
+    from engine.evaluation.lists.systems import SystemPair
     from engine.service.system_lists import SystemLists
 
 
@@ -102,8 +102,8 @@ def _sources(snapshot: ProjectSnapshot) -> Callable[[Query], str]:
 
 
 def _own_texts(snapshot: ProjectSnapshot) -> Iterator[str]:
+    from engine.evaluation.lists.preferences import read_preferences
     from engine.evaluation.marks import read_marks
-    from engine.evaluation.preferences import read_preferences
 
     for preference in read_preferences(snapshot.project):
         if preference.origin == "own":
@@ -170,7 +170,7 @@ class Comparing:
 
     def prefer(self, project: ProjectFolder, request: Prefer) -> PreferencesShown:
         """Keep an answer, or take it back. Raises ProjectBusyError, ResourceError, else as `compare`."""
-        from engine.evaluation.preferences import Preference, drop_preference, keep_preference
+        from engine.evaluation.lists.preferences import Preference, drop_preference, keep_preference
 
         query = _checked_query(request.query)
         lists = self._open(project, request.mode)
@@ -217,7 +217,7 @@ class Comparing:
         return QuestionsToJudge(found.considered, found.settled, is_focused, tuple(questions), tuple(pooler.notes))
 
     def _shown(self, project: ProjectFolder, lists: SystemLists) -> PreferencesShown:
-        from engine.evaluation.preferences import preferences_between, preferred
+        from engine.evaluation.lists.preferences import preferences_between, preferred
         from engine.metrics.e_process import THRESHOLD
 
         pair = lists.pair
@@ -253,7 +253,7 @@ def _checked_query(query: str) -> str:
 
 def _answers(project: ProjectFolder, pair: SystemPair) -> dict[str, Any]:
     """By question, what was answered about these systems, as it is shown now."""
-    from engine.evaluation.preferences import read_preferences
+    from engine.evaluation.lists.preferences import read_preferences
 
     both = frozenset((pair.reference, pair.candidate))
     return {one.key[0]: one.answer for one in read_preferences(project) if one.key[1] == both}
@@ -263,7 +263,7 @@ def _listed(
     first: Sequence[Hit], second: Sequence[Hit], texts: dict[int, str]
 ) -> tuple[tuple[ListedPassage, ...], tuple[ListedPassage, ...]]:
     """Both lists with what differs between them; nothing in a hit says what found it."""
-    from engine.evaluation.differing import differing_passages
+    from engine.evaluation.lists.differing import differing_passages
 
     keys = {chunk_id: " ".join(text.split()) for chunk_id, text in texts.items()}
     differing = set(differing_passages([keys[hit.chunk_id] for hit in first], [keys[hit.chunk_id] for hit in second]))

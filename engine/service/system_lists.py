@@ -12,8 +12,8 @@ from engine.core.messages.preferences import ListMode
 from engine.core.messages.search import Hit
 from engine.encoders.for_project import with_kept_queries
 from engine.encoders.kinds.chosen import encoder_source
-from engine.evaluation.differing import DEPTH
-from engine.evaluation.listed_systems import (
+from engine.evaluation.lists.differing import DEPTH
+from engine.evaluation.lists.systems import (
     ChoicePair,
     ListedSystem,
     SystemChoice,

@@ -20,8 +20,8 @@ from engine.core.messages.preferences import (
     TwoLists,
 )
 from engine.core.messages.search import MODES
-from engine.evaluation.differing import differing_passages
-from engine.evaluation.preferences import read_preferences
+from engine.evaluation.lists.differing import differing_passages
+from engine.evaluation.lists.preferences import read_preferences
 from engine.project.folder import ProjectFolder
 from engine.search.searcher import Searcher
 from engine.service import methods

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from engine.evaluation.differing import differing_passages, known_difference, undecided_passages
+from engine.evaluation.lists.differing import differing_passages, known_difference, undecided_passages
 
 
 def test_passages_at_the_same_rank_in_both_lists_change_nothing() -> None:

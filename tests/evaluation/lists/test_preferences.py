@@ -12,8 +12,7 @@ from fixtures.errors import fails
 from engine.core.errors import DatasetError
 from engine.core.messages.preferences import PreferenceAnswer
 from engine.core.records import Query
-from engine.evaluation.listed_systems import ListedSystem, SystemPair
-from engine.evaluation.preferences import (
+from engine.evaluation.lists.preferences import (
     PREFERENCES_FILE,
     Preference,
     drop_preference,
@@ -23,6 +22,7 @@ from engine.evaluation.preferences import (
     preferred,
     read_preferences,
 )
+from engine.evaluation.lists.systems import ListedSystem, SystemPair
 from engine.metrics.e_process import EProcess
 from engine.project.folder import ProjectFolder
 from engine.project.store.artifact_info import QueriesInfo

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from engine.core.disk import disk_errors
 from engine.core.messages.preferences import PreferenceAnswer
-from engine.evaluation.listed_systems import ListedSystem, SystemPair
+from engine.evaluation.lists.systems import ListedSystem, SystemPair
 from engine.metrics.e_process import EProcess, e_process
 from engine.project.folder import ProjectFolder
 from engine.project.stage import fingerprint
